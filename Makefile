@@ -1,0 +1,39 @@
+# One door: everything that make can do here starts from a bare Debian 12 and a clone.
+#   make demo       install what is missing, build, show what cplab says about an 8-GPU node
+#   make test       the same, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
+#   make build      build/release/cplab alone
+#   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
+#   make format     clang-format 14 over all C++ and CUDA files
+#   make clean      remove build/
+.NOTPARALLEL:
+.PHONY: demo test build figures plots format clean setup
+
+SANITIZERS ?= 0
+ifeq ($(SANITIZERS),1)
+PRESET := ci
+else
+PRESET := release
+endif
+
+demo: build
+	@build/release/cplab demo
+
+test: build
+	@ctest --preset $(PRESET)
+
+build: setup
+	@scripts/build.sh $(PRESET)
+
+setup:
+	@scripts/setup.sh build
+
+figures plots: build
+	@scripts/setup.sh figures
+	@scripts/figures.sh
+
+format:
+	@scripts/setup.sh lint
+	@tests/tidy/clang_format.sh --fix
+
+clean:
+	@rm -rf build

@@ -1,0 +1,281 @@
+// Emission of operations: interning of views and lists, bytes and FLOPs.
+#include "algorithms/builder.hpp"
+
+#include <cassert>
+#include <unordered_map>
+
+#include "algorithms/memory.hpp"
+
+namespace cplab {
+namespace {
+
+// Lists of plain structs, stored once each: looked up by the hash of their words.
+template <class T>
+class Interner {
+ public:
+  Span operator()(std::vector<T>& pool, const std::vector<T>& list) {
+    std::uint64_t hash = list.size();
+    for (const T& item : list) hash = mix(hash, item);
+    auto [begin, end] = spans_.equal_range(hash);
+    for (; begin != end; ++begin) {
+      const Span s = begin->second;
+      if (s.count == list.size() && std::equal(list.begin(), list.end(), pool.begin() + s.first)) return s;
+    }
+    const Span s{static_cast<std::uint32_t>(pool.size()), static_cast<std::uint32_t>(list.size())};
+    pool.insert(pool.end(), list.begin(), list.end());
+    spans_.emplace(hash, s);
+    return s;
+  }
+
+ private:
+  static std::uint64_t step(std::uint64_t hash, std::int64_t word) {
+    hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x9E3779B97F4A7C15u;
+    return hash ^ (hash >> 29);
+  }
+  static std::uint64_t mix(std::uint64_t h, const RowRange& r) {
+    return step(step(step(h, r.begin), r.count), r.step);
+  }
+  static std::uint64_t mix(std::uint64_t h, const Access& a) {
+    return step(step(h, a.view), static_cast<std::int64_t>(a.mode));
+  }
+  static std::uint64_t mix(std::uint64_t h, const Part& p) {
+    return step(step(step(h, p.view), p.peer), p.send);
+  }
+  static std::uint64_t mix(std::uint64_t h, const Segment& s) {
+    h = step(step(step(h, s.q_begin), s.q_count), s.k_begin);
+    return step(step(step(step(h, s.k_count), s.offset), s.left), s.right);
+  }
+  static std::uint64_t mix(std::uint64_t h, const View& v) {
+    h = step(step(step(h, v.buffer), v.ranges.first), v.ranges.count);
+    h = step(step(step(h, v.slot_begin), v.slot_end), v.head_begin);
+    return step(step(step(h, v.head_end), v.width_begin), v.width_end);
+  }
+
+  std::unordered_multimap<std::uint64_t, Span> spans_;
+};
+
+}  // namespace
+
+struct Builder::Pools {
+  Interner<RowRange> ranges;
+  Interner<View> views;
+  Interner<Access> accesses;
+  Interner<Segment> segments;
+  Interner<Part> parts;
+  std::vector<RowRange> range_list;  // scratch, to spare allocations
+  std::vector<View> view_list;
+  std::vector<Access> access_list;
+  std::vector<Part> part_list;
+};
+
+Builder::Builder(const Scenario& resolved, const Placement& placement, int replica, int position)
+    : scenario_(resolved), placement_(placement), pools_(std::make_unique<Pools>()) {
+  plan_.replica = replica;
+  plan_.position = position;
+  plan_.rank =
+      resolved.parallel.groups[static_cast<std::size_t>(replica)][static_cast<std::size_t>(position)];
+}
+
+Builder::~Builder() = default;
+
+bool Builder::has_wide() const {
+  return dtype_of(Role::wide, problem().dtype) != dtype_of(Role::nominal, problem().dtype);
+}
+
+Tile Builder::tile(int key_position, bool whole) const {
+  return tile_between(placement_, problem().visible(), position(), key_position, whole);
+}
+
+Rows Builder::live_key_rows(int q_position, int key_position) const {
+  return cplab::live_key_rows(placement_, problem().visible(), q_position, key_position);
+}
+
+Span Builder::intern_ranges(const std::vector<RowRange>& ranges) {
+  return pools_->ranges(plan_.row_ranges, ranges);
+}
+
+std::uint32_t Builder::intern_view(const View& view) {
+  pools_->view_list.assign(1, view);
+  return pools_->views(plan_.views, pools_->view_list).first;
+}
+
+Box Builder::buffer(const BufferSpec& spec) {
+  Buffer buffer;
+  buffer.name = spec.name;
+  buffer.role = spec.role;
+  buffer.category = spec.category;
+  buffer.layout = spec.layout;
+  buffer.slots = spec.slots;
+  buffer.rows = spec.rows;
+  buffer.heads = spec.heads;
+  buffer.width = spec.width;
+  buffer.planes = spec.planes;
+  buffer.bytes = spec.slots * spec.rows * spec.heads * spec.width * element_bytes(spec.role, problem().dtype);
+  Box box;
+  box.builder_ = this;
+  box.view_.buffer = static_cast<std::uint32_t>(plan_.buffers.size());
+  box.view_.slot_end = static_cast<std::int32_t>(spec.slots);
+  box.view_.head_end = static_cast<std::int32_t>(spec.heads);
+  box.view_.width_end = static_cast<std::int32_t>(spec.width);
+  plan_.buffers.push_back(std::move(buffer));
+  return box.first_rows(spec.rows);
+}
+
+Box Box::slot(std::int64_t index) const {
+  Box box = *this;
+  box.view_.slot_begin = static_cast<std::int32_t>(index);
+  box.view_.slot_end = static_cast<std::int32_t>(index + 1);
+  return box;
+}
+
+Box Box::rows(const Rows& rows) const {
+  Box box = *this;
+  box.view_.ranges = builder_->intern_ranges(rows.ranges());
+  return box;
+}
+
+Box Box::first_rows(std::int64_t count) const {
+  return rows_at(0, count);
+}
+
+Box Box::rows_at(std::int64_t begin, std::int64_t count) const {
+  Box box = *this;
+  std::vector<RowRange>& list = builder_->pools_->range_list;
+  list.clear();
+  if (count > 0) list.push_back({begin, count, 1});
+  box.view_.ranges = builder_->intern_ranges(list);
+  return box;
+}
+
+Box Box::heads(std::int64_t begin, std::int64_t end) const {
+  Box box = *this;
+  box.view_.head_begin = static_cast<std::int32_t>(begin);
+  box.view_.head_end = static_cast<std::int32_t>(end);
+  return box;
+}
+
+Box Box::columns(std::int64_t begin, std::int64_t end) const {
+  Box box = *this;
+  box.view_.width_begin = static_cast<std::int32_t>(begin);
+  box.view_.width_end = static_cast<std::int32_t>(end);
+  return box;
+}
+
+void Builder::phase(Phase phase) {
+  if (phase != phase_) ordinal_ = 0;
+  phase_ = phase;
+  step_ = 0;
+}
+
+Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> reads,
+                         std::initializer_list<std::pair<Box, WriteMode>> writes) {
+  Operation op;
+  op.kind = kind;
+  op.phase = phase_;
+  op.lane = lane;
+  op.group = static_cast<std::uint16_t>(plan_.replica);
+  op.step = step_;
+  op.ordinal = ordinal_++;
+  const DType dtype = problem().dtype;
+  std::vector<Access>& list = pools_->access_list;
+  list.clear();
+  for (const Box& box : reads) {
+    list.push_back({intern_view(box.view()), WriteMode::store});
+    op.bytes += view_bytes(plan_, box.view(), dtype);
+  }
+  op.reads = pools_->accesses(plan_.accesses, list);
+  list.clear();
+  for (const auto& [box, mode] : writes) {
+    list.push_back({intern_view(box.view()), mode});
+    op.bytes += view_bytes(plan_, box.view(), dtype) * (mode == WriteMode::store ? 1 : 2);
+  }
+  op.writes = pools_->accesses(plan_.accesses, list);
+  plan_.operations.push_back(op);
+  return plan_.operations.back();
+}
+
+void Builder::attach_segments(Operation& op, const std::vector<Segment>& segments, const Box& q) {
+  op.segments = pools_->segments(plan_.segments, segments);
+  op.head_begin = q.view().head_begin;
+  op.head_end = q.view().head_end;
+  op.value = problem().scale;
+  double pairs = 0;
+  for (const Segment& s : segments) pairs += live_pairs(s);
+  const auto D = static_cast<double>(problem().head_size), E = static_cast<double>(problem().value_size);
+  op.flops = pairs * (op.head_end - op.head_begin) * 2 * (op.kind == OpKind::attend ? D + E : 3 * D + 2 * E);
+}
+
+void Builder::attend(Lane lane, const Attend& a) {
+  Operation& op = emit(lane, OpKind::attend, {a.q, a.k, a.v}, {{a.out, a.mode}, {a.lse, a.mode}});
+  attach_segments(op, a.segments, a.q);
+}
+
+void Builder::attend_backward(Lane lane, const AttendBackward& a) {
+  Operation& op = emit(lane, OpKind::attend_backward, {a.q, a.k, a.v, a.dout, a.lse, a.delta},
+                       {{a.dq, a.dq_mode}, {a.dk, a.dk_mode}, {a.dv, a.dk_mode}});
+  attach_segments(op, a.segments, a.q);
+}
+
+void Builder::row_dot(Lane lane, const Box& dout, const Box& out, const Box& delta) {
+  emit(lane, OpKind::row_dot, {dout, out}, {{delta, WriteMode::store}});
+}
+
+void Builder::merge(Lane lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse) {
+  emit(lane, OpKind::merge, {part_out, part_lse}, {{out, WriteMode::merge}, {lse, WriteMode::merge}});
+}
+
+void Builder::merge_lse(Lane lane, const Box& part_lse, const Box& lse) {
+  emit(lane, OpKind::merge, {part_lse}, {{lse, WriteMode::merge}});
+}
+
+void Builder::rescale_add(Lane lane, const Box& part_out, const Box& part_lse, const Box& lse,
+                          const Box& out) {
+  emit(lane, OpKind::merge, {part_out, part_lse, lse}, {{out, WriteMode::add}});
+}
+
+void Builder::copy(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::copy, {from}, {{into, WriteMode::store}});
+}
+
+void Builder::cast(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::cast, {from}, {{into, WriteMode::store}});
+}
+
+void Builder::convert(Lane lane, const Box& from, const Box& into) {
+  const auto role = [&](const Box& box) { return plan_.buffers[box.view().buffer].role; };
+  role(from) == role(into) ? copy(lane, from, into) : cast(lane, from, into);
+}
+
+void Builder::add(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::add, {from}, {{into, WriteMode::add}});
+}
+
+void Builder::fill(Lane lane, const Box& into, double value) {
+  emit(lane, OpKind::fill, {}, {{into, WriteMode::store}}).value = value;
+}
+
+void Builder::exchange(Lane lane, Transport transport, const std::vector<Message>& messages) {
+  const auto& group = scenario_.parallel.groups[static_cast<std::size_t>(plan_.replica)];
+  std::vector<Part>& list = pools_->part_list;
+  list.clear();
+  std::int64_t sent = 0;
+  for (const Message& m : messages) {
+    list.push_back({intern_view(m.box.view()), group[static_cast<std::size_t>(m.peer)], m.send});
+    if (m.send) sent += view_bytes(plan_, m.box.view(), problem().dtype);
+  }
+  const Span parts = pools_->parts(plan_.parts, list);
+  Operation& op = emit(lane, OpKind::exchange, {}, {});
+  op.transport = transport;
+  op.parts = parts;
+  op.bytes = sent;
+}
+
+RankPlan Builder::finish() {
+  const MemoryPlan memory = plan_memory(plan_);
+  for (std::size_t b = 0; b < plan_.buffers.size(); ++b) plan_.buffers[b].offset = memory.offsets[b];
+  plan_.arena_bytes = memory.arena_bytes;
+  derive_edges(plan_);
+  return std::move(plan_);
+}
+
+}  // namespace cplab

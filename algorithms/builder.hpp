@@ -1,0 +1,139 @@
+// What an algorithm talks to. It declares buffers and says in program order what its rank does; everything
+// derivable is derived here: bytes, FLOPs, event edges, lifetimes, arena offsets.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/placement.hpp"
+#include "algorithms/plan.hpp"
+#include "algorithms/rows.hpp"
+#include "algorithms/tile.hpp"
+
+namespace cplab {
+
+class Builder;
+
+// A view under construction: a buffer, narrowed axis by axis.
+class Box {
+ public:
+  Box() = default;
+  Box slot(std::int64_t index) const;
+  Box rows(const Rows&) const;  // as stored: within the rows of the buffer
+  Box first_rows(std::int64_t count) const;
+  Box rows_at(std::int64_t begin, std::int64_t count) const;
+  Box heads(std::int64_t begin, std::int64_t end) const;
+  Box columns(std::int64_t begin, std::int64_t end) const;
+  const View& view() const { return view_; }
+
+ private:
+  friend class Builder;
+  Builder* builder_ = nullptr;
+  View view_;
+};
+
+struct BufferSpec {
+  std::string_view name;
+  Role role = Role::nominal;
+  Category category = Category::working;
+  std::int64_t slots = 1, rows = 1, heads = 1, width = 1;
+  std::int64_t planes = 0;
+  Layout layout = Layout::rows_first;
+};
+
+// One side of a message.
+struct Message {
+  Box box;
+  int peer = 0;  // position in the context-parallel group
+  bool send = false;
+};
+inline Message send(const Box& box, int peer) {
+  return {box, peer, true};
+}
+inline Message receive(const Box& box, int peer) {
+  return {box, peer, false};
+}
+
+class Builder {
+ public:
+  Builder(const Scenario& resolved, const Placement&, int replica, int position);
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+  ~Builder();
+
+  const Scenario& scenario() const { return scenario_; }
+  const Problem& problem() const { return scenario_.problem; }
+  int P() const { return static_cast<int>(scenario_.parallel.ranks); }
+  int position() const { return plan_.position; }
+  std::int64_t rows() const { return placement_.rows(); }  // local rows
+  bool backward() const { return problem().direction == Direction::forward_backward; }
+  // Wide and nominal are different dtypes.
+  bool has_wide() const;
+
+  Tile tile(int key_position, bool whole = false) const;       // this rank's queries, that rank's keys
+  Rows live_key_rows(int q_position, int key_position) const;  // as tile_between
+
+  Box buffer(const BufferSpec&);  // the box of all of it; a buffer of zero slots is never used
+
+  const Buffer& declared(const Box& box) const { return plan_.buffers[box.view().buffer]; }
+
+  void phase(Phase phase);
+  void step(std::int64_t step) { step_ = static_cast<std::uint32_t>(step); }
+
+  // Operands in the order of plan.hpp. Segments count rows of the q and k boxes; heads follow from the q box.
+  struct Attend {
+    Box q, k, v, out, lse;
+    const std::vector<Segment>& segments;
+    WriteMode mode = WriteMode::store;
+  };
+  void attend(Lane, const Attend&);
+  struct AttendBackward {
+    Box q, k, v, dout, lse, delta, dq, dk, dv;
+    const std::vector<Segment>& segments;
+    WriteMode dq_mode = WriteMode::store;
+    WriteMode dk_mode = WriteMode::store;
+  };
+  void attend_backward(Lane, const AttendBackward&);
+  void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);
+  void merge(Lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse);
+  void merge_lse(Lane, const Box& part_lse, const Box& lse);
+  void rescale_add(Lane, const Box& part_out, const Box& part_lse, const Box& lse, const Box& out);
+  void copy(Lane, const Box& from, const Box& into);
+  void cast(Lane, const Box& from, const Box& into);
+  // copy where both have one role, else cast.
+  void convert(Lane, const Box& from, const Box& into);
+  void add(Lane, const Box& from, const Box& into);
+  void fill(Lane, const Box& into, double value);
+  void exchange(Lane, Transport, const std::vector<Message>&);
+
+  // Computes lifetimes, arena and event edges; the builder is spent then.
+  RankPlan finish();
+
+ private:
+  friend class Box;
+  struct Pools;
+  Operation& emit(Lane, OpKind, std::initializer_list<Box> reads,
+                  std::initializer_list<std::pair<Box, WriteMode>> writes);
+  Span intern_ranges(const std::vector<RowRange>&);
+  std::uint32_t intern_view(const View&);
+  void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
+
+  const Scenario& scenario_;
+  const Placement& placement_;
+  RankPlan plan_;
+  std::unique_ptr<Pools> pools_;
+  Phase phase_ = Phase::forward;
+  std::uint32_t step_ = 0;
+  std::uint32_t ordinal_ = 0;
+};
+
+// Gives every operation its `after`: for each earlier conflicting access on another lane (same buffer,
+// overlapping boxes, one of them writes; or arena bytes that a dead buffer left) an edge, unless other edges
+// and lane order imply it. Buffers need their offsets. Replaces edges that are there.
+void derive_edges(RankPlan&);
+
+}  // namespace cplab

@@ -1,0 +1,56 @@
+// Token runs of contiguous, zigzag and striped placements.
+#include "algorithms/placement.hpp"
+
+#include <algorithm>
+
+namespace cplab {
+
+Placement::Placement(const Problem& problem, const Parallel& parallel, std::string_view placement,
+                     int replica)
+    : runs_(static_cast<std::size_t>(parallel.ranks)) {
+  const std::int64_t P = parallel.ranks;
+  const bool zigzag = placement == "zigzag", striped = placement == "striped";
+  const std::int64_t unit = zigzag ? 2 * P : P;
+  const auto sequences = static_cast<std::int64_t>(problem.lengths.size());
+  for (std::int64_t b = replica; b < sequences; b += parallel.replicas) {
+    const std::int64_t length = problem.lengths[static_cast<std::size_t>(b)];
+    const std::int64_t padded = problem.padded_lengths[static_cast<std::size_t>(b)];
+    const std::int64_t n = (padded + unit - 1) / unit * unit / P;  // local rows
+    padding_tokens_ += n * P - padded;
+    for (std::int64_t p = 0; p < P; ++p) {
+      const auto add = [&](std::int64_t row, std::int64_t rows, std::int64_t position, std::int64_t stride) {
+        const std::int64_t tokens = length > position ? (length - position + stride - 1) / stride : 0;
+        if (rows > 0) {
+          runs_[static_cast<std::size_t>(p)].push_back(
+              {b, rows_ + row, rows, std::min(rows, tokens), position, stride});
+        }
+      };
+      if (zigzag) {
+        add(0, n / 2, p * (n / 2), 1);
+        add(n / 2, n / 2, (2 * P - 1 - p) * (n / 2), 1);
+      } else if (striped) {
+        add(0, n, p, P);
+      } else {
+        add(0, n, p * n, 1);
+      }
+    }
+    rows_ += n;
+  }
+}
+
+void Placement::split_valid_evenly(const Problem& problem) {
+  for (std::vector<TokenRun>& runs : runs_) {
+    for (TokenRun& run : runs) {
+      const auto runs_here = std::count_if(
+          runs.begin(), runs.end(), [&](const TokenRun& other) { return other.sequence == run.sequence; });
+      const std::int64_t everywhere = runs_here * static_cast<std::int64_t>(runs_.size());
+      run.valid = std::min(run.rows, problem.lengths[static_cast<std::size_t>(run.sequence)] / everywhere);
+    }
+  }
+}
+
+std::span<const TokenRun> Placement::runs(int position) const {
+  return runs_[static_cast<std::size_t>(position)];
+}
+
+}  // namespace cplab

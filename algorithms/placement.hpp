@@ -1,0 +1,48 @@
+// Which tokens each rank holds, and in which order its local rows lie.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/problem.hpp"
+
+namespace cplab {
+
+// Consecutive local rows that hold tokens of one sequence at positions position, position + stride, ...
+// The first `valid` rows are tokens, the others padding.
+struct TokenRun {
+  std::int64_t sequence = 0;  // index into Problem::lengths
+  std::int64_t row = 0;       // first local row
+  std::int64_t rows = 0;
+  std::int64_t valid = 0;
+  std::int64_t position = 0;
+  std::int64_t stride = 1;
+};
+
+// contiguous: rank p holds positions [p n, (p+1) n) of a sequence padded to P n.
+// zigzag (dual chunk; TransformerEngine, zhuzilin/ring-flash-attention): the sequence is cut in 2P chunks,
+//   rank p holds chunk p, then chunk 2P-1-p, so that causal work is equal.
+// striped (Brandon et al. 2023): rank p holds positions p, p + P, p + 2P, ...
+// Several sequences lie one after the other. A padded length that is no multiple of P (zigzag: 2P) is
+// rounded up: rows that exist in no file and in no result.
+class Placement {
+ public:
+  // The sequences b = replica, replica + replicas, ...
+  Placement(const Problem&, const Parallel&, std::string_view placement, int replica);
+
+  std::int64_t rows() const { return rows_; }  // local rows, the same on every rank of the group
+  std::span<const TokenRun> runs(int position) const;
+  // What a wrong count of valid tokens does: every run of a sequence claims the same number, length / number
+  // of runs of all ranks, rounded down (fault thd-even-split).
+  void split_valid_evenly(const Problem&);
+  std::int64_t padding_tokens() const { return padding_tokens_; }  // added by rounding up
+
+ private:
+  std::int64_t rows_ = 0;
+  std::int64_t padding_tokens_ = 0;
+  std::vector<std::vector<TokenRun>> runs_;  // by position
+};
+
+}  // namespace cplab

@@ -1,0 +1,67 @@
+// Sums that an algorithm builds tile by tile: the softmax sum of partial results (spec of the three merges:
+// FlashAttention-2's online softmax; TransformerEngine's deferred correction), and row-wise first touch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/builder.hpp"
+
+namespace cplab {
+
+// incremental: each tile is rounded to nominal and merged behind the next one. deferred: all tiles are kept,
+// their LSEs folded at once, the outputs scaled and added at the end. fused: the attention kernel merges.
+enum class MergeKind : std::uint8_t { incremental, deferred, fused };
+
+struct SoftmaxSumOptions {
+  static constexpr std::int64_t all = INT32_MAX;
+  MergeKind merge = MergeKind::incremental;
+  std::int64_t slots = 2;  // partial results kept: 1, 2, or `all` (deferred: all; fused: not used)
+  bool wide = true;        // accumulate in fp32, else in the problem's dtype
+};
+
+// Sums tiles of the local queries into out [rows,H,E] and lse [rows,H,1].
+class SoftmaxSum {
+ public:
+  // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows.
+  SoftmaxSum(Builder&, SoftmaxSumOptions, const Box& out, const Box& lse,
+             const std::vector<std::int64_t>& tile_rows);
+  // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds.
+  void attend(Lane, const Box& q, const Box& k, const Box& v, const Rows& rows, const std::vector<Segment>&);
+  void finish(Lane);
+
+ private:
+  struct Partial {  // the result of one tile, until it is merged
+    Lane lane;
+    Rows rows;
+    Box out, lse;
+  };
+  bool goes_straight() const;  // the next tile is not kept but written into the sum
+  void fold(const Partial&, bool first);
+
+  Builder& b_;
+  SoftmaxSumOptions options_;
+  Box out_, lse_, sum_;
+  bool wide_ = false;
+  Box out_parts_, lse_parts_;
+  std::int64_t slots_ = 0;
+  std::int64_t rows_kept_ = 0;
+  std::size_t tiles_ = 0;
+  std::vector<Partial> kept_;
+};
+
+// Buffers are not zeroed: what touches a row first stores it, everything later adds to it.
+class FirstTouch {
+ public:
+  // Tells the rows that a write is about to touch. store: none was touched before. add: all are defined,
+  // those that were new have been filled with 0 (on `lane`, in `sum`).
+  WriteMode touch(Builder&, Lane, const Box& sum, const Rows& rows);
+
+ private:
+  Rows touched_;
+};
+
+Box lse_buffer(Builder&, std::string_view name, Category, std::int64_t slots,
+               std::int64_t rows);  // wide, [H, rows]
+
+}  // namespace cplab

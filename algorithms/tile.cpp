@@ -1,0 +1,153 @@
+// Bands between token runs. Positions in a run are position + stride * i, so with d = j - i (places in the
+// runs) key minus query position is delta + stride * d, and a window becomes a band lo <= d <= hi.
+#include "algorithms/tile.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace cplab {
+namespace {
+
+constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max() / 4;
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a / b - ((a % b != 0) && (a < 0));
+}
+
+struct Band {
+  std::int64_t lo = 1, hi = 0;
+  bool empty() const { return lo > hi; }
+};
+
+// The live band of two runs, clipped to the differences that occur; empty if no pair is live.
+Band band_between(const TokenRun& q, const TokenRun& k, Window visible) {
+  if (q.sequence != k.sequence || q.valid == 0 || k.valid == 0) return {};
+  const std::int64_t delta = k.position - q.position;
+  Band band{-(q.valid - 1), k.valid - 1};
+  if (visible.left >= 0) band.lo = std::max(band.lo, -floor_div(visible.left + delta, q.stride));
+  if (visible.right >= 0) band.hi = std::min(band.hi, floor_div(visible.right - delta, q.stride));
+  return band;
+}
+
+// Segment of a non-empty band, cut to the rows that have a live pair, in places of the two runs.
+Segment segment_of(const TokenRun& q, const TokenRun& k, Band band) {
+  Segment s;
+  s.q_begin = std::max<std::int64_t>(0, -band.hi);
+  s.q_count = std::min(q.valid - 1, k.valid - 1 - band.lo) - s.q_begin + 1;
+  s.k_begin = std::max<std::int64_t>(0, s.q_begin + band.lo);
+  s.k_count = std::min(k.valid - 1, s.q_begin + s.q_count - 1 + band.hi) - s.k_begin + 1;
+  const std::int64_t shift = s.q_begin - s.k_begin;  // d counted inside the segment is d + shift
+  const std::int64_t lo = band.lo + shift, hi = band.hi + shift;
+  const bool left = lo > -(s.q_count - 1), right = hi < s.k_count - 1;
+  if (right) {
+    s.offset = hi;
+    s.right = 0;
+    if (left) s.left = hi - lo;
+  } else if (left) {
+    s.offset = lo;
+    s.left = 0;
+  }
+  return s;
+}
+
+bool is_full(const Segment& s) {
+  return s.left < 0 && s.right < 0;
+}
+
+// Joins neighbouring full segments: first along the keys, then along the queries.
+void join(std::vector<Segment>& segments) {
+  std::size_t n = 0;
+  for (const Segment& s : segments) {
+    Segment* last = n ? &segments[n - 1] : nullptr;
+    if (last && is_full(*last) && is_full(s) && last->q_begin == s.q_begin && last->q_count == s.q_count &&
+        last->k_begin + last->k_count == s.k_begin) {
+      last->k_count += s.k_count;
+    } else if (last && is_full(*last) && is_full(s) && last->k_begin == s.k_begin &&
+               last->k_count == s.k_count && last->q_begin + last->q_count == s.q_begin) {
+      last->q_count += s.q_count;
+    } else {
+      segments[n++] = s;
+    }
+  }
+  segments.resize(n);
+}
+
+// Calls with every pair of runs of the same sequence; both sides list sequences in the same order.
+template <class Visit>
+void for_each_pair(const Placement& placement, int q_position, int k_position, Visit visit) {
+  const auto q_runs = placement.runs(q_position), k_runs = placement.runs(k_position);
+  std::size_t first = 0;
+  for (const TokenRun& q : q_runs) {
+    while (first < k_runs.size() && k_runs[first].sequence < q.sequence) ++first;
+    for (std::size_t i = first; i < k_runs.size() && k_runs[i].sequence == q.sequence; ++i)
+      visit(q, k_runs[i]);
+  }
+}
+
+// Collects the rows of the live runs; the result is the place of each run's first row among them.
+std::vector<std::int64_t> take_live(std::span<const TokenRun> runs, const std::vector<char>& live,
+                                    Rows& rows) {
+  std::vector<std::int64_t> places(runs.size());
+  std::int64_t taken = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    places[i] = taken;
+    if (!live[i]) continue;
+    rows.append(runs[i].row, runs[i].rows);
+    taken += runs[i].rows;
+  }
+  return places;
+}
+
+}  // namespace
+
+Tile tile_between(const Placement& placement, Window visible, int q_position, int k_position, bool whole) {
+  Tile tile;
+  const auto q_runs = placement.runs(q_position), k_runs = placement.runs(k_position);
+  std::vector<char> q_live(q_runs.size(), whole), k_live(k_runs.size(), whole);
+  std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> owners;  // runs of each segment
+  for_each_pair(placement, q_position, k_position, [&](const TokenRun& q, const TokenRun& k) {
+    const Band band = band_between(q, k, visible);
+    if (band.empty()) return;
+    q_live[static_cast<std::size_t>(&q - q_runs.data())] = 1;
+    k_live[static_cast<std::size_t>(&k - k_runs.data())] = 1;
+    tile.segments.push_back(segment_of(q, k, band));
+    owners.emplace_back(&q - q_runs.data(), &k - k_runs.data());
+  });
+  const std::vector<std::int64_t> q_places = take_live(q_runs, q_live, tile.q_rows);
+  const std::vector<std::int64_t> k_places = take_live(k_runs, k_live, tile.k_rows);
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    tile.segments[i].q_begin += q_places[static_cast<std::size_t>(owners[i].first)];
+    tile.segments[i].k_begin += k_places[static_cast<std::size_t>(owners[i].second)];
+  }
+  join(tile.segments);
+  return tile;
+}
+
+Rows live_key_rows(const Placement& placement, Window visible, int q_position, int k_position) {
+  const auto k_runs = placement.runs(k_position);
+  std::vector<char> live(k_runs.size(), 0);
+  for_each_pair(placement, q_position, k_position, [&](const TokenRun& q, const TokenRun& k) {
+    if (!band_between(q, k, visible).empty()) live[static_cast<std::size_t>(&k - k_runs.data())] = 1;
+  });
+  Rows rows;
+  take_live(k_runs, live, rows);
+  return rows;
+}
+
+double live_pairs(const Segment& s) {
+  // Pairs with j - i <= h: sum over i of clamp(i + h + 1, 0, k_count).
+  const auto below = [&](std::int64_t h) {
+    const std::int64_t first = std::clamp<std::int64_t>(-h, 0, s.q_count);  // first row with any
+    const std::int64_t full =
+        std::clamp<std::int64_t>(s.k_count - 1 - h, first, s.q_count);  // first with all
+    const auto n = static_cast<double>(full - first);
+    return n * (static_cast<double>(first + h + 1) + static_cast<double>(full + h)) / 2 +
+           static_cast<double>(s.q_count - full) * static_cast<double>(s.k_count);
+  };
+  const std::int64_t hi = s.right < 0 ? unlimited : s.offset + s.right;
+  const std::int64_t lo = s.left < 0 ? -unlimited : s.offset - s.left;
+  return std::max(0.0, below(std::min(hi, s.k_count)) - below(std::max(lo - 1, -s.q_count - 1)));
+}
+
+}  // namespace cplab

@@ -1,0 +1,90 @@
+# Looks for the CUDA toolkit and NCCL and says in one line what was found and what is left out.
+# Sets CPLAB_HAVE_CUDA and CPLAB_HAVE_NCCL; gives the targets CUDA::* and cplab::nccl.
+# The CUDA language is enabled only once there is CUDA code (kernels/cuda/CMakeLists.txt): trying nvcc
+# costs seconds at every first configure. Included by the root, as enable_language requires.
+
+foreach(option CPLAB_CUDA CPLAB_NCCL)
+  if(NOT "${${option}}" MATCHES "^(AUTO|ON|OFF)$")
+    message(FATAL_ERROR "${option} is ${${option}}; it must be AUTO, ON or OFF")
+  endif()
+endforeach()
+
+set(CPLAB_HAVE_CUDA OFF)
+set(CPLAB_HAVE_NCCL OFF)
+set(gpu_summary "")
+
+if(CPLAB_CUDA STREQUAL "OFF")
+  set(gpu_summary "CUDA not wanted (CPLAB_CUDA=OFF)")
+else()
+  find_package(CUDAToolkit QUIET)  # a runtime without a compiler does not help
+  if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
+    set(CPLAB_HAVE_CUDA ON)
+    set(gpu_summary "CUDA ${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR} found")
+  elseif(CPLAB_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "CPLAB_CUDA=ON, but no CUDA toolkit with nvcc was found; "
+                        "CUDACXX or -DCUDAToolkit_ROOT=DIR says where it is")
+  else()
+    set(gpu_summary "no CUDA toolkit found")
+  endif()
+endif()
+
+if(CPLAB_NCCL STREQUAL "OFF")
+  string(APPEND gpu_summary ", NCCL not wanted (CPLAB_NCCL=OFF)")
+elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
+  # NCCL ships no CMake file. NCCL_HOME wins, then the toolkit, then the system's folders.
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS "${NCCL_HOME}" "$ENV{NCCL_HOME}" ${CUDAToolkit_INCLUDE_DIRS}
+            PATH_SUFFIXES include)
+  find_library(NCCL_LIBRARY nccl HINTS "${NCCL_HOME}" "$ENV{NCCL_HOME}" ${CUDAToolkit_LIBRARY_DIR}
+               PATH_SUFFIXES lib lib64)
+  mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
+  if(CPLAB_HAVE_CUDA AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+    set(CPLAB_HAVE_NCCL ON)
+    set(nccl_version "")
+    foreach(part MAJOR MINOR PATCH)
+      file(STRINGS "${NCCL_INCLUDE_DIR}/nccl.h" line REGEX "^#define NCCL_${part} +[0-9]+")
+      string(REGEX REPLACE ".* ([0-9]+).*" "\\1" number "${line}")
+      list(APPEND nccl_version "${number}")
+    endforeach()
+    list(JOIN nccl_version "." nccl_version)
+    string(APPEND gpu_summary ", NCCL ${nccl_version} found")
+    add_library(cplab_nccl UNKNOWN IMPORTED)
+    set_target_properties(cplab_nccl PROPERTIES IMPORTED_LOCATION "${NCCL_LIBRARY}"
+                          INTERFACE_INCLUDE_DIRECTORIES "${NCCL_INCLUDE_DIR}")
+    target_link_libraries(cplab_nccl INTERFACE CUDA::cudart)
+    add_library(cplab::nccl ALIAS cplab_nccl)
+  elseif(CPLAB_NCCL STREQUAL "ON")
+    message(FATAL_ERROR "CPLAB_NCCL=ON, but nccl.h and libnccl beside a CUDA toolkit were not found; "
+                        "NCCL_HOME says where they are")
+  else()
+    string(APPEND gpu_summary ", no NCCL found")
+  endif()
+endif()
+
+if(NOT EXISTS "${PROJECT_SOURCE_DIR}/kernels/cuda/CMakeLists.txt")
+  message(STATUS "cplab: ${gpu_summary}; this version has no GPU device: simulation, CPU execution and "
+                 "verification are built")
+elseif(NOT CPLAB_HAVE_CUDA)
+  message(STATUS "cplab: ${gpu_summary}; left out: the GPU device (simulation, CPU execution and "
+                 "verification are built)")
+else()
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # 80 brings code that newer GPUs can translate; 90a has Hopper's own instructions.
+    set(CMAKE_CUDA_ARCHITECTURES "80;90a")
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
+    set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
+  endif()
+  if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")  # the toolkit that was just reported
+  endif()
+  enable_language(CUDA)
+  # CMake 3.25.1 does not know that nvcc has C++20, so no cuda_std_20 here.
+  target_compile_options(cplab_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-Xcompiler=-Wall,-Wextra,-Wshadow>)
+  if(CPLAB_HAVE_NCCL)
+    set(gpu_left_out "")
+  else()
+    set(gpu_left_out "; left out: the nccl transport")
+  endif()
+  message(STATUS "cplab: ${gpu_summary}${gpu_left_out}; GPU code is built for ${CMAKE_CUDA_ARCHITECTURES}")
+endif()

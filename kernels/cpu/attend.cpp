@@ -1,0 +1,186 @@
+// Softmax attention of a tile, online over key blocks (Milakov and Gimelshein 2018; FlashAttention 2): per
+// query row a running maximum, a running sum and an unnormalised output, all in T (fp32, or fp64 for fp64
+// operands). A row's segments simply continue its softmax.
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "kernels/cpu/band.hpp"
+#include "kernels/cpu/merge_rule.hpp"
+#include "kernels/cpu/view_rows.hpp"
+#include "kernels/kernels.hpp"
+
+namespace cplab::kernels {
+namespace {
+
+constexpr std::int64_t query_block = 64;
+constexpr std::int64_t key_block = 128;
+
+template <class T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+template <class T>
+constexpr T minus_infinity = -std::numeric_limits<T>::infinity();
+
+template <class T>
+class AttendTile {
+ public:
+  AttendTile(const MergeRule& rule, const Attend& operation)
+      : rule_(rule),
+        operation_(operation),
+        q_(operation.q),
+        k_(operation.k),
+        v_(operation.v),
+        out_(operation.out),
+        lse_(operation.lse),
+        q_rows_(query_block, operation.q.width),
+        k_rows_(key_block, operation.k.width),
+        v_rows_(key_block, operation.v.width),
+        weights_(query_block, key_block),
+        sum_out_(query_block, operation.v.width),
+        scratch_(1, operation.v.width),
+        ranges_(query_block),
+        maximum_(query_block),
+        sum_(query_block) {}
+
+  void run() {
+    const std::int64_t heads = operation_.q.heads;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t kv_head = head / (heads / operation_.k.heads);
+      for (std::int64_t row = 0; row < operation_.q.rows; row += query_block)
+        attend_rows(row, std::min(query_block, operation_.q.rows - row), head, kv_head);
+    }
+  }
+
+ private:
+  // All segments of rows first .. first + count of one head, then their results.
+  void attend_rows(std::int64_t first, std::int64_t count, std::int64_t head, std::int64_t kv_head) {
+    std::fill(maximum_.begin(), maximum_.end(), minus_infinity<T>);
+    std::fill(sum_.begin(), sum_.end(), T{0});
+    sum_out_.setZero();
+    q_.gather(first, count, head, q_rows_.data());
+    for (const Segment& segment : operation_.segments) {
+      const std::int64_t begin = std::max(first, segment.q_begin);
+      const std::int64_t end = std::min(first + count, segment.q_begin + segment.q_count);
+      if (begin >= end) continue;
+      // Both ends of the visible interval grow with the row: first and last row bound the band.
+      const std::int64_t keys_begin = visible_keys(segment, begin - segment.q_begin).begin;
+      const std::int64_t keys_end = visible_keys(segment, end - 1 - segment.q_begin).end;
+      for (std::int64_t key = keys_begin; key < keys_end; key += key_block)
+        attend_block(segment, begin - first, begin - segment.q_begin, end - begin, key,
+                     std::min(key_block, keys_end - key), kv_head);
+    }
+    for (std::int64_t row = 0; row < count; ++row) write_row(row, first + row, head);
+  }
+
+  // Rows at `block_row` of the block, `query` of the segment, against keys at `key` of the segment.
+  void attend_block(const Segment& segment, std::int64_t block_row, std::int64_t query, std::int64_t queries,
+                    std::int64_t key, std::int64_t keys, std::int64_t kv_head) {
+    k_.gather(segment.k_begin + key, keys, kv_head, k_rows_.data());
+    v_.gather(segment.k_begin + key, keys, kv_head, v_rows_.data());
+    auto weights = weights_.topLeftCorner(queries, keys);
+    weights.noalias() = q_rows_.middleRows(block_row, queries) * k_rows_.topRows(keys).transpose();
+    for (std::int64_t row = 0; row < queries; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      ranges_[at] = within(visible_keys(segment, query + row), key, keys);
+      weigh_row(ranges_[at], keys, block_row + row, &weights_(row, 0));
+    }
+    const auto values = v_rows_.topRows(keys);
+    if (values.allFinite()) {
+      sum_out_.middleRows(block_row, queries).noalias() += weights * values;
+      return;
+    }
+    // A key that a row does not see must not reach it, not even as zero times NaN.
+    for (std::int64_t row = 0; row < queries; ++row) {
+      const KeyRange range = ranges_[static_cast<std::size_t>(row)];
+      for (std::int64_t j = range.begin; j < range.end; ++j)
+        sum_out_.row(block_row + row) += weights(row, j) * values.row(j);
+    }
+  }
+
+  // Turns a row of products into weights exp(scale s - maximum), rounded as a tensor-core kernel would, and
+  // moves the row's state to the new maximum. Keys outside `range` weigh exactly 0.
+  void weigh_row(KeyRange range, std::int64_t keys, std::int64_t row, T* weights) {
+    if (range.end <= range.begin) {
+      std::fill(weights, weights + keys, T{0});
+      return;
+    }
+    std::fill(weights, weights + range.begin, T{0});
+    std::fill(weights + range.end, weights + keys, T{0});
+    const auto scale = static_cast<T>(operation_.scale);
+    T& maximum = maximum_[static_cast<std::size_t>(row)];
+    T& sum = sum_[static_cast<std::size_t>(row)];
+    T highest = maximum;
+    for (std::int64_t j = range.begin; j < range.end; ++j) {
+      weights[j] *= scale;
+      if (weights[j] > highest) highest = weights[j];
+    }
+    if (highest != maximum) {  // from -inf on, too: exp gives 0 and the state is 0
+      const T shrink = std::exp(maximum - highest);
+      sum *= shrink;
+      sum_out_.row(row) *= shrink;
+    }
+    maximum = highest;
+    const T shift = finite_shift(highest);
+    for (std::int64_t j = range.begin; j < range.end; ++j) {
+      weights[j] = std::exp(weights[j] - shift);
+      sum += weights[j];
+    }
+    round_elements(weights + range.begin, range.end - range.begin, operation_.v.dtype);
+  }
+
+  // A maximum of -inf means that no score was above -inf, or that all were NaN: shifting by 0 gives 0 for
+  // the first and keeps the second visible.
+  static T finite_shift(T maximum) { return maximum == minus_infinity<T> ? T{0} : maximum; }
+
+  void write_row(std::int64_t block_row, std::int64_t row, std::int64_t head) {
+    const T sum = sum_[static_cast<std::size_t>(block_row)];
+    const bool empty = sum == T{0};
+    if (operation_.write == Write::merge && empty) return;
+    T lse = minus_infinity<T>;
+    if (!empty) {
+      lse = finite_shift(maximum_[static_cast<std::size_t>(block_row)]) + std::log(sum);
+      sum_out_.row(block_row) /= sum;
+    }
+    T* row_out = &sum_out_(block_row, 0);
+    if (operation_.write == Write::merge) {
+      merge_row(rule_, operation_.v.dtype, row_out, lse, out_, lse_, row, head, scratch_.data());
+    } else {
+      out_.store(row, head, row_out);
+      lse_.store_first(row, head, lse);
+    }
+  }
+
+  const MergeRule& rule_;
+  const Attend& operation_;
+  ViewRows q_, k_, v_, out_, lse_;
+  Matrix<T> q_rows_, k_rows_, v_rows_;  // gathered blocks, widened
+  Matrix<T> weights_;                   // scores, then probabilities before normalisation
+  Matrix<T> sum_out_;                   // sum of weights times values, per query row of the block
+  Matrix<T> scratch_;
+  std::vector<KeyRange> ranges_;
+  std::vector<T> maximum_, sum_;
+};
+
+}  // namespace
+
+void attend_with(const MergeRule& rule, const Attend& operation) {
+  const auto& [q, k, v, out, lse, segments, scale, write] = operation;
+  require(q.width == k.width, "attend: q and k differ in width");
+  require(q.width > 0 && v.width > 0, "attend: a width is 0");
+  require(k.rows == v.rows && k.heads == v.heads, "attend: k and v differ in rows or heads");
+  require(out.rows == q.rows && out.heads == q.heads && out.width == v.width,
+          "attend: out does not fit q and v");
+  require(lse.rows == q.rows && lse.heads == q.heads && lse.width == 1, "attend: lse does not fit q");
+  require(q.heads == 0 || (k.heads > 0 && q.heads % k.heads == 0),
+          "attend: query heads are no multiple of key heads");
+  require(write != Write::add, "attend: write must be store or merge");
+  require_inside(segments, q.rows, k.rows);
+  const bool wide = q.dtype == DType::fp64 || k.dtype == DType::fp64 || v.dtype == DType::fp64;
+  wide ? AttendTile<double>(rule, operation).run() : AttendTile<float>(rule, operation).run();
+}
+
+}  // namespace cplab::kernels

@@ -1,0 +1,24 @@
+// The table of correct CPU tiles.
+#include "kernels/cpu/cpu_tiles.hpp"
+
+#include "kernels/cpu/merge_rule.hpp"
+#include "kernels/kernels.hpp"
+
+namespace cplab::kernels {
+
+const Tiles& cpu_tiles() {
+  static const Tiles tiles = {
+      .attend = [](const Attend& operation) { attend_with(careful_merge(), operation); },
+      .attend_backward = attend_backward_cpu,
+      .row_dot = row_dot_cpu,
+      .merge = [](const Merge& operation) { merge_with(careful_merge(), operation); },
+      .merge_lse = [](const MergeLse& operation) { merge_lse_with(careful_merge(), operation); },
+      .rescale = rescale_cpu,
+      .copy = copy_cpu,
+      .add = add_cpu,
+      .fill = fill_cpu,
+  };
+  return tiles;
+}
+
+}  // namespace cplab::kernels

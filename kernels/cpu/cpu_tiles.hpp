@@ -1,0 +1,16 @@
+// The CPU tiles that contain no merge, as free functions; cpu_tiles.cpp makes the table of them. The
+// contract of each is in kernels/kernels.hpp. All throw std::invalid_argument on shapes that disagree.
+#pragma once
+
+#include "kernels/kernels.hpp"
+
+namespace cplab::kernels {
+
+void attend_backward_cpu(const AttendBackward& operation);
+void row_dot_cpu(const View& a, const View& b, const View& into);
+void rescale_cpu(const Rescale& operation);
+void copy_cpu(const View& from, const View& into);
+void add_cpu(const View& from, const View& into);
+void fill_cpu(const View& into, double value);
+
+}  // namespace cplab::kernels

@@ -1,0 +1,47 @@
+// Dense softmax attention and its gradients in double, the yardstick of `verify`. Two passes over a fully
+// formed block of scores: no online softmax, no tiles over keys, no partial results to merge.
+//
+//   s_ij = scale q_i.k_j where query i sees key j      p_ij = exp(s_ij) / sum_j exp(s_ij)
+//   out_i = sum_j p_ij v_j                             lse_i = log sum_j exp(s_ij)
+//   dv_j = sum_i p_ij dout_i                           ds_ij = p_ij (dout_i.v_j - sum_n p_in dout_i.v_n)
+//   dq_i = scale sum_j ds_ij k_j                       dk_j = scale sum_i ds_ij q_i
+//
+// Query head h reads key/value head h / (H/G); dk and dv sum over the query heads of their group.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cplab::reference {
+
+// One sequence attending to itself.
+struct AttentionShape {
+  std::int64_t S = 0;  // tokens
+  std::int64_t H = 1;  // query heads, a multiple of G
+  std::int64_t G = 1;  // key/value heads
+  std::int64_t D = 1;  // query and key size
+  std::int64_t E = 1;  // value size
+  double scale = 1;
+  // Query i sees key j iff -left <= j - i <= right; negative means unlimited. Causal: left -1, right 0.
+  std::int64_t left = -1;
+  std::int64_t right = -1;
+};
+
+// Every row sees at least itself, so out and lse are finite for finite inputs.
+struct AttentionResult {
+  std::vector<double> out;  // [S,H,E]
+  std::vector<double> lse;  // [H,S], natural logarithm, scale included
+  std::vector<double> dq;   // [S,H,D]; dq, dk and dv are empty without dout
+  std::vector<double> dk;   // [S,G,D]
+  std::vector<double> dv;   // [S,G,E]
+};
+
+// q [S,H,D], k [S,G,D], v [S,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.
+// Memory beyond inputs and results is O(S) per row of a block, so S of many thousands is fine; time is
+// O(H S min(S, window) (D + E)). Throws std::invalid_argument if a size does not fit `shape`.
+AttentionResult dense_attention(const AttentionShape& shape, std::span<const double> q,
+                                std::span<const double> k, std::span<const double> v,
+                                std::span<const double> dout = {});
+
+}  // namespace cplab::reference

@@ -1,0 +1,442 @@
+// The checker on plans written by hand: right ones pass, and each single mistake is found with its kind, rank
+// and operation.
+#include "algorithms/check.hpp"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+
+#include "tests/algorithms/check_hand_plans.hpp"
+
+using namespace cplab;
+using namespace cplab::hand;
+
+namespace {
+
+constexpr auto store = WriteMode::store;
+
+void require_right(const Plan& plan) {
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  CHECK(result.ok());
+}
+
+void require_finding(const Plan& plan, FindingKind kind, int rank, const std::string& operation) {
+  const CheckResult result = check(plan);
+  INFO("expected " << std::string(name(kind)) << " rank " << rank << " " << operation << ", found:\n"
+                   << text(result));
+  CHECK(has(result, kind, rank, operation));
+}
+
+void set_parts(RankPlan& rank, Operation& op, const std::vector<Part>& parts) {
+  op.parts = {static_cast<std::uint32_t>(rank.parts.size()), static_cast<std::uint32_t>(parts.size())};
+  rank.parts.insert(rank.parts.end(), parts.begin(), parts.end());
+}
+
+Segment& segment(Plan& plan, int rank, const Operation& op) {
+  return plan.ranks[static_cast<std::size_t>(rank)].segments[op.segments.first];
+}
+
+// Turns an operation into one that touches nothing, so that no index changes.
+void silence(Operation& op) {
+  op.kind = OpKind::host_sync;
+  op.reads = op.writes = op.parts = op.segments = {};
+}
+
+}  // namespace
+
+TEST_CASE("check: right plans written by hand pass") {
+  for (const Direction d : {Direction::forward, Direction::forward_backward}) {
+    require_right(single(12, d));
+    for (const int P : {2, 3, 4, 5}) {
+      require_right(ring(P, 6, Merge::incremental, d));
+      require_right(ring(P, 6, Merge::deferred, d));
+    }
+  }
+  for (const int P : {1, 2, 3, 5}) require_right(gathered(P, 4));
+}
+
+TEST_CASE("check: rounds, messages, flops and bytes of a ring") {
+  constexpr int P = 4;
+  constexpr std::int64_t n = 6;
+  const Plan plan = ring(P, n);
+  const CheckResult result = check(plan);
+  CHECK(result.messages == P * (P - 1) * 3);  // KV forward, KV and dKV backward
+  CHECK(result.rounds == (P - 1) + P);
+  const std::int64_t kv = n * 2 * (8 + 6);
+  for (std::size_t r = 0; r < P; ++r) {
+    CHECK(result.sent_bytes[r] == (P - 1) * (2 * kv + 2 * kv + 4 * kv));  // dKV travels in fp32
+    CHECK(result.flops[r] == double(n * n * P) * 4 * 2 * ((8 + 6) + (3 * 8 + 2 * 6)));
+  }
+  const CheckResult one = check(single(10));
+  CHECK(one.flops[0] == 55.0 * 4 * 2 * ((8 + 6) + (3 * 8 + 2 * 6)));  // 10 x 11 / 2 causal pairs
+  CHECK(one.messages == 0);
+  CHECK(one.rounds == 0);
+}
+
+TEST_CASE("check: a removed edge is a race") {
+  Plan plan = ring(3, 4);
+  find(plan, 2, OpKind::attend, Phase::forward, 1).after = {};
+  require_finding(plan, FindingKind::race, 2, "2/forward/3");
+  CHECK(check(plan).findings.size() == 1);
+}
+
+TEST_CASE("check: two slots need the tile to be done before its slot is received into") {
+  for (const int P : {3, 4}) {
+    Plan plan = ring(P, 4, Merge::incremental, Direction::forward);
+    for (RankPlan& rank : plan.ranks)
+      for (Operation& op : rank.operations)
+        if (op.kind == OpKind::exchange) op.after = {};
+    const CheckResult result = check(plan);
+    INFO(text(result));
+    // The first P - 2 receives go into slots that nobody has read.
+    CHECK(result.ok() == (P == 3));
+    if (P == 4) CHECK(has(result, FindingKind::race, 0, "0/forward/5"));
+  }
+}
+
+TEST_CASE("check: sends and receives in a cycle wait for ever") {
+  Plan plan = empty_plan(3, 12, false, Direction::forward);
+  for (int r = 0; r < 3; ++r) {
+    Rank rank(plan, r);
+    const Tensors t = tensors(plan, rank);
+    const auto other = rank.buffer("other", Role::nominal, Category::working, 1, 4, 2, 14);
+    rank.communicate(comm, OpKind::exchange, {send(rank.view({t.kv}), (r + 1) % 3)});
+    rank.communicate(comm, OpKind::exchange, {receive(rank.view({other}), (r + 2) % 3)});
+  }
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  REQUIRE(result.findings.size() == 1);
+  CHECK(has(result, FindingKind::deadlock, 0, "0/forward/0"));
+  CHECK(result.findings[0].message.find("0 -> 1 -> 2 -> 0") != std::string::npos);
+  CHECK(result.findings[0].message.find("rank 2 waits in exchange 2/forward/0") != std::string::npos);
+  // Posted together they pass each other: everything runs, and only the results are missing.
+  for (int r = 0; r < 3; ++r) {
+    RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
+    rank.operations[0].parts.count = 2;
+    rank.operations.pop_back();
+  }
+  CHECK_FALSE(has(check(plan), FindingKind::deadlock, 0, "0/forward/0"));
+}
+
+TEST_CASE("check: a tile left out, and a tile twice") {
+  Plan plan = ring(3, 4);
+  Operation& merge = find(plan, 1, OpKind::merge, Phase::forward, 1);
+  silence(find(plan, 1, OpKind::attend, Phase::forward, 1));
+  silence(merge);
+  require_finding(plan, FindingKind::coverage, 1, "1/backward/0");  // row_dot reads an incomplete out
+  Plan forward = ring(3, 4, Merge::incremental, Direction::forward);
+  silence(find(forward, 1, OpKind::attend, Phase::forward, 1));
+  silence(find(forward, 1, OpKind::merge, Phase::forward, 1));
+  const CheckResult result = check(forward);
+  INFO(text(result));
+  REQUIRE(result.findings.size() == 2);  // out and lse
+  CHECK(result.findings[0].kind == FindingKind::coverage);
+  CHECK(result.findings[0].message.find("lacks 16 live") != std::string::npos);
+
+  Plan twice = ring(3, 4);
+  const Operation again = find(twice, 1, OpKind::merge, Phase::forward, 1);
+  Operation& next = find(twice, 1, OpKind::merge, Phase::forward, 2);
+  next.reads = again.reads;  // the same partial result, but by then it holds the next tile
+  require_right(twice);
+  Operation& tile = find(twice, 1, OpKind::attend, Phase::forward, 2);
+  silence(tile);
+  require_finding(twice, FindingKind::coverage, 1, "1/forward/7");  // merges tile 1 again
+}
+
+TEST_CASE("check: stale keys") {
+  Plan plan = ring(4, 4, Merge::incremental, Direction::forward);
+  Operation& tile = find(plan, 0, OpKind::attend, Phase::forward, 3);
+  tile.reads = find(plan, 0, OpKind::attend, Phase::forward, 2).reads;
+  require_finding(plan, FindingKind::coverage, 0, "0/forward/9");
+  // Under a causal mask stale keys show already in the tile.
+  Plan causal = gathered(2, 4);
+  for (Part& part :
+       causal.ranks[1].parts) {  // rank 1 takes its own rows for those of rank 0 and the other way
+    if (!part.send && part.view < causal.ranks[1].views.size() && part.peer < 2 &&
+        &part < &causal.ranks[1].parts[4])
+      part.peer = 1 - part.peer;
+  }
+  const CheckResult result = check(causal);
+  INFO(text(result));
+  CHECK(has(result, FindingKind::coverage, 1, "1/forward/1"));
+}
+
+TEST_CASE("check: reads of what nobody has written") {
+  Plan plan = ring(2, 6, Merge::incremental, Direction::forward);
+  for (int r = 0; r < 2; ++r) {  // only half of the rows travels
+    RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
+    for (const Part& part : rank.parts_of(find(plan, r, OpKind::exchange, Phase::forward, 0)))
+      rank.row_ranges[rank.views[part.view].ranges.first].count = 3;
+  }
+  require_finding(plan, FindingKind::uninitialised, 0, "0/forward/2");
+  require_finding(plan, FindingKind::uninitialised, 1, "1/forward/2");
+
+  Plan unwritten = single(8);
+  silence(unwritten.ranks[0].operations[2]);
+  const CheckResult result = check(unwritten);
+  INFO(text(result));
+  CHECK(has(result, FindingKind::uninitialised, 0, ""));  // dq and dkv
+}
+
+TEST_CASE("check: buffers and values nobody uses are leaks") {
+  Plan plan = ring(2, 4);
+  Rank rank(plan, 1);
+  rank.buffer("spare", Role::wide, Category::workspace, 1, 4, 1, 1);
+  require_finding(plan, FindingKind::leak, 1, "");
+  Plan computed = ring(2, 4);
+  Rank zero(computed, 0);
+  const auto spare = zero.buffer("spare", Role::nominal, Category::working, 1, 4, 4, 6);
+  zero.operation(compute, OpKind::copy, {zero.view({zero.find("out")})}, {{zero.view({spare}), store}});
+  const std::string id = operation_id(*zero.plan, zero.plan->operations.back());
+  require_finding(computed, FindingKind::leak, 0, id);
+  CHECK(check(computed).findings.size() == 1);
+}
+
+TEST_CASE("check: messages that differ in size, dtype or number") {
+  Plan size = ring(3, 4);
+  {
+    RankPlan& rank = size.ranks[2];
+    const Operation& op = find(size, 2, OpKind::exchange, Phase::forward, 0);
+    rank.views[rank.parts_of(op)[0].view].head_end = 1;
+  }
+  require_finding(size, FindingKind::unmatched, 0, "0/forward/0");
+
+  Plan dtype = ring(3, 4);
+  for (Buffer& b : dtype.ranks[1].buffers)
+    if (b.name == "kv_back")
+      b.role = Role::wide, b.bytes *= 2, b.offset = (dtype.ranks[1].arena_bytes += 4096) - 4096;
+  require_finding(dtype, FindingKind::unmatched, 1, "1/backward/1");
+
+  Plan missing = ring(3, 4);
+  Operation& op = find(missing, 1, OpKind::exchange, Phase::forward, 0);
+  set_parts(missing.ranks[1], op, {missing.ranks[1].parts_of(op)[0]});
+  require_finding(missing, FindingKind::unmatched, 0, "0/forward/0");
+}
+
+TEST_CASE("check: launch order across groups") {
+  const auto two = [](bool crossed) {
+    Plan plan = single(8, Direction::forward);
+    plan = empty_plan(2, 8, false, Direction::forward);
+    plan.groups.push_back({"other", {0, 1}});
+    for (int r = 0; r < 2; ++r) {
+      Rank rank(plan, r);
+      const Tensors t = tensors(plan, rank);
+      const auto x = rank.buffer("x", Role::nominal, Category::working, 1, 4, 2, 14);
+      const auto y = rank.buffer("y", Role::nominal, Category::working, 1, 4, 4, 8);
+      const std::vector<Part> kv{send(rank.view({t.kv}), 1 - r), receive(rank.view({x}), 1 - r)};
+      const std::vector<Part> q{send(rank.view({t.q}), 1 - r), receive(rank.view({y}), 1 - r)};
+      const Lane second{LaneKind::comm, 1};
+      if (crossed && r == 1) rank.communicate(second, OpKind::exchange, q, {}, 1);
+      rank.communicate(comm, OpKind::exchange, kv);
+      if (!crossed || r == 0) rank.communicate(second, OpKind::exchange, q, {}, 1);
+    }
+    return check(plan);
+  };
+  CHECK_FALSE(has(two(false), FindingKind::order, 0, "0/forward/1"));
+  const CheckResult crossed = two(true);
+  INFO(text(crossed));
+  CHECK(has(crossed, FindingKind::order, 0, "0/forward/1"));
+  CHECK_FALSE(has(crossed, FindingKind::deadlock, 0, "0/forward/0"));  // two lanes: nothing hangs here
+}
+
+TEST_CASE("check: bytes shared by buffers in use") {
+  Plan plan = ring(3, 4);
+  RankPlan& rank = plan.ranks[1];
+  const auto buffer = [&](const char* name) -> Buffer& {
+    for (Buffer& b : rank.buffers)
+      if (b.name == name) return b;
+    throw std::runtime_error(name);
+  };
+  // part_out is done with before the backward begins on the same lane.
+  const std::int64_t was = buffer("delta").offset;
+  buffer("delta").offset = buffer("part_lse").offset;
+  require_right(plan);
+  // kv_slots is still sent by the comm lane when the tile buffer would take its place.
+  buffer("delta").offset = was;
+  buffer("dkv_tile").offset = buffer("kv_slots").offset;
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  bool found = false;
+  for (const Finding& f : result.findings) found = found || (f.kind == FindingKind::lifetime && f.rank == 1);
+  CHECK(found);
+  buffer("dkv_tile").offset = buffer("q").offset;
+  require_finding(plan, FindingKind::lifetime, 1, "1/backward/4");
+}
+
+TEST_CASE("check: bands") {
+  for (const std::int64_t by : {-1, 1}) {  // the diagonal one off: pairs dead or left out
+    Plan plan = gathered(3, 4);
+    Operation& tile = find(plan, 2, OpKind::attend, Phase::forward, 0);
+    segment(plan, 2, tile).offset += by;
+    require_finding(plan, FindingKind::coverage, 2, "2/forward/1");
+    const std::string message = check(plan).findings[0].message;
+    CHECK(message.find(by > 0 ? "forbids" : "leaves out") != std::string::npos);
+  }
+  Plan bidirectional = single(8, Direction::forward);
+  segment(bidirectional, 0, bidirectional.ranks[0].operations[0]).right = -1;
+  require_finding(bidirectional, FindingKind::coverage, 0, "0/forward/0");
+  // A window says which pairs are dead on both sides.
+  Plan window = single(8, Direction::forward);
+  window.scenario.problem.window = {3, -1};
+  require_finding(window, FindingKind::coverage, 0, "0/forward/0");
+  segment(window, 0, window.ranks[0].operations[0]).left = 3;
+  require_right(window);
+  segment(window, 0, window.ranks[0].operations[0]).left = 2;
+  require_finding(window, FindingKind::coverage, 0, "0/forward/0");
+}
+
+TEST_CASE("check: padding and other sequences") {
+  Plan padding = single(8, Direction::forward);
+  padding.scenario.problem.lengths = {7};
+  require_finding(padding, FindingKind::coverage, 0, "0/forward/0");
+  CHECK(check(padding).findings[0].message.find("padding") != std::string::npos);
+  Segment& s = segment(padding, 0, padding.ranks[0].operations[0]);
+  s.q_count = s.k_count = 7;
+  require_right(padding);
+
+  Plan sequences = single(8, Direction::forward);
+  sequences.scenario.problem.lengths = sequences.scenario.problem.padded_lengths = {5, 3};
+  require_finding(sequences, FindingKind::coverage, 0, "0/forward/0");
+  CHECK(check(sequences).findings[0].message.find("across sequences") != std::string::npos);
+  RankPlan& rank = sequences.ranks[0];
+  rank.operations[0].segments = {static_cast<std::uint32_t>(rank.segments.size()), 2};
+  rank.segments.push_back({0, 5, 0, 5, 0, -1, 0});
+  rank.segments.push_back({5, 3, 5, 3, 0, -1, 0});
+  require_right(sequences);
+}
+
+TEST_CASE("check: query heads go with the key heads of their group") {
+  const auto halves = [](std::int32_t key_head_of_first) {
+    Plan plan = empty_plan(1, 8, true, Direction::forward);
+    Rank rank(plan, 0);
+    const Tensors t = tensors(plan, rank);
+    const Segment causal{0, 8, 0, 8, 0, -1, 0};
+    for (std::int32_t half = 0; half < 2; ++half) {
+      const std::int32_t head = half == 0 ? key_head_of_first : 1 - key_head_of_first;
+      At q{t.q}, kv{t.kv}, out{t.out}, lse{t.lse};
+      for (At* at : {&q, &out, &lse}) at->head_begin = 2 * half, at->head_end = 2 * half + 2;
+      kv.head_begin = head, kv.head_end = head + 1;
+      rank.attend(compute, {rank.view(q), keys(plan, rank, kv), values(plan, rank, kv)},
+                  {{rank.view(out), store}, {rank.view(lse), store}}, {causal});
+    }
+    return plan;
+  };
+  require_right(halves(0));
+  require_finding(halves(1), FindingKind::coverage, 0, "0/forward/0");
+  require_finding(halves(1), FindingKind::coverage, 0, "0/forward/1");
+}
+
+TEST_CASE("check: results are normalised by the keys they cover") {
+  Plan plan = ring(3, 4, Merge::deferred, Direction::forward);
+  // The second partial result is rescaled by the LSE of the third.
+  Operation* rescale = nullptr;
+  int seen = 0;
+  for (Operation& op : plan.ranks[0].operations)
+    if (op.kind == OpKind::merge && op.reads.count == 3 && ++seen == 2) rescale = &op;
+  REQUIRE(rescale);
+  RankPlan& rank = plan.ranks[0];
+  rank.views[rank.accesses[rescale->reads.first + 1].view].slot_begin = 2;
+  rank.views[rank.accesses[rescale->reads.first + 1].view].slot_end = 3;
+  require_finding(plan, FindingKind::coverage, 0, operation_id(rank, *rescale));
+
+  // Rescaled too early, out is normalised by the keys of two tiles only.
+  Plan early = ring(2, 4, Merge::deferred, Direction::forward);
+  std::vector<Operation>& list = early.ranks[1].operations;
+  std::size_t fold = 0, first = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].kind == OpKind::merge && list[i].reads.count == 1) fold = i;
+    if (list[i].kind == OpKind::merge && list[i].reads.count == 3 && first == 0) first = i;
+  }
+  std::swap(list[fold], list[first]);
+  const CheckResult result = check(early);
+  INFO(text(result));
+  CHECK_FALSE(result.ok());
+}
+
+TEST_CASE("check: an lse filled with zero is not empty") {
+  for (const double value : {-std::numeric_limits<double>::infinity(), 0.0}) {
+    Plan plan = empty_plan(1, 8, true, Direction::forward);
+    Rank rank(plan, 0);
+    const Tensors t = tensors(plan, rank);
+    rank.operation(compute, OpKind::fill, {}, {{rank.view({t.out}), store}});
+    const std::uint32_t fill = rank.operation(compute, OpKind::fill, {}, {{rank.view({t.lse}), store}});
+    rank.op(fill).value = value;
+    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {t.kv}), values(plan, rank, {t.kv})},
+                {{rank.view({t.out}), WriteMode::merge}, {rank.view({t.lse}), WriteMode::merge}},
+                {{0, 8, 0, 8, 0, -1, 0}});
+    if (value == 0)
+      require_finding(plan, FindingKind::coverage, 0, "0/forward/2");
+    else
+      require_right(plan);
+  }
+}
+
+TEST_CASE("check: host_sync orders what is issued after it") {
+  for (const bool waits : {false, true}) {
+    Plan plan = empty_plan(1, 8, true, Direction::forward);
+    Rank rank(plan, 0);
+    const Tensors t = tensors(plan, rank);
+    const auto copied = rank.buffer("copied", Role::nominal, Category::working, 1, 8, 2, 14);
+    rank.operation({LaneKind::copy, 0}, OpKind::copy, {rank.view({t.kv})}, {{rank.view({copied}), store}});
+    rank.operation(waits ? Lane{LaneKind::copy, 0} : compute, OpKind::host_sync, {}, {});
+    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {copied}), values(plan, rank, {copied})},
+                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, {{0, 8, 0, 8, 0, -1, 0}});
+    if (waits)
+      require_right(plan);
+    else
+      require_finding(plan, FindingKind::race, 0, "0/forward/2");
+  }
+}
+
+TEST_CASE("check: collectives meet the whole group") {
+  const auto three = [](int absent, OpKind other) {
+    Plan plan = ring(3, 4);
+    for (int r = 0; r < 3; ++r) {
+      Rank rank(plan, r);
+      if (r != absent) rank.communicate(comm, r == 2 ? other : OpKind::barrier, {});
+    }
+    return check(plan);
+  };
+  CHECK(three(-1, OpKind::barrier).ok());
+  CHECK(three(-1, OpKind::barrier).rounds == check(ring(3, 4)).rounds + 1);
+  const CheckResult absent = three(1, OpKind::barrier);
+  INFO(text(absent));
+  CHECK(absent.findings.size() == 1);
+  CHECK(absent.findings[0].kind == FindingKind::unmatched);
+  CHECK(absent.findings[0].message.find("rank 1") != std::string::npos);
+  CHECK_FALSE(three(-1, OpKind::all_reduce).ok());
+}
+
+TEST_CASE("check: rows keep their order through a row map, strided or permuted") {
+  for (const bool right : {true, false}) {
+    Plan plan = empty_plan(1, 8, true, Direction::forward);
+    Rank rank(plan, 0);
+    const Tensors t = tensors(plan, rank);
+    const auto packed = rank.buffer("packed", Role::nominal, Category::working, 1, 8, 2, 14);
+    const auto sorted = rank.buffer("sorted", Role::nominal, Category::working, 1, 8, 2, 14);
+    // Even rows, then odd rows; then back, once with the map and once as if it were the other way.
+    const std::vector<RowRange> map{{0, 4, 2}, {1, 4, 2}}, other{{1, 4, 2}, {0, 4, 2}};
+    rank.operation(compute, OpKind::copy, {rank.view({t.kv}, map)}, {{rank.view({packed}), store}});
+    rank.operation(compute, OpKind::copy, {rank.view({packed})},
+                   {{rank.view({sorted}, right ? map : other), store}});
+    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {sorted}), values(plan, rank, {sorted})},
+                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, {{0, 8, 0, 8, 0, -1, 0}});
+    if (right)
+      require_right(plan);
+    else
+      require_finding(plan, FindingKind::coverage, 0, "0/forward/2");
+  }
+}
+
+TEST_CASE("check: findings are limited and in order") {
+  Plan plan = ring(4, 4);
+  for (RankPlan& rank : plan.ranks)
+    for (Operation& op : rank.operations) op.after = {};
+  const CheckResult all = check(plan), few = check(plan, 3);
+  CHECK(all.findings.size() > 3);
+  CHECK(few.findings.size() == 3);
+  CHECK(few.findings[0].message == all.findings[0].message);
+  CHECK(text(check(plan)) == text(all));
+}

@@ -1,0 +1,50 @@
+// Scenarios for tests in one line: dense or packed softmax problems on one group.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+
+namespace cplab::testing {
+
+struct Shape {
+  int ranks = 4;
+  std::string placement = "zigzag";
+  std::vector<std::int64_t> lengths{64};
+  std::vector<std::int64_t> padded_lengths{};  // default: lengths
+  bool causal = true;
+  Window window{};
+  std::int64_t heads = 2, kv_heads = 1, head_size = 16, value_size = 8;
+  DType dtype = DType::bf16;
+  bool backward = true;
+  std::vector<std::pair<std::string, OptionValue>> options{};
+};
+
+inline Scenario scenario(const Shape& shape) {
+  Scenario s;
+  Problem& p = s.problem;
+  p.format = Format::thd;
+  p.packed = true;
+  p.lengths = shape.lengths;
+  p.padded_lengths = shape.padded_lengths.empty() ? shape.lengths : shape.padded_lengths;
+  p.heads = shape.heads;
+  p.kv_heads = shape.kv_heads;
+  p.head_size = shape.head_size;
+  p.value_size = shape.value_size;
+  p.dtype = shape.dtype;
+  p.causal = shape.causal;
+  p.window = shape.window;
+  p.scale = 0.25;
+  p.direction = shape.backward ? Direction::forward_backward : Direction::forward;
+  s.parallel.ranks = shape.ranks;
+  s.algorithm = "ring";
+  s.placement = shape.placement;
+  for (const auto& [key, value] : shape.options) s.schedule.set(key, value);
+  return resolve(s);
+}
+
+}  // namespace cplab::testing

@@ -1,0 +1,183 @@
+// Placements and tiles against a brute-force oracle over tokens.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "algorithms/placement.hpp"
+#include "algorithms/tile.hpp"
+#include "tests/algorithms/scenarios.hpp"
+
+using namespace cplab;
+
+namespace {
+
+struct Token {
+  std::int64_t sequence = -1, position = -1;
+  bool valid = false;
+};
+
+// Local rows of a rank, token by token, from the definition of the placement alone.
+std::vector<Token> tokens_of(const Scenario& s, int rank) {
+  const std::int64_t P = s.parallel.ranks;
+  std::vector<Token> rows;
+  for (std::size_t b = 0; b < s.problem.lengths.size(); ++b) {
+    const std::int64_t unit = s.placement == "zigzag" ? 2 * P : P;
+    std::int64_t padded = s.problem.padded_lengths[b];
+    while (padded % unit != 0) ++padded;
+    const std::int64_t n = padded / P;
+    for (std::int64_t i = 0; i < n; ++i) {
+      std::int64_t position = 0;
+      if (s.placement == "contiguous") position = rank * n + i;
+      if (s.placement == "striped") position = rank + i * P;
+      if (s.placement == "zigzag") {
+        const std::int64_t m = n / 2;
+        position = i < m ? rank * m + i : (2 * P - 1 - rank) * m + (i - m);
+      }
+      rows.push_back({static_cast<std::int64_t>(b), position, position < s.problem.lengths[b]});
+    }
+  }
+  return rows;
+}
+
+bool visible(Window w, const Token& q, const Token& k) {
+  const std::int64_t d = k.position - q.position;
+  return q.valid && k.valid && q.sequence == k.sequence && (w.left < 0 || d >= -w.left) &&
+         (w.right < 0 || d <= w.right);
+}
+
+std::vector<std::int64_t> rows_of(const Rows& rows) {
+  std::vector<std::int64_t> all;
+  for (const RowRange& range : rows.ranges())
+    for (std::int64_t i = 0; i < range.count; ++i) all.push_back(range.begin + i);
+  return all;
+}
+
+void compare(const Scenario& s) {
+  const Placement placement(s.problem, s.parallel, s.placement, 0);
+  const int P = static_cast<int>(s.parallel.ranks);
+  const Window w = s.problem.visible();
+  for (int q_rank = 0; q_rank < P; ++q_rank) {
+    const std::vector<Token> q = tokens_of(s, q_rank);
+    REQUIRE(static_cast<std::int64_t>(q.size()) == placement.rows());
+    for (int k_rank = 0; k_rank < P; ++k_rank) {
+      const std::vector<Token> k = tokens_of(s, k_rank);
+      std::set<std::pair<std::int64_t, std::int64_t>> live, covered;
+      for (std::size_t i = 0; i < q.size(); ++i)
+        for (std::size_t j = 0; j < k.size(); ++j)
+          if (visible(w, q[i], k[j])) live.emplace(i, j);
+      for (const bool whole : {false, true}) {
+        const Tile tile = tile_between(placement, w, q_rank, k_rank, whole);
+        const auto q_rows = rows_of(tile.q_rows), k_rows = rows_of(tile.k_rows);
+        if (whole) {
+          REQUIRE(q_rows.size() == q.size());
+          REQUIRE(k_rows.size() == k.size());
+        }
+        covered.clear();
+        double pairs = 0;
+        for (const Segment& g : tile.segments) {
+          pairs += live_pairs(g);
+          REQUIRE(g.q_begin + g.q_count <= static_cast<std::int64_t>(q_rows.size()));
+          REQUIRE(g.k_begin + g.k_count <= static_cast<std::int64_t>(k_rows.size()));
+          for (std::int64_t i = 0; i < g.q_count; ++i) {
+            for (std::int64_t j = 0; j < g.k_count; ++j) {
+              const std::int64_t d = j - (i + g.offset);
+              if ((g.left >= 0 && d < -g.left) || (g.right >= 0 && d > g.right)) continue;
+              const bool fresh = covered
+                                     .emplace(q_rows[static_cast<std::size_t>(g.q_begin + i)],
+                                              k_rows[static_cast<std::size_t>(g.k_begin + j)])
+                                     .second;
+              REQUIRE_MESSAGE(fresh, "a pair is covered twice");
+            }
+          }
+        }
+        REQUIRE(covered == live);
+        REQUIRE(pairs == static_cast<double>(live.size()));
+        if (!whole) REQUIRE(live_key_rows(placement, w, q_rank, k_rank) == tile.k_rows);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tiles cover exactly the live pairs, for every placement, mask and length") {
+  const std::vector<Window> windows{{-1, -1}, {-1, 0}, {0, 0},  {3, 0}, {3, 3},
+                                    {2, 20},  {-1, 2}, {5, -1}, {0, -1}};
+  for (const char* placement : {"contiguous", "zigzag", "striped"}) {
+    for (const int P : {1, 2, 3, 4, 5, 8}) {
+      const std::int64_t p = P;
+      const std::vector<std::vector<std::int64_t>> shapes{
+          {4 * p}, {0}, {1}, {2 * p - 1, 2 * p + 1}, {7, 0, 13}, {2 * p, 1, 4 * p + 3}};
+      for (const auto& lengths : shapes) {
+        for (const Window window : windows) {
+          testing::Shape shape;
+          shape.ranks = P;
+          shape.placement = placement;
+          shape.lengths = lengths;
+          shape.causal = false;
+          shape.window = window;
+          CAPTURE(placement);
+          CAPTURE(P);
+          CAPTURE(window.left);
+          CAPTURE(window.right);
+          compare(testing::scenario(shape));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("whole chunks of padding stay out of every segment") {
+  testing::Shape shape;
+  shape.ranks = 2;
+  shape.lengths = {9, 8, 8, 12, 8, 12};  // TransformerEngine issue 2186
+  shape.padded_lengths = {12, 8, 8, 12, 8, 12};
+  compare(testing::scenario(shape));
+  shape.lengths = {3, 1, 0};
+  shape.padded_lengths = {32, 16, 8};
+  shape.ranks = 4;
+  for (const char* placement : {"contiguous", "zigzag", "striped"}) {
+    shape.placement = placement;
+    compare(testing::scenario(shape));
+  }
+}
+
+TEST_CASE("zigzag causal: every rank has m(S+1) live pairs, in at most three segments") {
+  // spec: chunk m = S/2P; a rank's chunks c and 2P-1-c see m(c+1/2) + m(2P-1-c+1/2) keys a row on average
+  // (plus half a row each for the diagonal): m*m*2P + m = m(S+1) pairs.
+  testing::Shape shape;
+  shape.ranks = 8;
+  shape.lengths = {512};
+  const Scenario s = testing::scenario(shape);
+  const Placement placement(s.problem, s.parallel, s.placement, 0);
+  for (int r = 0; r < 8; ++r) {
+    double pairs = 0;
+    for (int o = 0; o < 8; ++o) {
+      const Tile tile = tile_between(placement, s.problem.visible(), r, o);
+      CHECK(tile.segments.size() == (o == r ? 3u : 1u));
+      for (const Segment& g : tile.segments) pairs += live_pairs(g);
+    }
+    CHECK(pairs == 32 * 513);
+  }
+}
+
+TEST_CASE("live pairs of a segment, counted one by one") {
+  for (std::int64_t nq = 1; nq <= 5; ++nq) {
+    for (std::int64_t nk = 1; nk <= 5; ++nk) {
+      for (std::int64_t offset = -7; offset <= 7; ++offset) {
+        for (std::int64_t left = -1; left <= 6; ++left) {
+          for (std::int64_t right = -1; right <= 6; ++right) {
+            int count = 0;
+            for (std::int64_t i = 0; i < nq; ++i)
+              for (std::int64_t j = 0; j < nk; ++j)
+                count += (left < 0 || j - i - offset >= -left) && (right < 0 || j - i - offset <= right);
+            CHECK(live_pairs({0, nq, 0, nk, offset, left, right}) == count);
+          }
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,182 @@
+// Random tile problems; see random_tile.hpp.
+#include "tests/kernels/random_tile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+namespace cplab::testing {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+// 0 = cuts[0] <= ... <= cuts[pieces] = count.
+std::vector<std::int64_t> random_cuts(std::mt19937& generator, std::int64_t count, std::int64_t pieces) {
+  std::vector<std::int64_t> cuts = {0, count};
+  for (std::int64_t piece = 1; piece < pieces; ++piece) cuts.push_back(draw(generator, 0, count));
+  std::sort(cuts.begin(), cuts.end());
+  return cuts;
+}
+
+void erase_row(std::vector<double>& values, std::int64_t row, std::int64_t row_size) {
+  std::fill_n(values.begin() + row * row_size, row_size, nan);
+}
+
+}  // namespace
+
+std::int64_t draw(std::mt19937& generator, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
+}
+
+Sizes random_sizes(std::mt19937& generator, std::int64_t largest) {
+  const std::int64_t G = draw(generator, 1, 3);
+  return {.nq = draw(generator, 1, largest),
+          .nk = draw(generator, 1, largest),
+          .H = G * draw(generator, 1, 3),
+          .G = G,
+          .D = draw(generator, 1, 24),
+          .E = draw(generator, 1, 24)};
+}
+
+std::vector<Segment> random_segments(std::mt19937& generator, std::int64_t nq, std::int64_t nk) {
+  std::vector<Segment> segments;
+  const std::vector<std::int64_t> key_cuts = random_cuts(generator, nk, draw(generator, 1, 4));
+  for (std::size_t key = 0; key + 1 < key_cuts.size(); ++key) {
+    const std::vector<std::int64_t> cuts = random_cuts(generator, nq, draw(generator, 1, 4));
+    for (std::size_t query = 0; query + 1 < cuts.size(); ++query) {
+      if (draw(generator, 0, 4) == 0) continue;
+      Segment segment{.q_begin = cuts[query],
+                      .q_count = cuts[query + 1] - cuts[query],
+                      .k_begin = key_cuts[key],
+                      .k_count = key_cuts[key + 1] - key_cuts[key]};
+      const std::int64_t span = std::max(segment.q_count, segment.k_count) + 2;
+      segment.offset = draw(generator, -span, span);
+      segment.left = draw(generator, 0, 1) == 0 ? -1 : draw(generator, 0, span);
+      segment.right = draw(generator, 0, 1) == 0 ? -1 : draw(generator, 0, span);
+      segments.push_back(segment);
+    }
+  }
+  std::shuffle(segments.begin(), segments.end(), generator);
+  return segments;
+}
+
+std::vector<double> random_values(std::mt19937& generator, std::int64_t count, DType dtype) {
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (double& value : values) {
+    double stored = 0;
+    kernels::store_element(&stored, dtype, 0, uniform(generator));
+    value = kernels::load_element(&stored, dtype, 0);
+  }
+  return values;
+}
+
+Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<Segment> segments,
+                       DType dtype) {
+  Problem problem{
+      .sizes = sizes, .scale = 1, .segments = std::move(segments), .q = {}, .k = {}, .v = {}, .dout = {}};
+  // From nearly uniform weights to sharp ones, of either sign.
+  const double sharpness[] = {0.1, 1.0, 5.0, -1.0};
+  problem.scale = sharpness[draw(generator, 0, 3)] / std::sqrt(static_cast<double>(sizes.D));
+  problem.q = random_values(generator, sizes.nq * sizes.H * sizes.D, dtype);
+  problem.k = random_values(generator, sizes.nk * sizes.G * sizes.D, dtype);
+  problem.v = random_values(generator, sizes.nk * sizes.G * sizes.E, dtype);
+  problem.dout = random_values(generator, sizes.nq * sizes.H * sizes.E, dtype);
+  const std::vector<int> visible = visible_pairs(problem);
+  const auto pair = [&](std::int64_t i, std::int64_t j) {
+    return visible[static_cast<std::size_t>(i * sizes.nk + j)] != 0;
+  };
+  for (std::int64_t i = 0; i < sizes.nq; ++i) {
+    bool sees = false;
+    for (std::int64_t j = 0; j < sizes.nk; ++j) sees = sees || pair(i, j);
+    if (sees) continue;
+    erase_row(problem.q, i, sizes.H * sizes.D);
+    erase_row(problem.dout, i, sizes.H * sizes.E);
+  }
+  for (std::int64_t j = 0; j < sizes.nk; ++j) {
+    bool seen = false;
+    for (std::int64_t i = 0; i < sizes.nq; ++i) seen = seen || pair(i, j);
+    if (seen) continue;
+    erase_row(problem.k, j, sizes.G * sizes.D);
+    erase_row(problem.v, j, sizes.G * sizes.E);
+  }
+  return problem;
+}
+
+Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
+                     std::int64_t width, const std::vector<double>& values) {
+  Tensor tensor(dtype, rows, heads, width, random_layout(rows, generator));
+  if (!values.empty()) tensor.assign(values);
+  return tensor;
+}
+
+TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes)
+    : q(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.D,
+                      problem.q)),
+      k(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.D,
+                      problem.k)),
+      v(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.E,
+                      problem.v)),
+      dout(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.E,
+                         problem.dout)),
+      out(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.E)),
+      lse(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
+      delta(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
+      dq(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D)),
+      dk(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.D)),
+      dv(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.E)) {}
+
+kernels::Attend TileTensors::attend(const Problem& problem, kernels::Write write) {
+  inputs_before_ = input_memory();
+  return {.q = q.view(),
+          .k = k.view(),
+          .v = v.view(),
+          .out = out.view(),
+          .lse = lse.view(),
+          .segments = problem.segments,
+          .scale = problem.scale,
+          .write = write};
+}
+
+kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::Write write_dq,
+                                              kernels::Write write_dk) {
+  inputs_before_ = input_memory();
+  inputs_before_.push_back(lse.memory());
+  inputs_before_.push_back(delta.memory());
+  return {.q = q.view(),
+          .k = k.view(),
+          .v = v.view(),
+          .dout = dout.view(),
+          .lse = lse.view(),
+          .delta = delta.view(),
+          .dq = dq.view(),
+          .dk = dk.view(),
+          .dv = dv.view(),
+          .segments = problem.segments,
+          .scale = problem.scale,
+          .write_dq = write_dq,
+          .write_dk = write_dk};
+}
+
+bool TileTensors::gaps_intact() const {
+  for (const Tensor* tensor : {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv})
+    if (!tensor->gaps_intact()) return false;
+  return true;
+}
+
+std::vector<std::vector<std::byte>> TileTensors::input_memory() const {
+  return {q.memory(), k.memory(), v.memory(), dout.memory()};
+}
+
+bool TileTensors::inputs_unchanged() {
+  std::vector<std::vector<std::byte>> now = input_memory();
+  if (inputs_before_.size() > now.size()) {
+    now.push_back(lse.memory());
+    now.push_back(delta.memory());
+  }
+  return now == inputs_before_;
+}
+
+}  // namespace cplab::testing

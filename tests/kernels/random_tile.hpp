@@ -1,0 +1,52 @@
+// Random tile problems, and one call of a tile on tensors in random layouts.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+#include "tests/kernels/oracle.hpp"
+#include "tests/kernels/tensor.hpp"
+
+namespace cplab::testing {
+
+std::int64_t draw(std::mt19937& generator, std::int64_t low, std::int64_t high);
+
+// Up to `largest` rows on either side; D, E, heads and scale drawn too.
+Sizes random_sizes(std::mt19937& generator, std::int64_t largest);
+
+// Key rows cut in runs, query rows cut anew for each of them, one segment or none for each pair of runs, with
+// any offset and bounds, some empty: keys of one query row are disjoint across the list, as the contract
+// asks.
+std::vector<Segment> random_segments(std::mt19937& generator, std::int64_t nq, std::int64_t nk);
+
+// Uniform in [-1, 1], rounded to `dtype`.
+std::vector<double> random_values(std::mt19937& generator, std::int64_t count, DType dtype);
+
+// Values drawn and rounded; rows that no visible pair touches are NaN in q, k, v and dout.
+Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<Segment> segments,
+                       DType dtype);
+
+// A tensor in a random layout holding `values`, or poison if there are none.
+Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
+                     std::int64_t width, const std::vector<double>& values = {});
+
+// Operands and results of one tile. Results start as poison.
+struct TileTensors {
+  TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes);
+
+  kernels::Attend attend(const Problem& problem, kernels::Write write);
+  kernels::AttendBackward backward(const Problem& problem, kernels::Write write_dq, kernels::Write write_dk);
+  bool gaps_intact() const;
+  // No byte of q, k, v, dout, lse or delta has changed since construction or the last call.
+  bool inputs_unchanged();
+
+  Tensor q, k, v, dout, out, lse, delta, dq, dk, dv;
+
+ private:
+  std::vector<std::vector<std::byte>> input_memory() const;
+  std::vector<std::vector<std::byte>> inputs_before_;
+};
+
+}  // namespace cplab::testing

@@ -1,0 +1,74 @@
+// A tensor [rows, heads, width] in poisoned memory, laid out in any way a View can express: every byte that
+// is not an element, and every element not yet written, is 0xff, a NaN in each dtype.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+
+namespace cplab::testing {
+
+using kernels::DType;
+using kernels::RowRun;
+using kernels::View;
+
+inline constexpr DType all_dtypes[] = {DType::fp64, DType::fp32, DType::bf16, DType::fp16};
+
+const char* name_of(DType dtype);
+
+// 2^-53, 2^-24, 2^-8, 2^-11: the largest relative error of rounding to nearest.
+double unit_roundoff(DType dtype);
+
+struct Layout {
+  bool heads_outside = false;      // [heads, rows, width] instead of [rows, heads, width]
+  std::int64_t width_gap = 0;      // unused elements behind each row of a head
+  std::vector<RowRun> runs;        // row map; empty for rows in order
+  std::int64_t physical_rows = 0;  // rows of memory; 0 for just enough without runs
+};
+
+// Gaps, either order, and rows in order, strided, or in several runs at shuffled places (steps 1, 2, -1).
+Layout random_layout(std::int64_t rows, std::mt19937& generator);
+
+class Tensor {
+ public:
+  Tensor(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, Layout layout = {});
+
+  // Valid while the tensor lives and is not moved.
+  View view();
+  // All rows of some of the heads.
+  View view_of_heads(std::int64_t first, std::int64_t count);
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t heads() const { return heads_; }
+  std::int64_t width() const { return width_; }
+  DType dtype() const { return dtype_; }
+
+  double at(std::int64_t row, std::int64_t head, std::int64_t x = 0) const;
+  void set(std::int64_t row, std::int64_t head, std::int64_t x, double value);
+  void fill_row(std::int64_t row, double value);  // all heads
+
+  // [rows, heads, width], C order.
+  std::vector<double> values() const;
+  void assign(const std::vector<double>& values);
+
+  // The stored bytes of one row of one head.
+  std::vector<std::byte> bits(std::int64_t row, std::int64_t head) const;
+  // All memory, gaps included.
+  const std::vector<std::byte>& memory() const { return memory_; }
+  // True while no byte outside the elements has changed.
+  bool gaps_intact() const;
+
+ private:
+  std::int64_t element(std::int64_t row, std::int64_t head, std::int64_t x) const;
+
+  DType dtype_;
+  std::int64_t rows_, heads_, width_, row_stride_, head_stride_;
+  std::vector<RowRun> runs_;
+  std::vector<std::int64_t> physical_;  // of each row
+  std::vector<std::byte> memory_;
+};
+
+}  // namespace cplab::testing

@@ -1,0 +1,166 @@
+// The rules about single files: length, being built at all, first comment, blanks, paths of a machine.
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "tests/tidy/rules.hpp"
+
+namespace cplab::tidy {
+namespace {
+
+constexpr int algorithm_lines = 150;
+constexpr int other_lines = 400;
+
+struct Exception {
+  std::string_view path;
+  int lines;
+  std::string_view reason;  // why the file cannot be cut in two
+};
+
+constexpr std::array<Exception, 0> exceptions = {};
+
+template <std::size_t N>
+bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_source(std::string_view path) {
+  constexpr std::array<std::string_view, 6> extensions = {".cpp", ".hpp", ".cu", ".cuh", ".py", ".sh"};
+  return is_one_of(extension_of(path), extensions);
+}
+
+// What includes the builder tells it what a rank does and is an algorithm, unless it is part of the builder
+// or of the registry.
+bool is_algorithm(std::string_view path, std::string_view text) {
+  if (folder_of(path) != "algorithms" || extension_of(path) != ".cpp") return false;
+  constexpr std::array<std::string_view, 3> others = {"builder", "order", "registry"};
+  for (const std::string_view stem : others)
+    if (path.substr(path.find('/') + 1).starts_with(stem)) return false;
+  return text.find("#include \"algorithms/builder.hpp\"") != std::string_view::npos;
+}
+
+// Written by hand, line by line: not pictures, data or licences.
+bool is_handwritten(std::string_view path) {
+  constexpr std::array<std::string_view, 5> extensions = {".cmake", ".txt", ".md", ".toml", ".json"};
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return is_source(path) || is_one_of(extension_of(path), extensions) || name == "Makefile" ||
+         path == ".ci/run" || name == ".gitignore";
+}
+
+bool is_name_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+}
+
+// Where `folder` stands in `line` as a path of its own: not the tail or the beginning of a longer name.
+bool names_folder(std::string_view line, std::string_view folder) {
+  for (std::size_t at = line.find(folder); at != std::string_view::npos; at = line.find(folder, at + 1)) {
+    const bool begins = at == 0 || (!is_name_character(line[at - 1]) && line[at - 1] != '/');
+    const std::size_t end = at + folder.size();
+    const bool ends = folder.ends_with('/') ? end < line.size() && is_name_character(line[end])
+                                            : end == line.size() || !is_name_character(line[end]);
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Finding> check_budgets(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const auto& [path, text] : tree) {
+    if (!is_source(path)) continue;
+    const int lines = static_cast<int>(lines_of(text).size());
+    int budget = is_algorithm(path, text) ? algorithm_lines : other_lines;
+    for (const Exception& exception : exceptions)
+      if (exception.path == path) budget = exception.lines;
+    if (lines > budget)
+      findings.push_back(
+          {path, budget + 1, std::to_string(lines) + " lines; the budget is " + std::to_string(budget)});
+  }
+  for (const Exception& exception : exceptions)
+    if (!tree.contains(std::string(exception.path)) || exception.reason.empty())
+      findings.push_back({std::string(exception.path), 0, "a budget exception without its file or reason"});
+  return findings;
+}
+
+std::vector<Finding> check_listed(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const auto& [path, text] : tree) {
+    if (extension_of(path) != ".cpp" && extension_of(path) != ".cu") continue;
+    bool listed = false;
+    for (std::size_t slash = path.rfind('/'); slash != std::string::npos && !listed;
+         slash = slash == 0 ? std::string::npos : path.rfind('/', slash - 1)) {
+      const auto list = tree.find(path.substr(0, slash + 1) + "CMakeLists.txt");
+      if (list == tree.end()) continue;
+      const std::string name = path.substr(slash + 1);
+      for (const std::string_view line : lines_of(list->second)) {
+        const std::string_view code = line.substr(0, line.find('#'));
+        for (std::size_t at = code.find(name); at != std::string_view::npos; at = code.find(name, at + 1)) {
+          const std::size_t end = at + name.size();
+          listed = listed || ((at == 0 || (!is_name_character(code[at - 1]) && code[at - 1] != '/')) &&
+                              (end == code.size() || !is_name_character(code[end])));
+        }
+      }
+    }
+    if (!listed && path != "cmake/version.cpp")  // named by cmake/version.cmake
+      findings.push_back({path, 0, "stands in no CMakeLists.txt of its folder: it is never built"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_first_comment(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const auto& [path, text] : tree) {
+    constexpr std::array<std::string_view, 4> slashes = {".cpp", ".hpp", ".cu", ".cuh"};
+    constexpr std::array<std::string_view, 4> hashes = {".cmake", ".toml", ".py", ".sh"};
+    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+    const bool hash = is_one_of(extension_of(path), hashes) || name == "CMakeLists.txt" ||
+                      name == "Makefile" || path == ".ci/run";
+    if (!hash && !is_one_of(extension_of(path), slashes)) continue;
+    const std::vector<std::string_view> lines = lines_of(text);
+    std::size_t first = 0;
+    if (hash && !lines.empty() && lines[0].starts_with("#!")) first = 1;
+    const std::string_view line = first < lines.size() ? lines[first] : std::string_view();
+    const bool comment =
+        hash ? line.starts_with("# ") || line.starts_with("\"\"\"") : line.starts_with("// ");
+    if (!comment)
+      findings.push_back(
+          {path, static_cast<int>(first) + 1, "begins without a comment that says what it is"});
+  }
+  return findings;
+}
+
+std::vector<Finding> check_trailing_blanks(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const auto& [path, text] : tree) {
+    if (!is_handwritten(path)) continue;
+    int number = 0;
+    for (const std::string_view line : lines_of(text)) {
+      ++number;
+      if (line.ends_with(' ') || line.ends_with('\t') || line.ends_with('\r'))
+        findings.push_back({path, number, "blanks at the end of the line"});
+    }
+  }
+  return findings;
+}
+
+std::vector<Finding> check_machine_paths(const Tree& tree, const std::vector<std::string>& folders) {
+  // Put together here, so that this file does not accuse itself.
+  std::vector<std::string> wanted;
+  for (const char* home : {"home", "root", "Users"}) wanted.push_back("/" + std::string(home) + "/");
+  for (const std::string& folder : folders)
+    if (folder.rfind('/') > 0) wanted.push_back(folder);  // "/tmp" or "/src" alone is no machine's own
+  std::vector<Finding> findings;
+  for (const auto& [path, text] : tree) {
+    int number = 0;
+    for (const std::string_view line : lines_of(text)) {
+      ++number;
+      for (const std::string& folder : wanted)
+        if (names_folder(line, folder))
+          findings.push_back({path, number, "a path of one machine: " + folder});
+    }
+  }
+  return findings;
+}
+
+}  // namespace cplab::tidy

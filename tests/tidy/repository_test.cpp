@@ -1,0 +1,65 @@
+// This repository, held to each rule of rules.hpp. A failure lists file, line and what is wrong.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/tidy/rules.hpp"
+
+namespace cplab::tidy {
+namespace {
+
+const Tree& repository() {
+  static const Tree tree = read_tree(CPLAB_SOURCE_DIR);
+  return tree;
+}
+
+void expect_none(const std::vector<Finding>& findings) {
+  std::ostringstream list;
+  for (const Finding& finding : findings) list << '\n' << finding;
+  CHECK_MESSAGE(findings.empty(), list.str());
+}
+
+TEST_CASE("tidy: the whole tree is read") {
+  // Without this, a tree that could not be read would pass every rule below.
+  for (const char* path :
+       {"CMakeLists.txt", "LICENSE", ".ci/run", "tests/tidy/rules.hpp", "algorithms/plan.hpp"})
+    CHECK_MESSAGE(repository().contains(path), path);
+}
+
+TEST_CASE("tidy: includes follow the table of folders and third parties") {
+  expect_none(check_includes(repository()));
+}
+
+TEST_CASE("tidy: the checker shares no code with what it checks") {
+  expect_none(check_checker_is_apart(repository()));
+}
+
+TEST_CASE("tidy: targets link what their folder may include") {
+  expect_none(check_links(repository()));
+}
+
+TEST_CASE("tidy: files keep to their budget of lines") {
+  expect_none(check_budgets(repository()));
+}
+
+TEST_CASE("tidy: every source is built") {
+  expect_none(check_listed(repository()));
+}
+
+TEST_CASE("tidy: every file begins with a comment") {
+  expect_none(check_first_comment(repository()));
+}
+
+TEST_CASE("tidy: no line ends in blanks") {
+  expect_none(check_trailing_blanks(repository()));
+}
+
+TEST_CASE("tidy: no file names a path of one machine") {
+  std::vector<std::string> folders = {CPLAB_SOURCE_DIR};
+  if (const char* home = std::getenv("HOME")) folders.emplace_back(home);
+  expect_none(check_machine_paths(repository(), folders));
+}
+
+}  // namespace
+}  // namespace cplab::tidy

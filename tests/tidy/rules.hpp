@@ -1,0 +1,71 @@
+// The rules of the source tree that a program can check: who may include and link whom (the table in
+// CONTRIBUTING.md), how long a file may be, and what every file must or must not hold. Each rule is a pure
+// function of a tree given as text, so that the tests can show it a small bad tree as well as this
+// repository.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cplab::tidy {
+
+// Path from the repository root, with '/', to the file's text.
+using Tree = std::map<std::string, std::string>;
+
+struct Finding {
+  std::string path;
+  int line = 0;  // 1 is the first; 0 concerns the whole file
+  std::string message;
+};
+
+std::ostream& operator<<(std::ostream& out, const Finding& finding);
+
+// --- layers.cpp: the table of folders and third parties
+
+// Every #include: folders of ours by the table, third parties by folder and kind of file, unknown headers.
+std::vector<Finding> check_includes(const Tree& tree);
+
+// algorithms/check*: includes the plan's data types and its own headers, and through them nothing that the
+// builder, placements, masks or `walk` are made of.
+std::vector<Finding> check_checker_is_apart(const Tree& tree);
+
+// target_link_libraries of each folder's CMakeLists.txt, by the same table.
+std::vector<Finding> check_links(const Tree& tree);
+
+// --- files.cpp: single files
+
+// Lines a source file may have: an algorithm 150, any other file 400, exceptions listed there.
+std::vector<Finding> check_budgets(const Tree& tree);
+
+// Every .cpp and .cu stands in its folder's CMakeLists.txt (or in one further up).
+std::vector<Finding> check_listed(const Tree& tree);
+
+// Every file that has comments begins with one (after #!, if there is one).
+std::vector<Finding> check_first_comment(const Tree& tree);
+
+// No blanks at the end of a line in what is written by hand.
+std::vector<Finding> check_trailing_blanks(const Tree& tree);
+
+// No path of one machine: the given folders (the repository's root, the user's home), anybody's home.
+std::vector<Finding> check_machine_paths(const Tree& tree, const std::vector<std::string>& folders);
+
+// --- tree.cpp
+
+// What git tracks or would track under `root`; without git (or in no checkout), every file there except
+// build*/, results/ and hidden folders other than .ci. Binary files (a zero byte in them) are left out.
+Tree read_tree(const std::filesystem::path& root);
+
+// Splits at '\n'; a last line without one counts.
+std::vector<std::string_view> lines_of(std::string_view text);
+
+// "algorithms" of "algorithms/plan.hpp"; empty for a file at the root.
+std::string_view folder_of(std::string_view path);
+
+// ".cpp" of "a/b.cpp"; empty without one.
+std::string_view extension_of(std::string_view path);
+
+}  // namespace cplab::tidy

@@ -1,0 +1,204 @@
+// Each rule of rules.hpp shown small good and bad trees: what it must find, and what it must let pass.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/tidy/rules.hpp"
+
+namespace cplab::tidy {
+namespace {
+
+// Findings for a tree of one file.
+template <typename Rule>
+std::size_t count(Rule rule, const std::string& path, const std::string& text) {
+  return rule(Tree{{path, text}}).size();
+}
+
+TEST_CASE("tidy rules: folders of ours") {
+  const auto bad = [](const std::string& path, const std::string& header) {
+    return count(check_includes, path, "// x\n#include \"" + header + "\"\n") == 1;
+  };
+  CHECK(bad("algorithms/a.cpp", "report/timeline.hpp"));
+  CHECK(bad("algorithms/a.hpp", "cli/scenario.hpp"));
+  CHECK(bad("sim/a.cpp", "exec/executor.hpp"));
+  CHECK(bad("exec/a.hpp", "sim/simulate.hpp"));
+  CHECK(bad("sim/a.cpp", "kernels/kernels.hpp"));
+  CHECK(bad("kernels/cpu/a.cpp", "algorithms/plan.hpp"));
+  CHECK(bad("reference/a.cpp", "kernels/kernels.hpp"));
+  CHECK(bad("report/a.cpp", "sim/simulate.hpp"));
+  CHECK(bad("exec/a.cpp", "cmake/version.hpp"));
+  CHECK(bad("cli/a.cpp", "tests/tidy/rules.hpp"));
+  CHECK(bad("cli/a.cpp", "scenario.hpp"));
+  CHECK(bad("cli/a.cpp", "utils/strings.hpp"));
+  CHECK(bad("tests/cli/test_a.cpp", "helper.hpp"));
+
+  CHECK_FALSE(bad("algorithms/a.cpp", "algorithms/plan.hpp"));
+  CHECK_FALSE(bad("sim/a.cpp", "report/timeline.hpp"));
+  CHECK_FALSE(bad("exec/a.cpp", "kernels/kernels.hpp"));
+  CHECK_FALSE(bad("kernels/cpu/a.cpp", "kernels/cpu/tile.hpp"));
+  CHECK_FALSE(bad("cli/a.cpp", "cmake/version.hpp"));
+  CHECK_FALSE(bad("tests/sim/test_a.cpp", "exec/executor.hpp"));
+  CHECK(count(check_includes, "utils/a.cpp", "// x\n") == 1);  // a folder that the design does not know
+}
+
+TEST_CASE("tidy rules: third parties and standard headers") {
+  const auto bad = [](const std::string& path, const std::string& header) {
+    return count(check_includes, path, "// x\n  #  include <" + header + ">\n") == 1;
+  };
+  CHECK(bad("algorithms/a.cpp", "unistd.h"));
+  CHECK(bad("algorithms/a.cpp", "math.h"));
+  CHECK(bad("algorithms/a.cpp", "fmt/core.h"));
+  CHECK(bad("algorithms/a.cpp", "doctest/doctest.h"));
+  CHECK(bad("kernels/cpu/a.hpp", "Eigen/Core"));
+  CHECK(bad("exec/a.cpp", "Eigen/Core"));
+  CHECK(bad("sim/a.hpp", "simgrid/s4u.hpp"));
+  CHECK(bad("cli/a.cpp", "simgrid/s4u.hpp"));
+  CHECK(bad("report/a.hpp", "nlohmann/json.hpp"));
+  CHECK(bad("report/a.hpp", "nlohmann/json_fwd.hpp"));
+  CHECK(bad("sim/a.cpp", "fmt/core.h"));
+  CHECK(bad("report/a.cpp", "boost/program_options.hpp"));
+  CHECK(bad("report/a.cpp", "toml++/toml.h"));
+  CHECK(bad("sim/a.cpp", "cuda_runtime.h"));
+  CHECK(bad("kernels/cuda/a.cuh", "cuda_bf16.h"));
+  CHECK(bad("exec/a.hpp", "nccl.h"));
+  CHECK(bad("reference/a.cpp", "sys/mman.h"));
+  CHECK(bad("cli/a.hpp", "unistd.h"));
+  CHECK(bad("cli/a.cpp", "CLI/CLI.hpp"));
+
+  CHECK_FALSE(bad("algorithms/a.hpp", "vector"));
+  CHECK_FALSE(bad("kernels/cpu/a.cpp", "Eigen/Core"));
+  CHECK_FALSE(bad("reference/a.cpp", "Eigen/Dense"));
+  CHECK_FALSE(bad("kernels/cuda/a.cu", "cuda_bf16.h"));
+  CHECK_FALSE(bad("exec/a.cpp", "nccl.h"));
+  CHECK_FALSE(bad("cli/a.cpp", "toml++/toml.h"));
+  CHECK_FALSE(bad("cli/a.cpp", "unistd.h"));
+  CHECK_FALSE(bad("tests/cli/helper.hpp", "nlohmann/json.hpp"));
+
+  const std::string simgrid = "// x\n#include <simgrid/s4u.hpp>\n";
+  const Tree two = {{"sim/a.cpp", simgrid}, {"sim/b.cpp", simgrid}};
+  CHECK(check_includes(two).empty());
+  Tree three = two;
+  three["sim/c.cpp"] = simgrid;
+  CHECK(check_includes(three).size() == 1);
+
+  const std::vector<Finding> found = check_includes({{"sim/a.cpp", "// x\n\n#include \"exec/a.hpp\"\n"}});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].path == "sim/a.cpp");
+  CHECK(found[0].line == 3);
+  CHECK(count(check_includes, "sim/a.cpp", "// #include \"exec/a.hpp\"\n") == 0);
+}
+
+TEST_CASE("tidy rules: the checker is apart") {
+  const auto bad = [](const std::string& header) {
+    return count(check_checker_is_apart, "algorithms/check_races.cpp", "#include \"" + header + "\"\n") == 1;
+  };
+  CHECK(bad("algorithms/builder.hpp"));
+  CHECK(bad("algorithms/walk.hpp"));
+  CHECK(bad("algorithms/memory.hpp"));
+  CHECK_FALSE(bad("algorithms/plan.hpp"));
+  CHECK_FALSE(bad("algorithms/problem.hpp"));
+  CHECK_FALSE(bad("algorithms/check_state.hpp"));
+  // Through a header it may include, and through one further.
+  const Tree direct = {{"algorithms/check.cpp", "#include \"algorithms/plan.hpp\"\n"},
+                       {"algorithms/plan.hpp", "#include \"algorithms/mask.hpp\"\n"}};
+  CHECK(check_checker_is_apart(direct).size() == 1);
+  const Tree further = {{"algorithms/check.cpp", "#include \"algorithms/plan.hpp\"\n"},
+                        {"algorithms/plan.hpp", "#include \"algorithms/segment.hpp\"\n"},
+                        {"algorithms/segment.hpp", "#include \"algorithms/placement.hpp\"\n"}};
+  CHECK(check_checker_is_apart(further).size() == 1);
+}
+
+TEST_CASE("tidy rules: links") {
+  const auto bad = [](const std::string& folder, const std::string& libraries) {
+    return count(check_links, folder + "/CMakeLists.txt",
+                 "target_link_libraries(cplab_x\n  PRIVATE " + libraries + ")\n") == 1;
+  };
+  CHECK(bad("sim", "cplab_exec"));
+  CHECK(bad("algorithms", "fmt::fmt"));
+  CHECK(bad("kernels", "cplab_algorithms"));
+  CHECK(bad("reference", "cplab_kernels"));
+  CHECK(bad("exec", "cplab_version"));
+  CHECK(bad("report", "tomlplusplus::tomlplusplus"));
+  CHECK(bad("exec", "$<$<BOOL:ON>:PkgConfig::simgrid>"));
+  CHECK(bad("sim", "simgrid"));
+  CHECK_FALSE(bad("sim", "cplab_flags cplab_algorithms PUBLIC cplab_report PkgConfig::simgrid"));
+  CHECK_FALSE(bad("exec", "cplab::nccl CUDA::cudart Threads::Threads"));
+  CHECK_FALSE(bad("cli", "cplab_sim cplab_exec cplab_version Boost::program_options fmt::fmt"));
+  CHECK_FALSE(bad("sim", "cplab_report  # not cplab_exec"));
+}
+
+TEST_CASE("tidy rules: budgets") {
+  const auto lines = [](int n) {
+    std::string text = "#include \"algorithms/builder.hpp\"\n";
+    for (int i = 1; i < n; ++i) text += "\n";
+    return text;
+  };
+  CHECK(count(check_budgets, "algorithms/ring.cpp", lines(150)) == 0);
+  CHECK(count(check_budgets, "algorithms/ring.cpp", lines(151)) == 1);
+  CHECK(count(check_budgets, "algorithms/builder_edges.cpp", lines(400)) == 0);
+  CHECK(count(check_budgets, "algorithms/ring.hpp", lines(151)) == 0);
+  CHECK(count(check_budgets, "algorithms/memory.cpp", std::string(400, '\n')) == 0);
+  CHECK(count(check_budgets, "sim/a.cpp", lines(401)) == 1);
+  CHECK(count(check_budgets, "docs/01-tiles.md", lines(401)) == 0);
+}
+
+TEST_CASE("tidy rules: every source is built") {
+  CHECK(check_listed({{"sim/a.cpp", ""}, {"sim/CMakeLists.txt", "add_library(x a.cpp)\n"}}).empty());
+  CHECK(check_listed({{"kernels/cpu/a.cpp", ""}, {"kernels/CMakeLists.txt", "cpu/a.cpp\n"}}).empty());
+  CHECK(check_listed({{"sim/a.cpp", ""}, {"sim/CMakeLists.txt", "add_library(x aa.cpp)\n"}}).size() == 1);
+  CHECK(check_listed({{"sim/a.cpp", ""}, {"sim/CMakeLists.txt", "b/a.cpp  # a.cpp\n"}}).size() == 1);
+  CHECK(check_listed({{"sim/a.cpp", ""}, {"sim/CMakeLists.txt", "# a.cpp\n"}}).size() == 1);
+  CHECK(check_listed({{"sim/a.cpp", ""}, {"exec/CMakeLists.txt", "a.cpp\n"}}).size() == 1);
+}
+
+TEST_CASE("tidy rules: first comment") {
+  CHECK(count(check_first_comment, "sim/a.cpp", "#include <vector>\n") == 1);
+  CHECK(count(check_first_comment, "sim/a.cpp", "") == 1);
+  CHECK(count(check_first_comment, "sim/a.cpp", "\n// late\n") == 1);
+  CHECK(count(check_first_comment, "sim/CMakeLists.txt", "add_library(x)\n") == 1);
+  CHECK(count(check_first_comment, "scripts/a.sh", "#!/bin/sh\nset -e\n") == 1);
+  CHECK(count(check_first_comment, "scripts/a.sh", "#!/bin/sh\n# what\n") == 0);
+  CHECK(count(check_first_comment, "plots/a.py", "\"\"\"What it draws.\"\"\"\n") == 0);
+  CHECK(count(check_first_comment, "sim/a.hpp", "// what\n") == 0);
+  CHECK(count(check_first_comment, "README.md", "# title\n") == 0);
+}
+
+TEST_CASE("tidy rules: trailing blanks") {
+  CHECK(count(check_trailing_blanks, "sim/a.cpp", "// x\nint a; \n") == 1);
+  CHECK(count(check_trailing_blanks, "Makefile", "x:\t\n") == 1);
+  CHECK(count(check_trailing_blanks, "README.md", "a\r\n") == 1);
+  CHECK(count(check_trailing_blanks, "docs/a.svg", "L 1 2 \n") == 0);
+  CHECK(count(check_trailing_blanks, "sim/a.cpp", "// x\n\nint a;") == 0);
+}
+
+TEST_CASE("tidy rules: paths of one machine") {
+  const auto bad = [](const std::string& line) {
+    return !check_machine_paths({{"docs/a.md", line}}, {"/srv/machine7/cplab", "/tmp"}).empty();
+  };
+  const std::string home = "/home";  // apart from what follows, as this file is read too
+  CHECK(bad("see " + home + "/ada/x"));
+  CHECK(bad("\"/srv/machine7/cplab\""));
+  CHECK(bad("/srv/machine7/cplab/build"));
+  CHECK_FALSE(bad("/srv/machine7/cplab2/build"));
+  CHECK_FALSE(bad("/data/srv/machine7/cplab/x"));
+  CHECK_FALSE(bad("docs" + home + "/page"));
+  CHECK_FALSE(bad("/usr/local/cuda and /tmp/x"));
+}
+
+TEST_CASE("tidy rules: a tree without git is read from its folders") {
+  const std::filesystem::path root = std::filesystem::temp_directory_path() / "cplab_tidy_tree";
+  std::filesystem::remove_all(root);
+  for (const char* path : {"sim/a.cpp", ".ci/run", "build/x.cpp", ".git/config", "docs/b.png"}) {
+    std::filesystem::create_directories((root / path).parent_path());
+    std::ofstream(root / path, std::ios::binary) << (std::string(path).ends_with(".png") ? '\0' : 'x');
+  }
+  const Tree tree = read_tree(root);
+  std::filesystem::remove_all(root);
+  CHECK(tree.size() == 2);
+  CHECK(tree.contains("sim/a.cpp"));
+  CHECK(tree.contains(".ci/run"));
+}
+
+}  // namespace
+}  // namespace cplab::tidy
