@@ -43,7 +43,7 @@ void Findings::add(FindingKind kind, const RankPlan* rank, std::uint32_t operati
   Item item{kind, number, operation, buffer, {}};
   item.finding.kind = kind;
   item.finding.rank = number;
-  if (rank && operation != none) item.finding.operation = operation_id(*rank, rank->operations[operation]);
+  if (rank && operation != none) item.finding.operation = id_of(*rank, rank->operations[operation]);
   if (rank && buffer != none) item.finding.buffer = rank->buffers[buffer].name;
   item.finding.message = std::move(message);
   items_.push_back(std::move(item));
@@ -87,6 +87,93 @@ std::vector<Finding> Findings::take() {
   return findings;
 }
 
+std::int64_t Model::bytes(const RankModel& rank, const Box& box) const {
+  const Role role = rank.plan->buffers[box.buffer].role;
+  const DType dtype = plan->scenario.problem.dtype;
+  std::int64_t size = dtype == DType::bf16 || dtype == DType::fp16 ? 2 : dtype == DType::fp32 ? 4 : 8;
+  if (role == Role::integer || (role == Role::wide && dtype != DType::fp64)) size = 4;
+  return box.rows * box.slots() * box.heads() * box.width() * size;
+}
+
+bool sane_scenario(const Plan& plan, Findings& findings) {
+  const Problem& p = plan.scenario.problem;
+  const Parallel& parallel = plan.scenario.parallel;
+  const auto wrong = [&](std::string message) {
+    findings.add(FindingKind::coverage, nullptr, none, none, std::move(message));
+    return false;
+  };
+  const auto positive = [](std::int64_t n) { return n >= 1 && n <= (1 << 28); };
+  if (!positive(p.heads) || !positive(p.kv_heads) || p.heads % p.kv_heads != 0 || !positive(p.head_size) ||
+      !positive(p.value_size))
+    return wrong("the problem's head counts and sizes make no sense");
+  if (p.lengths.size() != p.padded_lengths.size())
+    return wrong("there are not as many padded lengths as lengths");
+  std::int64_t tokens = 0;
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    if (p.lengths[b] < 0 || p.padded_lengths[b] < p.lengths[b] || p.padded_lengths[b] > most_tokens ||
+        (tokens += p.padded_lengths[b]) > most_tokens)
+      return wrong("sequence " + std::to_string(b) + " has no sensible length");
+  }
+  if (!positive(parallel.ranks) || !positive(parallel.replicas) ||
+      parallel.ranks * parallel.replicas > (1 << 24))
+    return wrong("the rank counts make no sense");
+  const std::string& placement = plan.scenario.placement;
+  if (placement != "contiguous" && placement != "zigzag" && placement != "striped")
+    return wrong("placement " + placement + " is unknown");
+  const auto world = static_cast<std::size_t>(parallel.world());
+  if (plan.ranks.size() != world) return wrong("the plan does not have one part for every rank");
+  if (parallel.groups.size() != static_cast<std::size_t>(parallel.replicas))
+    return wrong("there is not one group for every replica");
+  std::vector<char> seen(world, 0);
+  for (std::size_t replica = 0; replica < parallel.groups.size(); ++replica) {
+    const std::vector<int>& ranks = parallel.groups[replica];
+    if (ranks.size() != static_cast<std::size_t>(parallel.ranks))
+      return wrong("a group does not have `ranks` members");
+    for (std::size_t position = 0; position < ranks.size(); ++position) {
+      if (ranks[position] < 0 || static_cast<std::size_t>(ranks[position]) >= world ||
+          seen[static_cast<std::size_t>(ranks[position])]++)
+        return wrong("the groups are no partition of the ranks");
+      const RankPlan& rank = plan.ranks[static_cast<std::size_t>(ranks[position])];
+      if (rank.rank != ranks[position] || rank.replica != static_cast<int>(replica) ||
+          rank.position != static_cast<int>(position))
+        return wrong("rank " + std::to_string(ranks[position]) + " does not say its own place in its group");
+    }
+  }
+  for (const Group& group : plan.groups) {
+    std::vector<int> ranks = group.ranks;
+    std::sort(ranks.begin(), ranks.end());
+    if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end() ||
+        (!ranks.empty() && (ranks.front() < 0 || static_cast<std::size_t>(ranks.back()) >= world)))
+      return wrong("group " + group.name + " has members that do not exist or are there twice");
+  }
+  return true;
+}
+
+std::string describe_box(const RankModel& rank, const Box& box) {
+  const Buffer& b = rank.plan->buffers[box.buffer];
+  std::string text = b.name;
+  const auto range = [](std::int64_t begin, std::int64_t end) {
+    return end - begin == 1 ? std::to_string(begin) : std::to_string(begin) + ".." + std::to_string(end - 1);
+  };
+  if (b.slots > 1) text += " slot " + range(box.slot_begin, box.slot_end);
+  text += " rows " + range(box.low, box.high);
+  if (box.heads() < b.heads) text += " heads " + range(box.head_begin, box.head_end);
+  return text;
+}
+
+std::string id_of(const RankPlan& rank, const Operation& op) {
+  const char* phase = op.phase == Phase::forward    ? "forward"
+                      : op.phase == Phase::backward ? "backward"
+                                                    : "unknown";
+  return std::to_string(rank.rank) + "/" + phase + "/" + std::to_string(op.ordinal);
+}
+
+std::string describe_operation(const RankModel& rank, std::uint32_t operation) {
+  const Operation& op = rank.op(operation);
+  const std::string kind = op.kind > OpKind::host_sync ? "operation" : std::string(name(op.kind));
+  return kind + " " + id_of(*rank.plan, op);
+}
+
 }  // namespace checking
 
 CheckResult check(const Plan& plan, std::size_t max_findings) {
@@ -96,7 +183,8 @@ CheckResult check(const Plan& plan, std::size_t max_findings) {
   result.sent_bytes.assign(plan.ranks.size(), 0);
   Findings findings(max_findings);
   Model model;
-  if (resolve(plan, model, findings)) {
+  if (sane_scenario(plan, findings)) {
+    resolve(plan, model, findings);
     for (RankModel& rank : model.ranks) check_order(rank, findings);
     Findings of_contents(max_findings);
     Contents contents(model, of_contents, result);

@@ -75,7 +75,7 @@ class Contents final : public Interpreter {
   void check_piece(Site, const Box&, const Column&, const Piece&, Holds);
   void find_leaks(std::uint32_t rank);
 
-  // check_attention.cpp: operations that compute.
+  // check_attention.cpp, check_merge.cpp: operations that compute.
   void attend(Site, const Operation&);
   void attend_backward(Site, const Operation&);
   void row_dot(Site);

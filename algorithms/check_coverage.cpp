@@ -42,7 +42,7 @@ Tokens::Tokens(const Scenario& scenario)
                                               : Kind::contiguous),
       P_(scenario.parallel.ranks) {
   const Problem& p = scenario.problem;
-  visible_ = p.window;
+  visible_ = {std::min(p.window.left, far), std::min(p.window.right, far)};
   if (p.causal) visible_.right = 0;
   const std::int64_t unit = kind_ == Kind::zigzag ? 2 * P_ : P_, replicas = scenario.parallel.replicas;
   place_.resize(p.lengths.size());

@@ -18,6 +18,7 @@
 
 namespace cplab::checking {
 
+inline constexpr std::int64_t most_tokens = std::int64_t{1} << 31;  // so that pairs are counted exactly
 inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
 // Collects findings: one per (kind, rank, operation, buffer), and of one kind on one rank at most `limit`.
@@ -73,6 +74,9 @@ struct RowSet {
   bool distinct = false;  // no row twice
 };
 
+// Two non-empty strided runs share a row.
+bool runs_meet(const RowRange&, const RowRange&);
+
 // broken: it refers outside the pools, nothing of it can be read. malformed: its operands do not fit; they
 // count for order, its results are unknown.
 enum class Form : std::uint8_t { broken, malformed, good };
@@ -88,7 +92,14 @@ class RankModel {
   std::vector<std::uint16_t> lane_of;
   std::vector<std::uint32_t> place;
 
+  // By operation and lane: how many operations of the lane are complete when it starts (check_order).
+  std::vector<std::uint32_t> clocks;
+
   const Operation& op(std::uint32_t i) const { return plan->operations[i]; }
+  // x is complete when y starts.
+  bool comes_before(std::uint32_t x, std::uint32_t y) const {
+    return clocks[std::size_t{y} * lanes.size() + lane_of[x]] > place[x];
+  }
   // Empty for a broken operation, so that every later loop is safe.
   std::span<const Access> reads(std::uint32_t i) const;
   std::span<const Access> writes(std::uint32_t i) const;
@@ -131,9 +142,11 @@ struct Model {
   std::int64_t bytes(const RankModel&, const Box&) const;
 };
 
-// check_structure.cpp: resolves and tests. False: the scenario or the ranks make no sense, nothing to check.
-bool resolve(const Plan&, Model&, Findings&);
+// check.cpp. False: the scenario or the groups make no sense, there is nothing to check.
 bool sane_scenario(const Plan&, Findings&);
+
+// check_structure.cpp: resolves a sane plan and tests every operation.
+void resolve(const Plan&, Model&, Findings&);
 
 // check_order.cpp: happens-before within one rank. Races, shared bytes, buffers never used.
 void check_order(RankModel&, Findings&);
@@ -156,6 +169,8 @@ bool check_matching(Model&, Findings&, Interpreter&, CheckResult&);
 
 // "kv_slots slot 1, rows 0..4095" for messages.
 std::string describe_box(const RankModel&, const Box&);
+// operation_id of plan.hpp, also for what is no phase.
+std::string id_of(const RankPlan&, const Operation&);
 std::string describe_operation(const RankModel&, std::uint32_t operation);
 
 }  // namespace cplab::checking

@@ -4,26 +4,14 @@
 // clock(o)[l] = how many operations of lane l are known complete when o starts. An operation occupies its
 // views from its start to its completion, so x comes before y exactly if clock(y)[lane of x] > place of x.
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "algorithms/check_model.hpp"
 
 namespace cplab::checking {
 namespace {
-
-// Two strided runs share a row.
-bool runs_meet(const RowRange& a, const RowRange& b) {
-  const std::int64_t a_last = a.begin + (a.count - 1) * a.step, b_last = b.begin + (b.count - 1) * b.step;
-  if (a_last < b.begin || b_last < a.begin) return false;
-  if (a.step == 1 && b.step == 1) return true;
-  const RowRange& few = a.count <= b.count ? a : b;
-  const RowRange& many = a.count <= b.count ? b : a;
-  for (std::int64_t i = 0; i < few.count; ++i) {
-    const std::int64_t distance = few.begin + i * few.step - many.begin;
-    if (distance >= 0 && distance % many.step == 0 && distance / many.step < many.count) return true;
-  }
-  return false;
-}
 
 class Order {
  public:
@@ -36,7 +24,7 @@ class Order {
       rank_.for_each_access(i, [&](std::uint32_t view, bool write, const Part*) {
         if (write) buffers_[rank_.boxes[view].buffer].written = true;
       });
-    clocks_.assign(std::size_t{count} * lanes_, 0);
+    rank_.clocks.assign(std::size_t{count} * lanes_, 0);
     host_.assign(lanes_, 0);
     for (BufferState& b : buffers_) b.last.assign(lanes_, 0), b.known.assign(lanes_, none);
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -63,7 +51,7 @@ class Order {
     std::vector<std::uint32_t> known;  // by lane: least clock over its accesses
   };
 
-  std::uint32_t* clock(std::uint32_t i) { return clocks_.data() + std::size_t{i} * lanes_; }
+  std::uint32_t* clock(std::uint32_t i) { return rank_.clocks.data() + std::size_t{i} * lanes_; }
 
   void set_clock(std::uint32_t i) {
     std::uint32_t* c = clock(i);
@@ -166,7 +154,8 @@ class Order {
   void shared_bytes() {
     std::vector<std::uint32_t> order;
     for (std::uint32_t b = 0; b < buffers_.size(); ++b)
-      if (rank_.plan->buffers[b].bytes > 0 && lives(b)) order.push_back(b);
+      if (rank_.plan->buffers[b].bytes > 0 && rank_.plan->buffers[b].offset >= 0 && lives(b))
+        order.push_back(b);
     const auto& list = rank_.plan->buffers;
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
       return std::pair(list[a].offset, a) < std::pair(list[b].offset, b);
@@ -204,7 +193,6 @@ class Order {
   Findings& findings_;
   std::vector<BufferState> buffers_;
   std::size_t lanes_;
-  std::vector<std::uint32_t> clocks_;
   std::vector<std::uint32_t> host_;  // what every later operation comes after
   bool host_synced_ = false;
 };
@@ -214,6 +202,34 @@ bool apart(std::int64_t a_begin, std::int64_t a_end, std::int64_t b_begin, std::
 }
 
 }  // namespace
+
+// x = a.begin + a.step i = b.begin + b.step j has a solution within both runs.
+bool runs_meet(const RowRange& a, const RowRange& b) {
+  const std::int64_t a_last = a.begin + (a.count - 1) * a.step, b_last = b.begin + (b.count - 1) * b.step;
+  if (a_last < b.begin || b_last < a.begin) return false;
+  if (a.step == 1 && b.step == 1) return true;
+  const std::int64_t divisor = std::gcd(a.step, b.step), apart = b.begin - a.begin;
+  if (apart % divisor != 0) return false;
+  // i = (apart / divisor) * (a.step / divisor)^-1 modulo b.step / divisor, by the extended algorithm of
+  // Euclid.
+  const std::int64_t modulus = b.step / divisor;
+  std::int64_t inverse = 0, next = 1, r = modulus, next_r = a.step / divisor % modulus;
+  while (next_r != 0) {
+    const std::int64_t quotient = r / next_r;
+    inverse = std::exchange(next, inverse - quotient * next);
+    r = std::exchange(next_r, r - quotient * next_r);
+  }
+  // Rows are below 2^40; halving the factor keeps the product below 2^63.
+  std::int64_t factor = ((apart / divisor) % modulus + modulus) % modulus, i = 0;
+  for (std::int64_t power = ((inverse % modulus) + modulus) % modulus; factor > 0; factor /= 2) {
+    if (factor % 2 != 0) i = (i + power) % modulus;
+    power = power * 2 % modulus;
+  }
+  // The first common row that is in both.
+  const std::int64_t least = apart <= 0 ? 0 : (apart + a.step - 1) / a.step;
+  i = least + ((i - least) % modulus + modulus) % modulus;
+  return i < a.count && a.begin + i * a.step <= b_last;
+}
 
 bool RankModel::rows_overlap(const Box& a, const Box& b) const {
   const RowRange a_run{a.low, a.high - a.low, 1}, b_run{b.low, b.high - b.low, 1};

@@ -95,17 +95,25 @@ void write_rows(Column& column, const Box& box, const Runs& runs) {
   thread_local std::vector<Piece> fresh, result;
   fresh.clear();
   bool ascending = true;
+  auto range = box.ranges.begin();
+  std::int64_t range_first = 0;  // row of the view with which the range begins
   for (const Run& run : runs) {
-    for_each_range(box, run.first, run.count,
-                   [&](std::int64_t at, std::int64_t row, std::int64_t count, std::int64_t step) {
-                     const std::int64_t id = run.id() + (at - run.first) * run.step;
-                     ascending = ascending && (fresh.empty() || fresh.back().end <= row);
-                     if (count == 1 || (step == 1 && (run.step == 1 || !run.value.located())))
-                       return fresh.push_back({row, row + count, moved(run, id, row)});
-                     for (std::int64_t i = 0; i < count; ++i)
-                       fresh.push_back({row + i * step, row + i * step + 1,
-                                        moved(run, id + i * run.step, row + i * step)});
-                   });
+    for (std::int64_t at = run.first; at < run.first + run.count;) {
+      for (; range_first + range->count <= at; ++range) range_first += range->count;
+      const std::int64_t count = std::min(run.first + run.count, range_first + range->count) - at;
+      const std::int64_t row = range->begin + (at - range_first) * range->step;
+      const std::int64_t id = run.id() + (at - run.first) * run.step;
+      ascending = ascending && (fresh.empty() || fresh.back().end <= row);
+      if (count == 1 || (range->step == 1 && (run.step == 1 || !run.value.located()))) {
+        fresh.push_back({row, row + count, moved(run, id, row)});
+      } else {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const std::int64_t target = row + i * range->step;
+          fresh.push_back({target, target + 1, moved(run, id + i * run.step, target)});
+        }
+      }
+      at += count;
+    }
   }
   if (!ascending)
     std::sort(fresh.begin(), fresh.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });

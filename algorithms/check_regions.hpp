@@ -41,6 +41,12 @@ struct Value {
   std::int64_t shift = 0;
   bool operator==(const Value&) const = default;
 
+  static Value unknown() {
+    Value value;
+    value.holds = Holds::unknown;
+    return value;
+  }
+
   // Zero, minus infinity, a constant and the unknown are the same for every row.
   bool located() const { return holds != Holds::nothing && holds < Holds::zero; }
 };
@@ -62,6 +68,9 @@ struct Run {
   std::int64_t row = 0, step = 1;
   Value value;
   std::int64_t id() const { return row + value.shift; }  // of the first row; the next is id() + step
+  bool same_rows(const Run& other) const {
+    return id() == other.id() && (count == 1 || other.count == 1 || step == other.step);
+  }
 };
 using Runs = std::vector<Run>;
 
@@ -86,18 +95,6 @@ void read_rows(const Column&, const Box&, Runs&);
 // Replaces the rows of `box` in a column by `runs`, which cover the view. The rows keep their ids; head_shift
 // and width_shift must be those of this buffer already.
 void write_rows(Column&, const Box&, const Runs&);
-
-// Calls visit(view_row, buffer_row, count, step) for [first, first + count) of the view's rows.
-template <class Visit>
-void for_each_range(const Box& box, std::int64_t first, std::int64_t count, Visit visit) {
-  std::int64_t at = 0;
-  for (const RowRange& r : box.ranges) {
-    const std::int64_t begin = std::max(first, at), end = std::min(first + count, at + r.count);
-    if (begin < end) visit(begin, r.begin + (begin - at) * r.step, end - begin, r.step);
-    at += r.count;
-    if (at >= first + count) return;
-  }
-}
 
 // Calls visit(a, b, first, count): the pieces in which two lists of runs over the same rows agree in their
 // borders; a and b are the runs, advanced to `first`.

@@ -8,8 +8,9 @@
 namespace cplab::checking {
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 40;         // of any extent; products are tested in double
-constexpr std::int64_t most_tokens = std::int64_t{1} << 31;  // so that pairs are counted exactly
+constexpr std::int64_t most = std::int64_t{1} << 40;  // of any extent; products are tested in double
+constexpr std::int64_t most_slots = 1 << 16;
+constexpr std::int64_t most_strided_rows = 1 << 24;  // of one view: their values are kept row by row
 
 bool inside(Span span, std::size_t size) {
   return std::uint64_t{span.first} + span.count <= size;
@@ -36,13 +37,9 @@ RowSet normalise(std::span<const RowRange> ranges) {
     }
     set.sorted.push_back(r);
   }
-  if (set.strided) {  // rare (packing by a row map): one by one
-    std::vector<std::int64_t> rows;
-    for (const RowRange& r : sorted)
-      for (std::int64_t i = 0; i < r.count; ++i) rows.push_back(r.begin + i * r.step);
-    std::sort(rows.begin(), rows.end());
-    set.distinct = std::adjacent_find(rows.begin(), rows.end()) == rows.end();
-  }
+  for (std::size_t i = 0; set.strided && set.distinct && i < sorted.size(); ++i)
+    for (std::size_t j = i + 1; set.distinct && j < sorted.size(); ++j)
+      set.distinct = !runs_meet(sorted[i], sorted[j]);
   return set;
 }
 
@@ -66,7 +63,8 @@ class Resolver {
     const auto legal = [](std::int64_t n) { return n >= 0 && n <= most; };
     const double elements = static_cast<double>(b.slots) * static_cast<double>(b.rows) *
                             static_cast<double>(b.heads) * static_cast<double>(b.width);
-    const bool good = legal(b.slots) && legal(b.rows) && legal(b.heads) && legal(b.width) && elements < 1e17;
+    const bool good = legal(b.slots) && b.slots <= most_slots && legal(b.rows) && legal(b.heads) &&
+                      legal(b.width) && elements < 1e17;
     good_buffers_.push_back(good);
     if (!good)
       return findings_.add(FindingKind::coverage, rank_.plan, none, index,
@@ -76,9 +74,14 @@ class Resolver {
       findings_.add(FindingKind::lifetime, rank_.plan, none, index,
                     "buffer " + b.name + " says " + std::to_string(b.bytes) + " bytes but its axes need " +
                         std::to_string(need));
-    if (b.bytes > 0 && (b.offset < 0 || b.offset > most || b.offset + b.bytes > rank_.plan->arena_bytes))
+    if (b.bytes > 0 && (!in_arena(b)))
       findings_.add(FindingKind::lifetime, rank_.plan, none, index,
                     "buffer " + b.name + " does not lie within the arena");
+  }
+
+  bool in_arena(const Buffer& b) const {
+    return b.offset >= 0 && b.bytes <= rank_.plan->arena_bytes &&
+           b.offset <= rank_.plan->arena_bytes - b.bytes;
   }
 
   std::int64_t element(Role role) const {
@@ -107,19 +110,21 @@ class Resolver {
     box.width_begin = view.width_begin, box.width_end = view.width_end;
     box.ranges = plan.rows_of(view);
     box.low = b.rows;
-    bool plain = true;
+    bool plain = true, strided = false;
     for (const RowRange& r : box.ranges) {
       if (r.count < 0 || r.begin < 0 || r.step < 1) return box;
       if (r.count == 0) continue;
       if (r.begin >= b.rows || r.count > b.rows || (r.count - 1) > (b.rows - 1 - r.begin) / r.step)
         return box;
       plain = plain && (r.step == 1 || r.count == 1) && (box.rows == 0 || r.begin == box.high);
+      strided = strided || (r.step != 1 && r.count > 1);
       box.low = std::min(box.low, r.begin);
       box.high = std::max(box.high, r.begin + (r.count - 1) * r.step + 1);
       box.rows += r.count;
       if (box.rows > most) return box;
     }
     if (!plain) {
+      if (strided && box.rows > most_strided_rows) return box;
       const std::uint64_t key = (std::uint64_t{view.ranges.first} << 32) | view.ranges.count;
       const auto [at, fresh] = row_sets_.try_emplace(key, static_cast<std::int32_t>(rank_.row_sets.size()));
       if (fresh) rank_.row_sets.push_back(normalise(box.ranges));
@@ -301,6 +306,7 @@ class Resolver {
              shaped(write(op, 1), k.rows, k.heads(), D) && shaped(write(op, 2), k.rows, k.heads(), E);
     }
     if (!fits) return "has operands whose shapes do not fit each other";
+    if (q.rows > most_tokens || k.rows > most_tokens) return "has more rows than can be counted exactly";
     if (op.head_begin < 0 || op.head_end > problem_.heads || op.head_end - op.head_begin != heads ||
         heads < 1)
       return "names query heads that its q view does not have";
@@ -352,71 +358,8 @@ std::span<const Segment> RankModel::segments(std::uint32_t i) const {
   return forms[i] == Form::broken ? std::span<const Segment>{} : plan->segments_of(op(i));
 }
 
-std::int64_t Model::bytes(const RankModel& rank, const Box& box) const {
-  const Role role = rank.plan->buffers[box.buffer].role;
-  const DType dtype = plan->scenario.problem.dtype;
-  std::int64_t size = dtype == DType::bf16 || dtype == DType::fp16 ? 2 : dtype == DType::fp32 ? 4 : 8;
-  if (role == Role::integer || (role == Role::wide && dtype != DType::fp64)) size = 4;
-  return box.rows * box.slots() * box.heads() * box.width() * size;
-}
-
-bool sane_scenario(const Plan& plan, Findings& findings) {
-  const Problem& p = plan.scenario.problem;
-  const Parallel& parallel = plan.scenario.parallel;
-  const auto wrong = [&](std::string message) {
-    findings.add(FindingKind::coverage, nullptr, none, none, std::move(message));
-    return false;
-  };
-  const auto positive = [](std::int64_t n) { return n >= 1 && n <= (1 << 28); };
-  if (!positive(p.heads) || !positive(p.kv_heads) || p.heads % p.kv_heads != 0 || !positive(p.head_size) ||
-      !positive(p.value_size))
-    return wrong("the problem's head counts and sizes make no sense");
-  if (p.lengths.size() != p.padded_lengths.size())
-    return wrong("there are not as many padded lengths as lengths");
-  std::int64_t tokens = 0;
-  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    if (p.lengths[b] < 0 || p.padded_lengths[b] < p.lengths[b] || p.padded_lengths[b] > most ||
-        (tokens += p.padded_lengths[b]) > most_tokens)
-      return wrong("sequence " + std::to_string(b) + " has no sensible length");
-  }
-  if (!positive(parallel.ranks) || !positive(parallel.replicas) ||
-      parallel.ranks * parallel.replicas > (1 << 24))
-    return wrong("the rank counts make no sense");
-  const std::string& placement = plan.scenario.placement;
-  if (placement != "contiguous" && placement != "zigzag" && placement != "striped")
-    return wrong("placement " + placement + " is unknown");
-  const auto world = static_cast<std::size_t>(parallel.world());
-  if (plan.ranks.size() != world) return wrong("the plan does not have one part for every rank");
-  if (parallel.groups.size() != static_cast<std::size_t>(parallel.replicas))
-    return wrong("there is not one group for every replica");
-  std::vector<char> seen(world, 0);
-  for (std::size_t replica = 0; replica < parallel.groups.size(); ++replica) {
-    const std::vector<int>& ranks = parallel.groups[replica];
-    if (ranks.size() != static_cast<std::size_t>(parallel.ranks))
-      return wrong("a group does not have `ranks` members");
-    for (std::size_t position = 0; position < ranks.size(); ++position) {
-      if (ranks[position] < 0 || static_cast<std::size_t>(ranks[position]) >= world ||
-          seen[static_cast<std::size_t>(ranks[position])]++)
-        return wrong("the groups are no partition of the ranks");
-      const RankPlan& rank = plan.ranks[static_cast<std::size_t>(ranks[position])];
-      if (rank.rank != ranks[position] || rank.replica != static_cast<int>(replica) ||
-          rank.position != static_cast<int>(position))
-        return wrong("rank " + std::to_string(ranks[position]) + " does not say its own place in its group");
-    }
-  }
-  for (const Group& group : plan.groups) {
-    std::vector<int> ranks = group.ranks;
-    std::sort(ranks.begin(), ranks.end());
-    if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end() ||
-        (!ranks.empty() && (ranks.front() < 0 || static_cast<std::size_t>(ranks.back()) >= world)))
-      return wrong("group " + group.name + " has members that do not exist or are there twice");
-  }
-  return true;
-}
-
-bool resolve(const Plan& plan, Model& model, Findings& findings) {
+void resolve(const Plan& plan, Model& model, Findings& findings) {
   model.plan = &plan;
-  if (!sane_scenario(plan, findings)) return false;
   for (const Group& group : plan.groups) {
     std::vector<std::int32_t>& positions = model.group_position.emplace_back(plan.ranks.size(), -1);
     for (std::size_t i = 0; i < group.ranks.size(); ++i)
@@ -430,24 +373,6 @@ bool resolve(const Plan& plan, Model& model, Findings& findings) {
     model.first_operation.push_back(model.first_operation.back() +
                                     static_cast<std::uint32_t>(plan.ranks[r].operations.size()));
   }
-  return true;
-}
-
-std::string describe_box(const RankModel& rank, const Box& box) {
-  const Buffer& b = rank.plan->buffers[box.buffer];
-  std::string text = b.name;
-  const auto range = [](std::int64_t begin, std::int64_t end) {
-    return end - begin == 1 ? std::to_string(begin) : std::to_string(begin) + ".." + std::to_string(end - 1);
-  };
-  if (b.slots > 1) text += " slot " + range(box.slot_begin, box.slot_end);
-  text += " rows " + range(box.low, box.high);
-  if (box.heads() < b.heads) text += " heads " + range(box.head_begin, box.head_end);
-  return text;
-}
-
-std::string describe_operation(const RankModel& rank, std::uint32_t operation) {
-  const Operation& op = rank.op(operation);
-  return std::string(name(op.kind)) + " " + operation_id(*rank.plan, op);
 }
 
 }  // namespace cplab::checking

@@ -88,7 +88,7 @@ TEST_CASE("FLOPs: 2(D+E) a pair and head forward, 2(3D+2E) backward, whatever th
 }
 
 TEST_CASE(
-    "two slots: every receive into a slot waits for the tile that read it; three slots wait one tile less") {
+    "two slots wait for the tile that read the slot, three slots for the one before") {
   for (const std::int64_t slots : {2, 3}) {
     Shape shape;
     shape.ranks = 8;

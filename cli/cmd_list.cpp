@@ -1,0 +1,141 @@
+// cplab list [KIND]: what can be named in a scenario or on the command line.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+#include "algorithms/faults.hpp"
+#include "algorithms/registry.hpp"
+#include "cli/command.hpp"
+#include "cli/scenario_file.hpp"
+#include "cli/toml_table.hpp"
+
+namespace cplab {
+
+namespace {
+
+template <class Words>
+std::string joined(const Words& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+std::string legal_values(const OptionInfo& option) {
+  std::string text;
+  for (const OptionValue& value : option.legal) text += (text.empty() ? "" : ", ") + to_string(value);
+  return text + (option.any_count ? ", ..." : "");
+}
+
+// The files of scenarios/`folder`; the summary is the file's first line of comment.
+std::vector<ListedFile> listed_files(const std::string& folder) {
+  std::vector<ListedFile> files;
+  for (const std::string& file : scenario_names(folder)) {
+    std::ifstream in(std::filesystem::path(scenarios_folder()) / file);
+    std::string line;
+    std::getline(in, line);
+    if (line.starts_with("#")) line.erase(0, line.find_first_not_of("# "));
+    files.push_back({std::filesystem::path(file).stem().string(), file, line});
+  }
+  return files;
+}
+
+TextTable file_table(const std::vector<ListedFile>& files) {
+  TextTable table({{"name", "", Align::left}, {"file", "", Align::left}, {"what it is", "", Align::left}});
+  for (const ListedFile& file : files) table.add_row({file.name, file.file, file.summary});
+  return table;
+}
+
+TextTable algorithm_table() {
+  TextTable table({{"algorithm", "", Align::left},
+                   {"option", "", Align::left},
+                   {"default", "", Align::left},
+                   {"legal", "", Align::left},
+                   {"what it does", "", Align::left}});
+  for (const Algorithm& algorithm : algorithms()) {
+    table.add_row({std::string(algorithm.name), "", "", "", std::string(algorithm.summary)});
+    table.add_row({"", "(aliases)", "", joined(algorithm.aliases), "other names of the algorithm"});
+    table.add_row({"", "(placement)",
+                   algorithm.placements.empty() ? "" : std::string(algorithm.placements[0]),
+                   joined(algorithm.placements), "parallel.placement"});
+    for (const OptionInfo& option : algorithm.options) {
+      table.add_row({"", std::string(option.key), to_string(option.default_value), legal_values(option),
+                     std::string(option.help)});
+    }
+  }
+  return table;
+}
+
+TextTable placement_table() {
+  TextTable table(
+      {{"placement", "", Align::left}, {"aliases", "", Align::left}, {"what it does", "", Align::left}});
+  for (const PlacementInfo& placement : placements()) {
+    table.add_row({std::string(placement.name), joined(placement.aliases), std::string(placement.help)});
+  }
+  return table;
+}
+
+TextTable fault_table() {
+  TextTable table({{"fault", "", Align::left},
+                   {"form", "", Align::left},
+                   {"scenario", "", Align::left},
+                   {"devices", "", Align::left},
+                   {"expected", "", Align::left},
+                   {"what it is", "", Align::left}});
+  for (const Fault& fault : faults()) {
+    std::string expected = "nothing";
+    if (fault.expected) {
+      expected = name(fault.expected->kind);
+      if (fault.expected->rank >= 0) expected += " on rank " + std::to_string(fault.expected->rank);
+      if (!fault.expected->operation.empty()) expected += " at " + fault.expected->operation;
+    }
+    table.add_row({std::string(fault.name), std::string(name(fault.form)), std::string(fault.scenario),
+                   joined(fault.devices), expected, std::string(fault.help)});
+  }
+  return table;
+}
+
+}  // namespace
+
+int command_list(const Arguments& arguments, Console& console) {
+  const std::vector<std::string> kinds{"algorithms", "placements", "hardware", "faults", "published"};
+  std::string kind;
+  if (!arguments.positional().empty()) {
+    kind = arguments.positional().front();
+    if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+      throw InputError("list " + kind + ": did you mean " + nearest(kind, kinds) +
+                       "? Legal: " + joined(kinds));
+    }
+  }
+  if (arguments.has("csv") && kind.empty()) throw InputError("--csv: needs a KIND of " + joined(kinds));
+
+  ListReport report;
+  report.versions = versions_of_build();
+  std::vector<TextTable> tables;
+  for (const std::string& each : kinds) {
+    if (!kind.empty() && each != kind) continue;
+    if (each == "algorithms") {
+      report.algorithms = algorithms();
+      tables.push_back(algorithm_table());
+    } else if (each == "placements") {
+      report.placements = placements();
+      tables.push_back(placement_table());
+    } else if (each == "hardware") {
+      report.hardware = listed_files("hardware");
+      tables.push_back(file_table(*report.hardware));
+    } else if (each == "faults") {
+      report.faults = faults();
+      tables.push_back(fault_table());
+    } else {
+      report.published = listed_files("published");
+      tables.push_back(file_table(*report.published));
+    }
+    if (kind.empty()) console.text() << (tables.size() > 1 ? "\n" : "") << each << "\n";
+    tables.back().write(console.text(), console.color());
+  }
+  console.write_json_to_option([&](std::ostream& out) { write_json(out, report); });
+  console.write_csv_to_option([&](std::ostream& out) { tables.front().write_csv(out); });
+  return exit_fine;
+}
+
+}  // namespace cplab

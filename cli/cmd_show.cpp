@@ -1,0 +1,246 @@
+// cplab show SCENARIO: the plan of one rank or of all, step by step, and what each step is bound by.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <ostream>
+
+#include "algorithms/registry.hpp"
+#include "cli/command.hpp"
+#include "cli/plan_text.hpp"
+#include "cli/prediction.hpp"
+#include "cli/result_text.hpp"
+#include "cli/session.hpp"
+#include "report/plan_json.hpp"
+
+namespace cplab {
+
+namespace {
+
+TextTable buffer_table(const RankPlan& rank, const MemoryPlan& memory) {
+  std::int64_t largest = 0;
+  for (const Buffer& buffer : rank.buffers) largest = std::max(largest, buffer.bytes);
+  const Unit unit = byte_unit(static_cast<double>(largest));
+  TextTable table({{"buffer", "", Align::left},
+                   {"category", "", Align::left},
+                   {"role", "", Align::left},
+                   {"slots x rows x heads x width", ""},
+                   {"size", unit.name},
+                   {"from", "", Align::left},
+                   {"to", "", Align::left}});
+  const auto at = [&](std::uint32_t index, const char* otherwise) {
+    if (index >= rank.operations.size()) return std::string(otherwise);
+    const Operation& op = rank.operations[index];
+    return fmt::format("{}/{}", name(op.phase), op.ordinal);
+  };
+  for (std::size_t i = 0; i < rank.buffers.size(); ++i) {
+    const Buffer& buffer = rank.buffers[i];
+    table.add_row({buffer.name, std::string(name(buffer.category)), std::string(name(buffer.role)),
+                   fmt::format("{} x {} x {} x {}", buffer.slots, buffer.rows, buffer.heads, buffer.width),
+                   unit.text(static_cast<double>(buffer.bytes)), at(memory.lifetimes[i].birth, "never"),
+                   at(memory.lifetimes[i].death, "end")});
+  }
+  return table;
+}
+
+// Units of a table of operations: of the largest in the rank for people, plain ones for files.
+struct OperationUnits {
+  Unit work{"FLOP", 1}, data{"bytes", 1};
+};
+OperationUnits units_of(const RankPlan& rank) {
+  double flops = 0, bytes = 0;
+  for (const Operation& op : rank.operations) {
+    flops = std::max(flops, op.flops);
+    bytes = std::max(bytes, static_cast<double>(op.bytes));
+  }
+  return {flop_unit(flops), byte_unit(bytes)};
+}
+
+TextTable operation_table(const OperationUnits& units, bool with_times) {
+  std::vector<Column> columns{{"id", "", Align::left},   {"step", ""},
+                              {"lane", "", Align::left}, {"operation", "", Align::left},
+                              {"work", units.work.name}, {"data", units.data.name}};
+  if (with_times) columns.insert(columns.end(), {{"start", "ms"}, {"end", "ms"}});
+  columns.insert(columns.end(), {{"after", "", Align::left}, {"operands", "", Align::left}});
+  return TextTable(columns);
+}
+
+void add_operations(TextTable& table, const OperationUnits& units, const RankPlan& rank,
+                    const std::vector<OperationTime>* times) {
+  for (std::size_t i = 0; i < rank.operations.size(); ++i) {
+    const Operation& op = rank.operations[i];
+    std::vector<std::string> row{operation_id(rank, op),    std::to_string(op.step),
+                                 lane_text(op.lane),        std::string(name(op.kind)),
+                                 units.work.text(op.flops), units.data.text(static_cast<double>(op.bytes))};
+    if (times) row.insert(row.end(), {format_ms((*times)[i].start_s), format_ms((*times)[i].end_s)});
+    row.insert(row.end(), {waits_text(rank, op), operands_text(rank, op)});
+    table.add_row(std::move(row));
+  }
+}
+
+// Sums of one step of one rank. Seconds without the wait for peers, so that they say what the resource takes.
+struct StepSums {
+  double flops = 0;
+  std::int64_t sent_bytes = 0;
+  std::int64_t moved_bytes = 0;     // by memory-bound kernels
+  std::array<double, 4> seconds{};  // by Resource
+};
+
+// The choices that this algorithm has and that would relieve a resource, worded as what to set.
+std::string remedy(Resource bound, const Scenario& scenario, double imbalance) {
+  const Schedule& schedule = scenario.schedule;
+  std::vector<std::string> ideas;
+  switch (bound) {
+    case Resource::compute:
+      if (imbalance > 1.05 && scenario.placement == "contiguous") {
+        ideas.push_back(fmt::format(
+            "the busiest rank has {:.2f} x the mean work: placement zigzag or striped", imbalance));
+      }
+      ideas.push_back("communication is hidden; more ranks would shorten it");
+      break;
+    case Resource::link:
+      if (scenario.problem.kv_heads == scenario.problem.heads) ideas.push_back("fewer kv_heads send less");
+      if (schedule.is_word("gradient_wire_dtype", "fp32")) {
+        ideas.push_back("gradient_wire_dtype nominal sends less backward");
+      }
+      if (schedule.is_word("transport", "nccl")) {
+        ideas.push_back("transport copy leaves the multiprocessors alone");
+      }
+      if (const auto* slots = schedule.find("kv_slots"); slots && to_string(*slots) == "2") {
+        ideas.push_back("kv_slots 3 lets a transfer start before the last tile is done");
+      }
+      ideas.push_back("longer sequences or fewer ranks give each transfer more work to hide behind");
+      break;
+    case Resource::memory:
+      if (schedule.find("merge") && !schedule.is_word("merge", "fused")) {
+        ideas.push_back("merge fused saves the passes over partial results");
+      }
+      ideas.push_back("larger tiles: more tokens a rank");
+      break;
+    case Resource::host: ideas.push_back("simulate.cuda_graph saves launches"); break;
+  }
+  std::string text;
+  for (const std::string& idea : ideas) text += (text.empty() ? "" : "; ") + idea;
+  return text;
+}
+
+double work_imbalance(const Plan& plan) {
+  double total = 0, most = 0;
+  for (const RankPlan& rank : plan.ranks) {
+    double flops = 0;
+    for (const Operation& op : rank.operations) flops += op.flops;
+    total += flops;
+    most = std::max(most, flops);
+  }
+  return total > 0 ? most * static_cast<double>(plan.ranks.size()) / total : 1;
+}
+
+void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenario,
+                 const std::vector<OperationTime>* times, double imbalance, bool color) {
+  std::map<std::pair<Phase, std::uint32_t>, StepSums> steps;
+  for (std::size_t i = 0; i < rank.operations.size(); ++i) {
+    const Operation& op = rank.operations[i];
+    StepSums& sums = steps[{op.phase, op.step}];
+    const Resource resource = resource_of(op.kind);
+    sums.flops += op.flops;
+    if (resource == Resource::link) sums.sent_bytes += op.bytes;
+    if (resource == Resource::memory) sums.moved_bytes += op.bytes;
+    if (times) {
+      const OperationTime& time = (*times)[i];
+      sums.seconds[static_cast<std::size_t>(resource)] += time.end_s - time.start_s - time.wait_s;
+    }
+  }
+  StepSums largest;
+  for (const auto& [key, sums] : steps) {
+    largest.flops = std::max(largest.flops, sums.flops);
+    largest.sent_bytes = std::max(largest.sent_bytes, sums.sent_bytes);
+    largest.moved_bytes = std::max(largest.moved_bytes, sums.moved_bytes);
+  }
+  const Unit work = flop_unit(largest.flops);
+  const Unit sent = byte_unit(static_cast<double>(largest.sent_bytes));
+  const Unit moved = byte_unit(static_cast<double>(largest.moved_bytes));
+  constexpr std::array<const char*, 4> bound_names{"compute", "memory-bound kernel", "link", "host"};
+  std::vector<Column> columns{{"phase", "", Align::left},
+                              {"step", ""},
+                              {"work", work.name},
+                              {"sent", sent.name},
+                              {"other kernels", moved.name}};
+  if (times) {
+    columns.insert(
+        columns.end(),
+        {{"compute", "ms"}, {"link", "ms"}, {"other kernels", "ms"}, {"what binds", "", Align::left}});
+  }
+  TextTable table(columns);
+  std::map<Resource, std::size_t> bound_steps;
+  for (const auto& [key, sums] : steps) {
+    std::vector<std::string> row{std::string(name(key.first)), std::to_string(key.second),
+                                 work.text(sums.flops), sent.text(static_cast<double>(sums.sent_bytes)),
+                                 moved.text(static_cast<double>(sums.moved_bytes))};
+    if (times) {
+      const auto most = std::max_element(sums.seconds.begin(), sums.seconds.end());
+      const auto bound = static_cast<Resource>(most - sums.seconds.begin());
+      ++bound_steps[bound];
+      const auto ms = [&](Resource r) { return format_ms(sums.seconds[static_cast<std::size_t>(r)]); };
+      row.insert(row.end(), {ms(Resource::compute), ms(Resource::link), ms(Resource::memory),
+                             bound_names[static_cast<std::size_t>(bound)]});
+    }
+    table.add_row(std::move(row));
+  }
+  table.write(out, color);
+  for (const auto& [bound, count] : bound_steps) {
+    out << fmt::format("{} of {} steps are bound by: {}. What would help: {}.\n", count, steps.size(),
+                       bound_names[static_cast<std::size_t>(bound)], remedy(bound, scenario, imbalance));
+  }
+  if (!times) out << "No [hardware] in the scenario: bytes and FLOPs only, not what binds.\n";
+}
+
+}  // namespace
+
+int command_show(const Arguments& arguments, Console& console) {
+  const ScenarioFile file = scenario_of(arguments);
+  const std::int64_t world = file.scenario.parallel.world();
+  const std::string which = arguments.text("rank", "0");
+  const std::int64_t only = which == "all" ? -1 : arguments.integer("rank", 0, 0, world - 1);
+  const Plan plan = plan_of(file);
+  const double imbalance = work_imbalance(plan);
+
+  std::optional<Prediction> prediction;
+  constexpr std::int64_t most_ranks_to_predict = 1024;
+  if (!file.hardware.empty() && world <= most_ranks_to_predict) prediction = predict(file, plan);
+
+  std::ostream& out = console.text();
+  out << describe(file.scenario) << '\n';
+  for (const auto& [key, value] : file.scenario.schedule.options)
+    out << key << '=' << to_string(value) << ' ';
+  out << fmt::format("\n{} padding tokens of the placement\n", plan.placement_padding_tokens);
+  TextTable all_operations = operation_table({}, prediction.has_value());
+  for (const RankPlan& rank : plan.ranks) {
+    if (only >= 0 && rank.rank != only) continue;
+    const MemoryPlan memory = plan_memory(rank);
+    const auto* times =
+        prediction ? &prediction->timeline.ranks[static_cast<std::size_t>(rank.rank)] : nullptr;
+    out << fmt::format("\nrank {} (replica {}, position {}): peak {} live, arena {}\n\n", rank.rank,
+                       rank.replica, rank.position, bytes_text(static_cast<double>(memory.live_peak_bytes)),
+                       bytes_text(static_cast<double>(memory.arena_bytes)));
+    buffer_table(rank, memory).write(out, console.color());
+    out << '\n';
+    const OperationUnits units = units_of(rank);
+    TextTable operations = operation_table(units, prediction.has_value());
+    add_operations(operations, units, rank, times);
+    operations.write(out, console.color());
+    add_operations(all_operations, {}, rank, times);
+    out << '\n';
+    write_steps(out, rank, file.scenario, times, imbalance, console.color());
+  }
+  if (prediction)
+    out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";
+  console.write_json_to_option(
+      [&](std::ostream& stream) { write_plan_json(stream, plan, versions_of_build(), sections_of(file)); });
+  console.write_csv_to_option([&](std::ostream& stream) { all_operations.write_csv(stream); });
+  return exit_fine;
+}
+
+}  // namespace cplab

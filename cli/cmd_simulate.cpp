@@ -1,0 +1,59 @@
+// cplab simulate SCENARIO: predicted time and memory on the machine of [hardware].
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+
+#include "cli/command.hpp"
+#include "cli/prediction.hpp"
+#include "cli/result_text.hpp"
+#include "cli/session.hpp"
+#include "report/trace.hpp"
+
+namespace cplab {
+
+int command_simulate(const Arguments& arguments, Console& console) {
+  const ScenarioFile file = scenario_of(arguments);
+  if (file.hardware.empty()) {
+    std::string shipped;
+    for (const std::string& each : scenario_names("hardware")) shipped += " " + each;
+    file.table.fail("hardware.file", "missing: simulate needs a machine; shipped:" + shipped +
+                                         "; for example --set hardware.file=hardware/h100x8.toml");
+  }
+  const Plan plan = plan_of(file);
+  const Prediction prediction = predict(file, plan);
+  const Figures& figures = prediction.figures;
+
+  std::ostream& out = console.text();
+  out << describe(file.scenario) << '\n';
+  out << fmt::format("on {}: {} ms (between {} and {})\n", file.hardware_given, format_ms(figures.time_s),
+                     format_ms(prediction.low_s), format_ms(prediction.high_s));
+  out << "of the busy time: " << describe(figures.origins) << '\n';
+  write_figures(out, figures, prediction.fit, console.color());
+
+  SimulateReport report;
+  report.header = header_of(file);
+  report.figures = figures;
+  report.fit = prediction.fit;
+  report.low_s = prediction.low_s;
+  report.high_s = prediction.high_s;
+  if (arguments.has("operations")) report.operations = OperationTimes{&plan, &prediction.timeline};
+  console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
+  console.write_csv_to_option(
+      [&](std::ostream& stream) { rank_table(figures, Audience::files).write_csv(stream); });
+  if (arguments.has("trace")) {
+    const std::string folder = arguments.text("trace", "");
+    write_traces(folder, plan, prediction.timeline, prediction.memory);
+    console.say(fmt::format("{} traces in {}", plan.ranks.size(), folder));
+  }
+  const double unknown = figures.origins.extrapolated + figures.origins.assumed;
+  if (arguments.has("strict") && unknown > 0) {
+    console.say(
+        fmt::format("--strict: {} % of the busy time is extrapolated or assumed", format_percent(unknown)));
+    return exit_wrong;
+  }
+  return exit_fine;
+}
+
+}  // namespace cplab

@@ -1,0 +1,121 @@
+// cplab verify SCENARIO: check the plan, execute it, compare with the dense reference; with --inject FAULT,
+// after putting a known bug into the plan or the tiles. Neither checker nor comparison learns of it.
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "algorithms/faults.hpp"
+#include "cli/command.hpp"
+#include "cli/execution.hpp"
+#include "cli/session.hpp"
+#include "cli/verify.hpp"
+
+namespace cplab {
+
+namespace {
+
+const Fault& fault_of(const std::string& wanted) {
+  if (const Fault* fault = find_fault(wanted)) return *fault;
+  std::vector<std::string> names;
+  for (const Fault& fault : faults()) names.emplace_back(fault.name);
+  throw InputError("--inject " + wanted + ": no such fault; did you mean " + nearest(wanted, names) +
+                   "? `cplab list faults` names them all");
+}
+
+void inject(const Fault& fault, const ScenarioFile& file, Plan& plan, CpuOptions& options) {
+  if (fault.form == FaultForm::substitute) {
+    options.tiles = kernels::faulty_cpu_tiles(std::string(fault.name).c_str());
+    if (!options.tiles) throw InputError("--inject " + std::string(fault.name) + ": not for this device");
+    return;
+  }
+  try {
+    if (fault.mutate) fault.mutate(plan);
+  } catch (const ScenarioError& error) {
+    file.fail(error);
+  }
+}
+
+TextTable tensor_table(const std::vector<TensorFigures>& tensors) {
+  TextTable table({{"rank", ""},
+                   {"tensor", "", Align::left},
+                   {"relative error", ""},
+                   {"tolerance", ""},
+                   {"largest error", ""},
+                   {"ok", "", Align::left}});
+  for (const TensorFigures& tensor : tensors) {
+    table.add_row({std::to_string(tensor.rank), tensor.tensor, fmt::format("{:.3e}", tensor.rel_l2),
+                   fmt::format("{:.3e}", tensor.tolerance), fmt::format("{:.3e}", tensor.max_abs),
+                   tensor.ok ? "yes" : "NO"});
+  }
+  return table;
+}
+
+// For people: of each tensor the rank that uses most of its tolerance.
+TextTable worst_table(const std::vector<TensorFigures>& tensors) {
+  std::vector<TensorFigures> worst;
+  // A NaN counts as worst of all.
+  const auto use = [](const TensorFigures& t) { return t.ok ? t.rel_l2 / t.tolerance : 1e300; };
+  for (const TensorFigures& tensor : tensors) {
+    bool known = false;
+    for (TensorFigures& other : worst) {
+      if (other.tensor != tensor.tensor) continue;
+      known = true;
+      if (use(tensor) > use(other)) other = tensor;
+    }
+    if (!known) worst.push_back(tensor);
+  }
+  return tensor_table(worst);
+}
+
+}  // namespace
+
+int command_verify(const Arguments& arguments, Console& console) {
+  const ScenarioFile file = scenario_of(arguments);
+  const std::string injected = arguments.text("inject", "");
+  const Fault* fault = arguments.has("inject") ? &fault_of(injected) : nullptr;
+  require_cpu(arguments, "cpu");
+  VerifyOptions options;
+  options.execution = cpu_options(arguments);
+  Plan plan = plan_of(file);
+  require_memory(plan);
+  const Inputs inputs = inputs_of(arguments, file.scenario.problem);
+  if (fault) inject(*fault, file, plan, options.execution);
+
+  VerifyResult result;
+  try {
+    result = verify(plan, inputs, options);
+  } catch (const NotEnoughMemory& error) {
+    throw EnvironmentError(error.what());
+  }
+  if (arguments.has("save")) {
+    if (result.outputs) {
+      save_outputs(file.scenario.problem, *result.outputs, arguments.text("save", ""));
+    } else {
+      console.say("--save: the execution did not end, nothing is written");
+    }
+  }
+
+  VerifyReport report;
+  report.header = header_of(file);
+  report.device = "cpu";
+  report.injected = injected;
+  report.ok = result.ok();
+  report.tensors = result.tensors;
+  report.findings = result.findings;
+
+  std::ostream& out = console.text();
+  out << describe(file.scenario) << '\n';
+  if (fault) out << "injected: " << fault->name << ", " << fault->help << '\n';
+  write_findings(out, result.findings, console.color());
+  if (!result.tensors.empty()) {
+    worst_table(result.tensors).write(out, console.color());
+    out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
+  }
+  out << (report.ok ? "ok: checked, executed, and equal to the dense reference within tolerance\n"
+                    : fmt::format("wrong: {} findings\n", result.findings.size()));
+  console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
+  console.write_csv_to_option([&](std::ostream& stream) { tensor_table(result.tensors).write_csv(stream); });
+  return report.ok ? exit_fine : exit_wrong;
+}
+
+}  // namespace cplab

@@ -1,0 +1,32 @@
+// One entry a command; the table is in run.cpp, the functions in cmd_NAME.cpp.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "cli/arguments.hpp"
+#include "cli/console.hpp"
+
+namespace cplab {
+
+struct Command {
+  std::string_view name;
+  std::string_view positional;      // "SCENARIO", "[NAME]", ""
+  std::string_view summary;         // one line
+  std::string_view example;         // a whole command line
+  std::vector<OptionSpec> options;  // beside the common ones
+  // Returns an exit code of the contract; throws what run.cpp turns into one.
+  int (*run)(const Arguments&, Console&) = nullptr;  // none: comes with a later version
+  bool has_timeline = false;                         // --trace writes something
+};
+
+int command_list(const Arguments&, Console&);
+int command_show(const Arguments&, Console&);
+int command_check(const Arguments&, Console&);
+int command_simulate(const Arguments&, Console&);
+int command_run(const Arguments&, Console&);
+int command_verify(const Arguments&, Console&);
+int command_reproduce(const Arguments&, Console&);
+int command_demo(const Arguments&, Console&);
+
+}  // namespace cplab

@@ -1,0 +1,94 @@
+// Streams of a command, and what this build is made of.
+#include "cli/console.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+
+#include "cli/toml_table.hpp"
+#include "cmake/version.hpp"
+
+namespace cplab {
+
+namespace {
+
+std::ostream& nowhere() {
+  static std::ostream stream(nullptr);  // without a buffer: swallows everything
+  return stream;
+}
+
+std::optional<std::string> target_of(const Arguments& arguments, const char* option) {
+  if (!arguments.has(option)) return std::nullopt;
+  std::string file = arguments.text(option, "");
+  if (file.empty()) throw InputError(std::string("--") + option + ": needs a file name, or - for stdout");
+  return file;
+}
+
+}  // namespace
+
+Console::Console(std::ostream& out, std::ostream& err, const Arguments& arguments)
+    : out_(out),
+      err_(err),
+      json_(target_of(arguments, "json")),
+      csv_(target_of(arguments, "csv")),
+      quiet_(arguments.has("quiet")) {
+  const std::string mode = arguments.word("color", "auto", {"auto", "always", "never"});
+  if (json_ == "-" && csv_ == "-") throw InputError("--csv -: --json has stdout already");
+  text_ = json_ == "-" || csv_ == "-" ? &nowhere() : &out_;
+  // Tests hand in streams of their own: no terminal then.
+  ColorEnvironment environment = color_environment(1);
+  environment.terminal = environment.terminal && &out == &std::cout;
+  color_ = use_color(*parse_color_mode(mode), environment);
+  progress_ = !quiet_ && &err == &std::cerr && isatty(2) == 1;
+}
+
+void Console::say(const std::string& line) {
+  if (quiet_) return;
+  progress("");
+  err_ << line << '\n';
+}
+
+void Console::progress(const std::string& line) {
+  if (!progress_) return;
+  err_ << "\r\033[K" << line << std::flush;
+}
+
+void Console::write_option(const char* option, const std::optional<std::string>& target,
+                           const std::function<void(std::ostream&)>& writer) {
+  if (!target) return;
+  if (*target == "-") {
+    writer(out_);
+    out_.flush();
+    return;
+  }
+  errno = 0;
+  std::ofstream file(*target, std::ios::binary);
+  if (file) {
+    writer(file);
+    file.flush();
+  }
+  if (!file) {
+    throw InputError(std::string("--") + option + " " + *target + ": cannot be written" +
+                     (errno ? std::string(": ") + std::strerror(errno) : std::string()));
+  }
+}
+
+void Console::write_json_to_option(const std::function<void(std::ostream&)>& writer) {
+  write_option("json", json_, writer);
+}
+void Console::write_csv_to_option(const std::function<void(std::ostream&)>& writer) {
+  write_option("csv", csv_, writer);
+}
+
+Versions versions_of_build() {
+  return {{"cplab", version()},
+          {"commit", commit()},
+          {"compiler", CPLAB_COMPILER},
+          {"simgrid", CPLAB_SIMGRID_VERSION},
+          {"eigen", CPLAB_EIGEN_VERSION}};
+}
+
+}  // namespace cplab

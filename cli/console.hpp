@@ -1,0 +1,59 @@
+// Where a command writes: results to stdout or the named file, talk to stderr, progress only on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "cli/arguments.hpp"
+#include "report/json.hpp"
+#include "report/table.hpp"
+
+namespace cplab {
+
+// What the machine lacks (a GPU, ranks, memory): exit code 3.
+struct EnvironmentError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Exit codes of the contract.
+enum ExitCode : int { exit_fine = 0, exit_wrong = 1, exit_usage = 2, exit_environment = 3 };
+
+class Console {
+ public:
+  Console(std::ostream& out, std::ostream& err, const Arguments& arguments);
+
+  // The stream for the text a person reads: stdout, or nothing when --json - or --csv - have it.
+  std::ostream& text() { return *text_; }
+  bool color() const { return color_; }
+
+  // A line of talk; not with --quiet.
+  void say(const std::string& line);
+  // A line that is rewritten on a terminal and not shown elsewhere. An empty one clears it.
+  void progress(const std::string& line);
+
+  // Calls the writer with the stream that --json (--csv) names, if the option is there. Throws InputError if
+  // the file cannot be written.
+  void write_json_to_option(const std::function<void(std::ostream&)>& writer);
+  void write_csv_to_option(const std::function<void(std::ostream&)>& writer);
+
+ private:
+  void write_option(const char* option, const std::optional<std::string>& target,
+                    const std::function<void(std::ostream&)>& writer);
+
+  std::ostream& out_;
+  std::ostream& err_;
+  std::ostream* text_ = nullptr;
+  std::optional<std::string> json_, csv_;
+  bool quiet_ = false;
+  bool color_ = false;
+  bool progress_ = false;
+};
+
+// The build's own versions and those of the libraries a command uses.
+Versions versions_of_build();
+
+}  // namespace cplab

@@ -1,0 +1,230 @@
+// Reader of hardware files; every key is asked for, every value checked.
+#include "cli/hardware_file.hpp"
+
+#include <filesystem>
+
+#include "cli/toml_table.hpp"
+
+namespace cplab {
+namespace {
+
+using Overrides = std::vector<std::pair<std::string, std::string>>;
+
+// One of `values` by its name.
+template <class Enum, class Name>
+Enum choice(const Table& table, const char* key, const std::string& given, const std::vector<Enum>& values,
+            Name name_of) {
+  std::vector<std::string> legal;
+  for (const Enum value : values) {
+    legal.emplace_back(name_of(value));
+    if (legal.back() == given) return value;
+  }
+  std::string message = "\"" + given + "\" is not legal; legal are";
+  for (const std::string& word : legal) message += " \"" + word + "\"";
+  table.fail(key, message + "; nearest: \"" + nearest(given, legal) + "\"");
+}
+
+const std::vector<OpKind> kernel_kinds = {OpKind::attend,  OpKind::attend_backward,
+                                          OpKind::row_dot, OpKind::merge,
+                                          OpKind::copy,    OpKind::cast,
+                                          OpKind::add,     OpKind::fill};
+const std::vector<OpKind> message_kinds = {OpKind::exchange,   OpKind::all_gather, OpKind::reduce_scatter,
+                                           OpKind::all_to_all, OpKind::all_reduce, OpKind::barrier};
+
+OpKind read_kind(const Table& table, const char* key, const std::vector<OpKind>& kinds) {
+  return choice(table, key, table.text(key), kinds, [](OpKind kind) { return name(kind); });
+}
+
+Transport read_transport(const Table& table, const char* key) {
+  return choice(table, key, table.text(key), std::vector{Transport::nccl, Transport::copy},
+                [](Transport transport) { return name(transport); });
+}
+
+Provenance read_provenance(const Table& table) {
+  Provenance provenance;
+  provenance.origin =
+      choice(table, "origin", table.text("origin"), std::vector{Origin::measured, Origin::assumed},
+             [](Origin origin) { return name(origin); });
+  if (provenance.origin == Origin::measured) {
+    provenance.tool = table.text("tool");
+    provenance.machine = table.text("machine");
+    provenance.date = table.text("date");
+    provenance.source = table.text("source", "");
+  } else {
+    provenance.source = table.text("source");
+  }
+  return provenance;
+}
+
+int small_integer(const Table& table, const char* key, std::int64_t value, std::int64_t least) {
+  if (value < least || value > 1'000'000)
+    table.fail(key, "must lie between " + std::to_string(least) + " and 1000000");
+  return static_cast<int>(value);
+}
+int small_integer(const Table& table, const char* key, std::int64_t least) {
+  return small_integer(table, key, table.integer(key), least);
+}
+
+std::vector<CurvePoint> read_curve(const Table& table) {
+  const std::vector<double> seconds = table.numbers("seconds");
+  const std::vector<double> bytes = table.numbers("bytes");
+  if (bytes.size() != seconds.size())
+    table.fail("seconds", "has " + std::to_string(seconds.size()) + " entries, bytes has " +
+                              std::to_string(bytes.size()));
+  std::vector<CurvePoint> curve;
+  for (std::size_t i = 0; i < bytes.size(); ++i) curve.push_back({bytes[i], seconds[i]});
+  return curve;
+}
+
+KernelTable read_kernel(const Table& table) {
+  KernelTable kernel;
+  kernel.kind = read_kind(table, "class", kernel_kinds);
+  kernel.variant = table.text("variant", "");
+  kernel.dtype = choice(table, "dtype", table.text("dtype"),
+                        std::vector{DType::fp64, DType::fp32, DType::bf16, DType::fp16},
+                        [](DType dtype) { return name(dtype); });
+  kernel.sustained = table.flag("sustained", true);
+  kernel.cold_l2 = choice(table, "l2", table.text("l2", "warm"), std::vector{false, true},
+                          [](bool cold) { return std::string(cold ? "cold" : "warm"); });
+  kernel.provenance = read_provenance(table);
+  if (kernel.kind != OpKind::attend && kernel.kind != OpKind::attend_backward) {
+    kernel.curve = read_curve(table);
+    return kernel;
+  }
+  kernel.head_size = table.integer("head_size");
+  kernel.value_size = table.integer("value_size", kernel.head_size);
+  kernel.causal = choice(table, "mask", table.text("mask"), std::vector{false, true},
+                         [](bool causal) { return std::string(causal ? "causal" : "full"); });
+  kernel.tile_rows = small_integer(table, "tile_rows", table.integer("tile_rows", 128), 1);
+  kernel.sms = small_integer(table, "sms", table.integer("sms", 0), 0);
+  const auto batch = table.integers("batch"), sequence = table.integers("sequence");
+  const auto heads = table.integers("heads");
+  const std::vector<double> seconds = table.numbers("seconds");
+  if (batch.size() != seconds.size() || sequence.size() != seconds.size() || heads.size() != seconds.size())
+    table.fail("seconds", "batch, sequence, heads and seconds must have equally many entries");
+  for (std::size_t i = 0; i < seconds.size(); ++i)
+    kernel.points.push_back({batch[i], sequence[i], heads[i], seconds[i]});
+  return kernel;
+}
+
+MessageTable read_message(const Table& table) {
+  MessageTable message;
+  message.kind = read_kind(table, "kind", message_kinds);
+  message.transport = read_transport(table, "transport");
+  message.path = choice(table, "path", table.text("path"), std::vector{Path::intra, Path::inter},
+                        [](Path path) { return name(path); });
+  message.group = small_integer(table, "group", 2);
+  const bool copies = message.transport == Transport::copy;
+  message.channels = copies ? 0 : small_integer(table, "channels", 1);
+  message.alone = choice(table, "busy", table.text("busy", "all"), std::vector{false, true},
+                         [](bool alone) { return std::string(alone ? "alone" : "all"); });
+  message.cuda_graph = table.flag("cuda_graph", false);
+  message.points = read_curve(table);
+  message.provenance = read_provenance(table);
+  return message;
+}
+
+InterferenceRow read_interference(const Table& table) {
+  InterferenceRow row;
+  row.kind = read_kind(table, "class", kernel_kinds);
+  row.beside = read_transport(table, "beside");
+  row.slowdown = table.number("slowdown");
+  row.provenance = read_provenance(table);
+  return row;
+}
+
+NetworkSpec read_network(const Table& table) {
+  NetworkSpec network;
+  network.fabric = choice(table, "fabric", table.text("fabric"),
+                          std::vector{FabricKind::none, FabricKind::non_blocking, FabricKind::fat_tree},
+                          [](FabricKind kind) { return name(kind); });
+  network.nics = small_integer(table, "nics", 1);
+  network.nic_bytes_s = table.number("nic_bytes_s");
+  network.max_nodes = small_integer(table, "max_nodes", table.integer("max_nodes", 0), 0);
+  for (const Table& level : table.tables("level"))
+    network.levels.push_back({small_integer(level, "nodes", 1), level.number("up_bytes_s")});
+  network.provenance = read_provenance(table);
+  return network;
+}
+
+GpuSpec read_gpu(const Table& table) {
+  GpuSpec gpu;
+  gpu.name = table.text("name");
+  gpu.sms = small_integer(table, "sms", 1);
+  gpu.capacity_bytes = table.integer("capacity_bytes");
+  gpu.copy_bytes_s = table.number("copy_bytes_s");
+  const Table peaks = table.table("peak_flops");
+  for (const std::string& dtype : peaks.keys()) gpu.peak_flops.emplace_back(dtype, peaks.number(dtype));
+  gpu.provenance = read_provenance(table);
+  return gpu;
+}
+
+HostSpec read_host(const Table& table) {
+  HostSpec host;
+  host.kernel_launch_s = table.number("kernel_launch_s");
+  host.communication_launch_s = table.number("communication_launch_s");
+  host.copy_launch_s = table.number("copy_launch_s");
+  host.launch_latency_s = table.number("launch_latency_s");
+  host.dependency_s = table.number("dependency_s");
+  host.sync_s = table.number("sync_s");
+  host.graph_launch_s = table.number("graph_launch_s");
+  host.graph_node_s = table.number("graph_node_s");
+  host.run_ahead = table.integer("run_ahead", host.run_ahead);
+  host.provenance = read_provenance(table);
+  return host;
+}
+
+// What was set by hand is assumed, whatever the file says about the rest of its section.
+void mark_overridden(Hardware& hardware, const std::string& key) {
+  const std::string section = key.substr(0, key.find('.'));
+  Provenance assumed;
+  assumed.source = "set by hand";
+  if (section == "node") hardware.node.provenance = assumed;
+  if (section == "network") hardware.network.provenance = assumed;
+  if (section == "gpu") hardware.gpu.provenance = assumed;
+  if (section == "host") hardware.host.provenance = assumed;
+  if (section == "fixed") hardware.fixed = assumed;
+}
+
+Hardware read(Table table, const std::string& file_name, const Overrides& overrides) {
+  for (const auto& [key, value] : overrides) table.assign(key, value);
+  Hardware hardware;
+  hardware.name = table.text("name", std::filesystem::path(file_name).stem().string());
+  const Table node = table.table("node");
+  hardware.node.gpus = small_integer(node, "gpus", 1);
+  hardware.node.link_bytes_s = node.number("link_bytes_s");
+  hardware.node.provenance = read_provenance(node);
+  if (table.has("network")) hardware.network = read_network(table.table("network"));
+  hardware.gpu = read_gpu(table.table("gpu"));
+  hardware.host = read_host(table.table("host"));
+  const Table fixed = table.table("fixed");
+  hardware.fixed_bytes = fixed.integer("bytes");
+  hardware.fixed = read_provenance(fixed);
+  const Table environment = table.table("environment");
+  for (const std::string& key : environment.keys())
+    hardware.environment.emplace_back(key, environment.text(key));
+  for (const Table& kernel : table.tables("kernel")) hardware.kernels.push_back(read_kernel(kernel));
+  for (const Table& message : table.tables("message")) hardware.messages.push_back(read_message(message));
+  for (const Table& row : table.tables("interference"))
+    hardware.interference.push_back(read_interference(row));
+  table.finish();
+  for (const auto& [key, value] : overrides) mark_overridden(hardware, key);
+  try {
+    validate(hardware);
+  } catch (const HardwareError& error) {
+    throw InputError(file_name + ": " + error.table + "." + error.key + ": " + error.what());
+  }
+  return hardware;
+}
+
+}  // namespace
+
+Hardware read_hardware(const std::string& path, const Overrides& overrides) {
+  return read(Table::open(path), path, overrides);
+}
+
+Hardware parse_hardware(const std::string& text, const std::string& file_name, const Overrides& overrides) {
+  return read(Table::parse(text, file_name), file_name, overrides);
+}
+
+}  // namespace cplab

@@ -1,0 +1,217 @@
+// The command table, help, and which error means which exit code.
+#include "cli/run.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <new>
+
+#include "cli/command.hpp"
+#include "cli/toml_table.hpp"
+#include "report/json_reader.hpp"
+#include "report/trace.hpp"
+
+namespace cplab {
+
+namespace {
+
+const std::vector<OptionSpec>& common_options() {
+  static const std::vector<OptionSpec> options{
+      {"set", "SECTION.KEY=VALUE", "change one key of the scenario (hardware.* too)", true},
+      {"json", "FILE", "the result as JSON; - is stdout"},
+      {"csv", "FILE", "the table as CSV; - is stdout"},
+      {"trace", "DIR", "Chrome traces, one file a rank, of commands with a timeline"},
+      {"seed", "N", "of random inputs and orders (default 1)"},
+      {"quiet", "", "no talk on stderr"},
+      {"color", "WHEN", "auto, always or never"},
+      {"help", "", "this text"},
+  };
+  return options;
+}
+
+const std::vector<Command>& commands() {
+  static const OptionSpec inputs{"inputs", "DIR", "read q, k, v, dout from DIR/*.npy"};
+  static const OptionSpec save{"save", "DIR", "write out, lse, dq, dk, dv to DIR/*.npy"};
+  static const OptionSpec order{"order", "ORDER", "of the CPU: program or random:SEED"};
+  static const OptionSpec timeout{"timeout", "SECONDS", "give up and say who waits for what (default 300)"};
+  static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
+  static const std::vector<Command> table{
+      {"list",
+       "[KIND]",
+       "what exists: algorithms, placements, hardware, faults, published",
+       "cplab list algorithms",
+       {},
+       command_list},
+      {"show",
+       "SCENARIO",
+       "the plan, step by step: bytes, FLOPs, what binds and what would help",
+       "cplab show ring --rank 3",
+       {{"rank", "N|all", "whose plan (default 0)"}},
+       command_show},
+      {"check",
+       "SCENARIO | --plan FILE",
+       "prove the plan right without a clock, or say what is wrong",
+       "cplab check ring --set parallel.ranks=64",
+       {{"plan", "FILE", "a plan written by show --json"}},
+       command_check},
+      {"simulate",
+       "SCENARIO",
+       "predict time and memory on the machine of [hardware]",
+       "cplab simulate ring --set problem.sequence=256K --json -",
+       {operations, {"strict", "", "exit 1 if any time is extrapolated or assumed"}},
+       command_simulate,
+       true},
+      {"run",
+       "SCENARIO",
+       "execute and measure",
+       "cplab run ring-small --device cpu --json -",
+       {{"device", "DEVICE", "gpu (default) or cpu"},
+        inputs,
+        save,
+        order,
+        timeout,
+        operations,
+        {"warmup", "N", "iterations that are not measured (default 5 on a GPU, 1 on a CPU)"},
+        {"iterations", "N", "measured iterations (default 20 on a GPU, 3 on a CPU)"}},
+       command_run,
+       true},
+      {"verify",
+       "SCENARIO",
+       "check the plan, execute it, and compare with the dense reference",
+       "cplab verify faults/ring --inject ring-slot-reuse --order random:7",
+       {{"device", "DEVICE", "cpu (default) or gpu"},
+        {"inject", "FAULT", "a bug that really shipped; see list faults"},
+        inputs,
+        save,
+        order,
+        timeout},
+       command_verify},
+      {"reproduce",
+       "[NAME]",
+       "published figures beside ours",
+       "cplab reproduce te-p2p-memory",
+       {},
+       command_reproduce},
+      {"demo",
+       "",
+       "ring attention on a node of 8 GPUs: buffers and placements compared",
+       "cplab demo",
+       {},
+       command_demo},
+      {"compare", "PREDICTED.json MEASURED.json", "a prediction beside a measurement", "", {}, nullptr},
+      {"calibrate", "", "measure a hardware file", "", {}, nullptr},
+      {"sweep", "STUDY", "a study: many scenarios", "", {}, nullptr},
+      {"advise", "STUDY", "the best scenario of a study", "", {}, nullptr},
+      {"kernels", "", "the kernels of this build", "", {}, nullptr},
+      {"tune", "", "launch parameters of the kernels", "", {}, nullptr},
+  };
+  return table;
+}
+
+void write_padded(std::ostream& out, std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  out << text;
+}
+
+void write_options(std::ostream& out, const std::vector<OptionSpec>& options) {
+  for (const OptionSpec& option : options) {
+    std::string left = "  --" + std::string(option.name);
+    if (!option.value.empty()) left += " " + std::string(option.value);
+    write_padded(out, left, 28);
+    out << "  " << option.help << (option.repeatable ? "; repeatable" : "") << '\n';
+  }
+}
+
+void write_overview(std::ostream& out) {
+  out << "cplab: context-parallel attention, simulated, executed and verified from one plan.\n\n"
+         "usage: cplab COMMAND ... [options]      cplab COMMAND --help      cplab --version\n\n";
+  for (const Command& command : commands()) {
+    write_padded(out, "  " + std::string(command.name) + " " + std::string(command.positional), 40);
+    out << command.summary << (command.run ? "" : " (comes with a later version)") << '\n';
+  }
+  out << "\nSCENARIO is a path or a name in scenarios/. Exit codes: 0 fine, 1 ran and is wrong, 2 usage or\n"
+         "scenario error, 3 environment.\n";
+}
+
+void write_help(std::ostream& out, const Command& command) {
+  out << "usage: cplab " << command.name << ' ' << command.positional << " [options]\n\n"
+      << command.summary << "\n\n";
+  write_options(out, command.options);
+  if (!command.options.empty()) out << '\n';
+  write_options(out, common_options());
+  out << "\nexample: " << command.example << '\n';
+}
+
+const Command& find_command(const std::string& name) {
+  const auto found = std::find_if(commands().begin(), commands().end(),
+                                  [&](const Command& command) { return command.name == name; });
+  if (found != commands().end()) return *found;
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  throw InputError(name + ": no such command; did you mean " + nearest(name, names) + "? See cplab --help");
+}
+
+std::size_t positional_count(const Command& command) {
+  return command.positional.empty() ? 0 : 1;
+}
+
+int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
+  if (words.empty()) {
+    write_overview(err);
+    return exit_usage;
+  }
+  if (words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
+    write_overview(out);
+    return exit_fine;
+  }
+  if (words.front() == "--version") {
+    for (const auto& [name, text] : versions_of_build()) out << name << ' ' << text << '\n';
+    return exit_fine;
+  }
+  const Command& command = find_command(words.front());
+  if (!command.run) {
+    throw InputError("cplab " + words.front() + " comes with a later version; see cplab --help for this one");
+  }
+  const std::vector<std::string> rest(words.begin() + 1, words.end());
+  if (std::find(rest.begin(), rest.end(), "--help") != rest.end()) {
+    write_help(out, command);
+    return exit_fine;
+  }
+  std::vector<OptionSpec> options = command.options;
+  options.insert(options.end(), common_options().begin(), common_options().end());
+  const Arguments arguments(rest, options, positional_count(command));
+  (void)arguments.integer("seed", 1, 0, INT64_MAX);  // wrong is wrong even where it is not used
+  Console console(out, err, arguments);
+  if (arguments.has("trace") && !command.has_timeline) {
+    console.say("--trace: " + std::string(command.name) + " has no timeline; nothing is written there");
+  }
+  return command.run(arguments, console);
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  const auto complain = [&](int code, const std::string& message) {
+    out.flush();
+    err << "cplab: " << message << '\n';
+    return code;
+  };
+  try {
+    return dispatch({argv + std::min(argc, 1), argv + argc}, out, err);
+  } catch (const InputError& error) {
+    return complain(exit_usage, error.what());
+  } catch (const JsonFileError& error) {
+    return complain(exit_usage, error.what());
+  } catch (const ScenarioError& error) {  // of a plan that came from no scenario file
+    return complain(exit_usage, error.key + ": " + error.what());
+  } catch (const EnvironmentError& error) {
+    return complain(exit_environment, error.what());
+  } catch (const TraceError& error) {
+    return complain(exit_usage, error.what());
+  } catch (const std::bad_alloc&) {
+    return complain(exit_environment, "not enough memory");
+  } catch (const std::exception& error) {
+    return complain(exit_environment, std::string("internal error, please report: ") + error.what());
+  }
+}
+
+}  // namespace cplab

@@ -1,0 +1,380 @@
+// Reading order: unknown keys first (a misspelt key is the better message than the missing one), then types,
+// then ranges and combinations, then what only the registry knows (algorithm, placement, options).
+#include "cli/scenario_file.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+#include <set>
+
+#include "algorithms/registry.hpp"
+
+namespace cplab {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Bounds that keep every product below in 64 bits and every vector in memory; real problems are far away.
+constexpr std::int64_t max_sequences = std::int64_t{1} << 20;
+constexpr std::int64_t max_tokens = std::int64_t{1} << 31;  // of one sequence: pairs stay below 2^62
+constexpr std::int64_t max_heads = 65536;
+constexpr std::int64_t max_head_size = 65536;
+
+void know(const Table& table, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) (void)table.has(key);
+}
+
+std::string quoted_list(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) text += (i ? ", \"" : "\"") + words[i] + "\"";
+  return text;
+}
+
+// The place of the word at `key` in `legal`.
+std::size_t word(const Table& table, const char* key, const std::vector<std::string>& legal,
+                 const char* otherwise = nullptr) {
+  if (!otherwise && !table.has(key)) table.fail(key, "missing; legal: " + quoted_list(legal));
+  const std::string given = otherwise ? table.text(key, otherwise) : table.text(key);
+  const auto found = std::find(legal.begin(), legal.end(), given);
+  if (found == legal.end()) {
+    table.fail(key, "\"" + given + "\" is not known; did you mean \"" + nearest(given, legal) +
+                        "\"? Legal: " + quoted_list(legal));
+  }
+  return static_cast<std::size_t>(found - legal.begin());
+}
+
+std::int64_t in_range(const Table& table, const char* key, std::int64_t value, std::int64_t low,
+                      std::int64_t high) {
+  if (value < low || value > high) {
+    table.fail(key, "must be from " + std::to_string(low) + " to " + std::to_string(high) + ", but is " +
+                        std::to_string(value));
+  }
+  return value;
+}
+
+std::int64_t size(const Table& table, const char* key, std::int64_t high) {
+  return in_range(table, key, table.integer(key), 1, high);
+}
+
+void read_packed_lengths(const Table& table, Problem& problem) {
+  for (const char* key : {"batch", "sequence"}) {
+    if (table.has(key))
+      table.fail(key, "goes without lengths: the lengths say how many sequences of which size");
+  }
+  if (table.has("format") && problem.format != Format::thd) {
+    table.fail("format", "lengths mean packed sequences: legal with them is \"thd\" alone");
+  }
+  problem.format = Format::thd;
+  problem.packed = true;
+  problem.lengths = table.integers("lengths");
+  const auto count = static_cast<std::int64_t>(problem.lengths.size());
+  if (count < 1 || count > max_sequences) {
+    table.fail("lengths", "must hold from 1 to " + std::to_string(max_sequences) + " lengths");
+  }
+  for (const std::int64_t length : problem.lengths) in_range(table, "lengths", length, 0, max_tokens);
+  problem.padded_lengths = problem.lengths;
+  if (!table.has("padded_lengths")) return;
+  problem.padded_lengths = table.integers("padded_lengths");
+  if (problem.padded_lengths.size() != problem.lengths.size()) {
+    table.fail("padded_lengths", "must hold as many entries as lengths (" + std::to_string(count) +
+                                     "), but holds " + std::to_string(problem.padded_lengths.size()));
+  }
+  for (std::size_t b = 0; b < problem.lengths.size(); ++b) {
+    if (problem.padded_lengths[b] < problem.lengths[b]) {
+      table.fail("padded_lengths", "entry " + std::to_string(b) + " is " +
+                                       std::to_string(problem.padded_lengths[b]) +
+                                       ", shorter than its length " + std::to_string(problem.lengths[b]));
+    }
+    in_range(table, "padded_lengths", problem.padded_lengths[b], 0, max_tokens);
+  }
+}
+
+// The largest products that anyone forms from the problem: bytes of a whole tensor at 8 bytes an element,
+// and live pairs over all sequences.
+void refuse_overflow(const Table& table, const Problem& problem) {
+  const char* key = problem.packed ? "lengths" : "sequence";
+  std::int64_t tokens = 0;
+  std::int64_t pairs = 0;
+  for (const std::int64_t length : problem.padded_lengths) {
+    tokens += length;  // at most 2^20 x 2^31
+    if (__builtin_add_overflow(pairs, length * length, &pairs)) {
+      table.fail(key, "the (query, key) pairs of all sequences are beyond the 64-bit integers");
+    }
+  }
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(tokens, problem.heads * (problem.head_size + problem.value_size) * 8, &bytes)) {
+    table.fail(key, "tokens x heads x (head_size + value_size) x 8 bytes is beyond the 64-bit integers");
+  }
+}
+
+Problem read_problem(const Table& table) {
+  Problem problem;
+  const std::size_t attention = word(table, "attention", {"softmax", "linear", "dynamic_mask"}, "softmax");
+  if (attention != 0) {
+    table.fail("attention",
+               "only \"softmax\" is in this version; \"linear\" and \"dynamic_mask\" come later");
+  }
+  problem.format = static_cast<Format>(word(table, "format", {"bshd", "sbhd", "thd"}, "bshd"));
+  if (table.has("lengths")) {
+    read_packed_lengths(table, problem);
+  } else {
+    if (table.has("padded_lengths")) table.fail("padded_lengths", "needs lengths beside it");
+    problem.batch = size(table, "batch", max_sequences);
+    problem.sequence = size(table, "sequence", max_tokens);
+    problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
+    problem.padded_lengths = problem.lengths;
+  }
+  problem.heads = size(table, "heads", max_heads);
+  problem.kv_heads = in_range(table, "kv_heads", table.integer("kv_heads", problem.heads), 1, max_heads);
+  if (problem.heads % problem.kv_heads != 0) {
+    std::string divisors;
+    for (std::int64_t g = 1; g <= problem.heads; ++g) {
+      if (problem.heads % g == 0) divisors += (divisors.empty() ? "" : ", ") + std::to_string(g);
+    }
+    table.fail("kv_heads", "must divide heads = " + std::to_string(problem.heads) + ", but is " +
+                               std::to_string(problem.kv_heads) + "; legal: " + divisors);
+  }
+  problem.head_size = size(table, "head_size", max_head_size);
+  problem.value_size =
+      in_range(table, "value_size", table.integer("value_size", problem.head_size), 1, max_head_size);
+  constexpr DType dtypes[] = {DType::bf16, DType::fp16, DType::fp32, DType::fp64};
+  problem.dtype = dtypes[word(table, "dtype", {"bf16", "fp16", "fp32", "fp64"})];
+  problem.causal = word(table, "mask", {"full", "causal"}) == 1;
+  if (table.has("window")) {
+    const auto window = table.integers("window");
+    if (window.size() != 2 || window[0] < -1 || window[1] < -1) {
+      table.fail("window", "must be [left, right], each -1 (unlimited) or a count of tokens from 0 on");
+    }
+    problem.window = {window[0], window[1]};
+  }
+  problem.scale = table.number("scale", 1.0 / std::sqrt(static_cast<double>(problem.head_size)));
+  const std::size_t direction = word(table, "direction", {"forward", "forward+backward"}, "forward+backward");
+  problem.direction = direction == 0 ? Direction::forward : Direction::forward_backward;
+  refuse_overflow(table, problem);
+  return problem;
+}
+
+std::vector<std::vector<int>> read_groups(const Table& table, const Parallel& parallel) {
+  const auto count = static_cast<std::size_t>(parallel.replicas);
+  const auto ranks = static_cast<std::size_t>(parallel.ranks);
+  std::vector<std::vector<int>> groups(count);
+  if (table.kind("groups") != Table::Kind::list) {
+    const bool strided = word(table, "groups", {"consecutive", "strided"}, "consecutive") == 1;
+    for (std::size_t g = 0; g < count; ++g) {
+      for (std::size_t p = 0; p < ranks; ++p) {
+        groups[g].push_back(static_cast<int>(strided ? p * count + g : g * ranks + p));
+      }
+    }
+    return groups;
+  }
+  const auto lists = table.integer_lists("groups");
+  const std::string shape = std::to_string(count) + " lists (replicas) of " + std::to_string(ranks) +
+                            " ranks, together every rank from 0 to " + std::to_string(parallel.world() - 1) +
+                            " once";
+  if (lists.size() != count) {
+    table.fail("groups", "must be " + shape + ", but holds " + std::to_string(lists.size()) + " lists");
+  }
+  std::set<std::int64_t> seen;
+  for (std::size_t g = 0; g < count; ++g) {
+    if (lists[g].size() != ranks) {
+      table.fail("groups", "must be " + shape + ", but list " + std::to_string(g) + " holds " +
+                               std::to_string(lists[g].size()) + " ranks");
+    }
+    for (const std::int64_t rank : lists[g]) {
+      if (rank < 0 || rank >= parallel.world()) {
+        table.fail("groups", "must be " + shape + ", but names rank " + std::to_string(rank));
+      }
+      if (!seen.insert(rank).second) {
+        table.fail("groups", "must be " + shape + ", but rank " + std::to_string(rank) + " is there twice");
+      }
+      groups[g].push_back(static_cast<int>(rank));
+    }
+  }
+  return groups;
+}
+
+Parallel read_parallel(const Table& table) {
+  Parallel parallel;
+  parallel.ranks = size(table, "ranks", max_world);
+  parallel.replicas = in_range(table, "replicas", table.integer("replicas", 1), 1, max_world);
+  if (parallel.world() > max_world) {
+    table.fail("replicas", "ranks x replicas is " + std::to_string(parallel.world()) + "; at most " +
+                               std::to_string(max_world) + " ranks are supported");
+  }
+  parallel.groups = read_groups(table, parallel);
+  return parallel;
+}
+
+Schedule read_schedule(const Table& table) {
+  Schedule schedule;
+  for (const std::string& key : table.keys()) {
+    switch (table.kind(key)) {
+      case Table::Kind::flag: schedule.set(key, table.flag(key, false)); break;
+      case Table::Kind::integer: schedule.set(key, table.integer(key)); break;
+      case Table::Kind::text: schedule.set(key, table.text(key)); break;
+      default: table.fail(key, "must be true, false, an integer or a word");
+    }
+  }
+  return schedule;
+}
+
+SimulateSettings read_simulate(const Table& table) {
+  SimulateSettings settings;
+  settings.stepwise = word(table, "collective_model", {"curve", "stepwise"}, "curve") == 1;
+  settings.cuda_graph = table.flag("cuda_graph", false);
+  if (table.has("run_ahead")) settings.run_ahead = size(table, "run_ahead", std::int64_t{1} << 31);
+  return settings;
+}
+
+std::string find_hardware(const Table& table, const fs::path& beside) {
+  const fs::path given = table.text("file");
+  std::vector<fs::path> places;
+  if (given.is_absolute()) {
+    places.push_back(given);
+  } else {
+    if (!beside.empty()) places.push_back(beside.parent_path() / given);
+    const std::string folder = scenarios_folder();
+    if (!folder.empty() && (beside.empty() || places.front() != fs::path(folder) / given)) {
+      places.push_back(fs::path(folder) / given);
+    }
+  }
+  std::string looked;
+  for (const fs::path& place : places) {
+    std::error_code error;
+    if (fs::exists(place, error)) return place.string();
+    looked += (looked.empty() ? "" : ", ") + place.string();
+  }
+  const auto shipped = scenario_names("hardware");
+  std::string message = "\"" + given.string() + "\" is not there; looked for: " + looked;
+  if (!shipped.empty()) {
+    message +=
+        "; did you mean \"" + nearest(given.string(), shipped) + "\"? Shipped: " + quoted_list(shipped);
+  }
+  table.fail("file", message);
+}
+
+ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets,
+                  const std::vector<std::string>& extra_sections, bool is_file) {
+  ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}};
+  for (const std::string& set : sets) {
+    const auto equals = set.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw InputError("--set " + set + ": must be section.key=value, such as --set problem.heads=8");
+    }
+    const std::string key = set.substr(0, equals);
+    const std::string value = set.substr(equals + 1);
+    if (key.starts_with("hardware.") && key != "hardware.file") {
+      file.hardware_overrides.emplace_back(key.substr(9), value);
+    } else {
+      file.table.assign(key, value);
+    }
+  }
+  const Table problem = file.table.table("problem");
+  const Table parallel = file.table.table("parallel");
+  const Table schedule = file.table.table("schedule");
+  const Table simulate = file.table.table("simulate");
+  const Table hardware = file.table.table("hardware");
+  for (const std::string& section : extra_sections) (void)file.table.has(section);
+  know(problem, {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads",
+                 "head_size", "value_size", "dtype", "format", "mask", "window", "scale", "direction"});
+  know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement"});
+  know(simulate, {"collective_model", "cuda_graph", "run_ahead"});
+  know(hardware, {"file"});
+  for (const std::string& key : schedule.keys()) (void)schedule.has(key);
+  file.table.finish();
+
+  file.scenario.problem = read_problem(problem);
+  file.scenario.parallel = read_parallel(parallel);
+  if (!parallel.has("algorithm")) {
+    std::vector<std::string> names;
+    for (const Algorithm& algorithm : algorithms()) names.emplace_back(algorithm.name);
+    parallel.fail("algorithm", "missing; legal: " + quoted_list(names));
+  }
+  file.scenario.algorithm = parallel.text("algorithm");
+  file.scenario.placement = parallel.text("placement", "");
+  file.scenario.schedule = read_schedule(schedule);
+  file.simulate = read_simulate(simulate);
+  if (hardware.has("file")) {
+    file.hardware_given = hardware.text("file");
+    file.hardware = find_hardware(hardware, is_file ? fs::path(path) : fs::path());
+  }
+  try {
+    file.scenario = resolve(std::move(file.scenario));
+  } catch (const ScenarioError& error) {
+    file.fail(error);
+  }
+  return file;
+}
+
+// Every scenario below scenarios/, for the nearest name.
+std::vector<std::string> all_scenario_names() {
+  std::vector<std::string> names;
+  for (const char* folder : {"", "studies", "published", "faults"}) {
+    const auto some = scenario_names(folder);
+    names.insert(names.end(), some.begin(), some.end());
+  }
+  return names;
+}
+
+}  // namespace
+
+void ScenarioFile::fail(const ScenarioError& error) const {
+  table.fail(error.key, error.what());
+}
+
+std::string scenarios_folder() {
+  std::error_code error;
+  if (const char* given = std::getenv("CPLAB_SCENARIOS"); given && *given) return given;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const fs::path folder = (program.parent_path() / ".." / ".." / "scenarios").lexically_normal();
+  return fs::is_directory(folder, error) ? folder.string() : std::string();
+}
+
+std::vector<std::string> scenario_names(const std::string& folder) {
+  std::vector<std::string> names;
+  const std::string root = scenarios_folder();
+  if (root.empty()) return names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(root) / folder, error)) {
+    if (entry.path().extension() != ".toml") continue;
+    names.push_back((fs::path(folder) / entry.path().filename()).string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets,
+                           const std::vector<std::string>& extra_sections) {
+  std::vector<fs::path> places{argument};
+  const std::string folder = scenarios_folder();
+  if (!folder.empty() && !fs::path(argument).is_absolute()) {
+    places.push_back(fs::path(folder) / argument);
+    places.push_back(fs::path(folder) / (argument + ".toml"));
+  }
+  for (const fs::path& place : places) {
+    std::error_code error;
+    // A folder of the name of a scenario (ring/ beside scenarios/ring.toml) is not meant.
+    const bool last_resort = place == places.front() && places.size() > 1;
+    if (!fs::exists(place, error) || (last_resort && fs::is_directory(place, error))) continue;
+    return read(Table::open(place.string()), place.string(), sets, extra_sections, true);
+  }
+  std::error_code error;
+  if (fs::is_directory(argument, error)) throw InputError(argument + ": is a directory, not a scenario");
+  std::string message = argument + ": no such scenario; looked for:";
+  for (const fs::path& place : places) message += " " + place.string();
+  if (folder.empty()) message += " (and found no scenarios/ folder: set CPLAB_SCENARIOS)";
+  const auto names = all_scenario_names();
+  if (!names.empty()) message += "; did you mean \"" + nearest(argument, names) + "\"?";
+  throw InputError(message);
+}
+
+ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
+                            const std::vector<std::string>& sets) {
+  return read(Table::parse(text, file_name), file_name, sets, {}, false);
+}
+
+}  // namespace cplab

@@ -1,0 +1,54 @@
+// Scenario files: TOML to a resolved Scenario, the settings of [simulate] and the hardware file's path.
+// Every error is an InputError (exit code 2) that names file, line, key and what is legal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/problem.hpp"
+#include "cli/toml_table.hpp"
+
+namespace cplab {
+
+// The most ranks of a world (ranks x replicas) that a scenario may ask for.
+inline constexpr std::int64_t max_world = 65536;
+
+struct SimulateSettings {
+  bool stepwise = false;  // collective_model = "stepwise"; else "curve"
+  bool cuda_graph = false;
+  std::int64_t run_ahead = 0;  // operations; 0: what the hardware file says
+};
+
+struct ScenarioFile {
+  std::string path;  // of the file that was read
+  Table table;       // for messages
+  Scenario scenario;
+  SimulateSettings simulate;
+  std::string hardware;        // path of the hardware file; empty: the scenario names none
+  std::string hardware_given;  // the same as the scenario says it
+  // --set hardware.KEY=VALUE as (KEY, VALUE), for the reader of the hardware file.
+  std::vector<std::pair<std::string, std::string>> hardware_overrides;
+
+  // Throws the error of a later stage (ScenarioError) as one of this file: with its line.
+  [[noreturn]] void fail(const ScenarioError&) const;
+};
+
+// `argument` is a path, or a name relative to scenarios/ with or without ".toml". `sets` holds the
+// "section.key=value" of --set in order. `extra_sections` of the file are left to the caller.
+// The scenario is resolved (algorithms/registry.hpp): canonical names, defaults filled in, validated.
+ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets,
+                           const std::vector<std::string>& extra_sections = {});
+// The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.
+ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
+                            const std::vector<std::string>& sets);
+
+// The folder scenarios/: CPLAB_SCENARIOS, else ../../scenarios from the program's folder (build/release/).
+// Empty if there is none.
+std::string scenarios_folder();
+
+// Names of the *.toml files in scenarios/`folder` (no recursion), sorted, relative to scenarios/.
+std::vector<std::string> scenario_names(const std::string& folder);
+
+}  // namespace cplab

@@ -1,0 +1,116 @@
+// The common beginnings and ends of the commands.
+#include "cli/session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <ostream>
+
+#include "algorithms/registry.hpp"
+#include "cli/console.hpp"
+
+namespace cplab {
+
+namespace {
+
+template <class T>
+std::size_t pool_bytes(const std::vector<T>& pool) {
+  return pool.size() * sizeof(T);
+}
+
+std::size_t plan_bytes(const RankPlan& rank) {
+  return pool_bytes(rank.buffers) + pool_bytes(rank.operations) + pool_bytes(rank.row_ranges) +
+         pool_bytes(rank.views) + pool_bytes(rank.accesses) + pool_bytes(rank.segments) +
+         pool_bytes(rank.parts) + pool_bytes(rank.edges);
+}
+
+}  // namespace
+
+ScenarioFile scenario_of(const Arguments& arguments) {
+  if (arguments.positional().empty()) {
+    throw InputError("SCENARIO is missing: a path, or a name in scenarios/; see --help");
+  }
+  return read_scenario(arguments.positional().front(), arguments.all("set"));
+}
+
+Plan plan_of(const ScenarioFile& file) {
+  try {
+    const std::int64_t world = file.scenario.parallel.world();
+    if (world > 256) {  // smaller plans fit anywhere
+      // A rank's share, times two for what a command keeps beside the plan (timeline, interpretation).
+      const double need =
+          2.0 * static_cast<double>(plan_bytes(build_rank(file.scenario, 0))) * static_cast<double>(world);
+      if (need > physical_memory_bytes()) {
+        constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+        throw EnvironmentError(
+            fmt::format("the plan of {} ranks needs about {:.0f} GiB of memory; this machine has {:.0f} GiB",
+                        world, need / gib, physical_memory_bytes() / gib));
+      }
+    }
+    return build_plan(file.scenario);
+  } catch (const ScenarioError& error) {
+    file.fail(error);
+  }
+}
+
+double physical_memory_bytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+}
+
+std::vector<MemoryPlan> memory_of(const Plan& plan) {
+  std::vector<MemoryPlan> memory;
+  memory.reserve(plan.ranks.size());
+  for (const RankPlan& rank : plan.ranks) memory.push_back(plan_memory(rank));
+  return memory;
+}
+
+std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
+  ScenarioSection simulate{"simulate", {}};
+  simulate.settings.emplace_back("collective_model", file.simulate.stepwise ? "stepwise" : "curve");
+  simulate.settings.emplace_back("cuda_graph", file.simulate.cuda_graph);
+  if (file.simulate.run_ahead > 0) simulate.settings.emplace_back("run_ahead", file.simulate.run_ahead);
+  std::vector<ScenarioSection> sections{std::move(simulate)};
+  if (!file.hardware_given.empty()) {
+    ScenarioSection hardware{"hardware", {{"file", file.hardware_given}}};
+    for (const auto& [key, value] : file.hardware_overrides) hardware.settings.emplace_back(key, value);
+    sections.push_back(std::move(hardware));
+  }
+  return sections;
+}
+
+ResultHeader header_of(const ScenarioFile& file) {
+  return {versions_of_build(), file.scenario, sections_of(file)};
+}
+
+std::string describe(const Scenario& scenario) {
+  const Problem& problem = scenario.problem;
+  std::string text =
+      fmt::format("{}, {}, {} ranks", scenario.algorithm, scenario.placement, scenario.parallel.ranks);
+  if (scenario.parallel.replicas > 1) text += fmt::format(" x {} replicas", scenario.parallel.replicas);
+  if (problem.packed) {
+    std::int64_t tokens = 0;
+    for (const std::int64_t length : problem.padded_lengths) tokens += length;
+    text += fmt::format(", {} packed sequences of {} tokens in all", problem.lengths.size(), tokens);
+  } else {
+    text += fmt::format(", {} x {} tokens", problem.batch, problem.sequence);
+  }
+  text += fmt::format(", {}/{} heads of {}", problem.heads, problem.kv_heads, problem.head_size);
+  if (problem.value_size != problem.head_size) text += fmt::format("/{}", problem.value_size);
+  text += fmt::format(", {}, {}", name(problem.dtype), problem.causal ? "causal" : "full");
+  if (!(problem.window == Window{})) {
+    text += fmt::format(" window [{}, {}]", problem.window.left, problem.window.right);
+  }
+  return text + fmt::format(", {}", name(problem.direction));
+}
+
+void write_findings(std::ostream& out, std::span<const Finding> findings, bool color) {
+  for (const Finding& finding : findings) {
+    out << (color ? "\033[1;31m" : "") << name(finding.kind) << (color ? "\033[0m" : "");
+    if (finding.rank >= 0) out << "  rank " << finding.rank;
+    if (!finding.operation.empty()) out << "  operation " << finding.operation;
+    if (!finding.buffer.empty()) out << "  buffer " << finding.buffer;
+    out << "  " << finding.message << '\n';
+  }
+}
+
+}  // namespace cplab

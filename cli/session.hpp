@@ -1,0 +1,38 @@
+// What most commands begin with: scenario, plan, memory, the head of a JSON result, findings as text.
+#pragma once
+
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/check.hpp"
+#include "algorithms/memory.hpp"
+#include "algorithms/plan.hpp"
+#include "cli/arguments.hpp"
+#include "cli/scenario_file.hpp"
+#include "report/json.hpp"
+
+namespace cplab {
+
+// The scenario that the command line names, --set applied. Throws InputError if it names none.
+ScenarioFile scenario_of(const Arguments&);
+
+// All ranks. Throws EnvironmentError before the plan would fill this machine's memory.
+Plan plan_of(const ScenarioFile&);
+
+double physical_memory_bytes();  // of this machine
+
+std::vector<MemoryPlan> memory_of(const Plan&);
+
+// Settings beside problem, parallel and schedule: [simulate] and [hardware] as read.
+std::vector<ScenarioSection> sections_of(const ScenarioFile&);
+ResultHeader header_of(const ScenarioFile&);
+
+// "ring, zigzag, 8 ranks, 1 x 131072 tokens, 32/8 heads of 128, bf16, causal, forward+backward"
+std::string describe(const Scenario&);
+
+// One line a finding: kind, rank, operation, buffer, message.
+void write_findings(std::ostream&, std::span<const Finding>, bool color);
+
+}  // namespace cplab

@@ -1,0 +1,64 @@
+// Strict reading of TOML: every key must be asked for, every error names file, line, key and what would be
+// legal. Used for scenarios and hardware files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cplab {
+
+// Something the user gave is wrong: exit code 2. what() is complete: "FILE:LINE: KEY: message".
+struct InputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Table {
+ public:
+  // Throws InputError if the file is missing, unreadable or not TOML (with line and column).
+  static Table open(const std::string& path);
+  static Table parse(const std::string& text, const std::string& file_name);
+
+  // Sets "a.b.c" = value before reading (--set); tables are created as needed. The value is TOML if it parses
+  // as a TOML value, else a string. Errors in a value set so are reported as "--set a.b.c" instead of file
+  // and line.
+  void assign(const std::string& dotted_key, const std::string& value_text);
+
+  bool has(std::string_view key) const;
+  std::vector<std::string> keys() const;
+
+  // Each throws InputError for a missing key (the form without a default) or a wrong type. Integers also
+  // accept sizes as strings: "128K", "4M", "1G" (powers of 1024); overflow is an error.
+  std::int64_t integer(std::string_view key) const;
+  std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
+  double number(std::string_view key) const;  // integers are accepted
+  double number(std::string_view key, double otherwise) const;
+  std::string text(std::string_view key) const;
+  std::string text(std::string_view key, std::string_view otherwise) const;
+  bool flag(std::string_view key, bool otherwise) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;
+  std::vector<double> numbers(std::string_view key) const;
+  std::vector<std::vector<std::int64_t>> integer_lists(std::string_view key) const;
+  Table table(std::string_view key) const;                // empty table if missing
+  std::vector<Table> tables(std::string_view key) const;  // array of tables, [] if missing
+  enum class Kind : std::uint8_t { missing, flag, integer, number, text, list, table };
+  Kind kind(std::string_view key) const;
+
+  // Throws for the first key that nobody asked for, with the nearest one that was.
+  void finish() const;
+  // Throws InputError that names file, line (of the key, else of the table), the dotted key, and the message.
+  [[noreturn]] void fail(std::string_view key, const std::string& message) const;
+
+ private:
+  struct State;
+  explicit Table(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+// The word in `legal` nearest to `given` by edit distance, for "did you mean".
+std::string nearest(std::string_view given, const std::vector<std::string>& legal);
+
+}  // namespace cplab

@@ -1,0 +1,30 @@
+// What an execution really did to memory, and the births and deaths that follow from it. Nothing here asks
+// the memory planner: a test holds the two against each other key by key.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/memory.hpp"
+#include "exec/bind.hpp"
+
+namespace cplab {
+
+// Arena bytes that became a buffer's: inputs before the start, all others at their first use.
+struct MemoryBlock {
+  std::uint32_t buffer = 0;
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+
+// One rank's log, in execution order.
+struct MemoryLog {
+  std::vector<MemoryBlock> blocks;
+  std::vector<MemoryUse> uses;
+};
+
+// +bytes at the birth and -bytes at the death of every buffer in the log, by program order and by the rules
+// of algorithms/memory.hpp: the order of execution does not matter. Sorted by operation, births before
+// deaths, then by buffer.
+std::vector<MemoryEvent> memory_events(const RankPlan& plan, const MemoryLog& log);
+
+}  // namespace cplab

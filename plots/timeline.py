@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Timeline of every rank, and the memory of the peak rank under it, as SVG and PNG.
+
+    plots/timeline.py                            simulates SCENARIO below with the program named by CPLAB,
+                                                 draws docs/figures/timeline.svg and .png
+    plots/timeline.py --trace DIR [--json FILE]  a folder that simulate or run --trace wrote; FILE, the
+                                                 result of the same call, gives the title
+    plots/timeline.py --json FILE                a result with --operations; no memory in it
+    plots/timeline.py ... --out PATH             writes PATH.svg and PATH.png
+
+Needs matplotlib 3.6. The same input gives the same bytes.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.collections import PolyCollection
+from matplotlib.patches import Patch
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENARIO = ["scenarios/ring.toml", "--set", "problem.sequence=16K"]
+
+# Far apart in lightness too (about 30 and 75 of 100), so that they survive greyscale.
+COMPUTE, COMMUNICATION = "#1f4e79", "#f2a33a"
+INK, FAINT = "#222222", "#9a9a9a"
+MEMORY = {"input": "#c9d3de", "output": "#8fa9c4", "working": "#4f7fae", "workspace": "#17314d"}
+STYLE = {
+    "svg.hashsalt": "cplab",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.6,
+    "hatch.linewidth": 0.8,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@dataclass
+class Slice:
+    """One operation; seconds."""
+
+    start: float
+    end: float
+    wait: float
+    communicates: bool
+    phase: str
+    label: str
+
+
+@dataclass
+class Rank:
+    lanes: dict = field(default_factory=dict)  # (kind, index) -> [Slice]
+    memory: list = field(default_factory=list)  # (seconds, {category: bytes})
+
+
+def lane_order(lane):
+    return ["compute", "comm", "copy", "host"].index(lane[0]), lane[1]
+
+
+def fail(message):
+    sys.exit(f"timeline.py: {message}")
+
+
+def load(path):
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        fail(f"{path}: {error}")
+
+
+def read_trace(folder):
+    """{rank: Rank} of a folder of rank*_trace.json."""
+    ranks = {}
+    for path in Path(folder).glob("rank*_trace.json"):
+        trace = load(path)
+        rank = ranks.setdefault(trace["distributedInfo"]["rank"], Rank())
+        lanes = {}
+        for event in trace["traceEvents"]:
+            if event["ph"] == "M" and event["name"] == "thread_name":
+                kind, index = event["args"]["name"].split()
+                lanes[event["tid"]] = (kind, int(index))
+            elif event["ph"] == "X" and event["cat"] != "wait":
+                args, start = event["args"], event["ts"] * 1e-6
+                communicates = event["name"].startswith(("nccl", "Memcpy PtoP"))
+                label = str(args["step"]) if event["name"].startswith("attend") else ""
+                end = start + event["dur"] * 1e-6
+                slice_ = Slice(start, end, args["wait_s"], communicates, args["phase"], label)
+                rank.lanes.setdefault(lanes[event["tid"]], []).append(slice_)
+            elif event["ph"] == "C":
+                rank.memory.append((event["ts"] * 1e-6, event["args"]))
+    if not ranks:
+        fail(f"{folder}: no rank*_trace.json in it")
+    return ranks
+
+
+def read_operations(path, result):
+    """{rank: Rank} of a JSON result with --operations."""
+    if "operations" not in result:
+        fail(f"{path}: no operations in it (simulate --operations writes them)")
+    collectives = {"exchange", "all_gather", "reduce_scatter", "all_to_all", "all_reduce", "barrier"}
+    ranks = {}
+    for op in result["operations"]:
+        lane = (op["lane"]["kind"], op["lane"]["index"])
+        phase = op["id"].split("/")[1]
+        slice_ = Slice(op["start_s"], op["end_s"], op["wait_s"], op["kind"] in collectives, phase, "")
+        ranks.setdefault(op["rank"], Rank()).lanes.setdefault(lane, []).append(slice_)
+    return ranks
+
+
+def title_of(result):
+    problem, parallel = result["scenario"]["problem"], result["scenario"]["parallel"]
+    tokens = problem["batch"] * problem["sequence"] if "batch" in problem else sum(problem["lengths"])
+    size = f"{tokens // 1024}K" if tokens % 1024 == 0 else str(tokens)
+    machine = result["scenario"].get("hardware", {}).get("file", "")
+    on = f" on {Path(machine).stem}" if machine else ""
+    return (
+        f"{parallel['algorithm']} attention, {parallel['placement']} placement: {size} tokens, "
+        f"{problem['heads']}/{problem['kv_heads']} heads, {problem['dtype']}, {problem['mask']}{on}"
+    )
+
+
+def subtitle_of(result):
+    exposed = max(rank["exposed_communication_s"] for rank in result["ranks"])
+    scale, unit = time_unit(result["time_s"])
+    return (
+        f"{result['time_s'] * scale:.2f} {unit}, of which the worst rank spends {exposed * scale:.2f} {unit} "
+        "in communication that no computation hides"
+    )
+
+
+def time_unit(seconds):
+    for scale, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
+        if seconds * scale >= 2:
+            return scale, unit
+    return 1e9, "ns"
+
+
+def memory_unit(most):
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if most >= scale:
+            return scale, unit
+    return 1, "bytes"
+
+
+def boxes(slices, low, high, scale, part):
+    """Rectangles of `part` of each slice: "wait", or "work" (what is left of it)."""
+    polygons = []
+    for each in slices:
+        middle = min(each.start + each.wait, each.end)
+        start, end = (each.start, middle) if part == "wait" else (middle, each.end)
+        if end > start:
+            start, end = start * scale, end * scale
+            polygons.append([(start, low), (end, low), (end, high), (start, high)])
+    return polygons
+
+
+def draw_lane(axes, slices, low, high, scale, pixels):
+    work = {True: [s for s in slices if s.communicates], False: [s for s in slices if not s.communicates]}
+    for communicates, color in ((False, COMPUTE), (True, COMMUNICATION)):
+        polygons = boxes(work[communicates], low, high, scale, "work")
+        axes.add_collection(PolyCollection(polygons, facecolor=color, edgecolor="white", linewidth=0.35))
+    waits = boxes(work[True], low, high, scale, "wait")
+    axes.add_collection(
+        PolyCollection(waits, facecolor="white", edgecolor=COMMUNICATION, linewidth=0.5, hatch="//////")
+    )
+    for each in work[False]:
+        if each.label and (each.end - each.start) * scale * pixels > 7 * len(each.label) + 4:
+            x = (each.start + each.end) / 2 * scale
+            axes.text(x, (low + high) / 2, each.label, ha="center", va="center_baseline", fontsize=6,
+                      color="white")
+
+
+def draw_ranks(axes, ranks, scale, end):
+    """One band a rank, in it one row a lane."""
+    pixels = axes.get_window_extent().width / (end * scale)
+    top, ticks = 0.0, []
+    for number in sorted(ranks):
+        lanes = sorted(ranks[number].lanes.items(), key=lambda item: lane_order(item[0]))
+        lanes = [(lane, slices) for lane, slices in lanes if any(s.end > s.start for s in slices)]
+        first = top
+        for _, slices in lanes:
+            draw_lane(axes, slices, top + 0.06, top + 0.94, scale, pixels)
+            top += 1
+        if lanes:
+            ticks.append(((first + top) / 2, f"rank {number}"))
+        top += 0.7
+    top -= 0.7
+    axes.set_ylim(top + 0.25, -0.25)
+    axes.set_yticks([y for y, _ in ticks], [name for _, name in ticks])
+    axes.tick_params(axis="y", length=0)
+    slices = [s for rank in ranks.values() for lane in rank.lanes.values() for s in lane]
+    forward = [s.end for s in slices if s.phase == "forward"]
+    backward = [s for s in slices if s.phase == "backward"]
+    if forward and backward:
+        border = max(forward) * scale
+        axes.axvline(border, color=INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=0.5)
+        for x, name in ((border / 2, "forward"), ((border + end * scale) / 2, "backward")):
+            axes.annotate(name, (x, 1), (0, 4), xycoords=("data", "axes fraction"),
+                          textcoords="offset points", ha="center", va="bottom", fontsize=9)
+
+
+def draw_memory(axes, number, events, scale, end):
+    categories = [c for c in MEMORY if any(live[c] for _, live in events)]
+    most = max(sum(live.values()) for _, live in events)
+    bytes_scale, unit = memory_unit(most)
+    times = [t * scale for t, _ in events] + [end * scale]
+    layers = [[live[c] / bytes_scale for _, live in events + events[-1:]] for c in categories]
+    axes.stackplot(times, layers, step="post", colors=[MEMORY[c] for c in categories], linewidth=0)
+    axes.axhline(most / bytes_scale, color=INK, linewidth=0.7, linestyle=(0, (1, 2)))
+    axes.annotate(f"{most / bytes_scale:.3g} {unit}", (end * scale, most / bytes_scale), (-2, 2),
+                  textcoords="offset points", ha="right", va="bottom", fontsize=8)
+    axes.set_ylim(0, most / bytes_scale * 1.22)
+    axes.set_ylabel(f"live on rank {number} ({unit})")
+    handles = [Patch(facecolor=MEMORY[c], label=c) for c in reversed(categories)]
+    axes.legend(handles=handles, loc="center left", bbox_to_anchor=(1.005, 0.5), frameon=False, fontsize=8,
+                handlelength=1.2, handleheight=1.0)
+
+
+def draw(ranks, title, subtitle):
+    end = max(s.end for rank in ranks.values() for lane in rank.lanes.values() for s in lane)
+    scale, unit = time_unit(end)
+    rows = sum(len(rank.lanes) + 0.7 for rank in ranks.values())
+    with_memory = [n for n in sorted(ranks) if ranks[n].memory]
+    heights = [min(max(0.19 * rows, 1.2), 9.0)] + ([1.45] if with_memory else [])
+    figure, panels = plt.subplots(len(heights), 1, sharex=True, squeeze=False,
+                                  figsize=(10.5, sum(heights) + 1.42), gridspec_kw={"height_ratios": heights})
+    axes = panels[0][0]
+    size = sum(heights) + 1.42
+    figure.subplots_adjust(left=0.075, right=0.87, top=1 - 0.86 / size, bottom=0.5 / size, hspace=0.12)
+    figure.text(0.075, 1 - 0.22 / size, title, fontsize=10.5, fontweight="bold", va="center")
+    figure.text(0.075, 1 - 0.43 / size, subtitle, fontsize=8.5, va="center", color="#555555")
+    axes.set_xlim(0, end * scale)
+    draw_ranks(axes, ranks, scale, end)
+    numbered = any(s.label for rank in ranks.values() for lane in rank.lanes.values() for s in lane)
+    handles = [
+        Patch(facecolor=COMPUTE, label="compute\n(number: step)" if numbered else "compute"),
+        Patch(facecolor=COMMUNICATION, label="communication"),
+        Patch(facecolor="white", edgecolor=COMMUNICATION, hatch="//////", label="wait for peers"),
+    ]
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.005, 1.0), frameon=False, fontsize=8,
+                handlelength=1.2, handleheight=1.0)
+    if with_memory:
+        peak = max(with_memory, key=lambda n: (max(sum(live.values()) for _, live in ranks[n].memory), -n))
+        draw_memory(panels[1][0], peak, ranks[peak].memory, scale, end)
+    last = panels[-1][0]
+    last.set_xlabel(f"time ({unit})")
+    for panel in panels.flat:
+        panel.grid(axis="x", color="#e4e4e4", linewidth=0.5)
+        panel.set_axisbelow(True)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    axes.spines["left"].set_visible(False)
+    return figure
+
+
+def simulate_default():
+    """Ranks and result of SCENARIO, simulated now."""
+    program = os.environ.get("CPLAB", "build/release/cplab")
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        command = [program, "simulate", *SCENARIO, "--trace", folder, "--json", str(result), "--quiet"]
+        try:
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        except (OSError, subprocess.CalledProcessError) as error:
+            fail(f"{' '.join(command)}: {error}")
+        return read_trace(folder), load(result)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trace", metavar="DIR", help="folder of rank*_trace.json")
+    parser.add_argument("--json", metavar="FILE", help="result of simulate or run")
+    parser.add_argument("--out", metavar="PATH", default=str(ROOT / "docs/figures/timeline"),
+                        help="without suffix")
+    parser.add_argument("--title", help="instead of the scenario's words")
+    options = parser.parse_args()
+
+    result = load(options.json) if options.json else None
+    if options.trace:
+        ranks = read_trace(options.trace)
+    elif result:
+        ranks = read_operations(options.json, result)
+    else:
+        ranks, result = simulate_default()
+
+    title = options.title or (title_of(result) if result else "")
+    subtitle = subtitle_of(result) if result else ""
+
+    out = Path(re.sub(r"\.(svg|png)$", "", options.out))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with plt.rc_context(STYLE):
+        figure = draw(ranks, title, subtitle)
+        figure.savefig(f"{out}.svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(f"{out}.png", dpi=160, metadata={"Software": None})
+    print(f"{out}.svg\n{out}.png", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,370 @@
+// The results of the commands, key by key as DESIGN.md section 6 lists them.
+#include "report/json.hpp"
+
+#include "report/json_writer.hpp"
+#include "report/scenario_json.hpp"
+
+namespace cplab {
+namespace {
+
+using Style = JsonWriter::Style;
+
+void write_start(JsonWriter& json, std::string_view command, const Versions& versions) {
+  json.begin_object();
+  json.field("schema", "cplab." + std::string(command) + ".1");
+  json.field("command", command);
+  json.key("versions");
+  json.begin_object();
+  for (const auto& [what, version] : versions) json.field(what, version);
+  json.end_object();
+}
+
+void write_start(JsonWriter& json, std::string_view command, const ResultHeader& header) {
+  write_start(json, command, header.versions);
+  json.key("scenario");
+  write_scenario(json, header.scenario, header.sections);
+}
+
+template <class T>
+void write_optional(JsonWriter& json, std::string_view key, const std::optional<T>& value) {
+  json.key(key);
+  if (value) {
+    json.value(*value);
+  } else {
+    json.null();
+  }
+}
+
+void write_text_or_null(JsonWriter& json, std::string_view key, const std::string& text) {
+  write_optional(json, key, text.empty() ? std::nullopt : std::optional(text));
+}
+
+void write_rank_or_null(JsonWriter& json, std::string_view key, int rank) {
+  write_optional(json, key, rank < 0 ? std::nullopt : std::optional(rank));
+}
+
+template <class Texts>
+void write_texts(JsonWriter& json, std::string_view key, const Texts& texts) {
+  json.key(key);
+  json.begin_array(Style::line);
+  for (const auto& text : texts) json.value(std::string_view(text));
+  json.end_array();
+}
+
+template <class Numbers>
+void write_numbers(JsonWriter& json, std::string_view key, const Numbers& numbers) {
+  json.key(key);
+  json.begin_array(Style::line);
+  for (const auto number : numbers) json.value(number);
+  json.end_array();
+}
+
+// ---- simulate, run -------------------------------------------------------------------------------
+
+void write_ranks(JsonWriter& json, const Figures& figures) {
+  json.key("ranks");
+  json.begin_array();
+  for (const RankFigures& rank : figures.ranks) {
+    json.begin_object(Style::line);
+    json.field("rank", rank.rank);
+    json.field("replica", rank.replica);
+    json.field("position", rank.position);
+    json.field("time_s", rank.time_s);
+    json.field("compute_s", rank.compute_s);
+    json.field("communication_s", rank.communication_s);
+    json.field("exposed_communication_s", rank.exposed_communication_s);
+    json.field("peak_bytes", rank.peak_bytes);
+    json.field("arena_bytes", rank.arena_bytes);
+    json.field("sent_bytes", rank.sent_bytes);
+    json.field("received_bytes", rank.received_bytes);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_phases(JsonWriter& json, const Figures& figures) {
+  json.key("phases");
+  json.begin_array();
+  for (const PhaseTime& phase : figures.phases) {
+    json.begin_object(Style::line);
+    json.field("name", name(phase.phase));
+    json.field("time_s", phase.time_s);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_memory(JsonWriter& json, const Figures& figures, const std::optional<Fit>& fit) {
+  json.field("peak_bytes", figures.peak_bytes);
+  json.field("peak_rank", figures.peak_rank);
+  json.key("peak_buffers");
+  json.begin_array();
+  for (const PeakBuffer& buffer : figures.peak_buffers) {
+    json.begin_object(Style::line);
+    json.field("name", buffer.name);
+    json.field("category", name(buffer.category));
+    json.field("bytes", buffer.bytes);
+    json.end_object();
+  }
+  json.end_array();
+  write_optional(json, "capacity_bytes", fit ? std::optional(fit->capacity_bytes) : std::nullopt);
+  write_optional(json, "fixed_bytes", fit ? std::optional(fit->fixed_bytes) : std::nullopt);
+  write_optional(json, "fits", fit ? std::optional(fit->fits) : std::nullopt);
+  write_optional(json, "headroom_bytes", fit ? std::optional(fit->headroom_bytes) : std::nullopt);
+}
+
+void write_origins(JsonWriter& json, const OriginShares& origins) {
+  json.key("origins");
+  json.begin_object(Style::line);
+  json.field("measured", origins.measured);
+  json.field("interpolated", origins.interpolated);
+  json.field("extrapolated", origins.extrapolated);
+  json.field("assumed", origins.assumed);
+  json.end_object();
+}
+
+void write_operations(JsonWriter& json, const std::optional<OperationTimes>& operations) {
+  if (!operations) return;
+  json.key("operations");
+  json.begin_array();
+  for (std::size_t r = 0; r < operations->plan->ranks.size(); ++r) {
+    const RankPlan& rank = operations->plan->ranks[r];
+    for (std::size_t i = 0; i < rank.operations.size(); ++i) {
+      const Operation& op = rank.operations[i];
+      const OperationTime& time = operations->timeline->ranks[r][i];
+      json.begin_object(Style::line);
+      json.field("id", operation_id(rank, op));
+      json.field("rank", rank.rank);
+      json.key("lane");
+      json.begin_object();
+      json.field("kind", name(op.lane.kind));
+      json.field("index", static_cast<std::int64_t>(op.lane.index));
+      json.end_object();
+      json.field("kind", name(op.kind));
+      json.field("start_s", time.start_s);
+      json.field("end_s", time.end_s);
+      json.field("wait_s", time.wait_s);
+      json.field("bytes", op.bytes);
+      json.field("flops", op.flops);
+      json.field("origin", name(time.origin));
+      json.end_object();
+    }
+  }
+  json.end_array();
+}
+
+void write_figures(JsonWriter& json, const Figures& figures, const std::optional<Fit>& fit) {
+  write_phases(json, figures);
+  write_ranks(json, figures);
+  write_memory(json, figures, fit);
+  json.field("messages", figures.messages);
+  json.field("host_syncs", figures.host_syncs);
+  write_origins(json, figures.origins);
+}
+
+// ---- verify, check -------------------------------------------------------------------------------
+
+void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
+  json.key("findings");
+  json.begin_array();
+  for (const Finding& finding : findings) {
+    json.begin_object(Style::line);
+    json.field("kind", name(finding.kind));
+    write_rank_or_null(json, "rank", finding.rank);
+    write_text_or_null(json, "operation", finding.operation);
+    write_text_or_null(json, "buffer", finding.buffer);
+    json.field("message", finding.message);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+// ---- list ----------------------------------------------------------------------------------------
+
+void write_value(JsonWriter& json, const OptionValue& option) {
+  std::visit([&](const auto& value) { json.value(value); }, option);
+}
+
+void write_algorithm(JsonWriter& json, const Algorithm& algorithm) {
+  json.begin_object();
+  json.field("name", algorithm.name);
+  write_texts(json, "aliases", algorithm.aliases);
+  json.field("summary", algorithm.summary);
+  write_texts(json, "placements", algorithm.placements);
+  json.key("options");
+  json.begin_array();
+  for (const OptionInfo& option : algorithm.options) {
+    json.begin_object(Style::line);
+    json.field("key", option.key);
+    json.key("legal");
+    json.begin_array();
+    for (const OptionValue& value : option.legal) write_value(json, value);
+    json.end_array();
+    json.field("any_count", option.any_count);
+    json.key("default");
+    write_value(json, option.default_value);
+    json.field("help", option.help);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+}
+
+void write_placement(JsonWriter& json, const PlacementInfo& placement) {
+  json.begin_object();
+  json.field("name", placement.name);
+  write_texts(json, "aliases", placement.aliases);
+  json.field("help", placement.help);
+  json.end_object();
+}
+
+void write_fault(JsonWriter& json, const Fault& fault) {
+  json.begin_object();
+  json.field("name", fault.name);
+  json.field("form", name(fault.form));
+  json.field("help", fault.help);
+  json.field("scenario", fault.scenario);
+  write_texts(json, "devices", fault.devices);
+  json.key("expected");
+  if (fault.expected) {
+    json.begin_object(Style::line);
+    json.field("kind", name(fault.expected->kind));
+    write_rank_or_null(json, "rank", fault.expected->rank);
+    write_text_or_null(json, "operation", fault.expected->operation);
+    json.end_object();
+  } else {
+    json.null();
+  }
+  json.end_object();
+}
+
+void write_listed_file(JsonWriter& json, const ListedFile& file) {
+  json.begin_object();
+  json.field("name", file.name);
+  json.field("file", file.file);
+  json.field("summary", file.summary);
+  json.end_object();
+}
+
+template <class Entries, class Write>
+void write_list(JsonWriter& json, const char* key, const std::optional<Entries>& entries, Write write) {
+  if (!entries) return;
+  json.key(key);
+  json.begin_array();
+  for (const auto& entry : *entries) write(json, entry);
+  json.end_array();
+}
+
+}  // namespace
+
+void write_json(std::ostream& out, const SimulateReport& report) {
+  JsonWriter json(out);
+  write_start(json, "simulate", report.header);
+  json.field("time_s", report.figures.time_s);
+  json.field("low_s", report.low_s);
+  json.field("high_s", report.high_s);
+  write_figures(json, report.figures, report.fit);
+  write_operations(json, report.operations);
+  json.end_object();
+}
+
+void write_json(std::ostream& out, const RunReport& report) {
+  JsonWriter json(out);
+  write_start(json, "run", report.header);
+  json.field("device", report.device);
+  json.field("time_s", report.time_s);
+  write_numbers(json, "times_s", report.times_s);
+  write_figures(json, report.figures, report.fit);
+  write_operations(json, report.operations);
+  json.end_object();
+}
+
+void write_json(std::ostream& out, const VerifyReport& report) {
+  JsonWriter json(out);
+  write_start(json, "verify", report.header);
+  json.field("device", report.device);
+  write_text_or_null(json, "injected", report.injected);
+  json.field("ok", report.ok);
+  json.key("tensors");
+  json.begin_array();
+  for (const TensorFigures& tensor : report.tensors) {
+    json.begin_object(Style::line);
+    json.field("rank", tensor.rank);
+    json.field("tensor", tensor.tensor);
+    json.field("rel_l2", tensor.rel_l2);
+    json.field("max_abs", tensor.max_abs);
+    json.field("tolerance", tensor.tolerance);
+    json.field("ok", tensor.ok);
+    json.end_object();
+  }
+  json.end_array();
+  write_findings(json, report.findings);
+  json.end_object();
+}
+
+void write_json(std::ostream& out, const CheckReport& report) {
+  JsonWriter json(out);
+  write_start(json, "check", report.header);
+  json.field("ok", report.result.ok());
+  write_findings(json, report.result.findings);
+  json.field("rounds", report.result.rounds);
+  json.field("messages", report.result.messages);
+  write_numbers(json, "flops", report.result.flops);
+  write_numbers(json, "sent_bytes", report.result.sent_bytes);
+  json.end_object();
+}
+
+void write_json(std::ostream& out, const CompareReport& report) {
+  JsonWriter json(out);
+  write_start(json, "compare", ResultHeader{report.versions, report.scenario, {}});
+  json.field("time_error", report.time_error);
+  json.key("segments");
+  json.begin_array();
+  for (const CompareSegment& segment : report.segments) {
+    json.begin_object(Style::line);
+    json.field("name", segment.name);
+    json.field("predicted_s", segment.predicted_s);
+    json.field("measured_s", segment.measured_s);
+    json.field("error", segment.error);
+    json.end_object();
+  }
+  json.end_array();
+  json.field("memory_error_bytes", report.memory_error_bytes);
+  json.end_object();
+}
+
+void write_json(std::ostream& out, const ReproduceReport& report) {
+  JsonWriter json(out);
+  write_start(json, "reproduce", report.header);
+  json.field("name", report.name);
+  json.key("rows");
+  json.begin_array();
+  for (const ReproduceRow& row : report.rows) {
+    json.begin_object(Style::line);
+    json.field("label", row.label);
+    write_optional(json, "published", row.published);
+    json.field("ours", row.ours);
+    write_optional(json, "error", row.error);
+    json.field("derived", row.derived);
+    json.end_object();
+  }
+  json.end_array();
+  json.key("notes");
+  json.begin_array();
+  for (const std::string& note : report.notes) json.value(note);
+  json.end_array();
+  json.end_object();
+}
+
+void write_json(std::ostream& out, const ListReport& report) {
+  JsonWriter json(out);
+  write_start(json, "list", report.versions);
+  write_list(json, "algorithms", report.algorithms, write_algorithm);
+  write_list(json, "placements", report.placements, write_placement);
+  write_list(json, "hardware", report.hardware, write_listed_file);
+  write_list(json, "faults", report.faults, write_fault);
+  write_list(json, "published", report.published, write_listed_file);
+  json.end_object();
+}
+
+}  // namespace cplab

@@ -1,0 +1,365 @@
+// Reads a plan from JSON. Whatever gets through is safe to hand to every reader of plans: each reference is
+// to something, each box inside its buffer, each operation has the operands of its kind.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "report/plan_json.hpp"
+#include "report/scenario_json.hpp"
+
+namespace cplab {
+namespace {
+
+constexpr std::int64_t most_bytes = std::int64_t{1} << 62;
+constexpr std::int64_t most_extent = std::int64_t{1} << 40;
+constexpr std::int64_t most_int32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t most_uint32 = std::numeric_limits<std::uint32_t>::max();
+
+template <class Enum>
+Enum read_word(const JsonNode& node, Enum last) {
+  std::string legal;
+  for (int i = 0; i <= static_cast<int>(last); ++i) {
+    const auto value = static_cast<Enum>(i);
+    if (name(value) == node.text()) return value;
+    (legal += legal.empty() ? "" : ", ") += name(value);
+  }
+  node.fail("\"" + node.text() + "\" is unknown; legal: " + legal);
+}
+
+template <class Names>
+std::string listed(const Names& names) {
+  constexpr std::size_t most = 16;
+  std::string list;
+  std::size_t count = 0;
+  for (const auto& entry : names) {
+    if (++count > most) return list + ", ...";
+    (list += list.empty() ? "" : ", ") += entry;
+  }
+  return list.empty() ? "none" : list;
+}
+
+bool has_scale(OpKind kind) {
+  return kind == OpKind::attend || kind == OpKind::attend_backward;
+}
+
+// Stores runs of entries in a pool of a rank, equal runs once.
+template <class T>
+class Interner {
+ public:
+  explicit Interner(std::vector<T>& pool) : pool_(pool) {}
+
+  // `key` holds everything that makes a run what it is.
+  Span store(const std::vector<T>& run, std::vector<std::int64_t> key) {
+    if (run.empty()) return {};
+    const Span fresh{static_cast<std::uint32_t>(pool_.size()), static_cast<std::uint32_t>(run.size())};
+    const auto [entry, is_new] = known_.try_emplace(std::move(key), fresh);
+    if (is_new) pool_.insert(pool_.end(), run.begin(), run.end());
+    return entry->second;
+  }
+
+ private:
+  std::vector<T>& pool_;
+  std::map<std::vector<std::int64_t>, Span> known_;
+};
+
+class RankReader {
+ public:
+  RankReader(const Plan& plan, RankPlan& rank, const std::unordered_map<std::string, std::uint16_t>& groups)
+      : plan_(plan), rank_(rank), groups_(groups) {}
+
+  void read(const JsonNode& node) {
+    node.only({"rank", "replica", "position", "arena_bytes", "buffers", "operations"});
+    const Parallel& parallel = plan_.scenario.parallel;
+    node.at("rank").integer(rank_.rank, rank_.rank);
+    rank_.replica = static_cast<int>(node.at("replica").integer(0, parallel.replicas - 1));
+    rank_.position = static_cast<int>(node.at("position").integer(0, parallel.ranks - 1));
+    rank_.arena_bytes = node.at("arena_bytes").integer(0, most_bytes);
+    const JsonNode buffers = node.at("buffers");
+    for (std::size_t b = 0; b < buffers.size(); ++b) read_buffer(buffers.at(b));
+    const JsonNode operations = node.at("operations");
+    for (std::size_t i = 0; i < operations.size(); ++i) read_id(operations.at(i).at("id"));
+    for (std::size_t i = 0; i < operations.size(); ++i) read_operation(operations.at(i), rank_.operations[i]);
+  }
+
+ private:
+  void read_buffer(const JsonNode& node) {
+    node.only({"name", "role", "category", "layout", "axes", "planes", "bytes", "offset"});
+    Buffer buffer;
+    buffer.name = node.at("name").text();
+    const auto index = static_cast<std::uint32_t>(rank_.buffers.size());
+    if (!buffers_.emplace(buffer.name, index).second)
+      node.at("name").fail("this rank has another buffer named \"" + buffer.name + "\"");
+    buffer.role = read_word(node.at("role"), Role::integer);
+    buffer.category = read_word(node.at("category"), Category::workspace);
+    buffer.layout = read_word(node.at("layout"), Layout::heads_first);
+    const JsonNode axes = node.at("axes");
+    constexpr std::array<std::string_view, 4> names{"slot", "rows", "heads", "width"};
+    const std::array<std::int64_t*, 4> sizes{&buffer.slots, &buffer.rows, &buffer.heads, &buffer.width};
+    axes.expect_size(names.size(), "slot, rows, heads, width");
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const JsonNode axis = axes.at(i);
+      axis.only({"name", "size"});
+      if (axis.at("name").text() != names[i]) axis.at("name").fail("legal: " + std::string(names[i]));
+      *sizes[i] = axis.at("size").integer(0, most_extent);
+    }
+    buffer.planes = node.at("planes").integer(0, most_extent);
+    buffer.bytes = node.at("bytes").integer(0, most_bytes);
+    buffer.offset = node.at("offset").integer(0, most_bytes);
+    rank_.buffers.push_back(std::move(buffer));
+  }
+
+  // "rank/phase/ordinal"; the operation is created, its other fields come later.
+  void read_id(const JsonNode& node) {
+    const std::string start = std::to_string(rank_.rank) + "/";
+    std::string_view id = node.text();
+    Operation op;
+    const auto wrong = [&] { node.fail("legal: " + start + "PHASE/NUMBER with phase forward or backward"); };
+    if (!id.starts_with(start)) wrong();
+    id.remove_prefix(start.size());
+    const std::size_t slash = id.find('/');
+    if (slash == std::string_view::npos) wrong();
+    op.phase = id.substr(0, slash) == name(Phase::backward) ? Phase::backward : Phase::forward;
+    if (id.substr(0, slash) != name(op.phase)) wrong();
+    const char* end = id.data() + id.size();
+    const auto [stop, error] = std::from_chars(id.data() + slash + 1, end, op.ordinal);
+    if (error != std::errc{} || stop != end) wrong();
+    if (operation_id(rank_, op) != node.text()) wrong();  // leading zeros
+    if (!ids_.emplace(node.text(), rank_.operations.size()).second)
+      node.fail("another operation has this id");
+    rank_.operations.push_back(op);
+  }
+
+  void read_operation(const JsonNode& node, Operation& op) {
+    node.only({"id", "phase", "step", "lane", "kind", "transport", "group", "reduction", "value", "reads",
+               "writes", "parts", "segments", "heads", "after", "flops", "bytes"});
+    if (read_word(node.at("phase"), Phase::backward) != op.phase)
+      node.at("phase").fail("the id says " + std::string(name(op.phase)));
+    op.step = static_cast<std::uint32_t>(node.at("step").integer(0, most_uint32));
+    const JsonNode lane = node.at("lane");
+    lane.only({"kind", "index"});
+    op.lane.kind = read_word(lane.at("kind"), LaneKind::host);
+    op.lane.index = static_cast<std::uint8_t>(lane.at("index").integer(0, 255));
+    op.kind = read_word(node.at("kind"), OpKind::host_sync);
+    op.transport = read_word(node.at("transport"), Transport::copy);
+    read_group(node, op);
+    if (op.kind == OpKind::all_reduce) op.reduction = read_word(node.at("reduction"), Reduction::max);
+    if (op.kind == OpKind::fill || has_scale(op.kind)) op.value = read_value(node.at("value"));
+    op.reads = read_accesses(node.at("reads"), false);
+    op.writes = read_accesses(node.at("writes"), true);
+    if (node.has("parts")) read_parts(node.at("parts"), op);
+    if (node.has("heads")) std::tie(op.head_begin, op.head_end) = read_bounds(node.at("heads"));
+    if (node.has("segments")) read_segments(node.at("segments"), op);
+    read_after(node, op);
+    op.flops = node.has("flops") ? node.at("flops").number() : 0;
+    op.bytes = node.has("bytes") ? node.at("bytes").integer(0, most_bytes) : 0;
+  }
+
+  void read_group(const JsonNode& node, Operation& op) {
+    if (!is_communication(op.kind)) {
+      if (node.has("group") && !node.at("group").is_null())
+        node.at("group").fail("only communication has a group; legal: null");
+      return;
+    }
+    const JsonNode group = node.at("group");
+    const auto found = groups_.find(group.text());
+    if (found == groups_.end()) {
+      std::vector<std::string> names;
+      for (const Group& known : plan_.groups) names.push_back(known.name);
+      group.fail("no group is named \"" + group.text() + "\"; legal: " + listed(names));
+    }
+    op.group = found->second;
+  }
+
+  static double read_value(const JsonNode& node) {
+    if (!node.is_text()) return node.number();
+    const std::string& word = node.text();
+    if (word == "inf") return std::numeric_limits<double>::infinity();
+    if (word == "-inf") return -std::numeric_limits<double>::infinity();
+    if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
+    node.fail("legal: a number, \"inf\", \"-inf\" or \"nan\"");
+  }
+
+  static std::tuple<std::int32_t, std::int32_t> read_bounds(const JsonNode& node) {
+    node.expect_size(2, "[begin, end]");
+    const auto bound = [&](std::size_t i) {
+      return static_cast<std::int32_t>(node.at(i).integer(-most_int32, most_int32));
+    };
+    return {bound(0), bound(1)};
+  }
+
+  static RowRange read_range(const JsonNode& node) {
+    node.expect_size(3, "[begin, count, step]");
+    const auto entry = [&](std::size_t i) { return node.at(i).integer(-most_extent, most_extent); };
+    return {entry(0), entry(1), entry(2)};
+  }
+
+  // An object with `buffer` and `box` (and what else `only` of the caller allows).
+  std::uint32_t read_view(const JsonNode& node) {
+    const JsonNode buffer_name = node.at("buffer");
+    const auto found = buffers_.find(buffer_name.text());
+    if (found == buffers_.end()) {
+      std::vector<std::string> names;
+      for (const Buffer& known : rank_.buffers) names.push_back(known.name);
+      buffer_name.fail("this rank has no buffer \"" + buffer_name.text() + "\"; legal: " + listed(names));
+    }
+    const JsonNode box = node.at("box");
+    box.only({"slot", "rows", "heads", "width"});
+    const JsonNode rows = box.at("rows");
+    std::vector<RowRange> ranges;
+    std::vector<std::int64_t> key;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const RowRange range = ranges.emplace_back(read_range(rows.at(i)));
+      key.insert(key.end(), {range.begin, range.count, range.step});
+    }
+    View view;
+    view.buffer = found->second;
+    view.ranges = row_ranges_.store(ranges, key);
+    std::tie(view.slot_begin, view.slot_end) = read_bounds(box.at("slot"));
+    std::tie(view.head_begin, view.head_end) = read_bounds(box.at("heads"));
+    std::tie(view.width_begin, view.width_end) = read_bounds(box.at("width"));
+    key = {view.buffer,     view.ranges.first, view.ranges.count, view.slot_begin, view.slot_end,
+           view.head_begin, view.head_end,     view.width_begin,  view.width_end};
+    return views_.store({view}, key).first;
+  }
+
+  Span read_accesses(const JsonNode& node, bool written) {
+    std::vector<Access> accesses;
+    std::vector<std::int64_t> key;
+    for (std::size_t i = 0; i < node.size(); ++i) {
+      const JsonNode access = node.at(i);
+      if (written) {
+        access.only({"buffer", "box", "mode"});
+      } else {
+        access.only({"buffer", "box"});
+      }
+      const WriteMode mode = written ? read_word(access.at("mode"), WriteMode::merge) : WriteMode::store;
+      accesses.push_back({read_view(access), mode});
+      key.insert(key.end(), {accesses.back().view, static_cast<std::int64_t>(mode)});
+    }
+    return accesses_.store(accesses, key);
+  }
+
+  void read_parts(const JsonNode& node, Operation& op) {
+    std::vector<Part> parts;
+    std::vector<std::int64_t> key;
+    for (std::size_t i = 0; i < node.size(); ++i) {
+      const JsonNode entry = node.at(i);
+      entry.only({"send", "peer", "view"});
+      Part part;
+      part.send = entry.at("send").boolean();
+      part.peer = static_cast<std::int32_t>(entry.at("peer").integer(0, plan_.scenario.parallel.world() - 1));
+      entry.at("view").only({"buffer", "box"});
+      part.view = read_view(entry.at("view"));
+      parts.push_back(part);
+      key.insert(key.end(), {part.view, part.peer, part.send});
+    }
+    op.parts = parts_.store(parts, key);
+  }
+
+  void read_segments(const JsonNode& node, Operation& op) {
+    std::vector<Segment> segments;
+    std::vector<std::int64_t> key;
+    for (std::size_t i = 0; i < node.size(); ++i) {
+      const JsonNode entry = node.at(i);
+      entry.only({"q", "k", "offset", "left", "right"});
+      const auto run = [&](const char* which, std::size_t which_end) {
+        entry.at(which).expect_size(2, "[begin, count]");
+        return entry.at(which).at(which_end).integer(-most_extent, most_extent);
+      };
+      const auto bound = [&](const char* which) {
+        return entry.at(which).integer(-most_extent, most_extent);
+      };
+      const Segment& s = segments.emplace_back(Segment{run("q", 0), run("q", 1), run("k", 0), run("k", 1),
+                                                       bound("offset"), bound("left"), bound("right")});
+      key.insert(key.end(), {s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
+    }
+    op.segments = segments_.store(segments, key);
+  }
+
+  void read_after(const JsonNode& operation, Operation& op) {
+    const JsonNode node = operation.at("after");
+    std::vector<std::uint32_t> edges;
+    std::vector<std::int64_t> key;
+    for (std::size_t i = 0; i < node.size(); ++i) {
+      const JsonNode id = node.at(i);
+      const auto found = ids_.find(id.text());
+      if (found == ids_.end())
+        id.fail("no operation of this rank has the id \"" + id.text() + "\"; legal: ids of rank " +
+                std::to_string(rank_.rank) + ", such as " + rank_first_id());
+      edges.push_back(static_cast<std::uint32_t>(found->second));
+      key.push_back(edges.back());
+    }
+    op.after = edges_.store(edges, key);
+  }
+
+  std::string rank_first_id() const { return operation_id(rank_, rank_.operations.front()); }
+
+  const Plan& plan_;
+  RankPlan& rank_;
+  const std::unordered_map<std::string, std::uint16_t>& groups_;
+  std::unordered_map<std::string, std::uint32_t> buffers_;
+  std::unordered_map<std::string, std::size_t> ids_;
+  Interner<RowRange> row_ranges_{rank_.row_ranges};
+  Interner<View> views_{rank_.views};
+  Interner<Access> accesses_{rank_.accesses};
+  Interner<Segment> segments_{rank_.segments};
+  Interner<Part> parts_{rank_.parts};
+  Interner<std::uint32_t> edges_{rank_.edges};
+};
+
+// By name.
+std::unordered_map<std::string, std::uint16_t> read_groups(const JsonNode& node, Plan& plan) {
+  const Parallel& parallel = plan.scenario.parallel;
+  std::unordered_map<std::string, std::uint16_t> by_name;
+  if (node.size() < parallel.groups.size() || node.size() > UINT16_MAX)
+    node.fail("legal: the " + std::to_string(parallel.groups.size()) +
+              " groups of the scenario first, then sub-groups, at most 65535");
+  for (std::size_t g = 0; g < node.size(); ++g) {
+    const JsonNode entry = node.at(g);
+    entry.only({"name", "ranks"});
+    Group group;
+    group.name = entry.at("name").text();
+    if (!by_name.emplace(group.name, static_cast<std::uint16_t>(g)).second)
+      entry.at("name").fail("another group has this name");
+    const JsonNode ranks = entry.at("ranks");
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const auto rank = static_cast<int>(ranks.at(i).integer(0, parallel.world() - 1));
+      if (std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end())
+        ranks.at(i).fail("a rank is in a group once");
+      group.ranks.push_back(rank);
+    }
+    plan.groups.push_back(std::move(group));
+  }
+  return by_name;
+}
+
+}  // namespace
+
+Plan read_plan_json(const std::string& text, const std::string& file_name) {
+  const JsonDocument document(text, file_name);
+  const JsonNode root = document.root();
+  root.only({"schema", "command", "versions", "scenario", "placement_padding_tokens", "groups", "ranks"});
+  const JsonNode schema = root.at("schema");
+  if (schema.text() != "cplab.plan.1")
+    schema.fail("\"" + schema.text() + "\" is no plan; legal: cplab.plan.1");
+  Plan plan;
+  plan.scenario = read_scenario(root.at("scenario"));
+  plan.placement_padding_tokens = root.at("placement_padding_tokens").integer(0);
+  const auto groups = read_groups(root.at("groups"), plan);
+  const JsonNode ranks = root.at("ranks");
+  ranks.expect_size(static_cast<std::size_t>(plan.scenario.parallel.world()), "every rank of the world");
+  plan.ranks.resize(ranks.size());
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    plan.ranks[r].rank = static_cast<int>(r);
+    RankReader(plan, plan.ranks[r], groups).read(ranks.at(r));
+  }
+  return plan;
+}
+
+}  // namespace cplab

@@ -1,0 +1,202 @@
+// Resolved scenarios to and from JSON.
+#include "report/scenario_json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string>
+
+namespace cplab {
+namespace {
+
+// Far above anything that can be planned, small enough that tokens x heads x (D + E) x 8 bytes stay below
+// 2^62: who reads a plan from a file may multiply without looking.
+constexpr std::int64_t most_tokens = std::int64_t{1} << 36;
+constexpr std::int64_t most_sequences = 1 << 24;
+constexpr std::int64_t most_heads = 1 << 20;
+constexpr std::int64_t most_row_elements = 1 << 22;  // heads x (D + E)
+constexpr std::int64_t most_ranks = 1 << 20;
+
+void write_integers(JsonWriter& json, std::string_view key, const std::vector<std::int64_t>& values) {
+  json.key(key);
+  json.begin_array(JsonWriter::Style::line);
+  for (const std::int64_t value : values) json.value(value);
+  json.end_array();
+}
+
+void write_problem(JsonWriter& json, const Problem& problem) {
+  json.begin_object();
+  json.field("attention", name(problem.attention));
+  if (problem.packed) {
+    write_integers(json, "lengths", problem.lengths);
+    write_integers(json, "padded_lengths", problem.padded_lengths);
+  } else {
+    json.field("batch", problem.batch);
+    json.field("sequence", problem.sequence);
+  }
+  json.field("heads", problem.heads);
+  json.field("kv_heads", problem.kv_heads);
+  json.field("head_size", problem.head_size);
+  json.field("value_size", problem.value_size);
+  json.field("dtype", name(problem.dtype));
+  json.field("format", name(problem.format));
+  json.field("mask", problem.causal ? "causal" : "full");
+  json.pair("window", problem.window.left, problem.window.right);
+  json.field("scale", problem.scale);
+  json.field("direction", name(problem.direction));
+  json.end_object();
+}
+
+void write_parallel(JsonWriter& json, const Scenario& scenario) {
+  json.begin_object();
+  json.field("ranks", scenario.parallel.ranks);
+  json.field("replicas", scenario.parallel.replicas);
+  json.key("groups");
+  json.begin_array(JsonWriter::Style::line);
+  for (const std::vector<int>& group : scenario.parallel.groups) {
+    json.begin_array();
+    for (const int rank : group) json.value(rank);
+    json.end_array();
+  }
+  json.end_array();
+  json.field("algorithm", scenario.algorithm);
+  json.field("placement", scenario.placement);
+  json.end_object();
+}
+
+template <class Enum>
+Enum read_word(const JsonNode& node, std::initializer_list<Enum> values) {
+  std::string legal;
+  for (const Enum value : values) {
+    if (name(value) == node.text()) return value;
+    (legal += legal.empty() ? "" : ", ") += name(value);
+  }
+  node.fail("\"" + node.text() + "\" is unknown; legal: " + legal);
+}
+
+std::vector<std::int64_t> read_lengths(const JsonNode& node) {
+  std::vector<std::int64_t> lengths;
+  for (std::size_t i = 0; i < node.size(); ++i) lengths.push_back(node.at(i).integer(0, most_tokens));
+  return lengths;
+}
+
+void read_sizes(const JsonNode& node, Problem& problem) {
+  problem.packed = node.has("lengths");
+  if (problem.packed) {
+    problem.lengths = read_lengths(node.at("lengths"));
+    problem.padded_lengths = read_lengths(node.at("padded_lengths"));
+    node.at("padded_lengths").expect_size(problem.lengths.size(), "one padded length for each length");
+    std::int64_t tokens = 0;
+    for (std::size_t i = 0; i < problem.lengths.size(); ++i) {
+      const JsonNode padded = node.at("padded_lengths").at(i);
+      padded.integer(problem.lengths[i], most_tokens);
+      tokens += problem.padded_lengths[i];
+      if (tokens > most_tokens) padded.fail("more than 2^36 tokens in all");
+    }
+  } else {
+    problem.batch = node.at("batch").integer(1, most_sequences);
+    problem.sequence = node.at("sequence").integer(1, most_tokens);
+    if (problem.batch > most_tokens / problem.sequence) node.fail("more than 2^36 tokens in all");
+    problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
+    problem.padded_lengths = problem.lengths;
+  }
+}
+
+Problem read_problem(const JsonNode& node) {
+  node.only({"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads", "head_size",
+             "value_size", "dtype", "format", "mask", "window", "scale", "direction"});
+  Problem problem;
+  problem.attention =
+      read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
+  problem.format = read_word(node.at("format"), {Format::bshd, Format::sbhd, Format::thd});
+  problem.dtype = read_word(node.at("dtype"), {DType::fp64, DType::fp32, DType::bf16, DType::fp16});
+  problem.direction = read_word(node.at("direction"), {Direction::forward, Direction::forward_backward});
+  problem.heads = node.at("heads").integer(1, most_heads);
+  problem.kv_heads = node.at("kv_heads").integer(1, most_heads);
+  if (problem.heads % problem.kv_heads != 0)
+    node.at("kv_heads").fail("legal: divisors of heads, which is " + std::to_string(problem.heads));
+  problem.head_size = node.at("head_size").integer(1, most_heads);
+  problem.value_size = node.at("value_size").integer(1, most_heads);
+  if (problem.heads > most_row_elements / (problem.head_size + problem.value_size))
+    node.fail("heads x (head_size + value_size) is more than 2^22");
+  read_sizes(node, problem);
+  const JsonNode mask = node.at("mask");
+  problem.causal = mask.text() == "causal";
+  if (!problem.causal && mask.text() != "full")
+    mask.fail("\"" + mask.text() + "\" is unknown; legal: full, causal");
+  const JsonNode window = node.at("window");
+  window.expect_size(2, "[left, right]");
+  problem.window.left = window.at(std::size_t{0}).integer(-1, most_tokens);
+  problem.window.right = window.at(std::size_t{1}).integer(-1, most_tokens);
+  problem.scale = node.at("scale").number();
+  return problem;
+}
+
+void read_groups(const JsonNode& node, Parallel& parallel) {
+  node.expect_size(static_cast<std::size_t>(parallel.replicas), "one group for each replica");
+  std::vector<bool> seen(static_cast<std::size_t>(parallel.world()));
+  for (std::size_t g = 0; g < node.size(); ++g) {
+    const JsonNode members = node.at(g);
+    members.expect_size(static_cast<std::size_t>(parallel.ranks), "as many ranks as parallel.ranks says");
+    std::vector<int>& group = parallel.groups.emplace_back();
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const auto rank = static_cast<int>(members.at(i).integer(0, parallel.world() - 1));
+      if (seen[static_cast<std::size_t>(rank)]) members.at(i).fail("a rank is a member of one group only");
+      seen[static_cast<std::size_t>(rank)] = true;
+      group.push_back(rank);
+    }
+  }
+}
+
+Schedule read_schedule(const JsonNode& node) {
+  Schedule schedule;
+  node.members([&](const std::string& key, const JsonNode& value) {
+    if (value.is_text()) {
+      schedule.set(key, value.text());
+    } else if (value.is_boolean()) {
+      schedule.set(key, value.boolean());
+    } else {
+      schedule.set(key, value.integer());
+    }
+  });
+  return schedule;
+}
+
+}  // namespace
+
+void write_scenario(JsonWriter& json, const Scenario& scenario, std::span<const ScenarioSection> sections) {
+  json.begin_object();
+  json.key("problem");
+  write_problem(json, scenario.problem);
+  json.key("parallel");
+  write_parallel(json, scenario);
+  json.key("schedule");
+  json.begin_object();
+  for (const auto& [key, option] : scenario.schedule.options)
+    std::visit([&](const auto& value) { json.field(key, value); }, option);
+  json.end_object();
+  for (const ScenarioSection& section : sections) {
+    json.key(section.name);
+    json.begin_object();
+    for (const auto& [key, setting] : section.settings)
+      std::visit([&](const auto& value) { json.field(key, value); }, setting);
+    json.end_object();
+  }
+  json.end_object();
+}
+
+Scenario read_scenario(const JsonNode& node) {
+  Scenario scenario;
+  scenario.problem = read_problem(node.at("problem"));
+  const JsonNode parallel = node.at("parallel");
+  parallel.only({"ranks", "replicas", "groups", "algorithm", "placement"});
+  scenario.parallel.ranks = parallel.at("ranks").integer(1, most_ranks);
+  scenario.parallel.replicas = parallel.at("replicas").integer(1, most_ranks / scenario.parallel.ranks);
+  read_groups(parallel.at("groups"), scenario.parallel);
+  scenario.algorithm = parallel.at("algorithm").text();
+  scenario.placement = parallel.at("placement").text();
+  scenario.schedule = read_schedule(node.at("schedule"));
+  return scenario;
+}
+
+}  // namespace cplab

@@ -1,0 +1,32 @@
+// What the simulator predicts and the executor measures, in one type: when each operation of a plan was
+// issued, started and ended. Two timelines of one plan are joined by operation id.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace cplab {
+
+// Where a duration comes from. A run is measured throughout.
+enum class Origin : std::uint8_t { measured, interpolated, extrapolated, assumed };
+std::string_view name(Origin);
+
+// Seconds from the start of the plan. issue: the host has issued it. start: a kernel runs, or a communication
+// is posted (resident). wait: the part of [start, end] in which a communication waits for its peers.
+struct OperationTime {
+  double issue_s = 0;
+  double start_s = 0;
+  double end_s = 0;
+  double wait_s = 0;
+  Origin origin = Origin::measured;
+};
+
+struct Timeline {
+  bool predicted = false;
+  // ranks[r][i]: operation i of Plan::ranks[r]. Memory needs no entry of its own: births and deaths are keyed
+  // by operation (algorithms/memory.hpp, or the executor's log).
+  std::vector<std::vector<OperationTime>> ranks;
+};
+
+}  // namespace cplab

@@ -1,0 +1,343 @@
+// Chrome traces, one file a rank, streamed event by event. What serves whom:
+//
+//   one event a line, a blank after each colon   HTA finds the rank line by line with a regular expression
+//   ts, dur: microseconds, three decimals        cut from whole nanoseconds, so that neighbours never overlap
+//   displayTimeUnit "ns"                         with "ms" the older viewer nests near neighbours
+//   pid: rank, tid: lane                         one track a lane; a lane is in order, so slices are disjoint
+//   cat "kernel", args.stream, args.correlation  HTA takes a row with a stream for work of a GPU
+//   names "nccl_...", "Memcpy ..."               HTA tells communication and copies from computation by
+//   prefix waits: a slice inside its communication      no stream, so that HTA does not count the time twice
+//   s, f                                         arrows from the start of a send to the end of its receive
+//   C                                            live bytes by category
+#include "report/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <ostream>
+#include <system_error>
+#include <unordered_map>
+
+#include "report/json_writer.hpp"
+#include "report/table.hpp"
+
+namespace cplab {
+namespace {
+
+using Style = JsonWriter::Style;
+
+std::int64_t nanoseconds(double seconds) {
+  return std::llround(seconds * 1e9);
+}
+
+// Numbers the arrows of all messages of a plan: the same number at both ends, though each end is written with
+// another rank. Parts of one ordered pair of ranks in one group match in the order of their posting.
+class Arrows {
+ public:
+  explicit Arrows(const Plan& plan) {
+    for (const RankPlan& rank : plan.ranks)
+      for_each_part(rank, [&](const Operation& op, const Part& part) {
+        Pair& pair = pairs_[key(rank, op, part)];
+        ++(part.send ? pair.sends : pair.receives);
+      });
+    // Dense numbers in an order that no hash decides.
+    std::vector<std::uint64_t> keys;
+    for (const auto& [key, pair] : pairs_) keys.push_back(key);
+    std::sort(keys.begin(), keys.end());
+    std::int64_t next = 1;
+    for (const std::uint64_t key : keys) {
+      Pair& pair = pairs_.at(key);
+      const std::int64_t messages = std::max(pair.sends, pair.receives);
+      pair.sends = pair.receives = next;
+      next += messages;
+    }
+  }
+
+  // The number of the next arrow of this part's pair, at this part's end. Parts come in order of posting.
+  std::int64_t next(const RankPlan& rank, const Operation& op, const Part& part) {
+    Pair& pair = pairs_.at(key(rank, op, part));
+    return part.send ? pair.sends++ : pair.receives++;
+  }
+
+  template <class Visit>
+  static void for_each_part(const RankPlan& rank, Visit visit) {
+    for (const Operation& op : rank.operations)
+      for (const Part& part : rank.parts_of(op))
+        if (part.peer != rank.rank) visit(op, part);
+  }
+
+ private:
+  struct Pair {
+    std::int64_t sends = 0, receives = 0;  // counts, then the next number
+  };
+  static std::uint64_t key(const RankPlan& rank, const Operation& op, const Part& part) {
+    const auto self = static_cast<std::uint64_t>(rank.rank), peer = static_cast<std::uint64_t>(part.peer);
+    return std::uint64_t{op.group} << 48 | (part.send ? self : peer) << 24 | (part.send ? peer : self);
+  }
+  std::unordered_map<std::uint64_t, Pair> pairs_;
+};
+
+// Track numbers of the lanes, the same on every rank. From 1, since viewers give 0 a meaning of its own.
+class Tracks {
+ public:
+  explicit Tracks(const Plan& plan) {
+    for (const RankPlan& rank : plan.ranks)
+      for (const Operation& op : rank.operations) tracks_[number(op.lane)] = 0;
+    int next = 1;
+    for (auto& [lane, track] : tracks_) track = next++;
+  }
+  int of(Lane lane) const { return tracks_.at(number(lane)); }
+  template <class Visit>
+  void each(Visit visit) const {
+    for (const auto& [lane, track] : tracks_)
+      visit(track, Lane{static_cast<LaneKind>(lane >> 8), static_cast<std::uint8_t>(lane & 255)});
+  }
+
+ private:
+  static int number(Lane lane) { return static_cast<int>(lane.kind) << 8 | lane.index; }
+  std::map<int, int> tracks_;
+};
+
+struct TimedMemoryEvent {
+  std::int64_t time_ns = 0;
+  MemoryEvent event;
+};
+
+// In order of time; events at one time in program order.
+std::vector<TimedMemoryEvent> by_time(const std::vector<OperationTime>& times, const MemoryPlan& memory) {
+  std::vector<TimedMemoryEvent> events;
+  for (const MemoryEvent& event : memory.events) {
+    const OperationTime& time = times.at(event.operation);
+    events.push_back({nanoseconds(event.bytes > 0 ? time.start_s : time.end_s), event});
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
+  return events;
+}
+
+struct EventName {
+  std::string category, name;
+};
+
+EventName event_name(const Operation& op) {
+  const std::string kind(name(op.kind));
+  if (op.kind == OpKind::host_sync) return {"host", kind};
+  if (is_communication(op.kind) && op.transport == Transport::copy && op.kind != OpKind::barrier)
+    return {"gpu_memcpy", "Memcpy PtoP (" + kind + ")"};
+  if (is_communication(op.kind)) return {"kernel", "nccl_" + kind};
+  if (op.lane.kind == LaneKind::copy && op.kind == OpKind::copy) return {"gpu_memcpy", "Memcpy DtoD (copy)"};
+  return {"kernel", kind};
+}
+
+class RankTrace {
+ public:
+  RankTrace(std::ostream& out, const Plan& plan, const Timeline& timeline, const Tracks& tracks,
+            Arrows& arrows, std::size_t rank)
+      : json_(out),
+        plan_(plan),
+        rank_(plan.ranks[rank]),
+        times_(timeline.ranks[rank]),
+        predicted_(timeline.predicted),
+        tracks_(tracks),
+        arrows_(arrows) {}
+
+  void write(const MemoryPlan& memory) {
+    json_.begin_object();
+    json_.field("schemaVersion", 1);
+    json_.field("displayTimeUnit", "ns");
+    json_.field("baseTimeNanoseconds", 0);
+    json_.field("traceName", fmt::format("rank{}_trace.json", rank_.rank));
+    json_.key("distributedInfo");
+    json_.begin_object();
+    json_.field("rank", rank_.rank);
+    json_.field("world_size", static_cast<std::int64_t>(plan_.ranks.size()));
+    json_.end_object();
+    json_.key("traceEvents");
+    json_.begin_array();
+    write_names();
+    std::unordered_map<int, std::int64_t> free_from_ns;  // by track
+    for (std::size_t i = 0; i < rank_.operations.size(); ++i) {
+      const Operation& op = rank_.operations[i];
+      const int track = tracks_.of(op.lane);
+      // Measured times of one lane may cross by the error of the clocks; slices must not.
+      const std::int64_t start = std::max(nanoseconds(times_[i].start_s), free_from_ns[track]);
+      const std::int64_t end = std::max(nanoseconds(times_[i].end_s), start);
+      free_from_ns[track] = end;
+      write_operation(i, track, start, end);
+    }
+    write_counters(memory);
+    json_.end_array();
+    json_.end_object();
+  }
+
+ private:
+  void begin_event(const char* type, std::string_view name_, std::int64_t time_ns, int track) {
+    json_.begin_object(Style::line);
+    json_.field("ph", type);
+    json_.field("name", name_);
+    json_.field("pid", rank_.rank);
+    json_.field("tid", track);
+    write_time("ts", time_ns);
+  }
+
+  void write_time(const char* key, std::int64_t ns) {
+    json_.key(key);
+    json_.literal(fmt::format("{}.{:03}", ns / 1000, ns % 1000));
+  }
+
+  void write_name(const char* what, int track, const char* key, const auto& value) {
+    begin_event("M", what, 0, track);
+    json_.key("args");
+    json_.begin_object();
+    json_.field(key, value);
+    json_.end_object();
+    json_.end_object();
+  }
+
+  void write_names() {
+    write_name("process_name", 0, "name", fmt::format("rank {}", rank_.rank));
+    write_name("process_sort_index", 0, "sort_index", rank_.rank);
+    tracks_.each([&](int track, Lane lane) {
+      write_name("thread_name", track, "name", fmt::format("{} {}", name(lane.kind), lane.index));
+      write_name("thread_sort_index", track, "sort_index", track);
+    });
+  }
+
+  void write_operation(std::size_t i, int track, std::int64_t start, std::int64_t end) {
+    const Operation& op = rank_.operations[i];
+    const OperationTime& time = times_[i];
+    const EventName event = event_name(op);
+    begin_event("X", event.name, start, track);
+    write_time("dur", end - start);
+    json_.field("cat", event.category);
+    json_.key("args");
+    json_.begin_object();
+    if (event.category != "host") {
+      json_.field("device", rank_.rank);
+      json_.field("stream", track);
+      json_.field("correlation", static_cast<std::int64_t>(i) + 1);
+    }
+    json_.field("op", operation_id(rank_, op));
+    json_.field("phase", name(op.phase));
+    json_.field("step", op.step);
+    json_.field("bytes", op.bytes);
+    json_.field("flops", op.flops);
+    json_.field(predicted_ ? "predicted_s" : "measured_s", time.end_s - time.start_s);
+    json_.field("wait_s", time.wait_s);
+    json_.field("issue_s", time.issue_s);
+    json_.field("origin", name(time.origin));
+    if (is_communication(op.kind)) json_.field("group", plan_.groups[op.group].name);
+    json_.end_object();
+    json_.end_object();
+
+    // Tails before the wait: of slices that begin together, the viewer takes the one it has met last.
+    write_arrow_ends(op, true, track, start);
+    const std::int64_t wait = std::clamp<std::int64_t>(nanoseconds(time.wait_s), 0, end - start);
+    if (wait > 0) {
+      begin_event("X", "wait for peers", start, track);
+      write_time("dur", wait);
+      json_.field("cat", "wait");
+      json_.key("args");
+      json_.begin_object();
+      json_.field("op", operation_id(rank_, op));
+      json_.end_object();
+      json_.end_object();
+    }
+    // An arrow binds to the slice that holds its time: the last nanosecond inside, not the end.
+    write_arrow_ends(op, false, track, std::max(start, end - 1));
+  }
+
+  void write_arrow_ends(const Operation& op, bool send, int track, std::int64_t time_ns) {
+    for (const Part& part : rank_.parts_of(op)) {
+      if (part.peer == rank_.rank || part.send != send) continue;
+      begin_event(send ? "s" : "f", "message", time_ns, track);
+      json_.field("cat", "message");
+      json_.field("id", arrows_.next(rank_, op, part));
+      if (!send) json_.field("bp", "e");
+      json_.end_object();
+    }
+  }
+
+  void write_counters(const MemoryPlan& memory) {
+    std::array<std::int64_t, 4> live{};
+    const std::vector<TimedMemoryEvent> events = by_time(times_, memory);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const MemoryEvent& event = events[i].event;
+      live[static_cast<std::size_t>(rank_.buffers[event.buffer].category)] += event.bytes;
+      if (i + 1 < events.size() && events[i + 1].time_ns == events[i].time_ns) continue;
+      begin_event("C", "live bytes", events[i].time_ns, 0);
+      json_.key("args");
+      json_.begin_object();
+      for (const Category category :
+           {Category::input, Category::output, Category::working, Category::workspace})
+        json_.field(name(category), live[static_cast<std::size_t>(category)]);
+      json_.end_object();
+      json_.end_object();
+    }
+  }
+
+  JsonWriter json_;
+  const Plan& plan_;
+  const RankPlan& rank_;
+  const std::vector<OperationTime>& times_;
+  bool predicted_;
+  const Tracks& tracks_;
+  Arrows& arrows_;
+};
+
+void expect_same_sizes(const Plan& plan, const Timeline& timeline, std::span<const MemoryPlan> memory) {
+  bool same = timeline.ranks.size() == plan.ranks.size() && memory.size() == plan.ranks.size();
+  for (std::size_t r = 0; same && r < plan.ranks.size(); ++r)
+    same = timeline.ranks[r].size() == plan.ranks[r].operations.size();
+  if (!same) throw std::invalid_argument("timeline or memory of another plan");
+}
+
+[[noreturn]] void fail(const std::string& file, int error) {
+  throw TraceError(file + ": cannot be written: " + (error != 0 ? std::strerror(error) : "unknown reason"));
+}
+
+}  // namespace
+
+void write_traces(const std::string& directory, const Plan& plan, const Timeline& timeline,
+                  std::span<const MemoryPlan> memory) {
+  expect_same_sizes(plan, timeline, memory);
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw TraceError(directory + ": cannot be created: " + error.message());
+  const Tracks tracks(plan);
+  Arrows arrows(plan);
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const std::string file =
+        (std::filesystem::path(directory) / fmt::format("rank{}_trace.json", plan.ranks[r].rank)).string();
+    errno = 0;
+    std::ofstream out(file, std::ios::binary);
+    if (!out) fail(file, errno);
+    RankTrace(out, plan, timeline, tracks, arrows, r).write(memory[r]);
+    out.close();
+    if (!out) fail(file, errno);
+  }
+}
+
+void write_memory_csv(std::ostream& out, const Plan& plan, const Timeline& timeline,
+                      std::span<const MemoryPlan> memory) {
+  expect_same_sizes(plan, timeline, memory);
+  write_csv_row(out, {"time_s", "rank", "operation", "buffer", "category", "bytes"});
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const RankPlan& rank = plan.ranks[r];
+    for (const auto& [time_ns, event] : by_time(timeline.ranks[r], memory[r])) {
+      const Buffer& buffer = rank.buffers[event.buffer];
+      write_csv_row(out, {fmt::format("{:.9f}", static_cast<double>(time_ns) * 1e-9),
+                          std::to_string(rank.rank), operation_id(rank, rank.operations[event.operation]),
+                          buffer.name, std::string(name(buffer.category)), std::to_string(event.bytes)});
+    }
+  }
+}
+
+}  // namespace cplab

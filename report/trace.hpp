@@ -1,0 +1,33 @@
+// Chrome traces in Kineto's dialect, one file a rank, for Perfetto, chrome://tracing and HTA. Times are
+// microseconds with three decimals. See the table in trace.cpp for which rule serves which reader.
+#pragma once
+
+#include <iosfwd>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "algorithms/memory.hpp"
+#include "algorithms/plan.hpp"
+#include "report/timeline.hpp"
+
+namespace cplab {
+
+// A trace could not be written: what() names the file and the system's reason.
+struct TraceError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Writes directory/rank{r}_trace.json for every rank, and creates the directory. memory[r] is
+// plan_memory(plan.ranks[r]). One rank is in memory at a time. Throws TraceError, or std::invalid_argument
+// when timeline or memory do not belong to the plan by their sizes.
+void write_traces(const std::string& directory, const Plan& plan, const Timeline& timeline,
+                  std::span<const MemoryPlan> memory);
+
+// Births and deaths of buffers as CSV (RFC 4180): time_s, rank, operation, buffer, category, bytes (negative
+// at a death), in order of time for each rank. A birth is at the start of its operation, a death at the end.
+void write_memory_csv(std::ostream& out, const Plan& plan, const Timeline& timeline,
+                      std::span<const MemoryPlan> memory);
+
+}  // namespace cplab

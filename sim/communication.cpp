@@ -1,0 +1,282 @@
+// Communication of the simulator: residency, exchanges as flows, collectives by curve or in steps.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sim/engine.hpp"
+
+namespace cplab {
+namespace {
+
+constexpr double us = 1e6;
+
+// Flows of one operation that move at once; more would change nothing but the simulator's own speed, since
+// they share the operation's cap.
+constexpr int max_moving = 8;
+
+bool has_meeting(OpKind kind) {
+  return kind != OpKind::exchange;
+}
+
+}  // namespace
+
+// ---- costs -------------------------------------------------------------------------------------------
+
+Path Engine::path_of(int a, int b) const {
+  return hardware_.node_of(a) == hardware_.node_of(b) ? Path::intra : Path::inter;
+}
+
+Path Engine::path_of_group(std::uint16_t group) const {
+  const std::vector<int>& ranks = plan_.groups[group].ranks;
+  for (const int rank : ranks)
+    if (path_of(ranks.front(), rank) == Path::inter) return Path::inter;
+  return Path::intra;
+}
+
+const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, std::uint64_t bytes) {
+  const std::size_t group = plan_.groups[op.group].ranks.size();
+  if (last_cost_ != nullptr && last_cost_key_ == MessageKey{op.transport, path, group, bytes})
+    return *last_cost_;
+  last_cost_key_ = {op.transport, path, group, bytes};
+  const auto [at, is_new] = message_costs_.try_emplace({op.transport, path, group, bytes});
+  MessageCost& cost = at->second;
+  last_cost_ = nullptr;
+  if (!is_new) return *(last_cost_ = &cost);
+  const MessageChoice choice = find_exchange(
+      hardware_, op.transport, path, static_cast<int>(std::max<std::size_t>(group, 2)), options_.cuda_graph);
+  const Estimate estimate =
+      lookup(choice.table->points, static_cast<double>(bytes), choice.table->provenance.origin);
+  cost.startup_us = startup_s(*choice.table, hardware_.link_bytes_s(path)) * us;
+  cost.cap_bytes_us = static_cast<double>(bytes) / (estimate.seconds * us - cost.startup_us);
+  cost.origin = worst(estimate.origin, choice.origin_floor);
+  cost.channels = choice.table->channels;
+  return *(last_cost_ = &cost);
+}
+
+MessageChoice Engine::collective_table(const Operation& op) const {
+  if (op.kind == OpKind::exchange || options_.collective_model == CollectiveModel::stepwise) return {};
+  return find_collective(hardware_, op.kind, op.transport, group_path_[op.group],
+                         static_cast<int>(plan_.groups[op.group].ranks.size()), options_.cuda_graph);
+}
+
+int Engine::exchange_channels(const Operation& op, Path path) {
+  const std::size_t group = plan_.groups[op.group].ranks.size();
+  const auto [at, is_new] = exchange_channels_.try_emplace({path, group}, 0);
+  if (is_new) at->second = message_cost(op, path, 1).channels;
+  return at->second;
+}
+
+int Engine::channels_of(OpRef ref) {
+  const Operation& op = operation(ref);
+  if (op.transport == Transport::copy) return 0;
+  if (const MessageChoice choice = collective_table(op); choice.table != nullptr)
+    return choice.table->channels;
+  if (has_meeting(op.kind)) return exchange_channels(op, group_path_[op.group]);
+  int channels = 0;
+  const RankPlan& rank = plan_.ranks[ref.rank];
+  std::array<bool, 2> seen{};
+  for (const Part& part : rank.parts_of(op)) {
+    if (part.peer == rank.rank) continue;
+    const Path path = path_of(rank.rank, part.peer);
+    if (std::exchange(seen[static_cast<std::size_t>(path)], true)) continue;
+    channels = std::max(channels, exchange_channels(op, path));
+  }
+  return channels;
+}
+
+double Engine::prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes_by_path) {
+  double startup_us = 0;
+  for (const Path path : {Path::intra, Path::inter}) {
+    const std::uint64_t bytes = bytes_by_path[static_cast<std::size_t>(path)];
+    if (bytes == 0) continue;
+    const MessageCost& cost = message_cost(operation(ref), path, bytes);
+    flows_.set_cap(static_cast<int>(ref.rank), port(ref), path == Path::intra ? 0 : 1, cost.cap_bytes_us);
+    startup_us = std::max(startup_us, cost.startup_us);
+    lane(ref).sent_origin = worst(lane(ref).sent_origin, cost.origin);
+  }
+  return startup_us;
+}
+
+// ---- residency ---------------------------------------------------------------------------------------
+
+void Engine::start_communication(OpRef ref) {
+  LaneRun& run = lane(ref);
+  run.sms = channels_of(ref);
+  run.active = run.moving = 0;
+  run.wait_us = 0;
+  run.sent_origin = Origin::measured;
+  events_.clear();
+  gpus_[ref.rank].submit_communication(now_us(), ref.operation, run.sms, operation(ref).transport, events_);
+  handle(ref.rank);
+}
+
+void Engine::on_resident(OpRef ref) {
+  const Operation& op = operation(ref);
+  lane(ref).idle_us = now_us();
+  if (has_meeting(op.kind)) {
+    meet(ref);
+  } else if (op.parts.count == 0) {
+    leave(ref);
+  } else {
+    post_exchange(ref);
+  }
+}
+
+// The communication is complete.
+void Engine::leave(OpRef ref) {
+  LaneRun& run = lane(ref);
+  time(ref).wait_s = run.wait_us / us;
+  events_.clear();
+  gpus_[ref.rank].release_communication(now_us(), ref.operation, run.sms, operation(ref).transport, events_);
+  finish(ref);
+  handle(ref.rank);
+}
+
+// ---- transfers ---------------------------------------------------------------------------------------
+
+void Engine::post_exchange(OpRef ref) {
+  const RankPlan& rank = plan_.ranks[ref.rank];
+  const Operation& op = operation(ref);
+  const DType dtype = plan_.scenario.problem.dtype;
+  std::array<std::uint64_t, 2> bytes{};
+  for (const Part& part : rank.parts_of(op))
+    if (part.send && part.peer != rank.rank)
+      bytes[static_cast<std::size_t>(path_of(rank.rank, part.peer))] +=
+          static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], dtype));
+  lane(ref).startup_us = prepare_port(ref, bytes);
+
+  matched_.clear();
+  walk_.post(ref, matched_);
+  // Parts of one pair of operations that match together travel together.
+  std::vector<Transfer>& transfers = matched_transfers_;
+  transfers.clear();
+  for (const Match& match : matched_) {
+    const RankPlan& sender = plan_.ranks[match.sender.rank];
+    const auto size = static_cast<std::uint64_t>(
+        view_bytes(sender, sender.views[sender.parts[match.send_part].view], dtype));
+    const auto same = std::find_if(transfers.begin(), transfers.end(), [&](const Transfer& t) {
+      return t.sender == match.sender && t.receiver == match.receiver;
+    });
+    if (same != transfers.end()) {
+      ++same->parts;
+      same->bytes += size;
+      continue;
+    }
+    Transfer transfer;
+    transfer.sender = match.sender;
+    transfer.receiver = match.receiver;
+    transfer.trigger = ref;
+    transfer.parts = 1;
+    transfer.bytes = size;
+    transfers.push_back(transfer);
+  }
+  for (const Transfer& transfer : transfers) begin_transfer(transfer, lane(transfer.sender).startup_us);
+}
+
+void Engine::begin_transfer(const Transfer& transfer, double startup_us) {
+  std::uint32_t slot = static_cast<std::uint32_t>(transfers_.size());
+  if (free_transfers_.empty()) {
+    transfers_.push_back(transfer);
+  } else {
+    slot = free_transfers_.back();
+    free_transfers_.pop_back();
+    transfers_[slot] = transfer;
+  }
+  transfers_[slot].begin_us = now_us();
+  if (transfer.collective == no_operation) {
+    begin_activity(transfer.sender);
+    if (transfer.receiver != transfer.sender) begin_activity(transfer.receiver);
+  }
+  if (transfer.sender.rank == transfer.receiver.rank)  // to itself: a copy, read and written
+    startup_us = 2 * static_cast<double>(transfer.bytes) / hardware_.gpu.copy_bytes_s * us;
+  // A step of a collective without bytes goes through a timer too: a chain of them would recurse.
+  if (startup_us > 0 || (transfer.collective != no_operation && transfer.bytes == 0))
+    flows_.timer(now_us() + startup_us, token(TokenKind::startup, 0, slot));
+  else
+    startup_over(slot);
+}
+
+void Engine::startup_over(std::uint32_t slot) {
+  const Transfer& transfer = transfers_[slot];
+  if (transfer.sender.rank == transfer.receiver.rank || transfer.bytes == 0) {
+    transfer_over(slot);
+    return;
+  }
+  LaneRun& run = lane(transfer.sender);
+  if (run.moving < max_moving)
+    launch(slot);
+  else
+    run.queue.push_back(slot);
+}
+
+void Engine::launch(std::uint32_t slot) {
+  const Transfer& transfer = transfers_[slot];
+  ++lane(transfer.sender).moving;
+  const int from = static_cast<int>(transfer.sender.rank), to = static_cast<int>(transfer.receiver.rank);
+  flows_.flow(from, port(transfer.sender), to, fabric_.level(from, to), transfer.bytes, slot);
+}
+
+void Engine::flow_over(std::uint32_t slot) {
+  LaneRun& run = lane(transfers_[slot].sender);
+  --run.moving;
+  if (!run.queue.empty()) {
+    // The nearest peer upwards first, as NCCL orders the rounds of a group: no rank is everybody's first.
+    const auto distance = [&](std::uint32_t s) {
+      const std::uint32_t ranks = static_cast<std::uint32_t>(plan_.ranks.size());
+      return (transfers_[s].receiver.rank + ranks - transfers_[s].sender.rank) % ranks;
+    };
+    const auto next =
+        std::min_element(run.queue.begin(), run.queue.end(),
+                         [&](std::uint32_t a, std::uint32_t b) { return distance(a) < distance(b); });
+    const std::uint32_t next_slot = *next;
+    run.queue.erase(next);
+    launch(next_slot);
+  }
+  transfer_over(slot);
+}
+
+void Engine::transfer_over(std::uint32_t slot) {
+  const Transfer transfer = transfers_[slot];
+  free_transfers_.push_back(slot);
+  if (transfer.collective != no_operation) {
+    step_over(transfer);
+    return;
+  }
+  for (const OpRef ref : {transfer.sender, transfer.receiver}) {
+    time(ref).origin = worst(time(ref).origin, lane(transfer.sender).sent_origin);
+    note_end(ref, transfer.trigger, transfer.begin_us);
+  }
+  bool sender_done = false, receiver_done = false;
+  for (std::uint32_t i = 0; i < transfer.parts; ++i) {
+    sender_done = walk_.part_done(transfer.sender);
+    receiver_done = walk_.part_done(transfer.receiver);
+  }
+  end_activity(transfer.sender);
+  if (transfer.receiver != transfer.sender) end_activity(transfer.receiver);
+  if (transfer.receiver == transfer.sender) {
+    if (sender_done || receiver_done) leave(transfer.sender);
+    return;
+  }
+  if (sender_done) leave(transfer.sender);
+  if (receiver_done) leave(transfer.receiver);
+}
+
+void Engine::begin_activity(OpRef ref) {
+  LaneRun& run = lane(ref);
+  if (run.active++ == 0) run.wait_us += now_us() - run.idle_us;
+}
+
+void Engine::end_activity(OpRef ref) {
+  LaneRun& run = lane(ref);
+  if (--run.active == 0) run.idle_us = now_us();
+}
+
+// The last call for an operation stands: its last transfer determines its end.
+void Engine::note_end(OpRef ref, OpRef trigger, double begin_us) {
+  Cause& why = cause(ref);
+  why.begin_us = begin_us;
+  why.peer_rank = trigger == ref ? -1 : static_cast<std::int32_t>(trigger.rank);
+  why.peer_operation = trigger.operation;
+}
+
+}  // namespace cplab

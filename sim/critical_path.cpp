@@ -1,0 +1,59 @@
+// Walks back from the last operation to end along what each operation waited for.
+#include "sim/critical_path.hpp"
+
+#include <algorithm>
+
+namespace cplab {
+
+void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, const Cause& cause) {
+  const double lost = seconds * static_cast<double>(cause.lost_share);
+  if (lost > 0) {
+    sum.add(time.origin, lost);
+    sum.add(cause.base, seconds - lost);
+  } else {
+    sum.add(time.origin, seconds);
+  }
+}
+
+OriginSeconds critical_path(const Recording& recording, Origin host_origin) {
+  OriginSeconds result;
+  if (recording.times.empty()) return result;
+  const auto last = std::max_element(recording.times.begin(), recording.times.end(),
+                                     [](const auto& a, const auto& b) { return a.end_s < b.end_s; });
+  const auto at_last = static_cast<std::size_t>(last - recording.times.begin());
+  std::size_t rank =
+      static_cast<std::size_t>(std::upper_bound(recording.first.begin(), recording.first.end(), at_last) -
+                               recording.first.begin() - 1);
+  std::size_t index = at_last;
+  double t = last->end_s;
+  // Everything after t is accounted for; an operation that was still running at t counts up to t.
+  for (;;) {
+    const OperationTime* time = &recording.times[index];
+    const Cause* cause = &recording.causes[index];
+    if (cause->begin_us >= 0) {
+      const double begin_s = std::min(t, cause->begin_us * 1e-6);
+      add_parts(result, t - begin_s, *time, *cause);
+      t = begin_s;
+      if (cause->peer_rank >= 0) {
+        rank = static_cast<std::size_t>(cause->peer_rank);
+        index = recording.first[rank] + cause->peer_operation;
+        time = &recording.times[index];
+        cause = &recording.causes[index];
+      }
+    }
+    const double start_s = std::min(t, time->start_s);
+    add_parts(result, t - start_s, *time, *cause);
+    t = start_s;
+    const std::uint32_t before = cause->start == Cause::host ? cause->issue : cause->start;
+    if (before == no_operation) {
+      result.add(host_origin, t);
+      return result;
+    }
+    index = recording.first[rank] + before;
+    const double end_s = std::min(t, recording.times[index].end_s);
+    result.add(host_origin, t - end_s);
+    t = end_s;
+  }
+}
+
+}  // namespace cplab

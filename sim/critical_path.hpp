@@ -1,0 +1,47 @@
+// Which chain of operations determines the end of a simulation, and of which origins it consists.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "sim/multiprocessors.hpp"
+#include "sim/simulate.hpp"
+
+namespace cplab {
+
+// Why an operation started when it did and, for a communication, why it ended when it did. Operations are
+// indices into RankPlan::operations.
+struct Cause {
+  static constexpr std::uint32_t host = no_operation - 1;
+
+  // The operation of the same rank that let it start (a dependency, or what held multiprocessors); `host`: it
+  // was issued too late for anything else to matter; no_operation: nothing before it.
+  std::uint32_t start = no_operation;
+  // The operation of the same rank for which the host last waited before it issued this one.
+  std::uint32_t issue = no_operation;
+  // Communication: when its last transfer began, and the peer whose posting began it (-1: its own).
+  std::int32_t peer_rank = -1;
+  std::uint32_t peer_operation = no_operation;
+  double begin_us = -1;
+  // A kernel: the share of its time that it lost to communication beside it. That part is of the origin of
+  // OperationTime (the worst of all), the rest of this one.
+  float lost_share = 0;
+  Origin base = Origin::measured;
+};
+
+// `seconds` of an operation, divided by origin.
+void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, const Cause& cause);
+
+// Times and causes of all operations, rank after rank; first[r] is where rank r begins.
+struct Recording {
+  std::span<const OperationTime> times;
+  std::span<const Cause> causes;
+  std::span<const std::size_t> first;
+};
+
+// The seconds of that chain by origin; launches, issue and dependency latencies count as `host_origin`.
+// Sums to the end of the last operation.
+OriginSeconds critical_path(const Recording& recording, Origin host_origin);
+
+}  // namespace cplab

@@ -1,0 +1,295 @@
+// Host lanes, device lanes and kernels of the simulator.
+#include "sim/engine.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+namespace cplab {
+namespace {
+
+constexpr double us = 1e6;  // microseconds per second
+
+Fabric fabric_of(const Hardware& hardware, int ranks, int ports) {
+  Fabric fabric;
+  fabric.ranks = ranks;
+  fabric.ranks_per_node = hardware.node.gpus;
+  fabric.link_bytes_us = hardware.node.link_bytes_s / us;
+  fabric.ports = ports;
+  const NetworkSpec& network = hardware.network;
+  if (network.fabric == FabricKind::none) return fabric;
+  fabric.ranks_per_nic = hardware.node.gpus / network.nics;
+  fabric.nic_bytes_us = network.nic_bytes_s / us;
+  for (const SwitchLevel& level : network.levels)
+    fabric.switches.push_back({level.nodes * hardware.node.gpus, level.up_bytes_s / us});
+  return fabric;
+}
+
+std::size_t key_of(Lane lane) {
+  return static_cast<std::size_t>(lane.kind) * 256 + lane.index;
+}
+
+// Dense numbers for the lanes that occur on any rank, in order of their key.
+std::vector<int> number_lanes(const Plan& plan) {
+  std::vector<int> slots(4 * 256, -1);
+  for (const RankPlan& rank : plan.ranks)
+    for (const Operation& op : rank.operations) slots[key_of(op.lane)] = 0;
+  int next = 0;
+  for (int& slot : slots)
+    if (slot == 0) slot = next++;
+  return slots;
+}
+
+int reserved_sms(const Plan& plan) {
+  const OptionValue* value = plan.scenario.schedule.find("reserved_sms");
+  const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  return count == nullptr ? 0 : static_cast<int>(std::min<std::int64_t>(*count, 1 << 20));
+}
+
+}  // namespace
+
+Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
+               const KernelCostFunction& kernel_cost, std::span<const std::size_t> first,
+               std::span<OperationTime> times, std::span<Cause> causes)
+    : plan_(plan),
+      hardware_(hardware),
+      options_(options),
+      kernel_cost_(kernel_cost),
+      first_(first),
+      times_(times),
+      causes_(causes),
+      run_ahead_(options.run_ahead > 0 ? options.run_ahead : hardware.host.run_ahead),
+      slowdowns_(hardware),
+      walk_(plan),
+      lane_slot_(number_lanes(plan)),
+      lanes_(1 + *std::max_element(lane_slot_.begin(), lane_slot_.end())),
+      hosts_(plan.ranks.size()),
+      lane_runs_(plan.ranks.size() * static_cast<std::size_t>(lanes_)),
+      gpus_(plan.ranks.size(), Multiprocessors(hardware.gpu.sms, reserved_sms(plan), slowdowns_)),
+      wake_us_(plan.ranks.size(), std::numeric_limits<double>::infinity()),
+      flows_(
+          fabric_of(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_)),
+          [this](FlowEngine::Token t) { on_timer(t); },
+          [this](FlowEngine::Token t) {
+            flow_over(static_cast<std::uint32_t>(t));
+            drain();
+          }) {
+  fabric_ = fabric_of(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_));
+  lane_of_.reserve(times.size());
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Operation& op : rank.operations)
+      lane_of_.push_back(static_cast<std::uint8_t>(lane_slot_[key_of(op.lane)]));
+    const auto window = std::min<std::int64_t>(run_ahead_, static_cast<std::int64_t>(rank.operations.size()));
+    completions_.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(1, window)));
+  }
+  for (std::uint16_t g = 0; g < plan.groups.size(); ++g) group_path_.push_back(path_of_group(g));
+}
+
+FlowEngine::Token Engine::token(TokenKind kind, std::uint64_t high, std::uint64_t low) {
+  return static_cast<std::uint64_t>(kind) << 56 | high << 32 | low;  // high: rank, < 2^24; low: < 2^32
+}
+
+void Engine::run() {
+  flows_.timer(0, token(TokenKind::begin, 0, 0));
+  flows_.run();
+  if (!walk_.finished())
+    throw StalledError("the plan stalls with " + std::to_string(walk_.remaining()) + " operations left:\n" +
+                       walk_.blocked());
+}
+
+void Engine::on_timer(FlowEngine::Token t) {
+  const auto high = static_cast<std::uint32_t>(t >> 32 & 0xffffff);
+  const auto low = static_cast<std::uint32_t>(t);
+  switch (static_cast<TokenKind>(t >> 56)) {
+    case TokenKind::start: start({high, low}); break;
+    case TokenKind::local: finish({high, low}); break;
+    case TokenKind::startup: startup_over(low); break;
+    case TokenKind::collective: collective_over(low); break;
+    case TokenKind::gpu: {
+      if (wake_us_[high] > now_us()) break;  // a later timer has taken over
+      wake_us_[high] = std::numeric_limits<double>::infinity();
+      events_.clear();
+      if (gpus_[high].next_us() <= now_us()) gpus_[high].wake(now_us(), events_);
+      handle(high);
+      break;
+    }
+    case TokenKind::begin: {
+      std::vector<OpRef> ready;
+      walk_.begin(ready);
+      for (std::uint32_t r = 0; r < hosts_.size(); ++r) {
+        if (options_.cuda_graph) hosts_[r].free_us = hardware_.host.graph_launch_s * us;
+      }
+      for (const OpRef ref : ready) on_ready(ref, no_operation);
+      break;
+    }
+  }
+  drain();
+}
+
+// ---- host --------------------------------------------------------------------------------------------
+
+double Engine::issue_us(const Operation& op) const {
+  if (options_.cuda_graph || op.kind == OpKind::host_sync) return 0;
+  const HostSpec& host = hardware_.host;
+  if (!is_communication(op.kind)) return host.kernel_launch_s * us;
+  return (op.transport == Transport::copy ? host.copy_launch_s : host.communication_launch_s) * us;
+}
+
+// Issues the operations below `wanted`. Later ones can wait: when they are wanted, the completions that
+// limited the run-ahead are in the record, and their issue times lie in the past as they should.
+void Engine::advance_host(std::uint32_t rank) {
+  Host& host = hosts_[rank];
+  while (host.next < host.wanted && host.sync == no_operation) {
+    // Operation i may be issued once i + 1 - run_ahead are complete.
+    if (host.next >= run_ahead_) {
+      const std::int64_t number = host.next - run_ahead_;  // of the completion, from 0
+      if (number >= host.completed) return;
+      const Completion& limit =
+          completions_[rank][static_cast<std::size_t>(number) % completions_[rank].size()];
+      continue_host(rank, limit.at_us, limit.operation);
+    }
+    const OpRef ref{rank, host.next++};
+    host.free_us += issue_us(operation(ref));
+    time(ref).issue_s = host.free_us / us;
+    cause(ref).issue = host.release;
+    if (operation(ref).kind == OpKind::host_sync) host.sync = ref.operation;
+    if (lane(ref).ready == ref.operation) schedule_start(ref);
+  }
+}
+
+// The host could not go on before that time, because of that operation.
+void Engine::continue_host(std::uint32_t rank, double at_us, std::uint32_t because) {
+  Host& host = hosts_[rank];
+  if (at_us <= host.free_us) return;
+  host.free_us = at_us;
+  host.release = because;
+}
+
+void Engine::on_ready(OpRef ref, std::uint32_t because) {
+  LaneRun& run = lane(ref);
+  run.ready = ref.operation;
+  run.ready_us = now_us();
+  cause(ref).start = because;
+  Host& host = hosts_[ref.rank];
+  if (ref.operation < host.next) {
+    schedule_start(ref);
+    return;
+  }
+  host.wanted = std::max(host.wanted, ref.operation + 1);
+  advance_host(ref.rank);
+}
+
+void Engine::schedule_start(OpRef ref) {
+  const HostSpec& host = hardware_.host;
+  const bool sync = operation(ref).kind == OpKind::host_sync;
+  Cause& why = cause(ref);
+  // Tables are measured back to back: what follows on its own lane has paid already.
+  const bool crosses = why.start != no_operation && port({ref.rank, why.start}) != port(ref);
+  double gap_us = !crosses ? 0 : options_.cuda_graph ? host.graph_node_s : host.dependency_s;
+  double latency_us = host.launch_latency_s;
+  if (sync) gap_us = latency_us = host.sync_s;
+  const double device_us = lane(ref).ready_us + gap_us * us;
+  const double issued_us = time(ref).issue_s * us + latency_us * us;
+  if (issued_us > device_us) why.start = Cause::host;
+  const double at_us = std::max(device_us, issued_us);
+  if (at_us <= now_us())
+    starts_.push_back(ref);
+  else
+    flows_.timer(at_us, token(TokenKind::start, ref.rank, ref.operation));
+}
+
+// ---- device ------------------------------------------------------------------------------------------
+
+void Engine::start(OpRef ref) {
+  lane(ref).ready = no_operation;
+  const Operation& op = operation(ref);
+  time(ref).start_s = now_us() / us;
+  if (op.kind == OpKind::host_sync) {
+    time(ref).start_s = std::max(0.0, time(ref).start_s - hardware_.host.sync_s);
+    time(ref).origin = hardware_.host.provenance.origin;
+    finish(ref);
+  } else if (is_communication(op.kind)) {
+    start_communication(ref);
+  } else {
+    start_kernel(ref);
+  }
+}
+
+void Engine::start_kernel(OpRef ref) {
+  const Operation& op = operation(ref);
+  const KernelCost cost = kernel_cost_(plan_, plan_.ranks[ref.rank], op);
+  time(ref).origin = cost.origin;
+  if (cost.seconds <= 0) {
+    finish(ref);
+  } else if (op.lane.kind == LaneKind::copy && op.kind == OpKind::copy) {
+    flows_.timer(now_us() + cost.seconds * us, token(TokenKind::local, ref.rank, ref.operation));
+  } else {
+    events_.clear();
+    gpus_[ref.rank].submit_kernel(now_us(), ref.operation, op.kind, cost, events_);
+    handle(ref.rank);
+  }
+}
+
+void Engine::handle(std::uint32_t rank) {
+  for (const Multiprocessors::Event& event : events_) {
+    const OpRef ref{rank, event.operation};
+    if (event.kind == Multiprocessors::EventKind::kernel_finished) {
+      const double duration_us = now_us() - time(ref).start_s * us;
+      if (event.lost_us > 0 && duration_us > 0) {
+        cause(ref).lost_share = static_cast<float>(std::min(1.0, event.lost_us / duration_us));
+        cause(ref).base = event.origin;
+      }
+      time(ref).origin = event.lost_us > 0 ? worst(event.origin, event.lost_origin) : event.origin;
+      finish(ref);
+      continue;
+    }
+    time(ref).start_s = now_us() / us;
+    if (event.cause != no_operation) cause(ref).start = event.cause;
+    if (event.kind == Multiprocessors::EventKind::communication_placed) resident_.push_back(ref);
+  }
+  const double next_us = gpus_[rank].next_us();
+  if (next_us >= wake_us_[rank]) return;
+  wake_us_[rank] = next_us;
+  flows_.timer(next_us, token(TokenKind::gpu, rank, 0));
+}
+
+void Engine::finish(OpRef ref) {
+  time(ref).end_s = now_us() / us;
+  finished_.push_back(ref);
+}
+
+// What happens at this instant because of something else at this instant, in order; flat, since chains of
+// operations that take no time can be long.
+void Engine::drain() {
+  std::vector<OpRef> ready;
+  for (;;) {
+    if (!finished_.empty()) {
+      const OpRef ref = finished_.front();
+      finished_.pop_front();
+      Host& host = hosts_[ref.rank];
+      auto& completions = completions_[ref.rank];
+      completions[host.completed++ % completions.size()] = {now_us(), ref.operation};
+      if (host.sync == ref.operation) {
+        host.sync = no_operation;
+        continue_host(ref.rank, now_us(), ref.operation);
+        if (options_.cuda_graph) host.free_us += hardware_.host.graph_launch_s * us;
+      }
+      ready.clear();
+      walk_.complete(ref, ready);
+      for (const OpRef next : ready) on_ready(next, ref.operation);
+      advance_host(ref.rank);
+    } else if (!resident_.empty()) {
+      const OpRef ref = resident_.front();
+      resident_.pop_front();
+      on_resident(ref);
+    } else if (!starts_.empty()) {
+      const OpRef ref = starts_.front();
+      starts_.pop_front();
+      start(ref);
+    } else {
+      return;
+    }
+  }
+}
+
+}  // namespace cplab

@@ -1,0 +1,61 @@
+// The flow engine: a clock, timers, and flows that share links max-min fairly. Wraps SimGrid, which appears
+// in flow_engine.cpp only. Time in microseconds, bandwidth in bytes per microsecond.
+//
+// SimGrid allows one engine per process and no change of platform once it has run: make one FlowEngine per
+// process (simulate() runs each simulation in a child process of its own).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace cplab {
+
+// Links. A flow between two ranks takes the links of the lowest level that joins them: level 0 inside a node
+// (each rank's link up and the peer's down), level 1 + v over the network through the switch levels below v
+// (NIC up, uplinks of v switches, the same downwards, NIC down). Everything else does not block.
+struct Fabric {
+  struct Switches {
+    int ranks = 0;  // below one switch
+    double up_bytes_us = 0;
+  };
+  int ranks = 0;
+  int ranks_per_node = 1;
+  double link_bytes_us = 1;
+  int ranks_per_nic = 1;
+  double nic_bytes_us = 1;
+  std::vector<Switches> switches;
+  int ports = 1;  // per rank: flows from different ports have caps of their own
+
+  int level(int from, int to) const;
+};
+
+class FlowEngine {
+ public:
+  using Token = std::uint64_t;
+  using Handler = std::function<void(Token)>;
+
+  // Both handlers are called from run(), with the clock at the time of the event.
+  FlowEngine(const Fabric& fabric, Handler on_timer, Handler on_flow_end);
+  ~FlowEngine();
+  FlowEngine(const FlowEngine&) = delete;
+  FlowEngine& operator=(const FlowEngine&) = delete;
+
+  double now_us() const;
+  // Fires at that time (not before now).
+  void timer(double at_us, Token token);
+  // The cap of all flows together that leave this port inside the node (level 0) or over the network (any
+  // other level). To be set while none is under way.
+  void set_cap(int rank, int port, int level, double bytes_us);
+  // Starts now; bytes > 0. `to` differs from `from`.
+  void flow(int from, int port, int to, int level, std::uint64_t bytes, Token token);
+  // Until no timer and no flow is left.
+  void run();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cplab

@@ -1,0 +1,216 @@
+// Rules and look-ups of hardware tables.
+#include "sim/hardware.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cplab {
+
+HardwareError::HardwareError(std::string table_, std::string key_, const std::string& message)
+    : std::runtime_error(message), table(std::move(table_)), key(std::move(key_)) {}
+
+std::string_view name(FabricKind kind) {
+  switch (kind) {
+    case FabricKind::none: return "none";
+    case FabricKind::non_blocking: return "non_blocking";
+    case FabricKind::fat_tree: return "fat_tree";
+  }
+  return "";
+}
+
+std::string_view name(Path path) {
+  return path == Path::intra ? "intra" : "inter";
+}
+
+Origin worst(Origin a, Origin b) {
+  return std::max(a, b);
+}  // declared from best to worst
+
+Estimate lookup(const std::vector<CurvePoint>& points, double bytes, Origin table_origin) {
+  const auto above = std::lower_bound(points.begin(), points.end(), bytes,
+                                      [](const CurvePoint& point, double b) { return point.bytes < b; });
+  if (above == points.end()) {
+    const CurvePoint& last = points.back();
+    return {last.seconds * (bytes / last.bytes), worst(table_origin, Origin::extrapolated)};
+  }
+  if (above->bytes == bytes) return {above->seconds, table_origin};
+  if (above == points.begin()) return {above->seconds, worst(table_origin, Origin::extrapolated)};
+  const CurvePoint& low = *(above - 1);
+  const double fraction = (bytes - low.bytes) / (above->bytes - low.bytes);
+  return {low.seconds + fraction * (above->seconds - low.seconds), worst(table_origin, Origin::interpolated)};
+}
+
+double Hardware::link_bytes_s(Path path) const {
+  if (path == Path::intra) return node.link_bytes_s;
+  return network.nic_bytes_s * std::min(1.0, static_cast<double>(network.nics) / node.gpus);
+}
+
+double startup_s(const MessageTable& table, double link_bytes_s) {
+  double result = std::numeric_limits<double>::infinity();
+  for (const CurvePoint& point : table.points)
+    result = std::min(result, point.seconds - point.bytes / link_bytes_s);
+  return result;
+}
+
+namespace {
+
+void require(bool ok, const char* table, const std::string& key, const std::string& message) {
+  if (!ok) throw HardwareError(table, key, message);
+}
+
+void require_positive(double value, const char* table, const char* key) {
+  require(value > 0 && std::isfinite(value), table, key, "must be positive");
+}
+
+void require_not_negative(double value, const char* table, const char* key) {
+  require(value >= 0 && std::isfinite(value), table, key, "must not be negative");
+}
+
+void check_curve(const std::vector<CurvePoint>& points, const char* table, const std::string& key) {
+  require(!points.empty(), table, key, "needs at least one point");
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    require(points[i].bytes > 0 && points[i].seconds > 0 && std::isfinite(points[i].bytes) &&
+                std::isfinite(points[i].seconds),
+            table, key, "bytes and seconds must be positive");
+    if (i == 0) continue;
+    require(points[i].bytes > points[i - 1].bytes, table, key, "bytes must ascend");
+    require(points[i].seconds >= points[i - 1].seconds, table, key, "seconds must not descend");
+  }
+}
+
+std::string key_of(OpKind kind, Transport transport, Path path) {
+  return "kind=" + std::string(name(kind)) + " transport=" + std::string(name(transport)) +
+         " path=" + std::string(name(path));
+}
+
+void check_message(const Hardware& hardware, const MessageTable& table) {
+  const std::string key = key_of(table.kind, table.transport, table.path);
+  require(is_communication(table.kind), "message", key, "is not a kind of communication");
+  require(table.group >= 2, "message", key, "group must be at least 2");
+  require(table.channels >= 0 && table.channels < hardware.gpu.sms, "message", key,
+          "channels must lie between 0 and the number of multiprocessors");
+  require(table.path == Path::intra || hardware.network.fabric != FabricKind::none, "message", key,
+          "path \"inter\" without a network");
+  check_curve(table.points, "message", key);
+  if (table.kind != OpKind::exchange) return;
+  require(startup_s(table, hardware.link_bytes_s(table.path)) > 0, "message", key,
+          "some point is faster than the link that carries it");
+}
+
+void check_kernel(const KernelTable& table) {
+  const std::string key =
+      "class=" + std::string(name(table.kind)) + " dtype=" + std::string(name(table.dtype));
+  require(!is_communication(table.kind) && table.kind != OpKind::host_sync, "kernel", key,
+          "is not a kind of kernel");
+  if (table.kind != OpKind::attend && table.kind != OpKind::attend_backward) {
+    check_curve(table.curve, "kernel", key);
+    return;
+  }
+  require(table.head_size > 0 && table.value_size > 0, "kernel", key, "head_size must be positive");
+  require(table.tile_rows > 0, "kernel", key, "tile_rows must be positive");
+  require(table.sms >= 0, "kernel", key, "sms must not be negative");
+  require(!table.points.empty(), "kernel", key, "needs at least one point");
+  for (const KernelPoint& point : table.points)
+    require(point.batch > 0 && point.sequence > 0 && point.heads > 0 && point.seconds > 0 &&
+                std::isfinite(point.seconds),
+            "kernel", key, "every number of a point must be positive");
+}
+
+void check_network(const Hardware& hardware) {
+  const NetworkSpec& network = hardware.network;
+  if (network.fabric == FabricKind::none) return;
+  require_positive(network.nics, "network", "nics");
+  require(hardware.node.gpus % network.nics == 0, "network", "nics", "must divide the GPUs of a node");
+  require_positive(network.nic_bytes_s, "network", "nic_bytes_s");
+  require_not_negative(network.max_nodes, "network", "max_nodes");
+  require((network.fabric == FabricKind::fat_tree) == !network.levels.empty(), "network", "levels",
+          "a fat tree has at least one level of switches with limited uplinks, the other fabrics none");
+  int nodes = 1;
+  for (const SwitchLevel& level : network.levels) {
+    require(level.nodes >= nodes && level.nodes % nodes == 0, "network", "levels",
+            "nodes per switch must grow by whole factors");
+    require(level.up_bytes_s > 0 && std::isfinite(level.up_bytes_s), "network", "levels",
+            "uplink bytes per second must be positive");
+    nodes = level.nodes;
+  }
+}
+
+}  // namespace
+
+void validate(const Hardware& hardware) {
+  require_positive(hardware.node.gpus, "node", "gpus");
+  require_positive(hardware.node.link_bytes_s, "node", "link_bytes_s");
+  require_positive(hardware.gpu.sms, "gpu", "sms");
+  require_positive(static_cast<double>(hardware.gpu.capacity_bytes), "gpu", "capacity_bytes");
+  require_positive(hardware.gpu.copy_bytes_s, "gpu", "copy_bytes_s");
+  check_network(hardware);
+  const HostSpec& host = hardware.host;
+  for (const auto& [key, value] : {std::pair{"kernel_launch_s", host.kernel_launch_s},
+                                   {"communication_launch_s", host.communication_launch_s},
+                                   {"copy_launch_s", host.copy_launch_s},
+                                   {"launch_latency_s", host.launch_latency_s},
+                                   {"dependency_s", host.dependency_s},
+                                   {"sync_s", host.sync_s},
+                                   {"graph_launch_s", host.graph_launch_s},
+                                   {"graph_node_s", host.graph_node_s},
+                                   {"fixed_bytes", static_cast<double>(hardware.fixed_bytes)}})
+    require_not_negative(value, "host", key);
+  require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1");
+  for (const KernelTable& table : hardware.kernels) check_kernel(table);
+  for (const MessageTable& table : hardware.messages) check_message(hardware, table);
+  for (const InterferenceRow& row : hardware.interference)
+    require(row.slowdown >= 1 && std::isfinite(row.slowdown), "interference",
+            "class=" + std::string(name(row.kind)), "slowdown must be at least 1");
+}
+
+void require_ranks(const Hardware& hardware, std::int64_t world) {
+  const std::int64_t nodes = (world + hardware.node.gpus - 1) / hardware.node.gpus;
+  const bool one_node = hardware.network.fabric == FabricKind::none;
+  const std::int64_t limit = one_node ? 1 : hardware.network.max_nodes;
+  if (limit == 0 || nodes <= limit) return;
+  const std::string key = one_node ? "fabric" : "max_nodes";
+  throw HardwareError("network", key,
+                      std::to_string(world) + " ranks need " + std::to_string(nodes) + " nodes of " +
+                          std::to_string(hardware.node.gpus) + " GPUs, and there can be " +
+                          std::to_string(limit));
+}
+
+MessageChoice find_exchange(const Hardware& hardware, Transport transport, Path path, int group,
+                            bool cuda_graph) {
+  MessageChoice best;
+  double best_cost = std::numeric_limits<double>::infinity();
+  for (const MessageTable& table : hardware.messages) {
+    if (table.kind != OpKind::exchange || table.transport != transport || table.path != path) continue;
+    if (table.cuda_graph && !cuda_graph) continue;
+    // First the mode, then all ranks busy, then the nearest group size; ties: the first in the file.
+    const double ratio = std::abs(std::log(static_cast<double>(table.group) / group));
+    const double cost = (table.cuda_graph != cuda_graph ? 1e6 : 0) + (table.alone ? 1e3 : 0) + ratio;
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best.table = &table;
+    best.origin_floor = cost > 0 ? Origin::extrapolated : Origin::measured;
+  }
+  if (best.table != nullptr) return best;
+  const std::string key = key_of(OpKind::exchange, transport, path);
+  throw HardwareError("message", key, "the plan needs this table and there is none");
+}
+
+MessageChoice find_collective(const Hardware& hardware, OpKind kind, Transport transport, Path path,
+                              int group, bool cuda_graph) {
+  MessageChoice best;
+  double best_cost = std::numeric_limits<double>::infinity();
+  for (const MessageTable& table : hardware.messages) {
+    if (table.kind != kind || table.transport != transport || table.path != path || table.group != group)
+      continue;
+    if (table.cuda_graph && !cuda_graph) continue;
+    const double cost = (table.cuda_graph != cuda_graph ? 2 : 0) + (table.alone ? 1 : 0);
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best.table = &table;
+    best.origin_floor = cost > 0 ? Origin::extrapolated : Origin::measured;
+  }
+  return best;
+}
+
+}  // namespace cplab

@@ -1,0 +1,185 @@
+// A machine as the simulator sees it: nodes, network, GPU, host, and tables of measured times. Mirrors the
+// hardware file (scenarios/hardware/*.toml, read by cli/hardware_file); docs/05-cost-model.md says what the
+// numbers mean. Seconds and bytes; bandwidth is wire bytes sent per rank per second.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "algorithms/plan.hpp"
+#include "report/timeline.hpp"
+
+namespace cplab {
+
+// The hardware file cannot serve the plan: `table` ("kernel", "message", "network", ...), `key` says which
+// entry ("class=attend_backward dtype=fp16"), what() what is wrong with it. Exit code 2.
+struct HardwareError : std::runtime_error {
+  HardwareError(std::string table_, std::string key_, const std::string& message);
+  std::string table, key;
+};
+
+// Where a table comes from. `origin` is measured or assumed; interpolated and extrapolated arise in use.
+// `source` says why an assumed number was chosen, the other three how a measured one was taken.
+struct Provenance {
+  Origin origin = Origin::assumed;
+  std::string tool, machine, date, source;
+};
+
+Origin worst(Origin a, Origin b);
+
+// A duration and where it comes from.
+struct Estimate {
+  double seconds = 0;
+  Origin origin = Origin::assumed;
+};
+
+// Times over bytes, piecewise linear in bytes between points (ascending, seconds not descending). At a point:
+// the table's own origin; between: interpolated; below the first point its time, above the last its
+// bandwidth: extrapolated.
+struct CurvePoint {
+  double bytes = 0;
+  double seconds = 0;
+};
+Estimate lookup(const std::vector<CurvePoint>& points, double bytes, Origin table_origin);
+
+// Ranks fill nodes in order: rank r is GPU r mod gpus of node r / gpus.
+struct NodeSpec {
+  int gpus = 0;
+  double link_bytes_s = 0;  // of each GPU into the node's crossbar, and the same out of it
+  Provenance provenance;
+};
+
+enum class FabricKind : std::uint8_t { none, non_blocking, fat_tree };
+
+std::string_view name(FabricKind);
+
+// A switch of this level joins `nodes` nodes; up_bytes_s is all its uplinks together, one direction (traffic
+// is spread over them evenly). The switches above the last level do not block.
+struct SwitchLevel {
+  int nodes = 0;
+  double up_bytes_s = 0;
+};
+
+struct NetworkSpec {
+  FabricKind fabric = FabricKind::none;
+  int nics = 0;            // per node; GPU g uses NIC g * nics / gpus
+  double nic_bytes_s = 0;  // each direction
+  int max_nodes = 0;       // 0: as many as asked for
+  std::vector<SwitchLevel> levels;
+  Provenance provenance;
+};
+
+struct GpuSpec {
+  std::string name;
+  int sms = 0;
+  std::int64_t capacity_bytes = 0;
+  double copy_bytes_s = 0;                                 // bytes read plus bytes written
+  std::vector<std::pair<std::string, double>> peak_flops;  // by dtype name; for comparison in print only
+  Provenance provenance;
+};
+
+struct HostSpec {
+  double kernel_launch_s = 0;         // host time to issue a kernel,
+  double communication_launch_s = 0;  // an NCCL group or collective,
+  double copy_launch_s = 0;           // an exchange or collective by copy engines
+  double launch_latency_s = 0;        // from the end of the issue to the earliest start on the device
+  double dependency_s = 0;            // from the end of an operation to the start of one on another lane
+  double sync_s = 0;                  // for the host to notice that a lane has come to a host_sync
+  double graph_launch_s = 0;          // one launch of a whole CUDA graph
+  double graph_node_s = 0;            // replaces dependency_s inside a graph
+  std::int64_t run_ahead = 1024;      // operations issued and not complete, at most
+  Provenance provenance;
+};
+
+// One kernel class; several tables of one class, dtype, sizes and mask are one larger table. attend,
+// attend_backward: points over (batch, sequence, heads) of square attention with as many key/value heads. All
+// others: curve over bytes read plus written (optional; else gpu.copy_bytes_s).
+struct KernelPoint {
+  std::int64_t batch = 0, sequence = 0, heads = 0;
+  double seconds = 0;
+};
+struct KernelTable {
+  OpKind kind = OpKind::attend;
+  std::string variant;
+  DType dtype = DType::bf16;
+  std::int64_t head_size = 0, value_size = 0;
+  bool causal = false;
+  int tile_rows = 128;  // rows of one thread block: query rows forward, key rows backward
+  int sms = 0;          // multiprocessors of the GPU it was measured on; 0: as gpu.sms
+  bool sustained = true, cold_l2 = false;
+  std::vector<KernelPoint> points;
+  std::vector<CurvePoint> curve;
+  Provenance provenance;
+};
+
+// intra: all members in one node. inter: over the network.
+enum class Path : std::uint8_t { intra, inter };
+std::string_view name(Path);
+
+// Measured with all ranks busy unless `alone`. Bytes: wire bytes sent per rank. Collectives: of a group of
+// exactly `group` ranks. exchange: a shift by one neighbour.
+struct MessageTable {
+  OpKind kind = OpKind::exchange;
+  Transport transport = Transport::nccl;
+  Path path = Path::intra;
+  int group = 0;
+  int channels = 0;  // multiprocessors that the communication kernel occupies; 0 for copy engines
+  bool alone = false;
+  bool cuda_graph = false;  // measured inside a CUDA graph; used in that mode only
+  std::vector<CurvePoint> points;
+  Provenance provenance;
+};
+
+// A kernel of this class takes `slowdown` times as long while communication of that transport is resident.
+struct InterferenceRow {
+  OpKind kind = OpKind::attend;
+  Transport beside = Transport::nccl;
+  double slowdown = 1;
+  Provenance provenance;
+};
+
+struct Hardware {
+  std::string name;
+  NodeSpec node;
+  NetworkSpec network;
+  GpuSpec gpu;
+  HostSpec host;
+  std::vector<KernelTable> kernels;
+  std::vector<MessageTable> messages;
+  std::vector<InterferenceRow> interference;
+  std::int64_t fixed_bytes = 0;  // per GPU, outside the plan: context, NCCL buffers
+  Provenance fixed;
+  std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
+
+  int node_of(int rank) const { return rank / node.gpus; }
+  // What one rank can send on that path when all ranks of its node send at once.
+  double link_bytes_s(Path) const;
+};
+
+// Throws HardwareError for a machine that cannot be: sizes that are not positive, tables out of order, a
+// message curve faster than the links that carry it, ...
+void validate(const Hardware&);
+
+// Throws HardwareError if `world` ranks do not fit.
+void require_ranks(const Hardware&, std::int64_t world);
+
+// The start-up that a message curve contains: the largest one for which the rest of every time is carried at
+// no more than the link's bandwidth, min over points of seconds - bytes / link_bytes_s.
+double startup_s(const MessageTable&, double link_bytes_s);
+
+// The table for exchanges over that path: the group size nearest to `group` by ratio, in CUDA-graph mode one
+// measured in a graph if there is one. `origin_floor` is extrapolated when the group or the mode differs.
+// Throws HardwareError if there is none.
+struct MessageChoice {
+  const MessageTable* table = nullptr;
+  Origin origin_floor = Origin::measured;
+};
+MessageChoice find_exchange(const Hardware&, Transport, Path, int group, bool cuda_graph);
+// The collective's own table for exactly this group size; table is null if there is none.
+MessageChoice find_collective(const Hardware&, OpKind, Transport, Path, int group, bool cuda_graph);
+
+}  // namespace cplab

@@ -1,0 +1,246 @@
+// Kernel times from measured tables with a tile and wave model between the points.
+#include "sim/kernel_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "algorithms/tile.hpp"
+
+namespace cplab {
+namespace {
+
+double blocks_of(std::int64_t rows, std::int64_t heads, int tile_rows) {
+  return static_cast<double>((rows + tile_rows - 1) / tile_rows * heads);
+}
+
+struct Waves {
+  int count = 1;
+  int tail_sms = 1;
+  double fill = 1;  // share of multiprocessor time in use
+};
+
+Waves waves_of(double blocks, int sms) {
+  Waves waves;
+  const double count = std::max(1.0, std::ceil(blocks / sms));
+  waves.count = static_cast<int>(std::min(count, 1e9));
+  waves.tail_sms = std::clamp(static_cast<int>(blocks - (count - 1) * sms), 1, sms);
+  waves.fill = std::max(1.0, blocks) / (count * sms);
+  return waves;
+}
+
+double flops_per_pair(OpKind kind, std::int64_t head_size, std::int64_t value_size) {
+  return kind == OpKind::attend ? 2.0 * static_cast<double>(head_size + value_size)
+                                : 2.0 * static_cast<double>(3 * head_size + 2 * value_size);
+}
+
+double square_pairs(std::int64_t sequence, bool causal) {
+  const auto s = static_cast<double>(sequence);
+  return causal ? s * (s + 1) / 2 : s * s;
+}
+
+struct Rate {
+  double flops_s = 0;  // with all multiprocessors busy
+  Origin origin = Origin::measured;
+};
+
+// Linear in log x between points, constant outside; `rate_at` makes a Rate of a map's value. The origin is
+// the worst of the points in use, and interpolated between two, extrapolated outside.
+template <class Value, class RateAt>
+Rate interpolate(const std::map<double, Value>& points, double x, RateAt rate_at) {
+  const double tolerance = 1e-12 * x;  // keys per row and blocks are small fractions, equal up to rounding
+  const auto above = points.lower_bound(x - tolerance);
+  if (above != points.end() && above->first <= x + tolerance) return rate_at(above->second);
+  if (above == points.end() || above == points.begin()) {
+    const Rate nearest = rate_at(above == points.end() ? points.rbegin()->second : above->second);
+    return {nearest.flops_s, worst(nearest.origin, Origin::extrapolated)};
+  }
+  const auto below = std::prev(above);
+  const Rate low = rate_at(below->second), high = rate_at(above->second);
+  const double fraction = std::log(x / below->first) / std::log(above->first / below->first);
+  return {low.flops_s + fraction * (high.flops_s - low.flops_s),
+          worst(worst(low.origin, high.origin), Origin::interpolated)};
+}
+
+// All tables of one kind, dtype, head size and mask: rates by keys per query row, then by thread blocks.
+struct RateTable {
+  const KernelTable* table = nullptr;  // the first of them
+  std::map<double, std::map<double, Rate>> rates;
+
+  bool takes(const KernelTable& t) const {
+    return t.kind == table->kind && t.dtype == table->dtype && t.head_size == table->head_size &&
+           t.value_size == table->value_size && t.causal == table->causal && t.tile_rows == table->tile_rows;
+  }
+
+  // A table of another GPU's multiprocessors is scaled to `sms` of them.
+  void add(const KernelTable& t, int sms) {
+    const int own_sms = t.sms > 0 ? t.sms : sms;
+    const double scale = static_cast<double>(sms) / own_sms;
+    const Origin origin =
+        worst(t.provenance.origin, own_sms == sms ? Origin::measured : Origin::extrapolated);
+    for (const KernelPoint& point : t.points) {
+      const double pairs = square_pairs(point.sequence, t.causal);
+      const double blocks = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
+      const double flops = pairs * static_cast<double>(point.batch * point.heads) *
+                           flops_per_pair(t.kind, t.head_size, t.value_size);
+      // A point given twice: the first stands.
+      rates[pairs / static_cast<double>(point.sequence)].try_emplace(
+          blocks, Rate{scale * flops / (point.seconds * waves_of(blocks, own_sms).fill), origin});
+    }
+  }
+
+  Rate rate(double keys_per_row, double blocks) const {
+    return interpolate(rates, keys_per_row, [&](const std::map<double, Rate>& by_blocks) {
+      Rate rate = interpolate(by_blocks, blocks, [](const Rate& r) { return r; });
+      // Another number of thread blocks is what the wave model is for.
+      if (rate.origin == Origin::extrapolated) rate.origin = Origin::interpolated;
+      return rate;
+    });
+  }
+};
+
+class StandardCost {
+ public:
+  explicit StandardCost(const Hardware& hardware) : hardware_(hardware) {
+    for (const KernelTable& table : hardware.kernels) {
+      if (table.kind != OpKind::attend && table.kind != OpKind::attend_backward) continue;
+      auto into =
+          std::find_if(rates_.begin(), rates_.end(), [&](const RateTable& r) { return r.takes(table); });
+      if (into == rates_.end()) into = rates_.insert(into, RateTable{&table, {}});
+      into->add(table, hardware.gpu.sms);
+    }
+  }
+
+  KernelCost operator()(const Plan& plan, const RankPlan& rank, const Operation& op) const {
+    return op.kind == OpKind::attend || op.kind == OpKind::attend_backward ? attention(plan, rank, op)
+                                                                           : memory_bound(plan, op);
+  }
+
+ private:
+  struct Choice {
+    const RateTable* table = nullptr;
+    Origin floor = Origin::measured;
+  };
+
+  // The table of that mask and dtype, of the nearest head size by FLOPs per pair. The other mask's table
+  // will do, as an extrapolation.
+  Choice choose(OpKind kind, const Problem& problem, bool causal) const {
+    Choice best;
+    double best_cost = 0;
+    const double wanted = flops_per_pair(kind, problem.head_size, problem.value_size);
+    for (const RateTable& candidate : rates_) {
+      const KernelTable& table = *candidate.table;
+      if (table.kind != kind || table.dtype != problem.dtype) continue;
+      const bool same_size = table.head_size == problem.head_size && table.value_size == problem.value_size;
+      const double distance =
+          std::abs(std::log(flops_per_pair(kind, table.head_size, table.value_size) / wanted));
+      const double cost = (same_size ? 0 : 1 + distance) + (table.causal != causal ? 0.5 : 0);
+      if (best.table != nullptr && cost >= best_cost) continue;
+      best_cost = cost;
+      best = {&candidate, cost > 0 ? Origin::extrapolated : Origin::measured};
+    }
+    if (best.table != nullptr) return best;
+    const std::string key = "class=" + std::string(name(kind)) + " dtype=" + std::string(name(problem.dtype));
+    throw HardwareError("kernel", key, "the plan needs this table and there is none");
+  }
+
+  KernelCost attention(const Plan& plan, const RankPlan& rank, const Operation& op) const {
+    const Problem& problem = plan.scenario.problem;
+    const std::int64_t heads = op.head_end - op.head_begin;
+    const auto segments = rank.segments_of(op);
+    const bool backward = op.kind == OpKind::attend_backward;
+    KernelCost cost;
+    cost.origin = Origin::measured;
+    double blocks = 0;
+    std::optional<int> tile_rows;
+    for (const Segment& segment : segments) {
+      if (!tile_rows) tile_rows = choose(op.kind, problem, is_masked(segment)).table->table->tile_rows;
+      blocks += blocks_of(backward ? segment.k_count : segment.q_count, heads, *tile_rows);
+    }
+    const int sms = hardware_.gpu.sms;
+    const Waves waves = waves_of(blocks, sms);
+    // Only a batch of equal squares is what a point of the table was measured on.
+    const bool alike = std::all_of(segments.begin(), segments.end(), [&](const Segment& segment) {
+      return segment.q_count == segments.front().q_count &&
+             live_pairs(segment) == live_pairs(segments.front());
+    });
+    double busy_s = 0;
+    for (const Segment& segment : segments) {
+      const double pairs = live_pairs(segment);
+      if (pairs <= 0) continue;
+      const Choice choice = choose(op.kind, problem, is_masked(segment));
+      const Rate rate = choice.table->rate(pairs / static_cast<double>(segment.q_count), blocks);
+      busy_s += pairs * static_cast<double>(heads) *
+                flops_per_pair(op.kind, problem.head_size, problem.value_size) / rate.flops_s;
+      cost.origin = worst(cost.origin, worst(choice.floor, rate.origin));
+      if (!is_square(segment) || !alike) cost.origin = worst(cost.origin, Origin::interpolated);
+    }
+    cost.seconds = busy_s / waves.fill;
+    cost.waves = waves.count;
+    cost.tail_sms = waves.tail_sms;
+    cost.useful_sms = sms;
+    add_updates(plan, rank, op, cost);
+    return cost;
+  }
+
+  static bool is_masked(const Segment& segment) {
+    const auto rectangle = static_cast<double>(segment.q_count) * static_cast<double>(segment.k_count);
+    return live_pairs(segment) < rectangle;
+  }
+  // The shapes that tables are measured on: everything, or aligned causal.
+  static bool is_square(const Segment& segment) {
+    const double pairs = live_pairs(segment);
+    return segment.q_count == segment.k_count &&
+           (pairs == square_pairs(segment.q_count, false) || pairs == square_pairs(segment.q_count, true));
+  }
+
+  // What add and merge read back is traffic that the tables do not contain.
+  void add_updates(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
+    std::int64_t bytes = 0;
+    for (const Access& access : rank.writes(op))
+      if (access.mode != WriteMode::store)
+        bytes += view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
+    if (bytes == 0) return;
+    cost.seconds += static_cast<double>(bytes) / hardware_.gpu.copy_bytes_s;
+    cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
+  }
+
+  KernelCost memory_bound(const Plan& plan, const Operation& op) const {
+    KernelCost cost;
+    const int sms = hardware_.gpu.sms;
+    // Half of the multiprocessors saturate memory; each thread block moves this much.
+    constexpr double block_bytes = 64 * 1024;
+    const Waves waves = waves_of(std::ceil(static_cast<double>(op.bytes) / block_bytes), sms);
+    cost.waves = waves.count;
+    cost.tail_sms = waves.tail_sms;
+    cost.useful_sms = (sms + 1) / 2;
+    for (const KernelTable& table : hardware_.kernels) {
+      if (table.kind != op.kind || table.dtype != plan.scenario.problem.dtype) continue;
+      const Estimate estimate = lookup(table.curve, static_cast<double>(op.bytes), table.provenance.origin);
+      cost.seconds = estimate.seconds;
+      cost.origin = estimate.origin;
+      return cost;
+    }
+    cost.seconds = static_cast<double>(op.bytes) / hardware_.gpu.copy_bytes_s;
+    // One bandwidth, measured on a copy, for another size (copy) or another kernel (the rest).
+    cost.origin = worst(hardware_.gpu.provenance.origin,
+                        op.kind == OpKind::copy ? Origin::interpolated : Origin::extrapolated);
+    return cost;
+  }
+
+  const Hardware& hardware_;
+  std::vector<RateTable> rates_;
+};
+
+}  // namespace
+
+KernelCostFunction standard_kernel_cost(const Hardware& hardware) {
+  const auto standard = std::make_shared<const StandardCost>(hardware);
+  return [standard](const Plan& plan, const RankPlan& rank, const Operation& op) {
+    return (*standard)(plan, rank, op);
+  };
+}
+
+}  // namespace cplab

@@ -1,0 +1,114 @@
+// Who runs on the multiprocessors of one GPU, and how fast. Knows kernels by their operation index; time in
+// microseconds.
+//
+// - A communication kernel takes its multiprocessors at once if they are free, else it waits (in order) and
+//   compute makes room; it holds them until it is released.
+// - Compute may hold all but max(reserved, held and awaited by communication). Kernels are served in the
+// order
+//   in which they were submitted, each up to what its thread blocks fill; what the earlier leave, the later
+//   take: two lanes overlap at the tails of kernels and where a kernel does not fill the GPU.
+// - Nothing is preempted: a kernel gives up multiprocessors only when a wave of its thread blocks ends (a
+//   multiple of seconds/waves before its end), but takes free ones at once. In its last wave it holds no more
+//   than that wave fills.
+// - Progress is work: the rate is the share of the multiprocessors a kernel would use alone (up to
+//   useful_sms), divided by the slowdown of its class while communication is resident beside it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "sim/hardware.hpp"
+#include "sim/kernel_cost.hpp"
+
+namespace cplab {
+
+inline constexpr std::uint32_t no_operation = std::numeric_limits<std::uint32_t>::max();
+
+// slowdown[kind][transport]
+struct Slowdowns {
+  struct Entry {
+    double factor = 1;
+    Origin origin = Origin::measured;
+  };
+  static constexpr std::size_t kinds = static_cast<std::size_t>(OpKind::host_sync) + 1;
+  std::array<std::array<Entry, 2>, kinds> table{};
+
+  explicit Slowdowns(const Hardware&);
+};
+
+class Multiprocessors {
+ public:
+  enum class EventKind : std::uint8_t { kernel_started, kernel_finished, communication_placed };
+  struct Event {
+    EventKind kind;
+    std::uint32_t operation;
+    // What made room, if the operation had to wait for it; no_operation otherwise.
+    std::uint32_t cause;
+    // kernel_finished: where its cost comes from; the time it lost to communication beside it, and where
+    // that slowdown comes from.
+    Origin origin = Origin::measured;
+    double lost_us = 0;
+    Origin lost_origin = Origin::measured;
+  };
+
+  Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns);
+
+  // Each call appends what happens at `now_us`, then next_us() says when to call wake() unless another call
+  // comes first (infinity: never).
+  void submit_kernel(double now_us, std::uint32_t operation, OpKind kind, const KernelCost& cost,
+                     std::vector<Event>& events);
+  // The communication is resident from its placement to its release. sms may be 0 (copy engines).
+  void submit_communication(double now_us, std::uint32_t operation, int sms, Transport transport,
+                            std::vector<Event>& events);
+  void release_communication(double now_us, std::uint32_t operation, int sms, Transport transport,
+                             std::vector<Event>& events);
+  void wake(double now_us, std::vector<Event>& events);
+  double next_us() const { return next_us_; }
+
+ private:
+  struct Kernel {
+    std::uint32_t operation = 0;
+    OpKind kind = OpKind::attend;
+    KernelCost cost;
+    int share = 0;         // multiprocessors it was given
+    double left_us = 0;    // of work at full rate
+    double rate = 0;       // work per time
+    double finish_us = 0;  // at this rate
+    double slowdown = 1;
+    double lost_us = 0;  // to slowdown so far
+    Origin lost_origin = Origin::measured;
+  };
+  struct Communication {
+    std::uint32_t operation = 0;
+    int sms = 0;
+    Transport transport = Transport::nccl;
+  };
+
+  double wave_us(const Kernel& kernel) const { return kernel.cost.seconds * 1e6 / kernel.cost.waves; }
+  bool in_tail(const Kernel& kernel) const { return kernel.left_us <= wave_us(kernel) * (1 + tolerance); }
+  bool at_boundary(const Kernel& kernel) const;
+  int demand(const Kernel& kernel) const;
+  int held(const Kernel& kernel) const;
+  int held_by_compute() const;
+  int compute_limit() const;
+
+  void advance(double now_us);
+  void assign(double now_us, std::uint32_t cause, std::vector<Event>& events);
+  void update_rates(double now_us);
+  void schedule(double now_us);
+
+  // Work is a difference of doubles of similar size: two boundaries this close, relative to a wave, are one.
+  static constexpr double tolerance = 1e-9;
+
+  int sms_, reserved_;
+  const Slowdowns* slowdowns_;
+  int communication_sms_ = 0, awaited_sms_ = 0;
+  std::array<int, 2> residents_{};  // by transport
+  double updated_us_ = 0, next_us_ = std::numeric_limits<double>::infinity();
+  std::vector<Kernel> running_, waiting_;  // in order of submission
+  std::vector<Communication> waiting_communication_;
+};
+
+}  // namespace cplab

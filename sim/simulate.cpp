@@ -1,0 +1,182 @@
+// One simulation per child process: SimGrid's engine, platform and clock cannot be started anew, and a fresh
+// clock gives the same bits every time. The child writes the timeline into memory shared with the parent.
+#include "sim/simulate.hpp"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "sim/engine.hpp"
+
+namespace cplab {
+
+Band band(Origin origin) {
+  switch (origin) {
+    case Origin::measured: return {0.97, 1.03};
+    case Origin::interpolated: return {0.92, 1.08};
+    case Origin::extrapolated: return {0.75, 1.25};
+    case Origin::assumed: return {0.60, 1.40};
+  }
+  return {0.60, 1.40};
+}
+
+namespace {
+
+enum class Outcome : std::uint8_t { none, done, hardware_error, stalled, failed };
+
+// What the child reports beside the timeline.
+struct Report {
+  Outcome outcome;
+  OriginSeconds critical, busy;
+  std::int64_t host_syncs;
+  char table[64], key[192], message[4096];
+
+  void set(Outcome what, const std::string& text) {
+    outcome = what;
+    put(message, sizeof message, text);
+  }
+  static void put(char* into, std::size_t size, const std::string& text) {
+    const std::size_t n = std::min(size - 1, text.size());
+    std::memcpy(into, text.data(), n);
+    into[n] = 0;
+  }
+};
+
+// Memory that a child process writes and its parent reads, zero at first.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t bytes)
+      : bytes_(bytes),
+        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+  }
+  ~SharedMemory() { munmap(data_, bytes_); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+struct Job {
+  const Plan& plan;
+  const Hardware& hardware;
+  const SimulateOptions& options;
+  const KernelCostFunction& kernel_cost;
+  std::vector<std::size_t> first;  // of each rank, in the flat list of operations; then their number
+};
+
+void run_in_child(const Job& job, Report& report, std::span<OperationTime> times) {
+  try {
+    std::vector<Cause> causes(times.size());
+    const std::span<const std::size_t> first(job.first.data(), job.plan.ranks.size());
+    Engine engine(job.plan, job.hardware, job.options, job.kernel_cost, first, times, causes);
+    engine.run();
+    report.critical = critical_path({times, causes, first}, job.hardware.host.provenance.origin);
+    for (std::size_t r = 0, i = 0; r < job.plan.ranks.size(); ++r) {
+      for (const Operation& op : job.plan.ranks[r].operations) {
+        const OperationTime& time = times[i];
+        const Cause& cause = causes[i++];
+        if (op.kind == OpKind::host_sync)
+          ++report.host_syncs;
+        else
+          add_parts(report.busy, time.end_s - time.start_s - time.wait_s, time, cause);
+      }
+    }
+    report.outcome = Outcome::done;
+  } catch (const HardwareError& error) {
+    Report::put(report.table, sizeof report.table, error.table);
+    Report::put(report.key, sizeof report.key, error.key);
+    report.set(Outcome::hardware_error, error.what());
+  } catch (const StalledError& error) {
+    report.set(Outcome::stalled, error.what());
+  } catch (const std::exception& error) {
+    report.set(Outcome::failed, error.what());
+  }
+}
+
+void wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
+  if (WIFSIGNALED(status))
+    throw std::runtime_error("the simulation's process was ended by signal " +
+                             std::to_string(WTERMSIG(status)));
+  if (WEXITSTATUS(status) != 0)
+    throw std::runtime_error("the simulation's process ended with code " +
+                             std::to_string(WEXITSTATUS(status)));
+}
+
+void raise(const Report& report) {
+  switch (report.outcome) {
+    case Outcome::done: return;
+    case Outcome::hardware_error: throw HardwareError(report.table, report.key, report.message);
+    case Outcome::stalled: throw StalledError(report.message);
+    case Outcome::failed: throw std::runtime_error(report.message);
+    case Outcome::none: throw std::runtime_error("the simulation ended without a result");
+  }
+}
+
+Simulation collect(const Job& job, const Report& report, std::span<const OperationTime> times) {
+  Simulation result;
+  result.timeline.predicted = true;
+  for (std::size_t r = 0; r < job.plan.ranks.size(); ++r) {
+    const auto own = times.subspan(job.first[r], job.first[r + 1] - job.first[r]);
+    result.timeline.ranks.emplace_back(own.begin(), own.end());
+    for (const OperationTime& time : own) result.time_s = std::max(result.time_s, time.end_s);
+  }
+  result.busy = report.busy;
+  result.host_syncs = report.host_syncs;
+  result.critical = report.critical;
+  for (const Origin origin :
+       {Origin::measured, Origin::interpolated, Origin::extrapolated, Origin::assumed}) {
+    result.low_s += result.critical.of(origin) * band(origin).low;
+    result.high_s += result.critical.of(origin) * band(origin).high;
+  }
+  return result;
+}
+
+}  // namespace
+
+Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
+                    const KernelCostFunction& kernel_cost) {
+  validate(hardware);
+  require_ranks(hardware, static_cast<std::int64_t>(plan.ranks.size()));
+  Job job{plan, hardware, options, kernel_cost, {0}};
+  for (const RankPlan& rank : plan.ranks) job.first.push_back(job.first.back() + rank.operations.size());
+  const std::size_t operations = job.first.back();
+  if (operations == 0) return collect(job, Report{}, {});
+
+  const SharedMemory memory(sizeof(Report) + alignof(OperationTime) + operations * sizeof(OperationTime));
+  Report* report = new (memory.data()) Report{};
+  constexpr std::size_t align = alignof(OperationTime);
+  auto* times =
+      reinterpret_cast<OperationTime*>(memory.data() + (sizeof(Report) + align - 1) / align * align);
+  std::uninitialized_default_construct_n(times, operations);
+
+  std::fflush(nullptr);  // SimGrid flushes: what is buffered now would be written twice
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error(std::string("fork: ") + std::strerror(errno));
+  if (child == 0) {
+    run_in_child(job, *report, {times, operations});
+    _exit(0);  // without the parent's destructors and buffered output
+  }
+  wait_for(child);
+  raise(*report);
+  return collect(job, *report, {times, operations});
+}
+
+Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options) {
+  return simulate(plan, hardware, options, standard_kernel_cost(hardware));
+}
+
+}  // namespace cplab

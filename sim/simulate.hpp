@@ -1,0 +1,69 @@
+// The simulator: when every operation of a plan runs on a machine that need not exist. What the model says
+// and what it ignores: docs/05-cost-model.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "sim/hardware.hpp"
+#include "sim/kernel_cost.hpp"
+
+namespace cplab {
+
+// curve: a collective takes the time of the table of its kind, group size and path, where there is one, and
+// its bytes do not share links. stepwise: rounds of point-to-point flows, always labelled extrapolated.
+enum class CollectiveModel : std::uint8_t { curve, stepwise };
+
+struct SimulateOptions {
+  CollectiveModel collective_model = CollectiveModel::curve;
+  bool cuda_graph = false;
+  std::int64_t run_ahead = 0;  // operations; 0: the hardware file's
+};
+
+// Seconds by origin.
+struct OriginSeconds {
+  std::array<double, 4> seconds{};
+  void add(Origin origin, double s) { seconds[static_cast<std::size_t>(origin)] += s; }
+  double of(Origin origin) const { return seconds[static_cast<std::size_t>(origin)]; }
+  double total() const { return seconds[0] + seconds[1] + seconds[2] + seconds[3]; }
+  double share(Origin origin) const { return total() > 0 ? of(origin) / total() : 0; }
+};
+
+// How far a time of each origin may be off, as factors on it: the band of low_s and high_s.
+struct Band {
+  double low = 1, high = 1;
+};
+Band band(Origin);
+
+struct Simulation {
+  Timeline timeline;
+  double time_s = 0;  // the end of the last operation
+  // Of all operations of all ranks, without waiting for peers or the host. In `busy` and `critical` a kernel
+  // slowed by communication counts under the origin of its own cost, and only what it lost under that of the
+  // interference; Timeline shows the worst of both.
+  OriginSeconds busy;
+  OriginSeconds critical;  // along the chain of operations that determines time_s; sums to it
+  // The critical chain with each part scaled by its band: low_s <= time_s <= high_s. For a makespan under
+  // independent errors this is the first-order answer: it does not see other chains becoming critical.
+  double low_s = 0, high_s = 0;
+  std::int64_t host_syncs = 0;
+};
+
+// Operations that can never run: the plan deadlocks, or communication kernels wait for multiprocessors that
+// others hold while waiting for them.
+struct StalledError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Simulates the plan; ranks fill the nodes in order. The same arguments give the same bits, run after run.
+// Works in a child process (SimGrid has one engine per process, which keeps its platform and its clock): may
+// be called any number of times; what `kernel_cost` changes in memory is lost. Throws HardwareError
+// (validate, require_ranks, a table missing), StalledError, std::runtime_error (no child process).
+Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
+                    const KernelCostFunction& kernel_cost);
+// With standard_kernel_cost(hardware).
+Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options = {});
+
+}  // namespace cplab

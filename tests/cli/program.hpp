@@ -1,0 +1,29 @@
+// The whole program in-process: arguments in, exit code and both streams out; and a folder for files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+struct ProgramResult {
+  int code = -1;
+  std::string out, err;
+};
+
+// cplab with these arguments; CPLAB_SCENARIOS is the repository's scenarios/.
+ProgramResult run_cplab(const std::vector<std::string>& arguments);
+
+// A folder of its own that is removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string write(const std::string& name, const std::string& text) const;  // returns the path
+
+ private:
+  std::string folder_;
+};
+
+std::string read_file(const std::string& path);

@@ -1,0 +1,239 @@
+// Binding: every element of a bound view is the element of the buffer that the box names, for all layouts,
+// planes, slots and row ranges.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "exec/bind.hpp"
+#include "tests/exec/hand_plans.hpp"
+
+namespace cplab {
+namespace {
+
+// A rank's arena of doubles in which every element holds its own place.
+struct Numbered {
+  explicit Numbered(const RankPlan& plan)
+      : memory(static_cast<std::size_t>(plan.arena_bytes) / sizeof(double)) {
+    for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<double>(i);
+  }
+  std::byte* base() { return reinterpret_cast<std::byte*>(memory.data()); }
+  std::vector<double> memory;
+};
+
+// The place of an element, from the words of plan.hpp: slots one after the other; with planes, columns
+// [0, planes) as one tensor and the rest as another.
+double place(const Buffer& b, std::int64_t slot, std::int64_t row, std::int64_t head, std::int64_t column) {
+  const std::int64_t lines = b.rows * b.heads;
+  const std::int64_t line = b.layout == Layout::rows_first ? row * b.heads + head : head * b.rows + row;
+  const std::int64_t start = b.offset / 8 + slot * lines * b.width;
+  if (b.planes == 0) return static_cast<double>(start + line * b.width + column);
+  if (column < b.planes) return static_cast<double>(start + line * b.planes + column);
+  return static_cast<double>(start + lines * b.planes + line * (b.width - b.planes) + column - b.planes);
+}
+
+double element(const kernels::View& view, std::int64_t row, std::int64_t head, std::int64_t x) {
+  std::int64_t physical = row;
+  if (!view.runs.empty()) {
+    std::size_t run = 0;
+    for (; row >= view.runs[run].count; ++run) row -= view.runs[run].count;
+    physical = view.runs[run].begin + row * view.runs[run].step;
+  }
+  return kernels::load_element(view.data, view.dtype,
+                               physical * view.row_stride + head * view.head_stride + x);
+}
+
+std::vector<std::int64_t> rows_of(const std::vector<RowRange>& ranges, std::int64_t all) {
+  std::vector<std::int64_t> rows;
+  if (ranges.empty()) {
+    for (std::int64_t r = 0; r < all; ++r) rows.push_back(r);
+  }
+  for (const RowRange& range : ranges) {
+    for (std::int64_t i = 0; i < range.count; ++i) rows.push_back(range.begin + i * range.step);
+  }
+  return rows;
+}
+
+TEST_CASE("pieces name the elements of their box") {
+  const std::vector<std::vector<RowRange>> row_choices{
+      {}, {{2, 3, 1}}, {{1, 4, 2}}, {{0, 2, 1}, {5, 3, 1}}, {{6, 1, 1}, {0, 3, 2}}, {{0, 0, 1}, {7, 1, 1}}};
+  for (const Layout layout : {Layout::rows_first, Layout::heads_first}) {
+    for (const std::int64_t planes : {0, 2}) {
+      for (const auto& ranges : row_choices) {
+        Plan plan = hand::empty_plan(1);
+        hand::Rank rank(plan, 0);
+        rank.buffer(hand::column("front", 3));  // so that the offset is not 0
+        Buffer b;
+        b.name = "b";
+        b.layout = layout;
+        b.slots = 3;
+        b.rows = 8;
+        b.heads = 4;
+        b.width = 5;
+        b.planes = planes;
+        const std::uint32_t index = rank.buffer(b);
+        const Buffer& placed = plan.ranks[0].buffers[index];
+        Numbered arena(plan.ranks[0]);
+        for (const auto& [begin, end] :
+             {std::pair{0, 5}, std::pair{1, 4}, std::pair{0, 2}, std::pair{2, 5}}) {
+          const std::uint32_t v = rank.view(index, ranges, 1, 3, 1, 3, begin, end);
+          const std::uint32_t op = rank.operation(OpKind::fill, hand::compute0, {}, {{v, WriteMode::store}});
+          require_executable(plan);
+          const Binder binder(plan.ranks[0], DType::fp64, arena.base());
+          const auto pieces = binder.pieces(plan.ranks[0].operations[op], plan.ranks[0].views[v]);
+          const bool cut = planes > begin && planes < end;
+          REQUIRE(pieces.size() == (cut ? 4 : 2));
+          std::size_t at = 0;
+          for (std::int64_t slot = 1; slot < 3; ++slot) {
+            std::int64_t first = begin;
+            for (int piece = 0; piece < (cut ? 2 : 1); ++piece) {
+              const kernels::View& view = pieces[at++];
+              const auto rows = rows_of(ranges, placed.rows);
+              REQUIRE(view.rows == static_cast<std::int64_t>(rows.size()));
+              REQUIRE(view.heads == 2);
+              for (std::int64_t i = 0; i < view.rows; ++i) {
+                for (std::int64_t h = 0; h < 2; ++h) {
+                  for (std::int64_t x = 0; x < view.width; ++x) {
+                    REQUIRE(element(view, i, h, x) ==
+                            place(placed, slot, rows[static_cast<std::size_t>(i)], 1 + h, first + x));
+                  }
+                }
+              }
+              first += view.width;
+            }
+            REQUIRE(first == end);
+          }
+          plan.ranks[0].operations.clear();
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("memory uses span exactly their box") {
+  Plan plan = hand::empty_plan(1);
+  hand::Rank rank(plan, 0);
+  Buffer b;
+  b.name = "kv";
+  b.slots = 2;
+  b.rows = 6;
+  b.heads = 2;
+  b.width = 5;
+  b.planes = 3;
+  const std::uint32_t index = rank.buffer(b);
+  const std::uint32_t v = rank.view(index, {{1, 2, 3}}, 1, 2, 0, 2, 3, 5);  // V of rows 1 and 4, slot 1
+  rank.operation(OpKind::fill, hand::compute1, {}, {{v, WriteMode::store}});
+  Numbered arena(plan.ranks[0]);
+  const Binder binder(plan.ranks[0], DType::fp64, arena.base());
+  const auto uses = binder.uses(plan.ranks[0].operations[0]);
+  REQUIRE(uses.size() == 1);
+  const auto first = static_cast<std::int64_t>(place(b, 1, 1, 0, 3)),
+             last = static_cast<std::int64_t>(place(b, 1, 4, 1, 4));
+  CHECK(uses[0] == MemoryUse{0, index, first * 8, (last - first + 1) * 8, hand::compute1, true});
+}
+
+TEST_CASE("a copy between buffers with different planes is cut on both sides") {
+  Plan plan = hand::empty_plan(1);
+  hand::Rank rank(plan, 0);
+  Buffer b;
+  b.rows = 3;
+  b.heads = 2;
+  b.width = 6;
+  b.name = "from";
+  b.planes = 2;
+  const std::uint32_t from = rank.buffer(b);
+  b.name = "into";
+  b.planes = 4;
+  const std::uint32_t into = rank.buffer(b);
+  rank.operation(OpKind::copy, hand::compute0, {rank.view(from)}, {{rank.view(into), WriteMode::store}});
+  Numbered arena(plan.ranks[0]);
+  const Binder binder(plan.ranks[0], DType::fp64, arena.base());
+  const auto calls = binder.bind(plan.ranks[0].operations[0]);
+  REQUIRE(calls.size() == 3);  // columns 0-1, 2-3, 4-5
+  for (const KernelCall& call : calls) launch(kernels::cpu_tiles(), call);
+  const Buffer &f = plan.ranks[0].buffers[from], &t = plan.ranks[0].buffers[into];
+  for (std::int64_t row = 0; row < 3; ++row) {
+    for (std::int64_t head = 0; head < 2; ++head) {
+      for (std::int64_t x = 0; x < 6; ++x) {
+        CHECK(arena.memory[static_cast<std::size_t>(place(t, 0, row, head, x))] == place(f, 0, row, head, x));
+      }
+    }
+  }
+}
+
+TEST_CASE("roles become dtypes, and fp64 problems are fp64 throughout") {
+  CHECK(kernel_dtype(Role::nominal, DType::bf16) == kernels::DType::bf16);
+  CHECK(kernel_dtype(Role::nominal, DType::fp16) == kernels::DType::fp16);
+  CHECK(kernel_dtype(Role::wide, DType::bf16) == kernels::DType::fp32);
+  CHECK(kernel_dtype(Role::nominal, DType::fp64) == kernels::DType::fp64);
+  CHECK(kernel_dtype(Role::wide, DType::fp64) == kernels::DType::fp64);
+  CHECK_THROWS_AS(kernel_dtype(Role::integer, DType::fp32), BadPlan);
+}
+
+TEST_CASE("attend and its backward get every operand, mode, segment and the scale") {
+  Plan plan = hand::empty_plan(1, DType::bf16);
+  hand::Rank rank(plan, 0);
+  const auto tensor = [&](const std::string& name, Role role, std::int64_t heads, std::int64_t width,
+                          Layout layout = Layout::rows_first) {
+    Buffer b;
+    b.name = name;
+    b.role = role;
+    b.layout = layout;
+    b.rows = 4;
+    b.heads = heads;
+    b.width = width;
+    return rank.buffer(b);
+  };
+  const auto q = rank.view(tensor("q", Role::nominal, 4, 3)), kv = tensor("kv", Role::nominal, 2, 5);
+  plan.ranks[0].buffers[kv].planes = 3;
+  const auto k = rank.view(kv, {}, 0, 1, 0, 2, 0, 3), v = rank.view(kv, {}, 0, 1, 0, 2, 3, 5);
+  const auto out = rank.view(tensor("out", Role::wide, 4, 2));
+  const auto lse = rank.view(tensor("lse", Role::wide, 4, 1, Layout::heads_first));
+  const auto delta = rank.view(tensor("delta", Role::wide, 4, 1, Layout::heads_first));
+  const auto attend = rank.operation(OpKind::attend, hand::compute0, {q, k, v},
+                                     {{out, WriteMode::merge}, {lse, WriteMode::merge}}, {}, 0.25);
+  rank.segments(attend, {{1, 2, 0, 4, 1, -1, 0}});
+  const auto backward =
+      rank.operation(OpKind::attend_backward, hand::compute0, {q, k, v, out, lse, delta},
+                     {{q, WriteMode::add}, {k, WriteMode::store}, {v, WriteMode::store}}, {}, 0.5);
+  std::vector<double> memory(static_cast<std::size_t>(plan.ranks[0].arena_bytes) / 8);
+  const Binder binder(plan.ranks[0], DType::bf16, reinterpret_cast<std::byte*>(memory.data()));
+
+  const auto calls = binder.bind(plan.ranks[0].operations[attend]);
+  const auto& a = std::get<kernels::Attend>(calls.at(0));
+  CHECK(a.scale == 0.25);
+  CHECK(a.write == kernels::Write::merge);
+  CHECK(a.k.heads == 2);
+  CHECK(a.v.width == 2);
+  CHECK(static_cast<std::byte*>(a.v.data) - static_cast<std::byte*>(a.k.data) == 4 * 2 * 3 * 2);
+  CHECK(a.lse.head_stride == 4);
+  CHECK(a.out.dtype == kernels::DType::fp32);
+  REQUIRE(a.segments.size() == 1);
+  CHECK(a.segments[0].q_begin == 1);
+  CHECK(a.segments[0].offset == 1);
+  CHECK(a.segments[0].right == 0);
+
+  const auto calls_backward = binder.bind(plan.ranks[0].operations[backward]);
+  const auto& g = std::get<kernels::AttendBackward>(calls_backward.at(0));
+  CHECK(g.write_dq == kernels::Write::add);
+  CHECK(g.write_dk == kernels::Write::store);
+  CHECK(g.dout.data == a.out.data);
+  CHECK(g.scale == 0.5);
+
+  SUBCASE("operands that do not fit are refused") {
+    std::swap(plan.ranks[0].accesses[plan.ranks[0].operations[attend].reads.first],
+              plan.ranks[0].accesses[plan.ranks[0].operations[attend].reads.first + 2]);  // q <-> v
+    CHECK_THROWS_AS(binder.bind(plan.ranks[0].operations[attend]), BadPlan);
+  }
+  SUBCASE("a segment beyond the rows is refused") {
+    plan.ranks[0].segments[0].k_count = 5;
+    CHECK_THROWS_AS(binder.bind(plan.ranks[0].operations[attend]), BadPlan);
+  }
+  SUBCASE("K and V as one operand are refused") {
+    plan.ranks[0].views[k].width_end = 5;
+    CHECK_THROWS_AS(binder.bind(plan.ranks[0].operations[attend]), BadPlan);
+  }
+}
+
+}  // namespace
+}  // namespace cplab

@@ -1,0 +1,70 @@
+// Small resolved scenarios for the tests of execution and verification.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+
+namespace cplab {
+
+struct ScenarioSpec {
+  std::int64_t ranks = 4;
+  DType dtype = DType::fp64;
+  std::string placement;  // empty: the algorithm's default
+  bool causal = true;
+  Window window;
+  std::int64_t batch = 1;
+  std::int64_t sequence = 32;
+  std::vector<std::int64_t> lengths;         // packed if not empty
+  std::vector<std::int64_t> padded_lengths;  // default: lengths
+  std::int64_t heads = 4, kv_heads = 2, head_size = 8, value_size = 4;
+  double scale = 0;  // default: head_size^-0.5
+  bool backward = true;
+  std::int64_t replicas = 1;
+  std::string algorithm = "ring";
+  std::vector<std::pair<std::string, OptionValue>> options;
+};
+
+inline Scenario scenario(const ScenarioSpec& spec) {
+  Scenario s;
+  Problem& p = s.problem;
+  p.packed = !spec.lengths.empty();
+  if (p.packed) {
+    p.format = Format::thd;
+    p.lengths = spec.lengths;
+    p.padded_lengths = spec.padded_lengths.empty() ? spec.lengths : spec.padded_lengths;
+  } else {
+    p.batch = spec.batch;
+    p.sequence = spec.sequence;
+    p.lengths.assign(static_cast<std::size_t>(spec.batch), spec.sequence);
+    p.padded_lengths = p.lengths;
+  }
+  p.heads = spec.heads;
+  p.kv_heads = spec.kv_heads;
+  p.head_size = spec.head_size;
+  p.value_size = spec.value_size;
+  p.dtype = spec.dtype;
+  p.causal = spec.causal;
+  p.window = spec.window;
+  p.scale = spec.scale > 0 ? spec.scale : 1 / std::sqrt(static_cast<double>(spec.head_size));
+  p.direction = spec.backward ? Direction::forward_backward : Direction::forward;
+  s.parallel.ranks = spec.ranks;
+  s.parallel.replicas = spec.replicas;
+  s.algorithm = spec.algorithm;
+  s.placement = spec.placement;
+  for (const auto& [key, value] : spec.options) s.schedule.set(key, value);
+  return resolve(s);
+}
+
+inline OptionValue word(const char* text) {
+  return std::string(text);
+}
+inline OptionValue count(std::int64_t n) {
+  return n;
+}
+
+}  // namespace cplab

@@ -1,0 +1,243 @@
+// Tensors in global order: placement of tokens, the way to the ranks and back, files, random data.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "algorithms/placement.hpp"
+#include "cli/npy.hpp"
+#include "cli/tensors.hpp"
+#include "cli/toml_table.hpp"
+#include "tests/exec/scenarios.hpp"
+
+namespace cplab {
+namespace {
+
+std::vector<ScenarioSpec> shapes() {
+  std::vector<ScenarioSpec> specs;
+  for (const char* placement : {"zigzag", "contiguous", "striped"}) {
+    for (const std::int64_t ranks : {1, 2, 3, 4}) {
+      ScenarioSpec spec;
+      spec.ranks = ranks;
+      spec.placement = placement;
+      spec.batch = 3;
+      spec.sequence = 13;
+      specs.push_back(spec);
+      spec.replicas = 2;
+      specs.push_back(spec);
+      spec.lengths = {0, 1, 2 * ranks - 1, 2 * ranks, 2 * ranks + 1, 7, 0};
+      spec.padded_lengths = {0, 4, 2 * ranks, 2 * ranks, 2 * ranks + 5, 7, 3};
+      specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
+TEST_CASE("every token has one local row, and the placement of the algorithms agrees") {
+  for (const ScenarioSpec& spec : shapes()) {
+    const Scenario s = scenario(spec);
+    std::set<std::int64_t> tokens;
+    std::int64_t valid = 0;
+    for (int replica = 0; replica < s.parallel.replicas; ++replica) {
+      const Placement placement(s.problem, s.parallel, s.placement, replica);
+      for (int position = 0; position < s.parallel.ranks; ++position) {
+        const std::vector<LocalRow> rows = local_rows(s, replica, position);
+        REQUIRE(static_cast<std::int64_t>(rows.size()) == placement.rows());
+        for (const LocalRow& row : rows) {
+          CHECK(row.sequence % s.parallel.replicas == replica);
+          if (row.token >= 0) CHECK(tokens.insert(row.token).second);
+          if (row.valid) CHECK(row.token >= 0);
+          valid += row.valid ? 1 : 0;
+        }
+        for (const TokenRun& run : placement.runs(position)) {
+          for (std::int64_t i = 0; i < run.rows; ++i) {
+            const LocalRow& row = rows[static_cast<std::size_t>(run.row + i)];
+            CHECK(row.sequence == run.sequence);
+            CHECK(row.valid == (i < run.valid));
+            if (row.valid) CHECK(row.position == run.position + i * run.stride);
+          }
+        }
+      }
+    }
+    std::int64_t all = 0, all_valid = 0;
+    for (const std::int64_t length : s.problem.padded_lengths) all += length;
+    for (const std::int64_t length : s.problem.lengths) all_valid += length;
+    CHECK(static_cast<std::int64_t>(tokens.size()) == all);
+    CHECK(valid == all_valid);
+  }
+}
+
+// A plan whose outputs are copies of its inputs: what is gathered must be what was scattered.
+TEST_CASE("scatter and gather are inverse, padding is NaN inside and zero outside") {
+  for (ScenarioSpec spec : shapes()) {
+    spec.kv_heads = 2;
+    spec.head_size = 4;
+    spec.value_size = 4;
+    Plan plan = build_plan(scenario(spec));
+    const Problem& p = plan.scenario.problem;
+    const Inputs inputs = random_inputs(p, 7);
+    CpuExecutor executor(plan, {});
+    scatter(plan, inputs, executor);
+    for (const RankPlan& rank : plan.ranks) {
+      const auto rows = local_rows(plan.scenario, rank.replica, rank.position);
+      const std::vector<double> q = executor.read(rank.rank, "q"), kv = executor.read(rank.rank, "kv");
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const auto width = static_cast<std::size_t>(p.heads * p.head_size);
+        for (std::size_t x = 0; x < width; ++x) CHECK(std::isnan(q[i * width + x]) == !rows[i].valid);
+      }
+      executor.write(rank.rank, "dq", q);
+      executor.write(rank.rank, "dkv", kv);
+      executor.write(rank.rank, "out", executor.read(rank.rank, "dout"));
+      std::vector<double> lse;
+      for (const LocalRow& row : rows) {
+        for (std::int64_t h = 0; h < p.heads; ++h) {
+          lse.push_back(static_cast<double>(1000 * row.sequence + 10 * row.position + h));
+        }
+      }
+      executor.write(rank.rank, "lse", lse);
+    }
+    const Outputs outputs = gather(plan, executor);
+    const auto same = [&](const Tensor& given, const Tensor& taken) {
+      REQUIRE(given.shape == taken.shape);
+      for (std::size_t i = 0; i < given.values.size(); ++i) {
+        const double expected = std::isnan(given.values[i]) ? 0 : given.values[i];  // random padding is NaN
+        REQUIRE(taken.values[i] == expected);
+      }
+    };
+    same(inputs.q, outputs.dq);
+    same(inputs.k, outputs.dk);
+    same(inputs.v, outputs.dv);
+    same(inputs.dout, outputs.out);
+    std::int64_t token = 0, total = 0;
+    for (const std::int64_t length : p.padded_lengths) total += length;
+    for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+      for (std::int64_t i = 0; i < p.padded_lengths[b]; ++i, ++token) {
+        for (std::int64_t h = 0; h < p.heads; ++h) {
+          const std::int64_t at =
+              p.packed ? h * total + token : (static_cast<std::int64_t>(b) * p.heads + h) * p.sequence + i;
+          const double expected = i < p.lengths[b]
+                                      ? static_cast<double>(1000 * static_cast<std::int64_t>(b) + 10 * i + h)
+                                      : -std::numeric_limits<double>::infinity();
+          CHECK(outputs.lse.values[static_cast<std::size_t>(at)] == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("random inputs are normal, rounded, and the same for every number of ranks") {
+  ScenarioSpec spec;
+  spec.sequence = 2000;
+  spec.dtype = DType::bf16;
+  const Inputs inputs = random_inputs(scenario(spec).problem, 5);
+  spec.ranks = 7;
+  CHECK(random_inputs(scenario(spec).problem, 5).k.values == inputs.k.values);
+  CHECK(random_inputs(scenario(spec).problem, 6).k.values != inputs.k.values);
+  CHECK(std::equal(inputs.k.values.begin(), inputs.k.values.begin() + 100, inputs.q.values.begin()) == false);
+  const auto& x = inputs.q.values;  // n = 64000
+  const auto n = static_cast<double>(x.size());
+  double mean = 0, square = 0, fourth = 0;
+  for (const double v : x) {
+    CHECK(v == rounded(v, DType::bf16));
+    mean += v / n;
+    square += v * v / n;
+    fourth += v * v * v * v / n;
+  }
+  // Five standard errors of the mean of x (1), x^2 (sqrt 2) and x^4 (sqrt 96) of a normal distribution.
+  CHECK(std::abs(mean) < 5 / std::sqrt(n));
+  CHECK(std::abs(square - 1) < 5 * std::sqrt(2 / n));
+  CHECK(std::abs(fourth - 3) < 5 * std::sqrt(96 / n));
+}
+
+TEST_CASE("values are rounded to nearest even") {
+  CHECK(rounded(1 + 0x1p-8, DType::bf16) == 1);
+  CHECK(rounded(1 + 0x1p-8 + 0x1p-30, DType::bf16) == 1 + 0x1p-7);  // once, not by way of fp32
+  CHECK(rounded(1 + 0x1p-8 + 0x1p-40, DType::bf16) == 1 + 0x1p-7);
+  CHECK(rounded(1 + 3 * 0x1p-11, DType::fp16) == 1 + 0x1p-9);
+  CHECK(rounded(0x1p-25, DType::fp16) == 0);
+  CHECK(rounded(1 + 0x1p-24, DType::fp32) == 1);
+  CHECK(rounded(1 + 0x1p-52, DType::fp64) == 1 + 0x1p-52);
+}
+
+struct Folder {
+  Folder()
+      : path(std::filesystem::temp_directory_path() /
+             ("cplab-tensors-" + std::to_string(std::random_device{}()))) {}
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+TEST_CASE("inputs are read from files, rounded, and refused if they do not fit") {
+  ScenarioSpec spec;
+  spec.dtype = DType::fp16;
+  const Problem p = scenario(spec).problem;
+  const Inputs inputs = random_inputs(p, 9);
+  Folder folder;
+  const std::string directory = folder.path.string();
+  CHECK_THROWS_AS(read_inputs(p, directory), InputError);
+  std::filesystem::create_directories(folder.path);
+  const auto write = [&](const char* name, std::vector<std::int64_t> shape,
+                         const std::vector<double>& values) {
+    write_npy((folder.path / name).string(), shape, values, true);
+  };
+  std::vector<double> q = inputs.q.values;
+  for (double& v : q) v *= 1 + 0x1p-20;  // well below half a unit of fp16: rounds back
+  write("q.npy", inputs.q.shape, q);
+  write("k.npy", inputs.k.shape, inputs.k.values);
+  write("v.npy", inputs.v.shape, inputs.v.values);
+  try {
+    read_inputs(p, directory);
+    FAIL("dout.npy is missing");
+  } catch (const InputError& error) {
+    CHECK(std::string(error.what()).find("dout.npy: no such file") != std::string::npos);
+  }
+  Problem forward = p;
+  forward.direction = Direction::forward;
+  CHECK(read_inputs(forward, directory).dout.values.empty());
+  write("dout.npy", inputs.dout.shape, inputs.dout.values);
+  const Inputs read = read_inputs(p, directory);
+  CHECK(read.q.values == inputs.q.values);
+  CHECK(read.dout.values == inputs.dout.values);
+  CHECK(read.v.shape == std::vector<std::int64_t>{1, 32, 2, 4});
+
+  write("v.npy", {1, 32, 4, 2}, inputs.v.values);
+  try {
+    read_inputs(p, directory);
+    FAIL("v.npy has the wrong shape");
+  } catch (const InputError& error) {
+    CHECK(std::string(error.what()).find("[1, 32, 4, 2]") != std::string::npos);
+    CHECK(std::string(error.what()).find("[1, 32, 2, 4]") != std::string::npos);
+  }
+}
+
+TEST_CASE("outputs are saved as the contract says") {
+  for (const DType dtype : {DType::bf16, DType::fp64}) {
+    ScenarioSpec spec;
+    spec.dtype = dtype;
+    spec.lengths = {5, 2};
+    spec.padded_lengths = {6, 2};
+    const Plan plan = build_plan(scenario(spec));
+    CpuExecutor executor(plan, {});
+    scatter(plan, random_inputs(plan.scenario.problem, 1), executor);
+    executor.run();
+    const Outputs outputs = gather(plan, executor);
+    Folder folder;
+    save_outputs(plan.scenario.problem, outputs, (folder.path / "new").string());
+    const auto load = [&](const char* name) { return read_npy((folder.path / "new" / name).string()); };
+    CHECK(load("out.npy").shape == std::vector<std::int64_t>{8, 4, 4});
+    CHECK(load("lse.npy").shape == std::vector<std::int64_t>{4, 8});
+    CHECK(load("dq.npy").shape == std::vector<std::int64_t>{8, 4, 8});
+    CHECK(load("dk.npy").shape == std::vector<std::int64_t>{8, 2, 8});
+    CHECK(load("dv.npy").shape == std::vector<std::int64_t>{8, 2, 4});
+    CHECK(load("lse.npy").fp64 == (dtype == DType::fp64));
+    CHECK(load("out.npy").values == outputs.out.values);
+    CHECK(std::isinf(load("lse.npy").values[5]));
+    for (std::size_t i = 5 * 16; i < 6 * 16; ++i) CHECK(load("out.npy").values[i] == 0);
+  }
+}
+
+}  // namespace
+}  // namespace cplab

@@ -1,0 +1,307 @@
+// Plans as JSON: round trips of plans made by hand and real ones, and what is said about files that are no
+// plan.
+#include "report/plan_json.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "algorithms/registry.hpp"
+#include "tests/report/hand_plan.hpp"
+
+using namespace cplab;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string text_of(const Plan& plan) {
+  std::ostringstream out;
+  write_plan_json(out, plan, {{"cplab", "0.1.0"}, {"commit", "abc"}});
+  return out.str();
+}
+
+bool same_view(const RankPlan& a, std::uint32_t va, const RankPlan& b, std::uint32_t vb) {
+  View x = a.views[va], y = b.views[vb];
+  const auto rows_a = a.rows_of(x), rows_b = b.rows_of(y);
+  x.ranges = y.ranges = {};
+  return x == y && std::equal(rows_a.begin(), rows_a.end(), rows_b.begin(), rows_b.end());
+}
+
+bool same_accesses(const RankPlan& a, std::span<const Access> x, const RankPlan& b,
+                   std::span<const Access> y) {
+  return std::equal(x.begin(), x.end(), y.begin(), y.end(), [&](const Access& m, const Access& n) {
+    return m.mode == n.mode && same_view(a, m.view, b, n.view);
+  });
+}
+
+// Everything a reader of the plan can see, whatever the order of the pools.
+void check_same(const RankPlan& a, const RankPlan& b) {
+  CHECK(a.rank == b.rank);
+  CHECK(a.replica == b.replica);
+  CHECK(a.position == b.position);
+  CHECK(a.arena_bytes == b.arena_bytes);
+  REQUIRE(a.buffers.size() == b.buffers.size());
+  for (std::size_t i = 0; i < a.buffers.size(); ++i) {
+    const Buffer &x = a.buffers[i], &y = b.buffers[i];
+    CHECK((x.name == y.name && x.role == y.role && x.category == y.category && x.layout == y.layout));
+    CHECK((x.slots == y.slots && x.rows == y.rows && x.heads == y.heads && x.width == y.width));
+    CHECK((x.planes == y.planes && x.bytes == y.bytes && x.offset == y.offset));
+  }
+  REQUIRE(a.operations.size() == b.operations.size());
+  for (std::size_t i = 0; i < a.operations.size(); ++i) {
+    const Operation &x = a.operations[i], &y = b.operations[i];
+    INFO(operation_id(a, x));
+    CHECK((x.kind == y.kind && x.phase == y.phase && x.lane == y.lane && x.transport == y.transport));
+    CHECK((x.reduction == y.reduction && x.step == y.step && x.ordinal == y.ordinal));
+    if (is_communication(x.kind)) CHECK(x.group == y.group);
+    CHECK((x.head_begin == y.head_begin && x.head_end == y.head_end));
+    CHECK((x.value == y.value && x.flops == y.flops && x.bytes == y.bytes));
+    CHECK(same_accesses(a, a.reads(x), b, b.reads(y)));
+    CHECK(same_accesses(a, a.writes(x), b, b.writes(y)));
+    const auto parts_a = a.parts_of(x), parts_b = b.parts_of(y);
+    CHECK(std::equal(parts_a.begin(), parts_a.end(), parts_b.begin(), parts_b.end(),
+                     [&](const Part& m, const Part& n) {
+                       return m.peer == n.peer && m.send == n.send && same_view(a, m.view, b, n.view);
+                     }));
+    const auto segments_a = a.segments_of(x), segments_b = b.segments_of(y);
+    CHECK(std::equal(segments_a.begin(), segments_a.end(), segments_b.begin(), segments_b.end()));
+    const auto after_a = a.after(x), after_b = b.after(y);
+    CHECK(std::equal(after_a.begin(), after_a.end(), after_b.begin(), after_b.end()));
+  }
+}
+
+void check_round_trip(const Plan& plan) {
+  const std::string text = text_of(plan);
+  const Plan again = read_plan_json(text, "plan.json");
+  CHECK(text_of(again) == text);
+  CHECK(again.placement_padding_tokens == plan.placement_padding_tokens);
+  REQUIRE(again.groups.size() == plan.groups.size());
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    CHECK(again.groups[g].name == plan.groups[g].name);
+    CHECK(again.groups[g].ranks == plan.groups[g].ranks);
+  }
+  const Problem &p = plan.scenario.problem, &q = again.scenario.problem;
+  CHECK((p.attention == q.attention && p.format == q.format && p.dtype == q.dtype &&
+         p.direction == q.direction));
+  CHECK((p.batch == q.batch && p.sequence == q.sequence && p.packed == q.packed && p.causal == q.causal));
+  CHECK((p.lengths == q.lengths && p.padded_lengths == q.padded_lengths && p.window == q.window));
+  CHECK((p.heads == q.heads && p.kv_heads == q.kv_heads && p.scale == q.scale));
+  CHECK((p.head_size == q.head_size && p.value_size == q.value_size));
+  CHECK(plan.scenario.parallel.groups == again.scenario.parallel.groups);
+  CHECK(plan.scenario.schedule.options == again.scenario.schedule.options);
+  REQUIRE(again.ranks.size() == plan.ranks.size());
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) check_same(plan.ranks[r], again.ranks[r]);
+}
+
+// The message for a plan with one change, or "" when it is read.
+std::string message(const std::string& text) {
+  try {
+    read_plan_json(text, "p.json");
+  } catch (const PlanFileError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// As message, after setting the value at a JSON pointer.
+std::string message_with(const char* pointer, const Json& value) {
+  Json plan = Json::parse(text_of(hand_plan()));
+  plan.at(Json::json_pointer(pointer)) = value;
+  return message(plan.dump());
+}
+
+std::string message_without(const char* pointer, const char* key) {
+  Json plan = Json::parse(text_of(hand_plan()));
+  plan.at(Json::json_pointer(pointer)).erase(key);
+  return message(plan.dump());
+}
+
+}  // namespace
+
+TEST_CASE("a plan made by hand survives") {
+  check_round_trip(hand_plan());
+}
+
+TEST_CASE("real ring plans survive") {
+  for (const int ranks : {1, 2, 3, 8}) check_round_trip(build_plan(ring_scenario(ranks)));
+  for (const char* placement : {"contiguous", "striped"}) {
+    Scenario scenario = ring_scenario(4);
+    scenario.placement = placement;
+    check_round_trip(build_plan(resolve(scenario)));
+  }
+}
+
+TEST_CASE("a packed plan with replicas and a window survives") {
+  Scenario scenario = ring_scenario(2);
+  Problem& problem = scenario.problem;
+  problem.packed = true;
+  problem.format = Format::thd;
+  problem.batch = problem.sequence = 0;
+  problem.lengths = {7, 0, 30, 16, 1};
+  problem.padded_lengths = {8, 4, 30, 16, 3};
+  problem.window = {5, -1};
+  scenario.parallel.replicas = 2;
+  scenario.parallel.groups = {{0, 2}, {1, 3}};
+  check_round_trip(build_plan(resolve(scenario)));
+}
+
+TEST_CASE("the JSON has the keys that DESIGN lists") {
+  const Json plan = Json::parse(text_of(hand_plan()));
+  CHECK(plan["schema"] == "cplab.plan.1");
+  CHECK(plan["command"] == "show");
+  CHECK(plan["versions"]["commit"] == "abc");
+  CHECK(plan["scenario"]["problem"]["mask"] == "causal");
+  CHECK(plan["scenario"]["problem"]["window"] == Json::array({-1, -1}));
+  CHECK(plan["scenario"]["schedule"]["kv_slots"] == 2);
+  CHECK(plan["scenario"]["schedule"]["overlap"] == true);
+  const Json& rank = plan["ranks"][1];
+  CHECK(rank["buffers"][1]["axes"][3] == Json{{"name", "width"}, {"size", 8}});
+  for (const Json& op : rank["operations"])
+    for (const char* key : {"id", "phase", "step", "lane", "kind", "transport", "group", "reads", "writes",
+                            "parts", "segments", "heads", "after"})
+      CHECK_MESSAGE(op.contains(key), key);
+  const Json& exchange = rank["operations"][0];
+  CHECK(exchange["id"] == "1/forward/0");
+  CHECK(exchange["group"] == "cp0");
+  CHECK(exchange["lane"] == Json{{"kind", "comm"}, {"index", 0}});
+  CHECK(exchange["parts"][0]["send"] == true);
+  CHECK(exchange["parts"][0]["peer"] == 0);
+  CHECK(exchange["parts"][0]["view"]["box"]["rows"] == Json::parse("[[0, 4, 1]]"));
+  const Json& attend = rank["operations"][2];
+  CHECK(attend["group"].is_null());
+  CHECK(attend["after"] == Json::array({"1/forward/0"}));
+  CHECK(attend["segments"][1] == Json::parse(R"({"q":[2,2],"k":[0,4],"offset":2,"left":3,"right":0})"));
+  CHECK(attend["heads"] == Json::array({0, 2}));
+  CHECK(attend["value"] == 0.5);
+  CHECK(rank["operations"][3]["writes"][0]["mode"] == "merge");
+  CHECK(rank["operations"][4]["value"] == "-inf");
+  CHECK(rank["operations"][4]["writes"][0]["box"]["rows"] == Json::parse("[[1, 2, 2]]"));
+  CHECK(rank["operations"][5]["reduction"] == "max");
+}
+
+TEST_CASE("equal views, accesses and segments are stored once") {
+  const Plan plan = read_plan_json(text_of(hand_plan()), "plan.json");
+  const RankPlan& rank = plan.ranks[0];
+  CHECK(rank.row_ranges.size() == 2);
+  CHECK(rank.segments.size() == 2);  // both attends have the same two
+  // kv and kv_slots whole and as K and V, q, out, lse, part_out, part_lse whole and striped, lse_max.
+  CHECK(rank.views.size() == 13);
+}
+
+TEST_CASE("syntax errors name line and column") {
+  CHECK(message("").find("p.json:1:1: no JSON: ") == 0);
+  CHECK(message("{\n \"schema\": \"x\",\n \"a\": tru\n}").find("p.json:3:") == 0);
+  CHECK(message("{\"a\": 1").find("p.json:1:8: ") == 0);
+  CHECK(message("[1e999]").find("p.json: ") == 0);
+  CHECK(message("{\"a\": 1, \"a\": 2}") == "p.json: the key \"a\" occurs twice in one object");
+  CHECK(message(std::string(100000, '[')).find("p.json: values nested deeper than 64 levels") == 0);
+  CHECK(message("\x7f"
+                "ELF\x01")
+            .find("p.json:1:1: ") == 0);
+}
+
+TEST_CASE("a truncated plan is no plan, wherever it ends") {
+  const std::string text = text_of(hand_plan());
+  for (std::size_t length = 0; length + 2 < text.size(); length += 101) {
+    INFO(length);
+    CHECK(message(text.substr(0, length)) != "");
+  }
+}
+
+TEST_CASE("errors name the place and what is legal") {
+  const auto has = [](const std::string& text, const char* part) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+  };
+  has(message("[]"), "p.json: /: this is a list; legal: an object");
+  has(message_with("/schema", "cplab.run.1"), "/schema: \"cplab.run.1\" is no plan; legal: cplab.plan.1");
+  has(message_with("/ranks/0/operations/2/after/0", "0/forward/9"),
+      "p.json: /ranks/0/operations/2/after/0: no operation of this rank has the id \"0/forward/9\"; legal: "
+      "ids of");
+  has(message_with("/ranks/0/operations/2/after/0", "1/forward/0"), "/ranks/0/operations/2/after/0");
+  has(message_with("/ranks/0/operations/2/after/0", 0), "this is a whole number; legal: a string");
+  has(message_with("/ranks/1/operations/1/reads/1/buffer", "vk"),
+      "/ranks/1/operations/1/reads/1/buffer: this rank has no buffer \"vk\"; legal: q, kv, out, lse,");
+  has(message_with("/ranks/1/operations/0/parts/1/view/buffer", ""), "/parts/1/view/buffer");
+  has(message_with("/ranks/1/operations/0/parts/1/peer", 2),
+      "parts/1/peer: 2 is out of range; legal: whole numbers from 0 to 1");
+  has(message_with("/ranks/1/operations/0/parts/1/peer", -1), "parts/1/peer");
+  has(message_with("/ranks/1/operations/0/group", "tp"),
+      "operations/0/group: no group is named \"tp\"; legal: cp0");
+  has(message_with("/ranks/1/operations/0/group", nullptr),
+      "operations/0/group: this is null; legal: a string");
+  has(message_with("/ranks/1/operations/1/group", "cp0"),
+      "operations/1/group: only communication has a group");
+  has(message_with("/ranks/1/operations/0/kind", "send"),
+      "kind: \"send\" is unknown; legal: attend, attend_backward");
+  has(message_with("/ranks/1/operations/0/lane/kind", "gpu"), "legal: compute, comm, copy, host");
+  has(message_with("/ranks/1/operations/0/lane/index", 256), "legal: whole numbers from 0 to 255");
+  has(message_with("/ranks/1/operations/0/step", -1), "operations/0/step");
+  has(message_with("/ranks/1/operations/0/step", 0.5), "this is a number; legal: a whole number");
+  has(message_with("/ranks/1/operations/0/phase", "backward"), "operations/0/phase: the id says forward");
+  has(message_with("/ranks/1/operations/0/id", "0/forward/0"), "operations/0/id: legal: 1/PHASE/NUMBER");
+  has(message_with("/ranks/1/operations/0/id", "1/forward/00"), "operations/0/id");
+  has(message_with("/ranks/1/operations/0/id", "1/forward/1"),
+      "operations/1/id: another operation has this id");
+  has(message_with("/ranks/1/operations/4/value", "none"), "operations/4/value: legal: a number, \"inf\"");
+  has(message_with("/ranks/1/operations/3/writes/0/mode", "max"), "legal: store, add, merge");
+  has(message_with("/ranks/1/operations/3/writes/0/box/slot", Json::array({0})),
+      "box/slot: a list of 1 entries");
+  has(message_with("/ranks/1/operations/3/writes/0/box/rows/0", 7),
+      "box/rows/0: this is a whole number; legal: a list");
+  has(message_with("/ranks/1/operations/3/writes", Json::object()), "operations/3/writes: this is an object");
+  has(message_with("/ranks/1/buffers/2/name", "q"),
+      "buffers/2/name: this rank has another buffer named \"q\"");
+  has(message_with("/ranks/1/buffers/2/role", "fp32"),
+      "buffers/2/role: \"fp32\" is unknown; legal: nominal, wide, integer");
+  has(message_with("/ranks/1/buffers/2/axes/0/name", "rows"), "axes/0/name: legal: slot");
+  has(message_with("/ranks/1/buffers/2/bytes", -5), "buffers/2/bytes");
+  has(message_with("/ranks/1/buffers/2/bytes", 18446744073709551615u), "buffers/2/bytes");
+  has(message_with("/ranks/1/rank", 0), "/ranks/1/rank: 0 is out of range");
+  has(message_with("/ranks", Json::array()),
+      "/ranks: a list of 0 entries; legal: every rank of the world, 2 entries");
+  has(message_with("/groups/0/ranks/0", 1), "/groups/0/ranks/1: a rank is in a group once");
+  has(message_with("/groups", Json::array()), "/groups: ");
+  has(message_with("/scenario/problem/dtype", "fp8"),
+      "/scenario/problem/dtype: \"fp8\" is unknown; legal: fp64, fp32, bf16, fp16");
+  has(message_with("/scenario/problem/kv_heads", 3),
+      "/scenario/problem/kv_heads: legal: divisors of heads, which is 2");
+  has(message_with("/scenario/problem/heads", 1 << 20), "/scenario/problem");
+  has(message_with("/scenario/problem/sequence", std::int64_t{1} << 60), "/scenario/problem/sequence");
+  has(message_with("/scenario/problem/mask", "band"), "legal: full, causal");
+  has(message_with("/scenario/parallel/groups/0/1", 0),
+      "/scenario/parallel/groups/0/1: a rank is a member of one group");
+  has(message_with("/scenario/parallel/ranks", 3), "/scenario/parallel/groups/0: a list of 2 entries");
+  has(message_with("/scenario/schedule/overlap", nullptr), "/scenario/schedule/overlap: this is null");
+  has(message_without("/ranks/0/operations/2", "after"),
+      "p.json: /ranks/0/operations/2: the key \"after\" is missing");
+  has(message_without("/scenario", "schedule"), "/scenario: the key \"schedule\" is missing");
+  Json plan = Json::parse(text_of(hand_plan()));
+  plan["ranks"][0]["operations"][2]["befor"] = Json::array();
+  has(message(plan.dump()), "/ranks/0/operations/2/befor: unknown key; legal: id, phase, step,");
+}
+
+TEST_CASE("what is well formed but wrong is left to the checker") {
+  CHECK(message_with("/ranks/0/operations/2/after", Json::array()) == "");
+  CHECK(message_with("/ranks/0/operations/2/after", Json::array({"0/backward/0"})) == "");  // later: a circle
+  CHECK(message_with("/ranks/0/operations/1/reads", Json::array()) == "");
+  CHECK(message_with("/ranks/0/operations/1/writes/0/box/rows", Json::parse("[[1, 4, 1]]")) == "");
+  CHECK(message_with("/ranks/0/operations/1/segments/0/offset", 1) == "");
+  CHECK(message_with("/ranks/0/buffers/3/offset", 0) == "");
+  CHECK(message_with("/ranks/0/buffers/3/bytes", 1) == "");
+  CHECK(message_with("/ranks/0/operations", Json::array()) == "");
+}
+
+// Random damage may leave a plan or not, but nothing other than a PlanFileError may come of it.
+TEST_CASE("damaged bytes never do worse than an error") {
+  const std::string good = text_of(hand_plan());
+  std::mt19937 random(11);
+  int refused = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::string bad = good;
+    for (int i = 0; i < 3; ++i) bad[random() % bad.size()] = static_cast<char>(random() % 256);
+    refused += message(bad) != "";
+  }
+  CHECK(refused > 250);
+}

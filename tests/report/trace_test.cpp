@@ -1,0 +1,245 @@
+// Traces: valid JSON, and every rule that a viewer or HTA depends on.
+#include "report/trace.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "algorithms/registry.hpp"
+#include "tests/report/hand_plan.hpp"
+
+using namespace cplab;
+using Json = nlohmann::json;
+
+namespace {
+
+struct TemporaryFolder {
+  TemporaryFolder()
+      : path(std::filesystem::temp_directory_path() / ("cplab_trace_" + std::to_string(getpid()))) {
+    std::filesystem::remove_all(path);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+std::string file_text(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::vector<Json> traces_of(const Plan& plan, const Timeline& timeline) {
+  const TemporaryFolder folder;
+  write_traces((folder.path / "deep" / "er").string(), plan, timeline, memory_of(plan));
+  std::vector<Json> traces;
+  for (const RankPlan& rank : plan.ranks)
+    traces.push_back(Json::parse(
+        file_text(folder.path / "deep" / "er" / ("rank" + std::to_string(rank.rank) + "_trace.json"))));
+  return traces;
+}
+
+std::int64_t ns(const Json& microseconds) {
+  return std::llround(microseconds.get<double>() * 1000);
+}
+
+// Slices of a track nest or are disjoint.
+void check_tracks(const Json& trace) {
+  std::map<int, std::vector<std::int64_t>> open_until;  // by track
+  std::map<int, std::int64_t> last_start;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const int track = event["tid"];
+    const std::int64_t start = ns(event["ts"]), end = start + ns(event["dur"]);
+    CHECK(start >= last_start[track]);
+    last_start[track] = start;
+    auto& open = open_until[track];
+    while (!open.empty() && open.back() <= start) open.pop_back();
+    if (!open.empty()) CHECK(end <= open.back());
+    open.push_back(end);
+  }
+}
+
+// Every arrow has one tail and one head, on the right ranks, each inside a slice of its track.
+std::size_t check_arrows(const std::vector<Json>& traces) {
+  struct Ends {
+    int tails = 0, heads = 0, from = -1, to = -1;
+    std::int64_t left = 0, arrived = 0;
+  };
+  std::map<std::int64_t, Ends> arrows;
+  for (const Json& trace : traces) {
+    for (const Json& event : trace["traceEvents"]) {
+      if (event["ph"] != "s" && event["ph"] != "f") continue;
+      Ends& ends = arrows[event["id"]];
+      const std::int64_t at = ns(event["ts"]);
+      if (event["ph"] == "s") {
+        ++ends.tails;
+        ends.from = event["pid"];
+        ends.left = at;
+      } else {
+        ++ends.heads;
+        ends.to = event["pid"];
+        ends.arrived = at;
+        CHECK(event["bp"] == "e");
+      }
+      bool inside = false;
+      for (const Json& slice : trace["traceEvents"])
+        inside = inside || (slice["ph"] == "X" && slice["tid"] == event["tid"] && slice["cat"] != "wait" &&
+                            ns(slice["ts"]) <= at && at < ns(slice["ts"]) + ns(slice["dur"]));
+      CHECK(inside);
+    }
+  }
+  for (const auto& [id, ends] : arrows) {
+    INFO(id);
+    CHECK(ends.tails == 1);
+    CHECK(ends.heads == 1);
+    CHECK(ends.from != ends.to);
+    CHECK(ends.left <= ends.arrived);
+  }
+  return arrows.size();
+}
+
+}  // namespace
+
+TEST_CASE("the trace of the plan made by hand") {
+  const std::vector<Json> traces = traces_of(hand_plan(), hand_timeline());
+  const Json& trace = traces[1];
+  CHECK(trace["displayTimeUnit"] == "ns");
+  CHECK(trace["baseTimeNanoseconds"] == 0);
+  CHECK(trace["distributedInfo"] == Json{{"rank", 1}, {"world_size", 2}});
+  std::map<std::string, std::vector<Json>> by_name;
+  for (const Json& event : trace["traceEvents"]) {
+    CHECK(event["pid"] == 1);
+    by_name[event["name"]].push_back(event);
+  }
+  REQUIRE(by_name["attend"].size() == 2);
+  const Json& attend = by_name["attend"][1];
+  CHECK(attend["cat"] == "kernel");
+  CHECK(attend["ts"] == 5e6);
+  CHECK(attend["dur"] == 3e6);
+  CHECK(attend["args"]["op"] == "1/forward/2");
+  CHECK(attend["args"]["step"] == 1);
+  CHECK(attend["args"]["flops"] == 512);
+  CHECK(attend["args"]["bytes"] == 224);
+  CHECK(attend["args"]["predicted_s"] == 3);
+  CHECK(attend["args"]["origin"] == "measured");
+  CHECK(attend["args"]["device"] == 1);
+  CHECK(attend["args"]["stream"] == attend["tid"]);
+  CHECK(attend["args"]["correlation"] == 3);
+  REQUIRE(by_name["nccl_exchange"].size() == 1);
+  CHECK(by_name["nccl_exchange"][0]["args"]["group"] == "cp0");
+  CHECK(by_name["nccl_exchange"][0]["tid"] != attend["tid"]);
+  CHECK(by_name["nccl_all_reduce"].size() == 1);
+  CHECK(by_name["host_sync"].size() == 1);
+  CHECK_FALSE(by_name["host_sync"][0]["args"].contains("stream"));
+  CHECK(by_name["wait for peers"].empty());  // rank 1 came last
+  CHECK(by_name["thread_name"].size() == 2);
+  CHECK(by_name["thread_name"][0]["args"]["name"] == "compute 0");
+
+  std::vector<Json> waits;
+  for (const Json& event : traces[0]["traceEvents"])
+    if (event["name"] == "wait for peers") waits.push_back(event);
+  REQUIRE(waits.size() == 1);
+  CHECK(waits[0]["ts"] == 1e6);
+  CHECK(waits[0]["dur"] == 1e6);
+  CHECK_FALSE(waits[0]["args"].contains("stream"));
+
+  for (const Json& each : traces) check_tracks(each);
+  CHECK(check_arrows(traces) == 2);
+}
+
+TEST_CASE("live bytes by category follow births and deaths in time") {
+  const Json trace = traces_of(hand_plan(), hand_timeline())[0];
+  std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> counters;
+  for (const Json& event : trace["traceEvents"])
+    if (event["ph"] == "C") {
+      const Json& live = event["args"];
+      counters.push_back({ns(event["ts"]) / 1'000'000'000,
+                          {live["input"], live["output"], live["working"], live["workspace"]}});
+    }
+  // Program order: inputs and kv_slots with the exchange at 1, out and lse with the first attend, which
+  // starts before it at 0; part_out and part_lse at 6; kv_slots dies at 8, part_out at 9; lse_max is born at
+  // 10; part_lse dies at 11.
+  const decltype(counters) expected = {{0, {0, 96, 0, 0}},     {1, {128, 96, 64, 0}}, {6, {128, 96, 128, 32}},
+                                       {8, {128, 96, 64, 32}}, {9, {128, 96, 0, 32}}, {10, {128, 128, 0, 32}},
+                                       {11, {128, 128, 0, 0}}};
+  CHECK(counters == expected);
+}
+
+TEST_CASE("the file reads as HTA reads it: line by line, a blank after the colon") {
+  const TemporaryFolder folder;
+  const Plan plan = hand_plan();
+  write_traces(folder.path.string(), plan, hand_timeline(), memory_of(plan));
+  std::istringstream lines(file_text(folder.path / "rank1_trace.json"));
+  const std::regex rank_of("\"rank\":\\s+(\\d+)");
+  std::vector<std::string> found;
+  std::string line;
+  std::smatch match;
+  while (std::getline(lines, line))
+    if (std::regex_search(line, match, rank_of)) found.push_back(match[1]);
+  CHECK(found == std::vector<std::string>{"1"});
+}
+
+TEST_CASE("a measured trace says so, and a lane whose clock ran backwards stays in order") {
+  Timeline timeline = hand_timeline();
+  timeline.predicted = false;
+  timeline.ranks[0][2].start_s = 1.9999;  // the first attend ends at 2
+  const std::vector<Json> traces = traces_of(hand_plan(), timeline);
+  check_tracks(traces[0]);
+  for (const Json& event : traces[0]["traceEvents"])
+    if (event["ph"] == "X" && event["cat"] != "wait") CHECK(event["args"].contains("measured_s"));
+}
+
+TEST_CASE("arrows and tracks of real rings, both transports") {
+  for (const int ranks : {1, 2, 3, 5}) {
+    for (const char* transport : {"nccl", "copy"}) {
+      Scenario scenario = ring_scenario(ranks);
+      scenario.schedule.set("transport", std::string(transport));
+      const Plan plan = build_plan(resolve(scenario));
+      const std::vector<Json> traces = traces_of(plan, millisecond_timeline(plan));
+      CHECK(check_arrows(traces) == static_cast<std::size_t>(3 * ranks * (ranks - 1)));
+      const bool copies = std::string(transport) == "copy";
+      for (const Json& trace : traces) {
+        check_tracks(trace);
+        for (const Json& event : trace["traceEvents"]) {
+          if (event["ph"] != "X" || event["cat"] == "wait") continue;
+          const std::string name = event["name"];
+          const bool exchange = name.find("exchange") != std::string::npos;
+          CHECK((name.rfind("nccl_", 0) == 0) == (exchange && !copies));
+          CHECK((name.rfind("Memcpy PtoP", 0) == 0) == (exchange && copies));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("memory as CSV") {
+  const Plan plan = hand_plan();
+  std::ostringstream out;
+  write_memory_csv(out, plan, hand_timeline(), memory_of(plan));
+  CHECK(out.str().find("time_s,rank,operation,buffer,category,bytes\r\n"
+                       "0.000000000,0,0/forward/1,out,output,64\r\n") == 0);
+  CHECK(out.str().find("8.000000000,0,0/forward/2,kv_slots,working,-64\r\n") != std::string::npos);
+}
+
+TEST_CASE("a folder that cannot be made is an error that names it") {
+  const Plan plan = hand_plan();
+  try {
+    write_traces("/dev/null/traces", plan, hand_timeline(), memory_of(plan));
+    FAIL("no error");
+  } catch (const TraceError& error) {
+    CHECK(std::string(error.what()).find("/dev/null/traces: cannot be created: ") == 0);
+  }
+  Timeline other = hand_timeline();
+  other.ranks[0].pop_back();
+  CHECK_THROWS_AS(write_traces("/dev/null/traces", plan, other, memory_of(plan)), std::invalid_argument);
+}

@@ -1,0 +1,223 @@
+// Exchanges: start-up, caps, sharing, waiting. Times worked out by hand for hand_machine(), in microseconds.
+#include <doctest/doctest.h>
+
+#include "tests/sim/hand_plan.hpp"
+
+namespace cplab {
+namespace {
+
+using sim_test::given_cost;
+using sim_test::hand_machine;
+using sim_test::HandPlan;
+using sim_test::microsecond;
+using sim_test::near;
+
+constexpr std::int64_t mega = 1'000'000;
+
+Simulation run(const HandPlan& p, const Hardware& hardware, SimulateOptions options = {}) {
+  return simulate(p.plan, hardware, options, given_cost(hardware));
+}
+
+double us(double seconds) {
+  return seconds / microsecond;
+}
+
+}  // namespace
+
+TEST_CASE("one hop") {
+  HandPlan p(2);
+  p.exchange(0, {HandPlan::send(1, mega)});
+  p.exchange(1, {HandPlan::receive(0, mega)});
+  Hardware hardware = hand_machine(2);
+  hardware.host.communication_launch_s = 6e-6;
+  hardware.host.launch_latency_s = 3e-6;
+  const Simulation s = run(p, hardware);
+  for (const auto& rank : s.timeline.ranks) {  // 20 of start-up, 20 at 50 GB/s
+    CHECK(near(us(rank[0].start_s), 9));
+    CHECK(near(us(rank[0].end_s), 49));
+    CHECK(rank[0].wait_s == 0);
+    CHECK(rank[0].origin == Origin::measured);
+  }
+}
+
+TEST_CASE("a shift by all ranks of a node reproduces the curve") {
+  // At points, between them (linear in bytes: half way between 1000 bytes, 20.01 us, and 1 MB, 40 us), below
+  // the first (its time) and beyond the last (100 MB in 2020 us, its bandwidth).
+  struct Case {
+    std::int64_t bytes;
+    double us;
+    Origin origin;
+  };
+  for (const Case& c : {Case{1000, 20.01, Origin::measured}, Case{mega, 40, Origin::measured},
+                        Case{100 * mega, 2020, Origin::measured}, Case{500'500, 30.005, Origin::interpolated},
+                        Case{40 * mega, 820, Origin::interpolated}, Case{10, 20.01, Origin::extrapolated},
+                        Case{200 * mega, 4040, Origin::extrapolated}}) {
+    HandPlan p(4);
+    for (int r = 0; r < 4; ++r)
+      p.exchange(r, {HandPlan::send((r + 1) % 4, c.bytes), HandPlan::receive((r + 3) % 4, c.bytes)});
+    const Simulation s = run(p, hand_machine(4));
+    for (const auto& rank : s.timeline.ranks) {
+      CAPTURE(c.bytes);
+      CHECK(near(us(rank[0].end_s), c.us));
+      CHECK(rank[0].origin == c.origin);
+    }
+  }
+}
+
+TEST_CASE("a curve that no one latency and bandwidth fits is reproduced too") {
+  // Neighbour shift through NCCL on 4 x H200: 128 MiB take almost as long as 256 MiB.
+  Hardware hardware = hand_machine(4);
+  hardware.node.link_bytes_s = 450e9;
+  const double mib = 1 << 20;
+  const std::vector<CurvePoint> points = {{4096, 21.7e-6},      {1 * mib, 24.0e-6},   {4 * mib, 37.9e-6},
+                                          {16 * mib, 124.0e-6}, {64 * mib, 428.5e-6}, {128 * mib, 825.1e-6},
+                                          {256 * mib, 888.0e-6}};
+  hardware.messages[0].points = points;
+  for (const CurvePoint& point : points) {
+    HandPlan p(4);
+    const auto bytes = static_cast<std::int64_t>(point.bytes);
+    for (int r = 0; r < 4; ++r)
+      p.exchange(r, {HandPlan::send((r + 1) % 4, bytes), HandPlan::receive((r + 3) % 4, bytes)});
+    CHECK(near(run(p, hardware).time_s, point.seconds));
+  }
+}
+
+TEST_CASE("back to back, exchanges take the curve's time each, and the next is not issued late") {
+  HandPlan p(2);
+  for (int i = 0; i < 5; ++i)
+    for (int r = 0; r < 2; ++r) p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)});
+  Hardware hardware = hand_machine(2);
+  hardware.host.dependency_s = 1e-6;
+  CHECK(near(us(run(p, hardware).time_s), 5 * 40));
+}
+
+TEST_CASE("waiting for a peer is not transfer") {
+  HandPlan p(2);
+  p.exchange(0, {HandPlan::send(1, mega)});
+  const auto late = p.kernel(1, 0, 100e-6);
+  p.exchange(1, {HandPlan::receive(0, mega)}, {late});
+  const Simulation s = run(p, hand_machine(2));
+  CHECK(near(us(s.timeline.ranks[0][0].end_s), 140));
+  CHECK(near(us(s.timeline.ranks[0][0].wait_s), 100));
+  CHECK(near(us(s.timeline.ranks[1][1].start_s), 100));
+  CHECK(s.timeline.ranks[1][1].wait_s == 0);
+  CHECK(near(us(s.busy.total()), 100 + 40 + 40));
+}
+
+TEST_CASE("operations on two lanes share the link, and the longer one speeds up afterwards") {
+  // Copy engines: 5 of start-up, a cap of 100 GB/s, which is the link. 10 and 20 MB at 50 GB/s each until the
+  // first is through after 200; the rest of the second alone: 100 more.
+  HandPlan p(3);
+  p.exchange(0, {HandPlan::send(1, 10 * mega)}, {}, Transport::copy, 0);
+  p.exchange(0, {HandPlan::send(2, 20 * mega)}, {}, Transport::copy, 1);
+  p.exchange(1, {HandPlan::receive(0, 10 * mega)}, {}, Transport::copy);
+  p.exchange(2, {HandPlan::receive(0, 20 * mega)}, {}, Transport::copy);
+  const Simulation s = run(p, hand_machine(3));
+  CHECK(near(us(s.timeline.ranks[0][0].end_s), 205));
+  CHECK(near(us(s.timeline.ranks[0][1].end_s), 305));
+}
+
+TEST_CASE("the parts of one exchange pay one start-up and share one cap") {
+  // 2 MB through NCCL: 20 + 40, whether to one peer or to two.
+  HandPlan one(2);
+  one.exchange(0, {HandPlan::send(1, mega), HandPlan::send(1, mega)});
+  one.exchange(1, {HandPlan::receive(0, mega), HandPlan::receive(0, mega)});
+  CHECK(near(us(run(one, hand_machine(2)).time_s), 60));
+  HandPlan two(3);
+  two.exchange(0, {HandPlan::send(1, mega), HandPlan::send(2, mega)});
+  two.exchange(1, {HandPlan::receive(0, mega)});
+  two.exchange(2, {HandPlan::receive(0, mega)});
+  CHECK(near(us(run(two, hand_machine(3)).time_s), 60));
+}
+
+TEST_CASE("more peers than flows at once: all of them in the time of the sum") {
+  // 19 parts of 1 MB: 20 + 19 MB at 50 GB/s.
+  HandPlan p(20);
+  std::vector<HandPlan::Message> messages;
+  for (int peer = 1; peer < 20; ++peer) {
+    messages.push_back(HandPlan::send(peer, mega));
+    p.exchange(peer, {HandPlan::receive(0, mega)});
+  }
+  p.exchange(0, messages);
+  CHECK(near(us(run(p, hand_machine(20)).time_s), 20 + 19 * 20));
+}
+
+TEST_CASE("parts complete one by one, the exchange with the last") {
+  // Rank 2 comes 100 late. Until then the part to rank 1 has the cap of 50 GB/s alone: 20 + 20. The other one
+  // begins at 100 with a start-up of its own.
+  HandPlan p(3);
+  p.exchange(0, {HandPlan::send(1, mega), HandPlan::send(2, mega)});
+  p.exchange(1, {HandPlan::receive(0, mega)});
+  p.exchange(2, {HandPlan::receive(0, mega)}, {p.kernel(2, 0, 100e-6)});
+  const Simulation s = run(p, hand_machine(3));
+  CHECK(near(us(s.timeline.ranks[1][0].end_s), 40));
+  CHECK(near(us(s.timeline.ranks[0][0].end_s), 140));
+  CHECK(near(us(s.timeline.ranks[0][0].wait_s), 60));  // from 40 to 100
+}
+
+TEST_CASE("a part to itself is a local copy") {
+  HandPlan p(2);
+  p.exchange(0, {HandPlan::send(0, 10 * mega), HandPlan::receive(0, 10 * mega)});
+  CHECK(near(us(run(p, hand_machine(2)).time_s), 20));  // read and written at 1 TB/s
+}
+
+TEST_CASE("between nodes: the network's curve, one exchange may use both paths") {
+  HandPlan p(4);
+  p.exchange(1, {HandPlan::send(0, mega), HandPlan::send(2, mega)});
+  p.exchange(0, {HandPlan::receive(1, mega)});
+  p.exchange(2, {HandPlan::receive(1, mega)});
+  const Simulation s = run(p, hand_machine(2));
+  // One start-up, the larger: 30; then 1 MB at 50 GB/s inside and at 5 GB/s outside.
+  CHECK(near(us(s.timeline.ranks[0][0].end_s), 30 + 20));
+  CHECK(near(us(s.timeline.ranks[1][0].end_s), 30 + 200));
+}
+
+TEST_CASE("fat tree: uplinks add sharing") {
+  // Nodes of one GPU, two nodes a switch. Two flows of 5 GB/s leave the first switch; one stays below it.
+  HandPlan p(4);
+  p.exchange(0, {HandPlan::send(2, mega)});
+  p.exchange(1, {HandPlan::send(3, mega)});
+  p.exchange(2, {HandPlan::receive(0, mega)});
+  p.exchange(3, {HandPlan::receive(1, mega)});
+  Hardware hardware = hand_machine(1);
+  hardware.network.fabric = FabricKind::fat_tree;
+  hardware.network.levels = {{2, 10e9}};
+  CHECK(near(us(run(p, hardware).time_s), 30 + 200));
+  hardware.network.levels = {{2, 5e9}};
+  CHECK(near(us(run(p, hardware).time_s), 30 + 400));
+}
+
+TEST_CASE("a group or a mode that was not measured makes a time extrapolated") {
+  HandPlan p(2);
+  p.exchange(0, {HandPlan::send(1, mega)});
+  p.exchange(1, {HandPlan::receive(0, mega)});
+  CHECK(run(p, hand_machine(4)).timeline.ranks[0][0].origin == Origin::extrapolated);
+  SimulateOptions graph;
+  graph.cuda_graph = true;
+  CHECK(run(p, hand_machine(2), graph).timeline.ranks[0][0].origin == Origin::extrapolated);
+  Hardware hardware = hand_machine(2);
+  MessageTable table = hardware.messages[0];
+  table.cuda_graph = true;
+  for (CurvePoint& point : table.points) point.seconds -= 11e-6;
+  hardware.messages.push_back(table);
+  const Simulation s = run(p, hardware, graph);
+  CHECK(near(us(s.time_s), 29));
+  CHECK(s.timeline.ranks[0][0].origin == Origin::measured);
+  CHECK(near(us(run(p, hardware).time_s), 40));
+}
+
+TEST_CASE("hidden and exposed communication") {
+  // Kernel, exchange for the next step beside it (copy engines: 5 + bytes at 100 GB/s), kernel.
+  for (const auto& [bytes, expected] : {std::pair{mega, 200.0}, {20 * mega, 205 + 100.0}}) {
+    HandPlan p(2);
+    for (int r = 0; r < 2; ++r) {
+      const auto next =
+          p.exchange(r, {HandPlan::send(1 - r, bytes), HandPlan::receive(1 - r, bytes)}, {}, Transport::copy);
+      p.kernel(r, 0, 100e-6);
+      p.kernel(r, 0, 100e-6, {next});
+    }
+    CHECK(near(us(run(p, hand_machine(2)).time_s), expected));
+  }
+}
+
+}  // namespace cplab

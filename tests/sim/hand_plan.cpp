@@ -1,0 +1,159 @@
+// Plans and machines made by hand.
+#include "tests/sim/hand_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace cplab::sim_test {
+
+bool near(double a, double b) {
+  return std::abs(a - b) <= relative * std::max(std::abs(a), std::abs(b));
+}
+
+HandPlan::HandPlan(int ranks) {
+  plan.scenario.problem.dtype = DType::bf16;
+  plan.groups.resize(1);
+  plan.groups[0].name = "all";
+  plan.groups[0].ranks.resize(static_cast<std::size_t>(ranks));
+  std::iota(plan.groups[0].ranks.begin(), plan.groups[0].ranks.end(), 0);
+  plan.ranks.resize(static_cast<std::size_t>(ranks));
+  for (int r = 0; r < ranks; ++r) {
+    RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
+    rank.rank = rank.position = r;
+    Buffer buffer;
+    buffer.name = "bytes";
+    buffer.rows = std::int64_t{1} << 40;
+    rank.buffers.push_back(buffer);
+  }
+}
+
+std::uint32_t HandPlan::view(RankPlan& rank, std::int64_t bytes) {
+  View v;
+  v.ranges = {static_cast<std::uint32_t>(rank.row_ranges.size()), 1};
+  rank.row_ranges.push_back({0, bytes / 2, 1});  // bf16: two bytes a row
+  rank.views.push_back(v);
+  return static_cast<std::uint32_t>(rank.views.size() - 1);
+}
+
+std::uint32_t HandPlan::add(int rank_index, Operation op, const std::vector<Message>& messages,
+                            const std::vector<std::uint32_t>& after) {
+  RankPlan& rank = plan.ranks[static_cast<std::size_t>(rank_index)];
+  op.ordinal = static_cast<std::uint32_t>(rank.operations.size());
+  op.parts = {static_cast<std::uint32_t>(rank.parts.size()), static_cast<std::uint32_t>(messages.size())};
+  for (const Message& message : messages)
+    rank.parts.push_back({view(rank, message.bytes), message.peer, message.send});
+  op.after = {static_cast<std::uint32_t>(rank.edges.size()), static_cast<std::uint32_t>(after.size())};
+  rank.edges.insert(rank.edges.end(), after.begin(), after.end());
+  rank.operations.push_back(op);
+  return op.ordinal;
+}
+
+std::uint32_t HandPlan::kernel(int rank, int lane, double seconds, std::vector<std::uint32_t> after,
+                               int waves, int tail_sms) {
+  Operation op;
+  op.kind = OpKind::attend;
+  op.lane = {LaneKind::compute, static_cast<std::uint8_t>(lane)};
+  op.flops = seconds;
+  op.head_begin = waves;
+  op.head_end = tail_sms;
+  return add(rank, op, {}, after);
+}
+
+std::uint32_t HandPlan::exchange(int rank, std::vector<Message> messages, std::vector<std::uint32_t> after,
+                                 Transport transport, int lane) {
+  Operation op;
+  op.kind = OpKind::exchange;
+  op.transport = transport;
+  op.lane = {LaneKind::comm, static_cast<std::uint8_t>(lane)};
+  return add(rank, op, messages, after);
+}
+
+std::uint32_t HandPlan::collective(int rank_index, OpKind kind, std::int64_t bytes,
+                                   std::vector<std::uint32_t> after) {
+  Operation op;
+  op.kind = kind;
+  op.lane = {LaneKind::comm, 0};
+  RankPlan& rank = plan.ranks[static_cast<std::size_t>(rank_index)];
+  std::vector<Message> messages;
+  if (kind == OpKind::all_reduce) {
+    op.reads = {static_cast<std::uint32_t>(rank.accesses.size()), 1};
+    rank.accesses.push_back({view(rank, bytes)});
+  } else if (kind != OpKind::barrier) {
+    for (int peer = 0; peer < static_cast<int>(plan.ranks.size()); ++peer) {
+      messages.push_back(send(peer, bytes));
+      messages.push_back(receive(peer, bytes));
+    }
+  }
+  return add(rank_index, op, messages, after);
+}
+
+std::uint32_t HandPlan::host_sync(int rank, int lane) {
+  Operation op;
+  op.kind = OpKind::host_sync;
+  op.lane = {LaneKind::compute, static_cast<std::uint8_t>(lane)};
+  return add(rank, op, {}, {});
+}
+
+KernelCostFunction given_cost(const Hardware& hardware) {
+  const int sms = hardware.gpu.sms;
+  return [sms](const Plan&, const RankPlan&, const Operation& op) {
+    KernelCost cost;
+    cost.seconds = op.flops;
+    cost.waves = op.head_begin;
+    cost.tail_sms = op.head_end > 0 ? op.head_end : sms;
+    cost.useful_sms = sms;
+    cost.origin = Origin::measured;
+    return cost;
+  };
+}
+
+namespace {
+
+Provenance measured() {
+  Provenance provenance;
+  provenance.origin = Origin::measured;
+  provenance.tool = provenance.machine = provenance.date = "by hand";
+  return provenance;
+}
+
+MessageTable exchange_table(Transport transport, Path path, int group, double startup_s, double bytes_s,
+                            double link_bytes_s, int channels) {
+  MessageTable table;
+  table.transport = transport;
+  table.path = path;
+  table.group = group;
+  table.channels = channels;
+  table.provenance = measured();
+  // 1000 bytes go at the speed of the link: the start-up in the curve (startup_s() in sim/hardware.hpp) is
+  // then startup_s exactly, and the cap of the other points, bytes / (seconds - start-up), is bytes_s.
+  table.points.push_back({1000, startup_s + 1000 / link_bytes_s});
+  for (const double bytes : {1e6, 1e7, 1e8}) table.points.push_back({bytes, startup_s + bytes / bytes_s});
+  return table;
+}
+
+}  // namespace
+
+Hardware hand_machine(int gpus) {
+  Hardware hardware;
+  hardware.name = "hand";
+  hardware.node.gpus = gpus;
+  hardware.node.link_bytes_s = 100e9;
+  hardware.network.fabric = FabricKind::non_blocking;
+  hardware.network.nics = gpus;
+  hardware.network.nic_bytes_s = 10e9;
+  hardware.gpu.name = "hand";
+  hardware.gpu.sms = 100;
+  hardware.gpu.capacity_bytes = std::int64_t{80} << 30;
+  hardware.gpu.copy_bytes_s = 1e12;
+  for (Provenance* provenance : {&hardware.node.provenance, &hardware.network.provenance,
+                                 &hardware.gpu.provenance, &hardware.host.provenance, &hardware.fixed})
+    *provenance = measured();
+  const int group = std::max(2, gpus);
+  hardware.messages.push_back(exchange_table(Transport::nccl, Path::intra, group, 20e-6, 50e9, 100e9, 10));
+  hardware.messages.push_back(exchange_table(Transport::copy, Path::intra, group, 5e-6, 100e9, 100e9, 0));
+  hardware.messages.push_back(exchange_table(Transport::nccl, Path::inter, group, 30e-6, 5e9, 10e9, 10));
+  return hardware;
+}
+
+}  // namespace cplab::sim_test

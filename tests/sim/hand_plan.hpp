@@ -1,0 +1,59 @@
+// Plans and machines made by hand, small enough to work out on paper.
+//
+// Kernels cost what the plan says: given_cost() reads seconds from Operation::flops, waves from head_begin
+// and the multiprocessors of the last wave from head_end (0: all of them).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/simulate.hpp"
+
+namespace cplab::sim_test {
+
+inline constexpr double microsecond = 1e-6;
+
+// Doubles of this size, a few roundings each: nine digits are far above the error and far below any effect of
+// the model.
+inline constexpr double relative = 1e-9;
+bool near(double a, double b);
+
+// `ranks` ranks with one byte-addressed buffer each, and one group of all of them.
+class HandPlan {
+ public:
+  explicit HandPlan(int ranks);
+
+  struct Message {
+    bool send = false;
+    int peer = 0;
+    std::int64_t bytes = 0;
+  };
+  static Message send(int peer, std::int64_t bytes) { return {true, peer, bytes}; }
+  static Message receive(int peer, std::int64_t bytes) { return {false, peer, bytes}; }
+
+  // Each appends an operation to the rank and returns its index.
+  std::uint32_t kernel(int rank, int lane, double seconds, std::vector<std::uint32_t> after = {},
+                       int waves = 1, int tail_sms = 0);
+  std::uint32_t exchange(int rank, std::vector<Message> messages, std::vector<std::uint32_t> after = {},
+                         Transport transport = Transport::nccl, int lane = 0);
+  // all_gather: every member gives `bytes`; reduce_scatter: gets; all_to_all: sends to each; all_reduce: has.
+  std::uint32_t collective(int rank, OpKind kind, std::int64_t bytes, std::vector<std::uint32_t> after = {});
+  std::uint32_t host_sync(int rank, int lane);
+
+  Plan plan;
+
+ private:
+  std::uint32_t view(RankPlan& rank, std::int64_t bytes);
+  std::uint32_t add(int rank, Operation op, const std::vector<Message>& messages,
+                    const std::vector<std::uint32_t>& after);
+};
+
+KernelCostFunction given_cost(const Hardware&);
+
+// Nodes of `gpus` GPUs with 100 multiprocessors; links of 100 GB/s; a network of one 10 GB/s NIC per GPU;
+// copies at 1 TB/s; the host costs nothing. Exchanges through NCCL: 20 us, then 50 GB/s (start-up 20 us, cap
+// 50 GB/s) on 10 multiprocessors; through copy engines: 5 us, then 100 GB/s; over the network: 30 us, then
+// 5 GB/s.
+Hardware hand_machine(int gpus);
+
+}  // namespace cplab::sim_test

@@ -1,0 +1,221 @@
+// Rules and look-ups of hardware tables, and the files that are shipped.
+#include "sim/hardware.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "cli/hardware_file.hpp"
+#include "cli/toml_table.hpp"
+#include "sim/simulate.hpp"
+#include "tests/sim/hand_plan.hpp"
+
+namespace cplab {
+namespace {
+
+using sim_test::hand_machine;
+using sim_test::HandPlan;
+using sim_test::near;
+
+std::string shipped(const char* name) {
+  return std::string(CPLAB_TEST_SCENARIOS "/hardware/") + name;
+}
+
+// The smallest complete file.
+const char* const small_file = R"([node]
+gpus = 2
+link_bytes_s = 100e9
+origin = "assumed"
+source = "test"
+[gpu]
+name = "small"
+sms = 100
+capacity_bytes = "1G"
+copy_bytes_s = 1e12
+origin = "assumed"
+source = "test"
+[host]
+kernel_launch_s = 1e-6
+communication_launch_s = 2e-6
+copy_launch_s = 1e-6
+launch_latency_s = 1e-6
+dependency_s = 1e-6
+sync_s = 1e-6
+graph_launch_s = 1e-6
+graph_node_s = 1e-6
+origin = "assumed"
+source = "test"
+[fixed]
+bytes = 0
+origin = "assumed"
+source = "test"
+)";
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_hardware(text, "small.toml");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("look-up in a curve: points, between, below, above") {
+  const std::vector<CurvePoint> points = {{100, 10}, {300, 20}};
+  CHECK(lookup(points, 100, Origin::measured).seconds == 10);
+  CHECK(lookup(points, 100, Origin::measured).origin == Origin::measured);
+  CHECK(lookup(points, 150, Origin::measured).seconds == 12.5);
+  CHECK(lookup(points, 150, Origin::measured).origin == Origin::interpolated);
+  CHECK(lookup(points, 150, Origin::assumed).origin == Origin::assumed);
+  CHECK(lookup(points, 10, Origin::measured).seconds == 10);
+  CHECK(lookup(points, 10, Origin::measured).origin == Origin::extrapolated);
+  CHECK(lookup(points, 600, Origin::measured).seconds == 40);
+  CHECK(lookup(points, 600, Origin::measured).origin == Origin::extrapolated);
+}
+
+TEST_CASE("validate names the table and the key") {
+  struct Case {
+    const char* table;
+    const char* key;
+    std::function<void(Hardware&)> spoil;
+  };
+  const char* const exchange = "kind=exchange transport=nccl path=intra";
+  const std::vector<Case> cases = {
+      {"node", "gpus", [](Hardware& h) { h.node.gpus = 0; }},
+      {"gpu", "sms", [](Hardware& h) { h.gpu.sms = 0; }},
+      {"gpu", "copy_bytes_s", [](Hardware& h) { h.gpu.copy_bytes_s = -1; }},
+      {"host", "sync_s", [](Hardware& h) { h.host.sync_s = -1; }},
+      {"host", "run_ahead", [](Hardware& h) { h.host.run_ahead = 0; }},
+      {"network", "nics", [](Hardware& h) { h.network.nics = 3; }},
+      {"network", "levels",
+       [](Hardware& h) {
+         h.network.levels = {{2, 1e9}};
+       }},
+      {"network", "levels", [](Hardware& h) { h.network.fabric = FabricKind::fat_tree; }},
+      {"message", exchange, [](Hardware& h) { h.messages[0].points.clear(); }},
+      {"message", exchange, [](Hardware& h) { h.messages[0].points[1].bytes = 1; }},
+      {"message", exchange, [](Hardware& h) { h.messages[0].channels = 100; }},
+      // 1 MB in 5 us is 200 GB/s over a link of 100 GB/s.
+      {"message", exchange,
+       [](Hardware& h) {
+         h.messages[0].points = {{1e6, 5e-6}};
+       }},
+      {"interference", "class=attend",
+       [](Hardware& h) {
+         h.interference = {{OpKind::attend, Transport::nccl, 0.9, {}}};
+       }},
+  };
+  CHECK_NOTHROW(validate(hand_machine(4)));
+  for (const Case& c : cases) {
+    Hardware hardware = hand_machine(4);
+    c.spoil(hardware);
+    CAPTURE(c.table);
+    CAPTURE(c.key);
+    try {
+      validate(hardware);
+      FAIL_CHECK("no exception");
+    } catch (const HardwareError& error) {
+      CHECK(error.table == c.table);
+      CHECK(error.key == c.key);
+    }
+  }
+}
+
+TEST_CASE("start-up: what the curve keeps when the link carries the rest") {
+  MessageTable table;
+  table.points = {{1000, 11e-6}, {1e6, 15e-6}, {1e7, 200e-6}};
+  // At 100 GB/s: 11 - 0.01, 15 - 10, 200 - 100.
+  CHECK(near(startup_s(table, 100e9), 5e-6));
+}
+
+TEST_CASE("the shipped files are read, and what nobody measured is assumed") {
+  const Hardware h200 = read_hardware(shipped("h200x4.toml"));
+  CHECK(h200.node.gpus == 4);
+  CHECK(h200.gpu.sms == 132);
+  CHECK(h200.host.provenance.origin == Origin::assumed);
+  int measured = 0;
+  for (const MessageTable& table : h200.messages) measured += table.provenance.origin == Origin::measured;
+  CHECK(measured == 5);
+  const Hardware h100 = read_hardware(shipped("h100x8.toml"));
+  CHECK(h100.node.gpus == 8);
+  for (const MessageTable& table : h100.messages) CHECK(table.provenance.origin == Origin::assumed);
+  const Hardware cluster = read_hardware(shipped("h100x64.toml"));
+  CHECK(cluster.network.fabric == FabricKind::non_blocking);
+  CHECK_NOTHROW(require_ranks(cluster, 1024));
+  CHECK_NOTHROW(require_ranks(h100, 8));
+  CHECK_THROWS_AS(require_ranks(h100, 9), HardwareError);
+}
+
+TEST_CASE("the shipped H200 shift is reproduced at every measured size, both transports") {
+  const Hardware hardware = read_hardware(shipped("h200x4.toml"));
+  for (const MessageTable& table : hardware.messages) {
+    if (table.kind != OpKind::exchange || table.cuda_graph) continue;
+    for (const CurvePoint& point : table.points) {
+      HandPlan p(4);
+      const auto bytes = static_cast<std::int64_t>(point.bytes);
+      for (int r = 0; r < 4; ++r)
+        p.exchange(r, {HandPlan::send((r + 1) % 4, bytes), HandPlan::receive((r + 3) % 4, bytes)}, {},
+                   table.transport);
+      const Simulation s = simulate(p.plan, hardware);
+      for (const auto& rank : s.timeline.ranks) {
+        CHECK(near(rank[0].end_s - rank[0].start_s, point.seconds));
+        CHECK(rank[0].origin == Origin::measured);
+      }
+    }
+  }
+}
+
+TEST_CASE("kernel times of the shipped files: cuDNN's rates as measured") {
+  // B=1, S=4096, H=16, D=128 full on H200: 668 TFLOP/s; 4 B H S^2 D FLOPs. The file holds five digits.
+  const Hardware hardware = read_hardware(shipped("h200x4.toml"));
+  Plan plan;
+  plan.scenario.problem.head_size = plan.scenario.problem.value_size = 128;
+  RankPlan rank;
+  rank.segments.push_back({0, 4096, 0, 4096, 0, -1, -1});
+  Operation op;
+  op.head_end = 16;
+  op.segments = {0, 1};
+  const KernelCost cost = standard_kernel_cost(hardware)(plan, rank, op);
+  CHECK(cost.seconds == doctest::Approx(4.0 * 16 * 4096 * 4096 * 128 / 668e12).epsilon(1e-4));
+  CHECK(cost.origin == Origin::measured);
+}
+
+TEST_CASE("a hardware file is read strictly") {
+  CHECK(error_of(small_file) == "");
+  std::string text = std::string(small_file) + "[network]\nfabric = \"star\"\n";
+  CHECK(contains(error_of(text), "non_blocking"));
+  text = std::string(small_file);
+  text.replace(text.find("sms"), 3, "smz");
+  CHECK(contains(error_of(text), "sms"));
+  text = std::string(small_file) + "surprise = 1\n";
+  CHECK(contains(error_of(text), "surprise"));
+  // Measured without saying how.
+  text = std::string(small_file);
+  text.replace(text.find("assumed"), 7, "measured");
+  CHECK(contains(error_of(text), "tool"));
+  // Curves whose columns differ in length, and a class that is no kernel.
+  const std::string message =
+      "[[message]]\nkind = \"exchange\"\ntransport = \"nccl\"\npath = \"intra\"\ngroup = 2\nchannels = 4\n"
+      "origin = \"assumed\"\nsource = \"test\"\n";
+  CHECK(contains(error_of(small_file + message + "bytes = [1000]\nseconds = [1e-5, 2e-5]\n"), "bytes"));
+  CHECK(error_of(small_file + message + "bytes = [1000]\nseconds = [1e-5]\n") == "");
+  CHECK(contains(error_of(small_file + message + "bytes = [1000000]\nseconds = [1e-6]\n"),
+                 "faster than the link"));
+  CHECK(contains(error_of(std::string(small_file) + "[[kernel]]\nclass = \"exchange\"\n"), "attend"));
+}
+
+TEST_CASE("what is set by hand is assumed") {
+  const Hardware hardware = read_hardware(shipped("h200x4.toml"), {{"gpu.sms", "114"}, {"node.gpus", "2"}});
+  CHECK(hardware.gpu.sms == 114);
+  CHECK(hardware.gpu.provenance.origin == Origin::assumed);
+  CHECK(hardware.node.gpus == 2);
+  CHECK_THROWS_AS(read_hardware(shipped("h200x4.toml"), {{"gpu.smz", "114"}}), InputError);
+}
+
+}  // namespace cplab

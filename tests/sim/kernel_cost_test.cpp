@@ -1,0 +1,188 @@
+// The standard kernel cost: tables, tiles and waves, worked out by hand on 100 multiprocessors.
+#include "sim/kernel_cost.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/sim/hand_plan.hpp"
+
+namespace cplab {
+namespace {
+
+using sim_test::near;
+
+KernelTable table(OpKind kind, bool causal) {
+  KernelTable t;
+  t.kind = kind;
+  t.head_size = t.value_size = 64;
+  t.causal = causal;
+  t.tile_rows = 128;
+  t.provenance.origin = Origin::measured;
+  // 1280 rows are 10 tiles a head: 10 heads fill the GPU exactly once; 5120 rows four times.
+  t.points = {{1, 1280, 10, 100e-6}, {1, 5120, 10, 800e-6}};
+  return t;
+}
+
+struct Fixture {
+  Hardware hardware = sim_test::hand_machine(1);
+  Plan plan;
+  RankPlan rank;
+
+  Fixture() {
+    hardware.kernels = {table(OpKind::attend, false)};
+    plan.scenario.problem.dtype = DType::bf16;
+    plan.scenario.problem.head_size = plan.scenario.problem.value_size = 64;
+  }
+
+  static Segment full(std::int64_t rows, std::int64_t keys) { return {0, rows, 0, keys, 0, -1, -1}; }
+
+  KernelCost attend(const std::vector<Segment>& segments, int heads, OpKind kind = OpKind::attend) {
+    Operation op;
+    op.kind = kind;
+    op.head_end = heads;
+    op.segments = {static_cast<std::uint32_t>(rank.segments.size()),
+                   static_cast<std::uint32_t>(segments.size())};
+    rank.segments.insert(rank.segments.end(), segments.begin(), segments.end());
+    return standard_kernel_cost(hardware)(plan, rank, op);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a point of the table is reproduced and measured") {
+  Fixture f;
+  const KernelCost cost = f.attend({Fixture::full(1280, 1280)}, 10);
+  CHECK(near(cost.seconds, 100e-6));
+  CHECK(cost.origin == Origin::measured);
+  CHECK(cost.waves == 1);
+  CHECK(cost.tail_sms == 100);
+  const KernelCost large = f.attend({Fixture::full(5120, 5120)}, 10);
+  CHECK(near(large.seconds, 800e-6));
+  CHECK(large.waves == 4);
+}
+
+TEST_CASE("waves: a part of the GPU takes as long as all of it, one block more a whole wave more") {
+  Fixture f;
+  KernelCost cost = f.attend({Fixture::full(1280, 1280)}, 5);
+  CHECK(near(cost.seconds, 100e-6));
+  CHECK(cost.tail_sms == 50);
+  CHECK(cost.origin == Origin::interpolated);
+  cost = f.attend({Fixture::full(1280, 1280)}, 11);
+  CHECK(near(cost.seconds, 200e-6));
+  CHECK(cost.waves == 2);
+  CHECK(cost.tail_sms == 10);
+  // 1281 rows need an eleventh tile: two waves for 1281/1280 of the work of 1.1 waves... by the formula, the
+  // pairs at the same rate (equal keys) over a fill of 110/200.
+  cost = f.attend({Fixture::full(1281, 1280)}, 10);
+  CHECK(near(cost.seconds, 100e-6 * (1281.0 / 1280) / (110.0 / 200)));
+}
+
+TEST_CASE("between the points the rate is linear in the logarithm of the keys per row") {
+  Fixture f;
+  // flops / seconds at full GPU: 1280^2 * 10 * 256 / 100e-6 and 5120^2 * 10 * 256 / 800e-6; 2560 is half way.
+  const double small = 1280.0 * 1280 * 10 * 256 / 100e-6, large = 5120.0 * 5120 * 10 * 256 / 800e-6;
+  const KernelCost cost = f.attend({Fixture::full(2560, 2560)}, 10);
+  CHECK(near(cost.seconds, 2560.0 * 2560 * 10 * 256 / ((small + large) / 2)));
+  CHECK(cost.origin == Origin::interpolated);
+  // Outside, the last rate.
+  const KernelCost outside = f.attend({Fixture::full(12800, 12800)}, 10);
+  CHECK(near(outside.seconds, 12800.0 * 12800 * 10 * 256 / large));
+  CHECK(outside.origin == Origin::extrapolated);
+}
+
+TEST_CASE("causal segments use the causal table, mixed lists both, and a missing one is extrapolated") {
+  Fixture f;
+  const Segment causal{0, 1280, 0, 1280, 0, -1, 0};
+  CHECK(f.attend({causal}, 10).origin == Origin::extrapolated);
+  f.hardware.kernels.push_back(table(OpKind::attend, true));
+  f.hardware.kernels.back().points = {{1, 1280, 10, 60e-6}};
+  const KernelCost alone = f.attend({causal}, 10);
+  CHECK(near(alone.seconds, 60e-6));
+  CHECK(alone.origin == Origin::measured);
+  // One causal and one full block of rows: 200 thread blocks, no partial wave: the sum.
+  const KernelCost mixed = f.attend({causal, {1280, 1280, 0, 1280, 0, -1, -1}}, 10);
+  CHECK(near(mixed.seconds, 160e-6));
+  CHECK(mixed.origin == Origin::interpolated);
+}
+
+TEST_CASE("a batch of equal squares is one point") {
+  Fixture f;
+  f.hardware.kernels[0].points = {{2, 1280, 5, 100e-6}};
+  const KernelCost cost = f.attend({Fixture::full(1280, 1280), {1280, 1280, 1280, 1280, 0, -1, -1}}, 5);
+  CHECK(near(cost.seconds, 100e-6));
+  CHECK(cost.origin == Origin::measured);
+}
+
+TEST_CASE("a table says on how many multiprocessors it was measured") {
+  Fixture f;
+  f.hardware.kernels[0].sms = 100;
+  f.hardware.gpu.sms = 50;
+  // 100 thread blocks on half of the multiprocessors: two waves, twice the time.
+  const KernelCost cost = f.attend({Fixture::full(1280, 1280)}, 10);
+  CHECK(near(cost.seconds, 200e-6));
+  CHECK(cost.waves == 2);
+  CHECK(cost.origin == Origin::extrapolated);
+}
+
+TEST_CASE("another head size is extrapolated, another dtype is an error that names the table") {
+  Fixture f;
+  f.plan.scenario.problem.head_size = f.plan.scenario.problem.value_size = 128;
+  const KernelCost cost = f.attend({Fixture::full(1280, 1280)}, 10);
+  CHECK(near(cost.seconds, 200e-6));  // twice the FLOPs at the same rate
+  CHECK(cost.origin == Origin::extrapolated);
+  f.plan.scenario.problem.dtype = DType::fp16;
+  try {
+    f.attend({Fixture::full(1280, 1280)}, 10, OpKind::attend_backward);
+    FAIL("no exception");
+  } catch (const HardwareError& error) {
+    CHECK(error.table == "kernel");
+    CHECK(error.key == "class=attend_backward dtype=fp16");
+  }
+}
+
+TEST_CASE("backward counts tiles of keys and its own FLOPs") {
+  Fixture f;
+  f.hardware.kernels = {table(OpKind::attend_backward, false)};
+  // 640 query rows against 1280 keys: half the pairs of the point, as many thread blocks.
+  CHECK(near(f.attend({Fixture::full(1280, 1280)}, 10, OpKind::attend_backward).seconds, 100e-6));
+  CHECK(near(f.attend({Fixture::full(640, 1280)}, 10, OpKind::attend_backward).seconds, 50e-6));
+}
+
+TEST_CASE("memory-bound kernels: bytes at the speed of a copy, or their own curve") {
+  Fixture f;
+  Operation op;
+  op.kind = OpKind::copy;
+  op.bytes = 2'000'000;
+  KernelCost cost = standard_kernel_cost(f.hardware)(f.plan, f.rank, op);
+  CHECK(near(cost.seconds, 2e-6));  // 1 TB/s
+  CHECK(cost.origin == Origin::interpolated);
+  op.kind = OpKind::merge;
+  CHECK(standard_kernel_cost(f.hardware)(f.plan, f.rank, op).origin == Origin::extrapolated);
+  KernelTable merge;
+  merge.kind = OpKind::merge;
+  merge.curve = {{1e6, 3e-6}, {3e6, 5e-6}};
+  merge.provenance.origin = Origin::measured;
+  f.hardware.kernels.push_back(merge);
+  cost = standard_kernel_cost(f.hardware)(f.plan, f.rank, op);
+  CHECK(near(cost.seconds, 4e-6));
+  CHECK(cost.origin == Origin::interpolated);
+}
+
+TEST_CASE("what an operation adds to is read as well") {
+  Fixture f;
+  f.rank.buffers.push_back({"out", Role::wide, Category::working, Layout::rows_first, 1, 1000, 1, 1});
+  f.rank.row_ranges.push_back({0, 1000, 1});
+  View view;
+  view.ranges = {0, 1};
+  f.rank.views.push_back(view);
+  f.rank.accesses.push_back({0, WriteMode::merge});
+  Operation op;
+  op.kind = OpKind::attend;
+  op.head_end = 10;
+  op.segments = {0, 1};
+  op.writes = {0, 1};
+  f.rank.segments.push_back(Fixture::full(1280, 1280));
+  // 1000 fp32 values: 4000 bytes at 1 TB/s.
+  CHECK(near(standard_kernel_cost(f.hardware)(f.plan, f.rank, op).seconds, 100e-6 + 4e-9));
+}
+
+}  // namespace cplab
