@@ -38,8 +38,8 @@ std::string drop_edge(RankPlan& rank, Random& random) {
   Operation& op = rank.operations[i];
   std::vector<std::uint32_t> after(rank.after(op).begin(), rank.after(op).end());
   const std::size_t e = random.below(after.size());
-  const std::string text = "edge from " + operation_id(rank, rank.operations[after[e]]) + " to " +
-                           operation_id(rank, op) + " dropped";
+  const std::string text = "from " + operation_id(rank, rank.operations[after[e]]) + " to " +
+                           operation_id(rank, op) + ": edge dropped";
   after.erase(after.begin() + static_cast<std::ptrdiff_t>(e));
   set_after(rank, i, after);
   return text;
@@ -57,8 +57,8 @@ std::string swap_neighbours(RankPlan& rank, Random& random) {
   }
   if (pairs.empty()) return {};
   const auto [a, b] = random.pick(pairs);
-  const std::string text =
-      operation_id(rank, rank.operations[a]) + " and " + operation_id(rank, rank.operations[b]) + " swapped";
+  const std::string text = operation_id(rank, rank.operations[a]) + " and " +
+                           operation_id(rank, rank.operations[b]) + ": operations swapped";
   swap_operations(rank, a, b);
   return text;
 }
@@ -121,7 +121,7 @@ std::string shift_view(RankPlan& rank, Random& random) {
       done = true;
     }
   }
-  return done ? "operand " + std::to_string(which) + " of " + operation_id(rank, op) + " shifted"
+  return done ? "operand " + std::to_string(which) + " of " + operation_id(rank, op) + ": view shifted"
               : std::string();
 }
 
@@ -135,7 +135,7 @@ std::string drop_part(RankPlan& rank, Random& random) {
   const std::size_t which = random.below(list.size());
   list.erase(list.begin() + static_cast<std::ptrdiff_t>(which));
   op.parts = add_parts(rank, list);
-  return "part " + std::to_string(which) + " of " + operation_id(rank, op) + " dropped";
+  return "part " + std::to_string(which) + " of " + operation_id(rank, op) + ": part dropped";
 }
 
 }  // namespace

@@ -22,10 +22,18 @@ double unit_roundoff(DType dtype) {
   return 0;
 }
 
-// Root mean square of rounding to a multiple of 2^-24, the spacing of fp16's subnormals: errors do not shrink
-// with the value below that. The other dtypes reach down to 1e-38 or further.
-double subnormal_rounding(DType dtype) {
-  return dtype == DType::fp16 ? 0x1p-24 / std::sqrt(12.0) : 0;
+// What is smaller than the dtype can hold comes out as 0, or rounded to a multiple of the smallest number:
+// errors do not shrink with the value for ever. fp16: the root mean square of rounding to its subnormals'
+// spacing, 2^-24. bf16 and fp32: exp and products underflow below 2^-126 each; room for 2^14 of them. fp64:
+// far below anything that can matter, and its square can still be told from 0.
+double underflow(DType dtype) {
+  switch (dtype) {
+    case DType::fp64: return 0x1p-500;
+    case DType::fp32:
+    case DType::bf16: return 0x1p-112;
+    case DType::fp16: return 0x1p-24 / std::sqrt(12.0);
+  }
+  return 0;
 }
 
 double square(double x) {
@@ -126,22 +134,21 @@ Roundings larger(const Roundings& a, const Roundings& b) {
 }
 
 // a += p x, b += q x. These sums over all pairs are where the time goes: restrict lets them be vectorised.
-void add_scaled(double p, float* __restrict a, double q, float* __restrict b, const float* __restrict x,
+void add_scaled(double p, double* __restrict a, double q, double* __restrict b, const double* __restrict x,
                 std::int64_t count) {
-  const auto pf = static_cast<float>(p), qf = static_cast<float>(q);
   for (std::int64_t i = 0; i < count; ++i) {
-    a[i] += pf * x[i];
-    b[i] += qf * x[i];
+    a[i] += p * x[i];
+    b[i] += q * x[i];
   }
 }
 
-void add_scaled(double p, float* __restrict a, const float* __restrict x, std::int64_t count) {
-  const auto pf = static_cast<float>(p);
-  for (std::int64_t i = 0; i < count; ++i) a[i] += pf * x[i];
+template <class T>
+void add_scaled(T p, T* __restrict a, const T* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) a[i] += p * x[i];
 }
 
-void squares(const double* x, float* into, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) into[i] = static_cast<float>(x[i] * x[i]);
+void squares(const double* x, double* into, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) into[i] = x[i] * x[i];
 }
 
 // ---- the model -------------------------------------------------------------------------------------------
@@ -170,7 +177,7 @@ class Model {
         right_(right),
         e2_(square(0.4247 * unit_roundoff(dtype))),
         f2_(square(0.4247 * std::min(unit_roundoff(dtype), 0x1p-24))),
-        tiny2_(square(subnormal_rounding(dtype))),
+        tiny2_(square(underflow(dtype))),
         keys_(static_cast<double>(shape.S)) {
     if (shape.left >= 0 && shape.right >= 0) {
       keys_ = std::min(keys_, static_cast<double>(shape.left + shape.right + 1));
@@ -220,7 +227,6 @@ class Model {
     const std::int64_t S = shape_.S, G = shape_.G, D = shape_.D, E = shape_.E;
     k_columns_.resize(at(D * S));
     v_columns_.resize(at(E * S));
-    k_rows_.resize(at(D * S));
     k_squares_.resize(at(D * S));
     v_squares_.resize(at(E * S));
     k_mean_square_.assign(at(D), 0);
@@ -230,7 +236,6 @@ class Model {
       squares(&v_[at((j * G + g) * E)], &v_squares_[at(j * E)], E);
       for (std::int64_t d = 0; d < D; ++d) {
         const double key = k_[at((j * G + g) * D + d)];
-        k_rows_[at(j * D + d)] = static_cast<float>(key);
         k_columns_[at(d * S + j)] = static_cast<float>(key);
         k_mean_square_[at(d)] += square(key) / static_cast<double>(S);
       }
@@ -247,7 +252,8 @@ class Model {
                 std::vector<float>& into) const {
     std::fill_n(into.begin(), count_, 0.0f);
     for (std::int64_t x = 0; x < size; ++x)
-      add_scaled(factor * vector[x], into.data(), &columns[at(x * shape_.S + begin_)], count_);
+      add_scaled(static_cast<float>(factor * vector[x]), into.data(), &columns[at(x * shape_.S + begin_)],
+                 count_);
   }
 
   void row(std::int64_t i, std::int64_t h, std::int64_t g) {
@@ -265,9 +271,8 @@ class Model {
     weight_variance_ =
         f2_ * ((products + 32) * t2 + 2 + keys_ / 3 + square(lse) + tiles * (4 + 2 * square(lse)));
     const double lse_terms = 1 + t2 + square(lse);
-    errors_.lse.terms[at(h * S + i)] = static_cast<float>(lse_terms);
-    errors_.lse.variance[at(h * S + i)] =
-        static_cast<float>(f2_ * (products + keys_ / 3 + 32 + 4 * tiles) * lse_terms);
+    errors_.lse.terms[at(h * S + i)] = lse_terms;
+    errors_.lse.variance[at(h * S + i)] = f2_ * (products + keys_ / 3 + 32 + 4 * tiles) * lse_terms;
     out_row(i, h);
     if (!dout_.empty()) gradient_row(i, h, g);
   }
@@ -275,22 +280,21 @@ class Model {
   void out_row(std::int64_t i, std::int64_t h) {
     const std::int64_t E = shape_.E;
     const std::size_t first = at((i * shape_.H + h) * E);
-    float* terms = &errors_.out.terms[first];
-    float* variance = &errors_.out.variance[first];
+    double* terms = &errors_.out.terms[first];
+    double* variance = &errors_.out.variance[first];
     for (std::int64_t j = 0; j < count_; ++j) {
       const double p2 = square(p_[at(j)]);
       add_scaled(p2, terms, rounding_variance(p2), variance, &v_squares_[at((begin_ + j) * E)], E);
     }
     for (std::int64_t x = 0; x < E; ++x) {
       const double out = right_.out[first + at(x)];
-      variance[x] +=
-          static_cast<float>(e2_ * result_variance(roundings_.out, terms[x], out) +
-                             (weight_variance_ + f2_ * keys_ / 2) * (terms[x] + square(out)) / 2 + tiny2_);
+      variance[x] += e2_ * result_variance(roundings_.out, terms[x], out) +
+                     (weight_variance_ + f2_ * keys_ / 2) * (terms[x] + square(out)) / 2 + tiny2_;
     }
   }
 
   // Variance of delta_i = sum_e dout_ie out_ie, formed from the stored out.
-  double delta_variance(const double* dout, const double* out, const float* out_variance,
+  double delta_variance(const double* dout, const double* out, const double* out_variance,
                         double delta) const {
     double variance = f2_ * square(delta);
     for (std::int64_t x = 0; x < shape_.E; ++x) {
@@ -310,8 +314,8 @@ class Model {
     const double s2 = square(shape_.scale), accumulation = weight_variance_ + f2_ * keys_ / 2;
     multiply(dout, 1, E, v_columns_, dp_);
 
-    float* dq_terms = &errors_.dq.terms[q_first];
-    float* dq_variance = &errors_.dq.variance[q_first];
+    double* dq_terms = &errors_.dq.terms[q_first];
+    double* dq_variance = &errors_.dq.variance[q_first];
     mean_key_.assign(at(D), 0);
     q_squares_.resize(at(D));
     dout_squares_.resize(at(E));
@@ -326,7 +330,7 @@ class Model {
       const double term = s2 * p2 * (square(dp) + square(delta));
       const double products = f2_ / 2 * dout_norm2 * v_norm2_[at(key)];
       const double pair = s2 * (rounding_variance(ds2) + accumulation * ds2 + p2 * products);
-      add_scaled(p, mean_key_.data(), &k_rows_[at(key * D)], D);
+      add_scaled(p, mean_key_.data(), &k_[k_first], D);
       add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[at(key * D)], D);
       add_scaled(term, &errors_.dk.terms[k_first], pair + s2 * p2 * of_delta, &errors_.dk.variance[k_first],
                  q_squares_.data(), D);
@@ -334,27 +338,24 @@ class Model {
                  &errors_.dv.variance[v_first], dout_squares_.data(), E);
     }
     for (std::int64_t d = 0; d < D; ++d) {
-      dq_variance[d] +=
-          static_cast<float>(s2 * of_delta * square(mean_key_[at(d)]) + tiny2_ +
-                             e2_ * result_variance(roundings_.dq, dq_terms[d], right_.dq[q_first + at(d)]));
+      dq_variance[d] += s2 * of_delta * square(mean_key_[at(d)]) + tiny2_ +
+                        e2_ * result_variance(roundings_.dq, dq_terms[d], right_.dq[q_first + at(d)]);
     }
   }
 
   // Adds what rounds the sum over the heads of a group.
   void finish(ExpectedError& error, const Roundings& roundings, const std::vector<double>& right) const {
     for (std::size_t i = 0; i < right.size(); ++i) {
-      error.variance[i] +=
-          static_cast<float>(e2_ * result_variance(roundings, error.terms[i], right[i]) + tiny2_);
+      error.variance[i] += e2_ * result_variance(roundings, error.terms[i], right[i]) + tiny2_;
     }
   }
 
   // fp64 is held to a flat relative error that any summation order keeps by orders of magnitude.
   void replace_by_fp64() {
-    const auto flat = [](ExpectedError& error, const std::vector<double>& right) {
+    const auto flat = [this](ExpectedError& error, const std::vector<double>& right) {
       for (std::size_t i = 0; i < right.size(); ++i) {
         error.variance[i] =
-            static_cast<float>(square(fp64_tolerance / safety_factor) *
-                               std::max(static_cast<double>(error.terms[i]), square(right[i])));
+            square(fp64_tolerance / safety_factor) * std::max(error.terms[i], square(right[i])) + tiny2_;
       }
     };
     flat(errors_.out, right_.out);
@@ -372,11 +373,12 @@ class Model {
   double e2_, f2_, tiny2_, keys_;
   // Of the current key/value head: [D,S] and [E,S], mean k_d^2 over the keys, ||v_j||^2.
   std::vector<float> k_columns_, v_columns_;
-  std::vector<float> k_rows_, k_squares_, v_squares_;  // [S,D], [S,D], [S,E]
+  std::vector<double> k_squares_, v_squares_;  // [S,D], [S,E]
   std::vector<double> k_mean_square_, v_norm2_;
   // Of the current row: the keys it sees, its p and dp, and the relative variance of its p.
   std::int64_t begin_ = 0, count_ = 0;
-  std::vector<float> p_, dp_, mean_key_, q_squares_, dout_squares_;
+  std::vector<float> p_, dp_;
+  std::vector<double> mean_key_, q_squares_, dout_squares_;
   double weight_variance_ = 0;
   ExpectedErrors errors_;
 };

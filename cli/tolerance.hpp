@@ -56,11 +56,11 @@ struct PlanRoundings {
 // communication. fp64 problems and plans without attention give zeros.
 PlanRoundings count_roundings(const Plan& plan);
 
-// Variances and scales by element (single precision is plenty for an estimate), in the layout of the tensor
+// Variances and scales by element, in the layout of the tensor
 // in reference::AttentionResult.
 struct ExpectedError {
-  std::vector<float> variance;  // of the error
-  std::vector<float> terms;     // sum of the squares of the terms that make the element up
+  std::vector<double> variance;  // of the error
+  std::vector<double> terms;     // sum of the squares of the terms that make the element up
 };
 
 struct ExpectedErrors {

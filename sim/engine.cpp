@@ -106,10 +106,9 @@ void Engine::on_timer(FlowEngine::Token t) {
     case TokenKind::startup: startup_over(low); break;
     case TokenKind::collective: collective_over(low); break;
     case TokenKind::gpu: {
-      if (wake_us_[high] > now_us()) break;  // a later timer has taken over
       wake_us_[high] = std::numeric_limits<double>::infinity();
       events_.clear();
-      if (gpus_[high].next_us() <= now_us()) gpus_[high].wake(now_us(), events_);
+      gpus_[high].wake(now_us(), events_);
       handle(high);
       break;
     }
@@ -248,9 +247,9 @@ void Engine::handle(std::uint32_t rank) {
     if (event.kind == Multiprocessors::EventKind::communication_placed) resident_.push_back(ref);
   }
   const double next_us = gpus_[rank].next_us();
-  if (next_us >= wake_us_[rank]) return;
+  if (next_us == wake_us_[rank]) return;
   wake_us_[rank] = next_us;
-  flows_.timer(next_us, token(TokenKind::gpu, rank, 0));
+  flows_.alarm(static_cast<int>(rank), next_us, token(TokenKind::gpu, rank, 0));
 }
 
 void Engine::finish(OpRef ref) {

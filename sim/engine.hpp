@@ -163,7 +163,7 @@ class Engine {
       completions_;                 // by rank: the last run_ahead_ of them, number i at i mod
   std::vector<LaneRun> lane_runs_;  // by rank * lanes_ + slot
   std::vector<Multiprocessors> gpus_;
-  std::vector<double> wake_us_;  // by rank: the timer that is set
+  std::vector<double> wake_us_;  // by rank: the alarm that is set
   std::vector<Transfer> transfers_;
   std::vector<std::uint32_t> free_transfers_;
   std::vector<Collective> collectives_;

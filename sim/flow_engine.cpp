@@ -47,6 +47,7 @@ struct FlowEngine::State {
     double at_us;
     std::uint64_t number;
     Token token;
+    int alarm;  // or -1
     bool operator>(const Pending& other) const {
       return at_us != other.at_us ? at_us > other.at_us : number > other.number;
     }
@@ -55,8 +56,10 @@ struct FlowEngine::State {
   Handler on_timer, on_flow_end;
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending;
   std::uint64_t timers_set = 0;
+  std::vector<std::uint64_t> alarms;  // the number of the entry that counts; others of that alarm are stale
   simgrid::kernel::timer::Timer* armed = nullptr;  // ours among SimGrid's; it deletes those that fire
   double armed_us = std::numeric_limits<double>::infinity();
+  bool firing = false;
   std::unique_ptr<s4u::Engine> engine;
   int ranks = 0, ports = 0;
   std::vector<Port> table;
@@ -72,6 +75,7 @@ struct FlowEngine::State {
   struct Zone;
   void build(const Fabric& fabric);
   void ended(const s4u::Activity& activity);
+  void drop_stale();
   void arm();
   void fire();
 };
@@ -122,6 +126,7 @@ struct FlowEngine::State::Zone {
 void FlowEngine::State::build(const Fabric& fabric) {
   ranks = fabric.ranks;
   ports = fabric.ports;
+  alarms.assign(static_cast<std::size_t>(ranks), 0);
   const int levels = 2 + static_cast<int>(fabric.switches.size());
   table.resize(static_cast<std::size_t>(ranks) * ports * levels);
   s4u::NetZone* root = s4u::create_full_zone("fabric");
@@ -199,28 +204,47 @@ double FlowEngine::now_us() const {
 }
 
 void FlowEngine::timer(double at_us, Token token) {
-  state_->pending.push({at_us, state_->timers_set++, token});
+  state_->pending.push({at_us, state_->timers_set++, token, -1});
   state_->arm();
 }
 
+void FlowEngine::alarm(int number, double at_us, Token token) {
+  const std::uint64_t entry = state_->timers_set++;
+  state_->alarms[static_cast<std::size_t>(number)] = entry;
+  if (at_us < std::numeric_limits<double>::infinity()) state_->pending.push({at_us, entry, token, number});
+  state_->arm();
+}
+
+// A stale entry must not reach the clock: every time at which SimGrid stops costs.
+void FlowEngine::State::drop_stale() {
+  while (!pending.empty() && pending.top().alarm >= 0 &&
+         alarms[static_cast<std::size_t>(pending.top().alarm)] != pending.top().number)
+    pending.pop();
+}
+
 void FlowEngine::State::arm() {
-  if (pending.empty() || pending.top().at_us >= armed_us) return;
+  if (firing) return;  // handlers set timers; one arming at the end will do
+  drop_stale();
+  const double next_us = pending.empty() ? std::numeric_limits<double>::infinity() : pending.top().at_us;
+  if (next_us == armed_us) return;
   if (armed != nullptr) armed->remove();
-  armed_us = pending.top().at_us;
-  armed = simgrid::kernel::timer::Timer::set(armed_us, [this] { fire(); });
+  armed = nullptr;
+  armed_us = next_us;
+  if (!pending.empty()) armed = simgrid::kernel::timer::Timer::set(next_us, [this] { fire(); });
 }
 
 void FlowEngine::State::fire() {
   // The clock steps by differences and may lie an ulp beyond the time that was asked for, never before it.
   const double now_us = s4u::Engine::get_clock();
   armed = nullptr;
-  armed_us = -std::numeric_limits<double>::infinity();  // handlers set timers; one arming at the end will do
-  while (!pending.empty() && pending.top().at_us <= now_us) {
+  armed_us = std::numeric_limits<double>::infinity();
+  firing = true;
+  for (drop_stale(); !pending.empty() && pending.top().at_us <= now_us; drop_stale()) {
     const Token token = pending.top().token;
     pending.pop();
     on_timer(token);
   }
-  armed_us = std::numeric_limits<double>::infinity();
+  firing = false;
   arm();
 }
 

@@ -45,6 +45,9 @@ class FlowEngine {
   double now_us() const;
   // Fires at that time (not before now).
   void timer(double at_us, Token token);
+  // The one alarm of that number (from 0, below the number of ranks): replaces what was set for it before;
+  // infinity: never.
+  void alarm(int number, double at_us, Token token);
   // The cap of all flows together that leave this port inside the node (level 0) or over the network (any
   // other level). To be set while none is under way.
   void set_cap(int rank, int port, int level, double bytes_us);

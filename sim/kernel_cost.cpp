@@ -49,13 +49,13 @@ struct Rate {
 // Linear in log x between points, constant outside; `rate_at` makes a Rate of a map's value. The origin is
 // the worst of the points in use, and interpolated between two, extrapolated outside.
 template <class Value, class RateAt>
-Rate interpolate(const std::map<double, Value>& points, double x, RateAt rate_at) {
+Rate interpolate(const std::map<double, Value>& points, double x, Origin outside, RateAt rate_at) {
   const double tolerance = 1e-12 * x;  // keys per row and blocks are small fractions, equal up to rounding
   const auto above = points.lower_bound(x - tolerance);
   if (above != points.end() && above->first <= x + tolerance) return rate_at(above->second);
   if (above == points.end() || above == points.begin()) {
     const Rate nearest = rate_at(above == points.end() ? points.rbegin()->second : above->second);
-    return {nearest.flops_s, worst(nearest.origin, Origin::extrapolated)};
+    return {nearest.flops_s, worst(nearest.origin, outside)};
   }
   const auto below = std::prev(above);
   const Rate low = rate_at(below->second), high = rate_at(above->second);
@@ -92,12 +92,11 @@ struct RateTable {
   }
 
   Rate rate(double keys_per_row, double blocks) const {
-    return interpolate(rates, keys_per_row, [&](const std::map<double, Rate>& by_blocks) {
-      Rate rate = interpolate(by_blocks, blocks, [](const Rate& r) { return r; });
-      // Another number of thread blocks is what the wave model is for.
-      if (rate.origin == Origin::extrapolated) rate.origin = Origin::interpolated;
-      return rate;
-    });
+    return interpolate(
+        rates, keys_per_row, Origin::extrapolated, [&](const std::map<double, Rate>& by_blocks) {
+          // Any other number of thread blocks is what the wave model is for.
+          return interpolate(by_blocks, blocks, Origin::interpolated, [](const Rate& r) { return r; });
+        });
   }
 };
 

@@ -54,7 +54,8 @@ class SharedMemory {
  public:
   explicit SharedMemory(std::size_t bytes)
       : bytes_(bytes),
-        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+        data_(
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)) {
     if (data_ == MAP_FAILED) throw std::bad_alloc();
   }
   ~SharedMemory() { munmap(data_, bytes_); }

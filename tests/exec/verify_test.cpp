@@ -257,6 +257,24 @@ TEST_CASE("inputs that are not centred pass as well") {
   }
 }
 
+// Weights of e^-300 and less: results that fp32 cannot hold come out as 0, and that is no error.
+TEST_CASE("logits in the thousands pass") {
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
+    for (const double scale : {5.0, 60.0, 400.0}) {
+      ScenarioSpec spec;
+      spec.dtype = dtype;
+      spec.scale = scale;
+      spec.sequence = 24;
+      for (const bool causal : {true, false}) {
+        spec.causal = causal;
+        const VerifyResult result = verify_spec(spec);
+        for (const Finding& finding : result.findings) MESSAGE(finding.message);
+        CHECK(result.ok());
+      }
+    }
+  }
+}
+
 TEST_CASE("a hang and an impossible plan are findings, not errors") {
   Plan plan = build_plan(scenario({}));
   const Inputs inputs = random_inputs(plan.scenario.problem, 1);

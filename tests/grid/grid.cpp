@@ -1,7 +1,7 @@
 // Verifies ring attention over a covering set of everything that can be chosen: every value of every pair (or
 // triple) of dimensions occurs together in some case. Plans are checked, executed on the CPU in a random
 // order, and compared with the dense reference, rank by rank and tensor by tensor.
-//   build/release/grid --strength 2 [--shard 0/2] [--list]
+//   build/release/grid --strength 2 [--scale 8] [--shard 0/2] [--list]
 // Prints a line for every case that fails, with all its choices, and the largest error / tolerance of all.
 #include <algorithm>
 #include <cmath>
@@ -44,7 +44,8 @@ const std::vector<Dimension>& dimensions() {
   return all;
 }
 
-Scenario scenario_of(const testing::Case& values) {
+// `scale` stretches the sequences, so that chunks span several blocks of the tiles.
+Scenario scenario_of(const testing::Case& values, std::int64_t scale) {
   const auto chosen = [&](const char* name) -> std::string {
     const auto& all = dimensions();
     const auto at = std::find_if(all.begin(), all.end(), [&](auto& d) { return !std::strcmp(d.name, name); });
@@ -57,16 +58,18 @@ Scenario scenario_of(const testing::Case& values) {
   Problem& p = s.problem;
   const std::int64_t P = s.parallel.ranks = std::atoll(chosen("ranks").c_str());
   const std::string lengths = chosen("lengths");
-  if (lengths == "dense even") p.batch = 2, p.sequence = 8 * P;
-  if (lengths == "dense odd") p.batch = 1, p.sequence = 6 * P + 5;
+  if (lengths == "dense even") p.batch = 2, p.sequence = 8 * P * scale;
+  if (lengths == "dense odd") p.batch = 1, p.sequence = 6 * P * scale + 5;
   if (lengths == "dense one") p.batch = 3, p.sequence = 1;
   for (std::int64_t b = 0; b < p.batch; ++b) p.lengths.push_back(p.sequence);
   p.padded_lengths = p.lengths;
   p.packed = p.batch == 0;
   p.format = p.packed ? Format::thd : Format::bshd;
-  if (lengths == "packed odd") p.lengths = p.padded_lengths = {2 * P - 1, 0, 1, 2 * P + 1, 17};
-  if (lengths == "packed padded") p.lengths = {7, 3 * P, 13}, p.padded_lengths = {8, 4 * P, 21};
-  if (lengths == "packed chunks of padding") p.lengths = {3, 0, 9}, p.padded_lengths = {8 * P, 2 * P, 12 * P};
+  if (lengths == "packed odd") p.lengths = p.padded_lengths = {2 * P - 1, 0, 1, 2 * P + 1, 17 * scale};
+  if (lengths == "packed padded")
+    p.lengths = {7, 3 * P * scale, 13}, p.padded_lengths = {8, 4 * P * scale, 21};
+  if (lengths == "packed chunks of padding")
+    p.lengths = {3, 0, 9}, p.padded_lengths = {8 * P * scale, 2 * P, 12 * P * scale};
   const std::string heads = chosen("heads"), sizes = chosen("sizes"), mask = chosen("mask"),
                     merge = chosen("merge");
   p.heads = heads[0] - '0';
@@ -105,8 +108,8 @@ std::string describe(const testing::Case& values) {
 }
 
 // The largest error over tolerance of all tensors; at least 1e9 where something is wrong that has no number.
-double verify_case(const testing::Case& values, std::uint64_t seed) {
-  const Plan plan = build_plan(scenario_of(values));
+double verify_case(const testing::Case& values, std::int64_t scale, std::uint64_t seed) {
+  const Plan plan = build_plan(scenario_of(values, scale));
   VerifyOptions options;
   options.execution.order = {true, seed};
   options.execution.keep_log = false;
@@ -126,11 +129,14 @@ double verify_case(const testing::Case& values, std::uint64_t seed) {
 
 int main(int argc, char** argv) {
   std::size_t strength = 2, shard = 0, shards = 1;
+  std::int64_t scale = 1;
   bool list = false;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--list")) list = true;
     if (i + 1 == argc) break;
     if (!std::strcmp(argv[i], "--strength")) strength = std::strtoul(argv[++i], nullptr, 10);
+    if (!std::strcmp(argv[i], "--scale")) scale = std::atoll(argv[++i]);
+    if (i + 1 == argc) break;
     if (!std::strcmp(argv[i], "--shard") && std::sscanf(argv[++i], "%zu/%zu", &shard, &shards) != 2) return 2;
   }
   std::vector<std::size_t> levels;
@@ -143,7 +149,7 @@ int main(int argc, char** argv) {
   for (std::size_t i = shard; i < cases.size(); i += shards) {
     if (list) std::printf("%zu: %s\n", i, describe(cases[i]).c_str());
     if (list) continue;
-    const double ratio = verify_case(cases[i], 1000 + i);
+    const double ratio = verify_case(cases[i], scale, 1000 + i);
     worst = std::max(worst, ratio >= 1e9 ? 0 : ratio);
     failed += ratio >= 1e9;
     ++run;

@@ -1,0 +1,133 @@
+// Can anything wrong slip through? Random mutations of right ring plans: each must be found by the checker,
+// or fail the comparison with the reference, or be shown to change nothing: bit-equal results under 20 random
+// orders.
+//   build/release/mutants [COUNT [FIRST_SEED]]
+// Prints how each kind of mutation was caught, and every mutant that neither was caught nor is equivalent.
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/check.hpp"
+#include "algorithms/faults.hpp"
+#include "algorithms/registry.hpp"
+#include "cli/verify.hpp"
+
+using namespace cplab;
+
+namespace {
+
+Scenario scenario_of(std::uint64_t seed) {
+  Scenario s;
+  Problem& p = s.problem;
+  const auto pick = [&seed](std::size_t n) {
+    const std::size_t i = seed % n;
+    seed /= n;
+    return i;
+  };
+  const auto word = [&](const char* key, const char* value) { s.schedule.set(key, std::string(value)); };
+  s.parallel.ranks = std::int64_t{2} + static_cast<std::int64_t>(pick(4));
+  s.placement = std::vector<const char*>{"zigzag", "zigzag", "contiguous", "striped"}[pick(4)];
+  p.causal = pick(4) != 0;
+  p.packed = pick(2) != 0;
+  p.batch = p.packed ? 0 : 1;
+  p.sequence = p.packed ? 0 : 8 * s.parallel.ranks;
+  p.lengths = p.packed ? std::vector<std::int64_t>{13, 4, 9} : std::vector<std::int64_t>{p.sequence};
+  p.padded_lengths = p.packed ? std::vector<std::int64_t>{16, 4, 9} : p.lengths;
+  p.format = p.packed ? Format::thd : Format::bshd;
+  p.heads = 2;
+  p.kv_heads = 1;
+  p.head_size = 8;
+  p.value_size = 4;
+  p.dtype = DType::fp32;
+  p.scale = 0.35;
+  s.algorithm = "ring";
+  const std::size_t merge = pick(3);
+  word("merge", std::vector<const char*>{"incremental", "deferred", "fused"}[merge]);
+  if (const std::size_t slots = pick(3); slots == 2)
+    word("kv_slots", "all");
+  else
+    s.schedule.set("kv_slots", static_cast<std::int64_t>(slots + 2));
+  word("tile_inputs", pick(2) ? "copy" : "view");
+  return resolve(s);
+}
+
+// Bits, so that NaN equals itself and -0 differs from 0.
+bool same_bits(const Outputs& a, const Outputs& b) {
+  const auto same = [](const Tensor& x, const Tensor& y) {
+    if (x.values.size() != y.values.size()) return false;
+    for (std::size_t i = 0; i < x.values.size(); ++i)
+      if (std::bit_cast<std::uint64_t>(x.values[i]) != std::bit_cast<std::uint64_t>(y.values[i]))
+        return false;
+    return true;
+  };
+  return same(a.out, b.out) && same(a.lse, b.lse) && same(a.dq, b.dq) && same(a.dk, b.dk) && same(a.dv, b.dv);
+}
+
+// Executes under 20 random orders. First word of the answer: WRONG, VARIES, same (as `right`), or other.
+std::string run_orders(const Plan& mutant, const Inputs& inputs, const Outputs& right) {
+  std::optional<Outputs> first;
+  for (std::uint64_t order = 0; order < 20; ++order) {
+    VerifyOptions options;
+    options.execution.order = {true, order};
+    VerifyResult result = verify(mutant, inputs, options);
+    if (!result.ok()) return "WRONG: " + std::string(name(result.findings.front().kind));
+    if (!first)
+      first = std::move(result.outputs);
+    else if (!same_bits(*first, *result.outputs))
+      return "VARIES";
+  }
+  return same_bits(*first, right) ? "same" : "other";
+}
+
+std::string judge(std::uint64_t seed, std::string& text) {
+  Scenario scenario = scenario_of(seed);
+  const auto mutated = [&] {
+    Plan plan = build_plan(scenario);
+    text = mutate_at_random(plan, seed);
+    return plan;
+  };
+  if (const CheckResult checked = check(mutated()); !checked.ok())
+    return "checker: " + std::string(name(checked.findings.front().kind));
+  const auto answer = [&] {
+    const Inputs inputs = random_inputs(scenario.problem, seed);
+    const VerifyResult right = verify(build_plan(scenario), inputs, {});
+    return right.ok() ? run_orders(mutated(), inputs, *right.outputs) : "WRONG: the clean plan";
+  };
+  const std::string in_fp32 = answer();
+  if (in_fp32 == "same") return "equivalent: bit-equal under 20 random orders";
+  if (in_fp32 != "other") return "ESCAPED the checker: " + in_fp32;
+  scenario.problem.dtype = DType::fp64;  // the same plan: fp32 and fp64 have no wider accumulator
+  const std::string in_fp64 = answer();
+  return in_fp64 == "same" || in_fp64 == "other"
+             ? "equivalent: another order of one sum; bit-equal to itself under 20 orders, 1e-12 in fp64"
+             : "ESCAPED: " + in_fp64;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::uint64_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
+  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  std::map<std::string, std::map<std::string, int>> table;  // kind of mutation -> verdict -> how many
+  int escaped = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    std::string text;
+    const std::string verdict = judge(seed, text);
+    ++table[text.substr(text.rfind(':') + 2)][verdict];
+    if (verdict.rfind("ESCAPED", 0) != 0) continue;
+    ++escaped;
+    std::printf("seed %llu: %s: %s\n", static_cast<unsigned long long>(seed), text.c_str(), verdict.c_str());
+  }
+  for (const auto& [kind, verdicts] : table) {
+    std::printf("%s\n", kind.c_str());
+    for (const auto& [verdict, n] : verdicts) std::printf("  %5d  %s\n", n, verdict.c_str());
+  }
+  std::printf("%llu mutants, %d neither caught nor equivalent\n", static_cast<unsigned long long>(count),
+              escaped);
+  return escaped ? 1 : 0;
+}
