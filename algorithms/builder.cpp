@@ -274,7 +274,7 @@ RankPlan Builder::finish() {
   const MemoryPlan memory = plan_memory(plan_);
   for (std::size_t b = 0; b < plan_.buffers.size(); ++b) plan_.buffers[b].offset = memory.offsets[b];
   plan_.arena_bytes = memory.arena_bytes;
-  derive_edges(plan_);
+  derive_edges(plan_, memory);
   return std::move(plan_);
 }
 

@@ -17,6 +17,7 @@
 namespace cplab {
 
 class Builder;
+struct MemoryPlan;
 
 // A view under construction: a buffer, narrowed axis by axis.
 class Box {
@@ -135,5 +136,6 @@ class Builder {
 // overlapping boxes, one of them writes; or arena bytes that a dead buffer left) an edge, unless other edges
 // and lane order imply it. Buffers need their offsets. Replaces edges that are there.
 void derive_edges(RankPlan&);
+void derive_edges(RankPlan&, const MemoryPlan&);  // its memory plan, if at hand
 
 }  // namespace cplab

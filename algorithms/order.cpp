@@ -13,7 +13,7 @@
 namespace cplab {
 namespace {
 
-constexpr std::size_t max_lanes = 16;
+constexpr std::size_t max_lanes = 8;
 using Clock = std::array<std::uint32_t, max_lanes>;
 
 bool disjoint(std::int32_t a_begin, std::int32_t a_end, std::int32_t b_begin, std::int32_t b_end) {
@@ -36,9 +36,10 @@ bool overlap(const RowRange& a, const RowRange& b) {
 
 class Edges {
  public:
-  explicit Edges(RankPlan& plan) : plan_(plan), live_(plan.buffers.size()), reuse_(plan.buffers.size()) {
+  Edges(RankPlan& plan, const MemoryPlan& memory)
+      : plan_(plan), live_(plan.buffers.size()), reuse_(plan.buffers.size()) {
     find_lanes();
-    find_reuse();
+    find_reuse(memory);
   }
 
   void derive() {
@@ -73,12 +74,11 @@ class Edges {
       lane_of_.push_back(static_cast<std::uint8_t>(at - lanes.begin()));
     }
     lane_count_ = lanes.size();
-    if (lane_count_ > max_lanes) throw std::length_error("more than 16 lanes on one rank");
+    if (lane_count_ > max_lanes) throw std::length_error("more than 8 lanes on one rank");
   }
 
   // For every buffer: the last operations on buffers that died before it and whose bytes it takes over.
-  void find_reuse() {
-    const MemoryPlan memory = plan_memory(plan_);
+  void find_reuse(const MemoryPlan& memory) {
     std::vector<Clock> last(plan_.buffers.size(), Clock{});
     for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
       const Operation& op = plan_.operations[i];
@@ -210,8 +210,12 @@ class Edges {
 
 }  // namespace
 
+void derive_edges(RankPlan& plan, const MemoryPlan& memory) {
+  Edges(plan, memory).derive();
+}
+
 void derive_edges(RankPlan& plan) {
-  Edges(plan).derive();
+  derive_edges(plan, plan_memory(plan));
 }
 
 }  // namespace cplab

@@ -82,7 +82,13 @@ class Walk {
 
   const Plan& plan_;
   std::vector<RankState> ranks_;
-  std::unordered_map<std::uint64_t, Waiting> waiting_;  // by (group, sender, receiver)
+  struct ChannelHash {  // the ring's keys are multiples of one number: spread them
+    std::size_t operator()(std::uint64_t key) const {
+      key *= 0x9E3779B97F4A7C15u;
+      return static_cast<std::size_t>(key ^ (key >> 32));
+    }
+  };
+  std::unordered_map<std::uint64_t, Waiting, ChannelHash> waiting_;  // by (group, sender, receiver)
   std::unordered_map<std::uint32_t, std::vector<std::vector<OpRef>>> meetings_;  // by group, by member
   std::uint64_t remaining_ = 0;
 };
