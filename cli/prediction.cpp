@@ -40,9 +40,11 @@ Prediction predict(const ScenarioFile& file, const Plan& plan) {
   options.cuda_graph = file.simulate.cuda_graph;
   options.run_ahead = file.simulate.run_ahead;
   Prediction prediction;
+  OriginSeconds origins;
   try {
     Simulation simulation = simulate(plan, hardware, options);
     prediction.timeline = std::move(simulation.timeline);
+    origins = simulation.busy;
     prediction.low_s = simulation.low_s;
     prediction.high_s = simulation.high_s;
   } catch (const HardwareError& error) {
@@ -53,6 +55,9 @@ Prediction predict(const ScenarioFile& file, const Plan& plan) {
   }
   prediction.memory = memory_of(plan);
   prediction.figures = derive_figures(plan, prediction.timeline, prediction.memory);
+  // A kernel beside traffic has several origins; the simulator has split its time between them.
+  prediction.figures.origins = {origins.share(Origin::measured), origins.share(Origin::interpolated),
+                                origins.share(Origin::extrapolated), origins.share(Origin::assumed)};
   prediction.fit = fit(prediction.figures, hardware.gpu.capacity_bytes, hardware.fixed_bytes);
   return prediction;
 }

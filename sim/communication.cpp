@@ -139,10 +139,15 @@ void Engine::post_exchange(OpRef ref) {
   const Operation& op = operation(ref);
   const DType dtype = plan_.scenario.problem.dtype;
   std::array<std::uint64_t, 2> bytes{};
-  for (const Part& part : rank.parts_of(op))
-    if (part.send && part.peer != rank.rank)
+  int sends = 0;
+  for (const Part& part : rank.parts_of(op)) {
+    if (!part.send) continue;
+    ++sends;
+    if (part.peer != rank.rank)
       bytes[static_cast<std::size_t>(path_of(rank.rank, part.peer))] +=
           static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], dtype));
+  }
+  lane(ref).only_part_bytes = sends == 1 ? bytes[0] + bytes[1] : 0;
   lane(ref).startup_us = prepare_port(ref, bytes);
 
   matched_.clear();
@@ -152,8 +157,10 @@ void Engine::post_exchange(OpRef ref) {
   transfers.clear();
   for (const Match& match : matched_) {
     const RankPlan& sender = plan_.ranks[match.sender.rank];
-    const auto size = static_cast<std::uint64_t>(
-        view_bytes(sender, sender.views[sender.parts[match.send_part].view], dtype));
+    std::uint64_t size = lane(match.sender).only_part_bytes;
+    if (size == 0)
+      size = static_cast<std::uint64_t>(
+          view_bytes(sender, sender.views[sender.parts[match.send_part].view], dtype));
     const auto same = std::find_if(transfers.begin(), transfers.end(), [&](const Transfer& t) {
       return t.sender == match.sender && t.receiver == match.receiver;
     });

@@ -51,6 +51,7 @@ class Engine {
     double wait_us = 0;
     int moving = 0;  // flows under way
     double startup_us = 0;
+    std::uint64_t only_part_bytes = 0;      // of an exchange that sends one part; 0: look it up
     Origin sent_origin = Origin::measured;  // of what it sends
     std::vector<std::uint32_t> queue;       // transfers past their start-up that wait for a flow to end
   };

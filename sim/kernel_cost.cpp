@@ -2,6 +2,7 @@
 #include "sim/kernel_cost.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -112,7 +113,7 @@ class StandardCost {
     }
   }
 
-  KernelCost operator()(const Plan& plan, const RankPlan& rank, const Operation& op) const {
+  KernelCost operator()(const Plan& plan, const RankPlan& rank, const Operation& op) {
     return op.kind == OpKind::attend || op.kind == OpKind::attend_backward ? attention(plan, rank, op)
                                                                            : memory_bound(plan, op);
   }
@@ -145,7 +146,43 @@ class StandardCost {
     throw HardwareError("kernel", key, "the plan needs this table and there is none");
   }
 
-  KernelCost attention(const Plan& plan, const RankPlan& rank, const Operation& op) const {
+  // Steps of a ring repeat few shapes on many ranks: the last ones are remembered, by what the cost depends
+  // on.
+  struct Remembered {
+    OpKind kind = OpKind::attend;
+    DType dtype = DType::bf16;
+    std::int64_t heads = 0, head_size = 0, value_size = 0;
+    std::vector<Segment> segments;
+    KernelCost cost;
+  };
+
+  KernelCost attention(const Plan& plan, const RankPlan& rank, const Operation& op) {
+    const Problem& problem = plan.scenario.problem;
+    const auto segments = rank.segments_of(op);
+    const std::int64_t heads = op.head_end - op.head_begin;
+    for (const Remembered& r : remembered_) {
+      if (r.kind != op.kind || r.heads != heads || r.dtype != problem.dtype ||
+          r.head_size != problem.head_size || r.value_size != problem.value_size ||
+          !std::equal(r.segments.begin(), r.segments.end(), segments.begin(), segments.end()))
+        continue;
+      KernelCost cost = r.cost;
+      add_updates(plan, rank, op, cost);
+      return cost;
+    }
+    Remembered& r = remembered_[next_remembered_++ % remembered_.size()];
+    r.cost = computed(plan, rank, op);
+    r.kind = op.kind;
+    r.dtype = problem.dtype;
+    r.heads = heads;
+    r.head_size = problem.head_size;
+    r.value_size = problem.value_size;
+    r.segments.assign(segments.begin(), segments.end());
+    KernelCost cost = r.cost;
+    add_updates(plan, rank, op, cost);
+    return cost;
+  }
+
+  KernelCost computed(const Plan& plan, const RankPlan& rank, const Operation& op) const {
     const Problem& problem = plan.scenario.problem;
     const std::int64_t heads = op.head_end - op.head_begin;
     const auto segments = rank.segments_of(op);
@@ -180,7 +217,6 @@ class StandardCost {
     cost.waves = waves.count;
     cost.tail_sms = waves.tail_sms;
     cost.useful_sms = sms;
-    add_updates(plan, rank, op, cost);
     return cost;
   }
 
@@ -231,12 +267,14 @@ class StandardCost {
 
   const Hardware& hardware_;
   std::vector<RateTable> rates_;
+  std::array<Remembered, 8> remembered_;
+  std::size_t next_remembered_ = 0;
 };
 
 }  // namespace
 
 KernelCostFunction standard_kernel_cost(const Hardware& hardware) {
-  const auto standard = std::make_shared<const StandardCost>(hardware);
+  const auto standard = std::make_shared<StandardCost>(hardware);
   return [standard](const Plan& plan, const RankPlan& rank, const Operation& op) {
     return (*standard)(plan, rank, op);
   };

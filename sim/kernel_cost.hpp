@@ -21,7 +21,7 @@ struct KernelCost {
 // Called once for every operation that is neither communication nor host_sync. May throw HardwareError.
 using KernelCostFunction = std::function<KernelCost(const Plan&, const RankPlan&, const Operation&)>;
 
-// The standard function; `hardware` must outlive it. Formula:
+// The standard function; `hardware` must outlive it. It remembers shapes: one thread at a time. Formula:
 //
 // attend, attend_backward: a table point (B, S, H, seconds) has B*H*ceil(S/tile_rows) thread blocks, of which
 // the GPU takes one a multiprocessor at a time, hence waves = ceil(blocks/sms) and fill = blocks/(waves*sms).
