@@ -2,11 +2,12 @@
 #   make demo       install what is missing, build, show what cplab says about an 8-GPU node
 #   make test       the same, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
 #   make build      build/release/cplab alone
+#   make grid       every three and every four choices of ring attention verified together, and 10000 mutants
 #   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
 .NOTPARALLEL:
-.PHONY: demo test build figures plots format clean setup
+.PHONY: demo test build grid figures plots format clean setup
 
 SANITIZERS ?= 0
 ifeq ($(SANITIZERS),1)
@@ -26,6 +27,11 @@ build: setup
 
 setup:
 	@scripts/setup.sh build
+
+grid: build
+	@build/release/grid --strength 3 --scale 16
+	@build/release/grid --strength 4
+	@build/release/mutants 10000
 
 figures plots: build
 	@scripts/setup.sh figures

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "algorithms/memory.hpp"
+#include "algorithms/order.hpp"
 
 namespace cplab {
 namespace {

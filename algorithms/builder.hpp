@@ -17,7 +17,6 @@
 namespace cplab {
 
 class Builder;
-struct MemoryPlan;
 
 // A view under construction: a buffer, narrowed axis by axis.
 class Box {
@@ -131,11 +130,5 @@ class Builder {
   std::uint32_t step_ = 0;
   std::uint32_t ordinal_ = 0;
 };
-
-// Gives every operation its `after`: for each earlier conflicting access on another lane (same buffer,
-// overlapping boxes, one of them writes; or arena bytes that a dead buffer left) an edge, unless other edges
-// and lane order imply it. Buffers need their offsets. Replaces edges that are there.
-void derive_edges(RankPlan&);
-void derive_edges(RankPlan&, const MemoryPlan&);  // its memory plan, if at hand
 
 }  // namespace cplab

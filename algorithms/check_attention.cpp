@@ -201,16 +201,21 @@ void Contents::tile_runs(const Runs& rows, const std::vector<Cover>& covers, Hol
   }
 }
 
-void Contents::attend(Site s, const Operation& op) {
-  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2);
-  const Box &out = box_of_write(s, 0), &lse = box_of_write(s, 1);
-  const Problem& p = model_.plan->scenario.problem;
+// (query, key) pairs in the bands of the operation's segments.
+double Contents::pairs_of(Site s) const {
   double pairs = 0;
   constexpr std::int64_t far = std::int64_t{1} << 42;
   for (const Segment& g : model_.ranks[s.rank].segments(s.operation))
     pairs += static_cast<double>(pairs_in_band(g.q_count, g.k_count, g.left < 0 ? -far : g.offset - g.left,
                                                g.right < 0 ? far : g.offset + g.right));
-  result_.flops[s.rank] += pairs * q.heads() * 2 * static_cast<double>(p.head_size + p.value_size);
+  return pairs;
+}
+
+void Contents::attend(Site s, const Operation& op) {
+  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2);
+  const Box &out = box_of_write(s, 0), &lse = box_of_write(s, 1);
+  const Problem& p = model_.plan->scenario.problem;
+  result_.flops[s.rank] += pairs_of(s) * q.heads() * 2 * static_cast<double>(p.head_size + p.value_size);
   if (out.empty()) return;
   const std::uint32_t out_writer = writer(s, out), lse_writer = writer(s, lse);
   const std::int32_t ratio = q.heads() / k.heads();
@@ -250,12 +255,8 @@ void Contents::attend_backward(Site s, const Operation& op) {
   const Box &lse = box_of_read(s, 4), &delta = box_of_read(s, 5);
   const Box &dq = box_of_write(s, 0), &dk = box_of_write(s, 1), &dv = box_of_write(s, 2);
   const Problem& p = model_.plan->scenario.problem;
-  double pairs = 0;
-  constexpr std::int64_t far = std::int64_t{1} << 42;
-  for (const Segment& g : model_.ranks[s.rank].segments(s.operation))
-    pairs += static_cast<double>(pairs_in_band(g.q_count, g.k_count, g.left < 0 ? -far : g.offset - g.left,
-                                               g.right < 0 ? far : g.offset + g.right));
-  result_.flops[s.rank] += pairs * q.heads() * 2 * static_cast<double>(3 * p.head_size + 2 * p.value_size);
+  result_.flops[s.rank] +=
+      pairs_of(s) * q.heads() * 2 * static_cast<double>(3 * p.head_size + 2 * p.value_size);
   const std::uint32_t dq_writer = writer(s, dq), dk_writer = writer(s, dk);
   const std::uint32_t dv_writer = dv.buffer == dk.buffer ? dk_writer : writer(s, dv);
   const std::int32_t ratio = q.heads() / k.heads();

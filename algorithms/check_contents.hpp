@@ -76,6 +76,7 @@ class Contents final : public Interpreter {
   void find_leaks(std::uint32_t rank);
 
   // check_attention.cpp, check_merge.cpp: operations that compute.
+  double pairs_of(Site) const;
   void attend(Site, const Operation&);
   void attend_backward(Site, const Operation&);
   void row_dot(Site);

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "algorithms/builder.hpp"
+#include "algorithms/order.hpp"
+#include "algorithms/placement.hpp"
 #include "algorithms/plan_edit.hpp"
 #include "algorithms/registry.hpp"
 
@@ -136,7 +137,7 @@ void double_tile(Plan& plan) {
   RankPlan& rank = rank_at(plan, 1, "double-tile");
   const auto [tile, merge] = second_tile(rank, "double-tile");
   insert_operation(rank, merge + 1, rank.operations[merge]);
-  insert_operation(rank, merge + 1, rank.operations[tile]);
+  insert_operation(rank, tile + 1, rank.operations[tile]);
   derive_edges(rank);
 }
 

@@ -11,22 +11,21 @@ namespace {
 constexpr std::uint32_t never = UINT32_MAX;
 
 struct Uses {
-  std::uint32_t first = never, last = 0, first_write = never;
+  std::uint32_t first = never, last = 0;
 };
 
 std::vector<Uses> uses_of(const RankPlan& plan) {
   std::vector<Uses> uses(plan.buffers.size());
   for (std::uint32_t i = 0; i < plan.operations.size(); ++i) {
     const Operation& op = plan.operations[i];
-    const auto touch = [&](std::uint32_t view, bool write) {
+    const auto touch = [&](std::uint32_t view) {
       Uses& u = uses[plan.views[view].buffer];
       u.first = std::min(u.first, i);
       u.last = i;
-      if (write) u.first_write = std::min(u.first_write, i);
     };
-    for (const Access& a : plan.reads(op)) touch(a.view, false);
-    for (const Access& a : plan.writes(op)) touch(a.view, true);
-    for (const Part& p : plan.parts_of(op)) touch(p.view, !p.send);
+    for (const Access& a : plan.reads(op)) touch(a.view);
+    for (const Access& a : plan.writes(op)) touch(a.view);
+    for (const Part& p : plan.parts_of(op)) touch(p.view);
   }
   return uses;
 }

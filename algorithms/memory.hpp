@@ -10,7 +10,7 @@ namespace cplab {
 
 // Program order rules: a buffer is born just before operation `birth` and dies just after operation `death`
 // (indices into RankPlan::operations). Inputs: born with the first operation of the phase that first reads
-// them, never die (death = operations.size()). Outputs: from their first write, never die. Others: from first
+// them, never die (death = operations.size()). Outputs: from their first use, never die. Others: from first
 // to last use. A buffer that no operation touches has birth = death = operations.size() and does not count.
 struct Lifetime {
   std::uint32_t birth = 0;

@@ -2,13 +2,12 @@
 //
 // clock(o)[l] = 1 + the last operation of lane l that is known complete when o starts. An edge from x to o is
 // needed only if x is not below that clock after the other edges of o are counted.
+#include "algorithms/order.hpp"
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <unordered_map>
-
-#include "algorithms/builder.hpp"
-#include "algorithms/memory.hpp"
 
 namespace cplab {
 namespace {

@@ -34,7 +34,7 @@ enum class Layout : std::uint8_t { rows_first, heads_first };
 // width at that column into two planes stored one after the other inside each slot (K then V): a slot is
 // then one contiguous message and each plane one contiguous tensor.
 // Inputs live from the start of the phase that first reads them to the end, outputs from their first
-// write to the end, all others from first to last use (memory.hpp).
+// use to the end, all others from first to last use (memory.hpp).
 struct Buffer {
   std::string name;
   Role role = Role::nominal;

@@ -33,13 +33,21 @@ class Ring {
     SoftmaxSum sum(b, o.sum, out, lse, tile_rows);
 
     const int own = o.copy_tiles;  // slot 0 then holds a copy of this rank's K and V
-    slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
+    std::int64_t slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
+    // The backward goes on in two slots from what is received last: the same ones, or two that the last hop
+    // opens.
+    const bool apart = b.backward() && P > 1 && slots != 2;
+    if (apart) slots = std::min(o.kv_slots, std::int64_t{P - 2 + own});
+    if (apart) two_slots = kv_buffer("kv_slots_backward", Role::nominal, Category::working, 2);
     if (slots > 0) kv_slots = kv_buffer("kv_slots", Role::nominal, Category::working, slots);
     if (own) b.copy(compute(0), held, kv_slots.slot(0));
     if (own) held = kv_slots.slot(0);
     for (int step = 0; step < P; ++step) {
       b.step(step);
-      const Box next = step + 1 < P ? kv_slots.slot((step + own) % slots) : held;
+      const bool last_hop = step + 2 == P;
+      const Box next = apart && last_hop ? two_slots.slot(0)
+                       : slots > 0       ? kv_slots.slot((step + own) % slots)
+                                         : held;
       if (step + 1 < P) b.exchange(comm, o.transport, {send(held, right), receive(next, left)});
       if (const std::size_t owner = owner_forward(step); works(owner)) {
         const Tile& t = tiles[owner];
@@ -47,9 +55,11 @@ class Ring {
         const Box part = inputs->keys(lane, "kv_tile", held, t);
         sum.attend(lane, inputs->queries(lane, "q_tile", q, t), k(part), v(part), t.q_rows, t.segments);
       }
-      held = next;
+      if (step + 1 < P) held = next;
     }
     sum.finish(compute(0));
+    if (!apart) two_slots = kv_slots;
+    next_slot = apart ? 1 : P - 1 + own;
   }
 
   void backward() {
@@ -62,18 +72,11 @@ class Ring {
     dq_sum = wide ? b.buffer({"dq_sum", Role::wide, Category::working, 1, n, p.heads, p.head_size}) : dq;
     b.row_dot(compute(0), dout, out, delta);
 
-    // Two slots: the forward's go on where they are two, else two new ones, fed by the last one held.
-    std::int64_t first = P - 1 + (o.copy_tiles ? 1 : 0);
-    if (slots != 2 && P > 1) {
-      first = 0;
-      slots = std::min(2, P - 1);
-      kv_slots = kv_buffer("kv_slots_backward", Role::nominal, Category::working, slots);
-    }
     if (P > 1) dkv_slots = kv_buffer("dkv_slots", o.gradient_wire, Category::working, 2);
     if (P > 1) dkv_tile = kv_buffer("dkv_tile", o.gradient_wire, Category::working, 1);
     for (int step = 0; step < P; ++step) {
       b.step(step);
-      const Box next = step + 1 < P ? kv_slots.slot((first + step) % slots) : held;
+      const Box next = step + 1 < P ? two_slots.slot((next_slot + step) % 2) : held;
       const Box dkv_sum = P > 1 ? dkv_slots.slot((step + 1) % 2) : dkv;
       std::vector<Message> messages;
       if (step + 1 < P) messages = {send(held, left), receive(next, right)};
@@ -128,10 +131,10 @@ class Ring {
   const std::int64_t n = b.rows();
   const Lane comm = o.overlap ? Lane{LaneKind::comm, 0} : compute(0);
   std::vector<Tile> tiles;  // of this rank's queries with the keys of every rank
-  Box q, out, lse, dout, delta, kv_slots, held;
+  Box q, out, lse, dout, delta, kv_slots, two_slots, held;
   Box dq_sum, dkv_slots, dkv_tile;
   FirstTouch dq_touch;
-  std::int64_t slots = 0;
+  std::int64_t next_slot = 0;
   std::optional<TileInputs> inputs;
 };
 

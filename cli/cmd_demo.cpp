@@ -11,6 +11,7 @@
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"
 #include "cli/verify.hpp"
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/scenario_json.hpp"
 
@@ -95,13 +96,7 @@ TextTable demo_table(const std::vector<Row>& rows) {
 void write_demo_json(std::ostream& out, const ScenarioFile& file, const std::vector<Row>& rows,
                      std::optional<std::size_t> best) {
   JsonWriter json(out);
-  json.begin_object();
-  json.field("schema", "cplab.demo.1");
-  json.field("command", "demo");
-  json.key("versions");
-  json.begin_object();
-  for (const auto& [name, text] : versions_of_build()) json.field(name, text);
-  json.end_object();
+  begin_result(json, "demo", "demo", versions_of_build());
   json.key("scenario");
   write_scenario(json, file.scenario, sections_of(file));
   json.key("rows");

@@ -187,8 +187,13 @@ void mark_overridden(Hardware& hardware, const std::string& key) {
 }
 
 Hardware read(Table table, const std::string& file_name, const Overrides& overrides) {
-  for (const auto& [key, value] : overrides) table.assign(key, value);
   Hardware hardware;
+  const Table measured_node = table.table("node"), measured_network = table.table("network");
+  if (!overrides.empty()) {
+    hardware.curve_link_bytes_s = measured_node.number("link_bytes_s", 0.0);
+    hardware.curve_nic_bytes_s = measured_network.number("nic_bytes_s", 0.0);
+  }
+  for (const auto& [key, value] : overrides) table.assign(key, value);
   hardware.name = table.text("name", std::filesystem::path(file_name).stem().string());
   const Table node = table.table("node");
   hardware.node.gpus = small_integer(node, "gpus", 1);

@@ -1,6 +1,8 @@
 // Tensors in global token order; see tensors.hpp.
 #include "cli/tensors.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
@@ -277,6 +279,17 @@ void save_outputs(const Problem& p, const Outputs& outputs, const std::string& d
   save("dq", outputs.dq);
   save("dk", outputs.dk);
   save("dv", outputs.dv);
+}
+
+bool Outputs::same_bits(const Outputs& other) const {
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    return std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(),
+                      [](double x, double y) {
+                        return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+                      });
+  };
+  return same(out, other.out) && same(lse, other.lse) && same(dq, other.dq) && same(dk, other.dk) &&
+         same(dv, other.dv);
 }
 
 }  // namespace cplab

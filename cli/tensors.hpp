@@ -27,6 +27,9 @@ struct Inputs {
 struct Outputs {
   Tensor out, lse;
   Tensor dq, dk, dv;  // without values if the direction is forward
+
+  // Bit by bit: NaN equals itself, -0 differs from 0.
+  bool same_bits(const Outputs& other) const;
 };
 
 // Where local row i of a rank lies in global order.

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/roundings.hpp"
 #include "cli/tolerance.hpp"
 #include "reference/dense_attention.hpp"
 

@@ -145,6 +145,12 @@ std::span<const kernels::Segment> Binder::segments(const Operation& operation, s
                                                               operation.segments.count);
 }
 
+void Binder::require_fit(const Operation& op, const kernels::View& q, const kernels::View& k,
+                         const kernels::View& v) const {
+  require(q.width == k.width && same_rows_and_heads(k, v), op, "q, k and v do not fit");
+  require(k.heads > 0 && q.heads % k.heads == 0, op, "query heads are no multiple of kv heads");
+}
+
 KernelCall Binder::bind_attend(const Operation& op) const {
   require(op.reads.count == 3 && op.writes.count == 2, op, "attend takes q, k, v => out, lse");
   kernels::Attend call;
@@ -156,9 +162,7 @@ KernelCall Binder::bind_attend(const Operation& op) const {
   const WriteMode mode = plan_.accesses[op.writes.first].mode;
   require(mode != WriteMode::add && mode == plan_.accesses[op.writes.first + 1].mode, op,
           "out and lse are both stored or both merged");
-  require(call.q.width == call.k.width && same_rows_and_heads(call.k, call.v), op, "q, k and v do not fit");
-  require(call.k.heads > 0 && call.q.heads % call.k.heads == 0, op,
-          "query heads are no multiple of kv heads");
+  require_fit(op, call.q, call.k, call.v);
   require(same_rows_and_heads(call.q, call.out) && call.out.width == call.v.width, op, "out does not fit");
   require(same_rows_and_heads(call.q, call.lse) && call.lse.width == 1, op, "lse does not fit");
   call.segments = segments(op, call.q.rows, call.k.rows);
@@ -185,9 +189,7 @@ KernelCall Binder::bind_attend_backward(const Operation& op) const {
                                        plan_.accesses[op.writes.first + 2].mode};
   require(modes[0] != WriteMode::merge && modes[1] != WriteMode::merge && modes[1] == modes[2], op,
           "dq, dk and dv are stored or added, dk and dv alike");
-  require(call.q.width == call.k.width && same_rows_and_heads(call.k, call.v), op, "q, k and v do not fit");
-  require(call.k.heads > 0 && call.q.heads % call.k.heads == 0, op,
-          "query heads are no multiple of kv heads");
+  require_fit(op, call.q, call.k, call.v);
   require(same_rows_and_heads(call.q, call.dout) && call.dout.width == call.v.width, op, "dout does not fit");
   require(same_rows_and_heads(call.q, call.lse) && call.lse.width == 1, op, "lse does not fit");
   require(same_rows_and_heads(call.q, call.delta) && call.delta.width == 1, op, "delta does not fit");

@@ -96,6 +96,8 @@ class Binder {
   kernels::View piece(const View&, std::int64_t slot, std::int64_t begin, std::int64_t end) const;
   [[noreturn]] void fail(const Operation&, const std::string& message) const;
   void require(bool holds, const Operation&, std::string_view message) const;
+  void require_fit(const Operation&, const kernels::View& q, const kernels::View& k,
+                   const kernels::View& v) const;
   KernelCall bind_attend(const Operation&) const;
   KernelCall bind_attend_backward(const Operation&) const;
   KernelCall bind_merge(const Operation&) const;

@@ -1,6 +1,7 @@
 // The results of the commands, key by key as DESIGN.md section 6 lists them.
 #include "report/json.hpp"
 
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/scenario_json.hpp"
 
@@ -10,13 +11,7 @@ namespace {
 using Style = JsonWriter::Style;
 
 void write_start(JsonWriter& json, std::string_view command, const Versions& versions) {
-  json.begin_object();
-  json.field("schema", "cplab." + std::string(command) + ".1");
-  json.field("command", command);
-  json.key("versions");
-  json.begin_object();
-  for (const auto& [what, version] : versions) json.field(what, version);
-  json.end_object();
+  begin_result(json, command, command, versions);
 }
 
 void write_start(JsonWriter& json, std::string_view command, const ResultHeader& header) {
@@ -43,29 +38,10 @@ void write_rank_or_null(JsonWriter& json, std::string_view key, int rank) {
   write_optional(json, key, rank < 0 ? std::nullopt : std::optional(rank));
 }
 
-template <class Texts>
-void write_texts(JsonWriter& json, std::string_view key, const Texts& texts) {
-  json.key(key);
-  json.begin_array(Style::line);
-  for (const auto& text : texts) json.value(std::string_view(text));
-  json.end_array();
-}
-
-template <class Numbers>
-void write_numbers(JsonWriter& json, std::string_view key, const Numbers& numbers) {
-  json.key(key);
-  json.begin_array(Style::line);
-  for (const auto number : numbers) json.value(number);
-  json.end_array();
-}
-
 // ---- simulate, run -------------------------------------------------------------------------------
 
 void write_ranks(JsonWriter& json, const Figures& figures) {
-  json.key("ranks");
-  json.begin_array();
-  for (const RankFigures& rank : figures.ranks) {
-    json.begin_object(Style::line);
+  json.objects("ranks", figures.ranks, [&](const RankFigures& rank) {
     json.field("rank", rank.rank);
     json.field("replica", rank.replica);
     json.field("position", rank.position);
@@ -77,36 +53,24 @@ void write_ranks(JsonWriter& json, const Figures& figures) {
     json.field("arena_bytes", rank.arena_bytes);
     json.field("sent_bytes", rank.sent_bytes);
     json.field("received_bytes", rank.received_bytes);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_phases(JsonWriter& json, const Figures& figures) {
-  json.key("phases");
-  json.begin_array();
-  for (const PhaseTime& phase : figures.phases) {
-    json.begin_object(Style::line);
+  json.objects("phases", figures.phases, [&](const PhaseTime& phase) {
     json.field("name", name(phase.phase));
     json.field("time_s", phase.time_s);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_memory(JsonWriter& json, const Figures& figures, const std::optional<Fit>& fit) {
   json.field("peak_bytes", figures.peak_bytes);
   json.field("peak_rank", figures.peak_rank);
-  json.key("peak_buffers");
-  json.begin_array();
-  for (const PeakBuffer& buffer : figures.peak_buffers) {
-    json.begin_object(Style::line);
+  json.objects("peak_buffers", figures.peak_buffers, [&](const PeakBuffer& buffer) {
     json.field("name", buffer.name);
     json.field("category", name(buffer.category));
     json.field("bytes", buffer.bytes);
-    json.end_object();
-  }
-  json.end_array();
+  });
   write_optional(json, "capacity_bytes", fit ? std::optional(fit->capacity_bytes) : std::nullopt);
   write_optional(json, "fixed_bytes", fit ? std::optional(fit->fixed_bytes) : std::nullopt);
   write_optional(json, "fits", fit ? std::optional(fit->fits) : std::nullopt);
@@ -135,11 +99,7 @@ void write_operations(JsonWriter& json, const std::optional<OperationTimes>& ope
       json.begin_object(Style::line);
       json.field("id", operation_id(rank, op));
       json.field("rank", rank.rank);
-      json.key("lane");
-      json.begin_object();
-      json.field("kind", name(op.lane.kind));
-      json.field("index", static_cast<std::int64_t>(op.lane.index));
-      json.end_object();
+      write_lane(json, op.lane);
       json.field("kind", name(op.kind));
       json.field("start_s", time.start_s);
       json.field("end_s", time.end_s);
@@ -165,18 +125,13 @@ void write_figures(JsonWriter& json, const Figures& figures, const std::optional
 // ---- verify, check -------------------------------------------------------------------------------
 
 void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
-  json.key("findings");
-  json.begin_array();
-  for (const Finding& finding : findings) {
-    json.begin_object(Style::line);
+  json.objects("findings", findings, [&](const Finding& finding) {
     json.field("kind", name(finding.kind));
     write_rank_or_null(json, "rank", finding.rank);
     write_text_or_null(json, "operation", finding.operation);
     write_text_or_null(json, "buffer", finding.buffer);
     json.field("message", finding.message);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 // ---- list ----------------------------------------------------------------------------------------
@@ -188,13 +143,10 @@ void write_value(JsonWriter& json, const OptionValue& option) {
 void write_algorithm(JsonWriter& json, const Algorithm& algorithm) {
   json.begin_object();
   json.field("name", algorithm.name);
-  write_texts(json, "aliases", algorithm.aliases);
+  json.list("aliases", algorithm.aliases);
   json.field("summary", algorithm.summary);
-  write_texts(json, "placements", algorithm.placements);
-  json.key("options");
-  json.begin_array();
-  for (const OptionInfo& option : algorithm.options) {
-    json.begin_object(Style::line);
+  json.list("placements", algorithm.placements);
+  json.objects("options", algorithm.options, [&](const OptionInfo& option) {
     json.field("key", option.key);
     json.key("legal");
     json.begin_array();
@@ -204,16 +156,14 @@ void write_algorithm(JsonWriter& json, const Algorithm& algorithm) {
     json.key("default");
     write_value(json, option.default_value);
     json.field("help", option.help);
-    json.end_object();
-  }
-  json.end_array();
+  });
   json.end_object();
 }
 
 void write_placement(JsonWriter& json, const PlacementInfo& placement) {
   json.begin_object();
   json.field("name", placement.name);
-  write_texts(json, "aliases", placement.aliases);
+  json.list("aliases", placement.aliases);
   json.field("help", placement.help);
   json.end_object();
 }
@@ -224,7 +174,7 @@ void write_fault(JsonWriter& json, const Fault& fault) {
   json.field("form", name(fault.form));
   json.field("help", fault.help);
   json.field("scenario", fault.scenario);
-  write_texts(json, "devices", fault.devices);
+  json.list("devices", fault.devices);
   json.key("expected");
   if (fault.expected) {
     json.begin_object(Style::line);
@@ -273,7 +223,7 @@ void write_json(std::ostream& out, const RunReport& report) {
   write_start(json, "run", report.header);
   json.field("device", report.device);
   json.field("time_s", report.time_s);
-  write_numbers(json, "times_s", report.times_s);
+  json.list("times_s", report.times_s);
   write_figures(json, report.figures, report.fit);
   write_operations(json, report.operations);
   json.end_object();
@@ -285,19 +235,14 @@ void write_json(std::ostream& out, const VerifyReport& report) {
   json.field("device", report.device);
   write_text_or_null(json, "injected", report.injected);
   json.field("ok", report.ok);
-  json.key("tensors");
-  json.begin_array();
-  for (const TensorFigures& tensor : report.tensors) {
-    json.begin_object(Style::line);
+  json.objects("tensors", report.tensors, [&](const TensorFigures& tensor) {
     json.field("rank", tensor.rank);
     json.field("tensor", tensor.tensor);
     json.field("rel_l2", tensor.rel_l2);
     json.field("max_abs", tensor.max_abs);
     json.field("tolerance", tensor.tolerance);
     json.field("ok", tensor.ok);
-    json.end_object();
-  }
-  json.end_array();
+  });
   write_findings(json, report.findings);
   json.end_object();
 }
@@ -309,8 +254,8 @@ void write_json(std::ostream& out, const CheckReport& report) {
   write_findings(json, report.result.findings);
   json.field("rounds", report.result.rounds);
   json.field("messages", report.result.messages);
-  write_numbers(json, "flops", report.result.flops);
-  write_numbers(json, "sent_bytes", report.result.sent_bytes);
+  json.list("flops", report.result.flops);
+  json.list("sent_bytes", report.result.sent_bytes);
   json.end_object();
 }
 
@@ -318,17 +263,12 @@ void write_json(std::ostream& out, const CompareReport& report) {
   JsonWriter json(out);
   write_start(json, "compare", ResultHeader{report.versions, report.scenario, {}});
   json.field("time_error", report.time_error);
-  json.key("segments");
-  json.begin_array();
-  for (const CompareSegment& segment : report.segments) {
-    json.begin_object(Style::line);
+  json.objects("segments", report.segments, [&](const CompareSegment& segment) {
     json.field("name", segment.name);
     json.field("predicted_s", segment.predicted_s);
     json.field("measured_s", segment.measured_s);
     json.field("error", segment.error);
-    json.end_object();
-  }
-  json.end_array();
+  });
   json.field("memory_error_bytes", report.memory_error_bytes);
   json.end_object();
 }
@@ -337,18 +277,13 @@ void write_json(std::ostream& out, const ReproduceReport& report) {
   JsonWriter json(out);
   write_start(json, "reproduce", report.header);
   json.field("name", report.name);
-  json.key("rows");
-  json.begin_array();
-  for (const ReproduceRow& row : report.rows) {
-    json.begin_object(Style::line);
+  json.objects("rows", report.rows, [&](const ReproduceRow& row) {
     json.field("label", row.label);
     write_optional(json, "published", row.published);
     json.field("ours", row.ours);
     write_optional(json, "error", row.error);
     json.field("derived", row.derived);
-    json.end_object();
-  }
-  json.end_array();
+  });
   json.key("notes");
   json.begin_array();
   for (const std::string& note : report.notes) json.value(note);

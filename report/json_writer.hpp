@@ -46,6 +46,26 @@ class JsonWriter {
   }
   // [a, b]
   void pair(std::string_view name, std::int64_t first, std::int64_t second);
+  // Numbers or texts, all on one line.
+  template <class Values>
+  void list(std::string_view name, const Values& values) {
+    key(name);
+    begin_array(Style::line);
+    for (const auto& entry : values) value(entry);
+    end_array();
+  }
+  // One object a line; write_members(item) writes what is in it.
+  template <class Items, class WriteMembers>
+  void objects(std::string_view name, const Items& items, WriteMembers write_members) {
+    key(name);
+    begin_array();
+    for (const auto& item : items) {
+      begin_object(Style::line);
+      write_members(item);
+      end_object();
+    }
+    end_array();
+  }
 
  private:
   void open(char bracket, Style style);

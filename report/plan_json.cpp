@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/scenario_json.hpp"
 
@@ -65,11 +66,7 @@ class RankWriter {
     json_.field("id", operation_id(rank_, op));
     json_.field("phase", name(op.phase));
     json_.field("step", op.step);
-    json_.key("lane");
-    json_.begin_object();
-    json_.field("kind", name(op.lane.kind));
-    json_.field("index", static_cast<std::int64_t>(op.lane.index));
-    json_.end_object();
+    write_lane(json_, op.lane);
     json_.field("kind", name(op.kind));
     json_.field("transport", name(op.transport));
     json_.key("group");
@@ -125,46 +122,31 @@ class RankWriter {
   }
 
   void write_accesses(const char* key, std::span<const Access> accesses, bool written) {
-    json_.key(key);
-    json_.begin_array();
-    for (const Access& access : accesses) {
-      json_.begin_object();
+    json_.objects(key, accesses, [&](const Access& access) {
       write_view(rank_.views[access.view]);
       if (written) json_.field("mode", name(access.mode));
-      json_.end_object();
-    }
-    json_.end_array();
+    });
   }
 
   void write_parts(const Operation& op) {
-    json_.key("parts");
-    json_.begin_array();
-    for (const Part& part : rank_.parts_of(op)) {
-      json_.begin_object();
+    json_.objects("parts", rank_.parts_of(op), [&](const Part& part) {
       json_.field("send", part.send);
       json_.field("peer", part.peer);
       json_.key("view");
       json_.begin_object();
       write_view(rank_.views[part.view]);
       json_.end_object();
-      json_.end_object();
-    }
-    json_.end_array();
+    });
   }
 
   void write_segments(const Operation& op) {
-    json_.key("segments");
-    json_.begin_array();
-    for (const Segment& segment : rank_.segments_of(op)) {
-      json_.begin_object();
+    json_.objects("segments", rank_.segments_of(op), [&](const Segment& segment) {
       json_.pair("q", segment.q_begin, segment.q_count);
       json_.pair("k", segment.k_begin, segment.k_count);
       json_.field("offset", segment.offset);
       json_.field("left", segment.left);
       json_.field("right", segment.right);
-      json_.end_object();
-    }
-    json_.end_array();
+    });
   }
 
   JsonWriter& json_;
@@ -177,28 +159,14 @@ class RankWriter {
 void write_plan_json(std::ostream& out, const Plan& plan, const Versions& versions,
                      std::span<const ScenarioSection> sections) {
   JsonWriter json(out);
-  json.begin_object();
-  json.field("schema", "cplab.plan.1");
-  json.field("command", "show");
-  json.key("versions");
-  json.begin_object();
-  for (const auto& [what, version] : versions) json.field(what, version);
-  json.end_object();
+  begin_result(json, "plan", "show", versions);
   json.key("scenario");
   write_scenario(json, plan.scenario, sections);
   json.field("placement_padding_tokens", plan.placement_padding_tokens);
-  json.key("groups");
-  json.begin_array();
-  for (const Group& group : plan.groups) {
-    json.begin_object(Style::line);
+  json.objects("groups", plan.groups, [&](const Group& group) {
     json.field("name", group.name);
-    json.key("ranks");
-    json.begin_array();
-    for (const int rank : group.ranks) json.value(rank);
-    json.end_array();
-    json.end_object();
-  }
-  json.end_array();
+    json.list("ranks", group.ranks);
+  });
   json.key("ranks");
   json.begin_array();
   for (const RankPlan& rank : plan.ranks) RankWriter(json, plan, rank).write();

@@ -17,19 +17,12 @@ constexpr std::int64_t most_heads = 1 << 20;
 constexpr std::int64_t most_row_elements = 1 << 22;  // heads x (D + E)
 constexpr std::int64_t most_ranks = 1 << 20;
 
-void write_integers(JsonWriter& json, std::string_view key, const std::vector<std::int64_t>& values) {
-  json.key(key);
-  json.begin_array(JsonWriter::Style::line);
-  for (const std::int64_t value : values) json.value(value);
-  json.end_array();
-}
-
 void write_problem(JsonWriter& json, const Problem& problem) {
   json.begin_object();
   json.field("attention", name(problem.attention));
   if (problem.packed) {
-    write_integers(json, "lengths", problem.lengths);
-    write_integers(json, "padded_lengths", problem.padded_lengths);
+    json.list("lengths", problem.lengths);
+    json.list("padded_lengths", problem.padded_lengths);
   } else {
     json.field("batch", problem.batch);
     json.field("sequence", problem.sequence);

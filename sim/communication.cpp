@@ -46,9 +46,12 @@ const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, 
       hardware_, op.transport, path, static_cast<int>(std::max<std::size_t>(group, 2)), options_.cuda_graph);
   const Estimate estimate =
       lookup(choice.table->points, static_cast<double>(bytes), choice.table->provenance.origin);
-  cost.startup_us = startup_s(*choice.table, hardware_.link_bytes_s(path)) * us;
+  cost.startup_us = startup_s(*choice.table, hardware_.curve_bytes_s(path)) * us;
   cost.cap_bytes_us = static_cast<double>(bytes) / (estimate.seconds * us - cost.startup_us);
   cost.origin = worst(estimate.origin, choice.origin_floor);
+  if (hardware_.link_bytes_s(path) < hardware_.curve_bytes_s(path))  // a what-if: the link may bind now
+    cost.origin = worst(
+        cost.origin, (path == Path::intra ? hardware_.node.provenance : hardware_.network.provenance).origin);
   cost.channels = choice.table->channels;
   return *(last_cost_ = &cost);
 }

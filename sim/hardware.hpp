@@ -155,9 +155,16 @@ struct Hardware {
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
 
+  // The links that the message curves were measured with, where `node` or `network` was changed since; 0: the
+  // same.
+  double curve_link_bytes_s = 0, curve_nic_bytes_s = 0;
+
   int node_of(int rank) const { return rank / node.gpus; }
   // What one rank can send on that path when all ranks of its node send at once.
   double link_bytes_s(Path) const;
+  // The same for the links of the curves: start-ups are found with these. A link made slower than its curve
+  // then bounds the flow, one made faster leaves the curve's own rate.
+  double curve_bytes_s(Path) const;
 };
 
 // Throws HardwareError for a machine that cannot be: sizes that are not positive, tables out of order, a

@@ -2,7 +2,7 @@
 #include "tests/algorithms/check_hand_plans.hpp"
 
 #include <algorithm>
-#include <limits>
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab::hand {
 namespace {
@@ -10,13 +10,6 @@ namespace {
 constexpr auto store = WriteMode::store;
 constexpr auto add = WriteMode::add;
 constexpr auto merge = WriteMode::merge;
-
-template <class T>
-Span push(std::vector<T>& pool, const std::vector<T>& items) {
-  const Span span{static_cast<std::uint32_t>(pool.size()), static_cast<std::uint32_t>(items.size())};
-  pool.insert(pool.end(), items.begin(), items.end());
-  return span;
-}
 
 std::int64_t rows_of(const Plan& plan) {
   return plan.scenario.problem.padded_lengths[0] / plan.scenario.parallel.ranks;
@@ -48,7 +41,7 @@ std::uint32_t Rank::view(const At& at, std::vector<RowRange> rows) {
   const Buffer& b = plan->buffers[at.buffer];
   View v;
   v.buffer = at.buffer;
-  v.ranges = push(plan->row_ranges, rows);
+  v.ranges = append(plan->row_ranges, rows);
   v.slot_begin = at.slot, v.slot_end = at.slot + 1;
   v.head_begin = at.head_begin,
   v.head_end = at.head_end < 0 ? static_cast<std::int32_t>(b.heads) : at.head_end;
@@ -64,7 +57,7 @@ std::uint32_t Rank::view(const At& at) {
 }
 
 void Rank::set_after(Operation& op, const std::vector<std::uint32_t>& after) {
-  op.after = push(plan->edges, after);
+  op.after = append(plan->edges, after);
 }
 
 std::uint32_t Rank::operation(Lane lane, OpKind kind, const std::vector<std::uint32_t>& reads,
@@ -78,10 +71,10 @@ std::uint32_t Rank::operation(Lane lane, OpKind kind, const std::vector<std::uin
   o.ordinal = ordinal_++;
   std::vector<Access> list;
   for (const std::uint32_t view : reads) list.push_back({view, store});
-  o.reads = push(plan->accesses, list);
+  o.reads = append(plan->accesses, list);
   list.clear();
   for (const auto& [view, mode] : writes) list.push_back({view, mode});
-  o.writes = push(plan->accesses, list);
+  o.writes = append(plan->accesses, list);
   set_after(o, after);
   plan->operations.push_back(o);
   return static_cast<std::uint32_t>(plan->operations.size() - 1);
@@ -92,7 +85,7 @@ std::uint32_t Rank::attend(Lane lane, const std::vector<std::uint32_t>& reads,
                            const std::vector<Segment>& segments, const std::vector<std::uint32_t>& after) {
   const std::uint32_t i =
       operation(lane, writes.size() == 2 ? OpKind::attend : OpKind::attend_backward, reads, writes, after);
-  op(i).segments = push(plan->segments, segments);
+  op(i).segments = append(plan->segments, segments);
   op(i).head_begin = plan->views[reads[0]].head_begin;
   op(i).head_end = plan->views[reads[0]].head_end;
   return i;
@@ -101,7 +94,7 @@ std::uint32_t Rank::attend(Lane lane, const std::vector<std::uint32_t>& reads,
 std::uint32_t Rank::communicate(Lane lane, OpKind kind, const std::vector<Part>& parts,
                                 const std::vector<std::uint32_t>& after, std::uint16_t group) {
   const std::uint32_t i = operation(lane, kind, {}, {}, after);
-  op(i).parts = push(plan->parts, parts);
+  op(i).parts = append(plan->parts, parts);
   op(i).group = group;
   return i;
 }
@@ -120,7 +113,7 @@ Part receive(std::uint32_t view, int peer) {
 }
 
 Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction) {
-  Plan plan;
+  Plan plan = ranks_in_one_group(P, "cp");
   Problem& p = plan.scenario.problem;
   p.batch = 1;
   p.sequence = tokens;
@@ -129,16 +122,7 @@ Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction) {
   p.causal = causal;
   p.direction = direction;
   p.scale = 0.3;
-  plan.scenario.parallel.ranks = P;
-  plan.scenario.parallel.groups.resize(1);
   plan.scenario.placement = "contiguous";
-  for (int r = 0; r < P; ++r) {
-    plan.scenario.parallel.groups[0].push_back(r);
-    RankPlan rank;
-    rank.rank = rank.position = r;
-    plan.ranks.push_back(rank);
-  }
-  plan.groups.push_back({"cp", plan.scenario.parallel.groups[0]});
   return plan;
 }
 

@@ -87,8 +87,7 @@ TEST_CASE("FLOPs: 2(D+E) a pair and head forward, 2(3D+2E) backward, whatever th
   }
 }
 
-TEST_CASE(
-    "two slots wait for the tile that read the slot, three slots for the one before") {
+TEST_CASE("two slots wait for the tile that read the slot, three slots for the one before") {
   for (const std::int64_t slots : {2, 3}) {
     Shape shape;
     shape.ranks = 8;

@@ -2,9 +2,9 @@
 #include "tests/exec/hand_plans.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "algorithms/memory.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab::hand {
 
@@ -29,13 +29,7 @@ std::uint32_t Rank::view(std::uint32_t buffer, const std::vector<RowRange>& rang
   };
   View v;
   v.buffer = buffer;
-  v.ranges.first = static_cast<std::uint32_t>(p.row_ranges.size());
-  if (ranges.empty()) {
-    p.row_ranges.push_back({0, b.rows, 1});
-  } else {
-    p.row_ranges.insert(p.row_ranges.end(), ranges.begin(), ranges.end());
-  }
-  v.ranges.count = static_cast<std::uint32_t>(p.row_ranges.size()) - v.ranges.first;
+  v.ranges = append(p.row_ranges, ranges.empty() ? std::vector<RowRange>{{0, b.rows, 1}} : ranges);
   v.slot_begin = slot_begin;
   v.slot_end = all(slot_end, b.slots);
   v.head_begin = head_begin;
@@ -55,15 +49,11 @@ std::uint32_t Rank::operation(OpKind kind, Lane lane, const std::vector<std::uin
   op.lane = lane;
   op.ordinal = static_cast<std::uint32_t>(p.operations.size());
   op.value = value;
-  op.reads.first = static_cast<std::uint32_t>(p.accesses.size());
-  for (const std::uint32_t v : read_views) p.accesses.push_back({v, WriteMode::store});
-  op.reads.count = static_cast<std::uint32_t>(read_views.size());
-  op.writes.first = static_cast<std::uint32_t>(p.accesses.size());
-  p.accesses.insert(p.accesses.end(), writes.begin(), writes.end());
-  op.writes.count = static_cast<std::uint32_t>(writes.size());
-  op.after.first = static_cast<std::uint32_t>(p.edges.size());
-  p.edges.insert(p.edges.end(), after.begin(), after.end());
-  op.after.count = static_cast<std::uint32_t>(after.size());
+  std::vector<Access> reads;
+  for (const std::uint32_t v : read_views) reads.push_back({v, WriteMode::store});
+  op.reads = append(p.accesses, reads);
+  op.writes = append(p.accesses, writes);
+  op.after = append(p.edges, after);
   p.operations.push_back(op);
   return op.ordinal;
 }
@@ -72,32 +62,18 @@ std::uint32_t Rank::communication(OpKind kind, Lane lane, const std::vector<Part
                                   const std::vector<std::uint32_t>& after) {
   const std::uint32_t index = operation(kind, lane, {}, {}, after);
   RankPlan& p = plan();
-  p.operations[index].parts = {static_cast<std::uint32_t>(p.parts.size()),
-                               static_cast<std::uint32_t>(parts.size())};
-  p.parts.insert(p.parts.end(), parts.begin(), parts.end());
+  p.operations[index].parts = append(p.parts, parts);
   return index;
 }
 
 void Rank::segments(std::uint32_t operation, const std::vector<Segment>& segments) {
   RankPlan& p = plan();
-  p.operations[operation].segments = {static_cast<std::uint32_t>(p.segments.size()),
-                                      static_cast<std::uint32_t>(segments.size())};
-  p.segments.insert(p.segments.end(), segments.begin(), segments.end());
+  p.operations[operation].segments = append(p.segments, segments);
 }
 
 Plan empty_plan(int ranks, DType dtype) {
-  Plan plan;
+  Plan plan = ranks_in_one_group(ranks, "all");
   plan.scenario.problem.dtype = dtype;
-  plan.scenario.parallel.ranks = ranks;
-  Group group{"all", std::vector<int>(static_cast<std::size_t>(ranks))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  plan.scenario.parallel.groups = {group.ranks};
-  plan.groups = {group};
-  plan.ranks.resize(static_cast<std::size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) {
-    plan.ranks[static_cast<std::size_t>(r)].rank = r;
-    plan.ranks[static_cast<std::size_t>(r)].position = r;
-  }
   return plan;
 }
 

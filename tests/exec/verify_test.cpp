@@ -6,6 +6,7 @@
 #include <map>
 
 #include "algorithms/faults.hpp"
+#include "cli/roundings.hpp"
 #include "cli/tolerance.hpp"
 #include "cli/verify.hpp"
 #include "tests/exec/scenarios.hpp"

@@ -1,7 +1,7 @@
 // Verifies ring attention over a covering set of everything that can be chosen: every value of every pair (or
 // triple) of dimensions occurs together in some case. Plans are checked, executed on the CPU in a random
 // order, and compared with the dense reference, rank by rank and tensor by tensor.
-//   build/release/grid --strength 2 [--scale 8] [--shard 0/2] [--list]
+//   build/release/grid --strength 2 [--scale 8] [--orders 20] [--shard 0/2] [--list]
 // Prints a line for every case that fails, with all its choices, and the largest error / tolerance of all.
 #include <algorithm>
 #include <cmath>
@@ -108,12 +108,20 @@ std::string describe(const testing::Case& values) {
 }
 
 // The largest error over tolerance of all tensors; at least 1e9 where something is wrong that has no number.
-double verify_case(const testing::Case& values, std::int64_t scale, std::uint64_t seed) {
+double verify_case(const testing::Case& values, std::int64_t scale, std::uint64_t seed,
+                   std::uint64_t orders) {
   const Plan plan = build_plan(scenario_of(values, scale));
   VerifyOptions options;
   options.execution.order = {true, seed};
   options.execution.keep_log = false;
-  const VerifyResult result = verify(plan, random_inputs(plan.scenario.problem, seed), options);
+  const Inputs inputs = random_inputs(plan.scenario.problem, seed);
+  VerifyResult result = verify(plan, inputs, options);
+  for (std::uint64_t order = 1; order < orders && result.ok(); ++order) {
+    options.execution.order = {true, seed + order};
+    const VerifyResult other = verify(plan, inputs, options);
+    if (other.ok() && other.outputs->same_bits(*result.outputs)) continue;
+    result.findings.push_back({FindingKind::race, -1, {}, {}, "another order of execution gives other bits"});
+  }
   double worst = 0;
   for (const auto& tensor : result.tensors)
     if (tensor.tolerance > 0) worst = std::max(worst, tensor.rel_l2 / tensor.tolerance);
@@ -130,12 +138,15 @@ double verify_case(const testing::Case& values, std::int64_t scale, std::uint64_
 int main(int argc, char** argv) {
   std::size_t strength = 2, shard = 0, shards = 1;
   std::int64_t scale = 1;
+  std::uint64_t orders = 1;
   bool list = false;
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--list")) list = true;
     if (i + 1 == argc) break;
     if (!std::strcmp(argv[i], "--strength")) strength = std::strtoul(argv[++i], nullptr, 10);
     if (!std::strcmp(argv[i], "--scale")) scale = std::atoll(argv[++i]);
+    if (i + 1 == argc) break;
+    if (!std::strcmp(argv[i], "--orders")) orders = std::strtoull(argv[++i], nullptr, 10);
     if (i + 1 == argc) break;
     if (!std::strcmp(argv[i], "--shard") && std::sscanf(argv[++i], "%zu/%zu", &shard, &shards) != 2) return 2;
   }
@@ -149,7 +160,7 @@ int main(int argc, char** argv) {
   for (std::size_t i = shard; i < cases.size(); i += shards) {
     if (list) std::printf("%zu: %s\n", i, describe(cases[i]).c_str());
     if (list) continue;
-    const double ratio = verify_case(cases[i], scale, 1000 + i);
+    const double ratio = verify_case(cases[i], scale, 1000 + i, orders);
     worst = std::max(worst, ratio >= 1e9 ? 0 : ratio);
     failed += ratio >= 1e9;
     ++run;

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -19,13 +18,6 @@ namespace {
 using kernels::AttendBackward;
 using kernels::cpu_tiles;
 using kernels::Write;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-DType wide(DType dtype) {
-  return dtype == DType::fp64 ? DType::fp64 : DType::fp32;
-}
 
 void set_statistics(TileTensors& tensors, const Expected& expected) {
   tensors.lse.assign(expected.lse);

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -18,9 +17,6 @@ namespace {
 using kernels::Attend;
 using kernels::cpu_tiles;
 using kernels::Write;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 Segment full(std::int64_t nq, std::int64_t nk) {
   return {.q_begin = 0, .q_count = nq, .k_begin = 0, .k_count = nk};
@@ -72,22 +68,8 @@ TEST_CASE("no query rows, and no key rows, are legal") {
       for (const double value : tensors.lse.values()) CHECK(value == -infinity);
     }
   }
-  const View nowhere{.data = nullptr,
-                     .dtype = DType::fp32,
-                     .rows = 0,
-                     .heads = 2,
-                     .width = 3,
-                     .row_stride = 3,
-                     .head_stride = 3,
-                     .runs = {}};
-  const View no_lse{.data = nullptr,
-                    .dtype = DType::fp32,
-                    .rows = 0,
-                    .heads = 2,
-                    .width = 1,
-                    .row_stride = 3,
-                    .head_stride = 3,
-                    .runs = {}};
+  const View nowhere = tiny_view(nullptr, DType::fp32, 0, 2, 3);
+  const View no_lse = tiny_view(nullptr, DType::fp32, 0, 2, 1);
   CHECK_NOTHROW(cpu_tiles().attend({.q = nowhere,
                                     .k = nowhere,
                                     .v = nowhere,

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <vector>
 
@@ -17,8 +16,6 @@ namespace {
 
 using kernels::cpu_tiles;
 using kernels::Write;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::vector<TileDTypes> dtype_combinations() {
   std::vector<TileDTypes> combinations;

@@ -16,8 +16,6 @@ namespace {
 using kernels::load_element;
 using kernels::store_element;
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 struct Format {
   DType dtype;
   int exponent_bits, significand_bits;
@@ -51,22 +49,8 @@ double loaded(DType dtype, unsigned pattern) {
 // The fp32 number through the `copy` tile, which narrows without passing through fp64.
 std::uint16_t cast(DType dtype, float value) {
   std::uint16_t bits = 0x5a5a;
-  const View from{.data = &value,
-                  .dtype = DType::fp32,
-                  .rows = 1,
-                  .heads = 1,
-                  .width = 1,
-                  .row_stride = 3,
-                  .head_stride = 3,
-                  .runs = {}};
-  const View into{.data = &bits,
-                  .dtype = dtype,
-                  .rows = 1,
-                  .heads = 1,
-                  .width = 1,
-                  .row_stride = 3,
-                  .head_stride = 3,
-                  .runs = {}};
+  const View from = tiny_view(&value, DType::fp32, 1, 1, 1);
+  const View into = tiny_view(&bits, dtype, 1, 1, 1);
   kernels::cpu_tiles().copy(from, into);
   return bits;
 }

@@ -167,14 +167,7 @@ TEST_CASE("empty views are legal and shapes that disagree are refused") {
   Tensor two(DType::fp32, 2, 1, 3);
   Tensor three(DType::bf16, 3, 1, 3);
   Tensor dots(DType::fp32, 3, 1, 1);
-  const View nothing{.data = nullptr,
-                     .dtype = DType::fp32,
-                     .rows = 0,
-                     .heads = 1,
-                     .width = 3,
-                     .row_stride = 3,
-                     .head_stride = 3,
-                     .runs = {}};
+  const View nothing = tiny_view(nullptr, DType::fp32, 0, 1, 3);
   CHECK_NOTHROW(cpu_tiles().copy(nothing, nothing));
   CHECK_NOTHROW(cpu_tiles().add(nothing, nothing));
   CHECK_NOTHROW(cpu_tiles().fill(nothing, 1));

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <vector>
 
@@ -18,8 +17,6 @@ using kernels::cpu_tiles;
 using kernels::faulty_cpu_tiles;
 using kernels::Tiles;
 using kernels::Write;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 struct Row {
   double out, lse;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -18,9 +17,6 @@ namespace {
 
 using kernels::cpu_tiles;
 using kernels::Write;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 struct Pair {
   double a, b;  // held and part

@@ -4,12 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 
 namespace cplab::testing {
 namespace {
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int64_t row, std::int64_t heads, std::int64_t head, std::int64_t width, std::int64_t x) {
   return static_cast<std::size_t>((row * heads + head) * width + x);

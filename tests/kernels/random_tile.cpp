@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <utility>
 
 namespace cplab::testing {
 namespace {
-
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // 0 = cuts[0] <= ... <= cuts[pieces] = count.
 std::vector<std::int64_t> random_cuts(std::mt19937& generator, std::int64_t count, std::int64_t pieces) {

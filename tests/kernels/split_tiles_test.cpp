@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <vector>
 
@@ -18,12 +17,6 @@ namespace {
 
 using kernels::cpu_tiles;
 using kernels::Write;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-DType wide(DType dtype) {
-  return dtype == DType::fp64 ? DType::fp64 : DType::fp32;
-}
 
 // The segments of `problem` cut at key rows: part p keeps keys cuts[p] .. cuts[p + 1]. A cut segment's keys
 // are counted from a later begin, so its diagonal moves by as much.

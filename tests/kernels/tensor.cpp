@@ -23,6 +23,21 @@ const char* name_of(DType dtype) {
   return "?";
 }
 
+DType wide(DType dtype) {
+  return dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+}
+
+View tiny_view(void* data, DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width) {
+  return {.data = data,
+          .dtype = dtype,
+          .rows = rows,
+          .heads = heads,
+          .width = width,
+          .row_stride = 3,
+          .head_stride = 3,
+          .runs = {}};
+}
+
 double unit_roundoff(DType dtype) {
   switch (dtype) {
     case DType::fp64: return 0x1p-53;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -16,11 +17,20 @@ using kernels::RowRun;
 using kernels::View;
 
 inline constexpr DType all_dtypes[] = {DType::fp64, DType::fp32, DType::bf16, DType::fp16};
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 const char* name_of(DType dtype);
 
+// fp32, or fp64 for fp64: what tiles compute in.
+DType wide(DType dtype);
+
 // 2^-53, 2^-24, 2^-8, 2^-11: the largest relative error of rounding to nearest.
 double unit_roundoff(DType dtype);
+
+// A view of a whole tensor [rows, heads, width] with strides of 3 elements: for tensors without rows, or of
+// one element, where strides do not matter.
+View tiny_view(void* data, DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width);
 
 struct Layout {
   bool heads_outside = false;      // [heads, rows, width] instead of [rows, heads, width]

@@ -7,6 +7,7 @@
 
 #include "algorithms/registry.hpp"
 #include "algorithms/walk.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
@@ -62,16 +63,9 @@ class HandRank {
     return plan_.operations.emplace_back(op);
   }
   Span accesses(const std::vector<std::uint32_t>& views, WriteMode mode = WriteMode::store) {
-    const Span span{static_cast<std::uint32_t>(plan_.accesses.size()),
-                    static_cast<std::uint32_t>(views.size())};
-    for (const std::uint32_t v : views) plan_.accesses.push_back({v, mode});
-    return span;
-  }
-  Span after(const std::vector<std::uint32_t>& operations) {
-    const Span span{static_cast<std::uint32_t>(plan_.edges.size()),
-                    static_cast<std::uint32_t>(operations.size())};
-    plan_.edges.insert(plan_.edges.end(), operations.begin(), operations.end());
-    return span;
+    std::vector<Access> list;
+    for (const std::uint32_t v : views) list.push_back({v, mode});
+    return hand::append(plan_.accesses, list);
   }
 
   void attend(std::uint32_t step, std::uint32_t from, std::uint32_t to, std::uint32_t to_lse) {
@@ -83,10 +77,8 @@ class HandRank {
     op.value = 0.5;
     op.flops = 512;
     op.bytes = 224;
-    op.segments = {static_cast<std::uint32_t>(plan_.segments.size()), 2};
-    plan_.segments.push_back({0, 2, 0, 4, 0, -1, 0});
-    plan_.segments.push_back({2, 2, 0, 4, 2, 3, 0});
-    if (step > 0) op.after = after({0});
+    op.segments = hand::append(plan_.segments, {{0, 2, 0, 4, 0, -1, 0}, {2, 2, 0, 4, 2, 3, 0}});
+    if (step > 0) op.after = hand::append(plan_.edges, {0});
   }
 
   RankPlan build() {
@@ -111,7 +103,7 @@ class HandRank {
     all_reduce.reduction = Reduction::max;
     all_reduce.reads = accesses({whole(part_lse)});
     all_reduce.writes = accesses({whole(lse_max)});
-    all_reduce.after = after({3, 4});
+    all_reduce.after = hand::append(plan_.edges, {3, 4});
     all_reduce.bytes = 32;
     add(OpKind::host_sync, Phase::backward, LaneKind::comm, 0);
     return plan_;

@@ -1,0 +1,27 @@
+// What the checker's tests expect of a plan.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/algorithms/check_hand_plans.hpp"
+
+namespace cplab::hand {
+
+// No finding at all.
+inline void require_right(const Plan& plan) {
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  CHECK(result.ok());
+}
+
+// A finding of that kind, rank and operation; there may be others.
+inline void require_finding(const Plan& plan, FindingKind kind, int rank, const std::string& operation) {
+  const CheckResult result = check(plan);
+  INFO("expected " << std::string(name(kind)) << " rank " << rank << " " << operation << ", found:\n"
+                   << text(result));
+  CHECK(has(result, kind, rank, operation));
+}
+
+}  // namespace cplab::hand

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Runs every "$ " command in the console blocks of the pages named and compares its output with the page.
+
+    tests/docs/pages.py [--fix] docs/*.md        from the root, with build/release built
+
+--fix writes the real output into the pages. Exit 1 if a page differs.
+"""
+import difflib
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(command):
+    result = subprocess.run(["bash", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            text=True, check=False)
+    return [line.rstrip() for line in result.stdout.splitlines()]
+
+
+def checked_block(block, page, differences):
+    """The block with the output its commands really give; differences are appended."""
+    lines = block.splitlines()
+    result = []
+    i = 0
+    while i < len(lines):
+        if not lines[i].startswith("$ "):
+            raise SystemExit(f"{page}: a console block begins with a command, not with: {lines[i]}")
+        result.append(lines[i])
+        command = lines[i][2:]
+        i += 1
+        while command.endswith("\\"):
+            result.append(lines[i])
+            command = command[:-1] + lines[i]
+            i += 1
+        expected = []
+        while i < len(lines) and not lines[i].startswith("$ "):
+            expected.append(lines[i])
+            i += 1
+        output = run(command)
+        if output != expected:
+            differences.append(f"{page}: {command}")
+            differences += difflib.unified_diff(expected, output, "page", "now", lineterm="", n=0)
+        result += output
+    return "```console\n" + "\n".join(result) + "\n```"
+
+
+def main(arguments):
+    differences = []
+    pages = [pathlib.Path(a) for a in arguments if a != "--fix"]
+    commands = 0
+    for page in pages:
+        text = page.read_text()
+        commands += len(re.findall(r"^\$ ", text, flags=re.M))
+        new = re.sub(r"```console\n(.*?)\n```", lambda m: checked_block(m.group(1), page, differences), text,
+                     flags=re.S)
+        if "--fix" in arguments and new != text:
+            page.write_text(new)
+    print("\n".join(differences + [f"{commands} commands on {len(pages)} pages"]))
+    return 1 if (differences and "--fix" not in arguments) or not commands else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+// The cases that broke real implementations, by name, on random data and on one-hot values: with V one-hot by
+// position, out is the row of probabilities itself, and a key too many or too few cannot hide in an average.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/verify.hpp"
+#include "tests/exec/scenarios.hpp"
+
+using namespace cplab;
+
+namespace {
+
+struct HardCase {
+  const char* name;
+  ScenarioSpec spec;
+};
+
+ScenarioSpec packed(std::int64_t ranks, std::vector<std::int64_t> lengths,
+                    std::vector<std::int64_t> padded = {}) {
+  ScenarioSpec spec;
+  spec.ranks = ranks;
+  spec.lengths = std::move(lengths);
+  spec.padded_lengths = std::move(padded);
+  return spec;
+}
+
+std::vector<HardCase> hard_cases() {
+  std::vector<HardCase> cases{
+      {"TransformerEngine 3331: 698 padded to 704 on 4 ranks", packed(4, {698}, {704})},
+      {"TransformerEngine 1930: 7 padded to 8 on 2 ranks, the last token", packed(2, {7}, {8})},
+      {"TransformerEngine 2186: second chunks that are pure padding",
+       packed(2, {9, 8, 8, 12, 8, 12}, {12, 8, 8, 12, 8, 12})},
+      {"all second chunks are padding", packed(4, {4, 3, 2, 1}, {16, 16, 16, 16})},
+      {"lengths 0, 1, 2P-1, 2P, 2P+1", packed(4, {0, 1, 7, 8, 9})},
+      {"every length 0", packed(3, {0, 0})},
+      {"every length 0, padded", packed(2, {0, 0}, {8, 3})},
+      {"more ranks than tokens", packed(8, {3, 1})},
+  };
+  ScenarioSpec one_row;
+  one_row.ranks = 4;
+  one_row.sequence = 4;
+  one_row.placement = "striped";  // a striped tile of one row has an empty shifted tile
+  cases.push_back({"striped, one row a rank", one_row});
+  ScenarioSpec window;
+  window.ranks = 2;
+  window.lengths = {2, 11};
+  window.padded_lengths = {8, 12};
+  window.causal = false;
+  window.window = {3,
+                   3};  // spec/softmax-cp.md 6.3: the shift of the longest sequence is wrong for the shortest
+  cases.push_back({"window (3,3) over sequences of unlike length", window});
+  return cases;
+}
+
+// V[t] = e_{t mod E} for every token of every sequence and head.
+void make_one_hot(const Problem& p, Inputs& inputs) {
+  const auto E = static_cast<std::size_t>(p.value_size), G = static_cast<std::size_t>(p.kv_heads);
+  std::size_t token = 0;
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    for (std::int64_t t = 0; t < p.padded_lengths[b]; ++t, ++token) {
+      if (t >= p.lengths[b]) continue;  // padding stays NaN
+      for (std::size_t i = 0; i < G * E; ++i)
+        inputs.v.values[token * G * E + i] = i % E == static_cast<std::size_t>(t) % E ? 1 : 0;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("hard cases pass on random and on one-hot data, in every dtype and placement") {
+  for (const HardCase& hard : hard_cases()) {
+    for (const char* placement : {"zigzag", "contiguous", "striped"}) {
+      for (const DType dtype : {DType::fp64, DType::bf16}) {
+        for (const char* merge : {"incremental", "deferred", "fused"}) {
+          ScenarioSpec spec = hard.spec;
+          if (spec.placement.empty()) spec.placement = placement;
+          spec.dtype = dtype;
+          spec.value_size = 16;
+          spec.options = {{"merge", std::string(merge)}};
+          const Plan plan = build_plan(scenario(spec));
+          Inputs inputs = random_inputs(plan.scenario.problem, 3);
+          for (const bool one_hot : {false, true}) {
+            if (one_hot) make_one_hot(plan.scenario.problem, inputs);
+            VerifyOptions options;
+            options.execution.order = {true, 17};
+            const VerifyResult result = verify(plan, inputs, options);
+            CAPTURE(hard.name);
+            CAPTURE(placement);
+            CAPTURE(merge);
+            CAPTURE(one_hot);
+            for (const Finding& f : result.findings) FAIL_CHECK(f.message);
+            CHECK(result.ok());
+            CHECK(result.tensors.size() == 5 * static_cast<std::size_t>(spec.ranks));
+          }
+        }
+      }
+    }
+  }
+}
