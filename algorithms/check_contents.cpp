@@ -39,7 +39,8 @@ void Contents::hold_inputs(std::uint32_t r) {
         if (column.width_begin >= from && column.width_end <= to) column.pieces.push_back({0, n, value});
     };
     const auto is = [&](std::int64_t heads, std::int64_t width) {
-      return buffer.slots == 1 && buffer.rows == n && buffer.heads == heads && buffer.width == width;
+      return buffer.role == Role::nominal && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
+             buffer.width == width;
     };
     if (buffer.name == "q" && is(p.heads, p.head_size)) {
       hold(Holds::q, 0, p.head_size);
@@ -50,7 +51,7 @@ void Contents::hold_inputs(std::uint32_t r) {
       hold(Holds::dout, 0, p.value_size);
     } else {
       findings_.add(FindingKind::coverage, rank.plan, none, b,
-                    "input " + buffer.name + " is none that this problem has, or not of its shape");
+                    "input " + buffer.name + " is none that this problem has, or not of its shape and dtype");
     }
   }
 }

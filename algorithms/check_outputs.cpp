@@ -17,6 +17,15 @@ void Contents::finish() {
       check_output(r, "dkv", Holds::dk, 0, p.head_size);
       check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
     }
+    const bool backward = p.direction == Direction::forward_backward;
+    for (const Buffer& b : model_.ranks[r].plan->buffers) {
+      const bool known =
+          b.name == "out" || b.name == "lse" || (backward && (b.name == "dq" || b.name == "dkv"));
+      if (b.category == Category::output && !known)
+        findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
+                      static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),
+                      "buffer " + b.name + " is an output that the problem does not have");
+    }
     find_leaks(r);
   }
 }
@@ -31,10 +40,12 @@ void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds hold
   const auto at = std::find_if(list.begin(), list.end(), [&](const Buffer& b) {
     return b.name == wanted && b.category == Category::output;
   });
-  if (at == list.end() || at->slots != 1 || at->rows != rows || at->heads != heads || at->width < width_end)
+  const Role role = wanted == "lse" ? Role::wide : Role::nominal;
+  if (at == list.end() || at->role != role || at->slots != 1 || at->rows != rows || at->heads != heads ||
+      at->width < width_end)
     return findings_.add(FindingKind::uninitialised, rank.plan, none, none,
                          "rank " + std::to_string(rank.plan->rank) + " has no output " + std::string(wanted) +
-                             " of the problem's shape");
+                             " of the problem's shape and dtype");
   Box box;
   box.buffer = static_cast<std::uint32_t>(at - list.begin());
   box.width_begin = static_cast<std::int32_t>(width_begin);

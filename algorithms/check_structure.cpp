@@ -1,6 +1,7 @@
 // The checker's first pass: every reference of a plan is tested before anything else follows it, views become
 // boxes, and operands are compared with what plan.hpp says each kind of operation takes.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "algorithms/check_model.hpp"
@@ -216,6 +217,9 @@ class Resolver {
   static bool same_shape(const Box& a, const Box& b) {
     return a.rows == b.rows && a.slots() == b.slots() && a.heads() == b.heads() && a.width() == b.width();
   }
+  // Tiles take operands in the problem's dtype, and LSEs and row sums in the wide one.
+  bool nominal(const Box& box) const { return role(box) == Role::nominal; }
+  bool wide(const Box& box) const { return role(box) == Role::wide; }
   // One slot of rows x heads x width numbers.
   bool shaped(const Box& box, std::int64_t rows, std::int64_t heads, std::int64_t width) const {
     return box.slots() == 1 && box.rows == rows && box.heads() == heads && box.width() == width &&
@@ -235,6 +239,7 @@ class Resolver {
     constexpr const char* count = "has the wrong number of operands";
     constexpr const char* shape = "has operands whose shapes do not fit each other";
     constexpr const char* mode = "writes in a mode that it does not have";
+    constexpr const char* dtype = "has an operand of the wrong dtype role";
     switch (op.kind) {
       case OpKind::attend:
       case OpKind::attend_backward: return test_attention(op);
@@ -244,6 +249,7 @@ class Resolver {
         if (!shaped(read(op, 1), dout.rows, dout.heads(), dout.width()) ||
             !shaped(write(op, 0), dout.rows, dout.heads(), 1) || dout.slots() != 1)
           return shape;
+        if (!nominal(dout) || !nominal(read(op, 1)) || !wide(write(op, 0))) return dtype;
         return modes(op, WriteMode::store) ? nullptr : mode;
       }
       case OpKind::merge: return test_merge(op);
@@ -271,15 +277,16 @@ class Resolver {
     const std::int32_t heads = first.heads(), width = first.width();
     bool fits = shaped(first, n, heads, width);
     if (op.reads.count == 1) {
-      fits = fits && width == 1 && shaped(write(op, 0), n, heads, 1);
-      return !fits                         ? "folds LSEs of different shapes"
+      fits = fits && width == 1 && shaped(write(op, 0), n, heads, 1) && wide(first) && wide(write(op, 0));
+      return !fits                         ? "folds LSEs of different shapes, or not wide"
              : modes(op, WriteMode::merge) ? nullptr
                                            : "must write with merge";
     }
-    fits = fits && shaped(read(op, 1), n, heads, 1) && shaped(write(op, 0), n, heads, width);
+    fits = fits && shaped(read(op, 1), n, heads, 1) && shaped(write(op, 0), n, heads, width) &&
+           wide(read(op, 1)) && wide(op.reads.count == 2 ? write(op, 1) : read(op, 2));
     if (op.reads.count == 2) {
       fits = fits && shaped(write(op, 1), n, heads, 1);
-      return !fits                         ? "merges results of different shapes"
+      return !fits                         ? "merges results of different shapes, or LSEs that are not wide"
              : modes(op, WriteMode::merge) ? nullptr
                                            : "must write with merge";
     }
@@ -306,6 +313,12 @@ class Resolver {
              shaped(write(op, 1), k.rows, k.heads(), D) && shaped(write(op, 2), k.rows, k.heads(), E);
     }
     if (!fits) return "has operands whose shapes do not fit each other";
+    const bool roles =
+        nominal(q) && nominal(k) && nominal(v) &&
+        (forward ? wide(write(op, 1)) : nominal(read(op, 3)) && wide(read(op, 4)) && wide(read(op, 5)));
+    if (!roles) return "has an operand of the wrong dtype role";
+    if (!(std::abs(op.value - problem_.scale) <= 1e-12 * std::abs(problem_.scale)))
+      return "scales the logits by another factor than the problem's";
     if (q.rows > most_tokens || k.rows > most_tokens) return "has more rows than can be counted exactly";
     if (op.head_begin < 0 || op.head_end > problem_.heads || op.head_end - op.head_begin != heads ||
         heads < 1)

@@ -143,11 +143,13 @@ void double_tile(Plan& plan) {
 
 void thd_even_split(Plan& plan) {
   const Scenario& s = plan.scenario;
+  bool changed = false;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
     Placement placement(s.problem, s.parallel, s.placement, replica);
-    placement.split_valid_evenly(s.problem);
+    changed |= placement.split_valid_evenly(s.problem);
     build_group(plan, replica, placement);
   }
+  if (!changed) no_place("thd-even-split", "a sequence length that the number of chunks does not divide");
 }
 
 const std::vector<std::string_view> both{"cpu", "gpu"}, cpu{"cpu"};
@@ -184,10 +186,10 @@ std::span<const Fault> faults() {
       {"skip-tile", mutation, "one tile is left out", "faults/ring.toml", both, expect(coverage, 1),
        skip_tile},
       {"double-tile", mutation, "one tile is attended and merged twice", "faults/ring.toml", both,
-       expect(coverage, 1), double_tile},
+       expect(coverage, 1, "1/forward/8"), double_tile},
       {"thd-even-split", mutation,
        "valid tokens per chunk taken as length / (2P), wrong where 2P does not divide it (TE#3331, TE#1930)",
-       "faults/packed-odd.toml", both, expect(coverage), thd_even_split},
+       "faults/packed-odd.toml", both, expect(coverage, 0, "0/forward/1"), thd_even_split},
       {"naive-merge", substitute,
        "lse = a + log(1 + exp(b - a)) overflows for b - a > 88 in fp32 (EasyContext#14)",
        "faults/large-logits.toml", cpu, expect(numerics), nullptr},

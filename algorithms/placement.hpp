@@ -35,8 +35,8 @@ class Placement {
   std::int64_t rows() const { return rows_; }  // local rows, the same on every rank of the group
   std::span<const TokenRun> runs(int position) const;
   // What a wrong count of valid tokens does: every run of a sequence claims the same number, length / number
-  // of runs of all ranks, rounded down (fault thd-even-split).
-  void split_valid_evenly(const Problem&);
+  // of runs of all ranks, rounded down (fault thd-even-split). True if that changed anything.
+  bool split_valid_evenly(const Problem&);
   std::int64_t padding_tokens() const { return padding_tokens_; }  // added by rounding up
 
  private:

@@ -79,8 +79,8 @@ void check_sizes(const Problem& p, const Parallel& parallel) {
     throw ScenarioError("problem.kv_heads", "heads (" + std::to_string(p.heads) +
                                                 ") must be a multiple of kv_heads (" +
                                                 std::to_string(p.kv_heads) + ")");
-  if (!std::isfinite(p.scale) || p.scale <= 0)
-    throw ScenarioError("problem.scale", "the softmax scale must be a positive number");
+  if (!std::isfinite(p.scale))
+    throw ScenarioError("problem.scale", "the softmax scale must be a finite number");
   if (p.window.left < -1 || p.window.right < -1)
     throw ScenarioError("problem.window", "window bounds are counts of tokens, or -1 for unlimited");
   constexpr std::int64_t max_ranks = 65536;

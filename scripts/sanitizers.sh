@@ -5,11 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-folders=(algorithms kernels cli)
+folders=(algorithms kernels exec cli)
 
 case "${1:-}" in
   build)
-    targets=()
+    targets=(cplab)
     for folder in "${folders[@]}"; do
       if [ -f "tests/$folder/CMakeLists.txt" ]; then targets+=("tests/$folder/all"); fi
     done

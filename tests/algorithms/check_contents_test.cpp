@@ -214,3 +214,43 @@ TEST_CASE("check: rows keep their order through a row map, strided or permuted")
       require_finding(plan, FindingKind::coverage, 0, "0/forward/2");
   }
 }
+
+TEST_CASE("check: a tile must scale as the problem does") {
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    Plan plan = ring(3, 4);
+    const OpKind kind = phase == Phase::forward ? OpKind::attend : OpKind::attend_backward;
+    Operation& tile = find(plan, 2, kind, phase, 1);
+    tile.value = 2 * logit_scale;
+    require_finding(plan, FindingKind::coverage, 2, operation_id(plan.ranks[2], tile));
+  }
+}
+
+TEST_CASE("check: inputs, outputs, LSEs and row sums have their dtype role, and no output is undeclared") {
+  const auto changed = [](const char* name, auto change) {
+    Plan plan = ring(3, 4);
+    for (Buffer& buffer : plan.ranks[1].buffers) {
+      if (buffer.name != name) continue;
+      change(buffer);
+      return plan;
+    }
+    FAIL("no buffer " << name);
+    return plan;
+  };
+  const auto wrong_on_rank_1 = [](const Plan& plan) {
+    const CheckResult result = check(plan);
+    for (const Finding& f : result.findings)
+      if (f.rank == 1 && f.kind != FindingKind::lifetime) return true;
+    return false;
+  };
+  for (const char* name : {"q", "kv", "dout", "out", "dq", "dkv"}) {
+    CAPTURE(name);
+    CHECK(wrong_on_rank_1(changed(name, [](Buffer& b) { b.role = Role::wide; })));
+    CHECK(wrong_on_rank_1(changed(name, [](Buffer& b) { b.role = Role::integer; })));
+  }
+  for (const char* name : {"lse", "delta"}) {
+    CAPTURE(name);
+    CHECK(wrong_on_rank_1(changed(name, [](Buffer& b) { b.role = Role::nominal; })));
+    CHECK(wrong_on_rank_1(changed(name, [](Buffer& b) { b.role = Role::integer; })));
+  }
+  CHECK(wrong_on_rank_1(changed("delta", [](Buffer& b) { b.category = Category::output; })));
+}

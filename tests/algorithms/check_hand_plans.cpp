@@ -86,6 +86,7 @@ std::uint32_t Rank::attend(Lane lane, const std::vector<std::uint32_t>& reads,
   const std::uint32_t i =
       operation(lane, writes.size() == 2 ? OpKind::attend : OpKind::attend_backward, reads, writes, after);
   op(i).segments = append(plan->segments, segments);
+  op(i).value = logit_scale;
   op(i).head_begin = plan->views[reads[0]].head_begin;
   op(i).head_end = plan->views[reads[0]].head_end;
   return i;
@@ -121,7 +122,7 @@ Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction) {
   p.heads = 4, p.kv_heads = 2, p.head_size = 8, p.value_size = 6;
   p.causal = causal;
   p.direction = direction;
-  p.scale = 0.3;
+  p.scale = logit_scale;
   plan.scenario.placement = "contiguous";
   return plan;
 }

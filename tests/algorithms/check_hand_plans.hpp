@@ -15,6 +15,7 @@ namespace cplab::hand {
 
 inline constexpr Lane compute{LaneKind::compute, 0};
 inline constexpr Lane comm{LaneKind::comm, 0};
+inline constexpr double logit_scale = 0.3;  // Problem::scale of these plans, and of their tiles
 
 struct At {  // part of a buffer; -1: to the end of the axis
   std::uint32_t buffer = 0;
