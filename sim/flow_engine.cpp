@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <xbt/config.hpp>
 
 namespace cplab {
 namespace s4u = simgrid::s4u;
@@ -197,6 +198,12 @@ FlowEngine::FlowEngine(const Fabric& fabric, Handler on_timer, Handler on_flow_e
 FlowEngine::~FlowEngine() {
   // The engine lives until the process ends: destroying it would reset neither its clock nor its signals.
   (void)state_->engine.release();
+}
+
+FlowEngine::Settings FlowEngine::settings() const {
+  namespace config = simgrid::config;
+  return {config::get_value<std::string>("network/model"), config::get_value<bool>("network/crosstraffic"),
+          config::get_value<double>("network/TCP-gamma")};
 }
 
 double FlowEngine::now_us() const {

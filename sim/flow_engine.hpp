@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace cplab {
@@ -41,6 +42,14 @@ class FlowEngine {
   ~FlowEngine();
   FlowEngine(const FlowEngine&) = delete;
   FlowEngine& operator=(const FlowEngine&) = delete;
+
+  // What SimGrid says it is configured with.
+  struct Settings {
+    std::string network_model;
+    bool cross_traffic = true;
+    double tcp_gamma = -1;
+  };
+  Settings settings() const;
 
   double now_us() const;
   // Fires at that time (not before now).
