@@ -26,6 +26,7 @@ int command_check(const Arguments& arguments, Console& console) {
     plan = plan_of(file);
     report.header = header_of(file);
   }
+  report.placement_padding_tokens = plan.placement_padding_tokens;
   report.result = check(plan);
   const CheckResult& result = report.result;
 

@@ -59,8 +59,9 @@ TextTable algorithm_table() {
                    algorithm.placements.empty() ? "" : std::string(algorithm.placements[0]),
                    joined(algorithm.placements), "parallel.placement"});
     for (const OptionInfo& option : algorithm.options) {
+      const std::string applies = applies_text(algorithm, option);
       table.add_row({"", std::string(option.key), to_string(option.default_value), legal_values(option),
-                     std::string(option.help)});
+                     std::string(option.help) + (applies.empty() ? "" : " (" + applies + ")")});
     }
   }
   return table;

@@ -38,7 +38,7 @@ int command_reproduce(const Arguments& arguments, Console& console) {
                      format_fixed(row.ours, 2), row.error ? format_signed_percent(*row.error, 2) : "",
                      row.derived ? "plan" : "empirical"});
     }
-    out << wanted << ": " << describe(report.header.scenario) << "\n\n";
+    out << wanted << ": " << describe(report.header.scenario, report.ranks) << "\n\n";
     table.write(out, console.color());
     out << "\n\"plan\": named buffers of our plan at its peak. \"empirical\": a term of the source that no "
            "plan "

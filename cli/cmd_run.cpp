@@ -7,6 +7,7 @@
 #include "cli/execution.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
+#include "cli/verify.hpp"
 #include "report/trace.hpp"
 
 namespace cplab {
@@ -22,7 +23,7 @@ int command_run(const Arguments& arguments, Console& console) {
 
   const Plan plan = plan_of(file);
   const Problem& problem = file.scenario.problem;
-  require_memory(plan);
+  require_memory(file, plan);
   const Inputs inputs = inputs_of(arguments, problem);
   ExecutionResult result;
   try {
@@ -31,13 +32,14 @@ int command_run(const Arguments& arguments, Console& console) {
     result = executor.run();
     if (arguments.has("save")) save_outputs(problem, gather(plan, executor), arguments.text("save", ""));
   } catch (const ExecutionHang& hang) {
-    throw EnvironmentError(hang.what());
+    throw EnvironmentError(one_sentence(hang));
   } catch (const NotEnoughMemory& error) {
     throw EnvironmentError(error.what());
   }
   const std::vector<MemoryPlan> memory = memory_of(plan);
 
   RunReport report;
+  report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
   report.device = "cpu";
   report.time_s = result.time_s;

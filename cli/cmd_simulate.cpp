@@ -33,6 +33,7 @@ int command_simulate(const Arguments& arguments, Console& console) {
   write_figures(out, figures, prediction.fit, console.color());
 
   SimulateReport report;
+  report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
   report.figures = figures;
   report.fit = prediction.fit;

@@ -77,7 +77,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   VerifyOptions options;
   options.execution = cpu_options(arguments);
   Plan plan = plan_of(file);
-  require_memory(plan);
+  require_memory(file, plan);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem);
   if (fault) inject(*fault, file, plan, options.execution);
 
@@ -96,6 +96,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   }
 
   VerifyReport report;
+  report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
   report.device = "cpu";
   report.injected = injected;
@@ -112,7 +113,8 @@ int command_verify(const Arguments& arguments, Console& console) {
     out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
   }
   out << (report.ok ? "ok: checked, executed, and equal to the dense reference within tolerance\n"
-                    : fmt::format("wrong: {} findings\n", result.findings.size()));
+                    : fmt::format("wrong: {} finding{}\n", result.findings.size(),
+                                  result.findings.size() == 1 ? "" : "s"));
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { tensor_table(result.tensors).write_csv(stream); });
   return report.ok ? exit_fine : exit_wrong;

@@ -26,7 +26,7 @@ CpuOptions cpu_options(const Arguments& arguments) {
   return options;
 }
 
-void require_memory(const Plan& plan) {
+void require_memory(const ScenarioFile& file, const Plan& plan) {
   const Problem& problem = plan.scenario.problem;
   double tokens = 0, arenas = 0;
   for (const std::int64_t length : problem.padded_lengths) tokens += static_cast<double>(length);
@@ -37,8 +37,10 @@ void require_memory(const Plan& plan) {
   const double need = arenas + 2 * tokens * widths * sizeof(double);
   const double there = physical_memory_bytes();
   if (need <= there) return;
-  throw EnvironmentError("executing this on the CPU needs about " + bytes_text(need) +
-                         " of memory; this machine has " + bytes_text(there));
+  fail_environment(file, problem.packed ? "problem.lengths" : "problem.sequence",
+                   std::to_string(static_cast<std::int64_t>(tokens)) +
+                       " tokens: executing this on the CPU needs about " + bytes_text(need) +
+                       " of memory; this machine has " + bytes_text(there));
 }
 
 Inputs inputs_of(const Arguments& arguments, const Problem& problem) {

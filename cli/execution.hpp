@@ -3,6 +3,7 @@
 
 #include "algorithms/problem.hpp"
 #include "cli/arguments.hpp"
+#include "cli/scenario_file.hpp"
 #include "cli/tensors.hpp"
 #include "exec/cpu_executor.hpp"
 
@@ -16,7 +17,7 @@ CpuOptions cpu_options(const Arguments&);
 
 // Throws EnvironmentError before the execution of the plan and the tensors in global order would fill this
 // machine's memory.
-void require_memory(const Plan&);
+void require_memory(const ScenarioFile&, const Plan&);
 
 // --inputs DIR, or random data from --seed.
 Inputs inputs_of(const Arguments&, const Problem&);

@@ -3,12 +3,13 @@
 
 #include <filesystem>
 
+#include "cli/text_file.hpp"
 #include "cli/toml_table.hpp"
 
 namespace cplab {
 namespace {
 
-using Overrides = std::vector<std::pair<std::string, std::string>>;
+using Overrides = HardwareOverrides;
 
 // One of `values` by its name.
 template <class Enum, class Name>
@@ -186,7 +187,8 @@ void mark_overridden(Hardware& hardware, const std::string& key) {
   if (section == "fixed") hardware.fixed = assumed;
 }
 
-Hardware read(Table table, const std::string& file_name, const Overrides& overrides) {
+// Throws HardwareError for a machine that cannot be, InputError for all else.
+Hardware read(Table& table, const std::string& file_name, const Overrides& overrides) {
   Hardware hardware;
   const Table measured_node = table.table("node"), measured_network = table.table("network");
   if (!overrides.empty()) {
@@ -214,22 +216,57 @@ Hardware read(Table table, const std::string& file_name, const Overrides& overri
     hardware.interference.push_back(read_interference(row));
   table.finish();
   for (const auto& [key, value] : overrides) mark_overridden(hardware, key);
-  try {
-    validate(hardware);
-  } catch (const HardwareError& error) {
-    throw InputError(file_name + ": " + error.table + "." + error.key + ": " + error.what());
-  }
+  validate(hardware);
   return hardware;
+}
+
+bool is_valid_alone(const std::string& text, const std::string& file_name) {
+  try {
+    Table table = Table::parse(text, file_name);
+    (void)read(table, file_name, {});
+    return true;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
 }
 
 }  // namespace
 
+std::string place_of(const HardwareError& error) {
+  const bool is_path = !error.key.empty() && error.key.find('=') == std::string::npos;
+  return error.table + (error.key.empty() ? "" : is_path ? "." : " ") + error.key;
+}
+
+std::string blamed_overrides(const HardwareError& error, const Overrides& overrides) {
+  const std::string section = error.table + "." + (error.entry < 0 ? "" : std::to_string(error.entry) + ".");
+  const auto list = [&](auto matches) {
+    std::string text;
+    for (const auto& [key, value] : overrides)
+      if (matches(key)) text += (text.empty() ? "--set " : ", --set ") + key;
+    return text;
+  };
+  std::string text = list([&](const std::string& key) { return key == error.table + "." + error.key; });
+  if (text.empty()) text = list([&](const std::string& key) { return key.starts_with(section); });
+  if (text.empty()) text = list([](const std::string&) { return true; });
+  return text;
+}
+
 Hardware read_hardware(const std::string& path, const Overrides& overrides) {
-  return read(Table::open(path), path, overrides);
+  return parse_hardware(read_text_file(path), path, overrides);
 }
 
 Hardware parse_hardware(const std::string& text, const std::string& file_name, const Overrides& overrides) {
-  return read(Table::parse(text, file_name), file_name, overrides);
+  Table table = Table::parse(text, file_name);
+  try {
+    return read(table, file_name, overrides);
+  } catch (const HardwareError& error) {
+    if (!overrides.empty() && is_valid_alone(text, file_name)) {
+      throw InputError(blamed_overrides(error, overrides) + ": " + place_of(error) + ": " + error.what());
+    }
+    if (error.entry < 0) table.fail(place_of(error), error.what());
+    table.tables(error.table)[static_cast<std::size_t>(error.entry)].fail("",
+                                                                          error.key + ": " + error.what());
+  }
 }
 
 }  // namespace cplab

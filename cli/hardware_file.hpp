@@ -10,12 +10,20 @@
 
 namespace cplab {
 
+// (KEY, VALUE) of --set hardware.KEY=VALUE.
+using HardwareOverrides = std::vector<std::pair<std::string, std::string>>;
+
 // Reads and validates. `overrides` are (key, value) of --set hardware.KEY=VALUE, such as ("gpu.sms", "114");
 // the section of an overridden key becomes `assumed`. Throws InputError (file, line, key; exit code 2).
-Hardware read_hardware(const std::string& path,
-                       const std::vector<std::pair<std::string, std::string>>& overrides = {});
+Hardware read_hardware(const std::string& path, const HardwareOverrides& overrides = {});
 // The same of text; `file_name` is for messages.
 Hardware parse_hardware(const std::string& text, const std::string& file_name,
-                        const std::vector<std::pair<std::string, std::string>>& overrides = {});
+                        const HardwareOverrides& overrides = {});
+
+// "--set gpu.sms": the overrides that the error is put down to, for a machine that would do without them: the
+// key that is named itself, else those of its section, else all. Empty without overrides.
+std::string blamed_overrides(const HardwareError&, const HardwareOverrides& overrides);
+// "kernel class=attend dtype=fp64", "network.fabric": table and key of the error.
+std::string place_of(const HardwareError&);
 
 }  // namespace cplab

@@ -16,14 +16,40 @@ namespace cplab {
 namespace {
 
 // The reader of hardware files does not know that its --set keys began with "hardware.".
+std::string with_section(std::string message) {
+  for (std::size_t at = message.find("--set "); at != std::string::npos; at = message.find("--set ", at)) {
+    message.insert(at += 6, "hardware.");
+  }
+  return message;
+}
+
 Hardware hardware_of(const ScenarioFile& file) {
   try {
     return read_hardware(file.hardware, file.hardware_overrides);
   } catch (const InputError& error) {
     const std::string message = error.what();
     if (!message.starts_with("--set ")) throw;
-    throw InputError("--set hardware." + message.substr(6));
+    throw InputError(with_section(message));
   }
+}
+
+// Would the machine of the file serve the plan as it is?
+bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOptions& options) {
+  try {
+    (void)simulate(plan, read_hardware(file.hardware), options);
+    return true;
+  } catch (const HardwareError&) {
+    return false;
+  }
+}
+
+[[noreturn]] void fail(const ScenarioFile& file, const Plan& plan, const SimulateOptions& options,
+                       const HardwareError& error) {
+  const std::string message = place_of(error) + ": " + error.what();
+  if (!file.hardware_overrides.empty() && serves_alone(file, plan, options)) {
+    throw InputError(with_section(blamed_overrides(error, file.hardware_overrides)) + ": " + message);
+  }
+  throw InputError(file.hardware + ": " + message);
 }
 
 }  // namespace
@@ -48,8 +74,9 @@ Prediction predict(const ScenarioFile& file, const Plan& plan) {
     prediction.low_s = simulation.low_s;
     prediction.high_s = simulation.high_s;
   } catch (const HardwareError& error) {
-    throw InputError(file.hardware + ": " + error.table + (error.key.empty() ? "" : " " + error.key) + ": " +
-                     error.what());
+    fail(file, plan, options, error);
+  } catch (const ScenarioError& error) {
+    file.fail({error.key, std::string(error.what()) + "; the hardware file is " + file.hardware});
   } catch (const StalledError& error) {
     throw EnvironmentError(file.hardware + ": the plan hangs on this machine: " + error.what());
   }

@@ -194,15 +194,16 @@ ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vect
   }
   const auto read = [&](std::vector<std::string> with, std::int64_t ranks) {
     with.push_back("parallel.ranks=" + std::to_string(ranks));
-    return read_scenario(file, with, {"published"});
+    return read_scenario(file, with);
   };
-  const ScenarioFile original = read_scenario(file, {}, {"published"});
+  const ScenarioFile original = read_scenario(file, {});
   const Source source = read_source(original.table);
   const bool changed = !sets.empty();
 
   ReproduceReport report;
   report.name = "te-p2p-memory";
-  report.header = header_of(read(sets, source.ranks.back()));
+  report.header = header_of(read_scenario(file, sets));
+  report.ranks = source.ranks;
   for (std::size_t i = 0; i < source.ranks.size(); ++i) {
     const std::int64_t ranks = source.ranks[i];
     const std::string prefix = fmt::format("C={} ", ranks);

@@ -77,7 +77,7 @@ const std::vector<Command>& commands() {
       {"verify",
        "SCENARIO",
        "check the plan, execute it, and compare with the dense reference",
-       "cplab verify faults/ring --inject ring-slot-reuse --order random:7",
+       "cplab verify faults/ring --inject ring-slot-reuse --order random:6",
        {{"device", "DEVICE", "cpu (default) or gpu"},
         {"inject", "FAULT", "a bug that really shipped; see list faults"},
         inputs,

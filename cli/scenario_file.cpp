@@ -55,7 +55,11 @@ std::int64_t in_range(const Table& table, const char* key, std::int64_t value, s
   return value;
 }
 
-std::int64_t size(const Table& table, const char* key, std::int64_t high) {
+std::int64_t size(const Table& table, const char* key, std::int64_t high, const char* instead = "") {
+  if (!table.has(key)) {
+    table.fail(key, "missing; legal: an integer from 1 to " + std::to_string(high) +
+                        " (or a size such as \"128K\")" + instead);
+  }
   return in_range(table, key, table.integer(key), 1, high);
 }
 
@@ -122,8 +126,9 @@ Problem read_problem(const Table& table) {
     read_packed_lengths(table, problem);
   } else {
     if (table.has("padded_lengths")) table.fail("padded_lengths", "needs lengths beside it");
-    problem.batch = size(table, "batch", max_sequences);
-    problem.sequence = size(table, "sequence", max_tokens);
+    const char* packed_instead = "; or lengths instead of batch and sequence";
+    problem.batch = size(table, "batch", max_sequences, packed_instead);
+    problem.sequence = size(table, "sequence", max_tokens, packed_instead);
     problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
     problem.padded_lengths = problem.lengths;
   }
@@ -256,8 +261,7 @@ std::string find_hardware(const Table& table, const fs::path& beside) {
   table.fail("file", message);
 }
 
-ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets,
-                  const std::vector<std::string>& extra_sections, bool is_file) {
+ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets, bool is_file) {
   ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}};
   for (const std::string& set : sets) {
     const auto equals = set.find('=');
@@ -266,6 +270,9 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
     }
     const std::string key = set.substr(0, equals);
     const std::string value = set.substr(equals + 1);
+    if (key.starts_with("published.")) {
+      throw InputError("--set " + set + ": published figures are what they are; no command changes them");
+    }
     if (key.starts_with("hardware.") && key != "hardware.file") {
       file.hardware_overrides.emplace_back(key.substr(9), value);
     } else {
@@ -277,7 +284,7 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   const Table schedule = file.table.table("schedule");
   const Table simulate = file.table.table("simulate");
   const Table hardware = file.table.table("hardware");
-  for (const std::string& section : extra_sections) (void)file.table.has(section);
+  (void)file.table.has("published");  // figures beside the scenario, for `reproduce` alone
   know(problem, {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads",
                  "head_size", "value_size", "dtype", "format", "mask", "window", "scale", "direction"});
   know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement"});
@@ -347,8 +354,7 @@ std::vector<std::string> scenario_names(const std::string& folder) {
   return names;
 }
 
-ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets,
-                           const std::vector<std::string>& extra_sections) {
+ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets) {
   std::vector<fs::path> places{argument};
   const std::string folder = scenarios_folder();
   if (!folder.empty() && !fs::path(argument).is_absolute()) {
@@ -360,7 +366,7 @@ ScenarioFile read_scenario(const std::string& argument, const std::vector<std::s
     // A folder of the name of a scenario (ring/ beside scenarios/ring.toml) is not meant.
     const bool last_resort = place == places.front() && places.size() > 1;
     if (!fs::exists(place, error) || (last_resort && fs::is_directory(place, error))) continue;
-    return read(Table::open(place.string()), place.string(), sets, extra_sections, true);
+    return read(Table::open(place.string()), place.string(), sets, true);
   }
   std::error_code error;
   if (fs::is_directory(argument, error)) throw InputError(argument + ": is a directory, not a scenario");
@@ -374,7 +380,7 @@ ScenarioFile read_scenario(const std::string& argument, const std::vector<std::s
 
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
                             const std::vector<std::string>& sets) {
-  return read(Table::parse(text, file_name), file_name, sets, {}, false);
+  return read(Table::parse(text, file_name), file_name, sets, false);
 }
 
 }  // namespace cplab

@@ -36,10 +36,9 @@ struct ScenarioFile {
 };
 
 // `argument` is a path, or a name relative to scenarios/ with or without ".toml". `sets` holds the
-// "section.key=value" of --set in order. `extra_sections` of the file are left to the caller.
+// "section.key=value" of --set in order. A section [published] is left to `reproduce`.
 // The scenario is resolved (algorithms/registry.hpp): canonical names, defaults filled in, validated.
-ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets,
-                           const std::vector<std::string>& extra_sections = {});
+ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets);
 // The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
                             const std::vector<std::string>& sets);

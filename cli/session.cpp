@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <numeric>
 #include <ostream>
 
 #include "algorithms/registry.hpp"
@@ -24,6 +25,41 @@ std::size_t plan_bytes(const RankPlan& rank) {
          pool_bytes(rank.parts) + pool_bytes(rank.edges);
 }
 
+// A rank's share times the ranks, times two for what a command keeps beside the plan (timeline,
+// interpretation). The ranks' shares are about equal.
+double bytes_of_plan(const Scenario& scenario) {
+  return 2.0 * static_cast<double>(plan_bytes(build_rank(scenario, 0))) *
+         static_cast<double>(scenario.parallel.world());
+}
+
+// The most ranks, of ranks / 2, ranks / 4, ..., whose plan fits.
+std::int64_t ranks_that_fit(Scenario scenario) {
+  Parallel& parallel = scenario.parallel;
+  while (parallel.ranks > 1) {
+    parallel.ranks /= 2;
+    for (std::size_t g = 0; g < parallel.groups.size(); ++g) {
+      parallel.groups[g].resize(static_cast<std::size_t>(parallel.ranks));
+      std::iota(parallel.groups[g].begin(), parallel.groups[g].end(),
+                static_cast<int>(static_cast<std::int64_t>(g) * parallel.ranks));
+    }
+    if (bytes_of_plan(scenario) <= physical_memory_bytes()) break;
+  }
+  return parallel.ranks;
+}
+
+void refuse_huge_plan(const ScenarioFile& file) {
+  const std::int64_t world = file.scenario.parallel.world();
+  if (world <= 256) return;  // smaller plans fit anywhere
+  const double need = bytes_of_plan(file.scenario);
+  if (need <= physical_memory_bytes()) return;
+  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  fail_environment(
+      file, "parallel.ranks",
+      fmt::format("the plan of {} ranks needs about {:.0f} GiB of memory; this machine has {:.0f} GiB, "
+                  "enough for parallel.ranks = {}",
+                  world, need / gib, physical_memory_bytes() / gib, ranks_that_fit(file.scenario)));
+}
+
 }  // namespace
 
 ScenarioFile scenario_of(const Arguments& arguments) {
@@ -35,21 +71,18 @@ ScenarioFile scenario_of(const Arguments& arguments) {
 
 Plan plan_of(const ScenarioFile& file) {
   try {
-    const std::int64_t world = file.scenario.parallel.world();
-    if (world > 256) {  // smaller plans fit anywhere
-      // A rank's share, times two for what a command keeps beside the plan (timeline, interpretation).
-      const double need =
-          2.0 * static_cast<double>(plan_bytes(build_rank(file.scenario, 0))) * static_cast<double>(world);
-      if (need > physical_memory_bytes()) {
-        constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-        throw EnvironmentError(
-            fmt::format("the plan of {} ranks needs about {:.0f} GiB of memory; this machine has {:.0f} GiB",
-                        world, need / gib, physical_memory_bytes() / gib));
-      }
-    }
+    refuse_huge_plan(file);
     return build_plan(file.scenario);
   } catch (const ScenarioError& error) {
     file.fail(error);
+  }
+}
+
+void fail_environment(const ScenarioFile& file, const std::string& key, const std::string& message) {
+  try {
+    file.table.fail(key, message);
+  } catch (const InputError& error) {
+    throw EnvironmentError(error.what());
   }
 }
 
@@ -82,10 +115,11 @@ ResultHeader header_of(const ScenarioFile& file) {
   return {versions_of_build(), file.scenario, sections_of(file)};
 }
 
-std::string describe(const Scenario& scenario) {
+std::string describe(const Scenario& scenario, std::span<const std::int64_t> ranks) {
   const Problem& problem = scenario.problem;
-  std::string text =
-      fmt::format("{}, {}, {} ranks", scenario.algorithm, scenario.placement, scenario.parallel.ranks);
+  const std::string counts =
+      ranks.empty() ? std::to_string(scenario.parallel.ranks) : fmt::format("{}", fmt::join(ranks, ", "));
+  std::string text = fmt::format("{}, {}, {} ranks", scenario.algorithm, scenario.placement, counts);
   if (scenario.parallel.replicas > 1) text += fmt::format(" x {} replicas", scenario.parallel.replicas);
   if (problem.packed) {
     std::int64_t tokens = 0;

@@ -1,6 +1,7 @@
 // What most commands begin with: scenario, plan, memory, the head of a JSON result, findings as text.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <span>
 #include <string>
@@ -18,8 +19,13 @@ namespace cplab {
 // The scenario that the command line names, --set applied. Throws InputError if it names none.
 ScenarioFile scenario_of(const Arguments&);
 
-// All ranks. Throws EnvironmentError before the plan would fill this machine's memory.
+// All ranks. Throws EnvironmentError (naming parallel.ranks and how many would do) before the plan would fill
+// this machine's memory.
 Plan plan_of(const ScenarioFile&);
+
+// EnvironmentError with the message of file.table.fail(key, message): file, line or --set, key.
+[[noreturn]] void fail_environment(const ScenarioFile& file, const std::string& key,
+                                   const std::string& message);
 
 double physical_memory_bytes();  // of this machine
 
@@ -30,7 +36,8 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile&);
 ResultHeader header_of(const ScenarioFile&);
 
 // "ring, zigzag, 8 ranks, 1 x 131072 tokens, 32/8 heads of 128, bf16, causal, forward+backward"
-std::string describe(const Scenario&);
+// With `ranks`: "4, 8, 16 ranks", for results that cover several counts.
+std::string describe(const Scenario&, std::span<const std::int64_t> ranks = {});
 
 // One line a finding: kind, rank, operation, buffer, message.
 void write_findings(std::ostream&, std::span<const Finding>, bool color);

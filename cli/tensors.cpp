@@ -9,6 +9,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <sstream>
 #include <string_view>
 
 #include "cli/npy.hpp"
@@ -90,16 +91,47 @@ Tensor random_tensor(const Problem& p, std::uint64_t seed, std::uint64_t which, 
   return tensor;
 }
 
-Tensor read_tensor(const Problem& p, const std::string& directory, std::string_view name, std::int64_t heads,
+// "[0, 5, 3, 1]": the place of an element in C order.
+std::string index_text(std::size_t element, const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> index(shape.size());
+  auto rest = static_cast<std::int64_t>(element);
+  for (std::size_t axis = shape.size(); axis-- > 0; rest /= shape[axis]) index[axis] = rest % shape[axis];
+  return shape_text(index);
+}
+
+// Rounds in place. Padding rows may hold anything; all others hold numbers of the problem's dtype.
+void round_values(const Problem& p, const std::string& path, const std::vector<std::int64_t>& shape,
+                  std::int64_t row_elements, std::vector<double>& values) {
+  for_each_token(p, row_elements, [&](std::int64_t first, std::size_t b, std::int64_t position) {
+    for (std::int64_t i = first; i < first + row_elements; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double given = values[at];
+      values[at] = rounded(given, p.dtype);
+      if (position >= p.lengths[b] || std::isfinite(values[at])) continue;
+      std::ostringstream text;
+      text << path << ": element " << index_text(at, shape) << " is ";
+      if (std::isnan(given)) {
+        text << "nan";
+      } else {
+        text << given;
+      }
+      if (std::isfinite(given)) text << ", which is beyond the range of " << name(p.dtype);
+      text << "; rows that are not padding must hold finite numbers";
+      throw InputError(text.str());
+    }
+  });
+}
+
+Tensor read_tensor(const Problem& p, const std::string& directory, std::string_view which, std::int64_t heads,
                    std::int64_t width) {
-  const std::string path = (std::filesystem::path(directory) / (std::string(name) + ".npy")).string();
+  const std::string path = (std::filesystem::path(directory) / (std::string(which) + ".npy")).string();
   NpyArray array = read_npy(path);
   const std::vector<std::int64_t> shape = shape_of(p, heads, width);
   if (array.shape != shape) {
     throw InputError(path + ": has shape " + shape_text(array.shape) + "; the scenario asks for " +
                      shape_text(shape) + (p.packed ? " [T, heads, size]" : " [B, S, heads, size]"));
   }
-  for (double& value : array.values) value = rounded(value, p.dtype);
+  round_values(p, path, shape, heads * width, array.values);
   return {shape, std::move(array.values)};
 }
 

@@ -50,7 +50,8 @@ std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int posi
 Inputs random_inputs(const Problem& problem, std::uint64_t seed);
 
 // q.npy, k.npy, v.npy and, with gradients, dout.npy of a directory, rounded to the problem's dtype. Throws
-// InputError if one is missing, malformed or of another shape.
+// InputError if one is missing, malformed, of another shape, or not finite (given or once rounded) in a row
+// that is not padding.
 Inputs read_inputs(const Problem& problem, const std::string& directory);
 
 // Loads every rank's q, kv and dout. Padding rows become NaN, whatever the inputs hold there: they must never

@@ -7,10 +7,10 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 
+#include "cli/size.hpp"
 #include "cli/text_file.hpp"
 
 namespace cplab {
@@ -65,26 +65,6 @@ std::string shown(const toml::node& node) {
   return text;
 }
 
-// "128K": digits and at most one of K, M, G (powers of 1024). Nothing if it is not of that form; `overflow`
-// tells that it is, but beyond 2^63.
-std::optional<std::int64_t> parse_size(std::string_view text, bool& overflow) {
-  int shift = 0;
-  if (!text.empty()) {
-    const auto suffix = std::string_view("KMG").find(text.back());
-    if (suffix != std::string_view::npos) {
-      shift = 10 * static_cast<int>(suffix + 1);
-      text.remove_suffix(1);
-    }
-  }
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || end != text.data() + text.size()) return std::nullopt;
-  const std::int64_t limit = INT64_MAX >> shift;
-  overflow = error == std::errc::result_out_of_range || value > limit || value < -limit;
-  if (overflow) return std::nullopt;
-  return value * (std::int64_t{1} << shift);
-}
-
 // What stands in the file or in --set, as a message: "FILE:LINE: KEY: message" or "--set KEY: message".
 [[noreturn]] void throw_at(const Document& document, const std::string& path, std::uint32_t line,
                            const std::string& message) {
@@ -116,9 +96,9 @@ struct Table::State {
     asked.emplace(key);
     return node ? node->get(key) : nullptr;
   }
-  const toml::node& need(std::string_view key) {
+  const toml::node& need(std::string_view key, const std::string& wanted) {
     const toml::node* found = find(key);
-    if (!found) fail(key, "missing");
+    if (!found) fail(key, "missing; must be " + wanted);
     return *found;
   }
 
@@ -156,7 +136,7 @@ struct Table::State {
     return *number;
   }
   const toml::array& need_list(std::string_view key, const std::string& wanted) {
-    const toml::node& value = need(key);
+    const toml::node& value = need(key, wanted);
     if (const auto* list = value.as_array()) return *list;
     wrong_type(key, wanted, value);
   }
@@ -223,7 +203,14 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
   toml::table parsed;
   try {
     if (value_text.find('\n') == std::string::npos) parsed = toml::parse("value = " + value_text);
-  } catch (const toml::parse_error&) {
+  } catch (const toml::parse_error& error) {
+    // What begins as a list, a table or quoted text is no bare word.
+    const auto opening = std::string_view("[{\"'").find(value_text.empty() ? ' ' : value_text.front());
+    if (opening != std::string_view::npos) {
+      const char* const what[] = {"list", "table", "text", "text"};
+      refuse("unterminated or malformed " + std::string(what[opening]) + ": " + value_text + " (" +
+             std::string(error.description()) + ")");
+    }
   }
   if (parsed.size() != 1 || !parsed.contains("value")) {
     parsed = toml::table();
@@ -286,21 +273,21 @@ std::vector<std::string> Table::keys() const {
 }
 
 std::int64_t Table::integer(std::string_view key) const {
-  return state_->to_integer(key, state_->need(key), wanted_integer);
+  return state_->to_integer(key, state_->need(key, wanted_integer), wanted_integer);
 }
 std::int64_t Table::integer(std::string_view key, std::int64_t otherwise) const {
   return has(key) ? integer(key) : otherwise;
 }
 
 double Table::number(std::string_view key) const {
-  return state_->to_number(key, state_->need(key), "a number");
+  return state_->to_number(key, state_->need(key, "a number"), "a number");
 }
 double Table::number(std::string_view key, double otherwise) const {
   return has(key) ? number(key) : otherwise;
 }
 
 std::string Table::text(std::string_view key) const {
-  const toml::node& value = state_->need(key);
+  const toml::node& value = state_->need(key, "text in quotes");
   if (const auto* s = value.as_string()) return s->get();
   state_->wrong_type(key, "text in quotes", value);
 }

@@ -23,8 +23,8 @@ class Table {
   static Table parse(const std::string& text, const std::string& file_name);
 
   // Sets "a.b.c" = value before reading (--set); tables are created as needed. The value is TOML if it parses
-  // as a TOML value, else a string. Errors in a value set so are reported as "--set a.b.c" instead of file
-  // and line.
+  // as a TOML value, else a string; InputError for a list, table or quoted text that does not end. Errors in
+  // a value set so are reported as "--set a.b.c" instead of file and line.
   void assign(const std::string& dotted_key, const std::string& value_text);
 
   bool has(std::string_view key) const;

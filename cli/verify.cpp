@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,11 @@ std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs) {
     first += p.padded_lengths[b];
   }
   return expected;
+}
+
+// Without the sign of a NaN, which means nothing and would be printed.
+double shown(double value) {
+  return std::isnan(value) ? std::abs(value) : value;
 }
 
 // One tensor of one rank: which columns of which buffer, and what they are compared with.
@@ -131,8 +137,9 @@ class RankComparison {
       ok = ok && s.use() <= 1;
       if (&s == &slices.front() || s.use() > most.use()) most = s;
     }
-    figures.rel_l2 = most.rel_l2;
-    figures.tolerance = most.tolerance;
+    figures.rel_l2 = shown(most.rel_l2);
+    figures.tolerance = shown(most.tolerance);
+    figures.max_abs = shown(figures.max_abs);
     figures.ok = ok;
     result_.tensors.push_back(figures);
     if (!ok) report(c, figures, worst, wrong, valid_rows);
@@ -170,7 +177,7 @@ class RankComparison {
     finding.buffer = c.buffer;
     const std::string element =
         fmt::format("sequence {}, position {}, head {}, column {} is {} and should be {}", worst.row.sequence,
-                    worst.row.position, worst.head, worst.column, worst.value, worst.right);
+                    worst.row.position, worst.head, worst.column, shown(worst.value), shown(worst.right));
     if (wrong > 0) {
       finding.message = fmt::format(
           "{}: {} of {} elements are beyond their tolerance; relative error {:.3g} (tolerance {:.3g}); "
@@ -204,12 +211,24 @@ Finding finding_of(const ExecutionHang& hang) {
     finding.rank = hang.ranks.front();
     finding.operation = hang.operations.front();
   }
-  finding.message = fmt::format("execution {}: {} of its ranks are unfinished; {}",
-                                hang.timed_out ? "ran out of time" : "hangs", hang.ranks.size(), hang.what());
+  finding.message =
+      fmt::format("execution {}: {} of its ranks are unfinished; {}",
+                  hang.timed_out ? "ran out of time" : "hangs", hang.ranks.size(), one_sentence(hang));
   return finding;
 }
 
 }  // namespace
+
+std::string one_sentence(const ExecutionHang& hang) {
+  std::istringstream lines(hang.what());
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    if (!text.empty()) text += text.back() == ':' ? " " : "; ";
+    text += line;
+  }
+  return text;
+}
 
 void compare_with_reference(const Plan& plan, const Inputs& inputs, const CpuExecutor& executor,
                             VerifyResult& result) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/check.hpp"
@@ -33,6 +34,9 @@ struct VerifyResult {
 // `inputs` as random_inputs or read_inputs give them. The plan is executed whatever the checker finds. Throws
 // NotEnoughMemory.
 VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions& options);
+
+// hang.what(), which has a line for each rank, in one line: "...: rank 0: ...; rank 1: ...".
+std::string one_sentence(const ExecutionHang& hang);
 
 // The comparison alone, of a finished execution: appends to tensors and findings of `result`.
 //

@@ -155,6 +155,7 @@ void write_algorithm(JsonWriter& json, const Algorithm& algorithm) {
     json.field("any_count", option.any_count);
     json.key("default");
     write_value(json, option.default_value);
+    write_text_or_null(json, "applies", applies_text(algorithm, option));
     json.field("help", option.help);
   });
   json.end_object();
@@ -207,9 +208,29 @@ void write_list(JsonWriter& json, const char* key, const std::optional<Entries>&
 
 }  // namespace
 
+std::string applies_text(const Algorithm& algorithm, const OptionInfo& option) {
+  if (!option.applies) return {};
+  Schedule defaults;
+  for (const OptionInfo& each : algorithm.options) defaults.set(each.key, each.default_value);
+  const bool by_default = option.applies(defaults);
+  std::string text;
+  for (const OptionInfo& other : algorithm.options) {
+    if (other.key == option.key) continue;
+    for (const OptionValue& value : other.legal) {
+      Schedule schedule = defaults;
+      schedule.set(other.key, value);
+      if (option.applies(schedule) == by_default) continue;
+      text += text.empty() ? (by_default ? "not with " : "only with ") : " or ";
+      text += std::string(other.key) + "=" + to_string(value);
+    }
+  }
+  return text;
+}
+
 void write_json(std::ostream& out, const SimulateReport& report) {
   JsonWriter json(out);
   write_start(json, "simulate", report.header);
+  json.field("placement_padding_tokens", report.placement_padding_tokens);
   json.field("time_s", report.figures.time_s);
   json.field("low_s", report.low_s);
   json.field("high_s", report.high_s);
@@ -221,6 +242,7 @@ void write_json(std::ostream& out, const SimulateReport& report) {
 void write_json(std::ostream& out, const RunReport& report) {
   JsonWriter json(out);
   write_start(json, "run", report.header);
+  json.field("placement_padding_tokens", report.placement_padding_tokens);
   json.field("device", report.device);
   json.field("time_s", report.time_s);
   json.list("times_s", report.times_s);
@@ -232,6 +254,7 @@ void write_json(std::ostream& out, const RunReport& report) {
 void write_json(std::ostream& out, const VerifyReport& report) {
   JsonWriter json(out);
   write_start(json, "verify", report.header);
+  json.field("placement_padding_tokens", report.placement_padding_tokens);
   json.field("device", report.device);
   write_text_or_null(json, "injected", report.injected);
   json.field("ok", report.ok);
@@ -250,6 +273,7 @@ void write_json(std::ostream& out, const VerifyReport& report) {
 void write_json(std::ostream& out, const CheckReport& report) {
   JsonWriter json(out);
   write_start(json, "check", report.header);
+  json.field("placement_padding_tokens", report.placement_padding_tokens);
   json.field("ok", report.result.ok());
   write_findings(json, report.result.findings);
   json.field("rounds", report.result.rounds);
@@ -277,6 +301,7 @@ void write_json(std::ostream& out, const ReproduceReport& report) {
   JsonWriter json(out);
   write_start(json, "reproduce", report.header);
   json.field("name", report.name);
+  json.list("ranks", report.ranks);
   json.objects("rows", report.rows, [&](const ReproduceRow& row) {
     json.field("label", row.label);
     write_optional(json, "published", row.published);

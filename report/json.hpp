@@ -50,6 +50,7 @@ struct SimulateReport {
   std::optional<Fit> fit;
   double low_s = 0, high_s = 0;
   std::optional<OperationTimes> operations;
+  std::int64_t placement_padding_tokens = 0;  // the plan's
 };
 
 struct RunReport {
@@ -60,6 +61,7 @@ struct RunReport {
   Figures figures;              // of the timeline that stands for the run; its time_s is not written
   std::optional<Fit> fit;
   std::optional<OperationTimes> operations;
+  std::int64_t placement_padding_tokens = 0;  // the plan's
 };
 
 // One tensor of one rank against the reference.
@@ -79,11 +81,13 @@ struct VerifyReport {
   bool ok = false;
   std::vector<TensorFigures> tensors;
   std::vector<Finding> findings;
+  std::int64_t placement_padding_tokens = 0;  // the plan's
 };
 
 struct CheckReport {
   ResultHeader header;
   CheckResult result;
+  std::int64_t placement_padding_tokens = 0;  // the plan's
 };
 
 struct CompareSegment {
@@ -110,7 +114,8 @@ struct ReproduceRow {
 };
 
 struct ReproduceReport {
-  ResultHeader header;
+  ResultHeader header;              // the scenario as the file has it
+  std::vector<std::int64_t> ranks;  // the values of parallel.ranks that the rows cover
   std::string name;
   std::vector<ReproduceRow> rows;
   std::vector<std::string> notes;
@@ -132,6 +137,10 @@ struct ListReport {
   std::optional<std::span<const Fault>> faults;
   std::optional<std::vector<ListedFile>> published;
 };
+
+// When an option of the algorithm has no value, or needs others: "not with merge=fused", "only with a=b";
+// empty if it always applies. Found by trying every legal value of every other option beside the defaults.
+std::string applies_text(const Algorithm&, const OptionInfo&);
 
 void write_json(std::ostream&, const SimulateReport&);
 void write_json(std::ostream&, const RunReport&);

@@ -40,10 +40,11 @@ std::vector<int> number_lanes(const Plan& plan) {
   return slots;
 }
 
+// In range: simulate() has checked it.
 int reserved_sms(const Plan& plan) {
   const OptionValue* value = plan.scenario.schedule.find("reserved_sms");
   const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  return count == nullptr ? 0 : static_cast<int>(std::min<std::int64_t>(*count, 1 << 20));
+  return count == nullptr ? 0 : static_cast<int>(*count);
 }
 
 }  // namespace

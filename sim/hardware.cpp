@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 namespace cplab {
 
@@ -68,20 +69,40 @@ void require(bool ok, const char* table, const std::string& key, const std::stri
   if (!ok) throw HardwareError(table, key, message);
 }
 
-void require_positive(double value, const char* table, const char* key) {
-  require(value > 0 && std::isfinite(value), table, key, "must be positive");
+// Far beyond every machine, and small enough that no sum or quotient of them leaves the clock's precision.
+constexpr double longest_s = 1e6;
+constexpr double most_bytes = 1e18;
+constexpr double most_bytes_s = 1e18;
+constexpr double most_flops_s = 1e24;
+constexpr double most_slowdown = 1e6;
+
+std::string text_of(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
 }
 
-void require_not_negative(double value, const char* table, const char* key) {
-  require(value >= 0 && std::isfinite(value), table, key, "must not be negative");
+// NaN is in no range.
+void require_range(double value, double low, double high, const char* unit, const char* table,
+                   const std::string& key) {
+  require(value >= low && value <= high, table, key,
+          "must be from " + text_of(low) + " to " + text_of(high) + unit + ", but is " + text_of(value));
+}
+
+void require_seconds(double value, const char* table, const std::string& key) {
+  require_range(value, 0, longest_s, " s", table, key);
+}
+
+void require_bytes_s(double value, const char* table, const std::string& key) {
+  require_range(value, 1, most_bytes_s, " bytes/s", table, key);
 }
 
 void check_curve(const std::vector<CurvePoint>& points, const char* table, const std::string& key) {
   require(!points.empty(), table, key, "needs at least one point");
   for (std::size_t i = 0; i < points.size(); ++i) {
-    require(points[i].bytes > 0 && points[i].seconds > 0 && std::isfinite(points[i].bytes) &&
-                std::isfinite(points[i].seconds),
-            table, key, "bytes and seconds must be positive");
+    require(points[i].bytes > 0 && points[i].seconds > 0, table, key, "bytes and seconds must be positive");
+    require(points[i].bytes <= most_bytes && points[i].seconds <= longest_s, table, key,
+            "bytes must be at most " + text_of(most_bytes) + " and seconds at most " + text_of(longest_s));
     if (i == 0) continue;
     require(points[i].bytes > points[i - 1].bytes, table, key, "bytes must ascend");
     require(points[i].seconds >= points[i - 1].seconds, table, key, "seconds must not descend");
@@ -98,7 +119,8 @@ void check_message(const Hardware& hardware, const MessageTable& table) {
   require(is_communication(table.kind), "message", key, "is not a kind of communication");
   require(table.group >= 2, "message", key, "group must be at least 2");
   require(table.channels >= 0 && table.channels < hardware.gpu.sms, "message", key,
-          "channels must lie between 0 and the number of multiprocessors");
+          "channels must be from 0 to " + std::to_string(hardware.gpu.sms - 1) + " (gpu.sms - 1), but is " +
+              std::to_string(table.channels));
   require(table.path == Path::intra || hardware.network.fabric != FabricKind::none, "message", key,
           "path \"inter\" without a network");
   check_curve(table.points, "message", key);
@@ -120,39 +142,68 @@ void check_kernel(const KernelTable& table) {
   require(table.tile_rows > 0, "kernel", key, "tile_rows must be positive");
   require(table.sms >= 0, "kernel", key, "sms must not be negative");
   require(!table.points.empty(), "kernel", key, "needs at least one point");
-  for (const KernelPoint& point : table.points)
-    require(point.batch > 0 && point.sequence > 0 && point.heads > 0 && point.seconds > 0 &&
-                std::isfinite(point.seconds),
-            "kernel", key, "every number of a point must be positive");
+  for (const KernelPoint& point : table.points) {
+    require(point.batch > 0 && point.sequence > 0 && point.heads > 0 && point.seconds > 0, "kernel", key,
+            "every number of a point must be positive");
+    require(point.seconds <= longest_s, "kernel", key, "seconds must be at most " + text_of(longest_s));
+  }
 }
 
 void check_network(const Hardware& hardware) {
   const NetworkSpec& network = hardware.network;
   if (network.fabric == FabricKind::none) return;
-  require_positive(network.nics, "network", "nics");
+  require(network.nics > 0, "network", "nics", "must be positive");
   require(hardware.node.gpus % network.nics == 0, "network", "nics", "must divide the GPUs of a node");
-  require_positive(network.nic_bytes_s, "network", "nic_bytes_s");
-  require_not_negative(network.max_nodes, "network", "max_nodes");
+  require_bytes_s(network.nic_bytes_s, "network", "nic_bytes_s");
+  require(network.max_nodes >= 0, "network", "max_nodes", "must not be negative");
   require((network.fabric == FabricKind::fat_tree) == !network.levels.empty(), "network", "levels",
           "a fat tree has at least one level of switches with limited uplinks, the other fabrics none");
   int nodes = 1;
   for (const SwitchLevel& level : network.levels) {
     require(level.nodes >= nodes && level.nodes % nodes == 0, "network", "levels",
             "nodes per switch must grow by whole factors");
-    require(level.up_bytes_s > 0 && std::isfinite(level.up_bytes_s), "network", "levels",
-            "uplink bytes per second must be positive");
+    require_bytes_s(level.up_bytes_s, "network", "levels");
     nodes = level.nodes;
   }
+}
+
+// Says in an error which entry it is about.
+template <class Entry, class Check>
+void check_each(const std::vector<Entry>& entries, Check check_entry) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    try {
+      check_entry(entries[i]);
+    } catch (HardwareError& error) {
+      error.entry = static_cast<int>(i);
+      throw;
+    }
+  }
+}
+
+// "transport=nccl path=intra, transport=copy path=intra"; "none at all".
+std::string tables_there(const Hardware& hardware, OpKind kind) {
+  std::string text;
+  for (const MessageTable& table : hardware.messages) {
+    if (table.kind != kind) continue;
+    const std::string each =
+        "transport=" + std::string(name(table.transport)) + " path=" + std::string(name(table.path));
+    if (text.find(each) == std::string::npos) text += (text.empty() ? "" : ", ") + each;
+  }
+  return text.empty() ? "none at all" : text;
 }
 
 }  // namespace
 
 void validate(const Hardware& hardware) {
-  require_positive(hardware.node.gpus, "node", "gpus");
-  require_positive(hardware.node.link_bytes_s, "node", "link_bytes_s");
-  require_positive(hardware.gpu.sms, "gpu", "sms");
-  require_positive(static_cast<double>(hardware.gpu.capacity_bytes), "gpu", "capacity_bytes");
-  require_positive(hardware.gpu.copy_bytes_s, "gpu", "copy_bytes_s");
+  require(hardware.node.gpus > 0, "node", "gpus", "must be positive");
+  require_bytes_s(hardware.node.link_bytes_s, "node", "link_bytes_s");
+  require(hardware.gpu.sms > 0, "gpu", "sms", "must be positive");
+  require_range(static_cast<double>(hardware.gpu.capacity_bytes), 1, most_bytes, " bytes", "gpu",
+                "capacity_bytes");
+  require_bytes_s(hardware.gpu.copy_bytes_s, "gpu", "copy_bytes_s");
+  for (const auto& [dtype, flops] : hardware.gpu.peak_flops)
+    require_range(flops, 1, most_flops_s, " FLOP/s", "gpu", "peak_flops." + dtype);
+  require_range(static_cast<double>(hardware.fixed_bytes), 0, most_bytes, " bytes", "fixed", "bytes");
   check_network(hardware);
   const HostSpec& host = hardware.host;
   for (const auto& [key, value] : {std::pair{"kernel_launch_s", host.kernel_launch_s},
@@ -162,15 +213,16 @@ void validate(const Hardware& hardware) {
                                    {"dependency_s", host.dependency_s},
                                    {"sync_s", host.sync_s},
                                    {"graph_launch_s", host.graph_launch_s},
-                                   {"graph_node_s", host.graph_node_s},
-                                   {"fixed_bytes", static_cast<double>(hardware.fixed_bytes)}})
-    require_not_negative(value, "host", key);
+                                   {"graph_node_s", host.graph_node_s}})
+    require_seconds(value, "host", key);
   require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1");
-  for (const KernelTable& table : hardware.kernels) check_kernel(table);
-  for (const MessageTable& table : hardware.messages) check_message(hardware, table);
-  for (const InterferenceRow& row : hardware.interference)
-    require(row.slowdown >= 1 && std::isfinite(row.slowdown), "interference",
-            "class=" + std::string(name(row.kind)), "slowdown must be at least 1");
+  check_each(hardware.kernels, check_kernel);
+  check_each(hardware.messages, [&](const MessageTable& table) { check_message(hardware, table); });
+  check_each(hardware.interference, [](const InterferenceRow& row) {
+    require(row.slowdown >= 1 && row.slowdown <= most_slowdown, "interference",
+            "class=" + std::string(name(row.kind)),
+            "slowdown must be from 1 to " + text_of(most_slowdown) + ", but is " + text_of(row.slowdown));
+  });
 }
 
 void require_ranks(const Hardware& hardware, std::int64_t world) {
@@ -182,7 +234,8 @@ void require_ranks(const Hardware& hardware, std::int64_t world) {
   throw HardwareError("network", key,
                       std::to_string(world) + " ranks need " + std::to_string(nodes) + " nodes of " +
                           std::to_string(hardware.node.gpus) + " GPUs, and there can be " +
-                          std::to_string(limit));
+                          std::to_string(limit) + "; legal for parallel.ranks x parallel.replicas: 1 to " +
+                          std::to_string(limit * hardware.node.gpus));
 }
 
 MessageChoice find_exchange(const Hardware& hardware, Transport transport, Path path, int group,
@@ -202,7 +255,9 @@ MessageChoice find_exchange(const Hardware& hardware, Transport transport, Path 
   }
   if (best.table != nullptr) return best;
   const std::string key = key_of(OpKind::exchange, transport, path);
-  throw HardwareError("message", key, "the plan needs this table and there is none");
+  throw HardwareError("message", key,
+                      "the plan needs this table and there is none; of kind exchange there is " +
+                          tables_there(hardware, OpKind::exchange));
 }
 
 MessageChoice find_collective(const Hardware& hardware, OpKind kind, Transport transport, Path path,

@@ -20,6 +20,7 @@ namespace cplab {
 struct HardwareError : std::runtime_error {
   HardwareError(std::string table_, std::string key_, const std::string& message);
   std::string table, key;
+  int entry = -1;  // in the file's list of such tables ([[kernel]], [[message]], [[interference]]); -1: none
 };
 
 // Where a table comes from. `origin` is measured or assumed; interpolated and extrapolated arise in use.
@@ -167,8 +168,9 @@ struct Hardware {
   double curve_bytes_s(Path) const;
 };
 
-// Throws HardwareError for a machine that cannot be: sizes that are not positive, tables out of order, a
-// message curve faster than the links that carry it, ...
+// Throws HardwareError for a machine that cannot be: sizes that are not positive, numbers beyond what any
+// machine has (times above 1e6 s, 1e18 bytes, 1e18 bytes/s), tables out of order, a message curve faster than
+// the links that carry it, ...
 void validate(const Hardware&);
 
 // Throws HardwareError if `world` ranks do not fit.

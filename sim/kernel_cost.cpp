@@ -143,7 +143,15 @@ class StandardCost {
     }
     if (best.table != nullptr) return best;
     const std::string key = "class=" + std::string(name(kind)) + " dtype=" + std::string(name(problem.dtype));
-    throw HardwareError("kernel", key, "the plan needs this table and there is none");
+    std::string there;
+    for (const RateTable& candidate : rates_) {
+      const std::string dtype(name(candidate.table->dtype));
+      if (candidate.table->kind != kind || there.find(dtype) != std::string::npos) continue;
+      there += (there.empty() ? "dtype=" : ", dtype=") + dtype;
+    }
+    throw HardwareError("kernel", key,
+                        "the plan needs this table and there is none; of class " + std::string(name(kind)) +
+                            " there is " + (there.empty() ? "none at all" : there));
   }
 
   // Steps of a ring repeat few shapes on many ranks: the last ones are remembered, by what the cost depends

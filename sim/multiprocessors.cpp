@@ -13,7 +13,7 @@ Slowdowns::Slowdowns(const Hardware& hardware) {
 }
 
 Multiprocessors::Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns)
-    : sms_(sms), reserved_(std::clamp(reserved, 0, sms - 1)), slowdowns_(&slowdowns) {}
+    : sms_(sms), reserved_(reserved), slowdowns_(&slowdowns) {}
 
 int Multiprocessors::demand(const Kernel& kernel) const {
   return kernel.cost.waves > 1 ? sms_ : std::min(kernel.cost.tail_sms, sms_);

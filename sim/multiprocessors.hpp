@@ -4,9 +4,8 @@
 // - A communication kernel takes its multiprocessors at once if they are free, else it waits (in order) and
 //   compute makes room; it holds them until it is released.
 // - Compute may hold all but max(reserved, held and awaited by communication). Kernels are served in the
-// order
-//   in which they were submitted, each up to what its thread blocks fill; what the earlier leave, the later
-//   take: two lanes overlap at the tails of kernels and where a kernel does not fill the GPU.
+//   order in which they were submitted, each up to what its thread blocks fill; what the earlier leave, the
+//   later take: two lanes overlap at the tails of kernels and where a kernel does not fill the GPU.
 // - Nothing is preempted: a kernel gives up multiprocessors only when a wave of its thread blocks ends (a
 //   multiple of seconds/waves before its end), but takes free ones at once. In its last wave it holds no more
 //   than that wave fills.
@@ -53,6 +52,7 @@ class Multiprocessors {
     Origin lost_origin = Origin::measured;
   };
 
+  // reserved: from 0 to sms - 1.
   Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns);
 
   // Each call appends what happens at `now_us`, then next_us() says when to call wake() unless another call

@@ -60,7 +60,8 @@ struct StalledError : std::runtime_error {
 // Simulates the plan; ranks fill the nodes in order. The same arguments give the same bits, run after run.
 // Works in a child process (SimGrid has one engine per process, which keeps its platform and its clock): may
 // be called any number of times; what `kernel_cost` changes in memory is lost. Throws HardwareError
-// (validate, require_ranks, a table missing), StalledError, std::runtime_error (no child process).
+// (validate, require_ranks, a table missing), ScenarioError (reserved_sms not in 0 .. sms - 1), StalledError,
+// std::runtime_error (no child process).
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
                     const KernelCostFunction& kernel_cost);
 // With standard_kernel_cost(hardware).

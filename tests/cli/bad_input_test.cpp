@@ -43,13 +43,13 @@ const std::vector<Bad>& bad_lines() {
   static const std::vector<Bad> all{
       {4, "haeds = 4", 4, "problem.haeds", "did you mean \"heads\"?"},
       {9, "[paralel]", 9, "paralel", "did you mean \"parallel\"?"},
-      {4, "", 1, "problem.heads", "missing"},
-      {6, "", 1, "problem.head_size", "missing"},
+      {4, "", 1, "problem.heads", "missing; legal: an integer from 1 to 65536"},
+      {6, "", 1, "problem.head_size", "missing; legal: an integer from 1 to 65536"},
       {7, "", 1, "problem.dtype", "missing; legal: \"bf16\", \"fp16\", \"fp32\", \"fp64\""},
       {8, "", 1, "problem.mask", "missing; legal: \"full\", \"causal\""},
-      {2, "", 1, "problem.batch", "missing"},
-      {3, "", 1, "problem.sequence", "missing"},
-      {10, "", 9, "parallel.ranks", "missing"},
+      {2, "", 1, "problem.batch", "missing; legal: an integer from 1 to 1048576"},
+      {3, "", 1, "problem.sequence", "missing; legal: an integer from 1 to 2147483648"},
+      {10, "", 9, "parallel.ranks", "missing; legal: an integer from 1 to 65536"},
       {11, "", 9, "parallel.algorithm", "missing; legal: \"ring\""},
       {4, "heads = \"four\"", 4, "problem.heads", "must be an integer"},
       {4, "heads = 4.0", 4, "problem.heads", "must be an integer"},
@@ -75,7 +75,7 @@ const std::vector<Bad>& bad_lines() {
       {8, "mask = \"full\"\nwindow = [1, 2, 3]", 9, "problem.window", "[left, right]"},
       {8, "mask = \"full\"\nscale = \"big\"", 9, "problem.scale", "must be a number"},
       {8, "mask = \"full\"\nscale = nan", 9, "problem.scale", "finite"},
-      {8, "mask = \"full\"\nscale = -1", 9, "problem.scale", "positive"},
+      {8, "mask = \"full\"\nscale = nan", 9, "problem.scale", "finite"},
       {8, "mask = \"full\"\ndirection = \"backward\"", 9, "problem.direction", "\"forward+backward\""},
       {2, "batch = 0", 2, "problem.batch", "from 1 to"},
       {2, "batch = 9000000000", 2, "problem.batch", "from 1 to"},
@@ -192,7 +192,26 @@ TEST_CASE("more memory than this machine has is an environment error, found befo
   const ProgramResult result = run_cplab({"check", file, "--set", "parallel.ranks=65536"});
   CAPTURE(result.err);
   CHECK(result.code == 3);
-  CHECK(result.err.find("GiB of memory") != std::string::npos);
+  CHECK(result.err.find("cplab: --set parallel.ranks: the plan of 65536 ranks needs about ") == 0);
+  const std::string limit = "enough for parallel.ranks = ";
+  const std::size_t at = result.err.find(limit);
+  REQUIRE(at != std::string::npos);
+  // Twice what is named as enough is not enough.
+  const int enough = std::stoi(result.err.substr(at + limit.size()));
+  CHECK(enough >= 1);
+  const ProgramResult twice =
+      run_cplab({"check", folder.write("large.toml", with_line(10, "ranks = 65536"))});
+  CHECK(twice.code == 3);
+  CHECK(twice.err.find("large.toml:10: parallel.ranks: the plan of 65536 ranks") != std::string::npos);
+  if (2 * enough < 65536) {
+    const std::string set = "parallel.ranks=" + std::to_string(2 * enough);
+    const ProgramResult still = run_cplab({"check", file, "--set", set});
+    CHECK(still.code == 3);
+    CHECK(still.err.find(limit + std::to_string(enough)) != std::string::npos);
+  }
+  const ProgramResult tokens = run_cplab({"verify", file, "--set", "problem.sequence=1G"});
+  CHECK(tokens.code == 3);
+  CHECK(tokens.err.find("cplab: --set problem.sequence: 2147483648 tokens: ") == 0);
 }
 
 TEST_CASE("bad --set") {
@@ -206,6 +225,10 @@ TEST_CASE("bad --set") {
   expect_usage({"check", file, "--set", "problem.heads.x=8"}, "problem.heads is an integer, not a section");
   expect_usage({"check", file, "--set", "problem.heads=eight"}, "--set problem.heads: must be an integer");
   expect_usage({"check", file, "--set", "problem=8"}, "--set problem: must be a section");
+  expect_usage({"check", file, "--set", "problem.window=[1,"},
+               "--set problem.window: unterminated or malformed list: [1,");
+  expect_usage({"check", file, "--set", "problem.dtype=\"fp32"}, "--set problem.dtype: unterminated");
+  expect_usage({"check", file, "--set", "published.total=[1]"}, "--set published.total");
   expect_usage({"check", file, "--set", "schedule.kv_slots=9"}, "--set schedule.kv_slots: 9 is not legal");
   expect_usage({"check", file, "--set"}, "--set");
 }

@@ -88,7 +88,7 @@ TEST_CASE("te-p2p-memory: derived rows are the buffers of the plan at its peak")
     const auto rows = by_label(reproduce(sets));
     std::vector<std::string> with = sets;
     with.emplace_back("parallel.ranks=8");
-    const auto file = cplab::read_scenario("published/te-p2p-memory.toml", with, {"published"});
+    const auto file = cplab::read_scenario("published/te-p2p-memory.toml", with);
     const cplab::Plan plan = cplab::build_plan(file.scenario);
     std::int64_t peak = -1;
     std::map<std::string, double> expected;  // MiB by buffer
@@ -113,6 +113,37 @@ TEST_CASE("te-p2p-memory: derived rows are the buffers of the plan at its peak")
       if (!sets.empty()) CHECK(row.at("published").is_null());  // they belong to another problem
     }
   }
+}
+
+TEST_CASE("te-p2p-memory: derived rows are what simulate reports at every published rank count") {
+  const json report = reproduce({});
+  CHECK(report.at("ranks") == json({4, 8, 16, 32, 64}));
+  CHECK(report.at("scenario").at("parallel").at("ranks") == 8);  // as the file has it
+  const auto rows = by_label(report);
+  for (const int ranks : report.at("ranks")) {
+    CAPTURE(ranks);
+    const ProgramResult simulated =
+        run_cplab({"simulate", "published/te-p2p-memory.toml", "--set", "hardware.file=hardware/h100x64.toml",
+                   "--set", "parallel.ranks=" + std::to_string(ranks), "--json", "-"});
+    CAPTURE(simulated.err);
+    REQUIRE(simulated.code == 0);
+    std::map<std::string, double> expected;  // MiB by buffer
+    const json simulation = json::parse(simulated.out);
+    for (const json& buffer : simulation.at("peak_buffers")) {
+      expected[buffer.at("name")] = buffer.at("bytes").get<double>() / 1048576.0;
+    }
+    CHECK(expected.size() >= 4);
+    std::map<std::string, double> derived;
+    for (const auto& [label, row] : rows) {
+      const std::size_t slash = label.find('/');
+      if (label.rfind("C=" + std::to_string(ranks) + " ", 0) != 0) continue;
+      if (label.find("o1/") != std::string::npos || slash == std::string::npos) continue;
+      if (row.at("derived").get<bool>()) derived[label.substr(slash + 1)] = row.at("ours").get<double>();
+    }
+    CHECK(derived == expected);
+  }
+  const ProgramResult text = run_cplab({"reproduce", "te-p2p-memory"});
+  CHECK(text.out.find("te-p2p-memory: ring, zigzag, 4, 8, 16, 32, 64 ranks, ") == 0);
 }
 
 TEST_CASE("te-p2p-memory: the two-slot variant does not grow with the number of ranks") {

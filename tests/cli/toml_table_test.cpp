@@ -69,7 +69,8 @@ TEST_CASE("toml errors name file, line, key and what would be legal") {
         "fraction 0.5");
   CHECK(error_of([&] { problem.integer("big"); }) ==
         "x.toml:4: problem.big: \"9007199254740992K\" is beyond the 64-bit integers");
-  CHECK(error_of([&] { problem.integer("batch"); }) == "x.toml:1: problem.batch: missing");
+  CHECK(error_of([&] { problem.integer("batch"); }) ==
+        "x.toml:1: problem.batch: missing; must be an integer (or a size such as \"128K\")");
   CHECK(error_of([&] { problem.text("heads"); }) ==
         "x.toml:2: problem.heads: must be text in quotes, but is an integer 8");
   CHECK(error_of([&] { problem.flag("heads", false); }) ==
@@ -77,9 +78,10 @@ TEST_CASE("toml errors name file, line, key and what would be legal") {
   CHECK(error_of([&] { problem.number("list"); }) ==
         "x.toml:5: problem.list: must be a number, but is a list");
   CHECK(error_of([&] { root.tables("kernel")[1].integer("second"); }) ==
-        "x.toml:10: kernel[1].second: missing");
+        "x.toml:10: kernel[1].second: missing; must be an integer (or a size such as \"128K\")");
   CHECK(error_of([&] { root.fail("problem.heads", "too many"); }) == "x.toml:2: problem.heads: too many");
-  CHECK(error_of([&] { root.table("hardware").text("file"); }) == "x.toml:1: hardware.file: missing");
+  CHECK(error_of([&] { root.table("hardware").text("file"); }) ==
+        "x.toml:1: hardware.file: missing; must be text in quotes");
   CHECK(error_of([&] { root.tables("problem"); }) ==
         "x.toml:1: problem: must be a list of tables, but is a table");
 }
@@ -129,7 +131,8 @@ TEST_CASE("toml --set replaces, adds, and is named in errors") {
   CHECK(error_of([&] { root.assign("problem..x", "1"); }) == "--set problem..x: empty name in the key");
   root.assign("made.key", "1");  // a section that only --set knows
   CHECK(error_of([&] { root.fail("made", "unknown section"); }) == "--set made: unknown section");
-  CHECK(error_of([&] { root.table("made").integer("other"); }) == "x.toml:1: made.other: missing");
+  CHECK(error_of([&] { root.table("made").integer("other"); }) ==
+        "x.toml:1: made.other: missing; must be an integer (or a size such as \"128K\")");
   root.assign("problem.colour", "1\n[hardware]\nfile=2");  // one value, never more TOML
   CHECK(root.table("problem").text("colour") == "1\n[hardware]\nfile=2");
 }
@@ -146,7 +149,7 @@ TEST_CASE("toml files that are none") {
   CHECK(error_of([&] { Table::open(folder.string()); }) == folder.string() + ": is a directory, not a file");
   const std::string empty = write("empty.toml", "");
   CHECK(error_of([&] { Table::open(empty).table("problem").integer("heads"); }) ==
-        empty + ":1: problem.heads: missing");
+        empty + ":1: problem.heads: missing; must be an integer (or a size such as \"128K\")");
   const std::string broken = write("broken.toml", "[problem]\nheads = = 3\n");
   CHECK(error_of([&] { Table::open(broken); }).find(broken + ":2:9: not TOML: ") == 0);
   std::string garbage;

@@ -90,6 +90,18 @@ TEST_CASE("validate names the table and the key") {
       {"node", "gpus", [](Hardware& h) { h.node.gpus = 0; }},
       {"gpu", "sms", [](Hardware& h) { h.gpu.sms = 0; }},
       {"gpu", "copy_bytes_s", [](Hardware& h) { h.gpu.copy_bytes_s = -1; }},
+      {"gpu", "copy_bytes_s", [](Hardware& h) { h.gpu.copy_bytes_s = 2e18; }},
+      {"gpu", "capacity_bytes", [](Hardware& h) { h.gpu.capacity_bytes = -1; }},
+      {"gpu", "peak_flops.bf16",
+       [](Hardware& h) {
+         h.gpu.peak_flops = {{"bf16", -1.0}};
+       }},
+      {"fixed", "bytes", [](Hardware& h) { h.fixed_bytes = -1; }},
+      {"node", "link_bytes_s", [](Hardware& h) { h.node.link_bytes_s = 2e18; }},
+      {"network", "nic_bytes_s", [](Hardware& h) { h.network.nic_bytes_s = 0; }},
+      {"host", "kernel_launch_s", [](Hardware& h) { h.host.kernel_launch_s = 1e18; }},
+      {"host", "launch_latency_s", [](Hardware& h) { h.host.launch_latency_s = 2e6; }},
+      {"message", exchange, [](Hardware& h) { h.messages[0].points.back().seconds = 1e7; }},
       {"host", "sync_s", [](Hardware& h) { h.host.sync_s = -1; }},
       {"host", "run_ahead", [](Hardware& h) { h.host.run_ahead = 0; }},
       {"network", "nics", [](Hardware& h) { h.network.nics = 3; }},
@@ -208,6 +220,53 @@ TEST_CASE("a hardware file is read strictly") {
   CHECK(contains(error_of(small_file + message + "bytes = [1000000]\nseconds = [1e-6]\n"),
                  "faster than the link"));
   CHECK(contains(error_of(std::string(small_file) + "[[kernel]]\nclass = \"exchange\"\n"), "attend"));
+}
+
+TEST_CASE("what --set made impossible is blamed on --set, what the file has on its line") {
+  const auto error_with = [](const HardwareOverrides& overrides) -> std::string {
+    try {
+      read_hardware(shipped("h200x4.toml"), overrides);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(contains(error_with({{"host.sync_s", "1e18"}}), "--set host.sync_s: host.sync_s: must be from 0 to"));
+  // What is named is the message, what was set the multiprocessors; of two, those of the section.
+  const std::string few = error_with({{"gpu.sms", "2"}});
+  CHECK(few.rfind("--set gpu.sms: message kind=", 0) == 0);
+  CHECK(contains(few, "channels must be from 0 to 1 (gpu.sms - 1), but is "));
+  CHECK(error_with({{"gpu.sms", "100"}, {"message.0.channels", "500"}})
+            .rfind("--set message.0.channels: ", 0) == 0);
+  std::string text = small_file;
+  text.replace(text.find("1e12"), 4, "1e19");
+  CHECK(error_of(text).rfind("small.toml:10: gpu.copy_bytes_s: must be from 1 to 1e+18 bytes/s", 0) == 0);
+  text = std::string(small_file) +
+         "[[interference]]\nclass = \"attend\"\nbeside = \"nccl\"\nslowdown = 0.5\n" +
+         "origin = \"assumed\"\nsource = \"test\"\n";
+  const std::string slow = error_of(text);
+  CHECK(slow.rfind("small.toml:", 0) == 0);
+  CHECK(contains(slow, "interference[0]: class=attend: slowdown must be from 1 to"));
+  CHECK(contains(error_of("[node]\ngpus = 1\n"), "node.link_bytes_s: missing; must be a number"));
+}
+
+TEST_CASE("a missing table is named with those that are there") {
+  const Hardware h200 = read_hardware(shipped("h200x4.toml"));
+  try {
+    find_exchange(h200, Transport::nccl, Path::inter, 8, false);
+    FAIL_CHECK("no exception");
+  } catch (const HardwareError& error) {
+    CHECK(error.key == "kind=exchange transport=nccl path=inter");
+    CHECK(contains(error.what(), "there is transport="));
+    CHECK(contains(error.what(), "path=intra"));
+    CHECK_FALSE(contains(error.what(), "path=inter"));
+  }
+  try {
+    find_exchange(Hardware{}, Transport::copy, Path::intra, 2, false);
+    FAIL_CHECK("no exception");
+  } catch (const HardwareError& error) {
+    CHECK(contains(error.what(), "none at all"));
+  }
 }
 
 TEST_CASE("what is set by hand is assumed") {

@@ -71,6 +71,29 @@ TEST_CASE("a kernel of one wave holds what it has to its end") {
   CHECK(near(us(s.time_s), 140));
 }
 
+TEST_CASE("reserved multiprocessors: from 0 to all but one") {
+  const Hardware hardware = hand_machine(2);
+  for (const std::int64_t reserved :
+       {std::int64_t{-1}, std::int64_t{hardware.gpu.sms}, std::int64_t{100000}, std::int64_t{1} << 40}) {
+    HandPlan p(1);
+    p.plan.scenario.schedule.set("reserved_sms", reserved);
+    p.kernel(0, 0, 10e-6);
+    CAPTURE(reserved);
+    try {
+      run(p, hardware);
+      FAIL_CHECK("no exception");
+    } catch (const ScenarioError& error) {
+      CHECK(error.key == "schedule.reserved_sms");
+      const std::string range = "from 0 to " + std::to_string(hardware.gpu.sms - 1);
+      CHECK(std::string(error.what()).find(range) != std::string::npos);
+    }
+  }
+  HandPlan most(1);
+  most.plan.scenario.schedule.set("reserved_sms", std::int64_t{hardware.gpu.sms - 1});
+  most.kernel(0, 0, 10e-6);
+  CHECK(us(run(most, hardware).time_s) > 10);  // on one multiprocessor
+}
+
 TEST_CASE("reserved multiprocessors: communication finds room, compute pays all the time") {
   HandPlan p(2);
   p.plan.scenario.schedule.set("reserved_sms", std::int64_t{10});
