@@ -335,7 +335,13 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::add:
       return add(s, r, box_of_read(s, 0), box_of_write(s, 0), true, writer(s, box_of_write(s, 0)));
     case OpKind::fill: return fill(s, op, box_of_write(s, 0));
-    default: return;
+    case OpKind::exchange:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+    case OpKind::all_to_all:
+    case OpKind::all_reduce:
+    case OpKind::barrier:
+    case OpKind::host_sync: return;  // moved where both sides meet, or moves nothing
   }
 }
 

@@ -265,8 +265,14 @@ class Resolver {
         if (!counts(op, 0, 1)) return count;
         return modes(op, WriteMode::store) ? nullptr : mode;
       case OpKind::host_sync: return counts(op, 0, 0) ? nullptr : count;
-      default: return "is of an unknown kind";
+      case OpKind::exchange:
+      case OpKind::all_gather:
+      case OpKind::reduce_scatter:
+      case OpKind::all_to_all:
+      case OpKind::all_reduce:
+      case OpKind::barrier: return "is no compute operation";
     }
+    return "is of an unknown kind";
   }
 
   const char* test_merge(const Operation& op) const {

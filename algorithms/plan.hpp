@@ -86,23 +86,26 @@ struct Access {
 
 // ---- operations ----------------------------------------------------------------------------------
 
-// Operands, in this order (brackets: optional), `=>` what is written with which modes:
+// Operands, in this order; `=>` what is written with which modes:
+// clang-format off
 //   attend           q, k, v => out, lse                      both store, or both merge (fused merge)
 //   attend_backward  q, k, v, dout, lse, delta => dq, dk, dv  store or add; dk and dv alike
 //   row_dot          dout, out => delta                       store
 //   merge            part_out, part_lse => out, lse           both merge (incremental)
-//                    part_lse => lse                          merge    (deferred: fold of the LSEs)
-//                    part_out, part_lse, lse => out           store or add: out (+)= part_out exp(part_lse -
-//                    lse)
+//                    part_lse => lse                          merge (deferred: fold of the LSEs)
+//                    part_out, part_lse, lse => out           store or add: out (+)= part_out exp(part_lse - lse)
 //   copy             from => into                             store; boxes of equal shape, same dtype
 //   cast             from => into                             store; dtypes may differ
 //   add              from => into                             add
 //   fill             => into                                  store of Operation::value
-//   exchange         parts                                    a set of sends and receives posted together
-//   all_gather, all_to_all                                    the same, with a part for every peer, itself
-//   included reduce_scatter   parts; what is received is summed in the order of the group all_reduce from =>
-//   into                             sum or max over the group (Operation::reduction) barrier of a group
-//   host_sync        the host waits until the lane of this operation has come here
+//   exchange         parts      a set of sends and receives posted together, complete when all parts are
+//   all_gather       parts      the same, with a part for every peer, itself included
+//   all_to_all       parts      the same
+//   reduce_scatter   parts      what is received is summed in the order of the group
+//   all_reduce       from => into                             sum or max over the group (Operation::reduction)
+//   barrier                     of a group
+//   host_sync                   the host waits until the lane of this operation has come here
+// clang-format on
 enum class OpKind : std::uint8_t {
   attend,
   attend_backward,

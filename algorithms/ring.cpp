@@ -101,7 +101,7 @@ class Ring {
     b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", q, t), k(part), v(part),
                              inputs->queries(lane, "dout_tile", dout, t), lse.rows(t.q_rows),
                              delta.rows(t.q_rows), dq_sum.rows(t.q_rows), k(into), v(into), t.segments,
-                             dq_touch.touch(b, lane, dq_sum.rows(t.q_rows), t.q_rows)});
+                             dq_touch.touch(b, lane, dq_sum, t.q_rows)});
     if (step == 0) return;
     // The ranks to the right, which had this owner before, have touched these rows; the others hold garbage.
     Rows touched;

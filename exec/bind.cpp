@@ -285,7 +285,13 @@ std::vector<KernelCall> Binder::bind(const Operation& op) const {
       }
       break;
     }
-    default: fail(op, "is no kernel call");
+    case OpKind::exchange:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+    case OpKind::all_to_all:
+    case OpKind::all_reduce:
+    case OpKind::barrier:
+    case OpKind::host_sync: fail(op, "is no kernel call");
   }
   return calls;
 }

@@ -6,26 +6,12 @@
 namespace cplab {
 namespace {
 
-using sim_test::given_cost;
-using sim_test::hand_machine;
-using sim_test::HandPlan;
-using sim_test::microsecond;
-using sim_test::near;
-
-constexpr std::int64_t mega = 1'000'000;
-
-Simulation run(const HandPlan& p, const Hardware& hardware, SimulateOptions options = {}) {
-  return simulate(p.plan, hardware, options, given_cost(hardware));
-}
+using namespace sim_test;
 
 HandPlan all_do(OpKind kind, std::int64_t bytes) {
   HandPlan p(4);
   for (int r = 0; r < 4; ++r) p.collective(r, kind, bytes);
   return p;
-}
-
-double us(double seconds) {
-  return seconds / microsecond;
 }
 
 MessageTable gather_table(const Hardware& hardware, int group) {

@@ -4,25 +4,8 @@
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
-namespace {
 
-using sim_test::given_cost;
-using sim_test::hand_machine;
-using sim_test::HandPlan;
-using sim_test::microsecond;
-using sim_test::near;
-
-constexpr std::int64_t mega = 1'000'000;
-
-Simulation run(const HandPlan& p, const Hardware& hardware, SimulateOptions options = {}) {
-  return simulate(p.plan, hardware, options, given_cost(hardware));
-}
-
-double us(double seconds) {
-  return seconds / microsecond;
-}
-
-}  // namespace
+using namespace sim_test;
 
 TEST_CASE("one hop") {
   HandPlan p(2);

@@ -156,4 +156,8 @@ Hardware hand_machine(int gpus) {
   return hardware;
 }
 
+Simulation run(const HandPlan& p, const Hardware& hardware, const SimulateOptions& options) {
+  return simulate(p.plan, hardware, options, given_cost(hardware));
+}
+
 }  // namespace cplab::sim_test

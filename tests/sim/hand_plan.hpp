@@ -12,6 +12,10 @@
 namespace cplab::sim_test {
 
 inline constexpr double microsecond = 1e-6;
+inline constexpr std::int64_t mega = 1'000'000;
+inline double us(double seconds) {
+  return seconds / microsecond;
+}
 
 // Doubles of this size, a few roundings each: nine digits are far above the error and far below any effect of
 // the model.
@@ -49,6 +53,8 @@ class HandPlan {
 };
 
 KernelCostFunction given_cost(const Hardware&);
+// Simulates with given_cost().
+Simulation run(const HandPlan&, const Hardware&, const SimulateOptions& = {});
 
 // Nodes of `gpus` GPUs with 100 multiprocessors; links of 100 GB/s; a network of one 10 GB/s NIC per GPU;
 // copies at 1 TB/s; the host costs nothing. Exchanges through NCCL: 20 us, then 50 GB/s (start-up 20 us, cap

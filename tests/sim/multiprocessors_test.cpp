@@ -7,21 +7,7 @@
 namespace cplab {
 namespace {
 
-using sim_test::given_cost;
-using sim_test::hand_machine;
-using sim_test::HandPlan;
-using sim_test::microsecond;
-using sim_test::near;
-
-constexpr std::int64_t mega = 1'000'000;
-
-Simulation run(const HandPlan& p, const Hardware& hardware) {
-  return simulate(p.plan, hardware, {}, given_cost(hardware));
-}
-
-double us(double seconds) {
-  return seconds / microsecond;
-}
+using namespace sim_test;
 
 void exchange_both(HandPlan& p, Transport transport = Transport::nccl) {
   for (int r = 0; r < 2; ++r)

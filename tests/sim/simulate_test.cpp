@@ -11,12 +11,7 @@
 namespace cplab {
 namespace {
 
-using sim_test::given_cost;
-using sim_test::hand_machine;
-using sim_test::HandPlan;
-using sim_test::near;
-
-constexpr std::int64_t mega = 1'000'000;
+using namespace sim_test;
 
 // A ring of uneven kernels, so that almost all event times differ.
 HandPlan uneven_ring(int ranks, int steps) {
