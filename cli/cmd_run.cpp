@@ -1,6 +1,8 @@
 // cplab run SCENARIO: execute and measure.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <ostream>
 
 #include "cli/command.hpp"
@@ -12,47 +14,98 @@
 
 namespace cplab {
 
-int command_run(const Arguments& arguments, Console& console) {
-  const ScenarioFile file = scenario_of(arguments);
-  require_cpu(arguments, "gpu");
-  CpuOptions options = cpu_options(arguments);
-  constexpr std::int64_t most_iterations = 1000000;
-  options.warmup = static_cast<int>(arguments.integer("warmup", 1, 0, most_iterations));
-  options.iterations = static_cast<int>(arguments.integer("iterations", 3, 1, most_iterations));
-  options.keep_log = false;
+namespace {
 
-  const Plan plan = plan_of(file);
-  const Problem& problem = file.scenario.problem;
-  require_memory(file, plan);
-  const Inputs inputs = inputs_of(arguments, problem);
+struct Measured {
   ExecutionResult result;
-  try {
-    CpuExecutor executor(plan, options);
-    scatter(plan, inputs, executor);
-    result = executor.run();
-    if (arguments.has("save")) save_outputs(problem, gather(plan, executor), arguments.text("save", ""));
-  } catch (const ExecutionHang& hang) {
-    throw EnvironmentError(one_sentence(hang));
-  } catch (const NotEnoughMemory& error) {
-    throw EnvironmentError(error.what());
+  std::optional<GpuRun> gpu;
+  std::int64_t capacity_bytes = 0, fixed_bytes = 0;  // a rank's share
+  std::string where;
+};
+
+void set_repetitions(const Arguments& arguments, int default_warmup, int default_iterations, int& warmup,
+                     int& iterations) {
+  constexpr std::int64_t most = 1000000;
+  warmup = static_cast<int>(arguments.integer("warmup", default_warmup, 0, most));
+  iterations = static_cast<int>(arguments.integer("iterations", default_iterations, 1, most));
+}
+
+ExecutionResult execute(const Arguments& arguments, const Plan& plan, Executor& executor, bool speaks) {
+  scatter(plan, inputs_of(arguments, plan.scenario.problem), executor);
+  ExecutionResult result = executor.run();
+  if (arguments.has("save") && speaks) {
+    save_outputs(plan.scenario.problem, gather(plan, executor), arguments.text("save", ""));
   }
+  return result;
+}
+
+Measured run_on_cpu(const Arguments& arguments, const Plan& plan) {
+  CpuOptions options = cpu_options(arguments);
+  set_repetitions(arguments, 1, 3, options.warmup, options.iterations);
+  options.keep_log = false;
+  Measured measured;
+  CpuExecutor executor(plan, options);
+  measured.result = execute(arguments, plan, executor, true);
+  // All ranks share this machine's memory: a rank's capacity is an equal share.
+  const double share = physical_memory_bytes() / static_cast<double>(plan.ranks.size());
+  measured.capacity_bytes = static_cast<std::int64_t>(share);
+  measured.where = "the CPU, all ranks in one thread";
+  return measured;
+}
+
+Measured run_on_gpu(const Arguments& arguments, const Participation& with, const Plan& plan) {
+  GpuOptions options = gpu_options(arguments, with);
+  set_repetitions(arguments, 5, 20, options.warmup, options.iterations);
+  options.instrumented = 5;
+  options.cuda_graph = arguments.has("graph");
+  Measured measured;
+  GpuExecutor executor(plan, options);
+  if (arguments.has("inputs") || arguments.has("save")) {
+    measured.result = execute(arguments, plan, executor, with.speaks());
+  } else {  // nobody reads the results: no need to carry tokens of a global order through this machine's
+            // memory
+    executor.randomize_inputs(static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX)));
+    measured.result = executor.run();
+  }
+  measured.gpu = executor.facts();
+  measured.capacity_bytes = executor.capacity_bytes();
+  for (const RankMemory& memory : measured.gpu->memory) {
+    measured.fixed_bytes = std::max(measured.fixed_bytes, memory.context_bytes + memory.communicator_bytes);
+  }
+  measured.where = measured.gpu->environment.front().second;
+  if (options.ranks_per_gpu > 1) {
+    measured.where +=
+        fmt::format(", {} ranks a GPU (for correctness: its times say little)", options.ranks_per_gpu);
+  }
+  if (options.cuda_graph) measured.where += ", one CUDA graph";
+  return measured;
+}
+
+int report_run(const Arguments& arguments, Console& console) {
+  const ScenarioFile file = scenario_of(arguments);
+  const bool gpu = on_gpu(arguments, "gpu");
+  const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
+  const Plan plan = plan_of(file);
+  if (!gpu || arguments.has("inputs") || arguments.has("save")) require_memory(file, plan, gpu);
+  const Measured measured = gpu ? run_on_gpu(arguments, with, plan) : run_on_cpu(arguments, plan);
+  if (!with.speaks()) return exit_fine;
+  const ExecutionResult& result = measured.result;
   const std::vector<MemoryPlan> memory = memory_of(plan);
 
   RunReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
-  report.device = "cpu";
+  report.device = gpu ? "gpu" : "cpu";
   report.time_s = result.time_s;
   report.times_s = result.times_s;
+  report.gpu = measured.gpu;
   report.figures = derive_figures(plan, result.timeline, memory);
-  // All ranks share this machine's memory: a rank's capacity is an equal share.
-  const double share = physical_memory_bytes() / static_cast<double>(plan.ranks.size());
-  report.fit = fit(report.figures, static_cast<std::int64_t>(share), 0);
+  report.fit = fit(report.figures, measured.capacity_bytes, measured.fixed_bytes);
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &result.timeline};
 
   std::ostream& out = console.text();
   out << describe(file.scenario) << '\n';
-  out << fmt::format("on the CPU, all ranks in one thread: {} ms, median of {}\n", format_ms(result.time_s),
+  out << fmt::format("on {}: {} ms, median of {}\n", measured.where, format_ms(result.time_s),
                      result.times_s.size());
   write_figures(out, report.figures, report.fit, console.color());
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
@@ -67,6 +120,20 @@ int command_run(const Arguments& arguments, Console& console) {
     console.say(fmt::format("rank {}: bytes beyond its arena were written", rank));
   }
   return result.overrun_ranks.empty() ? exit_fine : exit_wrong;
+}
+
+}  // namespace
+
+int command_run(const Arguments& arguments, Console& console) {
+  try {
+    return report_run(arguments, console);
+  } catch (const ExecutionHang& hang) {
+    throw EnvironmentError(one_sentence(hang));
+  } catch (const NotEnoughMemory& error) {
+    throw EnvironmentError(error.what());
+  } catch (const GpuError& error) {
+    throw EnvironmentError(error.what());
+  }
 }
 
 }  // namespace cplab

@@ -73,20 +73,34 @@ int command_verify(const Arguments& arguments, Console& console) {
   const ScenarioFile file = scenario_of(arguments);
   const std::string injected = arguments.text("inject", "");
   const Fault* fault = arguments.has("inject") ? &fault_of(injected) : nullptr;
-  require_cpu(arguments, "cpu");
+  const bool gpu = on_gpu(arguments, "cpu");
+  const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   VerifyOptions options;
   options.execution = cpu_options(arguments);
+  if (gpu) {
+    options.gpu = gpu_options(arguments, with);
+    options.gpu->poison = true;
+    options.gpu->instrumented = 0;
+  }
   Plan plan = plan_of(file);
-  require_memory(file, plan);
+  require_memory(file, plan, gpu);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem);
-  if (fault) inject(*fault, file, plan, options.execution);
+  if (fault) {
+    if (gpu && fault->form == FaultForm::substitute) {
+      throw InputError("--inject " + injected + ": a tile of the CPU, not for --device gpu");
+    }
+    inject(*fault, file, plan, options.execution);
+  }
 
   VerifyResult result;
   try {
     result = verify(plan, inputs, options);
   } catch (const NotEnoughMemory& error) {
     throw EnvironmentError(error.what());
+  } catch (const GpuError& error) {
+    throw EnvironmentError(error.what());
   }
+  if (!with.speaks()) return exit_fine;  // rank 0 has compared all ranks' results
   if (arguments.has("save")) {
     if (result.outputs) {
       save_outputs(file.scenario.problem, *result.outputs, arguments.text("save", ""));
@@ -98,7 +112,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   VerifyReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
-  report.device = "cpu";
+  report.device = gpu ? "gpu" : "cpu";
   report.injected = injected;
   report.ok = result.ok();
   report.tensors = result.tensors;

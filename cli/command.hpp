@@ -28,5 +28,6 @@ int command_run(const Arguments&, Console&);
 int command_verify(const Arguments&, Console&);
 int command_reproduce(const Arguments&, Console&);
 int command_demo(const Arguments&, Console&);
+int command_compare(const Arguments&, Console&);
 
 }  // namespace cplab

@@ -8,11 +8,52 @@
 
 namespace cplab {
 
-void require_cpu(const Arguments& arguments, const char* default_device) {
-  if (arguments.word("device", default_device, {"cpu", "gpu"}) == "cpu") return;
+double timeout_of(const Arguments& arguments) {
+  constexpr double longest_s = 1e6;
+  return arguments.number("timeout", 300, 1e-3, longest_s);
+}
+
+Participation participate(double timeout_s) {
+  Participation own;
+  try {
+    const Launch launch = discover_launch();
+    if (!launch.processes) return own;
+    own.rendezvous = Rendezvous::join(launch, timeout_s);
+    own.local_rank = launch.local_rank;
+  } catch (const std::runtime_error& error) {
+    throw EnvironmentError(error.what());
+  }
+  return own;
+}
+
+bool on_gpu(const Arguments& arguments, const char* default_device) {
+  if (arguments.word("device", default_device, {"cpu", "gpu"}) == "cpu") {
+    for (const char* option : {"ranks-per-gpu", "allocator", "jitter", "graph"}) {
+      if (arguments.has(option)) throw InputError(std::string("--") + option + ": for --device gpu only");
+    }
+    return false;
+  }
+  if (arguments.has("order"))
+    throw InputError("--order: for --device cpu only; --jitter shakes a GPU's order");
+  if (have_gpu_device()) return true;
   throw EnvironmentError(
-      "this build has no GPU device (it comes with a later version, and needs a CUDA toolkit and NCCL when "
-      "built); --device cpu executes the same plan on the CPU");
+      "this build has no GPU device (it needs a CUDA toolkit with nvcc when built, and NCCL for that "
+      "transport); "
+      "--device cpu executes the same plan on the CPU");
+}
+
+GpuOptions gpu_options(const Arguments& arguments, const Participation& with) {
+  GpuOptions options;
+  constexpr std::int64_t most_ranks = 64;
+  options.ranks_per_gpu = static_cast<int>(arguments.integer("ranks-per-gpu", 1, 1, most_ranks));
+  options.separate = arguments.word("allocator", "arena", {"arena", "separate"}) == "separate";
+  if (arguments.has("jitter")) {
+    options.jitter = static_cast<std::uint64_t>(arguments.integer("jitter", 1, 0, INT64_MAX));
+  }
+  options.timeout_s = timeout_of(arguments);
+  options.rendezvous = with.rendezvous.get();
+  options.local_rank = with.local_rank;
+  return options;
 }
 
 CpuOptions cpu_options(const Arguments& arguments) {
@@ -21,16 +62,16 @@ CpuOptions cpu_options(const Arguments& arguments) {
   const auto parsed = parse_order(order);
   if (!parsed) throw InputError("--order " + order + ": not known; legal: program, random:SEED");
   options.order = *parsed;
-  constexpr double longest_s = 1e6;
-  options.timeout_s = arguments.number("timeout", 300, 1e-3, longest_s);
+  options.timeout_s = timeout_of(arguments);
   return options;
 }
 
-void require_memory(const ScenarioFile& file, const Plan& plan) {
+void require_memory(const ScenarioFile& file, const Plan& plan, bool gpu) {
   const Problem& problem = plan.scenario.problem;
   double tokens = 0, arenas = 0;
   for (const std::int64_t length : problem.padded_lengths) tokens += static_cast<double>(length);
   for (const RankPlan& rank : plan.ranks) arenas += static_cast<double>(rank.arena_bytes);
+  if (gpu) arenas = 0;
   // Inputs and results, each once in global order as double: q, k, v, dout and out, dq, dk, dv.
   const double widths =
       static_cast<double>((problem.heads + problem.kv_heads) * (problem.head_size + problem.value_size));
@@ -38,8 +79,8 @@ void require_memory(const ScenarioFile& file, const Plan& plan) {
   const double there = physical_memory_bytes();
   if (need <= there) return;
   fail_environment(file, problem.packed ? "problem.lengths" : "problem.sequence",
-                   std::to_string(static_cast<std::int64_t>(tokens)) +
-                       " tokens: executing this on the CPU needs about " + bytes_text(need) +
+                   std::to_string(static_cast<std::int64_t>(tokens)) + " tokens: executing this " +
+                       (gpu ? "needs about " : "on the CPU needs about ") + bytes_text(need) +
                        " of memory; this machine has " + bytes_text(there));
 }
 

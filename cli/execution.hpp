@@ -1,23 +1,41 @@
 // What run and verify share: device, order, inputs.
 #pragma once
 
+#include <memory>
+
 #include "algorithms/problem.hpp"
 #include "cli/arguments.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/tensors.hpp"
 #include "exec/cpu_executor.hpp"
+#include "exec/gpu_executor.hpp"
+#include "exec/rendezvous.hpp"
 
 namespace cplab {
 
-// Throws EnvironmentError for --device gpu, which this build does not have, with how to get on.
-void require_cpu(const Arguments&, const char* default_device);
+// --device. Throws EnvironmentError for gpu if this build has no GPU device, with how to get on.
+bool on_gpu(const Arguments&, const char* default_device);
+
+// How this process takes part: alone with all ranks, or with one rank of several processes (torchrun, mpirun,
+// srun), of which rank 0 speaks.
+struct Participation {
+  std::unique_ptr<Rendezvous> rendezvous;  // null: alone
+  int local_rank = 0;
+  bool speaks() const { return rendezvous == nullptr || rendezvous->rank() == 0; }
+};
+// Throws EnvironmentError if the others do not come.
+Participation participate(double timeout_s);
+
+// --ranks-per-gpu, --allocator, --jitter, --timeout. `with` outlives the execution.
+GpuOptions gpu_options(const Arguments&, const Participation& with);
+double timeout_of(const Arguments&);
 
 // --order and --timeout.
 CpuOptions cpu_options(const Arguments&);
 
 // Throws EnvironmentError before the execution of the plan and the tensors in global order would fill this
-// machine's memory.
-void require_memory(const ScenarioFile&, const Plan&);
+// machine's memory; with `gpu` the arenas lie elsewhere.
+void require_memory(const ScenarioFile&, const Plan&, bool gpu);
 
 // --inputs DIR, or random data from --seed.
 Inputs inputs_of(const Arguments&, const Problem&);

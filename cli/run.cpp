@@ -31,6 +31,10 @@ const std::vector<OptionSpec>& common_options() {
 const std::vector<Command>& commands() {
   static const OptionSpec inputs{"inputs", "DIR", "read q, k, v, dout from DIR/*.npy"};
   static const OptionSpec save{"save", "DIR", "write out, lse, dq, dk, dv to DIR/*.npy"};
+  static const OptionSpec ranks_per_gpu{"ranks-per-gpu", "N", "several ranks on one GPU, by transport copy"};
+  static const OptionSpec allocator{"allocator", "KIND",
+                                    "of a GPU: arena, or separate (for memory checkers)"};
+  static const OptionSpec jitter{"jitter", "SEED", "of a GPU: random spins before operations, on every lane"};
   static const OptionSpec order{"order", "ORDER", "of the CPU: program or random:SEED"};
   static const OptionSpec timeout{"timeout", "SECONDS", "give up and say who waits for what (default 300)"};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
@@ -70,6 +74,10 @@ const std::vector<Command>& commands() {
         order,
         timeout,
         operations,
+        ranks_per_gpu,
+        allocator,
+        jitter,
+        {"graph", "", "of a GPU: the whole plan as one CUDA graph"},
         {"warmup", "N", "iterations that are not measured (default 5 on a GPU, 1 on a CPU)"},
         {"iterations", "N", "measured iterations (default 20 on a GPU, 3 on a CPU)"}},
        command_run,
@@ -83,7 +91,10 @@ const std::vector<Command>& commands() {
         inputs,
         save,
         order,
-        timeout},
+        timeout,
+        ranks_per_gpu,
+        allocator,
+        jitter},
        command_verify},
       {"reproduce",
        "[NAME]",
@@ -97,7 +108,12 @@ const std::vector<Command>& commands() {
        "cplab demo",
        {},
        command_demo},
-      {"compare", "PREDICTED.json MEASURED.json", "a prediction beside a measurement", "", {}, nullptr},
+      {"compare",
+       "PREDICTED.json MEASURED.json",
+       "a prediction beside a measurement (JSON, with --operations)",
+       "cplab compare predicted.json measured.json",
+       {},
+       command_compare},
       {"calibrate", "", "measure a hardware file", "", {}, nullptr},
       {"sweep", "STUDY", "a study: many scenarios", "", {}, nullptr},
       {"advise", "STUDY", "the best scenario of a study", "", {}, nullptr},
@@ -150,8 +166,10 @@ const Command& find_command(const std::string& name) {
   throw InputError(name + ": no such command; did you mean " + nearest(name, names) + "? See cplab --help");
 }
 
+// Words of "PREDICTED.json MEASURED.json"; an option after "|" is none.
 std::size_t positional_count(const Command& command) {
-  return command.positional.empty() ? 0 : 1;
+  const std::string_view words = command.positional.substr(0, command.positional.find(" |"));
+  return words.empty() ? 0 : static_cast<std::size_t>(std::count(words.begin(), words.end(), ' ')) + 1;
 }
 
 int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {

@@ -239,7 +239,7 @@ Inputs read_inputs(const Problem& p, const std::string& directory) {
   return inputs;
 }
 
-void scatter(const Plan& plan, const Inputs& inputs, CpuExecutor& executor) {
+void scatter(const Plan& plan, const Inputs& inputs, Executor& executor) {
   const Problem& p = plan.scenario.problem;
   const std::int64_t D = p.head_size, E = p.value_size;
   for (const RankPlan& rank : plan.ranks) {
@@ -261,7 +261,7 @@ void scatter(const Plan& plan, const Inputs& inputs, CpuExecutor& executor) {
   }
 }
 
-Outputs gather(const Plan& plan, const CpuExecutor& executor) {
+Outputs gather(const Plan& plan, const Executor& executor) {
   const Problem& p = plan.scenario.problem;
   const std::int64_t D = p.head_size, E = p.value_size, H = p.heads;
   Outputs o;

@@ -56,10 +56,10 @@ Inputs read_inputs(const Problem& problem, const std::string& directory);
 
 // Loads every rank's q, kv and dout. Padding rows become NaN, whatever the inputs hold there: they must never
 // reach a result.
-void scatter(const Plan& plan, const Inputs& inputs, CpuExecutor& executor);
+void scatter(const Plan& plan, const Inputs& inputs, Executor& executor);
 
 // Collects out, lse and the gradients. Padding rows are 0 and their lse -inf.
-Outputs gather(const Plan& plan, const CpuExecutor& executor);
+Outputs gather(const Plan& plan, const Executor& executor);
 
 // out.npy, lse.npy, dq.npy, ...: float64 for fp64 problems, else float32. Creates the directory. Throws
 // InputError if it cannot be created, std::runtime_error if a file cannot be written.

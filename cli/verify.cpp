@@ -97,7 +97,7 @@ struct WorstElement {
 class RankComparison {
  public:
   RankComparison(const Plan& plan, const RankPlan& rank, const std::vector<Expected>& expected,
-                 const CpuExecutor& executor, VerifyResult& result)
+                 const Executor& executor, VerifyResult& result)
       : plan_(plan),
         rank_(rank),
         expected_(expected),
@@ -195,7 +195,7 @@ class RankComparison {
   const Plan& plan_;
   const RankPlan& rank_;
   const std::vector<Expected>& expected_;
-  const CpuExecutor& executor_;
+  const Executor& executor_;
   VerifyResult& result_;
   std::vector<LocalRow> rows_;
 };
@@ -230,7 +230,7 @@ std::string one_sentence(const ExecutionHang& hang) {
   return text;
 }
 
-void compare_with_reference(const Plan& plan, const Inputs& inputs, const CpuExecutor& executor,
+void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
                             VerifyResult& result) {
   const Problem& p = plan.scenario.problem;
   const std::int64_t H = p.heads, G = p.kv_heads, D = p.head_size, E = p.value_size;
@@ -256,15 +256,33 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
   VerifyResult result;
   result.findings = check(plan, options.max_findings).findings;
   try {
-    CpuExecutor executor(plan, options.execution);
-    scatter(plan, inputs, executor);
-    const ExecutionResult execution = executor.run();
+    std::unique_ptr<Executor> executor;
+    const GpuExecutor* gpu = nullptr;
+    if (options.gpu) {
+      auto made = std::make_unique<GpuExecutor>(plan, *options.gpu);
+      gpu = made.get();
+      executor = std::move(made);
+    } else {
+      executor = std::make_unique<CpuExecutor>(plan, options.execution);
+    }
+    scatter(plan, inputs, *executor);
+    const ExecutionResult execution = executor->run();
+    if (gpu != nullptr) {
+      result.gpu = gpu->facts();
+      if (!result.gpu->allocation_log_equals_plan) {
+        result.findings.push_back(
+            {FindingKind::lifetime, -1, "", "", "the execution's allocation log is not what was predicted"});
+      }
+    }
+    const bool compares =
+        !options.gpu || options.gpu->rendezvous == nullptr || options.gpu->rendezvous->rank() == 0;
+    if (!compares) return result;
     for (const int rank : execution.overrun_ranks) {
       result.findings.push_back({FindingKind::lifetime, rank, "", "",
                                  "a tile wrote outside the arena of rank " + std::to_string(rank)});
     }
-    result.outputs = gather(plan, executor);
-    compare_with_reference(plan, inputs, executor, result);
+    result.outputs = gather(plan, *executor);
+    compare_with_reference(plan, inputs, *executor, result);
   } catch (const BadPlan& bad) {
     result.findings.push_back(finding_of(bad));
   } catch (const ExecutionHang& hang) {

@@ -11,12 +11,14 @@
 #include "algorithms/plan.hpp"
 #include "cli/tensors.hpp"
 #include "exec/cpu_executor.hpp"
+#include "exec/gpu_executor.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
 
 struct VerifyOptions {
-  CpuOptions execution;  // order, tiles (a substitute's, for faults), timeout
+  CpuOptions execution;           // order, tiles (a substitute's, for faults), timeout
+  std::optional<GpuOptions> gpu;  // on GPUs instead
   std::size_t max_findings = 100;
 };
 
@@ -28,11 +30,12 @@ struct VerifyResult {
   // of kind numerics for every tensor that is not ok.
   std::vector<Finding> findings;
   std::optional<Outputs> outputs;  // in global order; unset if the execution did not end
+  std::optional<GpuRun> gpu;       // of an execution on GPUs that ended
   bool ok() const { return findings.empty(); }
 };
 
 // `inputs` as random_inputs or read_inputs give them. The plan is executed whatever the checker finds. Throws
-// NotEnoughMemory.
+// NotEnoughMemory, and GpuError if the machine cannot execute it.
 VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions& options);
 
 // hang.what(), which has a line for each rank, in one line: "...: rank 0: ...; rank 1: ...".
@@ -43,7 +46,7 @@ std::string one_sentence(const ExecutionHang& hang);
 // A tensor is ok if for every head the relative error ||error|| / max(||reference||, ||terms||) is within
 // its tolerance (cli/tolerance.hpp), no single element is further off than its own tolerance, and nothing is
 // NaN or of the wrong infinity.
-void compare_with_reference(const Plan& plan, const Inputs& inputs, const CpuExecutor& executor,
+void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
                             VerifyResult& result);
 
 }  // namespace cplab

@@ -1,7 +1,6 @@
 # Looks for the CUDA toolkit and NCCL and says in one line what was found and what is left out.
 # Sets CPLAB_HAVE_CUDA and CPLAB_HAVE_NCCL; gives the targets CUDA::* and cplab::nccl.
-# The CUDA language is enabled only once there is CUDA code (kernels/cuda/CMakeLists.txt): trying nvcc
-# costs seconds at every first configure. Included by the root, as enable_language requires.
+# Included by the root, as enable_language requires.
 
 foreach(option CPLAB_CUDA CPLAB_NCCL)
   if(NOT "${${option}}" MATCHES "^(AUTO|ON|OFF)$")
@@ -50,7 +49,7 @@ elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
     add_library(cplab_nccl UNKNOWN IMPORTED)
     set_target_properties(cplab_nccl PROPERTIES IMPORTED_LOCATION "${NCCL_LIBRARY}"
                           INTERFACE_INCLUDE_DIRECTORIES "${NCCL_INCLUDE_DIR}")
-    target_link_libraries(cplab_nccl INTERFACE CUDA::cudart)
+    target_link_libraries(cplab_nccl INTERFACE CUDA::cudart_static)
     add_library(cplab::nccl ALIAS cplab_nccl)
   elseif(CPLAB_NCCL STREQUAL "ON")
     message(FATAL_ERROR "CPLAB_NCCL=ON, but nccl.h and libnccl beside a CUDA toolkit were not found; "
@@ -60,10 +59,7 @@ elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
   endif()
 endif()
 
-if(NOT EXISTS "${PROJECT_SOURCE_DIR}/kernels/cuda/CMakeLists.txt")
-  message(STATUS "cplab: ${gpu_summary}; this version has no GPU device: simulation, CPU execution and "
-                 "verification are built")
-elseif(NOT CPLAB_HAVE_CUDA)
+if(NOT CPLAB_HAVE_CUDA)
   message(STATUS "cplab: ${gpu_summary}; left out: the GPU device (simulation, CPU execution and "
                  "verification are built)")
 else()

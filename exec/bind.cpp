@@ -47,8 +47,22 @@ kernels::DType kernel_dtype(Role role, DType nominal) {
   return kernels::DType::fp32;
 }
 
+namespace {
+
+std::vector<std::byte*> addresses_in(const RankPlan& plan, std::byte* base) {
+  std::vector<std::byte*> addresses;
+  addresses.reserve(plan.buffers.size());
+  for (const Buffer& buffer : plan.buffers) addresses.push_back(base + buffer.offset);
+  return addresses;
+}
+
+}  // namespace
+
 Binder::Binder(const RankPlan& plan, DType nominal, std::byte* base)
-    : plan_(plan), nominal_(nominal), base_(base) {
+    : Binder(plan, nominal, addresses_in(plan, base)) {}
+
+Binder::Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses)
+    : plan_(plan), nominal_(nominal), addresses_(std::move(addresses)) {
   runs_.reserve(plan.row_ranges.size());
   for (const RowRange& r : plan.row_ranges) runs_.push_back({r.begin, r.count, r.step});
   segments_.reserve(plan.segments.size());
@@ -90,7 +104,7 @@ kernels::View Binder::piece(const View& view, std::int64_t slot, std::int64_t be
   } else {
     out.runs = std::span<const kernels::RowRun>(runs_).subspan(view.ranges.first, view.ranges.count);
   }
-  out.data = base_ + buffer.offset + element * element_bytes(buffer.role, nominal_);
+  out.data = addresses_[view.buffer] + element * element_bytes(buffer.role, nominal_);
   return out;
 }
 

@@ -73,6 +73,8 @@ void require_executable(const Plan& plan);
 class Binder {
  public:
   Binder(const RankPlan& plan, DType nominal, std::byte* base);
+  // Every buffer at an address of its own.
+  Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses);
 
   // The kernel calls of one operation from attend to fill, to be launched in this order. Throws BadPlan if
   // the operands do not fit.
@@ -107,7 +109,7 @@ class Binder {
 
   const RankPlan& plan_;
   DType nominal_;
-  std::byte* base_;
+  std::vector<std::byte*> addresses_;       // by buffer
   std::vector<kernels::RowRun> runs_;       // RankPlan::row_ranges, in the kernels' terms
   std::vector<kernels::Segment> segments_;  // RankPlan::segments, likewise
 };

@@ -7,16 +7,14 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "algorithms/plan.hpp"
 #include "exec/bind.hpp"
-#include "exec/memory_log.hpp"
+#include "exec/executor.hpp"
 #include "kernels/kernels.hpp"
-#include "report/timeline.hpp"
 
 namespace cplab {
 
@@ -38,51 +36,19 @@ struct CpuOptions {
   bool keep_log = true;  // MemoryLog of the first repetition
 };
 
-// Nothing is ready but the plan is not finished, or the time is up. `operations` holds the ids that are
-// waited in, what() a line for each rank.
-struct ExecutionHang : std::runtime_error {
-  ExecutionHang(bool timed_out_, std::vector<int> ranks_, std::vector<std::string> operations_,
-                const std::string& message)
-      : std::runtime_error(message),
-        timed_out(timed_out_),
-        ranks(std::move(ranks_)),
-        operations(std::move(operations_)) {}
-  bool timed_out;
-  std::vector<int> ranks;               // global, unfinished
-  std::vector<std::string> operations;  // by entry of `ranks`
-};
-
-// The arenas of all ranks together do not fit into this machine's memory.
-struct NotEnoughMemory : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-struct ExecutionResult {
-  std::vector<double> times_s;     // per timed repetition
-  double time_s = 0;               // their median
-  Timeline timeline;               // of the repetition whose time is the (lower) median
-  std::vector<MemoryLog> memory;   // by rank; empty without keep_log
-  std::vector<int> overrun_ranks;  // whose red zones were written: a tile left its views
-};
-
-class CpuExecutor {
+// ExecutionResult::timeline is that of the repetition whose time is the (lower) median.
+class CpuExecutor final : public Executor {
  public:
   // Throws BadPlan if the plan cannot be executed, NotEnoughMemory. The plan outlives the executor.
   CpuExecutor(const Plan& plan, const CpuOptions& options);
-  ~CpuExecutor();
+  ~CpuExecutor() override;
   CpuExecutor(const CpuExecutor&) = delete;
   CpuExecutor& operator=(const CpuExecutor&) = delete;
 
-  bool has(int rank, std::string_view buffer) const;
-  // A whole buffer as [slots, rows, heads, width] in C order, whatever its layout and planes; values are
-  // rounded to its dtype. Throws BadPlan if the rank has no such buffer, std::invalid_argument if the size
-  // is wrong.
-  void write(int rank, std::string_view buffer, std::span<const double> values);
-  std::vector<double> read(int rank, std::string_view buffer) const;
-
-  // Inputs are to be written before. Throws BadPlan and ExecutionHang; what was computed until then can still
-  // be read.
-  ExecutionResult run();
+  bool has(int rank, std::string_view buffer) const override;
+  void write(int rank, std::string_view buffer, std::span<const double> values) override;
+  std::vector<double> read(int rank, std::string_view buffer) const override;
+  ExecutionResult run() override;
 
  private:
   struct State;

@@ -9,6 +9,11 @@
 
 namespace cplab {
 
+// Around every arena, and what fresh memory and red zones hold: NaN in every floating dtype. Wide enough for
+// a stray row of any head size that is in use; a multiple of arena_alignment.
+inline constexpr std::int64_t red_zone_bytes = 4096;
+inline constexpr std::byte poison_byte{0xFF};
+
 class Device {
  public:
   virtual ~Device() = default;

@@ -43,4 +43,15 @@ std::vector<MemoryEvent> memory_events(const RankPlan& plan, const MemoryLog& lo
   return events;
 }
 
+bool equals_plan(const RankPlan& plan, const MemoryLog& log) {
+  using Key = std::tuple<std::uint32_t, std::uint32_t, std::int64_t>;
+  const auto keys = [](const std::vector<MemoryEvent>& events) {
+    std::vector<Key> out;
+    for (const MemoryEvent& e : events) out.emplace_back(e.operation, e.buffer, e.bytes);
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  return keys(memory_events(plan, log)) == keys(plan_memory(plan).events);
+}
+
 }  // namespace cplab

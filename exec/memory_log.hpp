@@ -1,5 +1,5 @@
-// What an execution really did to memory, and the births and deaths that follow from it. Nothing here asks
-// the memory planner: a test holds the two against each other key by key.
+// What an execution really did to memory, and the births and deaths that follow from it. Only the
+// comparison at the end asks the memory planner.
 #pragma once
 
 #include <vector>
@@ -26,5 +26,8 @@ struct MemoryLog {
 // of algorithms/memory.hpp: the order of execution does not matter. Sorted by operation, births before
 // deaths, then by buffer.
 std::vector<MemoryEvent> memory_events(const RankPlan& plan, const MemoryLog& log);
+
+// Whether those are the planner's events of this rank, key by key.
+bool equals_plan(const RankPlan& plan, const MemoryLog& log);
 
 }  // namespace cplab

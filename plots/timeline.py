@@ -6,6 +6,9 @@
     plots/timeline.py --trace DIR [--json FILE]  a folder that simulate or run --trace wrote; FILE, the
                                                  result of the same call, gives the title
     plots/timeline.py --json FILE                a result with --operations; no memory in it
+    plots/timeline.py --json PREDICTED MEASURED  two results of one plan on one time axis, one above the
+                                                 other; no memory (--trace DIR DIR too: with the steps)
+    plots/timeline.py ... --ranks 0,1            these ranks only
     plots/timeline.py ... --out PATH             writes PATH.svg and PATH.png
 
 Needs matplotlib 3.6. The same input gives the same bytes.
@@ -183,8 +186,12 @@ def draw_lane(axes, slices, low, high, scale, pixels):
                       color="white")
 
 
-def draw_ranks(axes, ranks, scale, end):
-    """One band a rank, in it one row a lane."""
+def last_end(ranks):
+    return max(s.end for rank in ranks.values() for lane in rank.lanes.values() for s in lane)
+
+
+def draw_ranks(axes, ranks, scale, end, border=None):
+    """One band a rank, in it one row a lane; forward ends at `border`, else with its last operation here."""
     pixels = axes.get_window_extent().width / (end * scale)
     top, ticks = 0.0, []
     for number in sorted(ranks):
@@ -205,9 +212,9 @@ def draw_ranks(axes, ranks, scale, end):
     forward = [s.end for s in slices if s.phase == "forward"]
     backward = [s for s in slices if s.phase == "backward"]
     if forward and backward:
-        border = max(forward) * scale
+        border = (border or max(forward)) * scale
         axes.axvline(border, color=INK, linewidth=0.7, linestyle=(0, (4, 3)), zorder=0.5)
-        for x, name in ((border / 2, "forward"), ((border + end * scale) / 2, "backward")):
+        for x, name in ((border / 2, "forward"), ((border + last_end(ranks) * scale) / 2, "backward")):
             axes.annotate(name, (x, 1), (0, 4), xycoords=("data", "axes fraction"),
                           textcoords="offset points", ha="center", va="bottom", fontsize=9)
 
@@ -229,12 +236,36 @@ def draw_memory(axes, number, events, scale, end):
                 handlelength=1.2, handleheight=1.0)
 
 
+def draw_legend(axes, ranks):
+    numbered = any(s.label for rank in ranks.values() for lane in rank.lanes.values() for s in lane)
+    handles = [
+        Patch(facecolor=COMPUTE, label="compute\n(number: step)" if numbered else "compute"),
+        Patch(facecolor=COMMUNICATION, label="communication"),
+        Patch(facecolor="white", edgecolor=COMMUNICATION, hatch="//////", label="wait for peers"),
+    ]
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.005, 1.0), frameon=False, fontsize=8,
+                handlelength=1.2, handleheight=1.0)
+
+
+def finish_panels(panels, unit):
+    panels[-1].set_xlabel(f"time ({unit})")
+    for panel in panels:
+        panel.grid(axis="x", color="#e4e4e4", linewidth=0.5)
+        panel.set_axisbelow(True)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+
+
+def height_of(ranks, most):
+    """Inches of a panel of these ranks."""
+    return min(max(0.19 * sum(len(rank.lanes) + 0.7 for rank in ranks.values()), 1.2), most)
+
+
 def draw(ranks, title, subtitle):
-    end = max(s.end for rank in ranks.values() for lane in rank.lanes.values() for s in lane)
+    end = last_end(ranks)
     scale, unit = time_unit(end)
-    rows = sum(len(rank.lanes) + 0.7 for rank in ranks.values())
     with_memory = [n for n in sorted(ranks) if ranks[n].memory]
-    heights = [min(max(0.19 * rows, 1.2), 9.0)] + ([1.45] if with_memory else [])
+    heights = [height_of(ranks, 9.0)] + ([1.45] if with_memory else [])
     figure, panels = plt.subplots(len(heights), 1, sharex=True, squeeze=False,
                                   figsize=(10.5, sum(heights) + 1.42), gridspec_kw={"height_ratios": heights})
     axes = panels[0][0]
@@ -244,26 +275,67 @@ def draw(ranks, title, subtitle):
     figure.text(0.075, 1 - 0.43 / size, subtitle, fontsize=8.5, va="center", color="#555555")
     axes.set_xlim(0, end * scale)
     draw_ranks(axes, ranks, scale, end)
-    numbered = any(s.label for rank in ranks.values() for lane in rank.lanes.values() for s in lane)
-    handles = [
-        Patch(facecolor=COMPUTE, label="compute\n(number: step)" if numbered else "compute"),
-        Patch(facecolor=COMMUNICATION, label="communication"),
-        Patch(facecolor="white", edgecolor=COMMUNICATION, hatch="//////", label="wait for peers"),
-    ]
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.005, 1.0), frameon=False, fontsize=8,
-                handlelength=1.2, handleheight=1.0)
+    draw_legend(axes, ranks)
     if with_memory:
         peak = max(with_memory, key=lambda n: (max(sum(live.values()) for _, live in ranks[n].memory), -n))
         draw_memory(panels[1][0], peak, ranks[peak].memory, scale, end)
-    last = panels[-1][0]
-    last.set_xlabel(f"time ({unit})")
-    for panel in panels.flat:
-        panel.grid(axis="x", color="#e4e4e4", linewidth=0.5)
-        panel.set_axisbelow(True)
-        for side in ("top", "right"):
-            panel.spines[side].set_visible(False)
+    finish_panels(list(panels.flat), unit)
     axes.spines["left"].set_visible(False)
     return figure
+
+
+def draw_pair(sides, title):
+    """Panels one above the other on one time axis; sides: [(name, subtitle, ranks, end of forward)]."""
+    end = max(last_end(side[2]) for side in sides) * 1.004  # so that the line at the end is seen
+    scale, unit = time_unit(end)
+    heights = [height_of(side[2], 6.0) for side in sides]
+    above, between, below = 0.92, 0.62, 0.5  # inches: title and header, header, time axis
+    size = sum(heights) + above + between * (len(sides) - 1) + below
+    figure, panels = plt.subplots(len(sides), 1, sharex=True, figsize=(10.5, size),
+                                  gridspec_kw={"height_ratios": heights})
+    figure.subplots_adjust(left=0.075, right=0.87, top=1 - above / size, bottom=below / size,
+                           hspace=between * len(heights) / sum(heights))
+    figure.text(0.075, 1 - 0.22 / size, title, fontsize=10.5, fontweight="bold", va="center")
+    panels[0].set_xlim(0, end * scale)
+    for axes, (name, subtitle, ranks, border) in zip(panels, sides):
+        draw_ranks(axes, ranks, scale, end, border)
+        axes.axvline(last_end(ranks) * scale, color=INK, linewidth=0.7, zorder=0.5)
+        for text, weight, color, x in ((name, "bold", INK, 0), (subtitle, "normal", "#555555", 62)):
+            axes.annotate(text, (0, 1), (x, 22), xycoords="axes fraction", textcoords="offset points",
+                          fontsize=9 if x == 0 else 8.5, fontweight=weight, color=color, va="center")
+        axes.spines["left"].set_visible(False)
+    draw_legend(panels[0], sides[0][2])
+    finish_panels(list(panels), unit)
+    return figure
+
+
+def pair_of(results, sides_of_ranks):
+    """What draw_pair takes, of a predicted and a measured result and the ranks of each."""
+    predicted, measured = results
+    for section in ("problem", "parallel", "schedule"):
+        if predicted["scenario"][section] != measured["scenario"][section]:
+            fail(f"the two results are of different scenarios: [{section}] differs (cplab compare says how)")
+    if sides_of_ranks[0].keys() != sides_of_ranks[1].keys():
+        fail("the two results have different ranks")
+    if predicted["command"] == "run" and measured["command"] == "simulate":
+        fail("the prediction comes first")
+    error = (predicted["time_s"] / measured["time_s"] - 1) * 100
+    subtitles = [subtitle_of(predicted) + f" (error {error:+.1f} %)", subtitle_of(measured)]
+    drawn = measured.get("instrumented_s", measured["time_s"])
+    if abs(drawn / measured["time_s"] - 1) > 0.01:
+        scale, unit = time_unit(drawn)
+        subtitles[1] += f"; drawn: an instrumented iteration of {drawn * scale:.2f} {unit}"
+    borders = [result["phases"][0]["time_s"] for result in results]
+    return list(zip(("predicted", "measured"), subtitles, sides_of_ranks, borders))
+
+
+def chosen(ranks, text):
+    """The ranks that --ranks names, or all."""
+    numbers = [int(word) for word in re.findall(r"\d+", text)] if text else list(ranks)
+    for number in numbers:
+        if number not in ranks:
+            fail(f"--ranks {text}: there is no rank {number}")
+    return {number: ranks[number] for number in numbers}
 
 
 def simulate_default():
@@ -281,28 +353,41 @@ def simulate_default():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trace", metavar="DIR", help="folder of rank*_trace.json")
-    parser.add_argument("--json", metavar="FILE", help="result of simulate or run")
-    parser.add_argument("--out", metavar="PATH", default=str(ROOT / "docs/figures/timeline"),
-                        help="without suffix")
+    parser.add_argument("--trace", metavar="DIR", nargs="+", default=[],
+                        help="folder of rank*_trace.json; two: predicted, measured")
+    parser.add_argument("--json", metavar="FILE", nargs="+", default=[],
+                        help="result of simulate or run; two: predicted, measured")
+    parser.add_argument("--ranks", metavar="LIST", help="such as 0,1 (default: all)")
+    parser.add_argument("--out", metavar="PATH", help="without suffix (default docs/figures/timeline; of two "
+                        "results docs/figures/predicted-measured)")
     parser.add_argument("--title", help="instead of the scenario's words")
     options = parser.parse_args()
+    if max(len(options.json), len(options.trace)) > 2:
+        parser.error("two results at most: predicted, measured")
+    pair = max(len(options.json), len(options.trace)) == 2
+    if pair and (len(options.json) != 2 or len(options.trace) == 1):
+        parser.error("a comparison needs --json PREDICTED MEASURED, and with --trace two folders")
 
-    result = load(options.json) if options.json else None
+    results = [load(path) for path in options.json]
     if options.trace:
-        ranks = read_trace(options.trace)
-    elif result:
-        ranks = read_operations(options.json, result)
+        ranks = [read_trace(folder) for folder in options.trace]
+    elif results:
+        ranks = [read_operations(path, result) for path, result in zip(options.json, results)]
     else:
-        ranks, result = simulate_default()
+        simulated, result = simulate_default()
+        ranks, results = [simulated], [result]
+    ranks = [chosen(each, options.ranks) for each in ranks]
 
-    title = options.title or (title_of(result) if result else "")
-    subtitle = subtitle_of(result) if result else ""
+    title = options.title or (title_of(results[0]) if results else "")
+    default = ROOT / "docs/figures" / ("predicted-measured" if pair else "timeline")
 
-    out = Path(re.sub(r"\.(svg|png)$", "", options.out))
+    out = Path(re.sub(r"\.(svg|png)$", "", options.out or str(default)))
     out.parent.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):
-        figure = draw(ranks, title, subtitle)
+        if pair:
+            figure = draw_pair(pair_of(results, ranks), title)
+        else:
+            figure = draw(ranks[0], title, subtitle_of(results[0]) if results else "")
         figure.savefig(f"{out}.svg", metadata={"Date": None, "Creator": None})
         figure.savefig(f"{out}.png", dpi=160, metadata={"Software": None})
     print(f"{out}.svg\n{out}.png", file=sys.stderr)

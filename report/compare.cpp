@@ -1,12 +1,19 @@
 // Two result files, joined by operation id.
 #include "report/compare.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "report/scenario_json.hpp"
+#include "report/table.hpp"
 
 namespace cplab {
 namespace {
@@ -15,20 +22,136 @@ double relative_error(double predicted, double measured) {
   return measured > 0 ? predicted / measured - 1 : std::numeric_limits<double>::quiet_NaN();
 }
 
-void expect_same_problem(const ResultFile& a, const ResultFile& b) {
-  const auto differ = [&](const std::string& what) {
-    throw JsonFileError(a.file_name + " and " + b.file_name + " cannot be compared: " + what + " differ");
+// ---- what must be equal --------------------------------------------------------------------------
+
+[[noreturn]] void refuse(const ResultFile& a, const ResultFile& b, const std::string& why) {
+  throw JsonFileError(fmt::format("{} and {} cannot be compared: {}", a.side.file, b.side.file, why));
+}
+
+// Everything of a scenario that a plan depends on, by the key of the scenario file.
+std::map<std::string, std::string> words_of(const Scenario& scenario) {
+  std::map<std::string, std::string> words;
+  const Problem& problem = scenario.problem;
+  const auto add_lengths = [&](std::string_view key, const std::vector<std::int64_t>& lengths) {
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      words[fmt::format("problem.{}[{}]", key, i)] = std::to_string(lengths[i]);
   };
-  const Problem &p = a.scenario.problem, &q = b.scenario.problem;
-  if (p.lengths != q.lengths || p.padded_lengths != q.padded_lengths) differ("the sequences");
-  if (p.heads != q.heads || p.kv_heads != q.kv_heads) differ("the heads");
-  if (p.head_size != q.head_size || p.value_size != q.value_size) differ("the head sizes");
-  if (p.dtype != q.dtype) differ("the dtypes");
-  if (p.causal != q.causal || !(p.window == q.window)) differ("the masks");
-  if (p.direction != q.direction) differ("the directions");
-  if (a.scenario.algorithm != b.scenario.algorithm) differ("the algorithms");
-  if (a.scenario.placement != b.scenario.placement) differ("the placements");
-  if (a.peak_bytes.size() != b.peak_bytes.size()) differ("the numbers of ranks");
+  words["problem.attention"] = name(problem.attention);
+  words["problem.format"] = name(problem.format);
+  words["problem.dtype"] = name(problem.dtype);
+  words["problem.direction"] = name(problem.direction);
+  if (problem.packed) {
+    add_lengths("lengths", problem.lengths);
+    add_lengths("padded_lengths", problem.padded_lengths);
+  } else {
+    words["problem.batch"] = std::to_string(problem.batch);
+    words["problem.sequence"] = std::to_string(problem.sequence);
+  }
+  words["problem.heads"] = std::to_string(problem.heads);
+  words["problem.kv_heads"] = std::to_string(problem.kv_heads);
+  words["problem.head_size"] = std::to_string(problem.head_size);
+  words["problem.value_size"] = std::to_string(problem.value_size);
+  words["problem.mask"] = problem.causal ? "causal" : "full";
+  words["problem.window"] = fmt::format("[{}, {}]", problem.window.left, problem.window.right);
+  words["problem.scale"] = fmt::format("{}", problem.scale);
+  words["parallel.ranks"] = std::to_string(scenario.parallel.ranks);
+  words["parallel.replicas"] = std::to_string(scenario.parallel.replicas);
+  for (std::size_t g = 0; g < scenario.parallel.groups.size(); ++g)
+    words[fmt::format("parallel.groups[{}]", g)] =
+        fmt::format("[{}]", fmt::join(scenario.parallel.groups[g], ", "));
+  words["parallel.algorithm"] = scenario.algorithm;
+  words["parallel.placement"] = scenario.placement;
+  for (const auto& [key, value] : scenario.schedule.options) words["schedule." + key] = to_string(value);
+  return words;
+}
+
+void expect_same_scenario(const ResultFile& a, const ResultFile& b) {
+  constexpr int most_named = 4;
+  const std::map<std::string, std::string> ours = words_of(a.scenario), theirs = words_of(b.scenario);
+  std::string differences;
+  int count = 0;
+  const auto name_difference = [&](const std::string& key, const std::string& x, const std::string& y) {
+    if (++count > most_named) return;
+    differences +=
+        fmt::format("{}{} is {} in {}, {} in {}", count > 1 ? "; " : "", key, x, a.side.file, y, b.side.file);
+  };
+  for (const auto& [key, word] : ours) {
+    const auto found = theirs.find(key);
+    if (found == theirs.end()) {
+      name_difference(key, word, "absent");
+    } else if (found->second != word) {
+      name_difference(key, word, found->second);
+    }
+  }
+  for (const auto& [key, word] : theirs)
+    if (!ours.contains(key)) name_difference(key, "absent", word);
+  if (count > most_named) differences += fmt::format("; and {} more", count - most_named);
+  if (count > 0) refuse(a, b, differences);
+}
+
+void expect_operations(const ResultFile& file) {
+  if (!file.operations.empty()) return;
+  throw JsonFileError(
+      fmt::format("{}: no operations in it; write it with cplab {} ... --operations --json FILE",
+                  file.side.file, file.side.command));
+}
+
+using OperationsById = std::unordered_map<std::string_view, const ResultFile::Operation*>;
+
+OperationsById by_id(const ResultFile& file) {
+  OperationsById operations;
+  for (const ResultFile::Operation& operation : file.operations) operations[operation.id] = &operation;
+  return operations;
+}
+
+void expect_all_of(const ResultFile& a, const ResultFile& b, const OperationsById& operations_of_b) {
+  for (const ResultFile::Operation& operation : a.operations)
+    if (!operations_of_b.contains(operation.id))
+      refuse(a, b,
+             fmt::format("the plans differ: operation {} ({}) is in {} only", operation.id, operation.kind,
+                         a.side.file));
+}
+
+void expect_same_operation(const ResultFile& a, const ResultFile::Operation& x, const ResultFile& b,
+                           const ResultFile::Operation& y) {
+  if (x.kind != y.kind)
+    refuse(a, b,
+           fmt::format("the plans differ: operation {} is {} in {}, {} in {}", x.id, x.kind, a.side.file,
+                       y.kind, b.side.file));
+  if (x.bytes != y.bytes)
+    refuse(a, b,
+           fmt::format("the plans differ: operation {} ({}) moves {} bytes in {}, {} in {}", x.id, x.kind,
+                       x.bytes, a.side.file, y.bytes, b.side.file));
+}
+
+// ---- segments ------------------------------------------------------------------------------------
+
+void add_segment(CompareReport& report, std::string name, double predicted_s, double measured_s) {
+  report.segments.push_back(
+      {std::move(name), predicted_s, measured_s, relative_error(predicted_s, measured_s)});
+}
+
+void add_phases(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
+  for (const auto& [name, predicted_s] : predicted.phases) {
+    const auto found = std::find_if(measured.phases.begin(), measured.phases.end(),
+                                    [&name = name](const auto& phase) { return phase.first == name; });
+    if (found == measured.phases.end()) refuse(predicted, measured, "only one has the phase " + name);
+    add_segment(report, name, predicted_s, found->second);
+  }
+}
+
+void add_rank_means(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
+  const auto add = [&](const char* name, double ResultFile::Rank::*seconds) {
+    const auto mean = [&](const ResultFile& file) {
+      double sum = 0;
+      for (const ResultFile::Rank& rank : file.ranks) sum += rank.*seconds;
+      return sum / static_cast<double>(file.ranks.size());
+    };
+    add_segment(report, name, mean(predicted), mean(measured));
+  };
+  add("compute", &ResultFile::Rank::compute_s);
+  add("communication", &ResultFile::Rank::communication_s);
+  add("exposed_communication", &ResultFile::Rank::exposed_communication_s);
 }
 
 // "3/forward/12" and "attend" make "forward/attend".
@@ -37,25 +160,83 @@ std::string segment_name(const std::string& id, const std::string& kind) {
   return id.substr(first + 1, second - first) + kind;
 }
 
-void add_operations(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
+void add_kinds(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
   struct Sums {
     double predicted_s = 0, measured_s = 0;
   };
   std::map<std::string, Sums> sums;
-  for (const auto& [id, operation] : predicted.operations) {
-    const auto found = measured.operations.find(id);
-    if (found == measured.operations.end()) continue;
-    if (found->second.kind != operation.kind)
-      throw JsonFileError(measured.file_name + ": operation " + id + " is " + found->second.kind + ", in " +
-                          predicted.file_name + " it is " + operation.kind + ": the plans differ");
-    Sums& sum = sums[segment_name(id, operation.kind)];
+  const OperationsById operations = by_id(measured);
+  expect_all_of(predicted, measured, operations);
+  expect_all_of(measured, predicted, by_id(predicted));
+  for (const ResultFile::Operation& operation : predicted.operations) {
+    const ResultFile::Operation& other = *operations.at(operation.id);
+    expect_same_operation(predicted, operation, measured, other);
+    Sums& sum = sums[segment_name(operation.id, operation.kind)];
     sum.predicted_s += operation.seconds;
-    sum.measured_s += found->second.seconds;
+    sum.measured_s += other.seconds;
   }
-  const auto ranks = static_cast<double>(predicted.peak_bytes.size());
+  const auto ranks = static_cast<double>(predicted.ranks.size());
   for (const auto& [name, sum] : sums)
-    report.segments.push_back({name, sum.predicted_s / ranks, sum.measured_s / ranks,
-                               relative_error(sum.predicted_s, sum.measured_s)});
+    add_segment(report, name, sum.predicted_s / ranks, sum.measured_s / ranks);
+}
+
+// ---- notes ---------------------------------------------------------------------------------------
+
+void add_notes(const ResultFile& file, CompareReport& report) {
+  if (file.ranks_per_gpu > 1)
+    report.notes.push_back(
+        fmt::format("{}: {} ranks shared a GPU: its times say nothing about a GPU for each rank",
+                    file.side.file, file.ranks_per_gpu));
+  constexpr double worth_a_note = 0.01;
+  const double difference = relative_error(file.side.operations_s, file.side.time_s);
+  if (std::abs(difference) > worth_a_note)
+    report.notes.push_back(fmt::format(
+        "{}: its operations ended after {} ms, its time is {} ms ({} %): every segment but total is of "
+        "the instrumented iteration",
+        file.side.file, format_ms(file.side.operations_s), format_ms(file.side.time_s),
+        format_signed_percent(difference)));
+}
+
+// ---- reading -------------------------------------------------------------------------------------
+
+std::string machine_of(const JsonNode& root, bool predicted) {
+  if (!predicted) {
+    if (root.has("environment") && root.at("environment").has("gpu"))
+      return root.at("environment").at("gpu").text();
+    return root.at("device").text();
+  }
+  const JsonNode scenario = root.at("scenario");
+  if (!scenario.has("hardware") || !scenario.at("hardware").has("file")) return {};
+  return scenario.at("hardware").at("file").text();
+}
+
+void read_ranks(const JsonNode& ranks, ResultFile& result) {
+  ranks.expect_size(static_cast<std::size_t>(result.scenario.parallel.world()), "every rank of the scenario");
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const JsonNode rank = ranks.at(r);
+    result.ranks.push_back({.peak_bytes = rank.at("peak_bytes").integer(0),
+                            .compute_s = rank.at("compute_s").number(),
+                            .communication_s = rank.at("communication_s").number(),
+                            .exposed_communication_s = rank.at("exposed_communication_s").number()});
+  }
+}
+
+void read_operations(const JsonNode& operations, ResultFile& result) {
+  std::unordered_set<std::string> ids;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const JsonNode op = operations.at(i);
+    const std::string& id = op.at("id").text();
+    const std::size_t first = id.find('/');
+    if (first == std::string::npos || id.find('/', first + 1) == std::string::npos)
+      op.at("id").fail("legal: RANK/PHASE/NUMBER");
+    if (!ids.insert(id).second) op.at("id").fail("another operation has this id");
+    const double end_s = op.at("end_s").number();
+    result.operations.push_back({.id = id,
+                                 .kind = op.at("kind").text(),
+                                 .bytes = op.at("bytes").integer(0),
+                                 .seconds = end_s - op.at("start_s").number()});
+    result.side.operations_s = std::max(result.side.operations_s, end_s);
+  }
 }
 
 }  // namespace
@@ -64,47 +245,50 @@ ResultFile read_result_json(const std::string& text, const std::string& file_nam
   const JsonDocument document(text, file_name);
   const JsonNode root = document.root();
   ResultFile result;
-  result.file_name = file_name;
-  result.schema = root.at("schema").text();
-  if (result.schema != "cplab.simulate.1" && result.schema != "cplab.run.1")
-    root.at("schema").fail("\"" + result.schema + "\"; legal: cplab.simulate.1, cplab.run.1");
+  result.side.file = file_name;
+  const std::string& schema = root.at("schema").text();
+  if (schema != "cplab.simulate.1" && schema != "cplab.run.1")
+    root.at("schema").fail("\"" + schema + "\"; legal: cplab.simulate.1, cplab.run.1");
+  result.predicted = schema == "cplab.simulate.1";
+  result.side.command = result.predicted ? "simulate" : "run";
   result.scenario = read_scenario(root.at("scenario"));
-  result.time_s = root.at("time_s").number();
+  result.side.machine = machine_of(root, result.predicted);
+  if (root.has("ranks_per_gpu")) result.ranks_per_gpu = root.at("ranks_per_gpu").integer(1);
+  result.side.time_s = root.at("time_s").number();
+  result.side.peak_bytes = root.at("peak_bytes").integer(0);
   const JsonNode phases = root.at("phases");
   for (std::size_t i = 0; i < phases.size(); ++i)
     result.phases.emplace_back(phases.at(i).at("name").text(), phases.at(i).at("time_s").number());
-  const JsonNode ranks = root.at("ranks");
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    result.peak_bytes.push_back(ranks.at(r).at("peak_bytes").integer(0));
-  if (!root.has("operations")) return result;
-  const JsonNode operations = root.at("operations");
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    const JsonNode op = operations.at(i);
-    const std::string& id = op.at("id").text();
-    const std::size_t first = id.find('/');
-    if (first == std::string::npos || id.find('/', first + 1) == std::string::npos)
-      op.at("id").fail("legal: RANK/PHASE/NUMBER");
-    const double seconds = op.at("end_s").number() - op.at("start_s").number();
-    if (!result.operations.emplace(id, ResultFile::Operation{op.at("kind").text(), seconds}).second)
-      op.at("id").fail("another operation has this id");
-  }
+  read_ranks(root.at("ranks"), result);
+  if (root.has("operations")) read_operations(root.at("operations"), result);
   return result;
 }
 
 CompareReport compare_results(const ResultFile& predicted, const ResultFile& measured) {
-  expect_same_problem(predicted, measured);
+  if (!predicted.predicted && measured.predicted)
+    refuse(predicted, measured, "the prediction comes first: cplab compare PREDICTED.json MEASURED.json");
+  expect_operations(predicted);
+  expect_operations(measured);
+  expect_same_scenario(predicted, measured);
   CompareReport report;
   report.scenario = predicted.scenario;
-  report.time_error = relative_error(predicted.time_s, measured.time_s);
-  for (const auto& [name, predicted_s] : predicted.phases)
-    for (const auto& [other, measured_s] : measured.phases)
-      if (name == other)
-        report.segments.push_back({name, predicted_s, measured_s, relative_error(predicted_s, measured_s)});
-  add_operations(predicted, measured, report);
-  for (std::size_t r = 0; r < predicted.peak_bytes.size(); ++r) {
-    const std::int64_t error = predicted.peak_bytes[r] - measured.peak_bytes[r];
-    if (std::abs(error) > std::abs(report.memory_error_bytes)) report.memory_error_bytes = error;
+  report.predicted = predicted.side;
+  report.measured = measured.side;
+  report.time_error = relative_error(predicted.side.time_s, measured.side.time_s);
+  add_segment(report, "total", predicted.side.time_s, measured.side.time_s);
+  add_phases(predicted, measured, report);
+  add_rank_means(predicted, measured, report);
+  add_kinds(predicted, measured, report);
+  report.memory_error_bytes = predicted.side.peak_bytes - measured.side.peak_bytes;
+  for (std::size_t r = 0; r < predicted.ranks.size(); ++r) {
+    const std::int64_t error = predicted.ranks[r].peak_bytes - measured.ranks[r].peak_bytes;
+    if (std::abs(error) > std::abs(report.rank_memory_error_bytes)) report.rank_memory_error_bytes = error;
   }
+  if (predicted.predicted == measured.predicted)
+    report.notes.push_back(predicted.predicted ? "both files are predictions"
+                                               : "both files are measurements");
+  add_notes(predicted, report);
+  add_notes(measured, report);
   return report;
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -13,27 +12,40 @@
 
 namespace cplab {
 
-// What a comparison needs of one result file.
+// What a comparison needs of one result file. Seconds and bytes.
 struct ResultFile {
-  std::string file_name;  // for messages
-  std::string schema;     // "cplab.simulate.1" or "cplab.run.1"
-  Scenario scenario;
-  double time_s = 0;
-  std::vector<std::pair<std::string, double>> phases;  // name, seconds
-  std::vector<std::int64_t> peak_bytes;                // by rank
-  struct Operation {
-    std::string kind;
-    double seconds = 0;  // end - start
+  struct Rank {
+    std::int64_t peak_bytes = 0;
+    double compute_s = 0, communication_s = 0, exposed_communication_s = 0;
   };
-  std::unordered_map<std::string, Operation> operations;  // by id; empty without --operations
+  struct Operation {
+    std::string id;  // RANK/PHASE/NUMBER
+    std::string kind;
+    std::int64_t bytes = 0;
+    double seconds = 0;  // end - start, waiting for peers included
+  };
+  CompareSide side;
+  bool predicted = false;          // by simulate; else measured by run
+  std::int64_t ranks_per_gpu = 1;  // of a run
+  Scenario scenario;
+  std::vector<std::pair<std::string, double>> phases;  // name, seconds
+  std::vector<Rank> ranks;                             // by global rank
+  std::vector<Operation> operations;                   // in the file's order; empty without --operations
 };
 
 // Throws JsonFileError for anything that is not a result of simulate or run.
 ResultFile read_result_json(const std::string& text, const std::string& file_name);
 
-// Segments: each phase, then, where both files have operations, every (phase, kind) in order of name with the
-// mean over ranks of the summed seconds of the operations that both files have. Two files of different
-// scenarios or with operations of different plans cannot be compared: JsonFileError says what differs.
+// Segments, in this order:
+//   total                  time_s
+//   forward, backward      the phases
+//   compute, communication, exposed_communication   of RankFigures, mean over ranks
+//   PHASE/KIND             every kind of operation in order of name: the summed seconds of its operations,
+//   mean
+//                          over ranks
+// Two results of different scenarios (problem, parallel, schedule), without operations, or with operations of
+// different plans cannot be compared, nor a measurement given first with a prediction: JsonFileError says
+// what differs. Two predictions or two measurements can be; a note says so.
 CompareReport compare_results(const ResultFile& predicted, const ResultFile& measured);
 
 }  // namespace cplab

@@ -38,6 +38,13 @@ void write_rank_or_null(JsonWriter& json, std::string_view key, int rank) {
   write_optional(json, key, rank < 0 ? std::nullopt : std::optional(rank));
 }
 
+void write_notes(JsonWriter& json, const std::vector<std::string>& notes) {
+  json.key("notes");
+  json.begin_array();
+  for (const std::string& note : notes) json.value(note);
+  json.end_array();
+}
+
 // ---- simulate, run -------------------------------------------------------------------------------
 
 void write_ranks(JsonWriter& json, const Figures& figures) {
@@ -120,6 +127,48 @@ void write_figures(JsonWriter& json, const Figures& figures, const std::optional
   json.field("messages", figures.messages);
   json.field("host_syncs", figures.host_syncs);
   write_origins(json, figures.origins);
+}
+
+void write_words(JsonWriter& json, std::string_view key,
+                 const std::vector<std::pair<std::string, std::string>>& words) {
+  json.key(key);
+  json.begin_object();
+  for (const auto& [name, text] : words) json.field(name, text);
+  json.end_object();
+}
+
+void write_gpu(JsonWriter& json, const GpuRun& gpu, double instrumented_s) {
+  write_words(json, "environment", gpu.environment);
+  json.field("launch", gpu.launch);
+  json.field("ranks_per_gpu", gpu.ranks_per_gpu);
+  write_words(json, "links", gpu.links);
+  json.field("graph", gpu.cuda_graph);
+  json.field("clock_residual_s", gpu.clock_residual_s);
+  json.field("instrumented_s", instrumented_s);
+  json.objects("memory", gpu.memory, [&](const RankMemory& memory) {
+    json.field("rank", memory.rank);
+    json.field("context_bytes", memory.context_bytes);
+    json.field("communicator_bytes", memory.communicator_bytes);
+    json.field("tables_bytes", memory.tables_bytes);
+    json.field("arena_bytes", memory.arena_bytes);
+    json.field("growth_bytes", memory.growth_bytes);
+    json.field("unexplained_bytes", memory.unexplained_bytes);
+  });
+  json.field("allocation_log_equals_plan", gpu.allocation_log_equals_plan);
+}
+
+// ---- compare -------------------------------------------------------------------------------------
+
+void write_side(JsonWriter& json, std::string_view key, const CompareSide& side) {
+  json.key(key);
+  json.begin_object();
+  json.field("file", side.file);
+  json.field("command", side.command);
+  write_text_or_null(json, "machine", side.machine);
+  json.field("time_s", side.time_s);
+  json.field("operations_s", side.operations_s);
+  json.field("peak_bytes", side.peak_bytes);
+  json.end_object();
 }
 
 // ---- verify, check -------------------------------------------------------------------------------
@@ -246,6 +295,7 @@ void write_json(std::ostream& out, const RunReport& report) {
   json.field("device", report.device);
   json.field("time_s", report.time_s);
   json.list("times_s", report.times_s);
+  if (report.gpu) write_gpu(json, *report.gpu, report.figures.time_s);
   write_figures(json, report.figures, report.fit);
   write_operations(json, report.operations);
   json.end_object();
@@ -286,6 +336,8 @@ void write_json(std::ostream& out, const CheckReport& report) {
 void write_json(std::ostream& out, const CompareReport& report) {
   JsonWriter json(out);
   write_start(json, "compare", ResultHeader{report.versions, report.scenario, {}});
+  write_side(json, "predicted", report.predicted);
+  write_side(json, "measured", report.measured);
   json.field("time_error", report.time_error);
   json.objects("segments", report.segments, [&](const CompareSegment& segment) {
     json.field("name", segment.name);
@@ -294,6 +346,8 @@ void write_json(std::ostream& out, const CompareReport& report) {
     json.field("error", segment.error);
   });
   json.field("memory_error_bytes", report.memory_error_bytes);
+  json.field("rank_memory_error_bytes", report.rank_memory_error_bytes);
+  write_notes(json, report.notes);
   json.end_object();
 }
 
@@ -309,10 +363,7 @@ void write_json(std::ostream& out, const ReproduceReport& report) {
     write_optional(json, "error", row.error);
     json.field("derived", row.derived);
   });
-  json.key("notes");
-  json.begin_array();
-  for (const std::string& note : report.notes) json.value(note);
-  json.end_array();
+  write_notes(json, report.notes);
   json.end_object();
 }
 

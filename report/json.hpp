@@ -53,12 +53,41 @@ struct SimulateReport {
   std::int64_t placement_padding_tokens = 0;  // the plan's
 };
 
+// Used memory of the GPU of one rank, as the device counts it. Where ranks share a GPU, each entry holds the
+// whole GPU's context and the rank's own share of the rest.
+struct RankMemory {
+  int rank = 0;                         // global
+  std::int64_t context_bytes = 0;       // used once the context and the kernels are loaded
+  std::int64_t communicator_bytes = 0;  // growth from making and first using the communicators
+  std::int64_t tables_bytes = 0;        // segment lists and row maps of the kernels
+  std::int64_t arena_bytes = 0;         // what was allocated for the plan's buffers
+  std::int64_t growth_bytes = 0;        // of used memory, from before the context to the end of the run
+  std::int64_t unexplained_bytes = 0;   // growth less context, communicators, tables and arena
+};
+
+// What a run on GPUs says beside its figures; its members are keys of the result, `cuda_graph` as `graph`.
+struct GpuRun {
+  // gpu, compute_capability, driver, cuda, nccl, clocks, NCCL_* variables: in the order given.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string launch;     // "threads", "processes"
+  int ranks_per_gpu = 1;  // more than 1: for correctness, its times are not those of a GPU a rank
+  // What each transport used ran on: {"copy", "peer access"}, {"nccl", "P2P/direct pointer"}.
+  std::vector<std::pair<std::string, std::string>> links;
+  bool cuda_graph = false;
+  double clock_residual_s = 0;     // the largest error of the clocks that align the ranks' operations
+  std::vector<RankMemory> memory;  // by rank
+  bool allocation_log_equals_plan = false;  // births and deaths written by the executor, key by key
+};
+
 struct RunReport {
   ResultHeader header;
   std::string device;           // "cpu", "gpu"
   double time_s = 0;            // the median of times_s
   std::vector<double> times_s;  // one entry an iteration: the maximum over ranks
-  Figures figures;              // of the timeline that stands for the run; its time_s is not written
+  std::optional<GpuRun> gpu;    // absent for the CPU
+  // Of the timeline that stands for the run. Its time_s is written for a GPU only, as instrumented_s: there
+  // operations are timed in iterations of their own, time_s without events between operations.
+  Figures figures;
   std::optional<Fit> fit;
   std::optional<OperationTimes> operations;
   std::int64_t placement_padding_tokens = 0;  // the plan's
@@ -91,18 +120,33 @@ struct CheckReport {
 };
 
 struct CompareSegment {
-  std::string name;  // "forward", "forward/attend"
+  std::string name;  // "total", "forward", "communication", "forward/attend"; see compare_results
   double predicted_s = 0;
   double measured_s = 0;
   double error = 0;  // predicted / measured - 1; NaN when nothing was measured
 };
 
+// One of the two results that are compared.
+struct CompareSide {
+  std::string file;     // as named by the user
+  std::string command;  // "simulate", "run"
+  std::string
+      machine;  // of a simulation its hardware file, of a run its device; empty if the result has none
+  double time_s = 0;
+  // The last end of its operations: differs from time_s where a run timed them in iterations of their own.
+  double operations_s = 0;
+  std::int64_t peak_bytes = 0;
+};
+
 struct CompareReport {
   Versions versions;
-  Scenario scenario;      // of the prediction
+  Scenario scenario;  // of both
+  CompareSide predicted, measured;
   double time_error = 0;  // predicted / measured - 1
   std::vector<CompareSegment> segments;
-  std::int64_t memory_error_bytes = 0;  // predicted - measured peak_bytes of the rank where they differ most
+  std::int64_t memory_error_bytes = 0;       // predicted - measured peak_bytes
+  std::int64_t rank_memory_error_bytes = 0;  // the same, of the rank where they differ most
+  std::vector<std::string> notes;            // what a reader of the errors must know, a sentence each
 };
 
 struct ReproduceRow {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/call_checks.hpp"
 #include "kernels/cpu/band.hpp"
 #include "kernels/cpu/merge_rule.hpp"
 #include "kernels/cpu/view_rows.hpp"
@@ -168,18 +169,9 @@ class AttendTile {
 }  // namespace
 
 void attend_with(const MergeRule& rule, const Attend& operation) {
-  const auto& [q, k, v, out, lse, segments, scale, write] = operation;
-  require(q.width == k.width, "attend: q and k differ in width");
-  require(q.width > 0 && v.width > 0, "attend: a width is 0");
-  require(k.rows == v.rows && k.heads == v.heads, "attend: k and v differ in rows or heads");
-  require(out.rows == q.rows && out.heads == q.heads && out.width == v.width,
-          "attend: out does not fit q and v");
-  require(lse.rows == q.rows && lse.heads == q.heads && lse.width == 1, "attend: lse does not fit q");
-  require(q.heads == 0 || (k.heads > 0 && q.heads % k.heads == 0),
-          "attend: query heads are no multiple of key heads");
-  require(write != Write::add, "attend: write must be store or merge");
-  require_inside(segments, q.rows, k.rows);
-  const bool wide = q.dtype == DType::fp64 || k.dtype == DType::fp64 || v.dtype == DType::fp64;
+  check_call(operation);
+  const bool wide = operation.q.dtype == DType::fp64 || operation.k.dtype == DType::fp64 ||
+                    operation.v.dtype == DType::fp64;
   wide ? AttendTile<double>(rule, operation).run() : AttendTile<float>(rule, operation).run();
 }
 

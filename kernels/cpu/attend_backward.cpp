@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/call_checks.hpp"
 #include "kernels/cpu/band.hpp"
 #include "kernels/cpu/cpu_tiles.hpp"
 #include "kernels/cpu/view_rows.hpp"
@@ -199,24 +200,9 @@ class BackwardTile {
 }  // namespace
 
 void attend_backward_cpu(const AttendBackward& operation) {
-  const auto& [q, k, v, dout, lse, delta, dq, dk, dv, segments, scale, write_dq, write_dk] = operation;
-  require(q.width == k.width, "attend_backward: q and k differ in width");
-  require(q.width > 0 && v.width > 0, "attend_backward: a width is 0");
-  require(k.rows == v.rows && k.heads == v.heads, "attend_backward: k and v differ in rows or heads");
-  require(dout.rows == q.rows && dout.heads == q.heads && dout.width == v.width,
-          "attend_backward: dout does not fit q and v");
-  require(lse.rows == q.rows && lse.heads == q.heads && lse.width == 1,
-          "attend_backward: lse does not fit q");
-  require(same_shape(delta, lse), "attend_backward: delta and lse differ in shape");
-  require(same_shape(dq, q), "attend_backward: dq and q differ in shape");
-  require(same_shape(dk, k), "attend_backward: dk and k differ in shape");
-  require(same_shape(dv, v), "attend_backward: dv and v differ in shape");
-  require(k.heads == 0 ? q.heads == 0 : q.heads % k.heads == 0,
-          "attend_backward: query heads are no multiple of key heads");
-  require(write_dq != Write::merge && write_dk != Write::merge,
-          "attend_backward: writes must be store or add");
-  require_inside(segments, q.rows, k.rows);
-  const bool wide = q.dtype == DType::fp64 || k.dtype == DType::fp64 || v.dtype == DType::fp64;
+  check_call(operation);
+  const bool wide = operation.q.dtype == DType::fp64 || operation.k.dtype == DType::fp64 ||
+                    operation.v.dtype == DType::fp64;
   wide ? BackwardTile<double>(operation).run() : BackwardTile<float>(operation).run();
 }
 

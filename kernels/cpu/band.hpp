@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 
-#include "kernels/cpu/view_rows.hpp"
 #include "kernels/kernels.hpp"
 
 namespace cplab::kernels {
@@ -29,16 +27,6 @@ inline KeyRange visible_keys(const Segment& segment, std::int64_t i) {
 inline KeyRange within(KeyRange range, std::int64_t begin, std::int64_t count) {
   return {std::clamp<std::int64_t>(range.begin - begin, 0, count),
           std::clamp<std::int64_t>(range.end - begin, 0, count)};
-}
-
-// Throws std::invalid_argument if a segment leaves the rows of q or of k.
-inline void require_inside(std::span<const Segment> segments, std::int64_t q_rows, std::int64_t k_rows) {
-  for (const Segment& segment : segments) {
-    require(segment.q_begin >= 0 && segment.q_count >= 0 && segment.q_begin <= q_rows - segment.q_count,
-            "a segment leaves the query rows");
-    require(segment.k_begin >= 0 && segment.k_count >= 0 && segment.k_begin <= k_rows - segment.k_count,
-            "a segment leaves the key rows");
-  }
 }
 
 }  // namespace cplab::kernels

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/call_checks.hpp"
 #include "kernels/cpu/cpu_tiles.hpp"
 #include "kernels/cpu/view_rows.hpp"
 #include "kernels/kernels.hpp"
@@ -62,15 +63,13 @@ bool any_fp64(const View& a, const View& b) {
 }  // namespace
 
 void row_dot_cpu(const View& a, const View& b, const View& into) {
-  require(same_shape(a, b), "row_dot: the factors differ in shape");
-  require(into.rows == a.rows && into.heads == a.heads && into.width == 1,
-          "row_dot: the result does not fit the factors");
+  check_row_dot(a, b, into);
   const bool wide = any_fp64(a, b) || into.dtype == DType::fp64;
   wide ? row_dot_rows<double>(a, b, into) : row_dot_rows<float>(a, b, into);
 }
 
 void copy_cpu(const View& from_view, const View& into_view) {
-  require(same_shape(from_view, into_view), "copy: from and into differ in shape");
+  check_copy(from_view, into_view);
   const ViewRows from(from_view);
   const ViewRows into(into_view);
   if (from_view.dtype == into_view.dtype) {
@@ -88,13 +87,14 @@ void copy_cpu(const View& from_view, const View& into_view) {
 }
 
 void add_cpu(const View& from_view, const View& into_view) {
-  require(same_shape(from_view, into_view), "add: from and into differ in shape");
+  check_add(from_view, into_view);
   const ViewRows from(from_view);
   const ViewRows into(into_view);
   any_fp64(from_view, into_view) ? add_rows<double>(from, into) : add_rows<float>(from, into);
 }
 
 void fill_cpu(const View& into_view, double value) {
+  check_view(into_view);
   const ViewRows into(into_view);
   const std::vector<double> values(static_cast<std::size_t>(into_view.width), value);
   for_each_row(into_view, [&](std::int64_t row, std::int64_t head) { into.store(row, head, values.data()); });

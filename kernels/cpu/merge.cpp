@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/call_checks.hpp"
 #include "kernels/cpu/cpu_tiles.hpp"
 #include "kernels/cpu/merge_rule.hpp"
 #include "kernels/cpu/view_rows.hpp"
@@ -26,10 +27,6 @@ T careful_lse(T a, T b) {
 
 bool is_fp64(const View& view) {
   return view.dtype == DType::fp64;
-}
-
-void require_lse_of(const View& lse, const View& out, const char* what) {
-  require(lse.rows == out.rows && lse.heads == out.heads && lse.width == 1, what);
 }
 
 template <class T>
@@ -127,27 +124,20 @@ template void merge_row(const MergeRule&, DType, double*, double, const ViewRows
                         std::int64_t, std::int64_t, double*);
 
 void merge_with(const MergeRule& rule, const Merge& operation) {
-  require(same_shape(operation.part_out, operation.into_out), "merge: part_out and into_out differ in shape");
-  require_lse_of(operation.part_lse, operation.part_out, "merge: part_lse does not fit part_out");
-  require_lse_of(operation.into_lse, operation.into_out, "merge: into_lse does not fit into_out");
+  check_call(operation);
   const bool wide = is_fp64(operation.part_out) || is_fp64(operation.part_lse) ||
                     is_fp64(operation.into_out) || is_fp64(operation.into_lse);
   wide ? merge_rows<double>(rule, operation) : merge_rows<float>(rule, operation);
 }
 
 void merge_lse_with(const MergeRule& rule, const MergeLse& operation) {
-  require(same_shape(operation.part_lse, operation.into_lse) && operation.into_lse.width == 1,
-          "merge_lse: part_lse and into_lse differ in shape");
+  check_call(operation);
   const bool wide = is_fp64(operation.part_lse) || is_fp64(operation.into_lse);
   wide ? merge_lse_rows<double>(rule, operation) : merge_lse_rows<float>(rule, operation);
 }
 
 void rescale_cpu(const Rescale& operation) {
-  require(same_shape(operation.part_out, operation.into_out),
-          "rescale: part_out and into_out differ in shape");
-  require_lse_of(operation.part_lse, operation.part_out, "rescale: part_lse does not fit part_out");
-  require_lse_of(operation.final_lse, operation.part_out, "rescale: final_lse does not fit part_out");
-  require(operation.write != Write::merge, "rescale: write must be store or add");
+  check_call(operation);
   const bool wide = is_fp64(operation.part_out) || is_fp64(operation.part_lse) ||
                     is_fp64(operation.final_lse) || is_fp64(operation.into_out);
   wide ? rescale_rows<double>(operation) : rescale_rows<float>(operation);

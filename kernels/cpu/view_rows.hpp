@@ -11,13 +11,9 @@
 
 namespace cplab::kernels {
 
-// Throws std::invalid_argument("cpu tile: " + what) unless `holds`.
-void require(bool holds, const char* what);
-
 class ViewRows {
  public:
-  // Keeps a reference to nothing but the memory the view describes. Throws std::invalid_argument if the
-  // runs do not add up to view.rows.
+  // Keeps a reference to nothing but the memory the view describes, which check_view() has passed.
   explicit ViewRows(const View& view);
 
   const View& view() const { return view_; }
@@ -67,8 +63,5 @@ class ViewRows {
   std::int64_t step_ = 1;
   std::vector<std::int64_t> physical_;  // several runs: the physical row of each row
 };
-
-// True if both views have the same rows, heads and width.
-bool same_shape(const View& a, const View& b);
 
 }  // namespace cplab::kernels

@@ -264,7 +264,7 @@ TEST_CASE("command lines that are wrong") {
   expect_usage({"list", "algorithm"}, "did you mean algorithms?");
   expect_usage({"reproduce", "te-p2p"}, "did you mean te-p2p-memory?");
   expect_usage({"show", "ring-small", "--rank", "4"}, "--rank 4: must be an integer from 0 to 3");
-  for (const char* later : {"compare", "calibrate", "sweep", "advise", "kernels", "tune"}) {
+  for (const char* later : {"calibrate", "sweep", "advise", "kernels", "tune"}) {
     expect_usage({later}, "comes with a later version");
   }
 }

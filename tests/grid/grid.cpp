@@ -2,6 +2,9 @@
 // triple) of dimensions occurs together in some case. Plans are checked, executed on the CPU in a random
 // order, and compared with the dense reference, rank by rank and tensor by tensor.
 //   build/release/grid --strength 2 [--scale 8] [--orders 20] [--shard 0/2] [--list]
+//   build/release/grid --gpu 8 [--transport copy] [--most-ranks 4]    on GPUs, up to 8 ranks on each;
+//   --orders
+//                                                                     are then seeds of --jitter
 // Prints a line for every case that fails, with all its choices, and the largest error / tolerance of all.
 #include <algorithm>
 #include <cmath>
@@ -44,8 +47,17 @@ const std::vector<Dimension>& dimensions() {
   return all;
 }
 
-// `scale` stretches the sequences, so that chunks span several blocks of the tiles.
-Scenario scenario_of(const testing::Case& values, std::int64_t scale) {
+struct Settings {
+  std::int64_t scale = 1;  // stretches the sequences, so that chunks span several blocks of the tiles
+  std::uint64_t orders = 1;
+  int ranks_per_gpu = 0;  // 0: on the CPU
+  std::int64_t most_ranks = 8;
+  std::string transport = "copy";  // of GPUs
+};
+
+// On GPUs fp64 becomes fp32: it has no kernels in the core set.
+Scenario scenario_of(const testing::Case& values, const Settings& settings) {
+  const std::int64_t scale = settings.scale;
   const auto chosen = [&](const char* name) -> std::string {
     const auto& all = dimensions();
     const auto at = std::find_if(all.begin(), all.end(), [&](auto& d) { return !std::strcmp(d.name, name); });
@@ -56,7 +68,8 @@ Scenario scenario_of(const testing::Case& values, std::int64_t scale) {
   };
   Scenario s;
   Problem& p = s.problem;
-  const std::int64_t P = s.parallel.ranks = std::atoll(chosen("ranks").c_str());
+  const std::int64_t P = s.parallel.ranks =
+      std::min(settings.most_ranks, std::int64_t{std::atoll(chosen("ranks").c_str())});
   const std::string lengths = chosen("lengths");
   if (lengths == "dense even") p.batch = 2, p.sequence = 8 * P * scale;
   if (lengths == "dense odd") p.batch = 1, p.sequence = 6 * P * scale + 5;
@@ -79,6 +92,7 @@ Scenario scenario_of(const testing::Case& values, std::int64_t scale) {
     p.value_size = std::atoll(sizes.c_str() + slash + 1);
   for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16})
     if (name(dtype) == chosen("dtype")) p.dtype = dtype;
+  if (settings.ranks_per_gpu > 0 && p.dtype == DType::fp64) p.dtype = DType::fp32;
   p.causal = mask.rfind("causal", 0) == 0;
   if (const auto open = mask.find('('); open != std::string::npos) {
     p.window.left = std::atoll(mask.c_str() + open + 1);
@@ -97,6 +111,7 @@ Scenario scenario_of(const testing::Case& values, std::int64_t scale) {
   s.schedule.set("overlap", chosen("lanes") != "no overlap");
   s.schedule.set("compute_lanes", std::int64_t{chosen("lanes") == "2" ? 2 : 1});
   s.schedule.set("tile_inputs", chosen("tile_inputs"));
+  if (settings.ranks_per_gpu > 0) s.schedule.set("transport", settings.transport);
   return resolve(s);
 }
 
@@ -108,16 +123,26 @@ std::string describe(const testing::Case& values) {
 }
 
 // The largest error over tolerance of all tensors; at least 1e9 where something is wrong that has no number.
-double verify_case(const testing::Case& values, std::int64_t scale, std::uint64_t seed,
-                   std::uint64_t orders) {
-  const Plan plan = build_plan(scenario_of(values, scale));
+double verify_case(const testing::Case& values, const Settings& settings, std::uint64_t seed) {
+  const Plan plan = build_plan(scenario_of(values, settings));
   VerifyOptions options;
-  options.execution.order = {true, seed};
+  const auto set_order = [&](std::uint64_t order) {
+    options.execution.order = {true, order};
+    if (options.gpu) options.gpu->jitter = order;
+  };
   options.execution.keep_log = false;
+  if (settings.ranks_per_gpu > 0) {
+    options.gpu.emplace();
+    options.gpu->ranks_per_gpu = settings.ranks_per_gpu;
+    options.gpu->instrumented = 0;
+    options.gpu->poison = true;
+    options.gpu->timeout_s = 20;
+  }
+  set_order(seed);
   const Inputs inputs = random_inputs(plan.scenario.problem, seed);
   VerifyResult result = verify(plan, inputs, options);
-  for (std::uint64_t order = 1; order < orders && result.ok(); ++order) {
-    options.execution.order = {true, seed + order};
+  for (std::uint64_t order = 1; order < settings.orders && result.ok(); ++order) {
+    set_order(seed + order);
     const VerifyResult other = verify(plan, inputs, options);
     if (other.ok() && other.outputs->same_bits(*result.outputs)) continue;
     result.findings.push_back({FindingKind::race, -1, {}, {}, "another order of execution gives other bits"});
@@ -137,18 +162,23 @@ double verify_case(const testing::Case& values, std::int64_t scale, std::uint64_
 
 int main(int argc, char** argv) {
   std::size_t strength = 2, shard = 0, shards = 1;
-  std::int64_t scale = 1;
-  std::uint64_t orders = 1;
+  Settings settings;
   bool list = false;
   for (int i = 1; i < argc; ++i) {
-    if (!std::strcmp(argv[i], "--list")) list = true;
-    if (i + 1 == argc) break;
-    if (!std::strcmp(argv[i], "--strength")) strength = std::strtoul(argv[++i], nullptr, 10);
-    if (!std::strcmp(argv[i], "--scale")) scale = std::atoll(argv[++i]);
-    if (i + 1 == argc) break;
-    if (!std::strcmp(argv[i], "--orders")) orders = std::strtoull(argv[++i], nullptr, 10);
-    if (i + 1 == argc) break;
-    if (!std::strcmp(argv[i], "--shard") && std::sscanf(argv[++i], "%zu/%zu", &shard, &shards) != 2) return 2;
+    const std::string option = argv[i];
+    if (option == "--list") {
+      list = true;
+      continue;
+    }
+    if (++i == argc) return 2;
+    const char* value = argv[i];
+    if (option == "--strength") strength = std::strtoul(value, nullptr, 10);
+    if (option == "--scale") settings.scale = std::atoll(value);
+    if (option == "--orders") settings.orders = std::strtoull(value, nullptr, 10);
+    if (option == "--gpu") settings.ranks_per_gpu = std::atoi(value);
+    if (option == "--most-ranks") settings.most_ranks = std::atoll(value);
+    if (option == "--transport") settings.transport = value;
+    if (option == "--shard" && std::sscanf(value, "%zu/%zu", &shard, &shards) != 2) return 2;
   }
   std::vector<std::size_t> levels;
   for (const Dimension& d : dimensions()) levels.push_back(d.values.size());
@@ -160,7 +190,7 @@ int main(int argc, char** argv) {
   for (std::size_t i = shard; i < cases.size(); i += shards) {
     if (list) std::printf("%zu: %s\n", i, describe(cases[i]).c_str());
     if (list) continue;
-    const double ratio = verify_case(cases[i], scale, 1000 + i, orders);
+    const double ratio = verify_case(cases[i], settings, 1000 + i);
     worst = std::max(worst, ratio >= 1e9 ? 0 : ratio);
     failed += ratio >= 1e9;
     ++run;

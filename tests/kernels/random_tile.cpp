@@ -103,21 +103,22 @@ Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<
 }
 
 Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
-                     std::int64_t width, const std::vector<double>& values) {
-  Tensor tensor(dtype, rows, heads, width, random_layout(rows, generator));
+                     std::int64_t width, const std::vector<double>& values, std::int64_t gap_unit) {
+  Tensor tensor(dtype, rows, heads, width, random_layout(rows, generator, gap_unit));
   if (!values.empty()) tensor.assign(values);
   return tensor;
 }
 
-TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes)
+TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
+                         std::int64_t gap_unit)
     : q(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.D,
-                      problem.q)),
+                      problem.q, gap_unit)),
       k(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.D,
-                      problem.k)),
+                      problem.k, gap_unit)),
       v(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.E,
-                      problem.v)),
+                      problem.v, gap_unit)),
       dout(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.E,
-                         problem.dout)),
+                         problem.dout, gap_unit)),
       out(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.E)),
       lse(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
       delta(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
@@ -155,6 +156,10 @@ kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::W
           .scale = problem.scale,
           .write_dq = write_dq,
           .write_dk = write_dk};
+}
+
+std::vector<Tensor*> TileTensors::all() {
+  return {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv};
 }
 
 bool TileTensors::gaps_intact() const {

@@ -30,15 +30,17 @@ Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<
 
 // A tensor in a random layout holding `values`, or poison if there are none.
 Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
-                     std::int64_t width, const std::vector<double>& values = {});
+                     std::int64_t width, const std::vector<double>& values = {}, std::int64_t gap_unit = 1);
 
-// Operands and results of one tile. Results start as poison.
+// Operands and results of one tile. Results start as poison. gap_unit: of the layouts of q, k, v and dout.
 struct TileTensors {
-  TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes);
+  TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
+              std::int64_t gap_unit = 1);
 
   kernels::Attend attend(const Problem& problem, kernels::Write write);
   kernels::AttendBackward backward(const Problem& problem, kernels::Write write_dq, kernels::Write write_dk);
   bool gaps_intact() const;
+  std::vector<Tensor*> all();
   // No byte of q, k, v, dout, lse or delta has changed since construction or the last call.
   bool inputs_unchanged();
 

@@ -48,13 +48,13 @@ double unit_roundoff(DType dtype) {
   return 0;
 }
 
-Layout random_layout(std::int64_t rows, std::mt19937& generator) {
+Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit) {
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
   };
   Layout layout;
   layout.heads_outside = draw(0, 1) == 1;
-  layout.width_gap = draw(0, 3);
+  layout.width_gap = draw(0, 3) * gap_unit;
   const std::int64_t kind = draw(0, 2);
   if (kind == 1) {  // one run, strided
     const std::int64_t step = draw(1, 3);
@@ -156,6 +156,10 @@ std::vector<std::byte> Tensor::bits(std::int64_t row, std::int64_t head) const {
   const auto bytes = static_cast<std::int64_t>(kernels::bytes_of(dtype_));
   const auto begin = memory_.begin() + element(row, head, 0) * bytes;
   return {begin, begin + width_ * bytes};
+}
+
+void Tensor::set_memory(const std::vector<std::byte>& memory) {
+  std::copy_n(memory.begin(), memory_.size(), memory_.begin());  // in place: views stay valid
 }
 
 bool Tensor::gaps_intact() const {

@@ -39,8 +39,9 @@ struct Layout {
   std::int64_t physical_rows = 0;  // rows of memory; 0 for just enough without runs
 };
 
-// Gaps, either order, and rows in order, strided, or in several runs at shuffled places (steps 1, 2, -1).
-Layout random_layout(std::int64_t rows, std::mt19937& generator);
+// Gaps of 0 to 3 times `gap_unit`, either order, and rows in order, strided, or in several runs at shuffled
+// places (steps 1, 2, -1).
+Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit = 1);
 
 class Tensor {
  public:
@@ -68,6 +69,8 @@ class Tensor {
   std::vector<std::byte> bits(std::int64_t row, std::int64_t head) const;
   // All memory, gaps included.
   const std::vector<std::byte>& memory() const { return memory_; }
+  // What a copy elsewhere has become; of the same size.
+  void set_memory(const std::vector<std::byte>& memory);
   // True while no byte outside the elements has changed.
   bool gaps_intact() const;
 

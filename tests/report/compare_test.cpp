@@ -4,7 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "tests/report/hand_plan.hpp"
 
@@ -22,9 +26,12 @@ std::string simulated(const Plan& plan, const Timeline& timeline, bool operation
   return out.str();
 }
 
-std::string measured(const Plan& plan, const Timeline& timeline, double time_s, std::int64_t extra_bytes) {
+std::string measured(const Plan& plan, const Timeline& timeline, double time_s, std::int64_t extra_bytes,
+                     const std::optional<GpuRun>& gpu = {}) {
   RunReport report;
   report.header.scenario = plan.scenario;
+  report.device = gpu ? "gpu" : "cpu";
+  report.gpu = gpu;
   report.time_s = time_s;
   report.figures = derive_figures(plan, timeline, memory_of(plan));
   report.figures.ranks[1].peak_bytes += extra_bytes;
@@ -52,38 +59,116 @@ TEST_CASE("errors of time, segments and memory") {
   const CompareReport report =
       compare_results(predicted, read_result_json(measured(plan, real, 8, 100), "b.json"));
   CHECK(report.time_error == doctest::Approx(11.0 / 8 - 1).epsilon(1e-15));
-  CHECK(report.memory_error_bytes == -100);
+  CHECK(report.predicted.command == "simulate");
+  CHECK(report.predicted.machine.empty());
+  CHECK(report.measured.command == "run");
+  CHECK(report.measured.machine == "cpu");
+  // Rank 0 has the peak in both files; rank 1 is where they differ.
+  CHECK(report.memory_error_bytes == 0);
+  CHECK(report.rank_memory_error_bytes == -100);
+  std::vector<std::string> names;
+  for (const CompareSegment& each : report.segments) names.push_back(each.name);
+  CHECK(names == std::vector<std::string>{"total", "forward", "backward", "compute", "communication",
+                                          "exposed_communication", "backward/all_reduce", "backward/fill",
+                                          "backward/host_sync", "forward/attend", "forward/exchange",
+                                          "forward/merge"});
+  CHECK(segment(report, "total").predicted_s == 11);
+  CHECK(segment(report, "total").measured_s == 8);
   CHECK(segment(report, "forward").predicted_s == 9);
+  CHECK(segment(report, "backward").predicted_s == 2);
+  // Predicted, rank 0: compute 0-2, 6-10, communication 1-5, 10-11; rank 1: compute 0-3, 5-8.5, 9-10,
+  // communication 2-5, 10-11. Measured: compute 0-4, 6-10 on rank 0, and no all_reduce.
+  CHECK(segment(report, "compute").predicted_s == (6 + 7.5) / 2);
+  CHECK(segment(report, "compute").measured_s == (8 + 7.5) / 2);
+  CHECK(segment(report, "communication").predicted_s == (5.0 + 4) / 2);
+  CHECK(segment(report, "communication").measured_s == (4.0 + 3) / 2);
+  CHECK(segment(report, "exposed_communication").predicted_s == (4.0 + 3) / 2);
+  CHECK(segment(report, "exposed_communication").measured_s == (1.0 + 2) / 2);
   // attend: predicted (2 + 2) + (3 + 3), measured (4 + 2) + (3 + 3); mean of two ranks.
   CHECK(segment(report, "forward/attend").predicted_s == 5);
   CHECK(segment(report, "forward/attend").measured_s == 6);
   CHECK(segment(report, "forward/attend").error == doctest::Approx(5.0 / 6 - 1).epsilon(1e-15));
   CHECK(std::isnan(segment(report, "backward/all_reduce").error));
+  REQUIRE(report.notes.size() == 1);  // operations until 11 s beside a time of 8 s
+  CHECK(report.notes[0].starts_with("b.json: its operations ended after 11000.000 ms"));
 }
 
-TEST_CASE("without operations there are only phases") {
+TEST_CASE("a result compared with itself differs in nothing") {
   const Plan plan = hand_plan();
-  const ResultFile file = read_result_json(simulated(plan, hand_timeline(), false), "a.json");
+  const ResultFile file = read_result_json(simulated(plan, hand_timeline(), true), "a.json");
   const CompareReport report = compare_results(file, file);
-  CHECK(report.segments.size() == 2);
   CHECK(report.time_error == 0);
   CHECK(report.memory_error_bytes == 0);
+  CHECK(report.rank_memory_error_bytes == 0);
+  for (const CompareSegment& each : report.segments) CHECK(each.predicted_s == each.measured_s);
+  CHECK(report.notes == std::vector<std::string>{"both files are predictions"});
+}
+
+TEST_CASE("what a GPU adds to a run is read where it matters, the rest is let pass") {
+  const Plan plan = hand_plan();
+  GpuRun gpu;
+  gpu.environment = {{"gpu", "NVIDIA H200"}, {"driver", "580.1"}};
+  gpu.launch = "threads";
+  gpu.ranks_per_gpu = 2;
+  gpu.memory = {{.rank = 0, .arena_bytes = 448}, {.rank = 1, .arena_bytes = 448}};
+  const ResultFile a = read_result_json(simulated(plan, hand_timeline(), true), "a.json");
+  const CompareReport report =
+      compare_results(a, read_result_json(measured(plan, hand_timeline(), 11, 0, gpu), "b.json"));
+  CHECK(report.measured.machine == "NVIDIA H200");
+  CHECK(report.measured.operations_s == 11);
+  REQUIRE(report.notes.size() == 1);
+  CHECK(report.notes[0].starts_with("b.json: 2 ranks shared a GPU"));
 }
 
 TEST_CASE("what cannot be compared") {
   const Plan plan = hand_plan();
   const ResultFile a = read_result_json(simulated(plan, hand_timeline(), true), "a.json");
+  const auto refused = [&](const ResultFile& other, const std::string& why) {
+    CHECK_THROWS_WITH_AS(compare_results(a, other),
+                         ("a.json and " + other.side.file + " cannot be compared: " + why).c_str(),
+                         JsonFileError);
+  };
+
   Plan longer = plan;
   longer.scenario.problem.sequence = 16;
-  const ResultFile b = read_result_json(simulated(longer, hand_timeline(), true), "b.json");
-  CHECK_THROWS_WITH_AS(compare_results(a, b), "a.json and b.json cannot be compared: the sequences differ",
-                       JsonFileError);
+  refused(
+      read_result_json(simulated(longer, hand_timeline(), true), "b.json"),
+      "problem.sequence is " + std::to_string(plan.scenario.problem.sequence) + " in a.json, 16 in b.json");
+  Plan scheduled = plan;
+  scheduled.scenario.schedule.set("kv_slots", std::int64_t{7});
+  scheduled.scenario.problem.causal = !plan.scenario.problem.causal;
+  const ResultFile two = read_result_json(simulated(scheduled, hand_timeline(), true), "b.json");
+  CHECK_THROWS_WITH_AS(compare_results(a, two), doctest::Contains("problem.mask is "), JsonFileError);
+  CHECK_THROWS_WITH_AS(compare_results(a, two), doctest::Contains("; schedule.kv_slots is "), JsonFileError);
+
   Plan other = plan;
   other.ranks[0].operations[3].kind = OpKind::add;
-  const ResultFile c = read_result_json(simulated(other, hand_timeline(), true), "c.json");
-  CHECK_THROWS_WITH_AS(compare_results(a, c),
-                       "c.json: operation 0/forward/3 is add, in a.json it is merge: the plans differ",
+  refused(read_result_json(simulated(other, hand_timeline(), true), "c.json"),
+          "the plans differ: operation 0/forward/3 is merge in a.json, add in c.json");
+  Plan smaller = plan;
+  smaller.ranks[1].operations[0].bytes = 32;
+  refused(read_result_json(simulated(smaller, hand_timeline(), true), "c.json"),
+          "the plans differ: operation 1/forward/0 (exchange) moves 64 bytes in a.json, 32 in c.json");
+
+  Plan shorter = plan;
+  shorter.ranks[1].operations.pop_back();
+  Timeline fewer = hand_timeline();
+  fewer.ranks[1].pop_back();
+  const ResultFile c = read_result_json(simulated(shorter, fewer, true), "c.json");
+  refused(c, "the plans differ: operation 1/backward/2 (host_sync) is in a.json only");
+  CHECK_THROWS_WITH_AS(compare_results(c, a), doctest::Contains("1/backward/2 (host_sync) is in a.json only"),
                        JsonFileError);
+
+  const ResultFile bare = read_result_json(simulated(plan, hand_timeline(), false), "d.json");
+  const char* missing =
+      "d.json: no operations in it; write it with cplab simulate ... --operations --json FILE";
+  CHECK_THROWS_WITH_AS(compare_results(a, bare), missing, JsonFileError);
+  CHECK_THROWS_WITH_AS(compare_results(bare, a), missing, JsonFileError);
+
+  const ResultFile run = read_result_json(measured(plan, hand_timeline(), 11, 0), "e.json");
+  CHECK_THROWS_WITH_AS(compare_results(run, a), doctest::Contains("the prediction comes first"),
+                       JsonFileError);
+
   CHECK_THROWS_WITH_AS(read_result_json("{\"schema\": \"cplab.plan.1\"}", "d.json"),
                        "d.json: /schema: \"cplab.plan.1\"; legal: cplab.simulate.1, cplab.run.1",
                        JsonFileError);

@@ -101,6 +101,49 @@ TEST_CASE("run: times of iterations beside the figures") {
   check_keys(json, {"phases", "ranks", "peak_bytes", "peak_rank", "peak_buffers", "capacity_bytes", "fits",
                     "headroom_bytes", "messages", "host_syncs", "origins"});
   CHECK_FALSE(json.contains("low_s"));
+  for (const char* key : {"environment", "launch", "ranks_per_gpu", "links", "graph", "clock_residual_s",
+                          "instrumented_s", "memory", "allocation_log_equals_plan"})
+    CHECK_FALSE_MESSAGE(json.contains(key), key);
+}
+
+TEST_CASE("run on GPUs: environment in order, launch, memory by rank") {
+  const Plan plan = hand_plan();
+  RunReport report;
+  report.header = header();
+  report.device = "gpu";
+  report.time_s = 10.5;
+  report.times_s = {10.5};
+  report.figures = derive_figures(plan, hand_timeline(), memory_of(plan));
+  GpuRun gpu;
+  gpu.environment = {{"gpu", "NVIDIA H200"}, {"driver", "580.1"}, {"cuda", "13.0"}, {"NCCL_ALGO", "Ring"}};
+  gpu.launch = "processes";
+  gpu.ranks_per_gpu = 2;
+  gpu.links = {{"nccl", "P2P"}, {"copy", "peer access"}};
+  gpu.cuda_graph = true;
+  gpu.clock_residual_s = 1e-6;
+  gpu.memory = {{0, 500, 60, 7, 448, 1020, 5}, {1, 500, 60, 7, 448, 1015, 0}};
+  gpu.allocation_log_equals_plan = true;
+  report.gpu = gpu;
+  const Json json = parsed(report);
+  CHECK(json["environment"] ==
+        Json{{"gpu", "NVIDIA H200"}, {"driver", "580.1"}, {"cuda", "13.0"}, {"NCCL_ALGO", "Ring"}});
+  CHECK(json["environment"].begin().key() == "gpu");
+  CHECK(json["launch"] == "processes");
+  CHECK(json["ranks_per_gpu"] == 2);
+  CHECK(json["links"] == Json{{"nccl", "P2P"}, {"copy", "peer access"}});
+  CHECK(json["graph"] == true);
+  CHECK(json["clock_residual_s"] == 1e-6);
+  CHECK(json["time_s"] == 10.5);
+  CHECK(json["instrumented_s"] == 11);
+  CHECK(json["memory"][0] == Json{{"rank", 0},
+                                  {"context_bytes", 500},
+                                  {"communicator_bytes", 60},
+                                  {"tables_bytes", 7},
+                                  {"arena_bytes", 448},
+                                  {"growth_bytes", 1020},
+                                  {"unexplained_bytes", 5}});
+  CHECK(json["memory"].size() == 2);
+  CHECK(json["allocation_log_equals_plan"] == true);
 }
 
 TEST_CASE("verify and check: findings, nulls where there is nothing") {
@@ -148,7 +191,19 @@ TEST_CASE("compare, reproduce") {
   compare.time_error = -0.25;
   compare.segments = {{"forward", 3, 4, -0.25}, {"backward", 1, 0, std::nan("")}};
   compare.memory_error_bytes = -512;
+  compare.predicted = {"a.json", "simulate", "", 3, 3.5, 1024};
+  compare.measured = {"b.json", "run", "NVIDIA H200", 4, 4, 1536};
+  compare.notes = {"said \"so\""};
   Json json = parsed(compare);
+  CHECK(json["predicted"] == Json{{"file", "a.json"},
+                                  {"command", "simulate"},
+                                  {"machine", nullptr},
+                                  {"time_s", 3},
+                                  {"operations_s", 3.5},
+                                  {"peak_bytes", 1024}});
+  CHECK(json["measured"]["machine"] == "NVIDIA H200");
+  CHECK(json["rank_memory_error_bytes"] == 0);
+  CHECK(json["notes"] == Json::array({"said \"so\""}));
   CHECK(json["time_error"] == -0.25);
   CHECK(json["segments"][0] ==
         Json{{"name", "forward"}, {"predicted_s", 3}, {"measured_s", 4}, {"error", -0.25}});

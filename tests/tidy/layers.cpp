@@ -54,6 +54,7 @@ struct ThirdParty {
 const std::vector<ThirdParty>& third_parties() {
   static const Names source = {".cpp"};
   static const Names gpu_source = {".cpp", ".cu"};
+  static const Names device_code = {".cpp", ".cu", ".cuh"};  // only device code includes a .cuh
   static const std::vector<ThirdParty> table = {
       {"SimGrid", {"simgrid/", "xbt/", "smpi/"}, {"PkgConfig::simgrid"}, {"sim"}, source, 2},
       {"Eigen", {"Eigen/", "unsupported/Eigen/"}, {"Eigen3::"}, {"kernels", "reference"}, source},
@@ -63,7 +64,7 @@ const std::vector<ThirdParty>& third_parties() {
         "vector_types.h"},
        {"CUDA::"},
        {"exec", "kernels"},
-       gpu_source},
+       device_code},
       {"JSON", {"nlohmann/"}, {"nlohmann_json::"}, {"report", "cli"}, source},
       {"fmt", {"fmt/"}, {"fmt::"}, {"report", "cli"}, source},
       {"Boost", {"boost/"}, {"Boost::"}, {"cli"}, source},
@@ -221,7 +222,7 @@ bool is_cpp(std::string_view path) {
 std::string complaint(std::string_view path, const Include& include) {
   const std::string_view from = folder_of(path);
   const std::string_view extension = extension_of(path);
-  const bool header = extension != ".cpp" && extension != ".cu";
+  const bool header = extension != ".cpp" && extension != ".cu" && extension != ".cuh";
   const std::string quoted_name =
       (include.quoted ? "\"" : "<") + include.name + (include.quoted ? "\"" : ">");
   if (include.quoted) {

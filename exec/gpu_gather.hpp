@@ -1,0 +1,29 @@
+// What each process knows of its rank after a run, brought to all.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "exec/memory_log.hpp"
+#include "report/json.hpp"
+#include "report/timeline.hpp"
+
+namespace cplab {
+
+struct RankOutcome {
+  std::vector<double> ends_s;                          // by timed repetition
+  std::vector<std::vector<OperationTime>> operations;  // by instrumented repetition
+  double clock_residual_s = 0;
+  RankMemory memory;
+  MemoryLog log;
+  bool overrun = false;
+  std::vector<std::vector<std::byte>> outputs;  // by buffer; empty unless it is an output
+};
+
+std::vector<std::byte> pack(const RankOutcome& outcome);
+// Throws std::invalid_argument if the bytes are no outcome.
+RankOutcome unpack(const std::vector<std::byte>& bytes);
+
+}  // namespace cplab

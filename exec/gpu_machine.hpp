@@ -1,0 +1,28 @@
+// The GPUs of this machine: are they enough, do they reach each other, what are they.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/json.hpp"
+
+namespace cplab {
+
+// Throws GpuError, saying what is missing and what would do, unless `ranks` ranks fit.
+void require_gpus(int ranks, int ranks_per_gpu, bool uses_nccl, bool uses_copy);
+
+// Makes the GPU the current one with its context and kernels loaded and, with `peers`, lets it write into all
+// others that it can reach.
+void load_gpu(int device, bool peers);
+
+std::int64_t used_gpu_bytes(int device);
+
+// Fills in what of each rank's growth nothing explains; ranks that share a GPU share it.
+void explain_memory(std::vector<RankMemory>& memory, int ranks_per_gpu);
+
+// gpu, gpus, compute_capability, sms, driver, cuda, nccl, clocks, NCCL_* variables.
+std::vector<std::pair<std::string, std::string>> gpu_environment();
+
+}  // namespace cplab

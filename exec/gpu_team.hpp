@@ -1,0 +1,59 @@
+// The host threads that issue the ranks' work: one for every rank of this process. They start together, meet
+// at barriers with those of the other processes, and stop together when one of them fails.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "exec/board.hpp"
+#include "exec/rendezvous.hpp"
+
+namespace cplab {
+
+class GpuTeam {
+ public:
+  using Clock = std::chrono::steady_clock;  // one for all processes of a host
+  // Thrown by barrier() and stop_if_failed(): a thread of this process has failed, and run() says how; or
+  // another process has.
+  struct Stopped {};
+  struct Elsewhere : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
+
+  // All ranks are threads of this process if `rendezvous` is null, else only its own.
+  GpuTeam(int world, Rendezvous* rendezvous);
+
+  const std::vector<int>& local() const { return local_; }
+  bool is_local(int rank) const { return rendezvous_ == nullptr || rendezvous_->rank() == rank; }
+  Rendezvous* rendezvous() const { return rendezvous_; }
+
+  // Runs body(rank) in a thread for every local rank and waits for all. Throws the first exception that a
+  // body threw, after telling the other processes.
+  void run(const std::function<void(int rank)>& body);
+
+  // Returns when all ranks are here; the time is the same for all of them: when the last one came.
+  Clock::time_point barrier();
+  void stop_if_failed() const;
+
+  // Counters that all ranks see. Collective over processes.
+  Board make_board(std::size_t cells) const;
+
+ private:
+  static constexpr double patience_s = 60;  // of a rendezvous, apart from the run's own deadline
+
+  int world_;
+  Rendezvous* rendezvous_;
+  std::vector<int> local_;
+  Board board_;  // arrived, generation, time of the release in ns: low and high half
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+}  // namespace cplab

@@ -1,0 +1,105 @@
+// Measuring a machine: the tables of a hardware file. Medians after warm-up, on random data; launch cost is
+// hidden by queueing all launches of a sample behind a kernel that waits for the host. Seconds and bytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cplab::measure {
+
+// A CUDA or NCCL call failed, or the machine lacks what is to be measured. Exit code 3.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Options {
+  bool kernels = true, messages = true, host = true, interference = true;
+  int gpus = 0;                 // 0: all of the machine
+  double kernel_budget_s = 32;  // attention points that would begin after it are left out, and named
+  std::uint64_t seed = 1;
+};
+
+// Square attention of `batch` sequences as one call, bf16, as many key/value heads as heads; the operands
+// rotate among sets that do not fit into L2 together.
+struct AttentionPoint {
+  std::int64_t batch = 0, sequence = 0, heads = 0;
+  double seconds = 0;
+};
+struct AttentionTable {
+  std::string kind, variant;  // "attend"; "attend mma bf16 128"
+  std::int64_t head_size = 0;
+  bool causal = false;
+  int tile_rows = 0;  // 0: the kernel does not say
+  std::vector<AttentionPoint> points;
+};
+
+// Bytes as in Operation::bytes: read plus written; what is added to or merged into counts twice.
+struct CurvePoint {
+  double bytes = 0, seconds = 0;
+};
+struct CurveTable {
+  std::string kind, variant;  // "merge"
+  std::string operands;       // dtypes: "bf16 into fp32"
+  std::vector<CurvePoint> points;
+};
+
+// Bytes are wire bytes sent per rank.
+struct MessageTable {
+  std::string kind, transport;  // "exchange", "nccl"
+  int group = 0;
+  int channels = 0;  // multiprocessors that the kernel of the largest message holds; 0 for copy engines
+  std::vector<CurvePoint> points;
+  std::vector<std::pair<double, int>> channels_by_bytes;  // as probed
+};
+
+struct Host {
+  double kernel_launch_s = 0;         // one prepared kernel call
+  double tiny_kernel_launch_s = 0;    // an empty kernel without arguments, for comparison
+  double communication_launch_s = 0;  // grouped ncclSend and ncclRecv; 0: not measured
+  double copy_launch_s = 0;           // two waits, a peer copy, two records; 0: not measured
+  double launch_latency_s = 0;        // from the return of a launch to the first store of the kernel, as seen
+                                      // by the host
+  double sync_s = 0;          // cudaStreamSynchronize beyond the host's seeing the kernel's last store
+  double back_to_back_s = 0;  // one empty kernel behind another on one stream
+  double dependency_s = 0;    // what an event between two streams adds to that
+  double graph_launch_s = 0;  // intercept over nodes of graph launch to synchronized, less sync_s
+  double graph_call_s = 0;    // host time of cudaGraphLaunch alone (100 nodes)
+  double graph_step_s = 0;    // slope: one empty kernel behind another inside a graph
+  double graph_node_s = 0;    // max(0, graph_step_s - back_to_back_s)
+};
+
+// A B A B: alone, beside, alone, beside; medians of one call each, the slowest rank's.
+struct Interference {
+  std::string kind, beside;
+  double alone_s[2] = {}, beside_s[2] = {};
+  double slowdown = 0;  // mean of beside over mean of alone; multiprocessors taken by NCCL included
+  int channels = 0;     // so many
+};
+
+struct Measurement {
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::string gpu, date;
+  int gpus = 0, sms = 0;
+  std::int64_t capacity_bytes = 0, l2_bytes = 0;
+  double copy_bytes_s = 0;  // 0: not measured
+  std::int64_t context_bytes = 0, communicator_bytes = 0;
+  std::string context_source;  // how context_bytes was found
+  std::vector<AttentionTable> attention;
+  std::vector<CurveTable> curves;
+  std::vector<MessageTable> messages;
+  std::vector<Host> host;  // one or none
+  std::vector<Interference> interference;
+  std::vector<std::string> left_out;  // and why
+};
+
+using Progress = std::function<void(const std::string&)>;
+
+// Measures GPUs 0 .. gpus-1 of this machine, a thread for each. Throws Error. If one thread fails while
+// others are inside NCCL, which nobody will answer, the process ends with exit code 3 after 20 s.
+Measurement machine(const Options& options, const Progress& progress);
+
+}  // namespace cplab::measure

@@ -1,0 +1,122 @@
+// The requirements of kernels.hpp as code; see call_checks.hpp.
+#include "kernels/call_checks.hpp"
+
+#include <initializer_list>
+#include <stdexcept>
+
+namespace cplab::kernels {
+namespace {
+
+void check_views(std::initializer_list<const View*> views) {
+  for (const View* view : views) check_view(*view);
+}
+
+void check_segments(std::span<const Segment> segments, std::int64_t q_rows, std::int64_t k_rows) {
+  for (const Segment& segment : segments) {
+    require(segment.q_begin >= 0 && segment.q_count >= 0 && segment.q_begin <= q_rows - segment.q_count,
+            "a segment leaves the query rows");
+    require(segment.k_begin >= 0 && segment.k_count >= 0 && segment.k_begin <= k_rows - segment.k_count,
+            "a segment leaves the key rows");
+  }
+}
+
+bool is_lse_of(const View& lse, const View& out) {
+  return lse.rows == out.rows && lse.heads == out.heads && lse.width == 1;
+}
+
+}  // namespace
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+bool same_shape(const View& a, const View& b) {
+  return a.rows == b.rows && a.heads == b.heads && a.width == b.width;
+}
+
+void check_view(const View& view) {
+  require(view.rows >= 0 && view.heads >= 0 && view.width >= 0, "a view has a negative extent");
+  require(view.data != nullptr || view.rows * view.heads * view.width == 0, "a view has no memory");
+  if (view.runs.empty()) return;
+  std::int64_t rows = 0;
+  for (const RowRun& run : view.runs) {
+    require(run.count >= 0, "a row run has a negative count");
+    rows += run.count;
+  }
+  require(rows == view.rows, "the row runs of a view do not add up to its rows");
+}
+
+void check_call(const Attend& call) {
+  const auto& [q, k, v, out, lse, segments, scale, write] = call;
+  check_views({&q, &k, &v, &out, &lse});
+  require(q.width == k.width, "attend: q and k differ in width");
+  require(q.width > 0 && v.width > 0, "attend: a width is 0");
+  require(k.rows == v.rows && k.heads == v.heads, "attend: k and v differ in rows or heads");
+  require(out.rows == q.rows && out.heads == q.heads && out.width == v.width,
+          "attend: out does not fit q and v");
+  require(is_lse_of(lse, q), "attend: lse does not fit q");
+  require(q.heads == 0 || (k.heads > 0 && q.heads % k.heads == 0),
+          "attend: query heads are no multiple of key heads");
+  require(write != Write::add, "attend: write must be store or merge");
+  check_segments(segments, q.rows, k.rows);
+}
+
+void check_call(const AttendBackward& call) {
+  const auto& [q, k, v, dout, lse, delta, dq, dk, dv, segments, scale, write_dq, write_dk] = call;
+  check_views({&q, &k, &v, &dout, &lse, &delta, &dq, &dk, &dv});
+  require(q.width == k.width, "attend_backward: q and k differ in width");
+  require(q.width > 0 && v.width > 0, "attend_backward: a width is 0");
+  require(k.rows == v.rows && k.heads == v.heads, "attend_backward: k and v differ in rows or heads");
+  require(dout.rows == q.rows && dout.heads == q.heads && dout.width == v.width,
+          "attend_backward: dout does not fit q and v");
+  require(is_lse_of(lse, q), "attend_backward: lse does not fit q");
+  require(same_shape(delta, lse), "attend_backward: delta and lse differ in shape");
+  require(same_shape(dq, q), "attend_backward: dq and q differ in shape");
+  require(same_shape(dk, k), "attend_backward: dk and k differ in shape");
+  require(same_shape(dv, v), "attend_backward: dv and v differ in shape");
+  require(k.heads == 0 ? q.heads == 0 : q.heads % k.heads == 0,
+          "attend_backward: query heads are no multiple of key heads");
+  require(write_dq != Write::merge && write_dk != Write::merge,
+          "attend_backward: writes must be store or add");
+  check_segments(segments, q.rows, k.rows);
+}
+
+void check_call(const Merge& call) {
+  check_views({&call.part_out, &call.part_lse, &call.into_out, &call.into_lse});
+  require(same_shape(call.part_out, call.into_out), "merge: part_out and into_out differ in shape");
+  require(is_lse_of(call.part_lse, call.part_out), "merge: part_lse does not fit part_out");
+  require(is_lse_of(call.into_lse, call.into_out), "merge: into_lse does not fit into_out");
+}
+
+void check_call(const MergeLse& call) {
+  check_views({&call.part_lse, &call.into_lse});
+  require(same_shape(call.part_lse, call.into_lse) && call.into_lse.width == 1,
+          "merge_lse: part_lse and into_lse differ in shape");
+}
+
+void check_call(const Rescale& call) {
+  check_views({&call.part_out, &call.part_lse, &call.final_lse, &call.into_out});
+  require(same_shape(call.part_out, call.into_out), "rescale: part_out and into_out differ in shape");
+  require(is_lse_of(call.part_lse, call.part_out), "rescale: part_lse does not fit part_out");
+  require(is_lse_of(call.final_lse, call.part_out), "rescale: final_lse does not fit part_out");
+  require(call.write != Write::merge, "rescale: write must be store or add");
+}
+
+void check_row_dot(const View& a, const View& b, const View& into) {
+  check_views({&a, &b, &into});
+  require(same_shape(a, b), "row_dot: the factors differ in shape");
+  require(into.rows == a.rows && into.heads == a.heads && into.width == 1,
+          "row_dot: the result does not fit the factors");
+}
+
+void check_copy(const View& from, const View& into) {
+  check_views({&from, &into});
+  require(same_shape(from, into), "copy: from and into differ in shape");
+}
+
+void check_add(const View& from, const View& into) {
+  check_views({&from, &into});
+  require(same_shape(from, into), "add: from and into differ in shape");
+}
+
+}  // namespace cplab::kernels

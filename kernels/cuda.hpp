@@ -1,0 +1,77 @@
+// The tile operations on NVIDIA GPUs (SM 8.0 and up), behind a plain header: no CUDA type but the name of a
+// stream. Which operations and what they promise: kernels.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+
+struct CUstream_st;
+
+namespace cplab::kernels {
+
+using CudaStream = CUstream_st*;  // cudaStream_t
+
+// The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs
+// beside its views (row maps, segments, which thread block takes what) are tables in device memory that the
+// owner provides: nothing here allocates device memory, at no time. Views point into device memory; the
+// spans of a call (runs, segments) are host memory and need not outlive add().
+//
+// add() throws std::invalid_argument, as the CPU tiles do, if views, segments or write modes do not fit
+// together, and if the dtype has no kernel in this build. It returns the number of the call: 0, 1, ...
+class CudaCalls {
+ public:
+  CudaCalls();
+  ~CudaCalls();
+  CudaCalls(const CudaCalls&) = delete;
+  CudaCalls& operator=(const CudaCalls&) = delete;
+
+  std::size_t add(const Attend& call);
+  std::size_t add(const AttendBackward& call);
+  std::size_t add(const Merge& call);
+  std::size_t add(const MergeLse& call);
+  std::size_t add(const Rescale& call);
+  std::size_t add_row_dot(const View& a, const View& b, const View& into);
+  std::size_t add_copy(const View& from, const View& into);  // also casts
+  std::size_t add_add(const View& from, const View& into);
+  std::size_t add_fill(const View& into, double value);
+
+  // Bytes of the tables of all calls so far; equal tables are stored once.
+  std::size_t table_bytes() const;
+  // Writes the tables into `device_memory` (table_bytes(), aligned to 256, on the current device), and waits.
+  // To be called once, after the last add() and before the first launch.
+  void upload(void* device_memory);
+
+  // Queues the call on a stream of the current device. Throws std::runtime_error with CUDA's message if the
+  // launch fails.
+  void launch(std::size_t call, CudaStream stream) const;
+
+  // The kernel that was chosen: "attend mma bf16 128", "attend general", "copy", ...
+  std::string variant(std::size_t call) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Makes the current device ready for any launch (loads modules, raises shared-memory limits), so that neither
+// memory nor time of it falls into a run. Throws std::runtime_error if this build has no code for the device.
+void load_cuda_kernels();
+
+// The kernels in this build, for `cplab kernels`: one line each.
+struct CudaKernel {
+  std::string name;  // "attend mma bf16 128"
+  std::string kind;  // attend, attend_backward, ...
+  int tile_rows = 0;
+  int registers = 0;           // per thread; 0 without a device
+  std::int64_t shared_bytes = 0;
+  std::int64_t local_bytes = 0;  // spills
+};
+std::vector<CudaKernel> cuda_kernels();
+
+}  // namespace cplab::kernels

@@ -1,0 +1,40 @@
+// The tensor-core attention kernels of this build: bf16 and fp16, equal head and value sizes, SM 8.0 and up.
+#pragma once
+
+#include <span>
+
+#include "kernels/cuda/variants.hpp"
+
+namespace cplab::kernels::cuda {
+
+std::span<const AttendVariant> attend_mma_variants();
+std::span<const AttendBackwardVariant> attend_backward_mma_variants();
+
+// What they need of a call: q, k, v (and dout) of one 16-bit dtype and one width, in rows of whole 16-byte
+// chunks; fp32 lse and delta; results in bf16, fp16 or fp32. The softmax kernel also needs a positive scale,
+// because it looks for maxima before it scales.
+bool fits_attend_mma(const Attend& call, DType dtype, std::int64_t width);
+bool fits_attend_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width);
+
+// One translation unit each.
+AttendVariant attend_mma_bf16_64();
+AttendVariant attend_mma_bf16_128();
+AttendVariant attend_mma_fp16_64();
+AttendVariant attend_mma_fp16_128();
+AttendBackwardVariant attend_backward_mma_bf16_64();
+AttendBackwardVariant attend_backward_mma_bf16_128();
+AttendBackwardVariant attend_backward_mma_fp16_64();
+AttendBackwardVariant attend_backward_mma_fp16_128();
+
+#ifdef CPLAB_FULL_KERNELS
+AttendVariant attend_mma_bf16_32();
+AttendVariant attend_mma_bf16_96();
+AttendVariant attend_mma_fp16_32();
+AttendVariant attend_mma_fp16_96();
+AttendBackwardVariant attend_backward_mma_bf16_32();
+AttendBackwardVariant attend_backward_mma_bf16_96();
+AttendBackwardVariant attend_backward_mma_fp16_32();
+AttendBackwardVariant attend_backward_mma_fp16_96();
+#endif
+
+}  // namespace cplab::kernels::cuda

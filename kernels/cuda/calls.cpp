@@ -1,0 +1,257 @@
+// CudaCalls: from the calls of kernels.hpp to parameters of kernels and tables in device memory.
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/call_checks.hpp"
+#include "kernels/cuda.hpp"
+#include "kernels/cuda/cuda_error.hpp"
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/tables.hpp"
+#include "kernels/cuda/variants.hpp"
+#include "kernels/cuda/work_list.hpp"
+
+namespace cplab::kernels {
+namespace {
+
+using namespace cuda;
+
+struct Call {
+  std::string variant;
+  std::function<void(CudaStream)> launch;
+};
+
+bool any_fp64(std::span<const View* const> views) {
+  for (const View* view : views)
+    if (view->dtype == DType::fp64) return true;
+  return false;
+}
+
+template <class Variant, class Operation>
+const Variant& first_that_fits(std::span<const Variant> variants, const Operation& call) {
+  for (const Variant& variant : variants)
+    if (variant.fits(call)) return variant;
+  const View* const operands[] = {&call.q, &call.k, &call.v};
+  throw std::invalid_argument(
+      any_fp64(operands) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
+                         : "no attention kernel of this build fits the call");
+}
+
+void require_int(std::int64_t value, const char* what) {
+  require(value <= std::numeric_limits<std::int32_t>::max(), what);
+}
+
+}  // namespace
+
+struct CudaCalls::State {
+  Tables tables;
+  std::vector<Call> calls;
+  // Sets a pointer in the parameters of a call, which the call's launch function keeps alive. Those of a call
+  // under way wait in `pending`: add() may still throw.
+  using Relocation = std::function<void(const std::byte* base)>;
+  std::vector<Relocation> relocations, pending;
+  bool uploaded = false;
+
+  template <class Params>
+  std::shared_ptr<Params> begin() {
+    if (uploaded) throw std::logic_error("CudaCalls: add() after upload()");
+    pending.clear();
+    return std::make_shared<Params>();
+  }
+
+  std::size_t push(std::string variant, std::function<void(CudaStream)> launch) {
+    calls.push_back({std::move(variant), std::move(launch)});
+    relocations.insert(relocations.end(), pending.begin(), pending.end());
+    return calls.size() - 1;
+  }
+
+  // `pointer` will point to the items in device memory. It must stay where it is.
+  template <class Item>
+  void point(const Item*& pointer, std::span<const Item> items) {
+    const std::size_t offset = tables.place(items);
+    pending.emplace_back([&pointer, offset](const std::byte* base) {
+      pointer = reinterpret_cast<const Item*>(base + offset);
+    });
+  }
+
+  void set(DeviceView& into, const View& view) {
+    require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
+    require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
+    const RowMap map = row_map(view);
+    // A single run is a matter of address and stride.
+    const std::int64_t shift = map.begin * view.row_stride * static_cast<std::int64_t>(bytes_of(view.dtype));
+    into = {.data = view.data == nullptr ? nullptr : static_cast<std::byte*>(view.data) + shift,
+            .map = nullptr,
+            .row_stride = view.row_stride * map.step,
+            .head_stride = view.head_stride,
+            .rows = static_cast<std::int32_t>(view.rows),
+            .heads = static_cast<std::int32_t>(view.heads),
+            .width = static_cast<std::int32_t>(view.width),
+            .dtype = view.dtype};
+    if (!map.rows.empty()) point<std::int32_t>(into.map, map.rows);
+  }
+
+  void set(WorkList& into, const WorkTables& work) {
+    require_int(static_cast<std::int64_t>(work.tiles.size()), "too many tiles for a GPU kernel");
+    into.count = static_cast<std::int32_t>(work.tiles.size());
+    if (work.tiles.empty()) return;
+    point<WorkTile>(into.tiles, work.tiles);
+    if (!work.segments.empty()) point<DeviceSegment>(into.segments, work.segments);
+  }
+};
+
+CudaCalls::CudaCalls() : state_(std::make_unique<State>()) {}
+CudaCalls::~CudaCalls() = default;
+
+std::size_t CudaCalls::add(const Attend& call) {
+  check_call(call);
+  const AttendVariant& variant = first_that_fits(attend_variants(), call);
+  const auto p = state_->begin<AttendParams>();
+  state_->set(p->q, call.q);
+  state_->set(p->k, call.k);
+  state_->set(p->v, call.v);
+  state_->set(p->out, call.out);
+  state_->set(p->lse, call.lse);
+  const std::vector<DeviceSegment> live = live_segments(call.segments);
+  state_->set(p->work, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store));
+  p->scale = call.scale;
+  p->write = call.write;
+  return state_->push(variant.name, [p, launch = variant.launch](CudaStream stream) {
+    if (p->work.count > 0 && p->q.heads > 0) launch(*p, stream);
+  });
+}
+
+std::size_t CudaCalls::add(const AttendBackward& call) {
+  check_call(call);
+  const AttendBackwardVariant& variant = first_that_fits(attend_backward_variants(), call);
+  const auto p = state_->begin<AttendBackwardParams>();
+  state_->set(p->q, call.q);
+  state_->set(p->k, call.k);
+  state_->set(p->v, call.v);
+  state_->set(p->dout, call.dout);
+  state_->set(p->lse, call.lse);
+  state_->set(p->delta, call.delta);
+  state_->set(p->dq, call.dq);
+  state_->set(p->dk, call.dk);
+  state_->set(p->dv, call.dv);
+  const std::vector<DeviceSegment> live = live_segments(call.segments);
+  state_->set(p->by_q, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write_dq == Write::store));
+  state_->set(p->by_k, key_tiles(live, call.k.rows, variant.k_tile_rows, call.write_dk == Write::store));
+  p->scale = call.scale;
+  p->write_dq = call.write_dq;
+  p->write_dk = call.write_dk;
+  return state_->push(variant.name, [p, launch = variant.launch](CudaStream stream) {
+    if ((p->by_q.count > 0 || p->by_k.count > 0) && p->k.heads > 0) launch(*p, stream);
+  });
+}
+
+std::size_t CudaCalls::add(const Merge& call) {
+  check_call(call);
+  const auto p = state_->begin<MergeParams>();
+  state_->set(p->part_out, call.part_out);
+  state_->set(p->part_lse, call.part_lse);
+  state_->set(p->into_out, call.into_out);
+  state_->set(p->into_lse, call.into_lse);
+  return state_->push("merge", [p](CudaStream stream) { launch_merge(*p, stream); });
+}
+
+std::size_t CudaCalls::add(const Rescale& call) {
+  check_call(call);
+  const auto p = state_->begin<RescaleParams>();
+  state_->set(p->part_out, call.part_out);
+  state_->set(p->part_lse, call.part_lse);
+  state_->set(p->final_lse, call.final_lse);
+  state_->set(p->into_out, call.into_out);
+  p->write = call.write;
+  return state_->push("rescale", [p](CudaStream stream) { launch_rescale(*p, stream); });
+}
+
+namespace {
+
+struct TwoViews {
+  DeviceView from, into;
+};
+
+struct ThreeViews {
+  DeviceView a, b, into;
+};
+
+}  // namespace
+
+std::size_t CudaCalls::add(const MergeLse& call) {
+  check_call(call);
+  const auto p = state_->begin<TwoViews>();
+  state_->set(p->from, call.part_lse);
+  state_->set(p->into, call.into_lse);
+  return state_->push("merge_lse", [p](CudaStream stream) { launch_merge_lse(p->from, p->into, stream); });
+}
+
+std::size_t CudaCalls::add_row_dot(const View& a, const View& b, const View& into) {
+  check_row_dot(a, b, into);
+  const auto p = state_->begin<ThreeViews>();
+  state_->set(p->a, a);
+  state_->set(p->b, b);
+  state_->set(p->into, into);
+  return state_->push("row_dot", [p](CudaStream stream) { launch_row_dot(p->a, p->b, p->into, stream); });
+}
+
+std::size_t CudaCalls::add_copy(const View& from, const View& into) {
+  check_copy(from, into);
+  const auto p = state_->begin<TwoViews>();
+  state_->set(p->from, from);
+  state_->set(p->into, into);
+  return state_->push(from.dtype == into.dtype ? "copy" : "cast",
+                      [p](CudaStream stream) { launch_copy(p->from, p->into, stream); });
+}
+
+std::size_t CudaCalls::add_add(const View& from, const View& into) {
+  check_add(from, into);
+  const auto p = state_->begin<TwoViews>();
+  state_->set(p->from, from);
+  state_->set(p->into, into);
+  return state_->push("add", [p](CudaStream stream) { launch_add(p->from, p->into, stream); });
+}
+
+std::size_t CudaCalls::add_fill(const View& into, double value) {
+  check_view(into);
+  const auto p = state_->begin<DeviceView>();
+  state_->set(*p, into);
+  return state_->push("fill", [p, value](CudaStream stream) { launch_fill(*p, value, stream); });
+}
+
+std::size_t CudaCalls::table_bytes() const {
+  return state_->tables.bytes().size();
+}
+
+void CudaCalls::upload(void* device_memory) {
+  if (state_->uploaded) throw std::logic_error("CudaCalls: upload() twice");
+  const std::span<const std::byte> bytes = state_->tables.bytes();
+  if (!bytes.empty()) {
+    if (device_memory == nullptr || reinterpret_cast<std::uintptr_t>(device_memory) % Tables::alignment != 0)
+      throw std::invalid_argument("CudaCalls: the tables need device memory aligned to 256 bytes");
+    // cudaMemcpy may return before pageable memory has arrived; the wait is for this thread's stream alone.
+    require_cuda(cudaMemcpyAsync(device_memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
+                                 cudaStreamPerThread),
+                 "cudaMemcpyAsync of kernel tables");
+    require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
+  }
+  for (const auto& relocate : state_->relocations) relocate(static_cast<const std::byte*>(device_memory));
+  state_->uploaded = true;
+}
+
+void CudaCalls::launch(std::size_t call, CudaStream stream) const {
+  if (!state_->uploaded) throw std::logic_error("CudaCalls: launch() before upload()");
+  const Call& entry = state_->calls.at(call);
+  entry.launch(stream);
+  require_cuda(cudaGetLastError(), entry.variant.c_str());
+}
+
+std::string CudaCalls::variant(std::size_t call) const {
+  return state_->calls.at(call).variant;
+}
+
+}  // namespace cplab::kernels

@@ -1,0 +1,45 @@
+// Device memory and launch times for programs that drive kernels by hand (tests/gpu), behind a plain header.
+// The executor has its own arena. Everything concerns the current device and waits for what it does; errors
+// are std::runtime_error with CUDA's message.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "kernels/cuda.hpp"
+
+namespace cplab::kernels {
+
+// 0 without a driver or a GPU.
+int cuda_device_count();
+// "NVIDIA H200, compute capability 9.0, CUDA 13.0".
+std::string cuda_device_text();
+
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::size_t bytes);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
+
+  std::byte* data() const { return data_; }  // aligned to 256
+  std::size_t size() const { return size_; }
+  void copy_in(std::span<const std::byte> from, std::size_t offset = 0);
+  void copy_out(std::span<std::byte> into) const;
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_;
+};
+
+// Launches all calls in order on one stream and waits.
+void launch_and_wait(const CudaCalls& calls, std::span<const std::size_t> numbers);
+
+// Seconds per call: `rounds` times all calls are queued back to back between two events, after one round that
+// is not timed; the median round, divided by the number of calls.
+double seconds_per_call(const CudaCalls& calls, std::span<const std::size_t> numbers, int rounds);
+
+}  // namespace cplab::kernels

@@ -1,0 +1,101 @@
+// What holds for all kernels of this build at once: loading them, listing them.
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+
+#include "kernels/cuda.hpp"
+#include "kernels/cuda/cuda_error.hpp"
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/variants.hpp"
+
+namespace cplab::kernels {
+namespace cuda {
+
+void require_cuda(int code, const char* call) {
+  const auto error = static_cast<cudaError_t>(code);
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
+}
+
+namespace {
+
+// Calls visit(name, kind, tile rows, __global__ function, dynamic shared memory) for each kernel.
+template <class Visit>
+void for_each_kernel(Visit visit) {
+  for (const AttendVariant& variant : attend_variants())
+    for (const void* const* kernel = variant.kernels; *kernel != nullptr; ++kernel)
+      visit(std::string(variant.name), "attend", variant.q_tile_rows, *kernel, variant.shared_bytes);
+  for (const AttendBackwardVariant& variant : attend_backward_variants()) {
+    for (int n = 0; variant.kernels[n] != nullptr; ++n) {
+      const std::string part = variant.kernels[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
+      visit(variant.name + part, "attend_backward", variant.q_tile_rows, variant.kernels[n],
+            variant.shared_bytes[n]);
+    }
+  }
+  for (const NamedKernel& kernel : elementwise_kernels())
+    visit(std::string(kernel.name), kernel.kind, 0, kernel.kernel, std::int64_t{0});
+}
+
+// cudaErrorNoKernelImageForDevice and its kin: the build lacks code, rather than the machine its health.
+bool has_no_code(cudaError_t error) {
+  return error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
+         error == cudaErrorUnsupportedPtxVersion || error == cudaErrorInvalidKernelImage;
+}
+
+std::string device_text(int device) {
+  int major = 0;
+  int minor = 0;
+  require_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+               "cudaDeviceGetAttribute");
+  require_cuda(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+               "cudaDeviceGetAttribute");
+  return "GPU " + std::to_string(device) + ", compute capability " + std::to_string(major) + "." +
+         std::to_string(minor);
+}
+
+}  // namespace
+}  // namespace cuda
+
+void load_cuda_kernels() {
+  int device = 0;
+  cuda::require_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  cuda::for_each_kernel([&](const std::string& name, const char*, int, const void* kernel,
+                            std::int64_t shared) {
+    cudaFuncAttributes attributes{};
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);  // loads the kernel
+    if (cuda::has_no_code(error)) {
+      cudaGetLastError();  // not to be found by the next caller
+      throw std::runtime_error("this build has no code of kernel \"" + name + "\" for " +
+                               cuda::device_text(device) +
+                               " (CMAKE_CUDA_ARCHITECTURES says for which it has)");
+    }
+    cuda::require_cuda(error, "cudaFuncGetAttributes");
+    if (shared == 0) return;
+    cuda::require_cuda(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+        "cudaFuncSetAttribute");
+  });
+}
+
+std::vector<CudaKernel> cuda_kernels() {
+  int devices = 0;
+  const bool has_device = cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+  if (!has_device) cudaGetLastError();
+  std::vector<CudaKernel> kernels;
+  cuda::for_each_kernel([&](std::string name, const char* kind, int tile_rows, const void* kernel,
+                            std::int64_t shared) {
+    CudaKernel entry{.name = std::move(name), .kind = kind, .tile_rows = tile_rows, .shared_bytes = shared};
+    cudaFuncAttributes attributes{};
+    if (has_device && cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess) {
+      entry.registers = attributes.numRegs;
+      entry.shared_bytes += static_cast<std::int64_t>(attributes.sharedSizeBytes);
+      entry.local_bytes = static_cast<std::int64_t>(attributes.localSizeBytes);
+    } else if (has_device) {
+      cudaGetLastError();
+    }
+    kernels.push_back(std::move(entry));
+  });
+  return kernels;
+}
+
+}  // namespace cplab::kernels

@@ -1,0 +1,62 @@
+// What CUDA kernels take: views, segments and work lists as device code reads them. Host code fills these
+// (calls.cpp), kernels receive them by value; all pointers are device pointers.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+
+namespace cplab::kernels::cuda {
+
+// A View whose row map, if it has one, is a table: compact row i lies at physical row map[i].
+struct DeviceView {
+  void* data = nullptr;
+  const std::int32_t* map = nullptr;  // null: the row itself
+  std::int64_t row_stride = 0;        // elements
+  std::int64_t head_stride = 0;
+  std::int32_t rows = 0;
+  std::int32_t heads = 0;
+  std::int32_t width = 0;
+  DType dtype = DType::fp32;
+};
+
+// A Segment in compact rows of q and k: query row i sees key row j iff q_begin <= i < q_end,
+// k_begin <= j < k_end and i + low <= j <= i + high. Unbounded: low = -unbounded, high = +unbounded; i + low
+// and i + high do not overflow.
+constexpr std::int32_t unbounded = 1 << 30;
+struct DeviceSegment {
+  std::int32_t q_begin, q_end;
+  std::int32_t k_begin, k_end;
+  std::int32_t low, high;
+};
+
+// The rows [begin, end) of one thread block (of q, or of k), and the segments that have a live pair in them:
+// segments[first, first + count). A tile without segments is there only where its rows are to be stored.
+struct WorkTile {
+  std::int32_t begin, end;
+  std::int32_t first, count;
+};
+
+// Longest work first, so that the last wave is short.
+struct WorkList {
+  const WorkTile* tiles = nullptr;
+  const DeviceSegment* segments = nullptr;
+  std::int32_t count = 0;
+};
+
+struct AttendParams {
+  DeviceView q, k, v, out, lse;
+  WorkList work;  // tiles of query rows
+  double scale = 1;
+  Write write = Write::store;
+};
+
+struct AttendBackwardParams {
+  DeviceView q, k, v, dout, lse, delta, dq, dk, dv;
+  WorkList by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
+  double scale = 1;
+  Write write_dq = Write::store;
+  Write write_dk = Write::store;
+};
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,39 @@
+// From views and segments to the tables that kernels read: row maps and work lists. Plain host code.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/params.hpp"
+#include "kernels/kernels.hpp"
+
+namespace cplab::kernels::cuda {
+
+// Row i of a view lies at physical row begin + i * step, or at rows[i] if there is a table.
+struct RowMap {
+  std::int64_t begin = 0;
+  std::int64_t step = 1;
+  std::vector<std::int32_t> rows;  // empty where begin and step say it all
+};
+
+// Throws std::invalid_argument if the view has 2^30 rows or more, or if its runs leave physical rows
+// 0 .. 2^31 - 1. The runs must add up (check_view).
+RowMap row_map(const View& view);
+
+// The segments that hold a live pair, in compact rows, in the order of the list.
+std::vector<DeviceSegment> live_segments(std::span<const Segment> segments);
+
+struct WorkTables {
+  std::vector<WorkTile> tiles;  // most live pairs first; equal ones in the order of their rows
+  std::vector<DeviceSegment> segments;
+};
+
+// Rows 0 .. rows of q (of k) cut every `height`; each tile with the segments that have a live pair in it.
+// Tiles without any are kept where their rows must be stored, else left out. All rows are below 2^30.
+WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
+                       bool keep_empty);
+WorkTables key_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
+                     bool keep_empty);
+
+}  // namespace cplab::kernels::cuda

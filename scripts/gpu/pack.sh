@@ -1,0 +1,18 @@
+#!/bin/bash
+# Gathers what a GPU machine without our packages needs: scripts/gpu/pack.sh BUILD_DIR OUT_DIR. The programs
+# and those shared libraries that a bare machine with a driver and NCCL lacks.
+set -euo pipefail
+build=$1
+out=$2
+rm -rf "$out"
+mkdir -p "$out/lib"
+programs=("$build/cplab" "$build/grid" "$build/tests/gpu/tiles" "$build/tests/gpu/measure")
+for program in "${programs[@]}"; do
+  if [ -x "$program" ]; then
+    cp "$program" "$out/"
+    strip "$out/$(basename "$program")"
+    ldd "$program" | awk '/=> \// {print $3}' | grep -E 'simgrid|boost|fmt|toml' | xargs -r -I{} cp -L {} "$out/lib/" || true
+  fi
+done
+# Stripping would take the embedded device code's line tables only; the code itself is data and stays.
+du -sh "$out"

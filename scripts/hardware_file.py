@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""The JSON of tests/gpu's program `measure` as a hardware file.
+
+    scripts/hardware_file.py MEASURED.json --name h200x4 --machine "4 x H200, NVSwitch" \\
+        --base scenarios/hardware/h200x4.toml > scenarios/measured/h200x4.toml
+
+--base is a hardware file that says what the JSON does not: link_bytes_s of [node] and [network] (the vendor's
+figures), peak_flops, and whatever was left out of the measurement. A section made up from both is marked
+assumed; whole tables taken from the base keep the origin they have there.
+--no-fp16 leaves out the fp16 tables, which are the bf16 times marked assumed (the same tensor-core rate, the
+same bytes).
+
+What is done to the numbers: a curve that falls by noise is lifted to its highest time so far (a hardware file
+may not descend; the points lifted are named in a comment); the slow-down of attention beside NCCL is divided by
+sms / (sms - channels), because the simulator takes those multiprocessors away itself. Exit 2 if the JSON or the
+base is not what it should be.
+"""
+import argparse
+import json
+import sys
+import tomllib
+
+ATTENTION = ("attend", "attend_backward")
+
+
+class BadInput(Exception):
+    """The measurement or the base file lacks what is needed."""
+
+
+def quoted(value):
+    return json.dumps(value, ensure_ascii=False)  # a TOML basic string has JSON's escapes
+
+
+def number(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) or float(value).is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return f"{value:.5g}"
+
+
+def toml(value):
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(toml(v) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
+    return number(value)
+
+
+class Writer:
+    """Collects the lines of a hardware file."""
+
+    def __init__(self, measured, machine):
+        self.lines = []
+        self.machine = machine
+        self.date = measured["date"]
+        environment = measured["environment"]
+        self.versions = f"CUDA {environment.get('cuda', '?')}, NCCL {environment.get('nccl', '?')}"
+
+    def table(self, heading, entries, origin, comment=""):
+        self.lines += ["", heading] + ([f"# {comment}"] if comment else [])
+        self.lines += [f"{key} = {toml(value)}" for key, value in entries.items()]
+        self.lines += [f"{key} = {toml(value)}" for key, value in origin.items()]
+
+    def measured(self, tool, source=""):
+        origin = {"origin": "measured", "tool": f"cplab measure: {tool}", "machine": self.machine,
+                  "date": self.date}
+        return origin | ({"source": source} if source else {})
+
+    def copied(self, heading, table, comment):
+        self.table(heading, table, {}, comment)  # its origin is among its keys
+
+
+def assumed(source):
+    return {"origin": "assumed", "source": source}
+
+
+def without_origin(table):
+    return {k: v for k, v in table.items() if k not in ("origin", "tool", "machine", "date", "source")}
+
+
+def rising(points, by="bytes"):
+    """bytes, seconds, and the bytes of the points that noise had put below an earlier one."""
+    amounts, seconds, lifted = [], [], []
+    for point in sorted(points, key=lambda p: p[by]):
+        if point["seconds"] <= 0:
+            raise BadInput(f"a time of {point['seconds']} s at {point[by]} bytes")
+        amounts.append(point[by])
+        if seconds and point["seconds"] < seconds[-1]:
+            lifted.append(number(point[by]))
+        seconds.append(max(point["seconds"], seconds[-1] if seconds else 0))
+    note = "times lifted to that of the point before, at bytes: " + ", ".join(lifted) if lifted else ""
+    return amounts, seconds, note
+
+
+def write_node(out, measured, base):
+    links = base["node"]["link_bytes_s"]
+    out.table("[node]", {"gpus": measured["gpus"], "link_bytes_s": links},
+              assumed("link_bytes_s as in the base file; the number of GPUs is that of the machine measured"))
+    if "network" in base:
+        network = dict(base["network"])
+        levels = network.pop("level", [])
+        out.copied("[network]", network, "from the base file")
+        for level in levels:
+            out.copied("[[network.level]]", level, "")
+
+
+def write_gpu(out, measured, base):
+    gpu = without_origin(base["gpu"])
+    entries = {"name": measured["gpu"], "sms": measured["sms"], "capacity_bytes": measured["capacity_bytes"],
+               "copy_bytes_s": measured["copy_bytes_s"] or gpu["copy_bytes_s"],
+               "peak_flops": gpu["peak_flops"]}
+    if measured["copy_bytes_s"]:
+        out.table("[gpu]", entries, out.measured("cudaMemcpyAsync of 640 MiB, read plus write"),
+                  "peak_flops: the vendor's figures, from the base file")
+    else:
+        out.table("[gpu]", entries, assumed("copy_bytes_s was not measured: from the base file"))
+
+
+def write_host(out, measured, base):
+    keys = ("kernel_launch_s", "communication_launch_s", "copy_launch_s", "launch_latency_s", "dependency_s",
+            "sync_s", "graph_launch_s", "graph_node_s")
+    host = measured["host"] or {}
+    may_be_zero = ("launch_latency_s", "dependency_s", "sync_s", "graph_launch_s", "graph_node_s")
+    found = {k: host[k] for k in keys if k in host and (host[k] > 0 or k in may_be_zero)}
+    entries = {k: found.get(k, base["host"][k]) for k in keys}
+    if "run_ahead" in base["host"]:
+        entries["run_ahead"] = base["host"]["run_ahead"]
+    tool = "host clock around launches, one thread per GPU, all at once"
+    if len(found) == len(keys):
+        out.table("[host]", entries, out.measured(tool), "run_ahead is the driver's queue, not measured")
+    else:
+        missing = ", ".join(k for k in keys if k not in found)
+        out.table("[host]", entries, assumed(f"from the base file: {missing}; the others measured: {tool}"))
+
+
+def write_fixed(out, measured, base):
+    fixed = measured["fixed"]
+    bytes_ = fixed["context_bytes"] + fixed["communicator_bytes"]
+    if fixed["context_bytes"] <= 0:
+        out.table("[fixed]", {"bytes": base["fixed"]["bytes"]}, assumed("not measured: from the base file"))
+    elif fixed["communicator_bytes"] <= 0:
+        out.table("[fixed]", {"bytes": bytes_},
+                  assumed(f"a context alone, measured: {fixed['context_source']}; no communicator was made"))
+    else:
+        out.table("[fixed]", {"bytes": bytes_},
+                  out.measured("context: " + fixed["context_source"] + "; NCCL: cudaMemGetInfo"),
+                  f"context {fixed['context_bytes']}, NCCL for {measured['gpus']} ranks "
+                  f"{fixed['communicator_bytes']}")
+
+
+def write_environment(out, measured):
+    out.table("[environment]", {quoted(k): v for k, v in measured["environment"].items()}, {})
+
+
+def for_dtypes(out, entries, origin, comment, with_fp16):
+    out.table("[[kernel]]", entries, origin, comment)
+    if with_fp16:
+        out.table("[[kernel]]", entries | {"dtype": "fp16"},
+                  assumed("as bf16: the same tensor-core rate, the same bytes"))
+
+
+def write_kernels(out, measured, base, with_fp16):
+    tool = "events around calls queued behind a waiting kernel, median; operands rotate beyond L2"
+    for table in measured["attention"]:
+        points = table["points"]
+        entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16",
+                   "head_size": table["head_size"], "mask": table["mask"]}
+        if table["tile_rows"] > 0:
+            entries["tile_rows"] = table["tile_rows"]
+        entries |= {"sms": measured["sms"], "l2": "cold"}
+        entries |= {key: [p[key] for p in points] for key in ("batch", "sequence", "heads", "seconds")}
+        for_dtypes(out, entries, out.measured(tool), "", with_fp16)
+    for table in measured["curves"]:
+        amounts, seconds, comment = rising(table["points"])
+        entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16", "l2": "cold",
+                   "bytes": amounts, "seconds": seconds}
+        for_dtypes(out, entries, out.measured(f"{tool}; {table['operands']}"), comment, with_fp16)
+    there = {t["class"] for t in measured["attention"] + measured["curves"]}
+    for table in base.get("kernel", []):
+        if table["class"] not in there:
+            out.copied("[[kernel]]", table, "from the base file")
+
+
+def write_messages(out, measured, base):
+    link = base["node"]["link_bytes_s"]
+    for table in measured["messages"]:
+        amounts, seconds, comment = rising(table["points"])
+        if table["kind"] == "exchange":
+            for amount, time in zip(amounts, seconds):
+                if time <= amount / link:
+                    raise BadInput(f"{table['transport']} exchange of {number(amount)} bytes in {time} s is faster "
+                                   f"than node.link_bytes_s of the base file, {link:.4g}")
+        entries = {"kind": table["kind"], "transport": table["transport"], "path": table["path"],
+                   "group": table["group"]}
+        tool = f"back-to-back calls on all ranks, a thread each, launches hidden; {out.versions}"
+        if table["transport"] == "nccl":
+            if table["channels"] < 1:
+                raise BadInput(f"{table['kind']} of {table['group']}: no channels were probed")
+            entries["channels"] = table["channels"]
+            tool += "; channels: multiprocessors a blocked call holds, at the largest message"
+            probes = ", ".join(f"{number(p['bytes'])}: {p['channels']}" for p in table["channels_by_bytes"])
+            comment = f"channels by bytes: {probes}" + ("; " + comment if comment else "")
+        out.table("[[message]]", entries | {"bytes": amounts, "seconds": seconds}, out.measured(tool), comment)
+    there = {(t["kind"], t["transport"]) for t in measured["messages"]}
+    for table in base.get("message", []):
+        if (table["kind"], table["transport"]) not in there or table.get("cuda_graph") or \
+                table["path"] != "intra":
+            out.copied("[[message]]", table, "from the base file")
+
+
+def write_interference(out, measured, base):
+    sms = measured["sms"]
+    for row in measured["interference"]:
+        slowdown, note = row["slowdown"], ""
+        if row["beside"] == "nccl" and row["class"] in ATTENTION:
+            slowdown *= (sms - row["channels"]) / sms
+            note = f"; without what {row['channels']} of {sms} multiprocessors explain"
+            if row["channels"] < 1:
+                note = "; multiprocessors of NCCL included: they were not measured"
+        medians = ", ".join(f"{a * 1e3:.4g} ms, {b * 1e3:.4g} ms" for a, b in zip(row["alone_s"], row["beside_s"]))
+        out.table("[[interference]]", {"class": row["class"], "beside": row["beside"],
+                                       "slowdown": round(max(1.0, slowdown), 4)},
+                  out.measured("alone, beside, alone, beside a ring shift of all GPUs" + note),
+                  f"alone, beside, twice: {medians}; slower by {row['slowdown']:.4f}")
+    there = {(r["class"], r["beside"]) for r in measured["interference"]}
+    for row in base.get("interference", []):
+        if (row["class"], row["beside"]) not in there:
+            out.copied("[[interference]]", row, "from the base file")
+
+
+def hardware_file(measured, base, name, machine, with_fp16):
+    if measured.get("schema") != "cplab.measurement.1":
+        raise BadInput(f"schema is {measured.get('schema')!r}, not 'cplab.measurement.1'")
+    out = Writer(measured, machine)
+    out.lines = [f"# {machine}, as measured on {out.date}. Written by scripts/hardware_file.py.",
+                 "# docs/05-cost-model.md says how the tables are used."]
+    out.lines += [f"# left out: {text}" for text in measured["left_out"]]
+    out.lines += ["", f"name = {quoted(name)}"]
+    write_node(out, measured, base)
+    write_gpu(out, measured, base)
+    write_host(out, measured, base)
+    write_fixed(out, measured, base)
+    write_environment(out, measured)
+    write_kernels(out, measured, base, with_fp16)
+    write_messages(out, measured, base)
+    write_interference(out, measured, base)
+    return "\n".join(out.lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured", help="JSON of `measure`, - for stdin")
+    parser.add_argument("--base", required=True, help="hardware file for what was not measured")
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--machine", help="default: the number and name of the GPUs")
+    parser.add_argument("--no-fp16", action="store_true")
+    arguments = parser.parse_args()
+    try:
+        if arguments.measured == "-":
+            measured = json.load(sys.stdin)
+        else:
+            with open(arguments.measured, encoding="utf-8") as file:
+                measured = json.load(file)
+        with open(arguments.base, "rb") as file:
+            base = tomllib.load(file)
+        machine = arguments.machine or f"{measured['gpus']} x {measured['gpu']}"
+        sys.stdout.write(hardware_file(measured, base, arguments.name, machine, not arguments.no_fp16))
+    except KeyError as error:
+        print(f"hardware_file: no {error} where one is needed", file=sys.stderr)
+        return 2
+    except (OSError, ValueError, BadInput) as error:
+        print(f"hardware_file: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+// cplab compare: two results in, errors out; and what it refuses.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+// Two ranks of a small ring; the machine is made for tests.
+std::string simulated(const TemporaryFolder& folder, const std::string& name,
+                      std::vector<std::string> more = {"--operations"}) {
+  std::vector<std::string> words{"simulate", "ring",   "--set",          "problem.sequence=4K",
+                                 "--quiet",  "--json", folder.path(name)};
+  words.insert(words.end(), more.begin(), more.end());
+  const ProgramResult result = run_cplab(words);
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  return folder.path(name);
+}
+
+const json& segment(const json& report, const std::string& name) {
+  for (const json& each : report.at("segments"))
+    if (each.at("name") == name) return each;
+  throw std::out_of_range(name);
+}
+
+void expect_refused(const std::vector<std::string>& words, const std::string& message) {
+  const ProgramResult result = run_cplab(words);
+  CHECK(result.code == 2);
+  CHECK(result.out.empty());
+  CAPTURE(result.err);
+  CHECK(result.err.find(message) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("compare: the keys of the contract, and which kinds of operation differ") {
+  const TemporaryFolder folder;
+  const std::string predicted = simulated(folder, "predicted.json");
+  // The same plan where launching a kernel costs the host 100 microseconds more: only times change.
+  const std::string slower =
+      simulated(folder, "slower.json", {"--operations", "--set", "hardware.host.kernel_launch_s=1e-4"});
+  const ProgramResult result = run_cplab({"compare", predicted, slower, "--json", "-"});
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const json report = json::parse(result.out);
+  CHECK(report.at("schema") == "cplab.compare.1");
+  CHECK(report.at("command") == "compare");
+  CHECK(report.at("versions").at("cplab").is_string());
+  CHECK(report.at("scenario").at("parallel").at("algorithm") == "ring");
+  const json a = json::parse(read_file(predicted)), b = json::parse(read_file(slower));
+  const double time_a = a.at("time_s"), time_b = b.at("time_s");
+  CHECK(report.at("time_error").get<double>() == doctest::Approx(time_a / time_b - 1).epsilon(1e-14));
+  CHECK(report.at("time_error").get<double>() < 0);
+  CHECK(report.at("memory_error_bytes") == 0);
+  CHECK(report.at("predicted").at("time_s") == time_a);
+  CHECK(report.at("measured").at("time_s") == time_b);
+  CHECK(report.at("measured").at("file") == slower);
+  for (const char* name :
+       {"total", "forward", "backward", "compute", "communication", "exposed_communication", "forward/attend",
+        "forward/exchange", "backward/attend_backward"}) {
+    const json& each = segment(report, name);
+    CHECK(each.at("predicted_s").is_number());
+    CHECK(each.at("measured_s").is_number());
+    CHECK(each.contains("error"));
+  }
+  double attend_s = 0;
+  for (const json& op : a.at("operations"))
+    if (op.at("kind") == "attend") attend_s += op.at("end_s").get<double>() - op.at("start_s").get<double>();
+  CHECK(segment(report, "forward/attend").at("predicted_s").get<double>() ==
+        doctest::Approx(attend_s / static_cast<double>(a.at("ranks").size())).epsilon(1e-12));
+
+  const ProgramResult text = run_cplab({"compare", predicted, slower, "--csv", folder.path("out.csv")});
+  CHECK(text.code == 0);
+  CHECK(text.out.find("note: both files are predictions") != std::string::npos);
+  CHECK(text.out.find("most of the difference, mean of the ranks: ") != std::string::npos);
+  CHECK(text.out.find("exposed_communication") != std::string::npos);
+  CHECK(read_file(folder.path("out.csv")).starts_with("segment,predicted_s,measured_s,error\r\ntotal,"));
+}
+
+TEST_CASE("compare: a prediction beside a run on the CPU") {
+  const TemporaryFolder folder;
+  const std::string predicted = folder.path("predicted.json"), measured = folder.path("measured.json");
+  REQUIRE(run_cplab({"simulate", "ring-small", "--set", "hardware.file=hardware/h100x8.toml", "--operations",
+                     "--quiet", "--json", predicted})
+              .code == 0);
+  REQUIRE(run_cplab({"run", "ring-small", "--device", "cpu", "--iterations", "1", "--warmup", "0",
+                     "--operations", "--quiet", "--json", measured})
+              .code == 0);
+  const ProgramResult result = run_cplab({"compare", predicted, measured, "--json", "-"});
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const json report = json::parse(result.out);
+  CHECK(report.at("measured").at("machine") == "cpu");
+  CHECK(report.at("memory_error_bytes") == 0);
+  CHECK(report.at("rank_memory_error_bytes") == 0);
+  expect_refused({"compare", measured, predicted}, "the prediction comes first");
+}
+
+TEST_CASE("compare: what it refuses, and why") {
+  const TemporaryFolder folder;
+  const std::string a = simulated(folder, "a.json");
+  const std::string bare = simulated(folder, "bare.json", {});
+  const std::string slots = simulated(folder, "slots.json", {"--operations", "--set", "schedule.kv_slots=3"});
+  expect_refused({"compare"}, "two results are needed");
+  expect_refused({"compare", a}, "two results are needed");
+  expect_refused({"compare", a, a, a}, "one argument too many");
+  expect_refused({"compare", a, folder.path("missing.json")}, "no such file");
+  expect_refused({"compare", a, a, "--set", "problem.heads=2"}, "--set: ");
+  expect_refused({"compare", a, bare}, "bare.json: no operations in it; write it with cplab simulate");
+  expect_refused({"compare", bare, a}, "--operations");
+  expect_refused({"compare", a, slots}, "schedule.kv_slots is 2 in " + a + ", 3 in " + slots);
+  expect_refused({"compare", a, folder.write("list.json", "[]")}, "list.json: /: ");
+  expect_refused({"compare", a, folder.write("cut.json", read_file(a).substr(0, 1000))}, "cut.json:");
+  json other = json::parse(read_file(a));
+  other.at("operations").erase(5);
+  const std::string gone = folder.write("gone.json", other.dump());
+  expect_refused({"compare", a, gone}, "is in " + a + " only");
+  expect_refused({"compare", gone, a}, "is in " + a + " only");
+  other = json::parse(read_file(a));
+  other.at("operations").at(5).at("kind") = "fill";
+  expect_refused({"compare", a, folder.write("kind.json", other.dump())}, "the plans differ: operation 0/");
+  other = json::parse(read_file(a));
+  other.at("operations").at(5).at("end_s") = nullptr;
+  expect_refused({"compare", a, folder.write("null.json", other.dump())}, "/operations/5/end_s: ");
+}
+
+TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
+  if (std::system("python3 --version > /dev/null 2>&1") != 0) {
+    MESSAGE("no python3: not tested");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string a = simulated(folder, "a.json", {"--operations", "--set", "problem.kv_heads=32"});
+  const json ranks = json::parse(read_file(a)).at("ranks");
+  const std::string name = "compare-S4096-P" + std::to_string(ranks.size()) + ".json";
+  REQUIRE(run_cplab({"compare", a, a, "--json", folder.path(name)}).code == 0);
+  json report = json::parse(read_file(folder.path(name)));
+  report.at("predicted").at("time_s") = 0.003;
+  report.at("measured").at("time_s") = 0.004;
+  report.at("time_error") = -0.25;
+  report.at("measured").at("peak_bytes") = std::int64_t{3} << 29;
+  folder.write(name, report.dump());
+  const auto rows = [&](const char* rotate, double time_s) {
+    return json{{"sequence", 4096}, {"ranks", ranks.size()}, {"rotate", rotate},
+                {"time_s", time_s}, {"iterations", 20},      {"direction", "forward+backward"}};
+  };
+  const json& problem = report.at("scenario").at("problem");
+  json peer{{"schema", "cplab.peer.1"}, {"peer", "other"}, {"rows", {rows("allgather", 0.0055)}}};
+  for (const char* key : {"batch", "heads", "head_size", "dtype", "mask"})
+    peer["problem"][key] = problem.at(key);
+  peer.at("rows").push_back(rows("alltoall", 1));
+  peer.at("rows").at(1)["error"] = "out of memory";
+  const std::string good = peer.dump(), peers = folder.write("peers.json", good);
+  const std::string table = folder.path("table.md");
+  const std::string script = std::string("python3 '") + CPLAB_TEST_SCENARIOS + "/../plots/compare.py' '";
+  const std::string command = script + folder.path("") + "' --peers '" + peers + "' > '" + table + "'";
+  REQUIRE(std::system(command.c_str()) == 0);
+  const std::string text = read_file(table);
+  CAPTURE(text);
+  CHECK(text.starts_with("| S | P | predicted (ms) | measured (ms) | error (%) |"));
+  CHECK(text.find("| other, allgather (ms) | other, alltoall (ms) |\n") != std::string::npos);
+  const std::string row =
+      "| 4096 | " + std::to_string(ranks.size()) + " | 3.000 | 4.000 | -25.0 | +0.0 | +0.0 |";
+  CHECK(text.find(row) != std::string::npos);
+  CHECK(text.find(" | 1.50 | 5.500 | failed |\n") != std::string::npos);
+  // Another problem than the peer's is refused.
+  peer["problem"]["heads"] = 3;
+  folder.write("peers.json", peer.dump());
+  CHECK(std::system((command + " 2> /dev/null").c_str()) != 0);
+  folder.write("peers.json", json{{"schema", "cplab.peer.1"}}.dump());
+  CHECK(std::system((command + " 2> /dev/null").c_str()) != 0);
+  // A file that is not what its name says is refused.
+  folder.write("peers.json", good);
+  REQUIRE(std::system(command.c_str()) == 0);
+  folder.write("compare-S8192-P2.json", report.dump());
+  CHECK(std::system((command + " 2> /dev/null").c_str()) != 0);
+}

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""scripts/hardware_file.py: what it writes is a hardware file that `cplab simulate` takes and reads as meant.
+
+    tests/cli/hardware_file_test.py CPLAB    CPLAB: the built program
+"""
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BASE = ROOT / "scenarios" / "hardware" / "h200x4.toml"
+CPLAB = ""
+
+KINDS = ("attend", "attend_backward")
+SEQUENCES = (512, 4096)
+
+
+def attend_seconds(kind, mask, sequence):
+    """Canned: 300 TFLOP/s, a backward pass four times as long, a causal one 0.6 times."""
+    return 4 * 16 * 128 * sequence**2 / 300e12 * (4 if kind == KINDS[1] else 1) * (0.6 if mask == "causal" else 1)
+
+
+MEASURED = {
+    "schema": "cplab.measurement.1", "date": "2026-11-21", "gpu": "NVIDIA H200", "gpus": 4, "sms": 132,
+    "capacity_bytes": 150_000_000_000, "l2_bytes": 52_428_800,
+    "environment": {"driver": "580.1", "cuda": "13.0", "nccl": "2.28.9", "NCCL_NVLS_ENABLE": "0"},
+    "fixed": {"context_bytes": 500_000_000, "context_source": "NVML", "communicator_bytes": 400_000_000},
+    "copy_bytes_s": 4.2e12,
+    "attention": [{"class": kind, "variant": f"{kind} mma bf16 128", "dtype": "bf16", "head_size": 128, "mask": mask,
+                   "tile_rows": 128,
+                   "points": [{"batch": 1, "sequence": s, "heads": 16, "seconds": attend_seconds(kind, mask, s)}
+                              for s in SEQUENCES]}
+                  for kind in KINDS for mask in ("full", "causal")],
+    "curves": [{"class": kind, "variant": kind, "operands": "bf16",
+                "points": [{"bytes": 65536, "seconds": 3e-6}, {"bytes": 131072, "seconds": 2.9e-6},
+                           {"bytes": 268435456, "seconds": 8e-5}]}
+               for kind in ("row_dot", "merge", "copy", "cast", "add", "fill")],
+    "messages": [{"kind": kind, "transport": transport, "path": "intra", "group": group, "busy": "all",
+                  "channels": 16 if transport == "nccl" else 0,
+                  "channels_by_bytes": [{"bytes": 4096, "channels": 2}, {"bytes": 268435456, "channels": 16}],
+                  "points": [{"bytes": 4096, "seconds": 1e-5}, {"bytes": 268435456, "seconds": 9e-4}]}
+                 for kind, transport in (("exchange", "nccl"), ("exchange", "copy"), ("all_gather", "nccl"))
+                 for group in (4, 2)],
+    "host": {"kernel_launch_s": 2.5e-6, "tiny_kernel_launch_s": 2e-6, "communication_launch_s": 7e-6,
+             "copy_launch_s": 4e-6, "launch_latency_s": 0, "sync_s": 3e-6, "back_to_back_s": 1e-6,
+             "dependency_s": 1.2e-6, "graph_launch_s": 9e-6, "graph_call_s": 5e-6, "graph_step_s": 1.5e-6,
+             "graph_node_s": 0.5e-6},
+    "interference": [{"class": kind, "beside": beside, "alone_s": [1e-3, 1e-3], "beside_s": [1.2e-3, 1.2e-3],
+                      "slowdown": 1.2, "channels": 16 if beside == "nccl" else 0}
+                     for kind in (*KINDS, "merge") for beside in ("nccl", "copy")],
+    "left_out": [],
+}
+
+SCENARIO = """
+[problem]
+batch = 1
+sequence = {sequence}
+heads = 16
+head_size = 128
+dtype = "bf16"
+mask = "full"
+direction = "forward"
+[parallel]
+ranks = {ranks}
+algorithm = "ring"
+placement = "contiguous"
+[hardware]
+file = "{hardware}"
+"""
+
+
+class HardwareFile(unittest.TestCase):
+    """Each case in a folder of its own."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def convert(self, measured):
+        (self.path / "measured.json").write_text(json.dumps(measured))
+        return subprocess.run([sys.executable, ROOT / "scripts" / "hardware_file.py", self.path / "measured.json",
+                               "--base", BASE, "--name", "canned"], capture_output=True, text=True, check=False)
+
+    def simulate(self, measured, sequence, ranks):
+        converted = self.convert(measured)
+        self.assertEqual(converted.returncode, 0, converted.stderr)
+        hardware = self.path / "canned.toml"
+        hardware.write_text(converted.stdout)
+        scenario = self.path / "scenario.toml"
+        scenario.write_text(SCENARIO.format(sequence=sequence, ranks=ranks, hardware=hardware))
+        result = subprocess.run([CPLAB, "simulate", scenario, "--json", "-", "--operations", "--quiet"],
+                                capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout), converted.stdout
+
+    def test_a_measured_point_comes_back(self):
+        result, _ = self.simulate(MEASURED, sequence=512, ranks=1)
+        attend = [op for op in result["operations"] if op["kind"] == "attend"]
+        self.assertEqual(len(attend), 1)
+        wanted = attend_seconds("attend", "full", 512)
+        self.assertAlmostEqual(attend[0]["end_s"] - attend[0]["start_s"], wanted, delta=1e-4 * wanted)
+        self.assertEqual(attend[0]["origin"], "measured")
+
+    def test_all_sections_are_measured(self):
+        result, text = self.simulate(MEASURED, sequence=16384, ranks=4)
+        self.assertNotIn('source = "not measured', text)
+        assumed = [block for block in text.split("\n\n") if 'origin = "assumed"' in block and "fp16" not in block]
+        # The vendor's links, and what stands beside kernels that this canned measurement leaves out.
+        for block in assumed:
+            self.assertTrue(block.startswith(("[node]", "[[interference]]")), block)
+        self.assertEqual(result["origins"]["assumed"], 0)
+
+    def test_noise_is_lifted_and_named(self):
+        _, text = self.simulate(MEASURED, sequence=512, ranks=1)
+        self.assertIn("seconds = [3e-06, 3e-06, 8e-05]", text)
+        self.assertIn("lifted to that of the point before, at bytes: 131072", text)
+
+    def test_multiprocessors_are_not_counted_twice(self):
+        _, text = self.simulate(MEASURED, sequence=512, ranks=1)
+        rows = {}
+        for block in text.split("\n\n"):
+            if block.startswith("[[interference]]"):
+                lines = dict(line.split(" = ", 1) for line in block.splitlines() if " = " in line)
+                rows[lines["class"].strip('"'), lines["beside"].strip('"')] = float(lines["slowdown"])
+        self.assertAlmostEqual(rows["attend", "nccl"], 1.2 * (132 - 16) / 132, places=3)
+        self.assertEqual(rows["attend", "copy"], 1.2)
+        self.assertEqual(rows["merge", "nccl"], 1.2)
+
+    def test_one_gpu_takes_the_rest_from_the_base(self):
+        alone = copy.deepcopy(MEASURED)
+        alone |= {"gpus": 1, "messages": [], "interference": [], "left_out": ["messages: one GPU"]}
+        alone["host"] |= {"communication_launch_s": 0, "copy_launch_s": 0}
+        alone["fixed"]["communicator_bytes"] = 0
+        result, text = self.simulate(alone, sequence=512, ranks=1)
+        self.assertGreater(result["time_s"], 0)
+        self.assertIn("from the base file: communication_launch_s, copy_launch_s", text)
+        self.assertIn('kind = "all_to_all"', text)
+
+    def test_bad_input_is_exit_2(self):
+        fast = copy.deepcopy(MEASURED)
+        fast["messages"][0]["points"][1]["seconds"] = 268435456 / 450e9
+        cases = {"schema": MEASURED | {"schema": "other"}, "faster than": fast,
+                 "'sms'": {k: v for k, v in MEASURED.items() if k != "sms"}}
+        for word, measured in cases.items():
+            result = self.convert(measured)
+            self.assertEqual(result.returncode, 2, word)
+            self.assertIn(word, result.stderr)
+            self.assertEqual(result.stdout, "")
+
+
+if __name__ == "__main__":
+    CPLAB = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,65 @@
+// Runs of bytes that are contiguous in two tensors at once.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "exec/chunks.hpp"
+
+namespace cplab {
+namespace {
+
+using kernels::DType;
+using kernels::RowRun;
+using kernels::View;
+
+View tensor(void* data, std::int64_t rows, std::int64_t heads, std::int64_t width) {
+  View view;
+  view.data = data;
+  view.dtype = DType::bf16;
+  view.rows = rows;
+  view.heads = heads;
+  view.width = width;
+  view.row_stride = heads * width;
+  view.head_stride = width;
+  return view;
+}
+
+TEST_CASE("two dense tensors are one chunk") {
+  std::vector<std::uint16_t> a(2 * 3 * 4), b(2 * 3 * 4);
+  const auto chunks = contiguous_chunks(tensor(a.data(), 2, 3, 4), tensor(b.data(), 2, 3, 4));
+  REQUIRE(chunks.size() == 1);
+  CHECK(chunks[0].bytes == 48);
+}
+
+TEST_CASE("a layout that differs cuts at every head, a row map at every run") {
+  std::vector<std::uint16_t> a(6 * 2 * 4), b(6 * 2 * 4);
+  std::iota(a.begin(), a.end(), std::uint16_t{0});
+  View from = tensor(a.data(), 6, 2, 4);
+  View heads_first = tensor(b.data(), 6, 2, 4);
+  heads_first.row_stride = 4;
+  heads_first.head_stride = 6 * 4;
+  CHECK(contiguous_chunks(from, heads_first).size() == 12);
+
+  // Rows 4, 5, 1, 3 of `from`: one chunk for 4 and 5, one each for 1 and 3.
+  const std::vector<RowRun> runs{{4, 2, 1}, {0, 0, 1}, {1, 2, 2}};
+  from.rows = 4;
+  from.runs = runs;
+  const View into = tensor(b.data(), 4, 2, 4);
+  const auto chunks = contiguous_chunks(from, into);
+  REQUIRE(chunks.size() == 3);
+  for (const Chunk& chunk : chunks) std::copy_n(chunk.from, chunk.bytes, chunk.into);
+  const std::vector<int> rows{4, 5, 1, 3};
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (std::size_t x = 0; x < 8; ++x) CHECK(b[row * 8 + x] == rows[row] * 8 + static_cast<int>(x));
+  }
+}
+
+TEST_CASE("empty tensors have no chunks") {
+  CHECK(contiguous_chunks(tensor(nullptr, 0, 3, 4), tensor(nullptr, 0, 3, 4)).empty());
+  CHECK(contiguous_chunks(tensor(nullptr, 3, 0, 4), tensor(nullptr, 3, 0, 4)).empty());
+}
+
+}  // namespace
+}  // namespace cplab

@@ -1,0 +1,343 @@
+// Attention on the GPU against brute force in double, with the a priori bounds of tests/kernels/oracle.hpp:
+// they hold for any order of summation and for key blocks of 32 keys or more.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "tests/gpu/gpu_tile.hpp"
+#include "tests/kernels/oracle.hpp"
+#include "tests/kernels/random_tile.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using kernels::Attend;
+using kernels::AttendBackward;
+using kernels::Write;
+
+struct TileCase {
+  const char* kind;
+  Sizes sizes;
+  std::vector<Segment> segments;
+  DType nominal, out;
+  std::int64_t gap_unit = 1;
+  std::int64_t shift = 0;  // of all data, in elements
+  std::uint64_t seed = 0;
+  std::int64_t number = 0;
+
+  std::string text() const {
+    const auto& [nq, nk, H, G, D, E] = sizes;
+    return std::string(kind) + ", --seed " + std::to_string(seed) + " --case " + std::to_string(number) +
+           ", nq=" + std::to_string(nq) + " nk=" + std::to_string(nk) + " H=" + std::to_string(H) +
+           " G=" + std::to_string(G) + " D=" + std::to_string(D) + " E=" + std::to_string(E) + " " +
+           name_of(nominal) + " to " + name_of(out) + ", " + std::to_string(segments.size()) +
+           " segments, shift " + std::to_string(shift);
+  }
+  TileDTypes dtypes(std::int64_t merges = 0) const {
+    return {.nominal = nominal,
+            .out = out,
+            .lse = wide(nominal),
+            .merges = merges,
+            .part_roundoff = unit_roundoff(out)};
+  }
+};
+
+// Seen by any pair of the problem: query rows, or key rows.
+std::vector<bool> seen_rows(const Problem& problem, bool keys) {
+  std::vector<bool> seen(static_cast<std::size_t>(keys ? problem.sizes.nk : problem.sizes.nq));
+  const std::vector<int> pairs = visible_pairs(problem);
+  for (std::int64_t i = 0; i < problem.sizes.nq; ++i)
+    for (std::int64_t j = 0; j < problem.sizes.nk; ++j)
+      if (pairs[static_cast<std::size_t>(i * problem.sizes.nk + j)] != 0)
+        seen[static_cast<std::size_t>(keys ? j : i)] = true;
+  return seen;
+}
+
+// Each segment to one of two problems.
+std::pair<Problem, Problem> split(const Problem& problem, std::mt19937& generator) {
+  std::pair<Problem, Problem> halves = {problem, problem};
+  halves.first.segments.clear();
+  halves.second.segments.clear();
+  for (const Segment& segment : problem.segments)
+    (draw(generator, 0, 1) == 0 ? halves.first : halves.second).segments.push_back(segment);
+  return halves;
+}
+
+using Bits = std::vector<std::vector<std::byte>>;
+
+Bits row_bits(const Tensor& tensor) {
+  Bits bits;
+  for (std::int64_t row = 0; row < tensor.rows(); ++row)
+    for (std::int64_t head = 0; head < tensor.heads(); ++head) bits.push_back(tensor.bits(row, head));
+  return bits;
+}
+
+bool unseen_unchanged(const Tensor& tensor, const Bits& before, const std::vector<bool>& seen) {
+  const Bits now = row_bits(tensor);
+  for (std::size_t n = 0; n < now.size(); ++n)
+    if (!seen[n / static_cast<std::size_t>(tensor.heads())] && now[n] != before[n]) return false;
+  return true;
+}
+
+class AttendCase {
+ public:
+  AttendCase(Report& report, const TileCase& tile, std::mt19937& generator)
+      : report_(report), tile_(tile), generator_(generator), where_(tile.text()) {}
+
+  void run() {
+    const Problem problem = random_problem(generator_, tile_.sizes, tile_.segments, tile_.nominal);
+    const Expected expected = expected_of(problem);
+    forward(problem, expected);
+    backward(problem, expected);
+    merged(problem, expected);
+    added(problem, expected);
+    if (tile_.segments.size() == 1) dropped_row(problem);
+  }
+
+ private:
+  std::string attend(TileTensors& tensors, const Problem& problem, Write write) {
+    const Attend host = tensors.attend(problem, write);
+    const GpuRun run =
+        run_on_gpu(tensors.all(), tile_.shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+          Attend call = host;
+          for (View* view : {&call.q, &call.k, &call.v, &call.out, &call.lse}) *view = mirror.device(*view);
+          return calls.add(call);
+        });
+    check_surroundings(run, tensors);
+    return run.variant;
+  }
+
+  std::string attend_backward(TileTensors& tensors, const Problem& problem, Write write) {
+    const AttendBackward host = tensors.backward(problem, write, write);
+    const GpuRun run =
+        run_on_gpu(tensors.all(), tile_.shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+          AttendBackward call = host;
+          for (View* view :
+               {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
+            *view = mirror.device(*view);
+          return calls.add(call);
+        });
+    check_surroundings(run, tensors);
+    return run.variant;
+  }
+
+  void check_surroundings(const GpuRun& run, TileTensors& tensors) {
+    report_.holds(run.variant, where_, "two runs differ", run.repeatable);
+    report_.holds(run.variant, where_, "memory between the rows was touched", tensors.gaps_intact());
+    report_.holds(run.variant, where_, "an operand was changed", tensors.inputs_unchanged());
+  }
+
+  void check_out(const std::string& variant, const TileTensors& tensors, const Problem& problem,
+                 const Expected& expected, std::int64_t merges) {
+    Tolerance tolerance = out_tolerance(problem, expected, tile_.dtypes(merges));
+    tolerance.floor *= static_cast<double>(1 + merges);  // the part was stored, too
+    report_.share(variant, where_, merges > 0 ? "merged out" : "out",
+                  worst_share(tensors.out.values(), expected.out, expected.out_majorant, tolerance));
+    report_.share(variant, where_, merges > 0 ? "merged lse" : "lse",
+                  worst_share(tensors.lse.values(), expected.lse, std::vector<double>(expected.lse.size(), 1),
+                              lse_tolerance(problem, expected, tile_.dtypes(merges))));
+  }
+
+  // extra: a sum in two parts rounds the first to the dtype of the gradient, relative to less than the
+  // majorant.
+  void check_gradients(const std::string& variant, const TileTensors& tensors, const Problem& problem,
+                       const Expected& expected, double extra) {
+    GradientTolerances tolerance = gradient_tolerances(problem, expected, tile_.dtypes());
+    for (Tolerance* each : {&tolerance.dq, &tolerance.dk, &tolerance.dv}) {
+      each->majorant += extra;
+      if (extra > 0) each->floor *= 2;
+    }
+    report_.share(variant, where_, extra > 0 ? "added dq" : "dq",
+                  worst_share(tensors.dq.values(), expected.dq, expected.dq_majorant, tolerance.dq));
+    report_.share(variant, where_, extra > 0 ? "added dk" : "dk",
+                  worst_share(tensors.dk.values(), expected.dk, expected.dk_majorant, tolerance.dk));
+    report_.share(variant, where_, extra > 0 ? "added dv" : "dv",
+                  worst_share(tensors.dv.values(), expected.dv, expected.dv_majorant, tolerance.dv));
+  }
+
+  TileTensors make(const Problem& problem) { return {generator_, problem, tile_.dtypes(), tile_.gap_unit}; }
+
+  TileTensors make_backward(const Problem& problem, const Expected& expected) {
+    TileTensors tensors = make(problem);
+    tensors.lse.assign(expected.lse);
+    tensors.delta.assign(expected.delta);
+    return tensors;
+  }
+
+  void forward(const Problem& problem, const Expected& expected) {
+    TileTensors tensors = make(problem);
+    check_out(attend(tensors, problem, Write::store), tensors, problem, expected, 0);
+  }
+
+  void backward(const Problem& problem, const Expected& expected) {
+    TileTensors tensors = make_backward(problem, expected);
+    check_gradients(attend_backward(tensors, problem, Write::store), tensors, problem, expected, 0);
+  }
+
+  // One part stored, the other merged into it. Where the first saw nothing, out is poison.
+  void merged(const Problem& problem, const Expected& expected) {
+    const auto [first, second] = split(problem, generator_);
+    TileTensors tensors = make(problem);
+    attend(tensors, first, Write::store);
+    const std::vector<bool> seen_first = seen_rows(first, false);
+    const std::vector<bool> seen_second = seen_rows(second, false);
+    for (std::int64_t row = 0; row < problem.sizes.nq; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      if (!seen_first[at] && seen_second[at]) tensors.out.fill_row(row, nan);
+    }
+    const Bits out = row_bits(tensors.out);
+    const Bits lse = row_bits(tensors.lse);
+    const std::string variant = attend(tensors, second, Write::merge);
+    check_out(variant, tensors, problem, expected, 1);
+    report_.holds(
+        variant, where_, "merge changed a row that sees no key",
+        unseen_unchanged(tensors.out, out, seen_second) && unseen_unchanged(tensors.lse, lse, seen_second));
+  }
+
+  // Likewise for gradients; rows that no part sees hold -0, which adding 0 would change.
+  void added(const Problem& problem, const Expected& expected) {
+    const auto [first, second] = split(problem, generator_);
+    TileTensors tensors = make_backward(problem, expected);
+    attend_backward(tensors, first, Write::store);
+    const std::vector<bool> queries = seen_rows(second, false);
+    const std::vector<bool> keys = seen_rows(second, true);
+    const std::vector<bool> all_queries = seen_rows(problem, false);
+    const std::vector<bool> all_keys = seen_rows(problem, true);
+    const auto sign = [](Tensor& tensor, const std::vector<bool>& seen) {
+      for (std::int64_t row = 0; row < tensor.rows(); ++row)
+        if (!seen[static_cast<std::size_t>(row)]) tensor.fill_row(row, -0.0);
+    };
+    sign(tensors.dq, all_queries);
+    sign(tensors.dk, all_keys);
+    sign(tensors.dv, all_keys);
+    const Bits dq = row_bits(tensors.dq);
+    const Bits dk = row_bits(tensors.dk);
+    const Bits dv = row_bits(tensors.dv);
+    const std::string variant = attend_backward(tensors, second, Write::add);
+    check_gradients(variant, tensors, problem, expected, 1.01 * unit_roundoff(tile_.out));
+    report_.holds(variant, where_, "add changed a row without a contribution",
+                  unseen_unchanged(tensors.dq, dq, queries) && unseen_unchanged(tensors.dk, dk, keys) &&
+                      unseen_unchanged(tensors.dv, dv, keys));
+  }
+
+  // A row inside a segment whose final lse is -inf gives and receives nothing: as if the mask left it out.
+  // Its q, dout and delta are finite here: tensor-core kernels multiply them by an exact 0.
+  void dropped_row(const Problem& problem) {
+    const Segment& whole = problem.segments.front();
+    if (whole.q_count == 0) return;
+    const std::int64_t row = draw(generator_, 0, whole.q_count - 1);
+    Problem without = problem;
+    Segment after = whole;
+    without.segments.front().q_count = row;
+    after.q_begin += row + 1;
+    after.q_count -= row + 1;
+    after.offset += row + 1;
+    without.segments.push_back(after);
+    const Expected expected = expected_of(without);
+    TileTensors tensors = make_backward(without, expected);
+    tensors.delta.fill_row(whole.q_begin + row, 0.5);
+    check_gradients(attend_backward(tensors, problem, Write::store), tensors, without, expected, 0);
+  }
+
+  Report& report_;
+  const TileCase& tile_;
+  std::mt19937& generator_;
+  std::string where_;
+};
+
+Segment square(std::int64_t nq, std::int64_t nk, std::int64_t left, std::int64_t right) {
+  return {
+      .q_begin = 0, .q_count = nq, .k_begin = 0, .k_count = nk, .offset = 0, .left = left, .right = right};
+}
+
+// Three of five have a width that tensor-core kernels are made for, with rows aligned to 16 bytes.
+TileCase random_widths(std::mt19937& generator) {
+  TileCase tile{.kind = "", .sizes = {}, .segments = {}, .nominal = DType::bf16, .out = DType::bf16};
+  const DType nominals[] = {DType::bf16, DType::fp16, DType::bf16, DType::fp16, DType::fp32};
+  tile.nominal = nominals[draw(generator, 0, 4)];
+  tile.out = draw(generator, 0, 1) == 0 ? tile.nominal : DType::fp32;
+  tile.sizes.G = draw(generator, 1, 2);
+  tile.sizes.H = tile.sizes.G * draw(generator, 1, 3);
+  if (draw(generator, 0, 4) < 3) {
+    tile.sizes.D = tile.sizes.E = draw(generator, 0, 1) == 0 ? 64 : 128;
+    tile.gap_unit = 8;
+  } else {
+    tile.sizes.D = draw(generator, 1, 150);
+    tile.sizes.E = draw(generator, 1, 150);
+    tile.shift = draw(generator, 0, 7);
+  }
+  return tile;
+}
+
+// Sequences of 1 to 3 rows, causal, each its own segment.
+std::vector<Segment> tiny_sequences(std::int64_t count, std::int64_t& rows) {
+  std::vector<Segment> segments;
+  rows = 0;
+  for (std::int64_t s = 0; s < count; ++s) {
+    const std::int64_t length = 1 + s * 7 % 3;
+    segments.push_back({.q_begin = rows, .q_count = length, .k_begin = rows, .k_count = length, .right = 0});
+    rows += length;
+  }
+  return segments;
+}
+
+void run_tile(Report& report, TileCase tile, const CaseName& name, std::mt19937& generator) {
+  tile.seed = name.seed;
+  tile.number = name.number;
+  AttendCase(report, tile, generator).run();
+}
+
+}  // namespace
+
+void attend_case(Report& report, const CaseName& name) {
+  std::mt19937 generator(
+      static_cast<unsigned>(name.seed * 1000003 + static_cast<std::uint64_t>(name.number)));
+  TileCase tile = random_widths(generator);
+  Sizes& sizes = tile.sizes;
+  const std::int64_t largest = name.number % 16 == 3 ? 400 : 150;
+  sizes.nq = draw(generator, 1, largest);
+  sizes.nk = draw(generator, 1, largest);
+  if (name.number == 7) {  // once: brute force over so many rows takes its time
+    tile.kind = "4096 tiny sequences";
+    tile.nominal = DType::bf16;
+    sizes.H = sizes.G = 1;
+    tile.segments = tiny_sequences(4096, sizes.nq);
+    sizes.nk = sizes.nq;
+    return run_tile(report, tile, name, generator);
+  }
+  switch (name.number % 8) {
+    case 0:
+      tile.kind = "one row, one key";
+      if (draw(generator, 0, 1) == 0) sizes.nq = 1;
+      if (sizes.nq > 1 || draw(generator, 0, 1) == 0) sizes.nk = 1;
+      tile.segments = {square(sizes.nq, sizes.nk, -1, draw(generator, -1, 0))};
+      break;
+    case 1: {
+      tile.kind = "window";
+      const std::int64_t left = draw(generator, 0, 1) == 0 ? 0 : draw(generator, 0, 90);
+      tile.segments = {
+          square(sizes.nq, sizes.nk, left, draw(generator, 0, 1) == 0 ? 0 : draw(generator, 0, 90))};
+      tile.segments.front().offset = draw(generator, -20, 20);
+      break;
+    }
+    case 2:
+      tile.kind = "tails";
+      for (std::int64_t n = 0; n < 5; ++n) {  // 26 such cases see every length 1 .. 130
+        const std::int64_t length = 1 + (name.number / 8 * 5 + n) % 130;
+        sizes.nq = length;
+        sizes.nk = draw(generator, 0, 1) == 0 ? length : draw(generator, 1, 130);
+        tile.segments = {square(sizes.nq, sizes.nk, -1, draw(generator, -1, 0))};
+        run_tile(report, tile, name, generator);
+      }
+      return;
+    case 3:
+      tile.kind = "packed";
+      tile.segments = tiny_sequences(40, sizes.nq);
+      sizes.nk = sizes.nq;
+      break;
+    default: tile.kind = "random segments"; tile.segments = random_segments(generator, sizes.nq, sizes.nk);
+  }
+  run_tile(report, tile, name, generator);
+}
+
+}  // namespace cplab::testing

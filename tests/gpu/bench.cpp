@@ -1,0 +1,207 @@
+// Times of the CUDA kernels on whole problems, for comparison between builds: no calibration, no
+// checks.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <random>
+
+#include "tests/gpu/gpu_tile.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using kernels::Attend;
+using kernels::AttendBackward;
+using kernels::CudaCalls;
+using kernels::DeviceMemory;
+using kernels::Segment;
+using kernels::Write;
+
+// Uniform random values in [-1, 1] as bf16 or fp32 bits: a block of an odd number of them, over and over.
+const std::vector<std::byte>& noise(DType dtype) {
+  const auto make = [](DType made) {
+    std::vector<std::byte> bytes((std::size_t{1} << 20 | 1) * kernels::bytes_of(made));
+    std::mt19937 generator(1);
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    for (std::int64_t n = 0; n <= std::int64_t{1} << 20; ++n)
+      kernels::store_element(bytes.data(), made, n, uniform(generator));
+    return bytes;
+  };
+  static const std::vector<std::byte> bf16 = make(DType::bf16), fp32 = make(DType::fp32);
+  return dtype == DType::bf16 ? bf16 : fp32;
+}
+
+// [rows, heads, width] of random values in memory of its own.
+class Operand {
+ public:
+  Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width)
+      : memory_(static_cast<std::size_t>(rows * heads * width) * kernels::bytes_of(dtype)),
+        view_{.data = memory_.data(),
+              .dtype = dtype,
+              .rows = rows,
+              .heads = heads,
+              .width = width,
+              .row_stride = heads * width,
+              .head_stride = width,
+              .runs = {}} {
+    const std::vector<std::byte>& block = noise(dtype);
+    for (std::size_t at = 0; at < memory_.size(); at += block.size())
+      memory_.copy_in({block.data(), std::min(block.size(), memory_.size() - at)}, at);
+  }
+  const View& view() const { return view_; }
+
+ private:
+  DeviceMemory memory_;
+  View view_;
+};
+
+struct Shape {
+  std::int64_t B, S, H, D;
+};
+
+// The operands of one attention problem: B sequences one after the other.
+struct Attention {
+  Attention(DType dtype, const Shape& shape)
+      : q(dtype, shape.B * shape.S, shape.H, shape.D),
+        k(dtype, shape.B * shape.S, shape.H, shape.D),
+        v(dtype, shape.B * shape.S, shape.H, shape.D),
+        dout(dtype, shape.B * shape.S, shape.H, shape.D),
+        out(dtype, shape.B * shape.S, shape.H, shape.D),
+        dq(dtype, shape.B * shape.S, shape.H, shape.D),
+        dk(dtype, shape.B * shape.S, shape.H, shape.D),
+        dv(dtype, shape.B * shape.S, shape.H, shape.D),
+        lse(DType::fp32, shape.B * shape.S, shape.H, 1),
+        delta(DType::fp32, shape.B * shape.S, shape.H, 1) {}
+
+  Operand q, k, v, dout, out, dq, dk, dv, lse, delta;
+};
+
+void attention(DType dtype, const Shape& shape, bool causal) {
+  const double pairs = static_cast<double>(shape.B) *
+                       (causal ? static_cast<double>(shape.S) * static_cast<double>(shape.S + 1) / 2
+                               : static_cast<double>(shape.S) * static_cast<double>(shape.S));
+  const double flops = 4 * pairs * static_cast<double>(shape.D * shape.H);
+  const double scale = 1 / std::sqrt(static_cast<double>(shape.D));
+  std::vector<Segment> segments;
+  for (std::int64_t b = 0; b < shape.B; ++b)
+    segments.push_back({.q_begin = b * shape.S,
+                        .q_count = shape.S,
+                        .k_begin = b * shape.S,
+                        .k_count = shape.S,
+                        .right = causal ? 0 : -1});
+  // Enough copies that their operands, 5 tensors or more, do not stay in an L2 cache of 60 MB.
+  const std::int64_t bytes =
+      5 * shape.B * shape.S * shape.H * shape.D * static_cast<std::int64_t>(kernels::bytes_of(dtype));
+  const std::int64_t copies = std::clamp<std::int64_t>((256 << 20) / bytes, 1, 16);
+  CudaCalls calls;
+  std::vector<std::unique_ptr<Attention>> problems;
+  std::vector<std::size_t> forward, backward;
+  for (std::int64_t n = 0; n < copies; ++n) {
+    problems.push_back(std::make_unique<Attention>(dtype, shape));
+    const Attention& p = *problems.back();
+    forward.push_back(calls.add(Attend{.q = p.q.view(),
+                                       .k = p.k.view(),
+                                       .v = p.v.view(),
+                                       .out = p.out.view(),
+                                       .lse = p.lse.view(),
+                                       .segments = segments,
+                                       .scale = scale,
+                                       .write = Write::store}));
+  }
+  for (const auto& p : problems)
+    backward.push_back(calls.add(AttendBackward{.q = p->q.view(),
+                                                .k = p->k.view(),
+                                                .v = p->v.view(),
+                                                .dout = p->dout.view(),
+                                                .lse = p->lse.view(),
+                                                .delta = p->delta.view(),
+                                                .dq = p->dq.view(),
+                                                .dk = p->dk.view(),
+                                                .dv = p->dv.view(),
+                                                .segments = segments,
+                                                .scale = scale,
+                                                .write_dq = Write::store,
+                                                .write_dk = Write::store}));
+  const DeviceMemory tables(calls.table_bytes());
+  calls.upload(tables.data());
+  const int rounds = flops * static_cast<double>(copies) > 4e12 ? 3 : 7;
+  const double forward_s = kernels::seconds_per_call(calls, forward, rounds);
+  // The backward reads the lse that the forward just wrote; delta is noise, which costs the same.
+  const double backward_s = kernels::seconds_per_call(calls, backward, rounds);
+  std::printf(
+      "%-26s B=%lld S=%-6lld H=%lld D=%-4lld %-6s  forward %9.3f ms %7.1f TFLOP/s   backward %9.3f ms %7.1f "
+      "TFLOP/s\n",
+      calls.variant(forward.front()).c_str(), static_cast<long long>(shape.B),
+      static_cast<long long>(shape.S), static_cast<long long>(shape.H), static_cast<long long>(shape.D),
+      causal ? "causal" : "full", forward_s * 1e3, flops / forward_s * 1e-12, backward_s * 1e3,
+      2.5 * flops / backward_s * 1e-12);
+  std::fflush(stdout);
+}
+
+// One row-wise operation; bytes: read plus written.
+template <class Add>
+void row_wise(const char* name, std::int64_t bytes, Add add) {
+  CudaCalls calls;
+  const std::vector<std::size_t> numbers(8, add(calls));
+  const DeviceMemory tables(calls.table_bytes());
+  calls.upload(tables.data());
+  const double seconds = kernels::seconds_per_call(calls, numbers, 7);
+  std::printf("%-26s %9.3f ms %9.1f GB/s\n", name, seconds * 1e3,
+              static_cast<double>(bytes) / seconds * 1e-9);
+}
+
+void row_wise_kernels() {
+  const std::int64_t rows = 32768, heads = 16, width = 128, n = rows * heads * width,
+                     lse_bytes = 4 * rows * heads;
+  const Operand bf16(DType::bf16, rows, heads, width), bf16_into(DType::bf16, rows, heads, width);
+  const Operand fp32(DType::fp32, rows, heads, width), fp32_into(DType::fp32, rows, heads, width);
+  const Operand lse(DType::fp32, rows, heads, 1), lse_into(DType::fp32, rows, heads, 1);
+  row_wise("copy bf16", 4 * n,
+           [&](CudaCalls& calls) { return calls.add_copy(bf16.view(), bf16_into.view()); });
+  row_wise("copy fp32", 8 * n,
+           [&](CudaCalls& calls) { return calls.add_copy(fp32.view(), fp32_into.view()); });
+  row_wise("cast fp32 to bf16", 6 * n,
+           [&](CudaCalls& calls) { return calls.add_copy(fp32.view(), bf16_into.view()); });
+  row_wise("add fp32", 12 * n,
+           [&](CudaCalls& calls) { return calls.add_add(fp32.view(), fp32_into.view()); });
+  row_wise("add bf16 to fp32", 10 * n,
+           [&](CudaCalls& calls) { return calls.add_add(bf16.view(), fp32_into.view()); });
+  row_wise("fill fp32", 4 * n, [&](CudaCalls& calls) { return calls.add_fill(fp32_into.view(), 0.5); });
+  row_wise("row_dot bf16", 4 * n + lse_bytes, [&](CudaCalls& calls) {
+    return calls.add_row_dot(bf16.view(), bf16_into.view(), lse_into.view());
+  });
+  row_wise("merge bf16 into fp32", 10 * n + 3 * lse_bytes, [&](CudaCalls& calls) {
+    return calls.add(kernels::Merge{.part_out = bf16.view(),
+                                    .part_lse = lse.view(),
+                                    .into_out = fp32_into.view(),
+                                    .into_lse = lse_into.view()});
+  });
+  row_wise("merge_lse", 3 * lse_bytes, [&](CudaCalls& calls) {
+    return calls.add(kernels::MergeLse{.part_lse = lse.view(), .into_lse = lse_into.view()});
+  });
+  row_wise("rescale bf16 into fp32", 10 * n + 2 * lse_bytes, [&](CudaCalls& calls) {
+    return calls.add(kernels::Rescale{.part_out = bf16.view(),
+                                      .part_lse = lse.view(),
+                                      .final_lse = lse_into.view(),
+                                      .into_out = fp32_into.view(),
+                                      .write = Write::add});
+  });
+}
+
+}  // namespace
+
+void bench(const std::string& only) {
+  const auto wanted = [&](const char* name) { return std::string(name).find(only) != std::string::npos; };
+  if (wanted("attend")) {
+    const Shape shapes[] = {{8, 2048, 16, 128}, {2, 8192, 16, 128}, {1, 32768, 16, 128}, {8, 2048, 32, 64},
+                            {2, 8192, 32, 64},  {1, 32768, 32, 64}, {1, 512, 16, 128},   {1, 1024, 16, 128},
+                            {1, 2048, 16, 128}, {1, 4096, 16, 128}};
+    for (const Shape& shape : shapes)
+      for (const bool causal : {false, true}) attention(DType::bf16, shape, causal);
+    attention(DType::fp32, {1, 2048, 8, 128}, true);
+  }
+  if (wanted("rows")) row_wise_kernels();
+}
+
+}  // namespace cplab::testing

@@ -1,0 +1,115 @@
+// Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
+//   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
+//   tiles --bench [--only attend|rows]
+// Exit 0: all within tolerance; 1: something is not; 2: usage; 77 (CTest: skipped): no GPU.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string_view>
+#include <thread>
+
+#include "tests/gpu/gpu_tile.hpp"
+
+namespace cplab::testing {
+namespace {
+
+struct Options {
+  std::uint64_t seed = 1;
+  std::int64_t cases = 300;
+  std::int64_t single = -1;  // --case
+  int threads = 8;           // brute force in double takes most of the time
+  std::string only;
+  bool bench = false;
+};
+
+int usage() {
+  std::fprintf(stderr,
+               "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] | --bench\n");
+  return 2;
+}
+
+bool parse(int count, char** arguments, Options& options) {
+  for (int n = 1; n < count; ++n) {
+    const std::string_view name = arguments[n];
+    if (name == "--bench") {
+      options.bench = true;
+      continue;
+    }
+    if (n + 1 == count) return false;
+    const char* value = arguments[++n];
+    if (name == "--only") {
+      options.only = value;
+      continue;
+    }
+    char* end = nullptr;
+    const long long number = std::strtoll(value, &end, 10);
+    if (end == value || *end != '\0' || number < 0) return false;
+    if (name == "--seed") {
+      options.seed = static_cast<std::uint64_t>(number);
+    } else if (name == "--cases") {
+      options.cases = number;
+    } else if (name == "--case") {
+      options.single = number;
+    } else if (name == "--threads" && number > 0 && number <= 64) {
+      options.threads = static_cast<int>(number);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+void run_case(Report& report, const Options& options, std::int64_t number) {
+  const CaseName name{.seed = options.seed, .number = number, .only = options.only};
+  try {
+    if (std::string_view("attend").find(options.only) != std::string_view::npos) attend_case(report, name);
+    if (options.only != "attend") row_case(report, name);
+  } catch (const std::exception& error) {
+    report.holds("(exceptions)", "--seed " + std::to_string(name.seed) + " --case " + std::to_string(number),
+                 error.what(), false);
+  }
+}
+
+int compare(const Options& options) {
+  Report report;
+  if (options.single >= 0) {
+    run_case(report, options, options.single);
+    return report.summary() ? 0 : 1;
+  }
+  std::atomic<std::int64_t> next = 0;
+  std::vector<std::thread> threads;
+  for (int n = 0; n < options.threads; ++n)
+    threads.emplace_back([&] {
+      for (std::int64_t number = next++; number < options.cases; number = next++)
+        run_case(report, options, number);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return report.summary() ? 0 : 1;
+}
+
+int run(int count, char** arguments) {
+  Options options;
+  if (!parse(count, arguments, options)) return usage();
+  if (kernels::cuda_device_count() == 0) {
+    std::printf("skipped: no GPU\n");
+    return 77;
+  }
+  std::printf("%s\n", kernels::cuda_device_text().c_str());
+  kernels::load_cuda_kernels();
+  if (!options.bench) return compare(options);
+  bench(options.only);
+  return 0;
+}
+
+}  // namespace
+}  // namespace cplab::testing
+
+int main(int count, char** arguments) {
+  try {
+    return cplab::testing::run(count, arguments);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
