@@ -17,8 +17,8 @@
 namespace cplab {
 
 struct VerifyOptions {
-  CpuOptions execution;           // order, tiles (a substitute's, for faults), timeout
-  std::optional<GpuOptions> gpu;  // on GPUs instead
+  CpuOptions execution;                          // order, tiles (a substitute's, for faults), timeout
+  std::optional<GpuOptions> gpu = std::nullopt;  // on GPUs instead
   std::size_t max_findings = 100;
 };
 

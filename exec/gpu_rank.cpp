@@ -144,12 +144,39 @@ void GpuRank::prepare() {
     }
   }
   for (const GpuLane& lane : lanes_) waited[lane.operations.back()] = true;
+  if (options_.poison) keep_ordered_poison();
   for (std::uint32_t i = 0; i < operations_.size(); ++i) {
     if (waited[i]) operations_[i].done = new_event(EventUse::order);
   }
   tables_bytes_ = static_cast<std::int64_t>(calls_.table_bytes());
   calls_.upload(tables_bytes_ > 0 ? allocate(tables_bytes_, "the kernels' tables") : nullptr);
   if (options_.jitter) random_.seed(*options_.jitter * 1000003 + static_cast<std::uint64_t>(plan_.rank));
+}
+
+// Poisoning a whole buffer before its first use is right only if every other use comes after that one: slots
+// of one buffer may be written on several lanes in any order.
+void GpuRank::keep_ordered_poison() {
+  const std::size_t count = plan_.operations.size();
+  std::vector<std::vector<std::uint32_t>> users(plan_.buffers.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    for (const MemoryUse& use : binder_->uses(plan_.operations[i])) users[use.buffer].push_back(i);
+  }
+  for (std::uint32_t first = 0; first < count; ++first) {
+    if (operations_[first].fresh.empty()) continue;
+    std::vector<bool> later(count);
+    later[first] = true;
+    std::vector<bool> lane_passed(lanes_.size());
+    lane_passed[operations_[first].lane] = true;
+    for (std::uint32_t i = first + 1; i < count; ++i) {
+      bool ordered = lane_passed[operations_[i].lane];
+      for (const std::uint32_t edge : plan_.after(plan_.operations[i])) ordered = ordered || later[edge];
+      later[i] = ordered;
+      if (ordered) lane_passed[operations_[i].lane] = true;
+    }
+    std::erase_if(operations_[first].fresh, [&](std::uint32_t b) {
+      return !std::all_of(users[b].begin(), users[b].end(), [&](std::uint32_t i) { return later[i]; });
+    });
+  }
 }
 
 void GpuRank::make_timing_events() {

@@ -93,6 +93,7 @@ class GpuRank {
   std::int64_t tables_bytes() const { return tables_bytes_; }
 
  private:
+  void keep_ordered_poison();
   void* allocate(std::int64_t bytes, std::string_view what);
   std::byte* address(const Buffer& buffer) const;
 

@@ -68,7 +68,7 @@ struct CudaKernel {
   std::string name;  // "attend mma bf16 128"
   std::string kind;  // attend, attend_backward, ...
   int tile_rows = 0;
-  int registers = 0;           // per thread; 0 without a device
+  int registers = 0;  // per thread; 0 without a device
   std::int64_t shared_bytes = 0;
   std::int64_t local_bytes = 0;  // spills
 };

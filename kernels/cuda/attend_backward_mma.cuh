@@ -28,7 +28,7 @@ struct KeyGradientShape {
   static constexpr int q_bytes = queries * Tile<D>::row_bytes;
   static constexpr int row_bytes = queries * 4;  // of lse and of delta
   static constexpr int stage_bytes = 2 * q_bytes + 2 * row_bytes;
-  static constexpr int shared_bytes = 2 * k_bytes + 2 * stage_bytes + ring_bytes;
+  static constexpr int shared_bytes = 2 * k_bytes + 2 * stage_bytes + static_cast<int>(sizeof(Walk));
 };
 
 template <int D>
@@ -44,14 +44,11 @@ struct QueryGradientShape {
   static constexpr int q_bytes = queries * Tile<D>::row_bytes;
   static constexpr int k_bytes = keys * Tile<D>::row_bytes;
   static constexpr int stage_bytes = 2 * k_bytes;
-  static constexpr int shared_bytes = 2 * q_bytes + 2 * stage_bytes + ring_bytes;
+  static constexpr int row_bytes = 2 * queries * 4;  // lse and delta
+  static constexpr int shared_bytes =
+      2 * q_bytes + 2 * stage_bytes + static_cast<int>(sizeof(Walk)) + row_bytes;
+  static_assert(threads == queries);
 };
-
-// dS = P (dP - delta), where a pair that is not live (P = 0) may hold anything in dP.
-__device__ __forceinline__ float score_gradient(float p, float dp, float delta, bool masked) {
-  const float gradient = p * (dp - delta);
-  return masked && p == 0 ? 0 : gradient;
-}
 
 // --- dk and dv -------------------------------------------------------------------------------------------
 
@@ -64,11 +61,11 @@ __device__ __forceinline__ void load_queries(std::uint32_t stage, const AttendBa
   load_tile<T, D, Shape::queries, Shape::threads>(stage, params.q, block.head, block.begin, block.end);
   load_tile<T, D, Shape::queries, Shape::threads>(stage + Shape::q_bytes, params.dout, block.head,
                                                   block.begin, block.end);
-  const auto row = static_cast<int>(threadIdx.x);
+  const int row = thread_index();
   if (row < Shape::queries) {
     const int compact = min(block.begin + row, block.end - 1);
     const int bytes = block.begin + row < block.end ? 4 : 0;
-    const std::uint32_t at = stage + 2 * Shape::q_bytes + 4 * threadIdx.x;
+    const std::uint32_t at = stage + 2 * Shape::q_bytes + static_cast<std::uint32_t>(4 * row);
     copy_4(at, row_of<const float>(params.lse, block.head, compact), bytes);
     copy_4(at + Shape::row_bytes, row_of<const float>(params.delta, block.head, compact), bytes);
   }
@@ -82,16 +79,15 @@ __device__ __forceinline__ void prepare_queries(unsigned char* stage) {
   auto* const lse = reinterpret_cast<float*>(stage + 2 * Shape::q_bytes);
   auto* const delta = lse + Shape::queries;
   wait_for_copies();
-  int empty = 0;
-  if (threadIdx.x < Shape::queries) {
-    const float held = lse[threadIdx.x];
+  bool empty = false;
+  if (const int row = thread_index(); row < Shape::queries) {
+    const float held = lse[row];
     empty = held == -infinity();
-    lse[threadIdx.x] = empty ? infinity() : held * log2_e;
-    if (empty) delta[threadIdx.x] = 0;
+    lse[row] = empty ? infinity() : held * log2_e;
+    if (empty) delta[row] = 0;
   }
   if (__syncthreads_or(empty) == 0) return;
-  for (int at = static_cast<int>(threadIdx.x); at < 2 * Shape::queries * Tile<D>::chunks;
-       at += Shape::threads) {
+  for (int at = thread_index(); at < 2 * Shape::queries * Tile<D>::chunks; at += Shape::threads) {
     const int row = at / Tile<D>::chunks;  // of q, then of dout
     if (lse[row % Shape::queries] == infinity()) reinterpret_cast<uint4*>(stage)[at] = make_uint4(0, 0, 0, 0);
   }
@@ -106,68 +102,62 @@ __global__ void __launch_bounds__(KeyGradientShape<D>::threads, KeyGradientShape
   constexpr int n_tiles = Shape::part / 8;
   extern __shared__ __align__(256) unsigned char key_gradient_shared[];
 
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto kv_head = static_cast<int>(blockIdx.y);
-  const int group = params.q.heads / params.k.heads;
   const WorkTile tile = params.by_k.tiles[blockIdx.x];
-  const int first = tile.begin + warp * 16 * m_tiles;
   const auto scale_log2 = static_cast<float>(params.scale * 1.44269504088896340736);
 
   unsigned char* const stages = key_gradient_shared + 2 * Shape::k_bytes;
   const std::uint32_t k_tile = shared_address(key_gradient_shared);
   const std::uint32_t v_tile = k_tile + Shape::k_bytes;
   const std::uint32_t q_tile = shared_address(stages);
-  const LaneAddress<D> k_lane = address_rows<D>(k_tile, lane).down(warp * 16 * m_tiles);
-  const LaneAddress<D> q_columns = address_columns<D>(q_tile, lane);
-  const LaneAddress<D> q_rows = address_rows<D>(q_tile, lane);
 
   Sums<m_tiles, D / 8> dk, dv;
   clear(dk);
   clear(dv);
 
-  auto* const blocks = reinterpret_cast<Block*>(stages + 2 * Shape::stage_bytes);
+  auto* const walk = reinterpret_cast<Walk*>(stages + 2 * Shape::stage_bytes);
   if (threadIdx.x == 0) {
-    blocks[0] =
-        first_block<Owner::keys>(kv_head * group, kv_head * group + group, tile, params.by_k.segments);
-    blocks[1] = next_block<Owner::keys, Shape::queries>(blocks[0], kv_head * group + group, tile,
-                                                        params.by_k.segments);
+    const int group = params.q.heads / params.k.heads;
+    walk->tile = tile;
+    walk->kv_head = kv_head;
+    walk->stop_head = kv_head * group + group;
+    walk->block(0) = first_block<Owner::keys>(kv_head * group, walk->stop_head, tile, params.by_k.segments);
+    walk->block(1) =
+        next_block<Owner::keys, Shape::queries>(walk->block(0), walk->stop_head, tile, params.by_k.segments);
   }
   __syncthreads();
-  if (blocks[0].live()) {
+  if (walk->block(0).live()) {
     load_tile<T, D, Shape::keys, Shape::threads>(k_tile, params.k, kv_head, tile.begin, tile.end);
     load_tile<T, D, Shape::keys, Shape::threads>(v_tile, params.v, kv_head, tile.begin, tile.end);
-    load_queries<T, D>(q_tile, params, blocks[0]);
+    load_queries<T, D>(q_tile, params, walk->block(0));
     commit_copies();
   }
 #pragma unroll 1
-  for (int at = 0; blocks[at & 3].live(); ++at) {
+  for (int at = 0; walk->block(at).live(); ++at) {
     const int stage = (at & 1) * Shape::stage_bytes;
     prepare_queries<D>(stages + stage);  // everyone is done with the other stage
-    const Block& next = blocks[(at + 1) & 3];
+    const Block& next = walk->block(at + 1);
     if (next.live()) {
       load_queries<T, D>(q_tile + static_cast<std::uint32_t>(Shape::stage_bytes - stage), params, next);
       commit_copies();
-      if (threadIdx.x == 0)
-        blocks[(at + 2) & 3] =
-            next_block<Owner::keys, Shape::queries>(next, static_cast<int>(blockIdx.y) * group + group,
-                                                    params.by_k.tiles[blockIdx.x], params.by_k.segments);
+      if (thread_index() == 0)
+        walk->block(at + 2) =
+            next_block<Owner::keys, Shape::queries>(next, walk->stop_head, walk->tile, params.by_k.segments);
     }
 #pragma unroll 1
     for (int from = 0; from < Shape::queries; from += Shape::part) {
-      const Block& block = blocks[at & 3];
+      const Block& block = walk->block(at);
       const int query = block.begin + from;
-      const int last = min(first + 16 * m_tiles, tile.end) - 1;
-      const Cover cover = cover_of(block, first, last, query, Shape::part);
+      const Cover cover = cover_of<16 * m_tiles, Shape::part>(*walk, block, query);
       if (cover == Cover::none) continue;
       const bool masked = cover == Cover::some;
-      const auto shift = static_cast<std::uint32_t>(stage + from * Tile<D>::row_bytes);
-      const auto* const lse =
-          reinterpret_cast<const float*>(stages + stage + 2 * Shape::q_bytes) + from + 2 * (lane & 3);
+      const std::uint32_t q_part = q_tile + static_cast<std::uint32_t>(stage + from * Tile<D>::row_bytes);
+      const auto* const lse = reinterpret_cast<const float*>(stages + stage + 2 * Shape::q_bytes) + from +
+                              2 * (thread_index() & 3);
 
       Sums<m_tiles, n_tiles> p;
       clear(p);
-      multiply_transposed<T, D>(p, k_lane.unknown(), q_columns.shifted(shift).unknown());
+      multiply_transposed<T, D>(p, address_own_rows<D, 16 * m_tiles>(k_tile), address_columns<D>(q_part));
 #pragma unroll
       for (int n = 0; n < n_tiles; ++n) {
         const float2 pair = *reinterpret_cast<const float2*>(lse + 8 * n);
@@ -177,43 +167,46 @@ __global__ void __launch_bounds__(KeyGradientShape<D>::threads, KeyGradientShape
           for (int e = 0; e < 4; ++e)
             p[m][n][e] = exp2_approx(fmaf(p[m][n][e], scale_log2, e % 2 == 0 ? -pair.x : -pair.y));
       }
-      if (masked) mask_pairs(p, block, first, query, lane, 0);
-      multiply_weights<T, D>(dv, p, q_rows.shifted(shift + Shape::q_bytes).unknown());
+      if (masked) mask_pairs(p, *walk, block, query, 0);
+      multiply_weights<T, D>(dv, p, address_rows<D>(q_part + Shape::q_bytes));
 
       Sums<m_tiles, n_tiles> dp;
       clear(dp);
-      multiply_transposed<T, D>(dp, k_lane.shifted(Shape::k_bytes).unknown(),
-                                q_columns.shifted(shift + Shape::q_bytes).unknown());
+      multiply_transposed<T, D>(dp, address_own_rows<D, 16 * m_tiles>(v_tile),
+                                address_columns<D>(q_part + Shape::q_bytes));
 #pragma unroll
       for (int n = 0; n < n_tiles; ++n) {
         const float2 pair = *reinterpret_cast<const float2*>(lse + Shape::queries + 8 * n);
 #pragma unroll
         for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
-          for (int e = 0; e < 4; ++e)
-            p[m][n][e] = score_gradient(p[m][n][e], dp[m][n][e], e % 2 == 0 ? pair.x : pair.y, masked);
+          for (int e = 0; e < 4; ++e) p[m][n][e] *= dp[m][n][e] - (e % 2 == 0 ? pair.x : pair.y);
       }
-      multiply_weights<T, D>(dk, p, q_rows.shifted(shift).unknown());
+      // Again: where a pair is not live, dP may be anything, and 0 times it too.
+      if (masked) mask_pairs(p, *walk, block, query, 0);
+      multiply_weights<T, D>(dk, p, address_rows<D>(q_part));
     }
   }
 
+  const int thread = thread_index();
+  const int first = walk->tile.begin + thread / 32 * 16 * m_tiles;
   RowUpdate updates[m_tiles][2];
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = first + 16 * m + 8 * half + lane / 4;
+      const int row = first + 16 * m + 8 * half + thread % 32 / 4;
       const bool add = params.write_dk == Write::add;
       updates[m][half].write =
-          row < tile.end && (!add || has_live_pair<Owner::keys>(row, tile, params.by_k.segments));
+          row < walk->tile.end && (!add || has_live_pair<Owner::keys>(row, walk->tile, params.by_k.segments));
       updates[m][half].factor = 1;
       updates[m][half].old_factor = add ? 1 : 0;
     }
-  write_rows(dv, params.dv, kv_head, first, updates, lane);
+  write_rows(dv, params.dv, static_cast<int>(blockIdx.y), first, updates, thread % 32);
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
     updates[m][0].factor = updates[m][1].factor = static_cast<float>(params.scale);
-  write_rows(dk, params.dk, kv_head, first, updates, lane);
+  write_rows(dk, params.dk, static_cast<int>(blockIdx.y), first, updates, thread % 32);
 }
 
 // --- dq --------------------------------------------------------------------------------------------------
@@ -235,121 +228,117 @@ __global__ void __launch_bounds__(QueryGradientShape<D>::threads, QueryGradientS
   constexpr int n_tiles = Shape::part / 8;
   extern __shared__ __align__(256) unsigned char query_gradient_shared[];
 
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto head = static_cast<int>(blockIdx.y);
-  const int kv_head = head / (params.q.heads / params.k.heads);
   const WorkTile tile = params.by_q.tiles[blockIdx.x];
-  const int first = tile.begin + warp * 16 * m_tiles;
   const auto scale_log2 = static_cast<float>(params.scale * 1.44269504088896340736);
 
   const std::uint32_t q_tile = shared_address(query_gradient_shared);
   const std::uint32_t k_tile = q_tile + 2 * Shape::q_bytes;
-  const LaneAddress<D> q_lane = address_rows<D>(q_tile, lane).down(warp * 16 * m_tiles);
-  const LaneAddress<D> k_columns = address_columns<D>(k_tile, lane);
-  const LaneAddress<D> k_rows = address_rows<D>(k_tile, lane);
 
   Sums<m_tiles, D / 8> dq;
   clear(dq);
 
-  // lse in units of log2; a row whose lse is -inf has no gradient and may hold anything.
-  float lse[m_tiles][2], delta[m_tiles][2];
-  bool some_empty = false;
-#pragma unroll
-  for (int m = 0; m < m_tiles; ++m)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = min(first + 16 * m + 8 * half + lane / 4, tile.end - 1);
-      const float held = *row_of<const float>(params.lse, head, row);
-      const bool empty = held == -infinity();
-      some_empty = some_empty || empty;
-      lse[m][half] = empty ? infinity() : held * log2_e;
-      delta[m][half] = *row_of<const float>(params.delta, head, row);
-    }
-  some_empty = __any_sync(all_lanes, some_empty) != 0;
-
-  auto* const blocks =
-      reinterpret_cast<Block*>(query_gradient_shared + 2 * Shape::q_bytes + 2 * Shape::stage_bytes);
-  if (threadIdx.x == 0) {
-    blocks[0] = first_block<Owner::queries>(0, 1, tile, params.by_q.segments);
-    blocks[1] = next_block<Owner::queries, Shape::keys>(blocks[0], 1, tile, params.by_q.segments);
+  auto* const walk =
+      reinterpret_cast<Walk*>(query_gradient_shared + 2 * Shape::q_bytes + 2 * Shape::stage_bytes);
+  // lse in units of log2, behind it delta. A row whose lse is -inf has no gradient and may hold anything.
+  auto* const row_lse = reinterpret_cast<float*>(walk + 1);
+  bool empty_row = false;
+  if (const int row = tile.begin + static_cast<int>(threadIdx.x); row < tile.end) {
+    const float held = *row_of<const float>(params.lse, head, row);
+    empty_row = held == -infinity();
+    row_lse[threadIdx.x] = empty_row ? infinity() : held * log2_e;
+    row_lse[Shape::queries + threadIdx.x] = *row_of<const float>(params.delta, head, row);
   }
-  __syncthreads();
-  if (blocks[0].live()) {
+  if (threadIdx.x == 0) {
+    walk->tile = tile;
+    walk->kv_head = head / (params.q.heads / params.k.heads);
+    walk->block(0) = first_block<Owner::queries>(0, 1, tile, params.by_q.segments);
+    walk->block(1) = next_block<Owner::queries, Shape::keys>(walk->block(0), 1, tile, params.by_q.segments);
+  }
+  const bool some_empty = __syncthreads_or(empty_row) != 0;
+  if (walk->block(0).live()) {
     load_tile<T, D, Shape::queries, Shape::threads>(q_tile, params.q, head, tile.begin, tile.end);
     load_tile<T, D, Shape::queries, Shape::threads>(q_tile + Shape::q_bytes, params.dout, head, tile.begin,
                                                     tile.end);
-    load_keys<T, D>(k_tile, params, kv_head, blocks[0]);
+    load_keys<T, D>(k_tile, params, walk->kv_head, walk->block(0));
     commit_copies();
   }
 #pragma unroll 1
-  for (int at = 0; blocks[at & 3].live(); ++at) {
+  for (int at = 0; walk->block(at).live(); ++at) {
     const int stage = (at & 1) * Shape::stage_bytes;
     wait_for_copies();
     __syncthreads();  // the block is there, and everyone is done with the other stage
-    const Block& next = blocks[(at + 1) & 3];
+    const Block& next = walk->block(at + 1);
     if (next.live()) {
-      load_keys<T, D>(k_tile + static_cast<std::uint32_t>(Shape::stage_bytes - stage), params, kv_head, next);
+      load_keys<T, D>(k_tile + static_cast<std::uint32_t>(Shape::stage_bytes - stage), params, walk->kv_head,
+                      next);
       commit_copies();
-      if (threadIdx.x == 0)
-        blocks[(at + 2) & 3] = next_block<Owner::queries, Shape::keys>(next, 1, params.by_q.tiles[blockIdx.x],
-                                                                       params.by_q.segments);
+      if (thread_index() == 0)
+        walk->block(at + 2) =
+            next_block<Owner::queries, Shape::keys>(next, 1, walk->tile, params.by_q.segments);
     }
 #pragma unroll 1
     for (int from = 0; from < Shape::keys; from += Shape::part) {
-      const Block& block = blocks[at & 3];
+      const Block& block = walk->block(at);
       const int key = block.begin + from;
-      const int last = min(first + 16 * m_tiles, tile.end) - 1;
-      const Cover cover = cover_of(block, first, last, key, Shape::part);
+      const Cover cover = cover_of<16 * m_tiles, Shape::part>(*walk, block, key);
       if (cover == Cover::none) continue;
       const bool masked = cover == Cover::some || some_empty;
-      const auto shift = static_cast<std::uint32_t>(stage + from * Tile<D>::row_bytes);
+      const float* const lse =
+          row_lse + thread_index() / 32 * 16 * m_tiles + thread_index() % 32 / 4;  // of the lane's first row
+      const std::uint32_t k_part = k_tile + static_cast<std::uint32_t>(stage + from * Tile<D>::row_bytes);
 
       Sums<m_tiles, n_tiles> p, dp;
-      clear(p);
-      multiply_transposed<T, D>(p, q_lane.unknown(), k_columns.shifted(shift).unknown());
-#pragma unroll
-      for (int m = 0; m < m_tiles; ++m)
-#pragma unroll
-        for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) p[m][n][e] = exp2_approx(fmaf(p[m][n][e], scale_log2, -lse[m][e / 2]));
-      if (masked) {
-        mask_pairs(p, block, first, key, lane, 0);
+      const auto mask = [&] {
+        mask_pairs(p, *walk, block, key, 0);
 #pragma unroll
         for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
           for (int half = 0; half < 2; ++half)
-            if (lse[m][half] == infinity()) mask_row(p[m], half, 0, 0, lane, 0);
-      }
-      clear(dp);
-      multiply_transposed<T, D>(dp, q_lane.shifted(Shape::q_bytes).unknown(),
-                                k_columns.shifted(shift + Shape::k_bytes).unknown());
+            if (lse[16 * m + 8 * half] == infinity()) mask_row(p[m], half, 0, 0, 0, 0);
+      };
+      clear(p);
+      multiply_transposed<T, D>(p, address_own_rows<D, 16 * m_tiles>(q_tile), address_columns<D>(k_part));
 #pragma unroll
       for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
         for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            p[m][n][e] = score_gradient(p[m][n][e], dp[m][n][e], delta[m][e / 2], masked);
-      multiply_weights<T, D>(dq, p, k_rows.shifted(shift).unknown());
+            p[m][n][e] = exp2_approx(fmaf(p[m][n][e], scale_log2, -lse[16 * m + 8 * (e / 2)]));
+      if (masked) mask();
+      clear(dp);
+      multiply_transposed<T, D>(dp, address_own_rows<D, 16 * m_tiles>(q_tile + Shape::q_bytes),
+                                address_columns<D>(k_part + Shape::k_bytes));
+#pragma unroll
+      for (int m = 0; m < m_tiles; ++m)
+#pragma unroll
+        for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) p[m][n][e] *= dp[m][n][e] - lse[Shape::queries + 16 * m + 8 * (e / 2)];
+      // Again: where a pair is not live, dP may be anything, and 0 times it too.
+      if (masked) mask();
+      multiply_weights<T, D>(dq, p, address_rows<D>(k_part));
     }
   }
 
+  const int thread = thread_index();
+  const int first = walk->tile.begin + thread / 32 * 16 * m_tiles;
   RowUpdate updates[m_tiles][2];
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = first + 16 * m + 8 * half + lane / 4;
+      const int row = first + 16 * m + 8 * half + thread % 32 / 4;
       const bool add = params.write_dq == Write::add;
       updates[m][half].write =
-          row < tile.end && (!add || (lse[m][half] != infinity() &&
-                                      has_live_pair<Owner::queries>(row, tile, params.by_q.segments)));
+          row < walk->tile.end &&
+          (!add || (row_lse[row - walk->tile.begin] != infinity() &&
+                    has_live_pair<Owner::queries>(row, walk->tile, params.by_q.segments)));
       updates[m][half].factor = static_cast<float>(params.scale);
       updates[m][half].old_factor = add ? 1 : 0;
     }
-  write_rows(dq, params.dq, head, first, updates, lane);
+  write_rows(dq, params.dq, static_cast<int>(blockIdx.y), first, updates, thread % 32);
 }
 
 template <class T, int D>

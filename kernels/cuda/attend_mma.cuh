@@ -23,23 +23,28 @@ struct AttendShape {
   static constexpr int blocks_per_sm = 2;
   static constexpr int q_bytes = rows * Tile<D>::row_bytes;
   static constexpr int k_bytes = keys * Tile<D>::row_bytes;
-  static constexpr int shared_bytes = q_bytes + 2 * k_bytes + ring_bytes;
+  static constexpr int sum_bytes = threads * 2 * m_tiles * 4;
+  static constexpr int shared_bytes = q_bytes + 2 * k_bytes + static_cast<int>(sizeof(Walk)) + sum_bytes;
 };
 
-// The running softmax of a warp's rows. Maxima are of unscaled products.
-template <int m_tiles>
+// The running softmax of a warp's rows. Maxima are of unscaled products. The sums of weights, each lane's of
+// its own columns, lie in shared memory: they are touched once a block, and registers are short.
+template <int m_tiles, int threads>
 struct Softmax {
   float maximum[m_tiles][2];
-  float sum[m_tiles][2];  // this lane's columns only
+  float2* sums;  // [m_tiles][threads], for the two halves
 
-  __device__ __forceinline__ Softmax() {
+  explicit __device__ __forceinline__ Softmax(float2* shared) : sums(shared) {
 #pragma unroll
     for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        maximum[m][half] = -infinity();
-        sum[m][half] = 0;
-      }
+      for (int half = 0; half < 2; ++half) maximum[m][half] = -infinity();
+#pragma unroll
+    for (int m = 0; m < m_tiles; ++m) sum_of(m) = {0, 0};
+  }
+
+  __device__ __forceinline__ float2& sum_of(int m) const {
+    return sums[m * threads + thread_index()];
   }
 
   // The maximum in units of log2, 0 if nothing was seen yet: then every weight is exp2(-inf) = 0.
@@ -53,6 +58,7 @@ struct Softmax {
                                         float scale_log2) {
 #pragma unroll
     for (int m = 0; m < m_tiles; ++m) {
+      float sum[2] = {0, 0};
       float shrink[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -65,16 +71,16 @@ struct Softmax {
         maximum[m][half] = highest;
         const float shifted = shift(m, half, scale_log2);
         shrink[half] = exp2_approx(held - shifted);
-        float total = 0;
 #pragma unroll
         for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
           for (int e = 2 * half; e < 2 * half + 2; ++e) {
             s[m][n][e] = exp2_approx(fmaf(s[m][n][e], scale_log2, -shifted));
-            total += s[m][n][e];
+            sum[half] += s[m][n][e];
           }
-        sum[m][half] = sum[m][half] * shrink[half] + total;
       }
+      float2& held_sums = sum_of(m);
+      held_sums = {fmaf(held_sums.x, shrink[0], sum[0]), fmaf(held_sums.y, shrink[1], sum[1])};
       // Late in a row the maximum seldom moves.
       if (!__any_sync(all_lanes, shrink[0] != 1 || shrink[1] != 1)) continue;
 #pragma unroll
@@ -93,9 +99,10 @@ __device__ __forceinline__ float merged_lse(float a, float b) {
 }
 
 // Writes lse of a warp's rows and says what becomes of their out. Rows from tile_end on are nobody's.
-template <int m_tiles>
-__device__ __forceinline__ void finish_rows(const AttendParams& params, const Softmax<m_tiles>& softmax,
-                                            float scale_log2, int head, int first, int tile_end, int lane,
+template <int m_tiles, int threads>
+__device__ __forceinline__ void finish_rows(const AttendParams& params,
+                                            const Softmax<m_tiles, threads>& softmax, float scale_log2,
+                                            int head, int first, int tile_end, int lane,
                                             RowUpdate (&updates)[m_tiles][2]) {
   float lse[m_tiles][2];
   const bool merge = params.write == Write::merge;
@@ -104,7 +111,7 @@ __device__ __forceinline__ void finish_rows(const AttendParams& params, const So
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = first + 16 * m + 8 * half + lane / 4;
-      const float sum = row_sum(softmax.sum[m][half]);
+      const float sum = row_sum(half == 0 ? softmax.sum_of(m).x : softmax.sum_of(m).y);
       const bool empty = sum == 0;
       RowUpdate& update = updates[m][half];
       update.write = row < tile_end && !(merge && empty);
@@ -135,74 +142,70 @@ __global__ void __launch_bounds__(AttendShape<D>::threads, AttendShape<D>::block
   constexpr int n_tiles = Shape::keys / 8;
   extern __shared__ __align__(256) unsigned char attend_shared[];
 
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto head = static_cast<int>(blockIdx.y);
-  const int kv_head = head / (params.q.heads / params.k.heads);
   const WorkTile tile = params.work.tiles[blockIdx.x];
-  const int first = tile.begin + warp * 16 * m_tiles;
-  const int last = min(first + 16 * m_tiles, tile.end) - 1;
   const auto scale_log2 = static_cast<float>(params.scale * 1.44269504088896340736);
 
   const std::uint32_t q_tile = shared_address(attend_shared);
   const std::uint32_t k_tile = q_tile + Shape::q_bytes;
   const std::uint32_t v_tile = k_tile + Shape::k_bytes;
-  const LaneAddress<D> q_lane = address_rows<D>(q_tile, lane).down(warp * 16 * m_tiles);
-  const LaneAddress<D> k_lane = address_columns<D>(k_tile, lane);
-  const LaneAddress<D> v_lane = address_rows<D>(v_tile, lane);
 
   Sums<m_tiles, D / 8> out;
   clear(out);
-  Softmax<m_tiles> softmax;
-
-  // Blocks `at` and `at` + 1; thread 0 finds the next but one.
-  auto* const blocks = reinterpret_cast<Block*>(attend_shared + Shape::q_bytes + 2 * Shape::k_bytes);
+  auto* const walk = reinterpret_cast<Walk*>(attend_shared + Shape::q_bytes + 2 * Shape::k_bytes);
+  Softmax<m_tiles, Shape::threads> softmax(reinterpret_cast<float2*>(walk + 1));
   if (threadIdx.x == 0) {
-    blocks[0] = first_block<Owner::queries>(0, 1, tile, params.work.segments);
-    blocks[1] = next_block<Owner::queries, Shape::keys>(blocks[0], 1, tile, params.work.segments);
+    walk->tile = tile;
+    walk->kv_head = head / (params.q.heads / params.k.heads);
+    walk->block(0) = first_block<Owner::queries>(0, 1, tile, params.work.segments);
+    walk->block(1) = next_block<Owner::queries, Shape::keys>(walk->block(0), 1, tile, params.work.segments);
   }
   __syncthreads();
-  if (blocks[0].live()) {
+  if (walk->block(0).live()) {
     load_tile<T, D, Shape::rows, Shape::threads>(q_tile, params.q, head, tile.begin, tile.end);
-    load_tile<T, D, Shape::keys, Shape::threads>(k_tile, params.k, kv_head, blocks[0].begin, blocks[0].end);
+    load_tile<T, D, Shape::keys, Shape::threads>(k_tile, params.k, walk->kv_head, walk->block(0).begin,
+                                                 walk->block(0).end);
     commit_copies();
   }
 #pragma unroll 1
-  for (int at = 0; blocks[at & 3].live(); ++at) {
-    const Block& block = blocks[at & 3];
-    const Block& next = blocks[(at + 1) & 3];
+  for (int at = 0; walk->block(at).live(); ++at) {
+    const Block& block = walk->block(at);
+    const Block& next = walk->block(at + 1);
     wait_for_copies();
     __syncthreads();  // K is there; V of the block before is no longer read
-    load_tile<T, D, Shape::keys, Shape::threads>(v_tile, params.v, kv_head, block.begin, block.end);
+    load_tile<T, D, Shape::keys, Shape::threads>(v_tile, params.v, walk->kv_head, block.begin, block.end);
     commit_copies();
 
     const auto hand_over = [&] {
       wait_for_copies();
       wait_for_block();  // V is there; K is no longer read
       if (!next.live()) return;
-      load_tile<T, D, Shape::keys, Shape::threads>(k_tile, params.k, kv_head, next.begin, next.end);
+      load_tile<T, D, Shape::keys, Shape::threads>(k_tile, params.k, walk->kv_head, next.begin, next.end);
       commit_copies();
-      if (threadIdx.x == 0)
-        blocks[(at + 2) & 3] = next_block<Owner::queries, Shape::keys>(next, 1, params.work.tiles[blockIdx.x],
-                                                                       params.work.segments);
+      if (thread_index() == 0)
+        walk->block(at + 2) =
+            next_block<Owner::queries, Shape::keys>(next, 1, walk->tile, params.work.segments);
     };
-    const Cover cover = cover_of(block, first, last, block.begin, Shape::keys);
+    const Cover cover = cover_of<16 * m_tiles, Shape::keys>(*walk, block, block.begin);
     if (cover == Cover::none) {
       hand_over();
       continue;
     }
     Sums<m_tiles, n_tiles> s;
     clear(s);
-    multiply_transposed<T, D>(s, q_lane.unknown(), k_lane.unknown());
-    if (cover == Cover::some) mask_pairs(s, block, first, block.begin, lane, -infinity());
+    multiply_transposed<T, D>(s, address_own_rows<D, 16 * m_tiles>(q_tile), address_columns<D>(k_tile));
+    if (cover == Cover::some) mask_pairs(s, *walk, block, block.begin, -infinity());
     hand_over();
     softmax.weigh(s, out, scale_log2);
-    multiply_weights<T, D>(out, s, v_lane.unknown());
+    multiply_weights<T, D>(out, s, address_rows<D>(v_tile));
   }
 
+  const int thread = thread_index();
+  const int first = walk->tile.begin + thread / 32 * 16 * m_tiles;
   RowUpdate updates[m_tiles][2];
-  finish_rows(params, softmax, scale_log2, head, first, tile.end, lane, updates);
-  write_rows(out, params.out, head, first, updates, lane);
+  finish_rows(params, softmax, scale_log2, static_cast<int>(blockIdx.y), first, walk->tile.end, thread % 32,
+              updates);
+  write_rows(out, params.out, static_cast<int>(blockIdx.y), first, updates, thread % 32);
 }
 
 template <class T, int D>

@@ -29,6 +29,13 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return result;
 }
 
+// Read anew at every call: a special register instead of one that is held around a loop.
+__device__ __forceinline__ int thread_index() {
+  int index;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+  return index;
+}
+
 // --- the two element types -----------------------------------------------------------------------------
 
 template <class T>
@@ -148,34 +155,30 @@ class LaneAddress {
     return result;
   }
 
-  __device__ __forceinline__ LaneAddress shifted(std::uint32_t bytes) const {
-    LaneAddress result = *this;
-    result.at_ += bytes;
-    return result;
-  }
-
-  // The same address as a value the compiler knows nothing about: it then computes along(k) where it is
-  // used, by one instruction, instead of keeping all of them in registers around a loop.
-  __device__ __forceinline__ LaneAddress unknown() const {
-    LaneAddress result = *this;
-    asm volatile("" : "+r"(result.at_));
-    return result;
-  }
-
  private:
   std::uint32_t at_ = 0;
   std::uint32_t in_row_ = 0;
 };
 
+// These are made where they are used: they cost a few instructions, and no registers around a loop.
+//
 // For the A operand (rows x D), and for the B operand of multiply_weights (whose rows are the summed index).
 template <int D>
-__device__ __forceinline__ LaneAddress<D> address_rows(std::uint32_t tile, int lane) {
+__device__ __forceinline__ LaneAddress<D> address_rows(std::uint32_t tile) {
+  const int lane = thread_index() % 32;
   return LaneAddress<D>(tile, lane & 15, lane >> 4);
+}
+
+// For an A operand of which each warp has its own `rows` rows.
+template <int D, int rows>
+__device__ __forceinline__ LaneAddress<D> address_own_rows(std::uint32_t tile) {
+  return address_rows<D>(tile).down(thread_index() / 32 * rows);
 }
 
 // For the B operand of multiply_transposed.
 template <int D>
-__device__ __forceinline__ LaneAddress<D> address_columns(std::uint32_t tile, int lane) {
+__device__ __forceinline__ LaneAddress<D> address_columns(std::uint32_t tile) {
+  const int lane = thread_index() % 32;
   return LaneAddress<D>(tile, (lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
 }
 

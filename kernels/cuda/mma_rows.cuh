@@ -31,7 +31,7 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const DeviceView& 
   constexpr int chunks = Tile<D>::chunks;
   constexpr int passes = rows * chunks / threads;
   static_assert(passes * threads == rows * chunks);
-  const auto thread = static_cast<int>(threadIdx.x);
+  const int thread = thread_index();
   const T* data = head_of<const T>(view, head);
   if constexpr (threads % (8 * chunks) == 0) {  // each pass is a whole number of swizzle periods
     if (view.map == nullptr && end - first >= rows) {

@@ -25,7 +25,18 @@ struct __align__(16) Block {
     return segment != nowhere;
   }
 };
-constexpr int ring_bytes = 4 * sizeof(Block);
+
+// The walk of one thread block, in its shared memory.
+struct __align__(16) Walk {
+  Block ring[4];
+  WorkTile tile;
+  int kv_head;
+  int stop_head;  // the end of the heads that are walked
+
+  __device__ __forceinline__ Block& block(int at) {
+    return ring[at & 3];
+  }
+};
 
 // Whose rows a tile has.
 enum class Owner { queries, keys };
@@ -90,9 +101,11 @@ __device__ __forceinline__ bool has_live_pair(int row, const WorkTile& tile, con
 
 enum class Cover { none, some, all };
 
-// How much of rows row .. row_last (clipped to the tile) x columns column .. column + columns - 1 is live.
-__device__ __forceinline__ Cover cover_of(const Block& block, int row, int row_last, int column,
-                                          int columns) {
+// How much of the calling warp's `rows` rows x columns column .. column + columns - 1 is live.
+template <int rows, int columns>
+__device__ __forceinline__ Cover cover_of(const Walk& walk, const Block& block, int column) {
+  const int row = walk.tile.begin + thread_index() / 32 * rows;
+  const int row_last = min(row + rows, walk.tile.end) - 1;
   const int column_last = min(column + columns, block.end) - 1;
   const int first = max(row, block.row_begin);
   const int last = min(row_last, block.row_end - 1);
@@ -103,15 +116,17 @@ __device__ __forceinline__ Cover cover_of(const Block& block, int row, int row_l
   return all ? Cover::all : Cover::some;
 }
 
-// Replaces the products of pairs that are not live. `row` is the warp's first row, `column` its first column.
+// Replaces the products of pairs that are not live, in the rows of the calling warp.
 template <int m_tiles, int n_tiles>
-__device__ __forceinline__ void mask_pairs(Sums<m_tiles, n_tiles>& sums, const Block& block, int row,
-                                           int column, int lane, float value) {
+__device__ __forceinline__ void mask_pairs(Sums<m_tiles, n_tiles>& sums, const Walk& walk, const Block& block,
+                                           int column, float value) {
+  const int thread = thread_index();
+  const int lane = thread % 32;
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int i = row + 16 * m + 8 * half + lane / 4;
+      const int i = walk.tile.begin + (thread / 32 * m_tiles + m) * 16 + 8 * half + lane / 4;
       const bool in_rows = i >= block.row_begin && i < block.row_end;
       const int begin = max(column, i + block.low);
       const int last = min(min(column + 8 * n_tiles, block.end) - 1, i + block.high);

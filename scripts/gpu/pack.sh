@@ -11,8 +11,9 @@ for program in "${programs[@]}"; do
   if [ -x "$program" ]; then
     cp "$program" "$out/"
     strip "$out/$(basename "$program")"
-    ldd "$program" | awk '/=> \// {print $3}' | grep -E 'simgrid|boost|fmt|toml' | xargs -r -I{} cp -L {} "$out/lib/" || true
+    ldd "$program" | awk '/=> \// {print $3}' | grep -vE 'lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt|nccl|cuda)\.so|ld-linux' | xargs -r -I{} cp -L {} "$out/lib/" || true
   fi
 done
 # Stripping would take the embedded device code's line tables only; the code itself is data and stays.
+strip "$out"/lib/* 2>/dev/null || true
 du -sh "$out"

@@ -1,9 +1,12 @@
 #!/bin/bash
 # Everything that needs several GPUs, on one machine in one run: verification over both links, threads and
 # processes, runs of the causal zigzag ring beside PyTorch's context parallelism, and the machine's tables.
-# scripts/gpu/several.sh OUT_DIR   leaves one archive there; scripts/gpu/compare.sh reads it.
+# scripts/gpu/several.sh OUT_DIR [PARTS]   PARTS: any of verify,failures,runs,peers,measure; all by default. Leaves one
+# archive in OUT_DIR.
 set -uo pipefail
 out=$1
+parts=${2:-verify,failures,runs,peers,measure}
+wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091
 source scripts/gpu/environment.sh
@@ -14,6 +17,7 @@ step() { echo "== $1 ($SECONDS s)"; }
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm --format=csv >"$results/nvidia-smi.txt"
 nvidia-smi topo -m >>"$results/nvidia-smi.txt"
 
+if wants verify; then
 step verify
 for transport in copy nccl; do
   timeout 80 grid --gpu 1 --most-ranks "$gpus" --transport $transport --strength 2 \
@@ -26,7 +30,33 @@ for transport in copy nccl; do
     echo "processes $transport $ranks rc $?: $(tail -1 "$results/processes.txt")"
   done
 done
+fi
 
+if wants failures; then
+  step failures
+  for transport in copy nccl; do
+    # A rank is killed in the middle of a run.
+    (
+      sleep 12
+      pkill -9 -f "cplab run ring-h200 .*iterations 100000" -n
+    ) &
+    began=$SECONDS
+    timeout 60 scripts/ranks.sh "$gpus" cplab run ring-h200 --quiet --timeout 40 --iterations 100000 \
+      --set parallel.ranks="$gpus" --set problem.sequence=16K --set schedule.transport=$transport 2>&1 | tail -6
+    echo "killed rank, $transport: rc ${PIPESTATUS[0]} after $((SECONDS - began)) s, left: $(pgrep -c cplab)"
+    wait
+    # Every rank sends before it receives, and nobody buffers.
+    timeout 60 cplab verify faults/ring --device gpu --inject unordered-exchange --timeout 8 --quiet \
+      --set schedule.transport=$transport 2>&1 | tail -3
+    echo "hang, $transport: rc ${PIPESTATUS[0]}"
+  done
+  timeout 60 cplab run ring-h200 --quiet --set parallel.ranks=8
+  echo "too many ranks: rc $?"
+  timeout 60 cplab run ring-h200 --quiet --set problem.sequence=64M --set parallel.ranks=2
+  echo "too much memory: rc $?"
+fi
+
+if wants runs; then
 step runs
 for tokens in 4K 16K 32K 64K 128K; do
   for ranks in 1 2 4; do
@@ -46,18 +76,21 @@ for tokens in 4K 16K 32K 64K 128K; do
     echo "graph $tokens-P$ranks rc $?: $(sed -n 2p "$results/run.txt")"
   done
 done
-tar czf "$out/results.tar.gz" -C "$results" .
+fi
 
+if wants peers; then
 step peers
 timeout 120 python3 -m torch.distributed.run --nproc-per-node "$gpus" scripts/peer_context_parallel.py \
   --out "$results/peer.json" >"$results/peer.txt" 2>&1
 echo "rc $?"
 tail -12 "$results/peer.txt"
-tar czf "$out/results.tar.gz" -C "$results" .
+fi
 
+if wants measure; then
 step measure
 timeout 150 measure >"$results/measure.json" 2>"$results/measure.txt"
 echo "rc $?"
 tail -5 "$results/measure.txt"
+fi
 tar czf "$out/results.tar.gz" -C "$results" .
 step end

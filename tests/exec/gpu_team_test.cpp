@@ -37,7 +37,7 @@ TEST_CASE("one failing rank stops those that wait for it, and its error is the o
                        "rank 1 is broken", std::runtime_error);
 }
 
-TEST_CASE("an outcome survives packing; a cut one is refused") {
+TEST_CASE("an outcome survives packing and a cut one is refused") {
   RankOutcome outcome;
   outcome.ends_s = {1, 2.5};
   outcome.operations = {{{1, 2, 3, 0.5, Origin::measured}}, {}};

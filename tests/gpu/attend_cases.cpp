@@ -174,7 +174,8 @@ class AttendCase {
     check_gradients(attend_backward(tensors, problem, Write::store), tensors, problem, expected, 0);
   }
 
-  // One part stored, the other merged into it. Where the first saw nothing, out is poison.
+  // One part stored, the other merged into it. Where the first saw nothing, out is poison, or
+  // -0 if the second sees nothing either: a kernel that writes such a row anyway shows.
   void merged(const Problem& problem, const Expected& expected) {
     const auto [first, second] = split(problem, generator_);
     TileTensors tensors = make(problem);
@@ -183,7 +184,7 @@ class AttendCase {
     const std::vector<bool> seen_second = seen_rows(second, false);
     for (std::int64_t row = 0; row < problem.sizes.nq; ++row) {
       const auto at = static_cast<std::size_t>(row);
-      if (!seen_first[at] && seen_second[at]) tensors.out.fill_row(row, nan);
+      if (!seen_first[at]) tensors.out.fill_row(row, seen_second[at] ? nan : -0.0);
     }
     const Bits out = row_bits(tensors.out);
     const Bits lse = row_bits(tensors.lse);
@@ -250,6 +251,17 @@ Segment square(std::int64_t nq, std::int64_t nk, std::int64_t left, std::int64_t
       .q_begin = 0, .q_count = nq, .k_begin = 0, .k_count = nk, .offset = 0, .left = left, .right = right};
 }
 
+// Whether this build has attention kernels for fp64 (CPLAB_KERNELS=full).
+bool has_fp64() {
+  static const bool has = [] {
+    const std::vector<kernels::CudaKernel> all = kernels::cuda_kernels();
+    return std::any_of(all.begin(), all.end(), [](const kernels::CudaKernel& kernel) {
+      return kernel.name == "attend general fp64";
+    });
+  }();
+  return has;
+}
+
 // Three of five have a width that tensor-core kernels are made for, with rows aligned to 16 bytes.
 TileCase random_widths(std::mt19937& generator) {
   TileCase tile{.kind = "", .sizes = {}, .segments = {}, .nominal = DType::bf16, .out = DType::bf16};
@@ -265,6 +277,7 @@ TileCase random_widths(std::mt19937& generator) {
     tile.sizes.D = draw(generator, 1, 150);
     tile.sizes.E = draw(generator, 1, 150);
     tile.shift = draw(generator, 0, 7);
+    if (has_fp64() && draw(generator, 0, 2) == 0) tile.nominal = tile.out = DType::fp64;
   }
   return tile;
 }

@@ -1,0 +1,44 @@
+#!/bin/bash
+# What one GPU can show of the executor: order of execution, faults, memory checkers, the machine's tables.
+# scripts/gpu/single.sh OUT_DIR   leaves one archive there.
+set -uo pipefail
+out=$1
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=scripts/gpu/environment.sh disable=SC1091
+source scripts/gpu/environment.sh
+results=$(mktemp -d)
+step() { echo "== $1 ($SECONDS s)"; }
+several=(--device gpu --ranks-per-gpu 8 --set schedule.transport=copy --quiet)
+
+step one-rank
+for tokens in 4K 16K 32K; do
+  cplab run ring-h200 --quiet --operations --json "$results/run-$tokens-P1-copy.json" \
+    --set problem.sequence=$tokens --set parallel.ranks=1 2>&1 | sed -n '1,2p'
+done
+
+step faults
+for fault in identity ring-slot-reuse stale-kv drop-wait upper-half-overwrite skip-tile double-tile; do
+  timeout 60 cplab verify faults/ring "${several[@]}" --inject $fault --jitter 3 --timeout 10 >"$results/fault.txt" 2>&1
+  rc=$?
+  numeric=$(grep -c '^numerics' "$results/fault.txt")
+  echo "$fault rc $rc, findings of kind numerics: $numeric"
+done
+
+step memcheck
+for tool in memcheck initcheck; do
+  timeout 100 compute-sanitizer --tool $tool --error-exitcode 9 cplab verify ring-small "${several[@]}" \
+    --allocator separate --timeout 90 >"$results/$tool.txt" 2>&1
+  echo "$tool rc $?: $(grep 'ERROR SUMMARY' "$results/$tool.txt")"
+done
+timeout 120 compute-sanitizer --tool racecheck --error-exitcode 9 tiles --cases 4 >"$results/racecheck.txt" 2>&1
+echo "racecheck rc $?: $(grep -E 'RACECHECK SUMMARY|ERROR SUMMARY' "$results/racecheck.txt")"
+
+step orders
+timeout 150 grid --gpu 8 --strength 2 --orders 20 >"$results/orders.txt" 2>&1
+echo "rc $?: $(tail -1 "$results/orders.txt")"
+
+step measure
+timeout 100 measure >"$results/measure.json" 2>"$results/measure.txt"
+echo "rc $?: $(tail -1 "$results/measure.txt")"
+tar czf "$out/results.tar.gz" -C "$results" .
+step end
