@@ -13,6 +13,14 @@
 
 namespace cplab::kernels::cuda {
 
+// The running softmax of two rows (g and g + 8 of a 16-row sum), as one lane holds it: their maxima, of
+// unscaled products, and the sums of the lane's own weights. Touched once a block, it lies in shared memory:
+// registers are short.
+struct __align__(16) SoftmaxRows {
+  float maximum[2];
+  float sum[2];
+};
+
 template <int D>
 struct AttendShape {
   static constexpr int warps = 4;
@@ -23,73 +31,50 @@ struct AttendShape {
   static constexpr int blocks_per_sm = 2;
   static constexpr int q_bytes = rows * Tile<D>::row_bytes;
   static constexpr int k_bytes = keys * Tile<D>::row_bytes;
-  static constexpr int sum_bytes = threads * 2 * m_tiles * 4;
-  static constexpr int shared_bytes = q_bytes + 2 * k_bytes + static_cast<int>(sizeof(Walk)) + sum_bytes;
+  static constexpr int softmax_bytes = threads * m_tiles * static_cast<int>(sizeof(SoftmaxRows));
+  static constexpr int shared_bytes = q_bytes + 2 * k_bytes + static_cast<int>(sizeof(Walk)) + softmax_bytes;
 };
 
-// The running softmax of a warp's rows. Maxima are of unscaled products. The sums of weights, each lane's of
-// its own columns, lie in shared memory: they are touched once a block, and registers are short.
-template <int m_tiles, int threads>
-struct Softmax {
-  float maximum[m_tiles][2];
-  float2* sums;  // [m_tiles][threads], for the two halves
+// A maximum in units of log2; 0 if nothing was seen yet: then every weight is exp2(-inf) = 0.
+__device__ __forceinline__ float shift_of(float maximum, float scale_log2) {
+  return maximum == -infinity() ? 0 : maximum * scale_log2;
+}
 
-  explicit __device__ __forceinline__ Softmax(float2* shared) : sums(shared) {
+// Turns a 16-row sum of products into weights exp(scale (s - maximum)), and moves the rows' state and `out`
+// to the new maximum.
+template <int n_tiles, int d_tiles>
+__device__ __forceinline__ void weigh(float (&s)[n_tiles][4], float (&out)[d_tiles][4], SoftmaxRows& rows,
+                                      float scale_log2) {
+  float shrink[2];
+  float sum[2] = {0, 0};
 #pragma unroll
-    for (int m = 0; m < m_tiles; ++m)
+  for (int half = 0; half < 2; ++half) {
+    const float held = rows.maximum[half];
+    float highest = held;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) maximum[m][half] = -infinity();
+    for (int n = 0; n < n_tiles; ++n) highest = fmaxf(highest, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+    highest = row_max(highest);
+    rows.maximum[half] = highest;
+    const float shift = shift_of(highest, scale_log2);
+    // Without fusing: exactly 1 where the maximum stays.
+    shrink[half] = exp2_approx(__fmul_rn(held, scale_log2) - shift);
 #pragma unroll
-    for (int m = 0; m < m_tiles; ++m) sum_of(m) = {0, 0};
-  }
-
-  __device__ __forceinline__ float2& sum_of(int m) const {
-    return sums[m * threads + thread_index()];
-  }
-
-  // The maximum in units of log2, 0 if nothing was seen yet: then every weight is exp2(-inf) = 0.
-  __device__ __forceinline__ float shift(int m, int half, float scale_log2) const {
-    return maximum[m][half] == -infinity() ? 0 : maximum[m][half] * scale_log2;
-  }
-
-  // Turns products into weights exp(scale (s - maximum)) and moves sum and out to the new maximum.
-  template <int n_tiles, int d_tiles>
-  __device__ __forceinline__ void weigh(Sums<m_tiles, n_tiles>& s, Sums<m_tiles, d_tiles>& out,
-                                        float scale_log2) {
+    for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
-    for (int m = 0; m < m_tiles; ++m) {
-      float sum[2] = {0, 0};
-      float shrink[2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float highest = maximum[m][half];
-#pragma unroll
-        for (int n = 0; n < n_tiles; ++n)
-          highest = fmaxf(highest, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-        highest = row_max(highest);
-        const float held = maximum[m][half] * scale_log2;
-        maximum[m][half] = highest;
-        const float shifted = shift(m, half, scale_log2);
-        shrink[half] = exp2_approx(held - shifted);
-#pragma unroll
-        for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-          for (int e = 2 * half; e < 2 * half + 2; ++e) {
-            s[m][n][e] = exp2_approx(fmaf(s[m][n][e], scale_log2, -shifted));
-            sum[half] += s[m][n][e];
-          }
+      for (int e = 2 * half; e < 2 * half + 2; ++e) {
+        s[n][e] = exp2_approx(fmaf(s[n][e], scale_log2, -shift));
+        sum[half] += s[n][e];
       }
-      float2& held_sums = sum_of(m);
-      held_sums = {fmaf(held_sums.x, shrink[0], sum[0]), fmaf(held_sums.y, shrink[1], sum[1])};
-      // Late in a row the maximum seldom moves.
-      if (!__any_sync(all_lanes, shrink[0] != 1 || shrink[1] != 1)) continue;
-#pragma unroll
-      for (int d = 0; d < d_tiles; ++d)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) out[m][d][e] *= shrink[e / 2];
-    }
   }
-};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) rows.sum[half] = fmaf(rows.sum[half], shrink[half], sum[half]);
+  // Late in a row the maximum seldom moves.
+  if (!__any_sync(all_lanes, shrink[0] != 1 || shrink[1] != 1)) return;
+#pragma unroll
+  for (int d = 0; d < d_tiles; ++d)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) out[d][e] *= shrink[e / 2];
+}
 
 // Both above -inf (or NaN): max + log1p(exp(min - max)).
 __device__ __forceinline__ float merged_lse(float a, float b) {
@@ -100,9 +85,8 @@ __device__ __forceinline__ float merged_lse(float a, float b) {
 
 // Writes lse of a warp's rows and says what becomes of their out. Rows from tile_end on are nobody's.
 template <int m_tiles, int threads>
-__device__ __forceinline__ void finish_rows(const AttendParams& params,
-                                            const Softmax<m_tiles, threads>& softmax, float scale_log2,
-                                            int head, int first, int tile_end, int lane,
+__device__ __forceinline__ void finish_rows(const AttendParams& params, const SoftmaxRows* softmax,
+                                            float scale_log2, int head, int first, int tile_end, int lane,
                                             RowUpdate (&updates)[m_tiles][2]) {
   float lse[m_tiles][2];
   const bool merge = params.write == Write::merge;
@@ -111,12 +95,13 @@ __device__ __forceinline__ void finish_rows(const AttendParams& params,
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = first + 16 * m + 8 * half + lane / 4;
-      const float sum = row_sum(half == 0 ? softmax.sum_of(m).x : softmax.sum_of(m).y);
+      const float sum = row_sum(softmax[m * threads].sum[half]);
       const bool empty = sum == 0;
       RowUpdate& update = updates[m][half];
       update.write = row < tile_end && !(merge && empty);
       update.factor = empty ? 0 : 1 / sum;
-      lse[m][half] = empty ? -infinity() : fmaf(softmax.shift(m, half, scale_log2), ln_2, logf(sum));
+      lse[m][half] = empty ? -infinity()
+                           : fmaf(shift_of(softmax[m * threads].maximum[half], scale_log2), ln_2, logf(sum));
       if (!update.write || !merge) continue;
       const float held = *row_of<const float>(params.lse, head, row);
       if (held == -infinity()) continue;
@@ -153,7 +138,10 @@ __global__ void __launch_bounds__(AttendShape<D>::threads, AttendShape<D>::block
   Sums<m_tiles, D / 8> out;
   clear(out);
   auto* const walk = reinterpret_cast<Walk*>(attend_shared + Shape::q_bytes + 2 * Shape::k_bytes);
-  Softmax<m_tiles, Shape::threads> softmax(reinterpret_cast<float2*>(walk + 1));
+  auto* const softmax = reinterpret_cast<SoftmaxRows*>(walk + 1);  // [m_tiles][threads]
+#pragma unroll
+  for (int m = 0; m < m_tiles; ++m)
+    softmax[m * Shape::threads + thread_index()] = {{-infinity(), -infinity()}, {0, 0}};
   if (threadIdx.x == 0) {
     walk->tile = tile;
     walk->kv_head = head / (params.q.heads / params.k.heads);
@@ -196,15 +184,17 @@ __global__ void __launch_bounds__(AttendShape<D>::threads, AttendShape<D>::block
     multiply_transposed<T, D>(s, address_own_rows<D, 16 * m_tiles>(q_tile), address_columns<D>(k_tile));
     if (cover == Cover::some) mask_pairs(s, *walk, block, block.begin, -infinity());
     hand_over();
-    softmax.weigh(s, out, scale_log2);
+#pragma unroll
+    for (int m = 0; m < m_tiles; ++m)
+      weigh(s[m], out[m], softmax[m * Shape::threads + thread_index()], scale_log2);
     multiply_weights<T, D>(out, s, address_rows<D>(v_tile));
   }
 
   const int thread = thread_index();
   const int first = walk->tile.begin + thread / 32 * 16 * m_tiles;
   RowUpdate updates[m_tiles][2];
-  finish_rows(params, softmax, scale_log2, static_cast<int>(blockIdx.y), first, walk->tile.end, thread % 32,
-              updates);
+  finish_rows<m_tiles, Shape::threads>(params, softmax + thread, scale_log2, static_cast<int>(blockIdx.y),
+                                       first, walk->tile.end, thread % 32, updates);
   write_rows(out, params.out, static_cast<int>(blockIdx.y), first, updates, thread % 32);
 }
 
