@@ -149,6 +149,7 @@ void row_wise(const char* name, std::int64_t bytes, Add add) {
   const double seconds = kernels::seconds_per_call(calls, numbers, 7);
   std::printf("%-26s %9.3f ms %9.1f GB/s\n", name, seconds * 1e3,
               static_cast<double>(bytes) / seconds * 1e-9);
+  std::fflush(stdout);
 }
 
 void row_wise_kernels() {
