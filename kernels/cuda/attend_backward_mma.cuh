@@ -119,7 +119,6 @@ __global__ void __launch_bounds__(KeyGradientShape<D>::threads, KeyGradientShape
   if (threadIdx.x == 0) {
     const int group = params.q.heads / params.k.heads;
     walk->tile = tile;
-    walk->kv_head = kv_head;
     walk->stop_head = kv_head * group + group;
     walk->block(0) = first_block<Owner::keys>(kv_head * group, walk->stop_head, tile, params.by_k.segments);
     walk->block(1) =
