@@ -95,6 +95,20 @@ void unordered_exchange(Plan& plan) {
   if (!found) no_place("unordered-exchange", "at least 2 ranks");
 }
 
+void dropped_receive(Plan& plan) {
+  RankPlan& rank = rank_at(plan, 1, "dropped-receive");
+  const auto i =
+      find_operation(rank, OpKind::exchange, Phase::forward, [](const Operation&) { return true; });
+  if (i < 0) no_place("dropped-receive", "an exchange in the forward");
+  Operation& op = rank.operations[static_cast<std::size_t>(i)];
+  std::vector<Part> sends;
+  for (const Part& part : rank.parts_of(op)) {
+    if (part.send) sends.push_back(part);
+  }
+  op.parts = add_parts(rank, sends);
+  derive_edges(rank);
+}
+
 // The merge of a tile that covers only part of the queries goes to as many rows from the front.
 void upper_half_overwrite(Plan& plan) {
   RankPlan& rank = rank_at(plan, 0, "upper-half-overwrite");
@@ -180,6 +194,9 @@ std::span<const Fault> faults() {
        both, expect(race, 2, "2/forward/3"), drop_wait},
       {"unordered-exchange", mutation, "every rank sends first and receives then, none in one group (ZZ#39)",
        "faults/ring.toml", both, expect(deadlock, 0, "0/forward/0"), unordered_exchange},
+      {"dropped-receive", mutation,
+       "a rank sends on and never posts the receive of its neighbour's message (NCCL waits for ever)",
+       "faults/ring.toml", both, expect(unmatched, 0, "0/forward/0"), dropped_receive},
       {"upper-half-overwrite", mutation,
        "the merge of an upper tile goes to the first half of the queries (S4-7)", "faults/ring.toml", both,
        expect(coverage, 0, "0/forward/6"), upper_half_overwrite},

@@ -20,6 +20,7 @@ Participation participate(double timeout_s) {
     if (!launch.processes) return own;
     own.rendezvous = Rendezvous::join(launch, timeout_s);
     own.local_rank = launch.local_rank;
+    own.local_world = launch.local_world;
   } catch (const std::runtime_error& error) {
     throw EnvironmentError(error.what());
   }
@@ -53,6 +54,7 @@ GpuOptions gpu_options(const Arguments& arguments, const Participation& with) {
   options.timeout_s = timeout_of(arguments);
   options.rendezvous = with.rendezvous.get();
   options.local_rank = with.local_rank;
+  options.local_world = with.local_world;
   return options;
 }
 

@@ -20,7 +20,7 @@ bool on_gpu(const Arguments&, const char* default_device);
 // srun), of which rank 0 speaks.
 struct Participation {
   std::unique_ptr<Rendezvous> rendezvous;  // null: alone
-  int local_rank = 0;
+  int local_rank = 0, local_world = 1;
   bool speaks() const { return rendezvous == nullptr || rendezvous->rank() == 0; }
 };
 // Throws EnvironmentError if the others do not come.

@@ -19,6 +19,7 @@
 #include "exec/gpu_rank.hpp"
 #include "exec/gpu_team.hpp"
 #include "exec/nccl_link.hpp"
+#include "exec/peer_access.hpp"
 #include "exec/repeated.hpp"
 
 namespace cplab {
@@ -108,8 +109,14 @@ void GpuExecutor::State::require_machine() {
       throw GpuError("--ranks-per-gpu: NCCL takes one rank a GPU; schedule.transport=copy takes several");
     }
   }
-  const int here = processes == nullptr ? world() : options.local_rank + 1;
-  require_gpus(here, options.ranks_per_gpu, uses_nccl && world() > 1, uses_copy);
+  const int here = processes == nullptr ? world() : options.local_world;
+  require_gpus(here, options.ranks_per_gpu, uses_nccl && world() > 1);
+  // Processes of one host number their GPUs as the launcher numbers them.
+  const int first = processes == nullptr ? 0 : processes->rank() - options.local_rank;
+  const auto device_of = [&](int rank) {
+    return rank < first || rank >= first + here ? -1 : (rank - first) / options.ranks_per_gpu;
+  };
+  require_peer_access(plan, device_of, can_access_peer);
 }
 
 void GpuExecutor::State::make_rank(int r) {

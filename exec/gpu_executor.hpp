@@ -28,10 +28,10 @@ struct GpuOptions {
   bool poison = false;      // fresh memory is NaN from its first use on, in every repetition
   std::optional<std::uint64_t> jitter;  // seed of random spins before operations, not in instrumented ones
   bool keep_log = true;                 // MemoryLog of the first repetition
-  // One process for every rank: this one executes rendezvous->rank() on GPU `local_rank` of its host. Null:
-  // all ranks are threads of this process. Outlives the executor.
+  // One process for every rank: this one executes rendezvous->rank() on GPU `local_rank` of its host, which
+  // has `local_world` of them. Null: all ranks are threads of this process. Outlives the executor.
   Rendezvous* rendezvous = nullptr;
-  int local_rank = 0;
+  int local_rank = 0, local_world = 1;
 };
 
 bool have_gpu_device();  // in this build

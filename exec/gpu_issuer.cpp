@@ -73,6 +73,11 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
     if (stages_[edge] != Stage::issued) return false;
   }
   GpuOperation& prepared = rank_.operation(i);
+  // A part that meets no other: the operation never ends, and so it never begins, on any link. Whether a
+  // library would buffer a message that nobody receives is nothing that a plan may lean on.
+  if (is_communication(op.kind) && prepared.sends.size() + prepared.receives.size() != op.parts.count) {
+    return false;
+  }
   if (op.kind == OpKind::host_sync) {
     if (issue_s_[i] == 0) {  // once
       for (const std::uint32_t edge : plan.after(op)) {
@@ -130,9 +135,6 @@ bool GpuIssuer::send(std::uint32_t i) {
     rank_.record(message.arrived, prepared.lane);
     message.arrived_in->store(iteration_.number, std::memory_order_release);
   }
-  // A part that meets no other never gets further.
-  const Operation& op = rank_.plan().operations[i];
-  if (prepared.sends.size() + prepared.receives.size() != op.parts.count) return false;
   if (iteration_.instrumented && prepared.sends.empty()) rank_.record(prepared.moving, prepared.lane);
   if (iteration_.instrumented) rank_.record(prepared.moved, prepared.lane);
   stages_[i] = Stage::sent;

@@ -33,7 +33,7 @@ std::string version(int number) {  // 13000 is 13.0
 
 }  // namespace
 
-void require_gpus(int ranks, int ranks_per_gpu, bool uses_nccl, bool uses_copy) {
+void require_gpus(int ranks, int ranks_per_gpu, bool uses_nccl) {
   const int count = device_count();
   const int needed = (ranks + ranks_per_gpu - 1) / ranks_per_gpu;
   if (needed > count) {
@@ -49,16 +49,12 @@ void require_gpus(int ranks, int ranks_per_gpu, bool uses_nccl, bool uses_copy) 
   if (uses_nccl && !have_nccl()) {
     throw GpuError("this build has no NCCL; schedule.transport=copy runs without it");
   }
-  for (int a = 0; uses_copy && a < needed; ++a) {
-    for (int b = 0; b < needed; ++b) {
-      int can = 1;
-      if (a != b) cuda_require(cudaDeviceCanAccessPeer(&can, a, b), "cudaDeviceCanAccessPeer", -1);
-      if (can == 0) {
-        throw GpuError("GPU " + std::to_string(a) + " has no peer access to GPU " + std::to_string(b) +
-                       ", which the link copy needs; schedule.transport=nccl does without");
-      }
-    }
-  }
+}
+
+bool can_access_peer(int from, int into) {
+  int can = 0;
+  cuda_require(cudaDeviceCanAccessPeer(&can, from, into), "cudaDeviceCanAccessPeer", -1);
+  return can != 0;
 }
 
 void load_gpu(int device, bool peers) {
@@ -70,10 +66,7 @@ void load_gpu(int device, bool peers) {
     throw GpuError(error.what());
   }
   for (int other = 0; peers && other < device_count(); ++other) {
-    int can = 0;
-    if (other == device) continue;
-    cuda_require(cudaDeviceCanAccessPeer(&can, device, other), "cudaDeviceCanAccessPeer", -1);
-    if (can == 0) continue;
+    if (other == device || !can_access_peer(device, other)) continue;
     const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
     if (code == cudaErrorPeerAccessAlreadyEnabled) {
       (void)cudaGetLastError();

@@ -1,4 +1,4 @@
-// The GPUs of this machine: are they enough, do they reach each other, what are they.
+// The GPUs of this machine: are they enough, which reach each other, what are they.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,10 @@
 namespace cplab {
 
 // Throws GpuError, saying what is missing and what would do, unless `ranks` ranks fit.
-void require_gpus(int ranks, int ranks_per_gpu, bool uses_nccl, bool uses_copy);
+void require_gpus(int ranks, int ranks_per_gpu, bool uses_nccl);
+
+// Whether GPU `from` can write into the memory of GPU `into`, two different ones.
+bool can_access_peer(int from, int into);
 
 // Makes the GPU the current one with its context and kernels loaded and, with `peers`, lets it write into all
 // others that it can reach.

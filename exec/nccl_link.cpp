@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 
 namespace cplab {
 
@@ -77,16 +78,9 @@ struct NcclLink::State {
       const auto found = std::find_if(mine.begin(), mine.end(), [&](std::uint32_t m) {
         return p == (part.send ? messages[m].match.send_part : messages[m].match.receive_part);
       });
-      std::vector<Chunk> chunks;
-      if (found != mine.end()) {
-        chunks = messages[*found].chunks;
-      } else {  // nobody answers: NCCL will wait, and the timeout will name this operation
-        for (const kernels::View& piece : rank.binder().pieces(op, own.views[part.view])) {
-          for (const Chunk& chunk : contiguous_chunks(piece, piece)) chunks.push_back(chunk);
-        }
-      }
+      if (found == mine.end()) throw std::logic_error("a part without a message is not queued");
       const int peer = place(op.group, part.peer);
-      for (const Chunk& chunk : chunks) {
+      for (const Chunk& chunk : messages[*found].chunks) {
         if (part.send) {
           nccl_require(ncclSend(chunk.from, chunk.bytes, ncclInt8, peer, comm, stream), "ncclSend", id(),
                        comm);

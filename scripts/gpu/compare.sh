@@ -18,9 +18,11 @@ for run in "$results"/run-*.json; do
 done
 for transport in copy nccl; do
   peers=()
-  if [ -f "$results/peer.json" ]; then peers=(--peers "$results/peer.json"); fi
+  for peer in "$results"/peer-P*.json; do
+    if [ -f "$peer" ]; then peers+=("$peer"); fi
+  done
   echo "transport $transport"
   echo
-  python3 plots/compare.py "$results/compare-$transport" "${peers[@]}"
+  python3 plots/compare.py "$results/compare-$transport" ${peers:+--peers "${peers[@]}"}
   echo
 done

@@ -32,28 +32,53 @@ for transport in copy nccl; do
 done
 fi
 
+# What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
+failing() {  # NAME COMMAND...
+  local name=$1 began=$SECONDS
+  shift
+  "$@" >"$results/failure.txt" 2>&1
+  local code=$?
+  {
+    echo "## $name: exit $code after $((SECONDS - began)) s, processes left: $(pgrep -c cplab)"
+    grep -vE '^ring, |^injected: ' "$results/failure.txt" | tail -7
+  } | tee -a "$results/failures.txt"
+}
+
 if wants failures; then
   step failures
+  long=(cplab run ring-h200 --quiet --iterations 100000 --set problem.sequence=16K --set parallel.ranks="$gpus")
+  hang=(cplab verify faults/ring --device gpu --timeout 8 --quiet --set problem.direction=forward)
+  # Messages of 32 MiB, which no library buffers.
+  large=(--set problem.sequence=32K --set problem.heads=8 --set problem.kv_heads=8 --set problem.head_size=128
+    --set problem.dtype=bf16)
   for transport in copy nccl; do
-    # A rank is killed in the middle of a run.
-    (
-      sleep 12
-      pkill -9 -f "cplab run ring-h200 .*iterations 100000" -n
-    ) &
-    began=$SECONDS
-    timeout 60 scripts/ranks.sh "$gpus" cplab run ring-h200 --quiet --timeout 40 --iterations 100000 \
-      --set parallel.ranks="$gpus" --set problem.sequence=16K --set schedule.transport=$transport 2>&1 | tail -6
-    echo "killed rank, $transport: rc ${PIPESTATUS[0]} after $((SECONDS - began)) s, left: $(pgrep -c cplab)"
-    wait
-    # Every rank sends before it receives, and nobody buffers.
-    timeout 60 cplab verify faults/ring --device gpu --inject unordered-exchange --timeout 8 --quiet \
-      --set schedule.transport=$transport 2>&1 | tail -3
-    echo "hang, $transport: rc ${PIPESTATUS[0]}"
+    for signal in KILL STOP; do
+      (sleep 12 && pkill -$signal -f "cplab run ring-h200 .*iterations 100000" -n) &
+      failing "a rank gets SIG$signal, $transport" timeout 90 scripts/ranks.sh "$gpus" "${long[@]}" --timeout 25 \
+        --set schedule.transport=$transport
+      wait
+    done
+    failing "unordered-exchange, $transport" timeout 60 "${hang[@]}" --inject unordered-exchange \
+      --set schedule.transport=$transport
+    failing "dropped-receive, $transport" timeout 90 "${hang[@]}" --inject dropped-receive "${large[@]}" \
+      --set schedule.transport=$transport
   done
-  timeout 60 cplab run ring-h200 --quiet --set parallel.ranks=8
-  echo "too many ranks: rc $?"
-  timeout 60 cplab run ring-h200 --quiet --set problem.sequence=64M --set parallel.ranks=2
-  echo "too much memory: rc $?"
+  failing "too many ranks" timeout 60 cplab run ring-h200 --quiet --set parallel.ranks=8
+  failing "too much memory" timeout 60 cplab run ring-h200 --quiet --set problem.sequence=64M --set parallel.ranks=2
+  # Somebody else has the memory of the last GPU.
+  python3 - "$((gpus - 1))" <<'HOG' &
+import sys, time, torch
+device = torch.device("cuda", int(sys.argv[1]))
+taken = torch.empty(torch.cuda.mem_get_info(device)[0] - (900 << 20), dtype=torch.int8, device=device)
+time.sleep(60)
+HOG
+  hog=$!
+  sleep 15
+  short=(cplab run ring-h200 --quiet --timeout 20 --set problem.sequence=128K --set parallel.ranks="$gpus")
+  failing "the last GPU is full, threads" timeout 60 "${short[@]}"
+  failing "the last GPU is full, processes" timeout 60 scripts/ranks.sh "$gpus" "${short[@]}"
+  kill $hog 2>/dev/null
+  wait
 fi
 
 if wants runs; then
@@ -67,7 +92,9 @@ for tokens in 4K 16K 32K 64K 128K; do
       timeout 60 cplab run ring-h200 --quiet --operations --json "$results/run-$name.json" \
         --set problem.sequence=$tokens --set parallel.ranks=$ranks --set schedule.transport=$transport \
         --timeout 50 >"$results/run.txt" 2>&1
-      echo "run $name rc $?: $(sed -n 2p "$results/run.txt")"
+      code=$?
+      echo "run $name rc $code: $(sed -n 2p "$results/run.txt")"
+      [ $code -eq 0 ] || { rm -f "$results/run-$name.json"; tail -3 "$results/run.txt"; }
     done
     [ "$ranks" -gt 1 ] || continue
     timeout 60 cplab run ring-h200 --quiet --graph --json "$results/graph-$tokens-P$ranks-copy.json" \
@@ -78,12 +105,23 @@ for tokens in 4K 16K 32K 64K 128K; do
 done
 fi
 
+# The peer between two visits to our side, on the same GPUs.
+again() {
+  for tokens in 4K 16K 32K 64K 128K; do
+    timeout 60 cplab run ring-h200 --quiet --json "$results/again-$1-$tokens-P$gpus-copy.json" \
+      --set problem.sequence=$tokens --set parallel.ranks="$gpus" --timeout 50 >"$results/run.txt" 2>&1
+    echo "again $1 $tokens rc $?: $(sed -n 2p "$results/run.txt")"
+  done
+}
 if wants peers; then
-step peers
-timeout 120 python3 -m torch.distributed.run --nproc-per-node "$gpus" scripts/peer_context_parallel.py \
-  --out "$results/peer.json" >"$results/peer.txt" 2>&1
-echo "rc $?"
-tail -12 "$results/peer.txt"
+  step peers
+  for ranks in "$gpus" 2; do
+    timeout 150 python3 -m torch.distributed.run --nproc-per-node "$ranks" scripts/peer_context_parallel.py \
+      --sequences 4096,16384,32768,65536,131072 --out "$results/peer-P$ranks.json" >"$results/peer-P$ranks.txt" 2>&1
+    echo "rc $?"
+    grep backward "$results/peer-P$ranks.txt" | tail -12
+    [ "$ranks" = 2 ] || again after-peer
+  done
 fi
 
 if wants measure; then

@@ -30,8 +30,19 @@ for tool in memcheck initcheck; do
     --allocator separate --timeout 90 >"$results/$tool.txt" 2>&1
   echo "$tool rc $?: $(grep 'ERROR SUMMARY' "$results/$tool.txt")"
 done
-timeout 120 compute-sanitizer --tool racecheck --error-exitcode 9 tiles --cases 4 >"$results/racecheck.txt" 2>&1
-echo "racecheck rc $?: $(grep -E 'RACECHECK SUMMARY|ERROR SUMMARY' "$results/racecheck.txt")"
+# The ring sends halves of dK, dV that nobody has written and nobody reads: copies of such memory are by design,
+# reads by a kernel would be a bug.
+echo "initcheck: reads by kernels: $(grep -c 'Uninitialized __global__' "$results/initcheck.txt"), by copies:" \
+  "$(grep -cE 'Host API uninitialized' "$results/initcheck.txt")"
+for number in 0 1 2 3 4 5 8 9; do
+  timeout 200 compute-sanitizer --tool racecheck --error-exitcode 9 tiles --threads 1 --case $number \
+    >"$results/racecheck-$number.txt" 2>&1 &
+done
+wait
+for number in 0 1 2 3 4 5 8 9; do
+  echo "racecheck, case $number: $(grep -E 'RACECHECK SUMMARY|ERROR SUMMARY' "$results/racecheck-$number.txt")," \
+    "$(grep -c checks, "$results/racecheck-$number.txt") variants"
+done
 
 step orders
 timeout 150 grid --gpu 8 --strength 2 --orders 20 >"$results/orders.txt" 2>&1

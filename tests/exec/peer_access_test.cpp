@@ -1,0 +1,64 @@
+// Which message cannot go where two GPUs have no peer access; the machine is a function here.
+#include "exec/peer_access.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "exec/gpu_error.hpp"
+#include "tests/exec/hand_plans.hpp"
+
+namespace cplab {
+namespace {
+
+// Rank 0 sends to 1, rank 1 to 2, and 2 to 0.
+Plan circle(Transport transport) {
+  Plan plan = hand::empty_plan(3);
+  for (int r = 0; r < 3; ++r) {
+    hand::Rank rank(plan, r);
+    const std::uint32_t own = rank.view(rank.buffer(hand::column("own", 4, Category::input)));
+    const std::uint32_t other = rank.view(rank.buffer(hand::column("other", 4)));
+    const std::uint32_t op = rank.communication(OpKind::exchange, hand::comm0,
+                                                {{own, (r + 1) % 3, true}, {other, (r + 2) % 3, false}});
+    rank.plan().operations[op].transport = transport;
+  }
+  return plan;
+}
+
+std::string refusal(const Plan& plan, const std::function<int(int)>& device_of,
+                    const std::set<std::pair<int, int>>& missing) {
+  try {
+    require_peer_access(plan, device_of, [&](int from, int into) {
+      return missing.count({from, into}) == 0;
+    });
+  } catch (const GpuError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("peer access") {
+  const auto own = [](int rank) { return rank; };
+  const Plan plan = circle(Transport::copy);
+  CHECK(refusal(plan, own, {}) == "");
+  // Only the direction that a message goes counts: nobody sends from 0 to 2.
+  CHECK(refusal(plan, own, {{0, 2}, {1, 0}, {2, 1}}) == "");
+  CHECK(refusal(plan, own, {{1, 2}}) ==
+        "rank 1, operation 1/forward/0 sends to rank 2 over the link copy, but GPU 1 has no peer access to "
+        "GPU 2; schedule.transport=nccl does without");
+  SUBCASE("ranks of one GPU reach each other") {
+    CHECK(refusal(plan, [](int) { return 0; }, {{0, 0}}) == "");
+    CHECK(refusal(plan, [](int rank) { return rank / 2; }, {{0, 1}}).starts_with("rank 1, "));
+  }
+  SUBCASE("a rank out of reach is somebody else's") {
+    CHECK(refusal(plan, [](int rank) { return rank == 2 ? -1 : rank; }, {{1, 2}, {2, 0}}) == "");
+  }
+  SUBCASE("NCCL does without") {
+    CHECK(refusal(circle(Transport::nccl), own, {{0, 1}, {1, 2}}) == "");
+  }
+}
+
+}  // namespace
+}  // namespace cplab
