@@ -153,11 +153,12 @@ bool GpuIssuer::receive(std::uint32_t i) {
 
 void GpuIssuer::finish(std::uint32_t i) {
   GpuOperation& prepared = rank_.operation(i);
-  if (prepared.done != nullptr) rank_.record(prepared.done, prepared.lane);
   if (iteration_.instrumented) {
     rank_.record(prepared.end, prepared.lane);
     issue_s_[i] = std::chrono::duration<double>(Clock::now() - iteration_.start).count();
   }
+  // Last: who sees it reached may read the times.
+  if (prepared.done != nullptr) rank_.record(prepared.done, prepared.lane);
   stages_[i] = Stage::issued;
 }
 

@@ -53,8 +53,8 @@ if wants failures; then
     --set problem.dtype=bf16)
   for transport in copy nccl; do
     for signal in KILL STOP; do
-      (sleep 12 && pkill -$signal -f "cplab run ring-h200 .*iterations 100000" -n) &
-      failing "a rank gets SIG$signal, $transport" timeout 90 scripts/ranks.sh "$gpus" "${long[@]}" --timeout 25 \
+      (sleep 9 && pkill -$signal -f "cplab run ring-h200 .*iterations 100000" -n) &
+      failing "a rank gets SIG$signal, $transport" timeout 90 scripts/ranks.sh "$gpus" "${long[@]}" --timeout 18 \
         --set schedule.transport=$transport
       wait
     done
