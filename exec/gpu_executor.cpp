@@ -62,7 +62,7 @@ struct GpuExecutor::State {
   GpuRun facts;
   Clock::time_point deadline;
   std::uint32_t repetitions = 0;          // before this run, of the messages' counters
-  std::vector<std::uint32_t> unfinished;  // by rank, after a hang
+  std::vector<std::size_t> unfinished;  // by rank, the operation waited in after a hang; past the end: none
 };
 
 bool have_gpu_device() {
@@ -127,7 +127,7 @@ void GpuExecutor::State::make_rank(int r) {
   of.separate = options.separate;
   of.poison = options.poison;
   of.jitter = options.jitter;
-  load_gpu(of.device, uses_copy);
+  load_gpu(of.device, uses_copy, r);
   RankMemory& memory = outcomes[i].memory;
   memory.rank = r;
   memory.context_bytes = used_gpu_bytes(of.device);
@@ -217,7 +217,11 @@ void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer) {
   const auto i = static_cast<std::size_t>(rank);
   try {
     for (std::uint32_t round = 1; !issuer.complete(); ++round) {
-      if (!issuer.advance() && !issuer.all_issued()) std::this_thread::yield();
+      if (issuer.advance()) {
+        team.report_progress(rank, issuer.issued());
+      } else if (!issuer.all_issued()) {
+        std::this_thread::yield();
+      }
       if (round % 64 != 0) continue;
       team.stop_if_failed();
       if (Clock::now() > deadline) throw TimeUp{};
@@ -250,13 +254,15 @@ void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
     iteration.instrumented = instrument;
     iteration.jitter = !instrument;
     iteration.log = n == 0 && options.keep_log ? &outcomes[i].log : nullptr;
-    iteration.start = team.barrier();
+    unfinished[i] = own.plan().operations.size();  // between repetitions there is nothing to wait in
+    team.report_progress(rank, 0);
+    iteration.start = team.barrier(rank, deadline);
     issuer.begin(iteration);
     wait_for(team, rank, issuer);
     const double end_s = std::chrono::duration<double>(Clock::now() - iteration.start).count();
     if (n >= warmup && !instrument) outcomes[i].ends_s.push_back(end_s);
     if (instrument) outcomes[i].operations.push_back(clock.read(own, issuer.issue_s(), iteration.start));
-    team.barrier();
+    team.barrier(rank, deadline);
   }
   if (options.instrumented > 0) clock.check(own);
   outcomes[i].clock_residual_s = clock.residual_s();
@@ -268,7 +274,11 @@ void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) con
   std::string message = head + "\n";
   for (std::size_t r = 0; r < unfinished.size(); ++r) {
     const RankPlan& rank = plan.ranks[r];
-    if (ranks[r] == nullptr || unfinished[r] >= rank.operations.size()) continue;
+    if (ranks[r] == nullptr) continue;
+    if (unfinished[r] >= rank.operations.size()) {
+      message += "rank " + std::to_string(rank.rank) + " waits for others, its own operations done\n";
+      continue;
+    }
     const Operation& op = rank.operations[unfinished[r]];
     waiting.push_back(rank.rank);
     operations.push_back(operation_id(rank, op));
@@ -305,7 +315,8 @@ ExecutionResult GpuExecutor::run() {
   State& s = *state_;
   s.deadline = GpuTeam::Clock::now() + std::chrono::duration_cast<GpuTeam::Clock::duration>(
                                            std::chrono::duration<double>(s.options.timeout_s));
-  s.unfinished.assign(s.plan.ranks.size(), 0);
+  s.unfinished.clear();
+  for (const RankPlan& rank : s.plan.ranks) s.unfinished.push_back(rank.operations.size());
   std::vector<double> graph_times_s;
   try {
     GpuTeam team(s.world(), s.options.rendezvous);
@@ -323,6 +334,8 @@ ExecutionResult GpuExecutor::run() {
     s.gather_outcomes();
   } catch (const TimeUp&) {
     s.throw_hang(true, "the time is up; unfinished ranks:");
+  } catch (const GpuTeam::Late& late) {
+    s.throw_hang(true, late.what());
   } catch (const GpuTeam::Elsewhere& other) {
     s.throw_hang(false, other.what());
   } catch (const PeerLost& lost) {

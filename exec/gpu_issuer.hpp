@@ -34,6 +34,7 @@ class GpuIssuer {
   void begin(const Iteration& iteration);
   // Queues what can be queued. False if nothing could be.
   bool advance();
+  std::size_t issued() const { return stages_.size() - left_; }
   bool all_issued() const { return left_ == 0; }
   bool complete() const;  // all_issued() and the GPU has done it; throws GpuError
 

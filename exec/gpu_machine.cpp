@@ -57,9 +57,9 @@ bool can_access_peer(int from, int into) {
   return can != 0;
 }
 
-void load_gpu(int device, bool peers) {
-  cuda_require(cudaSetDevice(device), "cudaSetDevice", -1);
-  cuda_require(cudaFree(nullptr), "making a context", -1);
+void load_gpu(int device, bool peers, int rank) {
+  cuda_require(cudaSetDevice(device), "cudaSetDevice", rank);
+  cuda_require(cudaFree(nullptr), "making a context", rank);
   try {
     kernels::load_cuda_kernels();
   } catch (const std::runtime_error& error) {
@@ -71,7 +71,9 @@ void load_gpu(int device, bool peers) {
     if (code == cudaErrorPeerAccessAlreadyEnabled) {
       (void)cudaGetLastError();
     } else {
-      cuda_require(code, "cudaDeviceEnablePeerAccess", -1);
+      const std::string call =
+          "access of GPU " + std::to_string(device) + " to the memory of GPU " + std::to_string(other);
+      cuda_require(code, call.c_str(), rank);
     }
   }
 }

@@ -17,8 +17,8 @@ void require_gpus(int ranks, int ranks_per_gpu, bool uses_nccl);
 bool can_access_peer(int from, int into);
 
 // Makes the GPU the current one with its context and kernels loaded and, with `peers`, lets it write into all
-// others that it can reach.
-void load_gpu(int device, bool peers);
+// others that it can reach. `rank` is who is named in errors.
+void load_gpu(int device, bool peers, int rank);
 
 std::int64_t used_gpu_bytes(int device);
 

@@ -8,7 +8,7 @@
 namespace cplab {
 
 GpuTeam::GpuTeam(int world, Rendezvous* rendezvous)
-    : world_(world), rendezvous_(rendezvous), board_(make_board(4)) {
+    : world_(world), rendezvous_(rendezvous), board_(make_board(4 + 2 * static_cast<std::size_t>(world))) {
   for (int rank = 0; rank < world; ++rank) {
     if (is_local(rank)) local_.push_back(rank);
   }
@@ -66,10 +66,26 @@ void GpuTeam::stop_if_failed() const {
   if (const auto failure = rendezvous_->poll_failure()) throw Elsewhere(*failure);
 }
 
-GpuTeam::Clock::time_point GpuTeam::barrier() {
+void GpuTeam::report_progress(int rank, std::size_t issued) {
+  progress_of(rank).store(static_cast<std::uint32_t>(issued), std::memory_order_relaxed);
+}
+
+std::string GpuTeam::missing(std::uint32_t generation) {
+  std::string text;
+  for (int rank = 0; rank < world_; ++rank) {
+    if (arrivals_of(rank).load(std::memory_order_acquire) == generation + 1) continue;
+    text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + " does not come to the end of a " +
+            "repetition (it has issued " +
+            std::to_string(progress_of(rank).load(std::memory_order_relaxed)) + " operations)";
+  }
+  return text;
+}
+
+GpuTeam::Clock::time_point GpuTeam::barrier(int rank, Clock::time_point deadline) {
   Board::Counter& arrived = board_.cell(0);
   Board::Counter& generation = board_.cell(1);
   const std::uint32_t now = generation.load(std::memory_order_acquire);
+  arrivals_of(rank).store(now + 1, std::memory_order_release);
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(world_)) {
     const auto ns = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count());
@@ -80,6 +96,7 @@ GpuTeam::Clock::time_point GpuTeam::barrier() {
   }
   while (generation.load(std::memory_order_acquire) == now) {
     stop_if_failed();
+    if (Clock::now() > deadline) throw Late("the time is up: " + missing(now));
     std::this_thread::yield();
   }
   const std::uint64_t ns = board_.cell(2).load(std::memory_order_relaxed) |

@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "exec/board.hpp"
@@ -25,6 +26,11 @@ class GpuTeam {
   struct Elsewhere : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
+  // Thrown by barrier(): the deadline came first; what() names the ranks that did not come, and how far each
+  // had got.
+  struct Late : std::runtime_error {
+    using std::runtime_error::runtime_error;
+  };
 
   // All ranks are threads of this process if `rendezvous` is null, else only its own.
   GpuTeam(int world, Rendezvous* rendezvous);
@@ -38,7 +44,9 @@ class GpuTeam {
   void run(const std::function<void(int rank)>& body);
 
   // Returns when all ranks are here; the time is the same for all of them: when the last one came.
-  Clock::time_point barrier();
+  Clock::time_point barrier(int rank, Clock::time_point deadline);
+  // How many of its operations a rank has issued in this repetition, for messages about it.
+  void report_progress(int rank, std::size_t issued);
   void stop_if_failed() const;
 
   // Counters that all ranks see. Collective over processes.
@@ -50,7 +58,13 @@ class GpuTeam {
   int world_;
   Rendezvous* rendezvous_;
   std::vector<int> local_;
-  Board board_;  // arrived, generation, time of the release in ns: low and high half
+  Board::Counter& arrivals_of(int rank) { return board_.cell(4 + 2 * static_cast<std::size_t>(rank)); }
+  Board::Counter& progress_of(int rank) { return board_.cell(5 + 2 * static_cast<std::size_t>(rank)); }
+  std::string missing(std::uint32_t generation);
+
+  // Arrived, generation, time of the release in ns: low and high half; then for each rank the generation of
+  // its last arrival, counted from 1, and its progress.
+  Board board_;
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::exception_ptr first_;

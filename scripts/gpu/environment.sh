@@ -6,3 +6,16 @@ export LD_LIBRARY_PATH="$pack/lib:${nccl:-}:${LD_LIBRARY_PATH:-}"
 export PATH="$PWD/$pack:$PATH"
 export CPLAB_SCENARIOS="$PWD/scenarios"
 export NCCL_NVLS_ENABLE=0
+
+# What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
+# Needs $results, a folder.
+failing() {  # NAME COMMAND...
+  local name=$1 began=$SECONDS
+  shift
+  "$@" >"$results/failure.txt" 2>&1
+  local code=$?
+  {
+    echo "## $name: exit $code after $((SECONDS - began)) s, processes left: $(pgrep -c cplab)"
+    grep -vE '^ring, |^injected: ' "$results/failure.txt" | tail -7
+  } | tee -a "$results/failures.txt"
+}

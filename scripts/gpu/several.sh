@@ -32,18 +32,6 @@ for transport in copy nccl; do
 done
 fi
 
-# What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
-failing() {  # NAME COMMAND...
-  local name=$1 began=$SECONDS
-  shift
-  "$@" >"$results/failure.txt" 2>&1
-  local code=$?
-  {
-    echo "## $name: exit $code after $((SECONDS - began)) s, processes left: $(pgrep -c cplab)"
-    grep -vE '^ring, |^injected: ' "$results/failure.txt" | tail -7
-  } | tee -a "$results/failures.txt"
-}
-
 if wants failures; then
   step failures
   long=(cplab run ring-h200 --quiet --iterations 100000 --set problem.sequence=16K --set parallel.ranks="$gpus")

@@ -24,6 +24,14 @@ for fault in identity ring-slot-reuse stale-kv drop-wait upper-half-overwrite sk
   echo "$fault rc $rc, findings of kind numerics: $numeric"
 done
 
+step failures
+for signal in KILL STOP; do
+  (sleep 9 && pkill -$signal -f "cplab run ring-h200 .*iterations 100000" -n) &
+  failing "a rank gets SIG$signal, processes on one GPU" timeout 60 scripts/ranks.sh 4 cplab run ring-h200 --quiet \
+    --ranks-per-gpu 4 --iterations 100000 --timeout 18 --set problem.sequence=16K --set parallel.ranks=4
+  wait
+done
+
 step memcheck
 for tool in memcheck initcheck; do
   timeout 100 compute-sanitizer --tool $tool --error-exitcode 9 cplab verify ring-small "${several[@]}" \

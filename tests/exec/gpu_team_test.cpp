@@ -3,12 +3,16 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "exec/gpu_gather.hpp"
 #include "exec/gpu_team.hpp"
 
 namespace cplab {
 namespace {
+
+const GpuTeam::Clock::time_point far = GpuTeam::Clock::now() + std::chrono::hours(1);
 
 TEST_CASE("ranks meet at barriers and see one time") {
   constexpr int ranks = 4, rounds = 50;
@@ -19,9 +23,9 @@ TEST_CASE("ranks meet at barriers and see one time") {
   team.run([&](int rank) {
     for (int n = 0; n < rounds; ++n) {
       ++inside;
-      times[static_cast<std::size_t>(rank)].push_back(team.barrier());
+      times[static_cast<std::size_t>(rank)].push_back(team.barrier(rank, far));
       if (inside.load() < (n + 1) * ranks) together = false;
-      team.barrier();
+      team.barrier(rank, far);
     }
   });
   CHECK(together);
@@ -32,9 +36,32 @@ TEST_CASE("one failing rank stops those that wait for it, and its error is the o
   GpuTeam team(3, nullptr);
   CHECK_THROWS_WITH_AS(team.run([&](int rank) {
     if (rank == 1) throw std::runtime_error("rank 1 is broken");
-    team.barrier();
+    team.barrier(rank, far);
   }),
                        "rank 1 is broken", std::runtime_error);
+}
+
+TEST_CASE("a rank that does not come is named when the time is up") {
+  GpuTeam team(3, nullptr);
+  const auto soon = GpuTeam::Clock::now() + std::chrono::milliseconds(20);
+  std::atomic<int> waiting{2};
+  try {
+    team.run([&](int rank) {
+      team.barrier(rank, far);
+      team.report_progress(rank, static_cast<std::size_t>(10 + rank));
+      try {
+        if (rank != 1) team.barrier(rank, soon);
+      } catch (...) {
+        --waiting;
+        throw;
+      }
+      while (waiting > 0) std::this_thread::yield();
+    });
+    FAIL("nobody was late");
+  } catch (const GpuTeam::Late& late) {
+    CHECK(std::string(late.what()) ==
+          "the time is up: rank 1 does not come to the end of a repetition (it has issued 11 operations)");
+  }
 }
 
 TEST_CASE("an outcome survives packing and a cut one is refused") {
