@@ -6,9 +6,9 @@ export LD_LIBRARY_PATH="$pack/lib:${nccl:-}:${LD_LIBRARY_PATH:-}"
 export PATH="$PWD/$pack:$PATH"
 export CPLAB_SCENARIOS="$PWD/scenarios"
 export NCCL_NVLS_ENABLE=0
+results=$(mktemp -d)  # what a campaign keeps
 
 # What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
-# Needs $results, a folder.
 failing() {  # NAME COMMAND...
   local name=$1 began=$SECONDS
   shift

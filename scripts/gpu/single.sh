@@ -6,7 +6,6 @@ out=$1
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091
 source scripts/gpu/environment.sh
-results=$(mktemp -d)
 step() { echo "== $1 ($SECONDS s)"; }
 several=(--device gpu --ranks-per-gpu 8 --set schedule.transport=copy --quiet)
 
@@ -32,7 +31,11 @@ for signal in KILL STOP; do
   wait
 done
 
-step memcheck
+step checkers
+for number in 0 1 2 3 4 5 8 9; do
+  timeout 200 compute-sanitizer --tool racecheck --error-exitcode 9 tiles --threads 1 --case $number \
+    >"$results/racecheck-$number.txt" 2>&1 &
+done
 for tool in memcheck initcheck; do
   timeout 100 compute-sanitizer --tool $tool --error-exitcode 9 cplab verify ring-small "${several[@]}" \
     --allocator separate --timeout 90 >"$results/$tool.txt" 2>&1
@@ -42,10 +45,6 @@ done
 # reads by a kernel would be a bug.
 echo "initcheck: reads by kernels: $(grep -c 'Uninitialized __global__' "$results/initcheck.txt"), by copies:" \
   "$(grep -cE 'Host API uninitialized' "$results/initcheck.txt")"
-for number in 0 1 2 3 4 5 8 9; do
-  timeout 200 compute-sanitizer --tool racecheck --error-exitcode 9 tiles --threads 1 --case $number \
-    >"$results/racecheck-$number.txt" 2>&1 &
-done
 wait
 for number in 0 1 2 3 4 5 8 9; do
   echo "racecheck, case $number: $(grep -E 'RACECHECK SUMMARY|ERROR SUMMARY' "$results/racecheck-$number.txt")," \
