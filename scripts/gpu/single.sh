@@ -10,7 +10,7 @@ step() { echo "== $1 ($SECONDS s)"; }
 several=(--device gpu --ranks-per-gpu 8 --set schedule.transport=copy --quiet)
 
 step one-rank
-for tokens in 4K 16K 32K; do
+for tokens in 4K 16K 32K 64K; do
   cplab run ring-h200 --quiet --operations --json "$results/run-$tokens-P1-copy.json" \
     --set problem.sequence=$tokens --set parallel.ranks=1 2>&1 | sed -n '1,2p'
 done
