@@ -46,7 +46,7 @@ struct GpuExecutor::State {
   void make_rank(int rank);
   void repeat(GpuTeam& team, int rank);
   void wait_for(GpuTeam& team, int rank, GpuIssuer& issuer);
-  [[noreturn]] void throw_hang(bool timed_out, const std::string& head) const;
+  [[noreturn]] void throw_hang(bool timed_out, const std::string& head);
   void finish_outcome(int rank);
   void gather_outcomes();
   ExecutionResult result_of_outcomes(std::vector<double> graph_times_s);
@@ -62,6 +62,7 @@ struct GpuExecutor::State {
   GpuRun facts;
   Clock::time_point deadline;
   std::uint32_t repetitions = 0;          // before this run, of the messages' counters
+  bool hung = false;
   std::vector<std::size_t> unfinished;  // by rank, the operation waited in after a hang; past the end: none
 };
 
@@ -81,7 +82,11 @@ GpuExecutor::GpuExecutor(const Plan& plan, const GpuOptions& options)
   }
 }
 
-GpuExecutor::~GpuExecutor() = default;
+// What hangs may never end, and freeing its memory would wait for it: left to the end of the process, so that
+// whoever waits for a word about the hang gets it now.
+GpuExecutor::~GpuExecutor() {
+  if (state_->hung) (void)state_.release();
+}
 
 void GpuExecutor::State::require_machine() {
   for (const RankPlan& rank : plan.ranks) {
@@ -268,7 +273,8 @@ void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
   outcomes[i].clock_residual_s = clock.residual_s();
 }
 
-void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) const {
+void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) {
+  hung = true;
   std::vector<int> waiting;
   std::vector<std::string> operations;
   std::string message = head + "\n";
