@@ -100,8 +100,7 @@ void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Eve
   // Make room: the youngest gives first.
   for (auto kernel = running_.rbegin(); kernel != running_.rend(); ++kernel) {
     const int excess = held_by_compute() - compute_limit();
-    if (excess > 0 && !in_tail(*kernel) && at_boundary(*kernel))
-      kernel->share = std::max(0, kernel->share - excess);
+    if (excess > 0 && at_boundary(*kernel)) kernel->share = std::max(0, held(*kernel) - excess);
   }
   int free = sms_ - communication_sms_ - held_by_compute();
   while (!waiting_communication_.empty() && waiting_communication_.front().sms <= free) {

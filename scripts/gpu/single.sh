@@ -7,7 +7,7 @@ out=$1
 parts=${2:-runs,faults,failures,checkers,orders,measure}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
-# shellcheck source=scripts/gpu/environment.sh disable=SC1091
+# shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
 step() { echo "== $1 ($SECONDS s)"; }
 several=(--device gpu --ranks-per-gpu 8 --set schedule.transport=copy --quiet)
