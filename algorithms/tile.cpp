@@ -55,20 +55,43 @@ bool is_full(const Segment& s) {
   return s.left < 0 && s.right < 0;
 }
 
-// Joins neighbouring full segments: first along the keys, then along the queries.
-void join(std::vector<Segment>& segments) {
+// b goes on where a ends, with the same queries: together everything a has, then b's diagonal.
+bool join_keys(Segment& a, const Segment& b) {
+  if (a.q_begin != b.q_begin || a.q_count != b.q_count || a.k_begin + a.k_count != b.k_begin) return false;
+  if (!is_full(a) || b.left >= 0) return false;
+  if (b.right == 0) {
+    if (b.offset < -1) return false;  // its first row does not see all of a
+    a.offset = b.offset + a.k_count;
+    a.right = 0;
+  }
+  a.k_count += b.k_count;
+  return true;
+}
+
+// b goes on where a ends, with keys from the same one on: both full, or one diagonal through both.
+bool join_queries(Segment& a, const Segment& b) {
+  if (a.k_begin != b.k_begin || a.q_begin + a.q_count != b.q_begin) return false;
+  if (is_full(a) && is_full(b) && a.k_count == b.k_count) {
+    a.q_count += b.q_count;
+    return true;
+  }
+  if (a.left >= 0 || b.left >= 0 || a.right != 0 || b.k_count < a.k_count) return false;
+  // What the longer key range would add to the rows of a lies beyond their diagonal.
+  if (b.k_count > a.k_count && a.offset + a.q_count > a.k_count) return false;
+  const std::int64_t diagonal = a.offset + a.q_count;  // in the first row of b
+  if (b.right == 0 ? b.offset != diagonal : diagonal < b.k_count - 1) return false;
+  a.q_count += b.q_count;
+  a.k_count = b.k_count;
+  return true;
+}
+
+// Joins neighbours, so that a tile on the diagonal is one causal segment although it lies between several
+// runs: fewer segments for the kernels, and shapes that tables of kernel times have.
+void join(std::vector<Segment>& segments, bool (*joined)(Segment&, const Segment&)) {
   std::size_t n = 0;
   for (const Segment& s : segments) {
-    Segment* last = n ? &segments[n - 1] : nullptr;
-    if (last && is_full(*last) && is_full(s) && last->q_begin == s.q_begin && last->q_count == s.q_count &&
-        last->k_begin + last->k_count == s.k_begin) {
-      last->k_count += s.k_count;
-    } else if (last && is_full(*last) && is_full(s) && last->k_begin == s.k_begin &&
-               last->k_count == s.k_count && last->q_begin + last->q_count == s.q_begin) {
-      last->q_count += s.q_count;
-    } else {
-      segments[n++] = s;
-    }
+    if (n > 0 && joined(segments[n - 1], s)) continue;
+    segments[n++] = s;
   }
   segments.resize(n);
 }
@@ -120,7 +143,8 @@ Tile tile_between(const Placement& placement, Window visible, int q_position, in
     tile.segments[i].q_begin += q_places[static_cast<std::size_t>(owners[i].first)];
     tile.segments[i].k_begin += k_places[static_cast<std::size_t>(owners[i].second)];
   }
-  join(tile.segments);
+  join(tile.segments, join_keys);
+  join(tile.segments, join_queries);
   return tile;
 }
 
