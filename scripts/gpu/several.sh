@@ -1,14 +1,15 @@
 #!/bin/bash
 # Everything that needs several GPUs, on one machine in one run: verification over both links, threads and
 # processes, runs of the causal zigzag ring beside PyTorch's context parallelism, and the machine's tables.
-# scripts/gpu/several.sh OUT_DIR [PARTS]   PARTS: any of verify,failures,runs,peers,measure; all by default. Leaves one
-# archive in OUT_DIR.
+# scripts/gpu/several.sh OUT_DIR [PARTS [LINKS]]   PARTS: any of verify,failures,runs,graphs,peers,peer-pair,measure;
+# all by default. LINKS of the failures: "copy nccl". Leaves one archive in OUT_DIR.
 set -uo pipefail
 out=$1
-parts=${2:-verify,failures,runs,peers,measure}
+parts=${2:-verify,failures,runs,graphs,peers,peer-pair,measure}
+links=${3:-copy nccl}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
-# shellcheck source=scripts/gpu/environment.sh disable=SC1091
+# shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
 gpus=$(nvidia-smi -L | wc -l)
 step() { echo "== $1 ($SECONDS s)"; }
@@ -38,7 +39,7 @@ if wants failures; then
   # Messages of 32 MiB, which no library buffers.
   large=(--set problem.sequence=32K --set problem.heads=8 --set problem.kv_heads=8 --set problem.head_size=128
     --set problem.dtype=bf16)
-  for transport in copy nccl; do
+  for transport in $links; do
     for signal in KILL STOP; do
       (sleep 9 && pkill -$signal -f "cplab run ring-h200 .*iterations 100000" -n) &
       failing "a rank gets SIG$signal, $transport" timeout 90 scripts/ranks.sh "$gpus" "${long[@]}" --timeout 18 \
@@ -85,7 +86,7 @@ for tokens in 4K 16K 32K 64K 128K; do
       echo "run $name rc $code: $(sed -n 2p "$results/run.txt")"
       [ $code -eq 0 ] || { rm -f "$results/run-$name.json"; tail -3 "$results/run.txt"; }
     done
-    [ "$ranks" -gt 1 ] || continue
+    if [ "$ranks" = 1 ] || ! wants graphs; then continue; fi
     timeout 60 cplab run ring-h200 --quiet --graph --json "$results/graph-$tokens-P$ranks-copy.json" \
       --set problem.sequence=$tokens --set parallel.ranks=$ranks --set schedule.transport=copy \
       "${repeat[@]}" --timeout 50 >"$results/run.txt" 2>&1
@@ -96,21 +97,26 @@ fi
 
 # The peer between two visits to our side, on the same GPUs.
 again() {
-  for tokens in 4K 16K 32K 64K 128K; do
+  for tokens in 4K 16K 64K; do
     timeout 60 cplab run ring-h200 --quiet --json "$results/again-$1-$tokens-P$gpus-copy.json" \
       --set problem.sequence=$tokens --set parallel.ranks="$gpus" --timeout 50 >"$results/run.txt" 2>&1
     echo "again $1 $tokens rc $?: $(sed -n 2p "$results/run.txt")"
   done
 }
+peer() {  # RANKS
+  timeout 150 python3 -m torch.distributed.run --nproc-per-node "$1" scripts/peer_context_parallel.py \
+    --sequences 4096,16384,32768,65536,131072 --out "$results/peer-P$1.json" >"$results/peer.txt" 2>&1
+  echo "rc $?"
+  grep backward "$results/peer.txt" | tail -12
+}
 if wants peers; then
   step peers
-  for ranks in "$gpus" 2; do
-    timeout 150 python3 -m torch.distributed.run --nproc-per-node "$ranks" scripts/peer_context_parallel.py \
-      --sequences 4096,16384,32768,65536,131072 --out "$results/peer-P$ranks.json" >"$results/peer-P$ranks.txt" 2>&1
-    echo "rc $?"
-    grep backward "$results/peer-P$ranks.txt" | tail -12
-    [ "$ranks" = 2 ] || again after-peer
-  done
+  peer "$gpus"
+  again after-peer
+fi
+if wants peer-pair; then
+  step peer-pair
+  peer 2
 fi
 
 if wants measure; then
