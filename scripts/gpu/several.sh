@@ -43,13 +43,13 @@ if wants failures; then
     for signal in KILL STOP; do
       (sleep 9 && pkill -$signal -f "cplab run ring-h200 .*iterations 100000" -n) &
       failing "a rank gets SIG$signal, $transport" timeout 90 scripts/ranks.sh "$gpus" "${long[@]}" --timeout 18 \
-        --set schedule.transport=$transport
+        --set schedule.transport="$transport"
       wait
     done
     failing "unordered-exchange, $transport" timeout 60 "${hang[@]}" --inject unordered-exchange \
-      --set schedule.transport=$transport
+      --set schedule.transport="$transport"
     failing "dropped-receive, $transport" timeout 90 "${hang[@]}" --inject dropped-receive "${large[@]}" \
-      --set schedule.transport=$transport
+      --set schedule.transport="$transport"
   done
   failing "too many ranks" timeout 60 cplab run ring-h200 --quiet --set parallel.ranks=8
   failing "too much memory" timeout 60 cplab run ring-h200 --quiet --set problem.sequence=64M --set parallel.ranks=2
