@@ -210,7 +210,7 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
 int run_program(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   const auto complain = [&](int code, const std::string& message) {
     out.flush();
-    err << "cplab: " << message << '\n';
+    err << "cplab: " + message + "\n";  // in one piece: other ranks may speak at the same time
     return code;
   };
   try {

@@ -61,7 +61,7 @@ struct GpuExecutor::State {
   std::vector<RankOutcome> outcomes;
   GpuRun facts;
   Clock::time_point deadline;
-  std::uint32_t repetitions = 0;          // before this run, of the messages' counters
+  std::uint32_t repetitions = 0;  // before this run, of the messages' counters
   bool hung = false;
   std::vector<std::size_t> unfinished;  // by rank, the operation waited in after a hang; past the end: none
 };

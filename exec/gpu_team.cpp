@@ -75,8 +75,8 @@ std::string GpuTeam::missing(std::uint32_t generation) {
   for (int rank = 0; rank < world_; ++rank) {
     if (arrivals_of(rank).load(std::memory_order_acquire) == generation + 1) continue;
     text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + " does not come to the end of a " +
-            "repetition (it has issued " +
-            std::to_string(progress_of(rank).load(std::memory_order_relaxed)) + " operations)";
+            "repetition (it has issued " + std::to_string(progress_of(rank).load(std::memory_order_relaxed)) +
+            " operations)";
   }
   return text;
 }

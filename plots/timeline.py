@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Timeline of every rank, and the memory of the peak rank under it, as SVG and PNG.
 
-    plots/timeline.py                            simulates SCENARIO below with the program named by CPLAB,
-                                                 draws docs/figures/timeline.svg and .png
+    plots/timeline.py                            simulates with the program named by CPLAB and draws, each as
+                                                 .svg and .png, docs/figures/timeline (SCENARIO below) and
+                                                 docs/figures/predicted-measured (MEASURED below)
     plots/timeline.py --trace DIR [--json FILE]  a folder that simulate or run --trace wrote; FILE, the
                                                  result of the same call, gives the title
     plots/timeline.py --json FILE                a result with --operations; no memory in it
@@ -14,13 +15,11 @@
 Needs matplotlib 3.6. The same input gives the same bytes.
 """
 import argparse
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import matplotlib
@@ -30,8 +29,12 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
+from lib.results import fail, lane_order, load, read_operations, read_trace
+
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIO = ["scenarios/ring.toml", "--set", "problem.sequence=16K"]
+MEASURED = "scenarios/measured/h200x4-2026-11-21/run-16K-P4-copy.json"
+ITS_SCENARIO = ["scenarios/ring-h200.toml", "--set", "problem.sequence=16K"]
 
 # Far apart in lightness too (about 30 and 75 of 100), so that they survive greyscale.
 COMPUTE, COMMUNICATION = "#1f4e79", "#f2a33a"
@@ -49,78 +52,6 @@ STYLE = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
-
-
-@dataclass
-class Slice:
-    """One operation; seconds."""
-
-    start: float
-    end: float
-    wait: float
-    communicates: bool
-    phase: str
-    label: str
-
-
-@dataclass
-class Rank:
-    lanes: dict = field(default_factory=dict)  # (kind, index) -> [Slice]
-    memory: list = field(default_factory=list)  # (seconds, {category: bytes})
-
-
-def lane_order(lane):
-    return ["compute", "comm", "copy", "host"].index(lane[0]), lane[1]
-
-
-def fail(message):
-    sys.exit(f"timeline.py: {message}")
-
-
-def load(path):
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        fail(f"{path}: {error}")
-
-
-def read_trace(folder):
-    """{rank: Rank} of a folder of rank*_trace.json."""
-    ranks = {}
-    for path in Path(folder).glob("rank*_trace.json"):
-        trace = load(path)
-        rank = ranks.setdefault(trace["distributedInfo"]["rank"], Rank())
-        lanes = {}
-        for event in trace["traceEvents"]:
-            if event["ph"] == "M" and event["name"] == "thread_name":
-                kind, index = event["args"]["name"].split()
-                lanes[event["tid"]] = (kind, int(index))
-            elif event["ph"] == "X" and event["cat"] != "wait":
-                args, start = event["args"], event["ts"] * 1e-6
-                communicates = event["name"].startswith(("nccl", "Memcpy PtoP"))
-                label = str(args["step"]) if event["name"].startswith("attend") else ""
-                end = start + event["dur"] * 1e-6
-                slice_ = Slice(start, end, args["wait_s"], communicates, args["phase"], label)
-                rank.lanes.setdefault(lanes[event["tid"]], []).append(slice_)
-            elif event["ph"] == "C":
-                rank.memory.append((event["ts"] * 1e-6, event["args"]))
-    if not ranks:
-        fail(f"{folder}: no rank*_trace.json in it")
-    return ranks
-
-
-def read_operations(path, result):
-    """{rank: Rank} of a JSON result with --operations."""
-    if "operations" not in result:
-        fail(f"{path}: no operations in it (simulate --operations writes them)")
-    collectives = {"exchange", "all_gather", "reduce_scatter", "all_to_all", "all_reduce", "barrier"}
-    ranks = {}
-    for op in result["operations"]:
-        lane = (op["lane"]["kind"], op["lane"]["index"])
-        phase = op["id"].split("/")[1]
-        slice_ = Slice(op["start_s"], op["end_s"], op["wait_s"], op["kind"] in collectives, phase, "")
-        ranks.setdefault(op["rank"], Rank()).lanes.setdefault(lane, []).append(slice_)
-    return ranks
 
 
 def title_of(result):
@@ -338,17 +269,34 @@ def chosen(ranks, text):
     return {number: ranks[number] for number in numbers}
 
 
-def simulate_default():
-    """Ranks and result of SCENARIO, simulated now."""
+def simulate(scenario):
+    """Ranks and result of a scenario, simulated now."""
     program = os.environ.get("CPLAB", "build/release/cplab")
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
-        command = [program, "simulate", *SCENARIO, "--trace", folder, "--json", str(result), "--quiet"]
+        command = [program, "simulate", *scenario, "--trace", folder, "--operations", "--json", str(result),
+                   "--quiet"]
         try:
             subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError) as error:
             fail(f"{' '.join(command)}: {error}")
         return read_trace(folder), load(result)
+
+
+def save(figure, out):
+    figure.savefig(f"{out}.svg", metadata={"Date": None, "Creator": None})
+    figure.savefig(f"{out}.png", dpi=160, metadata={"Software": None})
+    print(f"{out}.svg\n{out}.png", file=sys.stderr)
+
+
+def draw_defaults():
+    ranks, result = simulate(SCENARIO)
+    save(draw(ranks, title_of(result), subtitle_of(result)), ROOT / "docs/figures/timeline")
+    _, result = simulate(ITS_SCENARIO)
+    measured = load(ROOT / MEASURED)
+    sides = [read_operations("the prediction", result), read_operations(MEASURED, measured)]
+    pair = pair_of([result, measured], sides)
+    save(draw_pair(pair, title_of(result)), ROOT / "docs/figures/predicted-measured")
 
 
 def main():
@@ -374,13 +322,13 @@ def main():
     elif results:
         ranks = [read_operations(path, result) for path, result in zip(options.json, results)]
     else:
-        simulated, result = simulate_default()
-        ranks, results = [simulated], [result]
+        with plt.rc_context(STYLE):
+            draw_defaults()
+        return
     ranks = [chosen(each, options.ranks) for each in ranks]
 
     title = options.title or (title_of(results[0]) if results else "")
     default = ROOT / "docs/figures" / ("predicted-measured" if pair else "timeline")
-
     out = Path(re.sub(r"\.(svg|png)$", "", options.out or str(default)))
     out.parent.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):
@@ -388,9 +336,7 @@ def main():
             figure = draw_pair(pair_of(results, ranks), title)
         else:
             figure = draw(ranks[0], title, subtitle_of(results[0]) if results else "")
-        figure.savefig(f"{out}.svg", metadata={"Date": None, "Creator": None})
-        figure.savefig(f"{out}.png", dpi=160, metadata={"Software": None})
-    print(f"{out}.svg\n{out}.png", file=sys.stderr)
+        save(figure, out)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,7 @@ ResultFile read_result_json(const std::string& text, const std::string& file_nam
 //   forward, backward      the phases
 //   compute, communication, exposed_communication   of RankFigures, mean over ranks
 //   PHASE/KIND             every kind of operation in order of name: the summed seconds of its operations,
-//   mean
-//                          over ranks
+//                          mean over ranks
 // Two results of different scenarios (problem, parallel, schedule), without operations, or with operations of
 // different plans cannot be compared, nor a measurement given first with a prediction: JsonFileError says
 // what differs. Two predictions or two measurements can be; a note says so.
