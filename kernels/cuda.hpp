@@ -17,6 +17,9 @@ namespace cplab::kernels {
 
 using CudaStream = CUstream_st*;  // cudaStream_t
 
+// Which attention kernels: the fastest on the current device, or those that any architecture has (for tests).
+enum class KernelChoice : std::uint8_t { best, portable };
+
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs
 // beside its views (row maps, segments, which thread block takes what) are tables in device memory that the
 // owner provides: nothing here allocates device memory, at no time. Views point into device memory; the
@@ -26,7 +29,7 @@ using CudaStream = CUstream_st*;  // cudaStream_t
 // together, and if the dtype has no kernel in this build. It returns the number of the call: 0, 1, ...
 class CudaCalls {
  public:
-  CudaCalls();
+  explicit CudaCalls(KernelChoice choice = KernelChoice::best);
   ~CudaCalls();
   CudaCalls(const CudaCalls&) = delete;
   CudaCalls& operator=(const CudaCalls&) = delete;

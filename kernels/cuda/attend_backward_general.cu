@@ -187,18 +187,20 @@ constexpr std::int64_t no_shared_bytes[] = {0, 0};
 std::span<const AttendBackwardVariant> attend_backward_general_variants() {
   static const AttendBackwardVariant variants[] = {
       {.name = "attend_backward general",
+       .sm_major = 0,
        .q_tile_rows = general_rows,
        .k_tile_rows = general_rows,
        .fits = [](const AttendBackward& call) { return !has_fp64(call); },
-       .launch = launch_general<float>,
+       .bind = bind_parameters<launch_general<float>>,
        .kernels = kernels_of<float>(),
        .shared_bytes = no_shared_bytes},
 #ifdef CPLAB_FULL_KERNELS
       {.name = "attend_backward general fp64",
+       .sm_major = 0,
        .q_tile_rows = general_rows,
        .k_tile_rows = general_rows,
        .fits = has_fp64,
-       .launch = launch_general<double>,
+       .bind = bind_parameters<launch_general<double>>,
        .kernels = kernels_of<double>(),
        .shared_bytes = no_shared_bytes},
 #endif

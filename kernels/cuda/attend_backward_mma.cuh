@@ -361,8 +361,13 @@ AttendBackwardVariant attend_backward_mma_variant(const char* name, bool (*fits)
                                         nullptr};
   static constexpr std::int64_t shared_bytes[] = {KeyGradientShape<D>::shared_bytes,
                                                   QueryGradientShape<D>::shared_bytes};
-  return {name,        QueryGradientShape<D>::queries,   KeyGradientShape<D>::keys,
-          fits,        launch_attend_backward_mma<T, D>, kernels,
+  return {name,
+          0,
+          QueryGradientShape<D>::queries,
+          KeyGradientShape<D>::keys,
+          fits,
+          bind_parameters<launch_attend_backward_mma<T, D>, AttendBackwardParams>,
+          kernels,
           shared_bytes};
 }
 

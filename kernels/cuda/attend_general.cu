@@ -164,16 +164,18 @@ const void* const* kernels_of() {
 std::span<const AttendVariant> attend_general_variants() {
   static const AttendVariant variants[] = {
       {.name = "attend general",
+       .sm_major = 0,
        .q_tile_rows = general_rows,
        .fits = [](const Attend& call) { return !has_fp64(call); },
-       .launch = launch_general<float>,
+       .bind = bind_parameters<launch_general<float>>,
        .kernels = kernels_of<float>(),
        .shared_bytes = 0},
 #ifdef CPLAB_FULL_KERNELS
       {.name = "attend general fp64",
+       .sm_major = 0,
        .q_tile_rows = general_rows,
        .fits = has_fp64,
-       .launch = launch_general<double>,
+       .bind = bind_parameters<launch_general<double>>,
        .kernels = kernels_of<double>(),
        .shared_bytes = 0},
 #endif

@@ -9,17 +9,10 @@
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/mma_rows.cuh"
 #include "kernels/cuda/mma_walk.cuh"
+#include "kernels/cuda/softmax_rows.cuh"
 #include "kernels/cuda/variants.hpp"
 
 namespace cplab::kernels::cuda {
-
-// The running softmax of two rows (g and g + 8 of a 16-row sum), as one lane holds it: their maxima, of
-// unscaled products, and the sums of the lane's own weights. Touched once a block, it lies in shared memory:
-// registers are short.
-struct __align__(16) SoftmaxRows {
-  float maximum[2];
-  float sum[2];
-};
 
 template <int D>
 struct AttendShape {
@@ -34,11 +27,6 @@ struct AttendShape {
   static constexpr int softmax_bytes = threads * m_tiles * static_cast<int>(sizeof(SoftmaxRows));
   static constexpr int shared_bytes = q_bytes + 2 * k_bytes + static_cast<int>(sizeof(Walk)) + softmax_bytes;
 };
-
-// A maximum in units of log2; 0 if nothing was seen yet: then every weight is exp2(-inf) = 0.
-__device__ __forceinline__ float shift_of(float maximum, float scale_log2) {
-  return maximum == -infinity() ? 0 : maximum * scale_log2;
-}
 
 // Turns a 16-row sum of products into weights exp(scale (s - maximum)), and moves the rows' state and `out`
 // to the new maximum.
@@ -74,49 +62,6 @@ __device__ __forceinline__ void weigh(float (&s)[n_tiles][4], float (&out)[d_til
   for (int d = 0; d < d_tiles; ++d)
 #pragma unroll
     for (int e = 0; e < 4; ++e) out[d][e] *= shrink[e / 2];
-}
-
-// Both above -inf (or NaN): max + log1p(exp(min - max)).
-__device__ __forceinline__ float merged_lse(float a, float b) {
-  const float high = a < b ? b : a;
-  const float low = a < b ? a : b;
-  return high + log1pf(expf(low - high));
-}
-
-// Writes lse of a warp's rows and says what becomes of their out. Rows from tile_end on are nobody's.
-template <int m_tiles, int threads>
-__device__ __forceinline__ void finish_rows(const AttendParams& params, const SoftmaxRows* softmax,
-                                            float scale_log2, int head, int first, int tile_end, int lane,
-                                            RowUpdate (&updates)[m_tiles][2]) {
-  float lse[m_tiles][2];
-  const bool merge = params.write == Write::merge;
-#pragma unroll
-  for (int m = 0; m < m_tiles; ++m)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = first + 16 * m + 8 * half + lane / 4;
-      const float sum = row_sum(softmax[m * threads].sum[half]);
-      const bool empty = sum == 0;
-      RowUpdate& update = updates[m][half];
-      update.write = row < tile_end && !(merge && empty);
-      update.factor = empty ? 0 : 1 / sum;
-      lse[m][half] = empty ? -infinity()
-                           : fmaf(shift_of(softmax[m * threads].maximum[half], scale_log2), ln_2, logf(sum));
-      if (!update.write || !merge) continue;
-      const float held = *row_of<const float>(params.lse, head, row);
-      if (held == -infinity()) continue;
-      const float merged = merged_lse(held, lse[m][half]);
-      update.old_factor = expf(held - merged);
-      update.factor *= expf(lse[m][half] - merged);
-      lse[m][half] = merged;
-    }
-  __syncwarp();  // four lanes have read what one of them overwrites
-#pragma unroll
-  for (int m = 0; m < m_tiles; ++m)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      if (updates[m][half].write && (lane & 3) == 0)
-        *row_of<float>(params.lse, head, first + 16 * m + 8 * half + lane / 4) = lse[m][half];
 }
 
 template <class T, int D>
@@ -209,7 +154,13 @@ void launch_attend_mma(const AttendParams& params, CUstream_st* stream) {
 template <class T, int D>
 AttendVariant attend_mma_variant(const char* name, bool (*fits)(const Attend&)) {
   static const void* const kernels[] = {reinterpret_cast<const void*>(&attend_mma_kernel<T, D>), nullptr};
-  return {name, AttendShape<D>::rows, fits, launch_attend_mma<T, D>, kernels, AttendShape<D>::shared_bytes};
+  return {name,
+          0,
+          AttendShape<D>::rows,
+          fits,
+          bind_parameters<launch_attend_mma<T, D>, AttendParams>,
+          kernels,
+          AttendShape<D>::shared_bytes};
 }
 
 }  // namespace cplab::kernels::cuda

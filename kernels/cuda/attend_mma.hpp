@@ -3,18 +3,13 @@
 
 #include <span>
 
+#include "kernels/cuda/fits.hpp"
 #include "kernels/cuda/variants.hpp"
 
 namespace cplab::kernels::cuda {
 
 std::span<const AttendVariant> attend_mma_variants();
 std::span<const AttendBackwardVariant> attend_backward_mma_variants();
-
-// What they need of a call: q, k, v (and dout) of one 16-bit dtype and one width, in rows of whole 16-byte
-// chunks; fp32 lse and delta; results in bf16, fp16 or fp32. The softmax kernel also needs a positive scale,
-// because it looks for maxima before it scales.
-bool fits_attend_mma(const Attend& call, DType dtype, std::int64_t width);
-bool fits_attend_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width);
 
 // One translation unit each.
 AttendVariant attend_mma_bf16_64();

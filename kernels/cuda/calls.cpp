@@ -32,9 +32,9 @@ bool any_fp64(std::span<const View* const> views) {
 }
 
 template <class Variant, class Operation>
-const Variant& first_that_fits(std::span<const Variant> variants, const Operation& call) {
+const Variant& first_that_fits(std::span<const Variant> variants, int sm_major, const Operation& call) {
   for (const Variant& variant : variants)
-    if (variant.fits(call)) return variant;
+    if ((variant.sm_major == 0 || variant.sm_major == sm_major) && variant.fits(call)) return variant;
   const View* const operands[] = {&call.q, &call.k, &call.v};
   throw std::invalid_argument(
       any_fp64(operands) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
@@ -55,6 +55,7 @@ struct CudaCalls::State {
   using Relocation = std::function<void(const std::byte* base)>;
   std::vector<Relocation> relocations, pending;
   bool uploaded = false;
+  int sm_major = 0;  // whose own kernels may be taken
 
   template <class Params>
   std::shared_ptr<Params> begin() {
@@ -104,12 +105,14 @@ struct CudaCalls::State {
   }
 };
 
-CudaCalls::CudaCalls() : state_(std::make_unique<State>()) {}
+CudaCalls::CudaCalls(KernelChoice choice) : state_(std::make_unique<State>()) {
+  if (choice == KernelChoice::best) state_->sm_major = device_major();
+}
 CudaCalls::~CudaCalls() = default;
 
 std::size_t CudaCalls::add(const Attend& call) {
   check_call(call);
-  const AttendVariant& variant = first_that_fits(attend_variants(), call);
+  const AttendVariant& variant = first_that_fits(attend_variants(), state_->sm_major, call);
   const auto p = state_->begin<AttendParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);
@@ -120,14 +123,13 @@ std::size_t CudaCalls::add(const Attend& call) {
   state_->set(p->work, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store));
   p->scale = call.scale;
   p->write = call.write;
-  return state_->push(variant.name, [p, launch = variant.launch](CudaStream stream) {
-    if (p->work.count > 0 && p->q.heads > 0) launch(*p, stream);
-  });
+  if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [](CudaStream) {});
+  return state_->push(variant.name, [p, launch = variant.bind(*p)](CudaStream stream) { launch(stream); });
 }
 
 std::size_t CudaCalls::add(const AttendBackward& call) {
   check_call(call);
-  const AttendBackwardVariant& variant = first_that_fits(attend_backward_variants(), call);
+  const AttendBackwardVariant& variant = first_that_fits(attend_backward_variants(), state_->sm_major, call);
   const auto p = state_->begin<AttendBackwardParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);
@@ -144,9 +146,9 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
-  return state_->push(variant.name, [p, launch = variant.launch](CudaStream stream) {
-    if ((p->by_q.count > 0 || p->by_k.count > 0) && p->k.heads > 0) launch(*p, stream);
-  });
+  if ((p->by_q.count == 0 && p->by_k.count == 0) || p->k.heads == 0)
+    return state_->push(variant.name, [](CudaStream) {});
+  return state_->push(variant.name, [p, launch = variant.bind(*p)](CudaStream stream) { launch(stream); });
 }
 
 std::size_t CudaCalls::add(const Merge& call) {

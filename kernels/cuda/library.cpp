@@ -17,15 +17,31 @@ void require_cuda(int code, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
+int device_major() {
+  int device = 0, major = 0;
+  if (cudaGetDevice(&device) == cudaSuccess &&
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess)
+    return major;
+  cudaGetLastError();  // not to be found by the next caller
+  return 0;
+}
+
 namespace {
 
-// Calls visit(name, kind, tile rows, __global__ function, dynamic shared memory) for each kernel.
+// Calls visit(name, kind, tile rows, __global__ function, dynamic shared memory) for each kernel that a
+// device of that major compute capability can run.
 template <class Visit>
-void for_each_kernel(Visit visit) {
-  for (const AttendVariant& variant : attend_variants())
+void for_each_kernel(int sm_major, Visit visit) {
+  const auto runs = [&](const auto& variant) {
+    return variant.sm_major == 0 || variant.sm_major == sm_major;
+  };
+  for (const AttendVariant& variant : attend_variants()) {
+    if (!runs(variant)) continue;
     for (const void* const* kernel = variant.kernels; *kernel != nullptr; ++kernel)
       visit(std::string(variant.name), "attend", variant.q_tile_rows, *kernel, variant.shared_bytes);
+  }
   for (const AttendBackwardVariant& variant : attend_backward_variants()) {
+    if (!runs(variant)) continue;
     for (int n = 0; variant.kernels[n] != nullptr; ++n) {
       const std::string part = variant.kernels[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
       visit(variant.name + part, "attend_backward", variant.q_tile_rows, variant.kernels[n],
@@ -59,8 +75,8 @@ std::string device_text(int device) {
 void load_cuda_kernels() {
   int device = 0;
   cuda::require_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  cuda::for_each_kernel([&](const std::string& name, const char*, int, const void* kernel,
-                            std::int64_t shared) {
+  cuda::for_each_kernel(cuda::device_major(), [&](const std::string& name, const char*, int,
+                                                  const void* kernel, std::int64_t shared) {
     cudaFuncAttributes attributes{};
     const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);  // loads the kernel
     if (cuda::has_no_code(error)) {
@@ -82,8 +98,8 @@ std::vector<CudaKernel> cuda_kernels() {
   const bool has_device = cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
   if (!has_device) cudaGetLastError();
   std::vector<CudaKernel> kernels;
-  cuda::for_each_kernel([&](std::string name, const char* kind, int tile_rows, const void* kernel,
-                            std::int64_t shared) {
+  cuda::for_each_kernel(cuda::device_major(), [&](std::string name, const char* kind, int tile_rows,
+                                                  const void* kernel, std::int64_t shared) {
     CudaKernel entry{.name = std::move(name), .kind = kind, .tile_rows = tile_rows, .shared_bytes = shared};
     cudaFuncAttributes attributes{};
     if (has_device && cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess) {

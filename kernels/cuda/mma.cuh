@@ -6,54 +6,22 @@
 // therefore exactly the A operand of a second product: probabilities never leave the registers.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
 
-#include "kernels/kernels.hpp"
+#include "kernels/cuda/primitives.cuh"
 
 namespace cplab::kernels::cuda {
 
-constexpr float log2_e = 1.44269504088896340736f;
-constexpr float ln_2 = 0.69314718055994530942f;
-constexpr unsigned all_lanes = 0xffffffffu;
+// --- the product of a warp -----------------------------------------------------------------------------
 
-__device__ __forceinline__ float infinity() {
-  return __int_as_float(0x7f800000);
-}
-
-__device__ __forceinline__ float exp2_approx(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
-// Read anew at every call: a special register instead of one that is held around a loop.
-__device__ __forceinline__ int thread_index() {
-  int index;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
-  return index;
-}
-
-// --- the two element types -----------------------------------------------------------------------------
-
+// c (16 x 8) += a (16 x 16) b (16 x 8).
 template <class T>
-struct Element;
+struct Mma;
 
 template <>
-struct Element<__nv_bfloat16> {
-  static constexpr DType dtype = DType::bf16;
-
-  // x in the lower half, both rounded to nearest even.
-  static __device__ __forceinline__ std::uint32_t pack(float x, float y) {
-    std::uint32_t result;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(y), "f"(x));
-    return result;
-  }
-
-  static __device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                             std::uint32_t b1) {
+struct Mma<__nv_bfloat16> {
+  static __device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)[4],
+                                                  std::uint32_t b0, std::uint32_t b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -62,17 +30,9 @@ struct Element<__nv_bfloat16> {
 };
 
 template <>
-struct Element<__half> {
-  static constexpr DType dtype = DType::fp16;
-
-  static __device__ __forceinline__ std::uint32_t pack(float x, float y) {
-    std::uint32_t result;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(y), "f"(x));
-    return result;
-  }
-
-  static __device__ __forceinline__ void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                             std::uint32_t b1) {
+struct Mma<__half> {
+  static __device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)[4],
+                                                  std::uint32_t b0, std::uint32_t b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -106,10 +66,6 @@ __device__ __forceinline__ void wait_for_block() {
 }
 
 // --- tiles in shared memory ------------------------------------------------------------------------------
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // A tile has rows of D elements, in chunks of 16 bytes. Chunk c of row r lies where chunk c ^ swizzle(r)
 // would: the eight rows of an ldmatrix matrix, and the 16-byte stores of a quarter warp, then hit all
@@ -224,8 +180,8 @@ __device__ __forceinline__ void multiply_transposed(Sums<m_tiles, n_tiles>& sums
       load_matrices(b_part, b.down(8 * n).along(k));
 #pragma unroll
       for (int m = 0; m < m_tiles; ++m) {
-        Element<T>::mma(sums[m][n], a_part[m], b_part[0], b_part[1]);
-        Element<T>::mma(sums[m][n + 1], a_part[m], b_part[2], b_part[3]);
+        Mma<T>::multiply(sums[m][n], a_part[m], b_part[0], b_part[1]);
+        Mma<T>::multiply(sums[m][n + 1], a_part[m], b_part[2], b_part[3]);
       }
     }
   }
@@ -254,8 +210,8 @@ __device__ __forceinline__ void multiply_weights(Sums<m_tiles, D / 8>& sums,
       load_matrices_transposed(b_part, b.down(16 * k).along(d));
 #pragma unroll
       for (int m = 0; m < m_tiles; ++m) {
-        Element<T>::mma(sums[m][2 * d], a_part[m], b_part[0], b_part[1]);
-        Element<T>::mma(sums[m][2 * d + 1], a_part[m], b_part[2], b_part[3]);
+        Mma<T>::multiply(sums[m][2 * d], a_part[m], b_part[0], b_part[1]);
+        Mma<T>::multiply(sums[m][2 * d + 1], a_part[m], b_part[2], b_part[3]);
       }
     }
   }

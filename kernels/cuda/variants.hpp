@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "kernels/cuda/params.hpp"
@@ -11,21 +12,34 @@ struct CUstream_st;
 
 namespace cplab::kernels::cuda {
 
+// Queues a call on a stream; cudaGetLastError says whether it went.
+using Launch = std::function<void(CUstream_st*)>;
+
+// A kernel that needs nothing beyond the parameters. They stay where they are as long as the launch is used,
+// and the pointers to tables in them are set before its first use.
+template <auto launch, class Params>
+Launch bind_parameters(const Params& params) {
+  return [&params](CUstream_st* stream) { launch(params, stream); };
+}
+
+// sm_major: the only architecture that a variant has code for (9: Hopper); 0: every one of this build.
 struct AttendVariant {
   const char* name;  // "attend mma bf16 128"
+  int sm_major;
   std::int32_t q_tile_rows;
   bool (*fits)(const Attend&);
-  void (*launch)(const AttendParams&, CUstream_st*);  // cudaGetLastError says whether it went
-  const void* const* kernels;                         // the __global__ functions, null at the end
-  std::int64_t shared_bytes;                          // dynamic, per block
+  Launch (*bind)(const AttendParams&);
+  const void* const* kernels;  // the __global__ functions, null at the end
+  std::int64_t shared_bytes;   // dynamic, per block
 };
 
 struct AttendBackwardVariant {
   const char* name;
+  int sm_major;
   std::int32_t q_tile_rows;  // of by_q (dq)
   std::int32_t k_tile_rows;  // of by_k (dk, dv)
   bool (*fits)(const AttendBackward&);
-  void (*launch)(const AttendBackwardParams&, CUstream_st*);
+  Launch (*bind)(const AttendBackwardParams&);
   const void* const* kernels;
   const std::int64_t* shared_bytes;  // by kernel
 };

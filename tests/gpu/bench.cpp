@@ -94,7 +94,7 @@ void attention(DType dtype, const Shape& shape, bool causal) {
   const std::int64_t bytes =
       5 * shape.B * shape.S * shape.H * shape.D * static_cast<std::int64_t>(kernels::bytes_of(dtype));
   const std::int64_t copies = std::clamp<std::int64_t>((256 << 20) / bytes, 1, 16);
-  CudaCalls calls;
+  CudaCalls calls(kernel_choice);
   std::vector<std::unique_ptr<Attention>> problems;
   std::vector<std::size_t> forward, backward;
   for (std::int64_t n = 0; n < copies; ++n) {
@@ -197,7 +197,8 @@ void bench(const std::string& only) {
   if (wanted("attend")) {
     const Shape shapes[] = {{8, 2048, 16, 128}, {2, 8192, 16, 128}, {1, 32768, 16, 128}, {8, 2048, 32, 64},
                             {2, 8192, 32, 64},  {1, 32768, 32, 64}, {1, 512, 16, 128},   {1, 1024, 16, 128},
-                            {1, 2048, 16, 128}, {1, 4096, 16, 128}};
+                            {1, 2048, 16, 128}, {1, 4096, 16, 128}, {1, 512, 32, 64},    {1, 1024, 32, 64},
+                            {1, 2048, 32, 64},  {1, 4096, 32, 64}};
     for (const Shape& shape : shapes)
       for (const bool causal : {false, true}) attention(DType::bf16, shape, causal);
     attention(DType::fp32, {1, 2048, 8, 128}, true);

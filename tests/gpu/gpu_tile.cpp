@@ -1,10 +1,12 @@
 // Copies in device memory, single calls, the report; see gpu_tile.hpp.
 #include "tests/gpu/gpu_tile.hpp"
 
-#include <cstdio>
+#include <algorithm>
 #include <stdexcept>
 
 namespace cplab::testing {
+
+kernels::KernelChoice kernel_choice = kernels::KernelChoice::best;
 
 Mirror::Mirror(std::span<Tensor* const> tensors, std::int64_t shift) {
   for (Tensor* tensor : tensors) {
@@ -43,10 +45,10 @@ void Mirror::assign(const std::vector<std::vector<std::byte>>& memories) const {
   for (std::size_t n = 0; n < copies_.size(); ++n) copies_[n].tensor->set_memory(memories[n]);
 }
 
-GpuRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
-                  const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add) {
+TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
+                   const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add) {
   Mirror mirror(tensors, shift);
-  kernels::CudaCalls calls;
+  kernels::CudaCalls calls(kernel_choice);
   const std::size_t numbers[] = {add(calls, mirror)};
   kernels::DeviceMemory tables(calls.table_bytes());
   calls.upload(tables.data());
@@ -54,40 +56,35 @@ GpuRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
   const std::vector<std::vector<std::byte>> first = mirror.download();
   mirror.upload();
   kernels::launch_and_wait(calls, numbers);
-  GpuRun run{.variant = calls.variant(numbers[0]), .repeatable = mirror.download() == first};
+  TileRun run{.variant = calls.variant(numbers[0]), .repeatable = mirror.download() == first};
   mirror.assign(first);
   return run;
 }
 
-void Report::share(const std::string& variant, const std::string& where, const char* what, double share) {
-  const std::lock_guard lock(mutex_);
-  Variant& entry = variants_[variant];
-  ++entry.checks;
-  if (!(share <= entry.worst)) entry.worst = share;
-  if (share <= 1) return;
-  ++entry.failures;
-  std::printf("FAILED  %s: %s is off by %.3g of its tolerance  [%s]\n", variant.c_str(), what, share,
-              where.c_str());
-}
-
-void Report::holds(const std::string& variant, const std::string& where, const char* what, bool holds) {
-  const std::lock_guard lock(mutex_);
-  Variant& entry = variants_[variant];
-  ++entry.checks;
-  if (holds) return;
-  ++entry.failures;
-  std::printf("FAILED  %s: %s  [%s]\n", variant.c_str(), what, where.c_str());
-}
-
-bool Report::summary() const {
-  const std::lock_guard lock(mutex_);
-  bool fine = !variants_.empty();
-  for (const auto& [name, entry] : variants_) {
-    std::printf("%-34s %7lld checks, %lld failed, worst error/tolerance %.3g\n", name.c_str(),
-                static_cast<long long>(entry.checks), static_cast<long long>(entry.failures), entry.worst);
-    fine = fine && entry.failures == 0;
-  }
-  return fine;
+TileRunner gpu_attention() {
+  TileRunner runner;
+  runner.attend = [](TileRunner::Tensors tensors, std::int64_t shift, const kernels::Attend& host) {
+    return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+      kernels::Attend call = host;
+      for (View* view : {&call.q, &call.k, &call.v, &call.out, &call.lse}) *view = mirror.device(*view);
+      return calls.add(call);
+    });
+  };
+  runner.attend_backward = [](TileRunner::Tensors tensors, std::int64_t shift,
+                              const kernels::AttendBackward& host) {
+    return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+      kernels::AttendBackward call = host;
+      for (View* view :
+           {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
+        *view = mirror.device(*view);
+      return calls.add(call);
+    });
+  };
+  const std::vector<kernels::CudaKernel> all = kernels::cuda_kernels();
+  runner.has_fp64 = std::any_of(all.begin(), all.end(), [](const kernels::CudaKernel& kernel) {
+    return kernel.name == "attend general fp64";
+  });
+  return runner;
 }
 
 }  // namespace cplab::testing

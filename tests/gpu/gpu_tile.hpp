@@ -12,6 +12,7 @@
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/device_memory.hpp"
 #include "tests/kernels/tensor.hpp"
+#include "tests/kernels/tile_cases.hpp"
 
 namespace cplab::testing {
 
@@ -36,43 +37,17 @@ class Mirror {
   std::vector<Copy> copies_;
 };
 
-struct GpuRun {
-  std::string variant;
-  bool repeatable = false;  // a second run from the same state gave the same bits everywhere
-};
+// The attention kernels that run_on_gpu and bench take; set before threads start.
+extern kernels::KernelChoice kernel_choice;
 
 // Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
 // views from the mirror.
-GpuRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
-                  const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add);
+TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
+                   const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add);
 
-// Collected from several threads.
-class Report {
- public:
-  // `share` of the tolerance that the result uses; above 1 (or NaN) is a failure. `where` names the case.
-  void share(const std::string& variant, const std::string& where, const char* what, double share);
-  void holds(const std::string& variant, const std::string& where, const char* what, bool holds);
-  // One line per variant. Returns whether nothing failed.
-  bool summary() const;
+// Attention on the GPU, for attend_case.
+TileRunner gpu_attention();
 
- private:
-  struct Variant {
-    std::int64_t checks = 0;
-    std::int64_t failures = 0;
-    double worst = 0;
-  };
-  mutable std::mutex mutex_;
-  std::map<std::string, Variant> variants_;
-};
-
-struct CaseName {
-  std::uint64_t seed;
-  std::int64_t number;
-  std::string only;  // of operations: substring of "attend", "merge", ...; empty is all
-};
-
-// Attention, forward and backward, as random or as one of the hard cases, against brute force in double.
-void attend_case(Report& report, const CaseName& name);
 // row_dot, merge, merge_lse, rescale, copy, add, fill against the CPU tiles.
 void row_case(Report& report, const CaseName& name);
 

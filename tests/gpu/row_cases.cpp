@@ -81,7 +81,7 @@ class RowCase {
 
   template <class Add>
   std::string on_gpu(std::vector<Tensor*> tensors, Add call) {
-    const GpuRun run = run_on_gpu(tensors, shift_, call);
+    const TileRun run = run_on_gpu(tensors, shift_, call);
     report_.holds(run.variant, where_, "two runs differ", run.repeatable);
     return run.variant;
   }

@@ -1,6 +1,7 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|rows]
+// --portable: the attention kernels that every architecture has, instead of the fastest on this GPU.
 // Exit 0: all within tolerance; 1: something is not; 2: usage; 77 (CTest: skipped): no GPU.
 #include <atomic>
 #include <cstdio>
@@ -24,14 +25,19 @@ struct Options {
 };
 
 int usage() {
-  std::fprintf(stderr,
-               "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] | --bench\n");
+  std::fprintf(
+      stderr,
+      "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] [--portable] | --bench\n");
   return 2;
 }
 
 bool parse(int count, char** arguments, Options& options) {
   for (int n = 1; n < count; ++n) {
     const std::string_view name = arguments[n];
+    if (name == "--portable") {
+      kernel_choice = kernels::KernelChoice::portable;
+      continue;
+    }
     if (name == "--bench") {
       options.bench = true;
       continue;
@@ -60,10 +66,11 @@ bool parse(int count, char** arguments, Options& options) {
   return true;
 }
 
-void run_case(Report& report, const Options& options, std::int64_t number) {
+void run_case(Report& report, const Options& options, const TileRunner& runner, std::int64_t number) {
   const CaseName name{.seed = options.seed, .number = number, .only = options.only};
   try {
-    if (std::string_view("attend").find(options.only) != std::string_view::npos) attend_case(report, name);
+    if (std::string_view("attend").find(options.only) != std::string_view::npos)
+      attend_case(report, name, runner);
     if (options.only != "attend") row_case(report, name);
   } catch (const std::exception& error) {
     report.holds("(exceptions)", "--seed " + std::to_string(name.seed) + " --case " + std::to_string(number),
@@ -73,8 +80,9 @@ void run_case(Report& report, const Options& options, std::int64_t number) {
 
 int compare(const Options& options) {
   Report report;
+  const TileRunner runner = gpu_attention();
   if (options.single >= 0) {
-    run_case(report, options, options.single);
+    run_case(report, options, runner, options.single);
     return report.summary() ? 0 : 1;
   }
   std::atomic<std::int64_t> next = 0;
@@ -82,7 +90,7 @@ int compare(const Options& options) {
   for (int n = 0; n < options.threads; ++n)
     threads.emplace_back([&] {
       for (std::int64_t number = next++; number < options.cases; number = next++)
-        run_case(report, options, number);
+        run_case(report, options, runner, number);
     });
   for (std::thread& thread : threads) thread.join();
   return report.summary() ? 0 : 1;

@@ -103,22 +103,23 @@ Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<
 }
 
 Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
-                     std::int64_t width, const std::vector<double>& values, std::int64_t gap_unit) {
-  Tensor tensor(dtype, rows, heads, width, random_layout(rows, generator, gap_unit));
+                     std::int64_t width, const std::vector<double>& values, std::int64_t gap_unit,
+                     bool one_run) {
+  Tensor tensor(dtype, rows, heads, width, random_layout(rows, generator, gap_unit, one_run));
   if (!values.empty()) tensor.assign(values);
   return tensor;
 }
 
 TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
-                         std::int64_t gap_unit)
+                         std::int64_t gap_unit, bool one_run)
     : q(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.D,
-                      problem.q, gap_unit)),
+                      problem.q, gap_unit, one_run)),
       k(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.D,
-                      problem.k, gap_unit)),
+                      problem.k, gap_unit, one_run)),
       v(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.E,
-                      problem.v, gap_unit)),
+                      problem.v, gap_unit, one_run)),
       dout(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.E,
-                         problem.dout, gap_unit)),
+                         problem.dout, gap_unit, one_run)),
       out(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.E)),
       lse(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
       delta(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),

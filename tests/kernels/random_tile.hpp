@@ -30,12 +30,14 @@ Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<
 
 // A tensor in a random layout holding `values`, or poison if there are none.
 Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
-                     std::int64_t width, const std::vector<double>& values = {}, std::int64_t gap_unit = 1);
+                     std::int64_t width, const std::vector<double>& values = {}, std::int64_t gap_unit = 1,
+                     bool one_run = false);
 
-// Operands and results of one tile. Results start as poison. gap_unit: of the layouts of q, k, v and dout.
+// Operands and results of one tile. Results start as poison. gap_unit, one_run: of the layouts of q, k, v and
+// dout.
 struct TileTensors {
   TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
-              std::int64_t gap_unit = 1);
+              std::int64_t gap_unit = 1, bool one_run = false);
 
   kernels::Attend attend(const Problem& problem, kernels::Write write);
   kernels::AttendBackward backward(const Problem& problem, kernels::Write write_dq, kernels::Write write_dk);

@@ -48,14 +48,14 @@ double unit_roundoff(DType dtype) {
   return 0;
 }
 
-Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit) {
+Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit, bool one_run) {
   const auto draw = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
   };
   Layout layout;
   layout.heads_outside = draw(0, 1) == 1;
   layout.width_gap = draw(0, 3) * gap_unit;
-  const std::int64_t kind = draw(0, 2);
+  const std::int64_t kind = draw(0, one_run ? 1 : 2);
   if (kind == 1) {  // one run, strided
     const std::int64_t step = draw(1, 3);
     const std::int64_t begin = draw(0, 4);

@@ -41,7 +41,9 @@ struct Layout {
 
 // Gaps of 0 to 3 times `gap_unit`, either order, and rows in order, strided, or in several runs at shuffled
 // places (steps 1, 2, -1).
-Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit = 1);
+// With `one_run` all rows are at one distance.
+Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit = 1,
+                     bool one_run = false);
 
 class Tensor {
  public:

@@ -1,12 +1,12 @@
-// Attention on the GPU against brute force in double, with the a priori bounds of tests/kernels/oracle.hpp:
+// Attention of a device against brute force in double, with the a priori bounds of tests/kernels/oracle.hpp:
 // they hold for any order of summation and for key blocks of 32 keys or more.
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "tests/gpu/gpu_tile.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
+#include "tests/kernels/tile_cases.hpp"
 
 namespace cplab::testing {
 namespace {
@@ -21,6 +21,7 @@ struct TileCase {
   std::vector<Segment> segments;
   DType nominal, out;
   std::int64_t gap_unit = 1;
+  bool one_run = false;    // the rows of every operand at one distance, as copy engines need them
   std::int64_t shift = 0;  // of all data, in elements
   std::uint64_t seed = 0;
   std::int64_t number = 0;
@@ -81,8 +82,8 @@ bool unseen_unchanged(const Tensor& tensor, const Bits& before, const std::vecto
 
 class AttendCase {
  public:
-  AttendCase(Report& report, const TileCase& tile, std::mt19937& generator)
-      : report_(report), tile_(tile), generator_(generator), where_(tile.text()) {}
+  AttendCase(Report& report, const TileRunner& runner, const TileCase& tile, std::mt19937& generator)
+      : report_(report), runner_(runner), tile_(tile), generator_(generator), where_(tile.text()) {}
 
   void run() {
     const Problem problem = random_problem(generator_, tile_.sizes, tile_.segments, tile_.nominal);
@@ -96,32 +97,19 @@ class AttendCase {
 
  private:
   std::string attend(TileTensors& tensors, const Problem& problem, Write write) {
-    const Attend host = tensors.attend(problem, write);
-    const GpuRun run =
-        run_on_gpu(tensors.all(), tile_.shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
-          Attend call = host;
-          for (View* view : {&call.q, &call.k, &call.v, &call.out, &call.lse}) *view = mirror.device(*view);
-          return calls.add(call);
-        });
+    const TileRun run = runner_.attend(tensors.all(), tile_.shift, tensors.attend(problem, write));
     check_surroundings(run, tensors);
     return run.variant;
   }
 
   std::string attend_backward(TileTensors& tensors, const Problem& problem, Write write) {
-    const AttendBackward host = tensors.backward(problem, write, write);
-    const GpuRun run =
-        run_on_gpu(tensors.all(), tile_.shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
-          AttendBackward call = host;
-          for (View* view :
-               {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
-            *view = mirror.device(*view);
-          return calls.add(call);
-        });
+    const TileRun run =
+        runner_.attend_backward(tensors.all(), tile_.shift, tensors.backward(problem, write, write));
     check_surroundings(run, tensors);
     return run.variant;
   }
 
-  void check_surroundings(const GpuRun& run, TileTensors& tensors) {
+  void check_surroundings(const TileRun& run, TileTensors& tensors) {
     report_.holds(run.variant, where_, "two runs differ", run.repeatable);
     report_.holds(run.variant, where_, "memory between the rows was touched", tensors.gaps_intact());
     report_.holds(run.variant, where_, "an operand was changed", tensors.inputs_unchanged());
@@ -155,7 +143,9 @@ class AttendCase {
                   worst_share(tensors.dv.values(), expected.dv, expected.dv_majorant, tolerance.dv));
   }
 
-  TileTensors make(const Problem& problem) { return {generator_, problem, tile_.dtypes(), tile_.gap_unit}; }
+  TileTensors make(const Problem& problem) {
+    return {generator_, problem, tile_.dtypes(), tile_.gap_unit, tile_.one_run};
+  }
 
   TileTensors make_backward(const Problem& problem, const Expected& expected) {
     TileTensors tensors = make(problem);
@@ -241,6 +231,7 @@ class AttendCase {
   }
 
   Report& report_;
+  const TileRunner& runner_;
   const TileCase& tile_;
   std::mt19937& generator_;
   std::string where_;
@@ -251,33 +242,23 @@ Segment square(std::int64_t nq, std::int64_t nk, std::int64_t left, std::int64_t
       .q_begin = 0, .q_count = nq, .k_begin = 0, .k_count = nk, .offset = 0, .left = left, .right = right};
 }
 
-// Whether this build has attention kernels for fp64 (CPLAB_KERNELS=full).
-bool has_fp64() {
-  static const bool has = [] {
-    const std::vector<kernels::CudaKernel> all = kernels::cuda_kernels();
-    return std::any_of(all.begin(), all.end(), [](const kernels::CudaKernel& kernel) {
-      return kernel.name == "attend general fp64";
-    });
-  }();
-  return has;
-}
-
 // Three of five have a width that tensor-core kernels are made for, with rows aligned to 16 bytes.
-TileCase random_widths(std::mt19937& generator) {
+TileCase random_widths(std::mt19937& generator, const TileRunner& runner) {
   TileCase tile{.kind = "", .sizes = {}, .segments = {}, .nominal = DType::bf16, .out = DType::bf16};
   const DType nominals[] = {DType::bf16, DType::fp16, DType::bf16, DType::fp16, DType::fp32};
-  tile.nominal = nominals[draw(generator, 0, 4)];
+  tile.nominal = nominals[draw(generator, 0, runner.tensor_cores_only ? 3 : 4)];
   tile.out = draw(generator, 0, 1) == 0 ? tile.nominal : DType::fp32;
   tile.sizes.G = draw(generator, 1, 2);
   tile.sizes.H = tile.sizes.G * draw(generator, 1, 3);
-  if (draw(generator, 0, 4) < 3) {
+  if (runner.tensor_cores_only || draw(generator, 0, 4) < 3) {
     tile.sizes.D = tile.sizes.E = draw(generator, 0, 1) == 0 ? 64 : 128;
     tile.gap_unit = 8;
+    tile.one_run = draw(generator, 0, 3) > 0;
   } else {
     tile.sizes.D = draw(generator, 1, 150);
     tile.sizes.E = draw(generator, 1, 150);
     tile.shift = draw(generator, 0, 7);
-    if (has_fp64() && draw(generator, 0, 2) == 0) tile.nominal = tile.out = DType::fp64;
+    if (runner.has_fp64 && draw(generator, 0, 2) == 0) tile.nominal = tile.out = DType::fp64;
   }
   return tile;
 }
@@ -294,20 +275,21 @@ std::vector<Segment> tiny_sequences(std::int64_t count, std::int64_t& rows) {
   return segments;
 }
 
-void run_tile(Report& report, TileCase tile, const CaseName& name, std::mt19937& generator) {
+void run_tile(Report& report, const TileRunner& runner, TileCase tile, const CaseName& name,
+              std::mt19937& generator) {
   tile.seed = name.seed;
   tile.number = name.number;
-  AttendCase(report, tile, generator).run();
+  AttendCase(report, runner, tile, generator).run();
 }
 
 }  // namespace
 
-void attend_case(Report& report, const CaseName& name) {
+void attend_case(Report& report, const CaseName& name, const TileRunner& runner) {
   std::mt19937 generator(
       static_cast<unsigned>(name.seed * 1000003 + static_cast<std::uint64_t>(name.number)));
-  TileCase tile = random_widths(generator);
+  TileCase tile = random_widths(generator, runner);
   Sizes& sizes = tile.sizes;
-  const std::int64_t largest = name.number % 16 == 3 ? 400 : 150;
+  const std::int64_t largest = name.number % 16 == 3 ? 400 : runner.most_rows;
   sizes.nq = draw(generator, 1, largest);
   sizes.nk = draw(generator, 1, largest);
   if (name.number == 7) {  // once: brute force over so many rows takes its time
@@ -316,7 +298,7 @@ void attend_case(Report& report, const CaseName& name) {
     sizes.H = sizes.G = 1;
     tile.segments = tiny_sequences(4096, sizes.nq);
     sizes.nk = sizes.nq;
-    return run_tile(report, tile, name, generator);
+    return run_tile(report, runner, tile, name, generator);
   }
   switch (name.number % 8) {
     case 0:
@@ -340,7 +322,7 @@ void attend_case(Report& report, const CaseName& name) {
         sizes.nq = length;
         sizes.nk = draw(generator, 0, 1) == 0 ? length : draw(generator, 1, 130);
         tile.segments = {square(sizes.nq, sizes.nk, -1, draw(generator, -1, 0))};
-        run_tile(report, tile, name, generator);
+        run_tile(report, runner, tile, name, generator);
       }
       return;
     case 3:
@@ -350,7 +332,7 @@ void attend_case(Report& report, const CaseName& name) {
       break;
     default: tile.kind = "random segments"; tile.segments = random_segments(generator, sizes.nq, sizes.nk);
   }
-  run_tile(report, tile, name, generator);
+  run_tile(report, runner, tile, name, generator);
 }
 
 }  // namespace cplab::testing

@@ -1,0 +1,31 @@
+// Which calls the attention kernels on tensor cores take. Plain host code.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/params.hpp"
+#include "kernels/kernels.hpp"
+
+namespace cplab::kernels::cuda {
+
+// What the portable ones (attend_mma.hpp) need of a call: q, k, v (and dout) of one 16-bit dtype and one
+// width, in rows of whole 16-byte chunks; fp32 lse and delta; results in bf16, fp16 or fp32. The softmax
+// kernel also needs a positive scale, because it looks for maxima before it scales.
+bool fits_attend_mma(const Attend& call, DType dtype, std::int64_t width);
+bool fits_attend_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width);
+
+namespace hopper {
+
+// Whether a tensor map (tensor_map.cuh) can describe the view: 16-bit elements, a width of whole 64 columns,
+// rows at one distance, and everything at multiples of 16 bytes.
+bool has_tensor_map(const View& view);
+
+bool fits_attend_hopper(const Attend& call, DType dtype, std::int64_t width);
+bool fits_attend_backward_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
+
+// How many of the `heads` whose tiles are taken side by side: so many that the rows of both tensors they walk
+// over (of `walked_heads` heads in all, each like a head of `walked`) stay in the L2 cache.
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked);
+
+}  // namespace hopper
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,352 @@
+// Gradients of attention for Hopper, in two kernels that never meet: no atomics, no scratch, the same bits
+// every time. One owns key rows and walks over queries (dk, dv), the other owns query rows and walks over
+// keys (dq).
+//
+// The two are one scheme. A consumer warpgroup owns 64 rows of two tensors, A and B; blocks of rows of two
+// others, X and Y, pass by. S = A X^T and dP = B Y^T stay in registers, P = exp(scale S - lse), dS = P (dP -
+// delta), and
+//   owner queries: A, B = q, dout; X, Y = k, v;     dq += dS X
+//   owner keys:    A, B = k, v;    X, Y = q, dout;  dk += dS^T X, dv += P^T Y   (S, dP, P, dS transposed)
+// The last product of a block for dq runs while the first two of the next are queued behind it; dv's runs
+// beside the arithmetic of dS.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/blocks.cuh"
+#include "kernels/cuda/hopper/descriptor.cuh"
+#include "kernels/cuda/hopper/instructions.cuh"
+#include "kernels/cuda/hopper/wgmma.cuh"
+#include "kernels/cuda/mma_rows.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+struct HopperBackwardParams {
+  AttendBackwardParams call;
+  CUtensorMap q, k, v, dout;
+  int q_heads_per_group = 1, k_heads_per_group = 1;  // of dq's kernel, and of dk's and dv's
+  float scale_log2 = 0;
+};
+
+template <int D, Owner owner>
+struct GradientShape {
+  static constexpr int consumers = 2;  // warpgroups
+  static constexpr int threads = warpgroup_threads * (1 + consumers);
+  static constexpr int rows = 64 * consumers;
+  static constexpr int columns = 64;
+  static constexpr int stages = D == 128 ? 3 : 4;
+  static constexpr int producer_registers = 24, consumer_registers = 240;
+  static constexpr int tile_bytes = 64 * D * 2, half = 64 * 128;  // of 64 rows; of their first 64 columns
+  static_assert(columns == 64, "one box of the tensor maps serves rows and columns");
+};
+
+template <int D, Owner owner>
+struct alignas(1024) GradientMemory {
+  using Shape = GradientShape<D, owner>;
+  unsigned char a[Shape::consumers][Shape::tile_bytes], b[Shape::consumers][Shape::tile_bytes];
+  unsigned char x[Shape::stages][Shape::tile_bytes], y[Shape::stages][Shape::tile_bytes];
+  // Owner keys: of the block's queries, lse in units of log2, +inf where the row has no gradient.
+  float lse[Shape::stages][Shape::columns], delta[Shape::stages][Shape::columns];
+  Block bounds[Shape::stages];
+  WorkTile tile;  // of the thread block, and its head: registers are short
+  int head;
+  int unclean[Shape::stages];  // X and Y have rows that nobody promises anything of
+  std::uint64_t owned_full, full[Shape::stages], empty[Shape::stages];
+  std::uint64_t walked[Shape::stages];  // owner keys: the bounds are there
+};
+
+// lse in units of log2. A row whose lse is -inf has no gradient: with +inf its P is 0.
+__device__ __forceinline__ float lse_log2(float lse) {
+  return lse == -infinity() ? infinity() : lse * log2_e;
+}
+
+// --- the producers ---------------------------------------------------------------------------------------
+
+// One thread: walks the segments and brings tiles.
+template <int D, Owner owner>
+__device__ __forceinline__ void produce_blocks(const HopperBackwardParams& params,
+                                               GradientMemory<D, owner>& memory) {
+  using Shape = GradientShape<D, owner>;
+  using Stages = Ring<Shape::stages>;
+  constexpr bool queries = owner == Owner::queries;
+  const int group = params.call.q.heads / params.call.k.heads;
+  const DeviceSegment* const segments = queries ? params.call.by_q.segments : params.call.by_k.segments;
+  const int first_head = queries ? memory.head / group : memory.head * group;
+  const int stop_head = queries ? first_head + 1 : first_head + group;
+  Block block = first_block<owner>(first_head, stop_head, memory.tile, segments);
+  if (block.live()) {
+    const std::uint32_t full = shared_address(&memory.owned_full);
+    arrive_expecting(full, 2 * Shape::consumers * Shape::tile_bytes);
+    for (int n = 0; n < Shape::consumers; ++n) {
+      const int row = memory.tile.begin + 64 * n;
+      copy_tile(shared_address(memory.a[n]), queries ? params.q : params.k, row, memory.head, full);
+      copy_tile(shared_address(memory.b[n]), queries ? params.dout : params.v, row, memory.head, full);
+    }
+  }
+  for (int count = 0;; ++count) {
+    const int stage = Stages::stage(count);
+    const std::uint32_t full = shared_address(&memory.full[stage]);
+    wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
+    memory.bounds[stage] = block;
+    if constexpr (queries) {
+      memory.unclean[stage] = block.end - block.begin < Shape::columns;
+    } else {
+      arrive(shared_address(&memory.walked[stage]));
+    }
+    if (!block.live()) return arrive(full);
+    arrive_expecting(full, 2 * Shape::tile_bytes);
+    copy_tile(shared_address(memory.x[stage]), queries ? params.k : params.q, block.begin, block.head, full);
+    copy_tile(shared_address(memory.y[stage]), queries ? params.v : params.dout, block.begin, block.head,
+              full);
+    block = next_block<owner, Shape::columns>(block, stop_head, memory.tile, segments);
+  }
+}
+
+// One warp: brings lse and delta of the blocks of queries that the thread above has found.
+template <int D>
+__device__ __forceinline__ void produce_rows(const AttendBackwardParams& params,
+                                             GradientMemory<D, Owner::keys>& memory) {
+  using Shape = GradientShape<D, Owner::keys>;
+  using Stages = Ring<Shape::stages>;
+  const int lane = thread_index() % 32;
+  for (int count = 0;; ++count) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory.walked[stage]), Stages::parity(count));
+    const Block& block = memory.bounds[stage];
+    const bool live = block.live();
+    bool unclean = false;
+    for (int column = lane; live && column < Shape::columns; column += 32) {
+      const int row = block.begin + column;
+      const float held = row < block.end ? *row_of<const float>(params.lse, block.head, row) : -infinity();
+      const bool empty = held == -infinity();
+      memory.lse[stage][column] = lse_log2(held);
+      memory.delta[stage][column] = empty ? 0 : *row_of<const float>(params.delta, block.head, row);
+      unclean |= empty;
+    }
+    unclean = __any_sync(all_lanes, unclean) != 0;
+    if (lane == 0) {
+      memory.unclean[stage] = unclean;
+    }
+    __syncwarp();
+    if (lane == 0) arrive(shared_address(&memory.full[stage]));
+    if (!live) return;
+  }
+}
+
+// --- the consumers
+// ------------------------------------------------------------------------------------------
+
+// Rows of X and Y that belong to nobody, or to queries without a gradient: 0 times NaN must not happen.
+template <int D, Owner owner>
+__device__ __forceinline__ void clean_rows(GradientMemory<D, owner>& memory, int stage) {
+  using Shape = GradientShape<D, owner>;
+  constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
+  const Block& block = memory.bounds[stage];
+  for (int n = thread_index() - warpgroup_threads; n < Shape::tile_bytes / 16; n += consumer_threads) {
+    const int row = n / 8 % 64;  // eight pieces of 16 bytes a row of 64 columns
+    const bool keep =
+        owner == Owner::queries ? row < block.end - block.begin : memory.lse[stage][row] != infinity();
+    if (keep) continue;
+    reinterpret_cast<uint4*>(memory.x[stage])[n] = make_uint4(0, 0, 0, 0);
+    reinterpret_cast<uint4*>(memory.y[stage])[n] = make_uint4(0, 0, 0, 0);
+  }
+  fence_shared_writes();
+  sync_threads_of(1, consumer_threads);
+}
+
+// 16-bit pairs as operand A of a product over the columns.
+template <class T, int n_tiles>
+__device__ __forceinline__ void pack_operand(const float (&from)[n_tiles][4],
+                                             std::uint32_t (&into)[n_tiles / 2][4]) {
+#pragma unroll
+  for (int step = 0; step < n_tiles / 2; ++step)
+#pragma unroll
+    for (int part = 0; part < 4; ++part)
+      into[step][part] = Element<T>::pack(from[2 * step + part / 2][2 * (part % 2)],
+                                          from[2 * step + part / 2][2 * (part % 2) + 1]);
+}
+
+template <class T, int D, Owner owner>
+__device__ __forceinline__ void consume_blocks(const HopperBackwardParams& params,
+                                               GradientMemory<D, owner>& memory, int warpgroup) {
+  using Shape = GradientShape<D, owner>;
+  using Stages = Ring<Shape::stages>;
+  using Scores = Wgmma<T, Shape::columns>;
+  using Gradients = Wgmma<T, D>;
+  constexpr bool queries = owner == Owner::queries;
+  constexpr int n_tiles = Shape::columns / 8;
+  const AttendBackwardParams& call = params.call;
+  const int first_row = memory.tile.begin + 16 * (thread_index() / 32 - 4);
+  const auto lane = [] { return thread_index() % 32; };
+
+  Sums<1, D / 8> dx, dy;  // dq, or dk and dv
+  clear(dx);
+  if constexpr (!queries) clear(dy);
+  float row_lse[2], row_delta[2];
+  bool empty_row = false;
+  if constexpr (queries) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = first_row + 8 * half + lane() / 4;
+      const bool inside = row < memory.tile.end;
+      row_lse[half] = inside ? lse_log2(*row_of<const float>(call.lse, memory.head, row)) : infinity();
+      row_delta[half] = inside ? *row_of<const float>(call.delta, memory.head, row) : 0;
+      empty_row |= row_lse[half] == infinity();
+    }
+    empty_row = __any_sync(all_lanes, empty_row) != 0;
+  }
+
+  std::uint32_t weights[n_tiles / 2][4], slopes[n_tiles / 2][4];  // P and dS
+#pragma unroll 1
+  for (int count = 0;; ++count) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory.full[stage]), Stages::parity(count));
+    const Block& block = memory.bounds[stage];
+    if (!block.live()) break;
+    if (count == 0) wait(shared_address(&memory.owned_full), 0);
+    if (memory.unclean[stage] != 0) clean_rows<D, owner>(memory, stage);
+    const TileDescriptor<Shape::half> x(shared_address(memory.x[stage]));
+    const TileDescriptor<Shape::half> y(shared_address(memory.y[stage]));
+
+    float p[n_tiles][4], dp[n_tiles][4];
+    fence_products();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Scores::multiply_shared(
+          p, TileDescriptor<Shape::half>(shared_address(memory.a[warpgroup])).contiguous(step),
+          x.contiguous(step), step > 0);
+    commit_products();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Scores::multiply_shared(
+          dp, TileDescriptor<Shape::half>(shared_address(memory.b[warpgroup])).contiguous(step),
+          y.contiguous(step), step > 0);
+    commit_products();
+    if constexpr (queries) {
+      wait_for_products<2>();  // the gradients of the block before
+      if (count > 0 && lane() == 0) arrive(shared_address(&memory.empty[Stages::stage(count - 1)]));
+    }
+
+    wait_for_products<1>();
+    pin(p);
+    const float* const lse = memory.lse[stage] + 2 * (lane() % 4);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) {
+      float2 pair;
+      if constexpr (!queries) pair = *reinterpret_cast<const float2*>(lse + 8 * n);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        p[n][e] = exp2_approx(fmaf(p[n][e], params.scale_log2,
+                                   -(queries      ? row_lse[e / 2]
+                                     : e % 2 == 0 ? pair.x
+                                                  : pair.y)));
+    }
+    const bool masked = empty_row || !all_live<Shape::columns>(block, first_row);
+    const auto mask = [&] {
+      mask_dead(p, block, first_row, 0);
+      if constexpr (queries) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          if (row_lse[half] == infinity()) mask_row(p, half, 0, 0, 0, 0);
+      }
+    };
+    if (masked) mask();
+    if constexpr (!queries) pack_operand<T>(p, weights);
+
+    wait_for_products<0>();
+    pin(dp);
+    if constexpr (!queries) {
+      pin(dy[0]);
+      fence_products();
+#pragma unroll
+      for (int step = 0; step < n_tiles / 2; ++step)
+        Gradients::multiply_registers(dy[0], weights[step], y.strided(step), 1);
+      commit_products();
+    }
+    const float* const delta = memory.delta[stage] + 2 * (lane() % 4);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) {
+      float2 pair;
+      if constexpr (!queries) pair = *reinterpret_cast<const float2*>(delta + 8 * n);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        p[n][e] *= dp[n][e] - (queries ? row_delta[e / 2] : e % 2 == 0 ? pair.x : pair.y);
+    }
+    // Again: where a pair is not live, dP may be anything, and 0 times it too.
+    if (masked) mask();
+    pack_operand<T>(p, slopes);
+
+    pin(dx[0]);
+    fence_products();
+#pragma unroll
+    for (int step = 0; step < n_tiles / 2; ++step)
+      Gradients::multiply_registers(dx[0], slopes[step], x.strided(step), 1);
+    commit_products();
+    if constexpr (!queries) {  // registers do not suffice for the next block's scores beside these
+      wait_for_products<0>();
+      if (lane() == 0) arrive(shared_address(&memory.empty[stage]));
+    }
+  }
+  wait_for_products<0>();
+  pin(dx[0]);
+  if constexpr (!queries) pin(dy[0]);
+
+  RowUpdate updates[1][2];
+  const bool add = (queries ? call.write_dq : call.write_dk) == Write::add;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row + 8 * half + lane() / 4;
+    bool live = row < memory.tile.end;
+    if (add && live)
+      live = has_live_pair<owner>(row, memory.tile, queries ? call.by_q.segments : call.by_k.segments);
+    if constexpr (queries) live = live && !(add && row_lse[half] == infinity());
+    updates[0][half] = {
+        .write = live, .factor = static_cast<float>(call.scale), .old_factor = add ? 1.0f : 0.0f};
+  }
+  write_rows(dx, queries ? call.dq : call.dk, memory.head, first_row, updates, lane());
+  if constexpr (!queries) {
+    updates[0][0].factor = updates[0][1].factor = 1;
+    write_rows(dy, call.dv, memory.head, first_row, updates, lane());
+  }
+}
+
+template <class T, int D, Owner owner>
+__global__ void __launch_bounds__(GradientShape<D, owner>::threads, 1)
+    gradient_hopper_kernel(const __grid_constant__ HopperBackwardParams params) {
+  using Shape = GradientShape<D, owner>;
+  constexpr bool queries = owner == Owner::queries;
+  extern __shared__ unsigned char gradient_hopper_shared[];
+  const std::uint32_t base = shared_address(gradient_hopper_shared);
+  auto& memory =
+      *reinterpret_cast<GradientMemory<D, owner>*>(gradient_hopper_shared + (1024 - base % 1024) % 1024);
+  int tile_index, head;
+  choose_tile(queries ? params.call.by_q : params.call.by_k,
+              queries ? params.call.q.heads : params.call.k.heads,
+              queries ? params.q_heads_per_group : params.k_heads_per_group, tile_index, head);
+  const WorkTile tile = (queries ? params.call.by_q : params.call.by_k).tiles[tile_index];
+  if (threadIdx.x == 0) {
+    memory.tile = tile;
+    memory.head = head;
+    init_barrier(shared_address(&memory.owned_full), 1);
+    for (int stage = 0; stage < Shape::stages; ++stage) {
+      init_barrier(shared_address(&memory.full[stage]), queries ? 1 : 2);
+      init_barrier(shared_address(&memory.walked[stage]), 1);
+      init_barrier(shared_address(&memory.empty[stage]), 4 * Shape::consumers);
+    }
+    fence_barrier_init();
+  }
+  __syncthreads();
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    give_registers<Shape::producer_registers>();
+    if (threadIdx.x == 0) produce_blocks<D, owner>(params, memory);
+    if constexpr (!queries) {
+      if (threadIdx.x / 32 == 1) produce_rows<D>(params.call, memory);
+    }
+  } else {
+    take_registers<Shape::consumer_registers>();
+    consume_blocks<T, D, owner>(params, memory, warpgroup - 1);
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,12 @@
+// Gradients of attention for Hopper: fp16, head size 64.
+#include "kernels/cuda/hopper/attend_backward_hopper_launch.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+AttendBackwardVariant attend_backward_hopper_fp16_64() {
+  return attend_backward_hopper_variant<__half, 64>(
+      "attend_backward hopper fp16 64",
+      [](const AttendBackward& call) { return fits_attend_backward_hopper(call, DType::fp16, 64); });
+}
+
+}  // namespace cplab::kernels::cuda::hopper

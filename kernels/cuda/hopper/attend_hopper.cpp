@@ -1,0 +1,27 @@
+// The list of the Hopper kernels.
+#include "kernels/cuda/hopper/attend_hopper.hpp"
+
+namespace cplab::kernels::cuda {
+
+std::span<const AttendVariant> attend_hopper_variants() {
+#ifdef CPLAB_HOPPER_KERNELS
+  static const AttendVariant variants[] = {hopper::attend_hopper_bf16_128(), hopper::attend_hopper_bf16_64(),
+                                           hopper::attend_hopper_fp16_128(), hopper::attend_hopper_fp16_64()};
+  return variants;
+#else
+  return {};
+#endif
+}
+
+std::span<const AttendBackwardVariant> attend_backward_hopper_variants() {
+#ifdef CPLAB_HOPPER_KERNELS
+  static const AttendBackwardVariant variants[] = {
+      hopper::attend_backward_hopper_bf16_128(), hopper::attend_backward_hopper_bf16_64(),
+      hopper::attend_backward_hopper_fp16_128(), hopper::attend_backward_hopper_fp16_64()};
+  return variants;
+#else
+  return {};
+#endif
+}
+
+}  // namespace cplab::kernels::cuda

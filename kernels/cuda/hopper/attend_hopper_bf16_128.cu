@@ -1,0 +1,12 @@
+// Forward attention for Hopper: bf16, head size 128.
+#include "kernels/cuda/hopper/attend_hopper_launch.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+AttendVariant attend_hopper_bf16_128() {
+  return attend_hopper_variant<__nv_bfloat16, 128>("attend hopper bf16 128", [](const Attend& call) {
+    return fits_attend_hopper(call, DType::bf16, 128);
+  });
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,40 @@
+// Launching the forward kernel for Hopper.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/hopper/attend_hopper.cuh"
+#include "kernels/cuda/hopper/attend_hopper.hpp"
+#include "kernels/cuda/hopper/tensor_map.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+template <class T, int D>
+Launch bind_attend_hopper(const AttendParams& call) {
+  using Shape = HopperAttendShape<D>;
+  const auto params = std::make_shared<HopperAttendParams>();
+  params->q = tensor_map(call.q, 64);
+  params->k = tensor_map(call.k, Shape::keys);
+  params->v = tensor_map(call.v, Shape::keys);
+  params->heads_per_group = heads_per_group(call.q.heads, call.k.heads, call.k);
+  return [params, &call](CUstream_st* stream) {
+    params->call = call;
+    const auto blocks = static_cast<unsigned>(call.work.count * call.q.heads);
+    attend_hopper_kernel<T, D>
+        <<<blocks, Shape::threads, sizeof(HopperAttendMemory<D>) + 1024, stream>>>(*params);
+  };
+}
+
+template <class T, int D>
+AttendVariant attend_hopper_variant(const char* name, bool (*fits)(const Attend&)) {
+  static const void* const kernels[] = {reinterpret_cast<const void*>(&attend_hopper_kernel<T, D>), nullptr};
+  return {name,
+          9,
+          HopperAttendShape<D>::rows,
+          fits,
+          bind_attend_hopper<T, D>,
+          kernels,
+          sizeof(HopperAttendMemory<D>) + 1024};
+}
+
+}  // namespace cplab::kernels::cuda::hopper

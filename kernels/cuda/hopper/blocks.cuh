@@ -1,0 +1,54 @@
+// What the Hopper kernels share of tiles and blocks: which tile a thread block takes, and pairs that are not
+// live.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/instructions.cuh"
+#include "kernels/cuda/mma_walk.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// A ring of stages that is walked by an ever-growing count: where a count lies, and the parity that its n-th
+// filling (or emptying) ends.
+template <int stages>
+struct Ring {
+  static __device__ __forceinline__ int stage(int count) { return count % stages; }
+  static __device__ __forceinline__ int parity(int count) { return count / stages & 1; }
+};
+
+// Thread blocks take the tiles of a group of heads, the longest tiles of all of them first, then the next
+// group.
+__device__ __forceinline__ void choose_tile(const WorkList& work, int heads, int heads_per_group, int& tile,
+                                            int& head) {
+  const int at = static_cast<int>(blockIdx.x);
+  const int group = at / (work.count * heads_per_group) * heads_per_group;
+  const int in_group = min(heads_per_group, heads - group);
+  tile = (at - group * work.count) / in_group;
+  head = group + (at - group * work.count) % in_group;
+}
+
+// Whether all pairs of 16 rows from first_row on with the block's first `columns` columns are live.
+template <int columns>
+__device__ __forceinline__ bool all_live(const Block& block, int first_row) {
+  const int row_last = first_row + 15, column_last = block.begin + columns - 1;
+  return first_row >= block.row_begin && row_last < block.row_end && column_last < block.end &&
+         row_last + block.low <= block.begin && column_last <= first_row + block.high;
+}
+
+// Replaces what 16 rows from first_row on hold of pairs that are not live, whatever it is.
+template <int n_tiles>
+__device__ __forceinline__ void mask_dead(float (&sums)[n_tiles][4], const Block& block, int first_row,
+                                          float value) {
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int i = first_row + 8 * half + lane / 4;
+    const bool in_rows = i >= block.row_begin && i < block.row_end;
+    const int begin = max(block.begin, i + block.low) - block.begin;
+    const int end = min(min(8 * n_tiles, block.end - block.begin), i + block.high - block.begin + 1);
+    mask_row(sums, half, begin, in_rows ? end : begin, lane, value);
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper

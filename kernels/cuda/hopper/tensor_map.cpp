@@ -1,0 +1,60 @@
+// Encodes tensor maps by the driver's function, which the runtime finds: no link to the driver's library.
+#include "kernels/cuda/hopper/tensor_map.cuh"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/cuda_error.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+namespace {
+
+constexpr std::int64_t half_columns = 64;
+
+using Encode = decltype(&cuTensorMapEncodeTiled);
+
+Encode encode_function() {
+  static const Encode function = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    require_cuda(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result),
+        "cudaGetDriverEntryPointByVersion");
+    if (result != cudaDriverEntryPointSuccess || found == nullptr)
+      throw std::runtime_error("this driver has no cuTensorMapEncodeTiled");
+    return reinterpret_cast<Encode>(found);
+  }();
+  return function;
+}
+
+}  // namespace
+
+CUtensorMap tensor_map(const DeviceView& view, int rows) {
+  CUtensorMap map{};
+  if (view.rows == 0 || view.heads == 0) return map;
+  const auto width = static_cast<std::int64_t>(view.width);
+  const cuuint64_t sizes[] = {half_columns, static_cast<cuuint64_t>(view.rows),
+                              static_cast<cuuint64_t>(width / half_columns),
+                              static_cast<cuuint64_t>(view.heads)};
+  // A single row or head has no distance to the next; any legal one will do.
+  const std::int64_t row_bytes = 2 * (view.rows > 1 ? view.row_stride : width);
+  const std::int64_t head_bytes = 2 * (view.heads > 1 ? view.head_stride : width);
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(row_bytes), 2 * half_columns,
+                                static_cast<cuuint64_t>(head_bytes)};
+  const cuuint32_t box[] = {half_columns, static_cast<cuuint32_t>(rows),
+                            static_cast<cuuint32_t>(width / half_columns), 1};
+  const cuuint32_t steps[] = {1, 1, 1, 1};
+  const CUresult result = encode_function()(
+      &map, view.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
+      view.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(result)));
+  return map;
+}
+
+}  // namespace cplab::kernels::cuda::hopper

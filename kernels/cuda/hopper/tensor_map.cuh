@@ -1,0 +1,15 @@
+// Tensor maps: what the copy engine of Hopper needs to know of a view to bring tiles of it.
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/cuda/params.hpp"
+#include "kernels/kernels.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+// Tiles of `rows` rows and all columns of one head, as [column / 64][row][64], with the 128-byte swizzle. A
+// map of a view without rows is never read. Throws std::runtime_error if the driver refuses.
+CUtensorMap tensor_map(const DeviceView& view, int rows);
+
+}  // namespace cplab::kernels::cuda::hopper

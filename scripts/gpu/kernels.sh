@@ -1,0 +1,56 @@
+#!/bin/bash
+# The attention kernels on one GPU: checked, timed beside PyTorch's, and under the memory checkers.
+# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,plans,peers,checkers; all by default.
+set -uo pipefail
+out=$1
+parts=${2:-check,bench,plans,peers,checkers}
+wants() { [[ ",$parts," == *",$1,"* ]]; }
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
+source scripts/gpu/environment.sh
+step() { echo "== $1 ($SECONDS s)"; }
+# shellcheck disable=SC2154
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm --format=csv,noheader | tee "$results/nvidia-smi.txt"
+
+if wants check; then
+  step check
+  timeout -k 2 50 tiles --only attend --cases 96 --threads 14 >"$results/tiles.txt" 2>&1
+  echo "rc $?"
+  head -12 "$results/tiles.txt" | cut -c1-230
+  tail -12 "$results/tiles.txt" | cut -c1-230
+fi
+if wants bench; then
+  step bench
+  timeout -k 2 40 tiles --bench --only attend >"$results/bench.txt" 2>&1
+  echo "rc $?"
+  cut -c1-160 "$results/bench.txt"
+fi
+if wants plans; then
+  step plans
+  for size in 64 128; do
+    for ranks in 1 2 4; do
+      timeout -k 2 20 cplab verify ring-small --device gpu --ranks-per-gpu 8 --set schedule.transport=copy --quiet \
+        --set problem.head_size=$size --set problem.value_size=$size --set parallel.ranks=$ranks \
+        --set problem.sequence=1024 2>&1 | tail -1
+    done
+  done
+fi
+if wants peers; then
+  step peers
+  timeout -k 2 60 python3 scripts/peer_attention.py --out "$results/peer-attention.json" >"$results/peers.txt" 2>&1
+  echo "rc $?"
+  cat "$results/peers.txt"
+fi
+if wants checkers; then
+  step checkers
+  for tool in memcheck racecheck synccheck initcheck; do
+    timeout -k 2 60 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case 4 \
+      >"$results/$tool.txt" 2>&1 &
+  done
+  wait
+  for tool in memcheck racecheck synccheck initcheck; do
+    echo "$tool: $(grep -E 'SUMMARY' "$results/$tool.txt" | tr '\n' ' ')"
+  done
+fi
+tar czf "$out/results.tar.gz" -C "$results" .
+step end

@@ -1,0 +1,33 @@
+// The Hopper kernels, run by the emulator on host memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/params.hpp"
+
+namespace cplab::emulator {
+
+struct Launch {
+  std::uint64_t seed = 0;
+  bool late_copies = false;
+  int heads_per_group = 1;
+};
+
+// Views and tables point into host memory. Throw std::runtime_error if the kernel hangs or does what hardware
+// would not forgive.
+using RunAttend = void (*)(const kernels::cuda::AttendParams&, const Launch&);
+using RunAttendBackward = void (*)(const kernels::cuda::AttendBackwardParams&, const Launch&);
+
+struct EmulatedKernels {
+  int attend_rows, gradient_q_rows, gradient_k_rows;  // of their tiles
+  RunAttend attend;
+  RunAttendBackward attend_backward;
+};
+
+// One translation unit each.
+EmulatedKernels hopper_bf16_64();
+EmulatedKernels hopper_bf16_128();
+EmulatedKernels hopper_fp16_64();
+EmulatedKernels hopper_fp16_128();
+
+}  // namespace cplab::emulator

@@ -1,0 +1,69 @@
+// One dtype and head size of the Hopper kernels as functions; for translation units with the shims before
+// CUDA.
+#pragma once
+
+#include "tests/emulator/hopper.hpp"
+#include "tests/emulator/shim/device.hpp"
+//
+#include "kernels/cuda/hopper/attend_backward_hopper.cuh"
+#include "kernels/cuda/hopper/attend_hopper.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// What the kernels declare as dynamic shared memory.
+alignas(1024) inline unsigned char attend_hopper_shared[emulator::shared_bytes];
+alignas(1024) inline unsigned char gradient_hopper_shared[emulator::shared_bytes];
+
+}  // namespace cplab::kernels::cuda::hopper
+
+namespace cplab::emulator {
+
+namespace hopper = kernels::cuda::hopper;
+using kernels::cuda::Owner;
+
+template <class T, int D>
+void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
+  using Shape = hopper::HopperAttendShape<D>;
+  static_assert(sizeof(hopper::HopperAttendMemory<D>) + 1024 <= shared_bytes - 1024);
+  hopper::HopperAttendParams params;
+  params.call = call;
+  params.q = {call.q, 64};
+  params.k = {call.k, Shape::keys};
+  params.v = {call.v, Shape::keys};
+  params.heads_per_group = launch.heads_per_group;
+  Machine machine(launch.seed, launch.late_copies);
+  emulated_threads = Shape::threads;
+  for (int block = 0; block < call.work.count * call.q.heads; ++block)
+    machine.run(Shape::threads, static_cast<unsigned>(block), hopper::attend_hopper_shared,
+                [&] { hopper::attend_hopper_kernel<T, D>(params); });
+}
+
+template <class T, int D>
+void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
+  hopper::HopperBackwardParams params;
+  params.call = call;
+  params.q = {call.q, 64};
+  params.k = {call.k, 64};
+  params.v = {call.v, 64};
+  params.dout = {call.dout, 64};
+  params.q_heads_per_group = params.k_heads_per_group = launch.heads_per_group;
+  params.scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
+  Machine machine(launch.seed, launch.late_copies);
+  const auto run = [&]<Owner owner>(int blocks) {
+    static_assert(sizeof(hopper::GradientMemory<D, owner>) + 1024 <= shared_bytes - 1024);
+    emulated_threads = hopper::GradientShape<D, owner>::threads;
+    for (int block = 0; block < blocks; ++block)
+      machine.run(emulated_threads, static_cast<unsigned>(block), hopper::gradient_hopper_shared,
+                  [&] { hopper::gradient_hopper_kernel<T, D, owner>(params); });
+  };
+  run.template operator()<Owner::keys>(call.by_k.count * call.k.heads);
+  run.template operator()<Owner::queries>(call.by_q.count * call.q.heads);
+}
+
+template <class T, int D>
+EmulatedKernels emulated_kernels() {
+  return {hopper::HopperAttendShape<D>::rows, hopper::GradientShape<D, Owner::queries>::rows,
+          hopper::GradientShape<D, Owner::keys>::rows, run_attend<T, D>, run_attend_backward<T, D>};
+}
+
+}  // namespace cplab::emulator

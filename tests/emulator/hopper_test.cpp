@@ -1,0 +1,151 @@
+// The Hopper kernels on emulated thread blocks against brute force: every segment shape, NaN wherever nobody
+// promises anything, threads in random order, products as late as allowed, copies as early or as late as
+// possible.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/cuda/fits.hpp"
+#include "kernels/cuda/work_list.hpp"
+#include "tests/emulator/hopper.hpp"
+#include "tests/kernels/tile_cases.hpp"
+
+namespace cplab::emulator {
+namespace {
+
+using kernels::DType;
+using kernels::View;
+using kernels::Write;
+using namespace kernels::cuda;
+
+// A view whose rows are at one distance, or any view of which the kernels take the row map.
+struct HostView {
+  explicit HostView(const View& view) : map(row_map(view)) {
+    const auto bytes = static_cast<std::int64_t>(kernels::bytes_of(view.dtype));
+    device = {.data = static_cast<std::byte*>(view.data) + map.begin * view.row_stride * bytes,
+              .map = map.rows.empty() ? nullptr : map.rows.data(),
+              .row_stride = view.row_stride * map.step,
+              .head_stride = view.head_stride,
+              .rows = static_cast<std::int32_t>(view.rows),
+              .heads = static_cast<std::int32_t>(view.heads),
+              .width = static_cast<std::int32_t>(view.width),
+              .dtype = view.dtype};
+  }
+  HostView(const HostView&) = delete;
+  RowMap map;
+  DeviceView device;
+};
+
+WorkList list_of(const WorkTables& tables) {
+  return {tables.tiles.data(), tables.segments.data(), static_cast<std::int32_t>(tables.tiles.size())};
+}
+
+EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
+  if (dtype == DType::bf16) return width == 64 ? hopper_bf16_64() : hopper_bf16_128();
+  return width == 64 ? hopper_fp16_64() : hopper_fp16_128();
+}
+
+std::string name_of(const char* operation, const View& q) {
+  return std::string(operation) + " hopper " + (q.dtype == DType::bf16 ? "bf16 " : "fp16 ") +
+         std::to_string(q.width);
+}
+
+class Emulation {
+ public:
+  explicit Emulation(std::uint64_t seed) : seed_(seed) {}
+
+  testing::TileRunner runner() {
+    testing::TileRunner runner;
+    runner.attend = [this](testing::TileRunner::Tensors, std::int64_t, const kernels::Attend& call) {
+      return attend(call);
+    };
+    runner.attend_backward = [this](testing::TileRunner::Tensors, std::int64_t,
+                                    const kernels::AttendBackward& call) { return attend_backward(call); };
+    runner.tensor_cores_only = true;
+    return runner;
+  }
+
+ private:
+  Launch launch() {
+    ++seed_;
+    return {.seed = seed_, .late_copies = seed_ % 2 == 0, .heads_per_group = static_cast<int>(1 + seed_ % 3)};
+  }
+
+  testing::TileRun attend(const kernels::Attend& call) {
+    if (!hopper::fits_attend_hopper(call, call.q.dtype, call.q.width)) {
+      kernels::cpu_tiles().attend(call);
+      return {"(cpu tiles)", true};
+    }
+    const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+    const HostView q(call.q), k(call.k), v(call.v), out(call.out), lse(call.lse);
+    const WorkTables work =
+        query_tiles(live_segments(call.segments), call.q.rows, with.attend_rows, call.write == Write::store);
+    AttendParams params{.q = q.device,
+                        .k = k.device,
+                        .v = v.device,
+                        .out = out.device,
+                        .lse = lse.device,
+                        .work = list_of(work),
+                        .scale = call.scale,
+                        .write = call.write};
+    with.attend(params, launch());
+    return {name_of("attend", call.q), true};
+  }
+
+  testing::TileRun attend_backward(const kernels::AttendBackward& call) {
+    if (!hopper::fits_attend_backward_hopper(call, call.q.dtype, call.q.width)) {
+      kernels::cpu_tiles().attend_backward(call);
+      return {"(cpu tiles)", true};
+    }
+    const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+    const HostView q(call.q), k(call.k), v(call.v), dout(call.dout), lse(call.lse), delta(call.delta),
+        dq(call.dq), dk(call.dk), dv(call.dv);
+    const auto live = live_segments(call.segments);
+    const WorkTables by_q =
+        query_tiles(live, call.q.rows, with.gradient_q_rows, call.write_dq == Write::store);
+    const WorkTables by_k = key_tiles(live, call.k.rows, with.gradient_k_rows, call.write_dk == Write::store);
+    AttendBackwardParams params{.q = q.device,
+                                .k = k.device,
+                                .v = v.device,
+                                .dout = dout.device,
+                                .lse = lse.device,
+                                .delta = delta.device,
+                                .dq = dq.device,
+                                .dk = dk.device,
+                                .dv = dv.device,
+                                .by_q = list_of(by_q),
+                                .by_k = list_of(by_k),
+                                .scale = call.scale,
+                                .write_dq = call.write_dq,
+                                .write_dk = call.write_dk};
+    with.attend_backward(params, launch());
+    return {name_of("attend_backward", call.q), true};
+  }
+
+  std::uint64_t seed_;
+};
+
+void check_cases(std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t most_rows) {
+  testing::Report report;
+  Emulation emulation(seed);
+  testing::TileRunner runner = emulation.runner();
+  runner.most_rows = most_rows;
+  for (std::int64_t number = first; number < last; ++number) {
+    if (number == 7) continue;  // 4096 sequences: for a GPU
+    CAPTURE(number);
+    REQUIRE_NOTHROW(testing::attend_case(report, {.seed = seed, .number = number, .only = ""}, runner));
+  }
+  CHECK(report.summary());
+}
+
+TEST_CASE("hopper kernels: small tiles of every kind") {
+  check_cases(1, 0, 24, 150);
+}
+
+TEST_CASE("hopper kernels: several tiles and many blocks") {
+  check_cases(2, 4, 7, 700);
+}
+
+}  // namespace
+}  // namespace cplab::emulator

@@ -1,0 +1,9 @@
+// Stands in for CUDA's header: a tensor map that says what it means.
+#pragma once
+
+#include "kernels/cuda/params.hpp"
+
+struct CUtensorMap {
+  cplab::kernels::cuda::DeviceView view;
+  int rows = 0;  // of a tile
+};

@@ -1,0 +1,25 @@
+// Stands in for CUDA's header: bf16 as far as the attention kernels use it.
+#pragma once
+
+#include "tests/emulator/shim/device.hpp"
+
+struct __nv_bfloat16 {
+  std::uint16_t bits;
+};
+struct __nv_bfloat162 {
+  __nv_bfloat16 x, y;
+};
+inline __nv_bfloat16 emulated_bfloat16(float x) {
+  __nv_bfloat16 result;
+  cplab::kernels::store_element(&result, cplab::kernels::DType::bf16, 0, static_cast<double>(x));
+  return result;
+}
+inline float emulated_float(__nv_bfloat16 x) {
+  return static_cast<float>(cplab::kernels::load_element(&x, cplab::kernels::DType::bf16, 0));
+}
+inline float2 __bfloat1622float2(__nv_bfloat162 x) {
+  return {emulated_float(x.x), emulated_float(x.y)};
+}
+inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+  return {emulated_bfloat16(x), emulated_bfloat16(y)};
+}

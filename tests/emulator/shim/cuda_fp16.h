@@ -1,0 +1,25 @@
+// Stands in for CUDA's header: fp16 as far as the attention kernels use it.
+#pragma once
+
+#include "tests/emulator/shim/device.hpp"
+
+struct __half {
+  std::uint16_t bits;
+};
+struct __half2 {
+  __half x, y;
+};
+inline __half emulated_half(float x) {
+  __half result;
+  cplab::kernels::store_element(&result, cplab::kernels::DType::fp16, 0, static_cast<double>(x));
+  return result;
+}
+inline float emulated_float(__half x) {
+  return static_cast<float>(cplab::kernels::load_element(&x, cplab::kernels::DType::fp16, 0));
+}
+inline float2 __half22float2(__half2 x) {
+  return {emulated_float(x.x), emulated_float(x.y)};
+}
+inline __half2 __floats2half2_rn(float x, float y) {
+  return {emulated_half(x), emulated_half(y)};
+}

@@ -1,0 +1,76 @@
+// CUDA C++ as ordinary C++ for the kernels that the emulator runs: qualifiers, built-in variables and types,
+// warp functions.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+#include "tests/emulator/machine.hpp"
+
+#define __device__
+#define __global__
+#define __shared__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) alignas(n)
+
+using std::max;
+using std::min;
+
+struct float2 {
+  float x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+  return {x, y, z, w};
+}
+
+struct EmulatedIndex {
+  struct Thread {
+    operator int() const { return cplab::emulator::machine().thread(); }
+  };
+  struct Block {
+    operator unsigned() const { return cplab::emulator::machine().block(); }
+  };
+};
+struct EmulatedThread {
+  EmulatedIndex::Thread x;
+};
+struct EmulatedBlock {
+  EmulatedIndex::Block x, y;
+};
+inline constexpr EmulatedThread threadIdx;
+inline constexpr EmulatedBlock blockIdx;
+
+inline float __int_as_float(int bits) {
+  return std::bit_cast<float>(bits);
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+// How many threads the running block has.
+inline int emulated_threads = 0;
+inline void __syncthreads() {
+  cplab::emulator::machine().meet(0, emulated_threads);
+}
+inline void __syncwarp() {
+  (void)cplab::emulator::machine().exchange(0);
+}
+inline int __any_sync(unsigned, int predicate) {
+  const std::uint64_t* const all = cplab::emulator::machine().exchange(predicate != 0);
+  return std::any_of(all, all + 32, [](std::uint64_t each) { return each != 0; });
+}
+inline int __shfl_sync(unsigned, int value, int lane) {
+  return static_cast<int>(cplab::emulator::machine().exchange(static_cast<std::uint32_t>(value))[lane]);
+}
+inline float __shfl_xor_sync(unsigned, float value, int mask) {
+  cplab::emulator::Machine& machine = cplab::emulator::machine();
+  const std::uint64_t* const all = machine.exchange(std::bit_cast<std::uint32_t>(value));
+  return std::bit_cast<float>(static_cast<std::uint32_t>(all[machine.thread() % 32 ^ mask]));
+}

@@ -1,0 +1,62 @@
+// The emulator's version of kernels/cuda/hopper/instructions.cuh.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "tests/emulator/shim/device.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+constexpr int warpgroup_threads = 128;
+
+inline void init_barrier(std::uint32_t barrier, int arrivals) {
+  emulator::machine().init_barrier(barrier, arrivals);
+}
+inline void fence_barrier_init() {}
+inline void arrive(std::uint32_t barrier) {
+  emulator::machine().arrive(barrier, 1, 0);
+}
+inline void arrive_expecting(std::uint32_t barrier, int bytes) {
+  emulator::machine().arrive(barrier, 1, bytes);
+}
+inline void wait(std::uint32_t barrier, int parity) {
+  emulator::machine().wait_barrier(barrier, parity);
+}
+inline void sync_threads_of(int id, int threads) {
+  emulator::machine().meet(id, threads);
+}
+inline void fence_shared_writes() {}
+
+// Rows and columns as the real one lays them out: [column / 64][row][64], 128-byte swizzle, zero outside the
+// tensor.
+inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier) {
+  const DeviceView& view = map.view;
+  const int bytes = map.rows * view.width * 2;
+  unsigned char* const shared = emulator::machine().shared();
+  emulator::machine().copy(barrier, bytes, [=, rows = map.rows] {
+    for (int column = 0; column < view.width; ++column)
+      for (int r = 0; r < rows; ++r) {
+        std::uint16_t value = 0;
+        if (row + r >= 0 && row + r < view.rows)
+          value = static_cast<const std::uint16_t*>(
+              view.data)[(row + r) * view.row_stride + head * view.head_stride + column];
+        const auto byte =
+            static_cast<std::uint32_t>(column / 64 * rows * 128 + r * 128 + column % 64 * 2) + into;
+        std::memcpy(shared + (byte ^ (byte >> 7 & 7) << 4), &value, sizeof(value));
+      }
+  });
+}
+
+template <int registers>
+inline void take_registers() {}
+template <int registers>
+inline void give_registers() {}
+
+inline int warpgroup_index() {
+  return threadIdx.x / warpgroup_threads;
+}
+
+}  // namespace cplab::kernels::cuda::hopper

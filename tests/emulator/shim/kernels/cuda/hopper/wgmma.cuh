@@ -1,0 +1,52 @@
+// The emulator's version of kernels/cuda/hopper/wgmma.cuh: sums change when a wait demands it, not before.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace cplab::kernels::cuda::hopper {
+
+inline void fence_products() {}
+inline void commit_products() {
+  emulator::machine().commit();
+}
+template <int pending>
+inline void wait_for_products() {
+  emulator::machine().wait_products(pending);
+}
+template <int n_tiles>
+inline void pin(float (&)[n_tiles][4]) {}
+
+template <class T>
+float value_of(std::uint16_t bits) {
+  return emulated_float(T{bits});
+}
+
+template <class T, int N>
+struct Wgmma {
+  static void multiply_shared(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
+    emulator::machine().queue({.sums = &d[0][0],
+                               .columns = N,
+                               .a_registers = nullptr,
+                               .a = a,
+                               .b = b,
+                               .b_strided = false,
+                               .keep = keep != 0,
+                               .value = value_of<T>});
+  }
+  static void multiply_registers(float (&d)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b,
+                                 int keep) {
+    emulator::machine().queue({.sums = &d[0][0],
+                               .columns = N,
+                               .a_registers = a,
+                               .a = 0,
+                               .b = b,
+                               .b_strided = true,
+                               .keep = keep != 0,
+                               .value = value_of<T>});
+  }
+};
+
+}  // namespace cplab::kernels::cuda::hopper

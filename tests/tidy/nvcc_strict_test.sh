@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# scripts/nvcc_strict.sh with a compiler that only talks: what passes, what fails, what is printed.
+set -uo pipefail
+strict=$1
+failed=0
+expect() {  # CODE PATTERN, of a compiler that says $3 and ends with $4
+  local output code
+  # shellcheck disable=SC2016  # the inner shell's
+  output=$("$strict" bash -c 'printf "%b" "$0" >&2; exit "$1"' "$3" "${4:-0}" 2>&1)
+  code=$?
+  if [ "$code" -ne "$1" ] || ! grep -q "$2" <<<"$output"; then
+    echo "expected $1 and '$2', got $code: $output"
+    failed=1
+  fi
+}
+entry="ptxas info    : Compiling entry function 'kernel' for 'sm_90a'\n"
+used="ptxas info    : Used 168 registers, used 2 barriers\n"
+expect 0 'ptxas: 168 registers, 0 bytes spilled: kernel' \
+  "$entry    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n$used"
+expect 1 'ptxas: 168 registers, 184 bytes spilled: kernel' \
+  "$entry    48 bytes stack frame, 68 bytes spill stores, 116 bytes spill loads\n$used"
+expect 1 'C7512' "ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized\n$used"
+expect 2 'error: no such thing' 'file.cu(1): error: no such thing\n' 2
+exit $failed
