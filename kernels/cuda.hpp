@@ -17,8 +17,9 @@ namespace cplab::kernels {
 
 using CudaStream = CUstream_st*;  // cudaStream_t
 
-// Which attention kernels: the fastest on the current device, or those that any architecture has (for tests).
-enum class KernelChoice : std::uint8_t { best, portable };
+// Which attention kernels: the fastest on the current device, the fastest that give the same bits in every
+// run, or those that any architecture has (for tests).
+enum class KernelChoice : std::uint8_t { best, repeatable, portable };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs
 // beside its views (row maps, segments, which thread block takes what) are tables in device memory that the
@@ -56,6 +57,8 @@ class CudaCalls {
 
   // The kernel that was chosen: "attend mma bf16 128", "attend general", "copy", ...
   std::string variant(std::size_t call) const;
+  // Whether it gives the same bits in every run.
+  bool repeatable(std::size_t call) const;
 
  private:
   struct State;

@@ -363,6 +363,7 @@ AttendBackwardVariant attend_backward_mma_variant(const char* name, bool (*fits)
                                                   QueryGradientShape<D>::shared_bytes};
   return {name,
           0,
+          true,
           QueryGradientShape<D>::queries,
           KeyGradientShape<D>::keys,
           fits,

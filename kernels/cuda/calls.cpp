@@ -23,6 +23,7 @@ using namespace cuda;
 struct Call {
   std::string variant;
   std::function<void(CudaStream)> launch;
+  bool repeatable = true;
 };
 
 bool any_fp64(std::span<const View* const> views) {
@@ -31,10 +32,20 @@ bool any_fp64(std::span<const View* const> views) {
   return false;
 }
 
+template <class Variant>
+bool is_repeatable(const Variant& variant) {
+  if constexpr (requires { variant.repeatable; }) return variant.repeatable;
+  return true;
+}
+
 template <class Variant, class Operation>
-const Variant& first_that_fits(std::span<const Variant> variants, int sm_major, const Operation& call) {
-  for (const Variant& variant : variants)
-    if ((variant.sm_major == 0 || variant.sm_major == sm_major) && variant.fits(call)) return variant;
+const Variant& first_that_fits(std::span<const Variant> variants, KernelChoice choice, int sm_major,
+                               const Operation& call) {
+  for (const Variant& variant : variants) {
+    if (variant.sm_major != 0 && (choice == KernelChoice::portable || variant.sm_major != sm_major)) continue;
+    if (choice == KernelChoice::repeatable && !is_repeatable(variant)) continue;
+    if (variant.fits(call)) return variant;
+  }
   const View* const operands[] = {&call.q, &call.k, &call.v};
   throw std::invalid_argument(
       any_fp64(operands) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
@@ -55,7 +66,8 @@ struct CudaCalls::State {
   using Relocation = std::function<void(const std::byte* base)>;
   std::vector<Relocation> relocations, pending;
   bool uploaded = false;
-  int sm_major = 0;  // whose own kernels may be taken
+  KernelChoice choice = KernelChoice::best;
+  int sm_major = device_major();
 
   template <class Params>
   std::shared_ptr<Params> begin() {
@@ -106,13 +118,13 @@ struct CudaCalls::State {
 };
 
 CudaCalls::CudaCalls(KernelChoice choice) : state_(std::make_unique<State>()) {
-  if (choice == KernelChoice::best) state_->sm_major = device_major();
+  state_->choice = choice;
 }
 CudaCalls::~CudaCalls() = default;
 
 std::size_t CudaCalls::add(const Attend& call) {
   check_call(call);
-  const AttendVariant& variant = first_that_fits(attend_variants(), state_->sm_major, call);
+  const AttendVariant& variant = first_that_fits(attend_variants(), state_->choice, state_->sm_major, call);
   const auto p = state_->begin<AttendParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);
@@ -129,7 +141,8 @@ std::size_t CudaCalls::add(const Attend& call) {
 
 std::size_t CudaCalls::add(const AttendBackward& call) {
   check_call(call);
-  const AttendBackwardVariant& variant = first_that_fits(attend_backward_variants(), state_->sm_major, call);
+  const AttendBackwardVariant& variant =
+      first_that_fits(attend_backward_variants(), state_->choice, state_->sm_major, call);
   const auto p = state_->begin<AttendBackwardParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);
@@ -254,6 +267,10 @@ void CudaCalls::launch(std::size_t call, CudaStream stream) const {
 
 std::string CudaCalls::variant(std::size_t call) const {
   return state_->calls.at(call).variant;
+}
+
+bool CudaCalls::repeatable(std::size_t call) const {
+  return state_->calls.at(call).repeatable;
 }
 
 }  // namespace cplab::kernels

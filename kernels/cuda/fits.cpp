@@ -68,6 +68,13 @@ bool fits_attend_backward_hopper(const AttendBackward& call, DType dtype, std::i
          has_tensor_map(call.v) && has_tensor_map(call.dout);
 }
 
+bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width) {
+  constexpr std::int64_t four = 4;  // floats
+  return fits_attend_backward_hopper(call, dtype, width) && call.dq.dtype == DType::fp32 &&
+         reinterpret_cast<std::uintptr_t>(call.dq.data) % 16 == 0 && call.dq.row_stride % four == 0 &&
+         (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
+}
+
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked) {
   constexpr std::int64_t cache_bytes = 32 << 20;  // of 50 to 60 MB
   const std::int64_t head_bytes = std::int64_t{2} * 2 * std::max(walked.rows, 1) * walked.width;

@@ -22,6 +22,8 @@ struct EmulatedKernels {
   int attend_rows, gradient_q_rows, gradient_k_rows;  // of their tiles
   RunAttend attend;
   RunAttendBackward attend_backward;
+  RunAttendBackward
+      attend_backward_fused;  // null: head size 64 has none. Adds to dq, which holds zeros for a store
 };
 
 // One translation unit each.

@@ -19,7 +19,7 @@ alignas(1024) inline unsigned char gradient_hopper_shared[emulator::shared_bytes
 namespace cplab::emulator {
 
 namespace hopper = kernels::cuda::hopper;
-using kernels::cuda::Owner;
+using hopper::Part;
 
 template <class T, int D>
 void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
@@ -38,7 +38,7 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
                 [&] { hopper::attend_hopper_kernel<T, D>(params); });
 }
 
-template <class T, int D>
+template <class T, int D, Part... parts>
 void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
   hopper::HopperBackwardParams params;
   params.call = call;
@@ -49,21 +49,27 @@ void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const 
   params.q_heads_per_group = params.k_heads_per_group = launch.heads_per_group;
   params.scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
   Machine machine(launch.seed, launch.late_copies);
-  const auto run = [&]<Owner owner>(int blocks) {
-    static_assert(sizeof(hopper::GradientMemory<D, owner>) + 1024 <= shared_bytes - 1024);
-    emulated_threads = hopper::GradientShape<D, owner>::threads;
+  const auto run = [&]<Part part>() {
+    static_assert(sizeof(hopper::GradientMemory<D, part>) + 1024 <= shared_bytes - 1024);
+    emulated_threads = hopper::GradientShape<D, part>::threads;
+    const int blocks = part == Part::dq ? call.by_q.count * call.q.heads : call.by_k.count * call.k.heads;
     for (int block = 0; block < blocks; ++block)
       machine.run(emulated_threads, static_cast<unsigned>(block), hopper::gradient_hopper_shared,
-                  [&] { hopper::gradient_hopper_kernel<T, D, owner>(params); });
+                  [&] { hopper::gradient_hopper_kernel<T, D, part>(params); });
   };
-  run.template operator()<Owner::keys>(call.by_k.count * call.k.heads);
-  run.template operator()<Owner::queries>(call.by_q.count * call.q.heads);
+  (run.template operator()<parts>(), ...);
 }
 
 template <class T, int D>
 EmulatedKernels emulated_kernels() {
-  return {hopper::HopperAttendShape<D>::rows, hopper::GradientShape<D, Owner::queries>::rows,
-          hopper::GradientShape<D, Owner::keys>::rows, run_attend<T, D>, run_attend_backward<T, D>};
+  EmulatedKernels kernels{hopper::HopperAttendShape<D>::rows,
+                          hopper::GradientShape<D, Part::dq>::rows,
+                          hopper::GradientShape<D, Part::dk_dv>::rows,
+                          run_attend<T, D>,
+                          run_attend_backward<T, D, Part::dk_dv, Part::dq>,
+                          nullptr};
+  if constexpr (D == 128) kernels.attend_backward_fused = run_attend_backward<T, D, Part::all>;
+  return kernels;
 }
 
 }  // namespace cplab::emulator

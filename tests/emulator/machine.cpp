@@ -286,7 +286,8 @@ void Machine::State::multiply(std::size_t first_thread, std::size_t index) {
     const Descriptor from(shape.a);
     for (int r = 0; r < rows; ++r)
       for (int k = 0; k < depth; ++k)
-        a[static_cast<std::size_t>(r * depth + k)] = load(from.contiguous(r, k));
+        a[static_cast<std::size_t>(r * depth + k)] =
+            load(shape.a_strided ? from.strided(r, k) : from.contiguous(r, k));
   } else {
     for (int t = 0; t < warpgroup_threads; ++t) {
       const std::uint32_t* const registers =

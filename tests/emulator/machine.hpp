@@ -46,7 +46,7 @@ class Machine {
     const std::uint32_t* a_registers = nullptr;  // [4], or
     std::uint64_t a = 0;                         // in shared memory
     std::uint64_t b = 0;
-    bool b_strided = false;
+    bool a_strided = false, b_strided = false;
     bool keep = false;
     float (*value)(std::uint16_t bits) = nullptr;  // of an operand's element
   };

@@ -1,8 +1,9 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|rows]
-// --portable: the attention kernels that every architecture has, instead of the fastest on this GPU.
-// Exit 0: all within tolerance; 1: something is not; 2: usage; 77 (CTest: skipped): no GPU.
+// --portable, --repeatable: the attention kernels that every architecture has, or those that give the same
+// bits in every run, instead of the fastest on this GPU. Exit 0: all within tolerance; 1: something is not;
+// 2: usage; 77 (CTest: skipped): no GPU.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -25,9 +26,9 @@ struct Options {
 };
 
 int usage() {
-  std::fprintf(
-      stderr,
-      "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] [--portable] | --bench\n");
+  std::fprintf(stderr,
+               "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
+               "[--portable|--repeatable] | --bench\n");
   return 2;
 }
 
@@ -36,6 +37,10 @@ bool parse(int count, char** arguments, Options& options) {
     const std::string_view name = arguments[n];
     if (name == "--portable") {
       kernel_choice = kernels::KernelChoice::portable;
+      continue;
+    }
+    if (name == "--repeatable") {
+      kernel_choice = kernels::KernelChoice::repeatable;
       continue;
     }
     if (name == "--bench") {

@@ -123,7 +123,8 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
       out(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.E)),
       lse(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
       delta(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
-      dq(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D)),
+      dq(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D, {},
+                       gap_unit)),
       dk(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.D)),
       dv(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.E)) {}
 

@@ -15,7 +15,7 @@ namespace cplab::testing {
 
 struct TileRun {
   std::string variant;      // of the kernel that ran; empty: none that is under test takes this call
-  bool repeatable = false;  // a second run from the same state gave the same bits everywhere
+  bool repeatable = false;  // a second run from the same state gave the same bits everywhere, or need not
 };
 
 // Runs a call whose views lie in `tensors`, and leaves the result there. The device has the data of every

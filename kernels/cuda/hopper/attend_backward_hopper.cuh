@@ -1,20 +1,21 @@
-// Gradients of attention for Hopper, in two kernels that never meet: no atomics, no scratch, the same bits
-// every time. One owns key rows and walks over queries (dk, dv), the other owns query rows and walks over
-// keys (dq).
+// Gradients of attention for Hopper, as two kernels that never meet (no atomics, no scratch, the same bits
+// every time: one for dq, one for dk and dv) or as one that computes S and dP once and adds to dq by atomics.
 //
-// The two are one scheme. A consumer warpgroup owns 64 rows of two tensors, A and B; blocks of rows of two
+// All are one scheme. A consumer warpgroup owns 64 rows of two tensors, A and B; blocks of rows of two
 // others, X and Y, pass by. S = A X^T and dP = B Y^T stay in registers, P = exp(scale S - lse), dS = P (dP -
 // delta), and
 //   owner queries: A, B = q, dout; X, Y = k, v;     dq += dS X
 //   owner keys:    A, B = k, v;    X, Y = q, dout;  dk += dS^T X, dv += P^T Y   (S, dP, P, dS transposed)
 // The last product of a block for dq runs while the first two of the next are queued behind it; dv's runs
-// beside the arithmetic of dS.
+// beside the arithmetic of dS. The one kernel for all lets both warpgroups' dS^T meet in shared memory, and
+// each multiplies it by half of the columns of K (fused_dq.cuh).
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/hopper/blocks.cuh"
 #include "kernels/cuda/hopper/descriptor.cuh"
+#include "kernels/cuda/hopper/fused_dq.cuh"
 #include "kernels/cuda/hopper/instructions.cuh"
 #include "kernels/cuda/hopper/wgmma.cuh"
 #include "kernels/cuda/mma_rows.cuh"
@@ -28,7 +29,13 @@ struct HopperBackwardParams {
   float scale_log2 = 0;
 };
 
-template <int D, Owner owner>
+// dq; dk and dv; or all three.
+enum class Part { dq, dk_dv, all };
+
+template <Part part>
+constexpr Owner owner_of = part == Part::dq ? Owner::queries : Owner::keys;
+
+template <int D, Part part>
 struct GradientShape {
   static constexpr int consumers = 2;  // warpgroups
   static constexpr int threads = warpgroup_threads * (1 + consumers);
@@ -40,9 +47,18 @@ struct GradientShape {
   static_assert(columns == 64, "one box of the tensor maps serves rows and columns");
 };
 
-template <int D, Owner owner>
-struct alignas(1024) GradientMemory {
-  using Shape = GradientShape<D, owner>;
+// dS^T of a block, [key][64 queries] of 16 bits with the 128-byte swizzle; two, for warpgroups that drift
+// apart.
+template <bool has>
+struct SlopeTiles {};
+template <>
+struct alignas(1024) SlopeTiles<true> {
+  unsigned char slopes[2][128 * 128];
+};
+
+template <int D, Part part>
+struct alignas(1024) GradientMemory : SlopeTiles<part == Part::all> {
+  using Shape = GradientShape<D, part>;
   unsigned char a[Shape::consumers][Shape::tile_bytes], b[Shape::consumers][Shape::tile_bytes];
   unsigned char x[Shape::stages][Shape::tile_bytes], y[Shape::stages][Shape::tile_bytes];
   // Owner keys: of the block's queries, lse in units of log2, +inf where the row has no gradient.
@@ -63,17 +79,17 @@ __device__ __forceinline__ float lse_log2(float lse) {
 // --- the producers ---------------------------------------------------------------------------------------
 
 // One thread: walks the segments and brings tiles.
-template <int D, Owner owner>
+template <int D, Part part>
 __device__ __forceinline__ void produce_blocks(const HopperBackwardParams& params,
-                                               GradientMemory<D, owner>& memory) {
-  using Shape = GradientShape<D, owner>;
+                                               GradientMemory<D, part>& memory) {
+  using Shape = GradientShape<D, part>;
   using Stages = Ring<Shape::stages>;
-  constexpr bool queries = owner == Owner::queries;
+  constexpr bool queries = part == Part::dq;
   const int group = params.call.q.heads / params.call.k.heads;
   const DeviceSegment* const segments = queries ? params.call.by_q.segments : params.call.by_k.segments;
   const int first_head = queries ? memory.head / group : memory.head * group;
   const int stop_head = queries ? first_head + 1 : first_head + group;
-  Block block = first_block<owner>(first_head, stop_head, memory.tile, segments);
+  Block block = first_block<owner_of<part>>(first_head, stop_head, memory.tile, segments);
   if (block.live()) {
     const std::uint32_t full = shared_address(&memory.owned_full);
     arrive_expecting(full, 2 * Shape::consumers * Shape::tile_bytes);
@@ -98,15 +114,15 @@ __device__ __forceinline__ void produce_blocks(const HopperBackwardParams& param
     copy_tile(shared_address(memory.x[stage]), queries ? params.k : params.q, block.begin, block.head, full);
     copy_tile(shared_address(memory.y[stage]), queries ? params.v : params.dout, block.begin, block.head,
               full);
-    block = next_block<owner, Shape::columns>(block, stop_head, memory.tile, segments);
+    block = next_block<owner_of<part>, Shape::columns>(block, stop_head, memory.tile, segments);
   }
 }
 
 // One warp: brings lse and delta of the blocks of queries that the thread above has found.
-template <int D>
+template <int D, Part part>
 __device__ __forceinline__ void produce_rows(const AttendBackwardParams& params,
-                                             GradientMemory<D, Owner::keys>& memory) {
-  using Shape = GradientShape<D, Owner::keys>;
+                                             GradientMemory<D, part>& memory) {
+  using Shape = GradientShape<D, part>;
   using Stages = Ring<Shape::stages>;
   const int lane = thread_index() % 32;
   for (int count = 0;; ++count) {
@@ -137,15 +153,14 @@ __device__ __forceinline__ void produce_rows(const AttendBackwardParams& params,
 // ------------------------------------------------------------------------------------------
 
 // Rows of X and Y that belong to nobody, or to queries without a gradient: 0 times NaN must not happen.
-template <int D, Owner owner>
-__device__ __forceinline__ void clean_rows(GradientMemory<D, owner>& memory, int stage) {
-  using Shape = GradientShape<D, owner>;
+template <int D, Part part>
+__device__ __forceinline__ void clean_rows(GradientMemory<D, part>& memory, int stage) {
+  using Shape = GradientShape<D, part>;
   constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
   const Block& block = memory.bounds[stage];
   for (int n = thread_index() - warpgroup_threads; n < Shape::tile_bytes / 16; n += consumer_threads) {
     const int row = n / 8 % 64;  // eight pieces of 16 bytes a row of 64 columns
-    const bool keep =
-        owner == Owner::queries ? row < block.end - block.begin : memory.lse[stage][row] != infinity();
+    const bool keep = part == Part::dq ? row < block.end - block.begin : memory.lse[stage][row] != infinity();
     if (keep) continue;
     reinterpret_cast<uint4*>(memory.x[stage])[n] = make_uint4(0, 0, 0, 0);
     reinterpret_cast<uint4*>(memory.y[stage])[n] = make_uint4(0, 0, 0, 0);
@@ -166,14 +181,14 @@ __device__ __forceinline__ void pack_operand(const float (&from)[n_tiles][4],
                                           from[2 * step + part / 2][2 * (part % 2) + 1]);
 }
 
-template <class T, int D, Owner owner>
+template <class T, int D, Part part>
 __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& params,
-                                               GradientMemory<D, owner>& memory, int warpgroup) {
-  using Shape = GradientShape<D, owner>;
+                                               GradientMemory<D, part>& memory, int warpgroup) {
+  using Shape = GradientShape<D, part>;
   using Stages = Ring<Shape::stages>;
   using Scores = Wgmma<T, Shape::columns>;
   using Gradients = Wgmma<T, D>;
-  constexpr bool queries = owner == Owner::queries;
+  constexpr bool queries = part == Part::dq;
   constexpr int n_tiles = Shape::columns / 8;
   const AttendBackwardParams& call = params.call;
   const int first_row = memory.tile.begin + 16 * (thread_index() / 32 - 4);
@@ -203,8 +218,11 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
     wait(shared_address(&memory.full[stage]), Stages::parity(count));
     const Block& block = memory.bounds[stage];
     if (!block.live()) break;
-    if (count == 0) wait(shared_address(&memory.owned_full), 0);
-    if (memory.unclean[stage] != 0) clean_rows<D, owner>(memory, stage);
+    if (count == 0) {
+      wait(shared_address(&memory.owned_full), 0);
+      if constexpr (part == Part::all) clean_keys<Shape::half>(memory.a, memory.tile, call.by_k.segments);
+    }
+    if (memory.unclean[stage] != 0) clean_rows<D, part>(memory, stage);
     const TileDescriptor<Shape::half> x(shared_address(memory.x[stage]));
     const TileDescriptor<Shape::half> y(shared_address(memory.y[stage]));
 
@@ -276,12 +294,32 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
     if (masked) mask();
     pack_operand<T>(p, slopes);
 
+    float dq[n_tiles][4];  // of the block's queries, half of the columns
+    if constexpr (part == Part::all) {
+      unsigned char* const tile = memory.slopes[count % 2];
+      store_slopes(tile, slopes);
+      fence_shared_writes();
+      sync_threads_of(2, Shape::consumers * warpgroup_threads);
+      fence_products();
+#pragma unroll
+      for (int step = 0; step < Shape::rows / 16; ++step) {
+        const TileDescriptor<Shape::half> k(shared_address(memory.a[step / 4]) + warpgroup * Shape::half);
+        Wgmma<T, 64>::multiply_strided(dq, TileDescriptor<Shape::half>(shared_address(tile)).strided(step),
+                                       k.strided(step % 4), step > 0);
+      }
+      commit_products();
+    }
     pin(dx[0]);
     fence_products();
 #pragma unroll
     for (int step = 0; step < n_tiles / 2; ++step)
       Gradients::multiply_registers(dx[0], slopes[step], x.strided(step), 1);
     commit_products();
+    if constexpr (part == Part::all) {
+      wait_for_products<1>();
+      pin(dq);
+      add_queries(call.dq, block, memory.lse[stage], 64 * warpgroup, dq, static_cast<float>(call.scale));
+    }
     if constexpr (!queries) {  // registers do not suffice for the next block's scores beside these
       wait_for_products<0>();
       if (lane() == 0) arrive(shared_address(&memory.empty[stage]));
@@ -298,7 +336,8 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
     const int row = first_row + 8 * half + lane() / 4;
     bool live = row < memory.tile.end;
     if (add && live)
-      live = has_live_pair<owner>(row, memory.tile, queries ? call.by_q.segments : call.by_k.segments);
+      live =
+          has_live_pair<owner_of<part>>(row, memory.tile, queries ? call.by_q.segments : call.by_k.segments);
     if constexpr (queries) live = live && !(add && row_lse[half] == infinity());
     updates[0][half] = {
         .write = live, .factor = static_cast<float>(call.scale), .old_factor = add ? 1.0f : 0.0f};
@@ -310,15 +349,15 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
   }
 }
 
-template <class T, int D, Owner owner>
-__global__ void __launch_bounds__(GradientShape<D, owner>::threads, 1)
+template <class T, int D, Part part>
+__global__ void __launch_bounds__(GradientShape<D, part>::threads, 1)
     gradient_hopper_kernel(const __grid_constant__ HopperBackwardParams params) {
-  using Shape = GradientShape<D, owner>;
-  constexpr bool queries = owner == Owner::queries;
+  using Shape = GradientShape<D, part>;
+  constexpr bool queries = part == Part::dq;
   extern __shared__ unsigned char gradient_hopper_shared[];
   const std::uint32_t base = shared_address(gradient_hopper_shared);
   auto& memory =
-      *reinterpret_cast<GradientMemory<D, owner>*>(gradient_hopper_shared + (1024 - base % 1024) % 1024);
+      *reinterpret_cast<GradientMemory<D, part>*>(gradient_hopper_shared + (1024 - base % 1024) % 1024);
   int tile_index, head;
   choose_tile(queries ? params.call.by_q : params.call.by_k,
               queries ? params.call.q.heads : params.call.k.heads,
@@ -339,13 +378,13 @@ __global__ void __launch_bounds__(GradientShape<D, owner>::threads, 1)
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     give_registers<Shape::producer_registers>();
-    if (threadIdx.x == 0) produce_blocks<D, owner>(params, memory);
+    if (threadIdx.x == 0) produce_blocks<D, part>(params, memory);
     if constexpr (!queries) {
-      if (threadIdx.x / 32 == 1) produce_rows<D>(params.call, memory);
+      if (threadIdx.x / 32 == 1) produce_rows<D, part>(params.call, memory);
     }
   } else {
     take_registers<Shape::consumer_registers>();
-    consume_blocks<T, D, owner>(params, memory, warpgroup - 1);
+    consume_blocks<T, D, part>(params, memory, warpgroup - 1);
   }
 }
 

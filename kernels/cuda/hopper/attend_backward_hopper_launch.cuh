@@ -3,24 +3,25 @@
 
 #include <memory>
 
+#include "kernels/cuda/elementwise.hpp"
 #include "kernels/cuda/hopper/attend_backward_hopper.cuh"
 #include "kernels/cuda/hopper/attend_hopper.hpp"
 #include "kernels/cuda/hopper/tensor_map.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, Owner owner>
+template <class T, int D, Part part>
 void launch_gradient(const HopperBackwardParams& params, CUstream_st* stream) {
-  const bool queries = owner == Owner::queries;
+  constexpr bool queries = part == Part::dq;
   const int blocks =
       (queries ? params.call.by_q.count * params.call.q.heads : params.call.by_k.count * params.call.k.heads);
   if (blocks == 0) return;
-  gradient_hopper_kernel<T, D, owner><<<static_cast<unsigned>(blocks), GradientShape<D, owner>::threads,
-                                        sizeof(GradientMemory<D, owner>) + 1024, stream>>>(params);
+  gradient_hopper_kernel<T, D, part><<<static_cast<unsigned>(blocks), GradientShape<D, part>::threads,
+                                       sizeof(GradientMemory<D, part>) + 1024, stream>>>(params);
 }
 
-template <class T, int D>
-Launch bind_attend_backward_hopper(const AttendBackwardParams& call) {
+template <int D>
+std::shared_ptr<HopperBackwardParams> hopper_backward_params(const AttendBackwardParams& call) {
   const auto params = std::make_shared<HopperBackwardParams>();
   params->scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
   params->q = tensor_map(call.q, 64);
@@ -29,26 +30,58 @@ Launch bind_attend_backward_hopper(const AttendBackwardParams& call) {
   params->dout = tensor_map(call.dout, 64);
   params->q_heads_per_group = heads_per_group(call.q.heads, call.k.heads, call.k);
   params->k_heads_per_group = heads_per_group(call.k.heads, call.q.heads, call.q);
-  return [params, &call](CUstream_st* stream) {
+  return params;
+}
+
+template <class T, int D>
+Launch bind_attend_backward_hopper(const AttendBackwardParams& call) {
+  return [params = hopper_backward_params<D>(call), &call](CUstream_st* stream) {
     params->call = call;
-    launch_gradient<T, D, Owner::keys>(*params, stream);
-    launch_gradient<T, D, Owner::queries>(*params, stream);
+    launch_gradient<T, D, Part::dk_dv>(*params, stream);
+    launch_gradient<T, D, Part::dq>(*params, stream);
   };
 }
 
 template <class T, int D>
 AttendBackwardVariant attend_backward_hopper_variant(const char* name, bool (*fits)(const AttendBackward&)) {
   static const void* const kernels[] = {
-      reinterpret_cast<const void*>(&gradient_hopper_kernel<T, D, Owner::keys>),
-      reinterpret_cast<const void*>(&gradient_hopper_kernel<T, D, Owner::queries>), nullptr};
-  static constexpr std::int64_t shared_bytes[] = {sizeof(GradientMemory<D, Owner::keys>) + 1024,
-                                                  sizeof(GradientMemory<D, Owner::queries>) + 1024};
+      reinterpret_cast<const void*>(&gradient_hopper_kernel<T, D, Part::dk_dv>),
+      reinterpret_cast<const void*>(&gradient_hopper_kernel<T, D, Part::dq>), nullptr};
+  static constexpr std::int64_t shared_bytes[] = {sizeof(GradientMemory<D, Part::dk_dv>) + 1024,
+                                                  sizeof(GradientMemory<D, Part::dq>) + 1024};
   return {name,
           9,
-          GradientShape<D, Owner::queries>::rows,
-          GradientShape<D, Owner::keys>::rows,
+          true,
+          GradientShape<D, Part::dq>::rows,
+          GradientShape<D, Part::dk_dv>::rows,
           fits,
           bind_attend_backward_hopper<T, D>,
+          kernels,
+          shared_bytes};
+}
+
+// All gradients in one kernel, dq by atomics.
+template <class T, int D>
+Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
+  return [params = hopper_backward_params<D>(call), &call](CUstream_st* stream) {
+    params->call = call;
+    if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
+    launch_gradient<T, D, Part::all>(*params, stream);
+  };
+}
+
+template <class T, int D>
+AttendBackwardVariant attend_backward_fused_variant(const char* name, bool (*fits)(const AttendBackward&)) {
+  static const void* const kernels[] = {
+      reinterpret_cast<const void*>(&gradient_hopper_kernel<T, D, Part::all>), nullptr};
+  static constexpr std::int64_t shared_bytes[] = {sizeof(GradientMemory<D, Part::all>) + 1024};
+  return {name,
+          9,
+          false,
+          GradientShape<D, Part::all>::rows,
+          GradientShape<D, Part::all>::rows,
+          fits,
+          bind_attend_backward_fused<T, D>,
           kernels,
           shared_bytes};
 }

@@ -20,6 +20,8 @@ AttendVariant attend_hopper_bf16_64();
 AttendVariant attend_hopper_bf16_128();
 AttendVariant attend_hopper_fp16_64();
 AttendVariant attend_hopper_fp16_128();
+AttendBackwardVariant attend_backward_fused_bf16_128();
+AttendBackwardVariant attend_backward_fused_fp16_128();
 AttendBackwardVariant attend_backward_hopper_bf16_64();
 AttendBackwardVariant attend_backward_hopper_bf16_128();
 AttendBackwardVariant attend_backward_hopper_fp16_64();

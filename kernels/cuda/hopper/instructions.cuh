@@ -82,6 +82,13 @@ __device__ __forceinline__ void copy_tile(std::uint32_t into, const CUtensorMap&
       : "memory");
 }
 
+// Adds to four floats of global memory at a multiple of 16 bytes, each add by itself indivisible.
+__device__ __forceinline__ void add_four(float* to, float x, float y, float z, float w) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x), "f"(y), "f"(z),
+               "f"(w)
+               : "memory");
+}
+
 // --- registers ------------------------------------------------------------------------------------------
 
 template <int registers>

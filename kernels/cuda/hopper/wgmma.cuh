@@ -53,9 +53,9 @@ __device__ __forceinline__ void pin(float (&sums)[n_tiles][4]) {
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
 
-// d (+)= A B. `keep` 0: what d held does not count. In multiply_shared both operands are contiguous; in
-// multiply_registers A holds 64 rows x 16 columns as pairs (16-bit, the layout of mma.sync's A), and B is
-// strided.
+// d (+)= A B. `keep` 0: what d held does not count. Both operands are contiguous (descriptor.cuh) in
+// multiply_shared and strided in multiply_strided; in multiply_registers A holds 64 rows x 16 columns as
+// pairs (16-bit, the layout of mma.sync's A), and B is strided.
 template <class T, int N>
 struct Wgmma;
 
@@ -68,6 +68,15 @@ struct Wgmma;
                    ", 0;\n"                                                                                 \
                    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS     \
                    ", " A ", " B ", keep, 1, 1, 0, 0;\n}\n"                                                 \
+                   : CPLAB_SUMS_##REGS(d)                                                                   \
+                   : "l"(a), "l"(b), "r"(keep));                                                            \
+    }                                                                                                       \
+    static __device__ __forceinline__ void multiply_strided(float (&d)[N / 8][4], std::uint64_t a,          \
+                                                            std::uint64_t b, int keep) {                    \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                           \
+                   ", 0;\n"                                                                                 \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS     \
+                   ", " A ", " B ", keep, 1, 1, 1, 1;\n}\n"                                                 \
                    : CPLAB_SUMS_##REGS(d)                                                                   \
                    : "l"(a), "l"(b), "r"(keep));                                                            \
     }                                                                                                       \

@@ -50,6 +50,13 @@ inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int h
   });
 }
 
+inline void add_four(float* to, float x, float y, float z, float w) {
+  to[0] += x;
+  to[1] += y;
+  to[2] += z;
+  to[3] += w;
+}
+
 template <int registers>
 inline void take_registers() {}
 template <int registers>

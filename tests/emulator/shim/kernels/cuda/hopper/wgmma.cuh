@@ -32,7 +32,19 @@ struct Wgmma {
                                .a_registers = nullptr,
                                .a = a,
                                .b = b,
+                               .a_strided = false,
                                .b_strided = false,
+                               .keep = keep != 0,
+                               .value = value_of<T>});
+  }
+  static void multiply_strided(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
+    emulator::machine().queue({.sums = &d[0][0],
+                               .columns = N,
+                               .a_registers = nullptr,
+                               .a = a,
+                               .b = b,
+                               .a_strided = true,
+                               .b_strided = true,
                                .keep = keep != 0,
                                .value = value_of<T>});
   }
@@ -43,6 +55,7 @@ struct Wgmma {
                                .a_registers = a,
                                .a = 0,
                                .b = b,
+                               .a_strided = false,
                                .b_strided = true,
                                .keep = keep != 0,
                                .value = value_of<T>});
