@@ -29,7 +29,7 @@ Participation participate(double timeout_s) {
 
 bool on_gpu(const Arguments& arguments, const char* default_device) {
   if (arguments.word("device", default_device, {"cpu", "gpu"}) == "cpu") {
-    for (const char* option : {"ranks-per-gpu", "allocator", "jitter", "graph"}) {
+    for (const char* option : {"ranks-per-gpu", "allocator", "jitter", "deterministic", "graph"}) {
       if (arguments.has(option)) throw InputError(std::string("--") + option + ": for --device gpu only");
     }
     return false;
@@ -47,6 +47,7 @@ GpuOptions gpu_options(const Arguments& arguments, const Participation& with) {
   GpuOptions options;
   constexpr std::int64_t most_ranks = 64;
   options.ranks_per_gpu = static_cast<int>(arguments.integer("ranks-per-gpu", 1, 1, most_ranks));
+  options.deterministic = arguments.has("deterministic");
   options.separate = arguments.word("allocator", "arena", {"arena", "separate"}) == "separate";
   if (arguments.has("jitter")) {
     options.jitter = static_cast<std::uint64_t>(arguments.integer("jitter", 1, 0, INT64_MAX));

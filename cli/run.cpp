@@ -35,6 +35,8 @@ const std::vector<Command>& commands() {
   static const OptionSpec allocator{"allocator", "KIND",
                                     "of a GPU: arena, or separate (for memory checkers)"};
   static const OptionSpec jitter{"jitter", "SEED", "of a GPU: random spins before operations, on every lane"};
+  static const OptionSpec deterministic{"deterministic", "",
+                                        "of a GPU: kernels that give the same bits in every run"};
   static const OptionSpec order{"order", "ORDER", "of the CPU: program or random:SEED"};
   static const OptionSpec timeout{"timeout", "SECONDS", "give up and say who waits for what (default 300)"};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
@@ -77,6 +79,7 @@ const std::vector<Command>& commands() {
         ranks_per_gpu,
         allocator,
         jitter,
+        deterministic,
         {"graph", "", "of a GPU: the whole plan as one CUDA graph"},
         {"warmup", "N", "iterations that are not measured (default 5 on a GPU, 1 on a CPU)"},
         {"iterations", "N", "measured iterations (default 20 on a GPU, 3 on a CPU)"}},
@@ -94,7 +97,8 @@ const std::vector<Command>& commands() {
         timeout,
         ranks_per_gpu,
         allocator,
-        jitter},
+        jitter,
+        deterministic},
        command_verify},
       {"reproduce",
        "[NAME]",

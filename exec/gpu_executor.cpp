@@ -130,6 +130,7 @@ void GpuExecutor::State::make_rank(int r) {
   GpuRankOptions of;
   of.device = place / options.ranks_per_gpu;
   of.separate = options.separate;
+  of.deterministic = options.deterministic;
   of.poison = options.poison;
   of.jitter = options.jitter;
   load_gpu(of.device, uses_copy, r);

@@ -26,6 +26,7 @@ struct GpuOptions {
   bool cuda_graph = false;  // the whole plan, all ranks, captured once and replayed (timed repetitions only)
   bool separate = false;    // an allocation for every buffer, for memory checkers
   bool poison = false;      // fresh memory is NaN from its first use on, in every repetition
+  bool deterministic = false;           // kernels that give the same bits in every run
   std::optional<std::uint64_t> jitter;  // seed of random spins before operations, not in instrumented ones
   bool keep_log = true;                 // MemoryLog of the first repetition
   // One process for every rank: this one executes rendezvous->rank() on GPU `local_rank` of its host, which

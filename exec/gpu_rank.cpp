@@ -41,7 +41,10 @@ void cuda_require(int code, const char* call, int rank) {
 }
 
 GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& options)
-    : plan_(plan), nominal_(nominal), options_(options) {
+    : plan_(plan),
+      nominal_(nominal),
+      options_(options),
+      calls_(options.deterministic ? kernels::KernelChoice::deterministic : kernels::KernelChoice::best) {
   use_device();
   const std::int64_t zone = red_zone_bytes;
   if (options.separate) {

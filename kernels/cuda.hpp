@@ -19,7 +19,7 @@ using CudaStream = CUstream_st*;  // cudaStream_t
 
 // Which attention kernels: the fastest on the current device, the fastest that give the same bits in every
 // run, or those that any architecture has (for tests).
-enum class KernelChoice : std::uint8_t { best, repeatable, portable };
+enum class KernelChoice : std::uint8_t { best, deterministic, portable };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs
 // beside its views (row maps, segments, which thread block takes what) are tables in device memory that the
@@ -58,7 +58,7 @@ class CudaCalls {
   // The kernel that was chosen: "attend mma bf16 128", "attend general", "copy", ...
   std::string variant(std::size_t call) const;
   // Whether it gives the same bits in every run.
-  bool repeatable(std::size_t call) const;
+  bool deterministic(std::size_t call) const;
 
  private:
   struct State;

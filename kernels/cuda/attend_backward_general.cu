@@ -188,7 +188,7 @@ std::span<const AttendBackwardVariant> attend_backward_general_variants() {
   static const AttendBackwardVariant variants[] = {
       {.name = "attend_backward general",
        .sm_major = 0,
-       .repeatable = true,
+       .deterministic = true,
        .q_tile_rows = general_rows,
        .k_tile_rows = general_rows,
        .fits = [](const AttendBackward& call) { return !has_fp64(call); },
@@ -198,7 +198,7 @@ std::span<const AttendBackwardVariant> attend_backward_general_variants() {
 #ifdef CPLAB_FULL_KERNELS
       {.name = "attend_backward general fp64",
        .sm_major = 0,
-       .repeatable = true,
+       .deterministic = true,
        .q_tile_rows = general_rows,
        .k_tile_rows = general_rows,
        .fits = has_fp64,

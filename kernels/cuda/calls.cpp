@@ -23,7 +23,7 @@ using namespace cuda;
 struct Call {
   std::string variant;
   std::function<void(CudaStream)> launch;
-  bool repeatable = true;
+  bool deterministic = true;
 };
 
 bool any_fp64(std::span<const View* const> views) {
@@ -33,8 +33,8 @@ bool any_fp64(std::span<const View* const> views) {
 }
 
 template <class Variant>
-bool is_repeatable(const Variant& variant) {
-  if constexpr (requires { variant.repeatable; }) return variant.repeatable;
+bool is_deterministic(const Variant& variant) {
+  if constexpr (requires { variant.deterministic; }) return variant.deterministic;
   return true;
 }
 
@@ -43,7 +43,7 @@ const Variant& first_that_fits(std::span<const Variant> variants, KernelChoice c
                                const Operation& call) {
   for (const Variant& variant : variants) {
     if (variant.sm_major != 0 && (choice == KernelChoice::portable || variant.sm_major != sm_major)) continue;
-    if (choice == KernelChoice::repeatable && !is_repeatable(variant)) continue;
+    if (choice == KernelChoice::deterministic && !is_deterministic(variant)) continue;
     if (variant.fits(call)) return variant;
   }
   const View* const operands[] = {&call.q, &call.k, &call.v};
@@ -269,8 +269,8 @@ std::string CudaCalls::variant(std::size_t call) const {
   return state_->calls.at(call).variant;
 }
 
-bool CudaCalls::repeatable(std::size_t call) const {
-  return state_->calls.at(call).repeatable;
+bool CudaCalls::deterministic(std::size_t call) const {
+  return state_->calls.at(call).deterministic;
 }
 
 }  // namespace cplab::kernels

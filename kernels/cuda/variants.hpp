@@ -36,7 +36,7 @@ struct AttendVariant {
 struct AttendBackwardVariant {
   const char* name;
   int sm_major;
-  bool repeatable;           // the same bits in every run
+  bool deterministic;        // the same bits in every run
   std::int32_t q_tile_rows;  // of by_q (dq)
   std::int32_t k_tile_rows;  // of by_k (dk, dv)
   bool (*fits)(const AttendBackward&);

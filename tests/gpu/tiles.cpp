@@ -1,7 +1,7 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|rows]
-// --portable, --repeatable: the attention kernels that every architecture has, or those that give the same
+// --portable, --deterministic: the attention kernels that every architecture has, or those that give the same
 // bits in every run, instead of the fastest on this GPU. Exit 0: all within tolerance; 1: something is not;
 // 2: usage; 77 (CTest: skipped): no GPU.
 #include <atomic>
@@ -28,7 +28,7 @@ struct Options {
 int usage() {
   std::fprintf(stderr,
                "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-               "[--portable|--repeatable] | --bench\n");
+               "[--portable|--deterministic] | --bench\n");
   return 2;
 }
 
@@ -39,8 +39,8 @@ bool parse(int count, char** arguments, Options& options) {
       kernel_choice = kernels::KernelChoice::portable;
       continue;
     }
-    if (name == "--repeatable") {
-      kernel_choice = kernels::KernelChoice::repeatable;
+    if (name == "--deterministic") {
+      kernel_choice = kernels::KernelChoice::deterministic;
       continue;
     }
     if (name == "--bench") {
