@@ -95,16 +95,7 @@ struct CudaCalls::State {
     require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
     require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
     const RowMap map = row_map(view);
-    // A single run is a matter of address and stride.
-    const std::int64_t shift = map.begin * view.row_stride * static_cast<std::int64_t>(bytes_of(view.dtype));
-    into = {.data = view.data == nullptr ? nullptr : static_cast<std::byte*>(view.data) + shift,
-            .map = nullptr,
-            .row_stride = view.row_stride * map.step,
-            .head_stride = view.head_stride,
-            .rows = static_cast<std::int32_t>(view.rows),
-            .heads = static_cast<std::int32_t>(view.heads),
-            .width = static_cast<std::int32_t>(view.width),
-            .dtype = view.dtype};
+    into = device_view(view, map);
     if (!map.rows.empty()) point<std::int32_t>(into.map, map.rows);
   }
 

@@ -45,17 +45,17 @@ bool fits_attend_backward_mma(const AttendBackward& call, DType dtype, std::int6
 
 namespace hopper {
 
-bool has_tensor_map(const View& view) {
+bool has_tensor_map(const DeviceView& view) {
   if ((view.dtype != DType::bf16 && view.dtype != DType::fp16) || view.width % 64 != 0) return false;
   constexpr std::int64_t most_stride = std::int64_t{1} << 39;  // of elements; the format has 40 bits of bytes
   const auto fits = [](std::int64_t stride) { return stride > 0 && stride % 8 == 0 && stride < most_stride; };
+  return view.map == nullptr && reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 &&
+         (view.rows <= 1 || fits(view.row_stride)) && (view.heads <= 1 || fits(view.head_stride));
+}
+
+bool has_tensor_map(const View& view) {
   const RowMap map = row_map(view);
-  return map.rows.empty() && (view.rows <= 1 || fits(view.row_stride * map.step)) &&
-         (view.heads <= 1 || fits(view.head_stride)) &&
-         (reinterpret_cast<std::uintptr_t>(view.data) +
-          static_cast<std::uintptr_t>(2 * map.begin * view.row_stride)) %
-                 16 ==
-             0;
+  return map.rows.empty() && has_tensor_map(device_view(view, map));
 }
 
 bool fits_attend_hopper(const Attend& call, DType dtype, std::int64_t width) {
@@ -66,6 +66,10 @@ bool fits_attend_hopper(const Attend& call, DType dtype, std::int64_t width) {
 bool fits_attend_backward_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
   return fits_attend_backward_mma(call, dtype, width) && has_tensor_map(call.q) && has_tensor_map(call.k) &&
          has_tensor_map(call.v) && has_tensor_map(call.dout);
+}
+
+bool stores_tiles(const AttendParams& call) {
+  return call.write == Write::store && call.out.dtype == call.q.dtype && has_tensor_map(call.out);
 }
 
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width) {

@@ -19,9 +19,13 @@ namespace hopper {
 // Whether a tensor map (tensor_map.cuh) can describe the view: 16-bit elements, a width of whole 64 columns,
 // rows at one distance, and everything at multiples of 16 bytes.
 bool has_tensor_map(const View& view);
+bool has_tensor_map(const DeviceView& view);
 
 bool fits_attend_hopper(const Attend& call, DType dtype, std::int64_t width);
 bool fits_attend_backward_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
+
+// Whether the copy engine can write out: rows are stored, not merged, in the dtype of q.
+bool stores_tiles(const AttendParams& call);
 
 // The kernel that adds to dq by atomics also needs dq in fp32, at multiples of 16 bytes.
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width);

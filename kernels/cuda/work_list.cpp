@@ -147,6 +147,19 @@ RowMap row_map(const View& view) {
   return map;
 }
 
+DeviceView device_view(const View& view, const RowMap& map) {
+  // A single run is a matter of address and stride.
+  const std::int64_t shift = map.begin * view.row_stride * static_cast<std::int64_t>(bytes_of(view.dtype));
+  return {.data = view.data == nullptr ? nullptr : static_cast<std::byte*>(view.data) + shift,
+          .map = nullptr,
+          .row_stride = view.row_stride * map.step,
+          .head_stride = view.head_stride,
+          .rows = static_cast<std::int32_t>(view.rows),
+          .heads = static_cast<std::int32_t>(view.heads),
+          .width = static_cast<std::int32_t>(view.width),
+          .dtype = view.dtype};
+}
+
 std::vector<DeviceSegment> live_segments(std::span<const Segment> segments) {
   std::vector<DeviceSegment> live;
   for (const Segment& s : segments) {

@@ -21,6 +21,9 @@ struct RowMap {
 // 0 .. 2^31 - 1. The runs must add up (check_view).
 RowMap row_map(const View& view);
 
+// The view as kernels read it, but for the table of its rows, if it needs one: that has no address yet.
+DeviceView device_view(const View& view, const RowMap& map);
+
 // The segments that hold a live pair, in compact rows, in the order of the list.
 std::vector<DeviceSegment> live_segments(std::span<const Segment> segments);
 

@@ -2,6 +2,7 @@
 // CUDA.
 #pragma once
 
+#include "kernels/cuda/fits.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
 //
@@ -30,6 +31,8 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.q = {call.q, 64};
   params.k = {call.k, Shape::keys};
   params.v = {call.v, Shape::keys};
+  params.stores_tiles = hopper::stores_tiles(call);
+  params.out = {call.out, 64};
   params.heads_per_group = launch.heads_per_group;
   Machine machine(launch.seed, launch.late_copies);
   emulated_threads = Shape::threads;

@@ -21,16 +21,8 @@ using namespace kernels::cuda;
 
 // A view whose rows are at one distance, or any view of which the kernels take the row map.
 struct HostView {
-  explicit HostView(const View& view) : map(row_map(view)) {
-    const auto bytes = static_cast<std::int64_t>(kernels::bytes_of(view.dtype));
-    device = {.data = static_cast<std::byte*>(view.data) + map.begin * view.row_stride * bytes,
-              .map = map.rows.empty() ? nullptr : map.rows.data(),
-              .row_stride = view.row_stride * map.step,
-              .head_stride = view.head_stride,
-              .rows = static_cast<std::int32_t>(view.rows),
-              .heads = static_cast<std::int32_t>(view.heads),
-              .width = static_cast<std::int32_t>(view.width),
-              .dtype = view.dtype};
+  explicit HostView(const View& view) : map(row_map(view)), device(device_view(view, map)) {
+    if (!map.rows.empty()) device.map = map.rows.data();
   }
   HostView(const HostView&) = delete;
   RowMap map;
@@ -90,7 +82,7 @@ class Emulation {
                         .scale = call.scale,
                         .write = call.write};
     with.attend(params, launch());
-    return {name_of("attend", call.q), true};
+    return {name_of(hopper::stores_tiles(params) ? "attend, tiles stored," : "attend", call.q), true};
   }
 
   testing::TileRun attend_backward(const kernels::AttendBackward& call) {

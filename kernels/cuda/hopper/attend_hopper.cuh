@@ -18,8 +18,9 @@ namespace cplab::kernels::cuda::hopper {
 
 struct HopperAttendParams {
   AttendParams call;
-  CUtensorMap q, k, v;
-  int heads_per_group = 1;  // whose keys and values stay in the L2 cache while their tiles run
+  CUtensorMap q, k, v, out;
+  bool stores_tiles = false;  // out is stored in the dtype of q, by the copy engine
+  int heads_per_group = 1;    // whose keys and values stay in the L2 cache while their tiles run
 };
 
 template <int D>
@@ -216,14 +217,35 @@ class HopperRows {
   std::uint32_t weights_[n_tiles / 2][4];
 };
 
+// The sums of 64 rows, times their factors, as a tile of 16 bits: eight rows of four bytes a lane hit all
+// banks once, by the swizzle.
+template <class T, int d_tiles>
+__device__ __forceinline__ void stage_rows(unsigned char* tile, const float (&sums)[d_tiles][4],
+                                           const RowUpdate (&updates)[2]) {
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
+    const float factor = updates[half].factor;
+#pragma unroll
+    for (int d = 0; d < d_tiles; ++d) {
+      const int byte = d / 8 * 64 * 128 + row * 128 + d % 8 * 16 + lane % 4 * 4;
+      std::uint32_t pair = 0;  // a factor of 0 stands for no sums at all
+      if (factor != 0) pair = Element<T>::pack(sums[d][2 * half] * factor, sums[d][2 * half + 1] * factor);
+      *reinterpret_cast<std::uint32_t*>(tile + (byte ^ (row & 7) << 4)) = pair;
+    }
+  }
+}
+
 // The rows of one consumer warpgroup.
 template <class T, int D>
-__device__ __forceinline__ void consume_tiles(const AttendParams& params, HopperAttendMemory<D>& memory,
+__device__ __forceinline__ void consume_tiles(const HopperAttendParams& params, HopperAttendMemory<D>& memory,
                                               const WorkTile& tile, int head, int warpgroup) {
   using Shape = HopperAttendShape<D>;
+  const AttendParams& call = params.call;
   const int warp = thread_index() / 32 - 4;
   const int first_row = tile.begin + 16 * warp;
-  const auto scale_log2 = static_cast<float>(params.scale * 1.44269504088896340736);
+  const auto scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
   HopperRows<T, D> rows(memory, first_row, scale_log2);
   if (rows.has_block(0)) {
     wait(shared_address(&memory.q_full), 0);
@@ -249,9 +271,18 @@ __device__ __forceinline__ void consume_tiles(const AttendParams& params, Hopper
     rows.release_values(count - 1);
   }
   RowUpdate updates[1][2];
-  finish_rows<1, 1>(params, &rows.softmax, scale_log2, head, first_row, tile.end, thread_index() % 32,
-                    updates);
-  write_rows(rows.out, params.out, head, first_row, updates, thread_index() % 32);
+  finish_rows<1, 1>(call, &rows.softmax, scale_log2, head, first_row, tile.end, thread_index() % 32, updates);
+  if (!params.stores_tiles)
+    return write_rows(rows.out, call.out, head, first_row, updates, thread_index() % 32);
+  // The warpgroup's own queries are no longer needed: out goes there, and from there by one thread.
+  sync_threads_of(2 + warpgroup, warpgroup_threads);
+  stage_rows<T>(memory.q[warpgroup], rows.out[0], updates[0]);
+  fence_shared_writes();
+  sync_threads_of(2 + warpgroup, warpgroup_threads);
+  const int row = tile.begin + 64 * warpgroup;
+  if (thread_index() % warpgroup_threads != 0 || row >= tile.end) return;
+  store_tile(params.out, row, head, shared_address(memory.q[warpgroup]));
+  finish_stores();
 }
 
 template <class T, int D>
@@ -283,7 +314,7 @@ __global__ void __launch_bounds__(HopperAttendShape<D>::threads, 1)
     if (threadIdx.x == 0) produce_tiles<D>(params, memory, tile, head);
   } else {
     take_registers<Shape::consumer_registers>();
-    consume_tiles<T, D>(params.call, memory, tile, head, warpgroup - 1);
+    consume_tiles<T, D>(params, memory, tile, head, warpgroup - 1);
   }
 }
 

@@ -16,6 +16,8 @@ Launch bind_attend_hopper(const AttendParams& call) {
   params->q = tensor_map(call.q, 64);
   params->k = tensor_map(call.k, Shape::keys);
   params->v = tensor_map(call.v, Shape::keys);
+  params->stores_tiles = stores_tiles(call);
+  if (params->stores_tiles) params->out = tensor_map(call.out, 64);
   params->heads_per_group = heads_per_group(call.q.heads, call.k.heads, call.k);
   return [params, &call](CUstream_st* stream) {
     params->call = call;

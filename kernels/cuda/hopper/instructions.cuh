@@ -82,6 +82,19 @@ __device__ __forceinline__ void copy_tile(std::uint32_t into, const CUtensorMap&
       : "memory");
 }
 
+// The other way: starts to write a tile to the tensor, less what lies beyond it. `finish_stores` waits until
+// shared memory has been read; both are for the same thread.
+__device__ __forceinline__ void store_tile(const CUtensorMap& map, int row, int head, std::uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
+      "cp.async.bulk.commit_group;" ::"l"(&map),
+      "r"(0), "r"(row), "r"(0), "r"(head), "r"(from)
+      : "memory");
+}
+__device__ __forceinline__ void finish_stores() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 // Adds to four floats of global memory at a multiple of 16 bytes, each add by itself indivisible.
 __device__ __forceinline__ void add_four(float* to, float x, float y, float z, float w) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x), "f"(y), "f"(z),

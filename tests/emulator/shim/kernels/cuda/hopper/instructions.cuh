@@ -30,25 +30,40 @@ inline void sync_threads_of(int id, int threads) {
 }
 inline void fence_shared_writes() {}
 
-// Rows and columns as the real one lays them out: [column / 64][row][64], 128-byte swizzle, zero outside the
-// tensor.
-inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier) {
+// Visits every element of a tile that lies inside the tensor or not: its place in memory (null outside) and
+// in shared memory, laid out as the real ones: [column / 64][row][64], 128-byte swizzle.
+template <class Visit>
+void for_each_element(const CUtensorMap& map, int row, int head, std::uint32_t tile, Visit visit) {
   const DeviceView& view = map.view;
-  const int bytes = map.rows * view.width * 2;
   unsigned char* const shared = emulator::machine().shared();
-  emulator::machine().copy(barrier, bytes, [=, rows = map.rows] {
-    for (int column = 0; column < view.width; ++column)
-      for (int r = 0; r < rows; ++r) {
-        std::uint16_t value = 0;
-        if (row + r >= 0 && row + r < view.rows)
-          value = static_cast<const std::uint16_t*>(
-              view.data)[(row + r) * view.row_stride + head * view.head_stride + column];
-        const auto byte =
-            static_cast<std::uint32_t>(column / 64 * rows * 128 + r * 128 + column % 64 * 2) + into;
-        std::memcpy(shared + (byte ^ (byte >> 7 & 7) << 4), &value, sizeof(value));
-      }
+  for (int column = 0; column < view.width; ++column)
+    for (int r = 0; r < map.rows; ++r) {
+      std::uint16_t* element = nullptr;
+      if (row + r >= 0 && row + r < view.rows)
+        element = static_cast<std::uint16_t*>(view.data) + (row + r) * view.row_stride +
+                  head * view.head_stride + column;
+      const auto byte =
+          static_cast<std::uint32_t>(column / 64 * map.rows * 128 + r * 128 + column % 64 * 2) + tile;
+      visit(element, shared + (byte ^ (byte >> 7 & 7) << 4));
+    }
+}
+
+// Zero outside the tensor.
+inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier) {
+  emulator::machine().copy(barrier, map.rows * map.view.width * 2, [=] {
+    for_each_element(map, row, head, into, [](const std::uint16_t* element, unsigned char* shared) {
+      const std::uint16_t value = element != nullptr ? *element : std::uint16_t{0};
+      std::memcpy(shared, &value, sizeof(value));
+    });
   });
 }
+
+inline void store_tile(const CUtensorMap& map, int row, int head, std::uint32_t from) {
+  for_each_element(map, row, head, from, [](std::uint16_t* element, const unsigned char* shared) {
+    if (element != nullptr) std::memcpy(element, shared, sizeof(*element));
+  });
+}
+inline void finish_stores() {}
 
 inline void add_four(float* to, float x, float y, float z, float w) {
   to[0] += x;
