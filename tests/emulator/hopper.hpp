@@ -22,8 +22,7 @@ struct EmulatedKernels {
   int attend_rows, gradient_q_rows, gradient_k_rows;  // of their tiles
   RunAttend attend;
   RunAttendBackward attend_backward;
-  RunAttendBackward
-      attend_backward_fused;  // null: head size 64 has none. Adds to dq, which holds zeros for a store
+  RunAttendBackward attend_backward_fused;  // adds to dq, which holds zeros for a store
 };
 
 // One translation unit each.

@@ -65,14 +65,12 @@ void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const 
 
 template <class T, int D>
 EmulatedKernels emulated_kernels() {
-  EmulatedKernels kernels{hopper::HopperAttendShape<D>::rows,
-                          hopper::GradientShape<D, Part::dq>::rows,
-                          hopper::GradientShape<D, Part::dk_dv>::rows,
-                          run_attend<T, D>,
-                          run_attend_backward<T, D, Part::dk_dv, Part::dq>,
-                          nullptr};
-  if constexpr (D == 128) kernels.attend_backward_fused = run_attend_backward<T, D, Part::all>;
-  return kernels;
+  return {hopper::HopperAttendShape<D>::rows,
+          hopper::GradientShape<D, Part::dq>::rows,
+          hopper::GradientShape<D, Part::dk_dv>::rows,
+          run_attend<T, D>,
+          run_attend_backward<T, D, Part::dk_dv, Part::dq>,
+          run_attend_backward<T, D, Part::all>};
 }
 
 }  // namespace cplab::emulator

@@ -111,8 +111,7 @@ class Emulation {
                                 .scale = call.scale,
                                 .write_dq = call.write_dq,
                                 .write_dk = call.write_dk};
-    if (seed_ % 4 != 0 && with.attend_backward_fused != nullptr &&
-        hopper::fits_attend_backward_fused(call, call.q.dtype, call.q.width)) {
+    if (seed_ % 2 != 0 && hopper::fits_attend_backward_fused(call, call.q.dtype, call.q.width)) {
       if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
       with.attend_backward_fused(params, launch());
       return {name_of("attend_backward fused", call.q), true};

@@ -40,27 +40,31 @@ struct GradientShape {
   static constexpr int consumers = 2;  // warpgroups
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int rows = 64 * consumers;
-  static constexpr int columns = 64;
-  static constexpr int stages = D == 128 ? 3 : 4;
+  static constexpr int columns = D == 64 && part == Part::all ? 128 : 64;
+  static constexpr int stages = columns == 128 ? 2 : D == 64 ? 4 : 3;
   static constexpr int producer_registers = 24, consumer_registers = 240;
-  static constexpr int tile_bytes = 64 * D * 2, half = 64 * 128;  // of 64 rows; of their first 64 columns
-  static_assert(columns == 64, "one box of the tensor maps serves rows and columns");
+  // Of 64 owned rows and of their first 64 columns; likewise of `columns` rows of X and Y.
+  static constexpr int owned_bytes = 64 * D * 2, owned_half = 64 * 128;
+  static constexpr int block_bytes = columns * D * 2, block_half = columns * 128;
+  static_assert(columns == 64 || D == 64, "boxes of 64 rows, one behind the other, make a block");
+  // Early, dv's product runs beside the arithmetic of dS; late, P and S share registers.
+  static constexpr bool early_values = columns == 64;
 };
 
-// dS^T of a block, [key][64 queries] of 16 bits with the 128-byte swizzle; two, for warpgroups that drift
-// apart.
-template <bool has>
-struct SlopeTiles {};
-template <>
-struct alignas(1024) SlopeTiles<true> {
-  unsigned char slopes[2][128 * 128];
+// dS^T of a block, [query / 64][key][64 queries] of 16 bits with the 128-byte swizzle; two, for warpgroups
+// that drift apart.
+template <int queries>
+struct alignas(1024) SlopeTiles {
+  unsigned char slopes[2][queries / 64][128 * 128];
 };
+template <>
+struct SlopeTiles<0> {};
 
 template <int D, Part part>
-struct alignas(1024) GradientMemory : SlopeTiles<part == Part::all> {
+struct alignas(1024) GradientMemory : SlopeTiles<part == Part::all ? GradientShape<D, part>::columns : 0> {
   using Shape = GradientShape<D, part>;
-  unsigned char a[Shape::consumers][Shape::tile_bytes], b[Shape::consumers][Shape::tile_bytes];
-  unsigned char x[Shape::stages][Shape::tile_bytes], y[Shape::stages][Shape::tile_bytes];
+  unsigned char a[Shape::consumers][Shape::owned_bytes], b[Shape::consumers][Shape::owned_bytes];
+  unsigned char x[Shape::stages][Shape::block_bytes], y[Shape::stages][Shape::block_bytes];
   // Owner keys: of the block's queries, lse in units of log2, +inf where the row has no gradient.
   float lse[Shape::stages][Shape::columns], delta[Shape::stages][Shape::columns];
   Block bounds[Shape::stages];
@@ -92,7 +96,7 @@ __device__ __forceinline__ void produce_blocks(const HopperBackwardParams& param
   Block block = first_block<owner_of<part>>(first_head, stop_head, memory.tile, segments);
   if (block.live()) {
     const std::uint32_t full = shared_address(&memory.owned_full);
-    arrive_expecting(full, 2 * Shape::consumers * Shape::tile_bytes);
+    arrive_expecting(full, 2 * Shape::consumers * Shape::owned_bytes);
     for (int n = 0; n < Shape::consumers; ++n) {
       const int row = memory.tile.begin + 64 * n;
       copy_tile(shared_address(memory.a[n]), queries ? params.q : params.k, row, memory.head, full);
@@ -110,10 +114,13 @@ __device__ __forceinline__ void produce_blocks(const HopperBackwardParams& param
       arrive(shared_address(&memory.walked[stage]));
     }
     if (!block.live()) return arrive(full);
-    arrive_expecting(full, 2 * Shape::tile_bytes);
-    copy_tile(shared_address(memory.x[stage]), queries ? params.k : params.q, block.begin, block.head, full);
-    copy_tile(shared_address(memory.y[stage]), queries ? params.v : params.dout, block.begin, block.head,
-              full);
+    arrive_expecting(full, 2 * Shape::block_bytes);
+    for (int row = 0; row < Shape::columns; row += 64) {
+      copy_tile(shared_address(memory.x[stage] + row * 128), queries ? params.k : params.q, block.begin + row,
+                block.head, full);
+      copy_tile(shared_address(memory.y[stage] + row * 128), queries ? params.v : params.dout,
+                block.begin + row, block.head, full);
+    }
     block = next_block<owner_of<part>, Shape::columns>(block, stop_head, memory.tile, segments);
   }
 }
@@ -149,8 +156,7 @@ __device__ __forceinline__ void produce_rows(const AttendBackwardParams& params,
   }
 }
 
-// --- the consumers
-// ------------------------------------------------------------------------------------------
+// --- the consumers ---------------------------------------------------------------------------------------
 
 // Rows of X and Y that belong to nobody, or to queries without a gradient: 0 times NaN must not happen.
 template <int D, Part part>
@@ -158,8 +164,8 @@ __device__ __forceinline__ void clean_rows(GradientMemory<D, part>& memory, int 
   using Shape = GradientShape<D, part>;
   constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
   const Block& block = memory.bounds[stage];
-  for (int n = thread_index() - warpgroup_threads; n < Shape::tile_bytes / 16; n += consumer_threads) {
-    const int row = n / 8 % 64;  // eight pieces of 16 bytes a row of 64 columns
+  for (int n = thread_index() - warpgroup_threads; n < Shape::block_bytes / 16; n += consumer_threads) {
+    const int row = n / 8 % Shape::columns;  // eight pieces of 16 bytes a row of 64 columns
     const bool keep = part == Part::dq ? row < block.end - block.begin : memory.lse[stage][row] != infinity();
     if (keep) continue;
     reinterpret_cast<uint4*>(memory.x[stage])[n] = make_uint4(0, 0, 0, 0);
@@ -220,24 +226,25 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
     if (!block.live()) break;
     if (count == 0) {
       wait(shared_address(&memory.owned_full), 0);
-      if constexpr (part == Part::all) clean_keys<Shape::half>(memory.a, memory.tile, call.by_k.segments);
+      if constexpr (part == Part::all)
+        clean_keys<Shape::owned_half>(memory.a, memory.tile, call.by_k.segments);
     }
     if (memory.unclean[stage] != 0) clean_rows<D, part>(memory, stage);
-    const TileDescriptor<Shape::half> x(shared_address(memory.x[stage]));
-    const TileDescriptor<Shape::half> y(shared_address(memory.y[stage]));
+    const TileDescriptor<Shape::block_half> x(shared_address(memory.x[stage]));
+    const TileDescriptor<Shape::block_half> y(shared_address(memory.y[stage]));
 
     float p[n_tiles][4], dp[n_tiles][4];
     fence_products();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
       Scores::multiply_shared(
-          p, TileDescriptor<Shape::half>(shared_address(memory.a[warpgroup])).contiguous(step),
+          p, TileDescriptor<Shape::owned_half>(shared_address(memory.a[warpgroup])).contiguous(step),
           x.contiguous(step), step > 0);
     commit_products();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
       Scores::multiply_shared(
-          dp, TileDescriptor<Shape::half>(shared_address(memory.b[warpgroup])).contiguous(step),
+          dp, TileDescriptor<Shape::owned_half>(shared_address(memory.b[warpgroup])).contiguous(step),
           y.contiguous(step), step > 0);
     commit_products();
     if constexpr (queries) {
@@ -260,27 +267,28 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
                                                   : pair.y)));
     }
     const bool masked = empty_row || !all_live<Shape::columns>(block, first_row);
-    const auto mask = [&] {
-      mask_dead(p, block, first_row, 0);
+    const auto mask = [&](float(&sums)[n_tiles][4]) {
+      mask_dead(sums, block, first_row, 0);
       if constexpr (queries) {
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          if (row_lse[half] == infinity()) mask_row(p, half, 0, 0, 0, 0);
+          if (row_lse[half] == infinity()) mask_row(sums, half, 0, 0, 0, 0);
       }
     };
-    if (masked) mask();
-    if constexpr (!queries) pack_operand<T>(p, weights);
-
-    wait_for_products<0>();
-    pin(dp);
-    if constexpr (!queries) {
+    const auto queue_values = [&] {
       pin(dy[0]);
       fence_products();
 #pragma unroll
       for (int step = 0; step < n_tiles / 2; ++step)
         Gradients::multiply_registers(dy[0], weights[step], y.strided(step), 1);
       commit_products();
-    }
+    };
+    if (masked) mask(p);
+    if constexpr (!queries && Shape::early_values) pack_operand<T>(p, weights);
+
+    wait_for_products<0>();
+    pin(dp);
+    if constexpr (!queries && Shape::early_values) queue_values();
     const float* const delta = memory.delta[stage] + 2 * (lane() % 4);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
@@ -288,24 +296,29 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
       if constexpr (!queries) pair = *reinterpret_cast<const float2*>(delta + 8 * n);
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        p[n][e] *= dp[n][e] - (queries ? row_delta[e / 2] : e % 2 == 0 ? pair.x : pair.y);
+        dp[n][e] = p[n][e] * (dp[n][e] - (queries ? row_delta[e / 2] : e % 2 == 0 ? pair.x : pair.y));
     }
     // Again: where a pair is not live, dP may be anything, and 0 times it too.
-    if (masked) mask();
-    pack_operand<T>(p, slopes);
+    if (masked) mask(dp);
+    if constexpr (!queries && !Shape::early_values) pack_operand<T>(p, weights);
+    pack_operand<T>(dp, slopes);
 
-    float dq[n_tiles][4];  // of the block's queries, half of the columns
+    // Of 64 of the block's queries and 64 columns: the warpgroups share either.
+    constexpr bool share_queries = Shape::columns == 128;
+    float dq[8][4];
     if constexpr (part == Part::all) {
-      unsigned char* const tile = memory.slopes[count % 2];
+      auto& tile = memory.slopes[count % 2];
       store_slopes(tile, slopes);
       fence_shared_writes();
+      if constexpr (!Shape::early_values) queue_values();
       sync_threads_of(2, Shape::consumers * warpgroup_threads);
       fence_products();
+      const TileDescriptor<128 * 128> ds(shared_address(tile[share_queries ? warpgroup : 0]));
 #pragma unroll
       for (int step = 0; step < Shape::rows / 16; ++step) {
-        const TileDescriptor<Shape::half> k(shared_address(memory.a[step / 4]) + warpgroup * Shape::half);
-        Wgmma<T, 64>::multiply_strided(dq, TileDescriptor<Shape::half>(shared_address(tile)).strided(step),
-                                       k.strided(step % 4), step > 0);
+        const TileDescriptor<Shape::owned_half> k(shared_address(memory.a[step / 4]) +
+                                                  (share_queries ? 0 : warpgroup * Shape::owned_half));
+        Wgmma<T, 64>::multiply_strided(dq, ds.strided(step), k.strided(step % 4), step > 0);
       }
       commit_products();
     }
@@ -318,7 +331,8 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
     if constexpr (part == Part::all) {
       wait_for_products<1>();
       pin(dq);
-      add_queries(call.dq, block, memory.lse[stage], 64 * warpgroup, dq, static_cast<float>(call.scale));
+      add_queries(call.dq, block, memory.lse[stage], share_queries ? 64 * warpgroup : 0,
+                  share_queries ? 0 : 64 * warpgroup, dq, static_cast<float>(call.scale));
     }
     if constexpr (!queries) {  // registers do not suffice for the next block's scores beside these
       wait_for_products<0>();

@@ -16,7 +16,8 @@ std::span<const AttendVariant> attend_hopper_variants() {
 std::span<const AttendBackwardVariant> attend_backward_hopper_variants() {
 #ifdef CPLAB_HOPPER_KERNELS
   static const AttendBackwardVariant variants[] = {
-      hopper::attend_backward_fused_bf16_128(),  hopper::attend_backward_fused_fp16_128(),
+      hopper::attend_backward_fused_bf16_128(),  hopper::attend_backward_fused_bf16_64(),
+      hopper::attend_backward_fused_fp16_128(),  hopper::attend_backward_fused_fp16_64(),
       hopper::attend_backward_hopper_bf16_128(), hopper::attend_backward_hopper_bf16_64(),
       hopper::attend_backward_hopper_fp16_128(), hopper::attend_backward_hopper_fp16_64()};
   return variants;

@@ -12,45 +12,48 @@
 namespace cplab::kernels::cuda::hopper {
 
 // Rows of K that no query sees may hold anything, and become an operand here: 0 times NaN must not happen. Of
-// 128 rows of two columns' halves, two threads a row.
+// 128 rows, a thread for every 64 columns of one.
 template <int half_bytes, int tile_bytes>
 __device__ __forceinline__ void clean_keys(unsigned char (&keys)[2][tile_bytes], const WorkTile& tile,
                                            const DeviceSegment* segments) {
   const int thread = thread_index() - warpgroup_threads;
-  const int row = thread / 2;
-  if (tile.begin + row >= tile.end || !has_live_pair<Owner::keys>(tile.begin + row, tile, segments)) {
-    auto* const pieces = reinterpret_cast<uint4*>(keys[row / 64] + thread % 2 * half_bytes + row % 64 * 128);
+  const int row = thread / 2, half = thread % 2;
+  if (half < tile_bytes / half_bytes &&
+      (tile.begin + row >= tile.end || !has_live_pair<Owner::keys>(tile.begin + row, tile, segments))) {
+    auto* const pieces = reinterpret_cast<uint4*>(keys[row / 64] + half * half_bytes + row % 64 * 128);
     for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
   }
   fence_shared_writes();
   sync_threads_of(1, 2 * warpgroup_threads);
 }
 
-// dS^T of 16 keys of this warp by 64 queries, as operands of products over queries, into the tile of 128
-// keys. Eight rows of four bytes a lane hit all banks once, by the swizzle.
-__device__ __forceinline__ void store_slopes(unsigned char* tile, const std::uint32_t (&slopes)[4][4]) {
+// dS^T of 16 keys of this warp by the block's queries, as operands of products over queries, into the tile of
+// 128 keys. Eight rows of four bytes a lane hit all banks once, by the swizzle.
+template <int steps>
+__device__ __forceinline__ void store_slopes(unsigned char (&tile)[steps / 4][128 * 128],
+                                             const std::uint32_t (&slopes)[steps][4]) {
   const int lane = thread_index() % 32;
   const int first = 16 * (thread_index() / 32 - 4) + lane / 4;
 #pragma unroll
-  for (int step = 0; step < 4; ++step)
+  for (int step = 0; step < steps; ++step)
 #pragma unroll
     for (int part = 0; part < 4; ++part) {
       const int row = first + part % 2 * 8;
-      const int byte = row * 128 + (16 * step + part / 2 * 8 + 2 * (lane % 4)) * 2;
-      *reinterpret_cast<std::uint32_t*>(tile + (byte ^ (row & 7) << 4)) = slopes[step][part];
+      const int byte = row * 128 + (step % 4 * 16 + part / 2 * 8 + 2 * (lane % 4)) * 2;
+      *reinterpret_cast<std::uint32_t*>(tile[step / 4] + (byte ^ (row & 7) << 4)) = slopes[step][part];
     }
 }
 
-// dq += scale * sums, of the 64 queries of a block and 64 columns from `column` on. Rows of nobody and rows
-// without a gradient (lse +inf here) stay as they are. Neighbouring lanes exchange halves, so that each adds
-// four floats in a row.
+// dq += scale * sums, of the block's 64 queries from `first` on and 64 columns from `column` on. Rows of
+// nobody and rows without a gradient (lse +inf here) stay as they are. Neighbouring lanes exchange halves, so
+// that each adds four floats in a row.
 __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block, const float* lse,
-                                            int column, const float (&sums)[8][4], float scale) {
+                                            int first, int column, const float (&sums)[8][4], float scale) {
   const int lane = thread_index() % 32;
   const bool odd = lane % 2 != 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int query = 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
+    const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
     const bool live = block.begin + query < block.end && lse[query] != infinity();
     float* const row = live ? row_of<float>(dq, block.head, block.begin + query) + column : nullptr;
 #pragma unroll
