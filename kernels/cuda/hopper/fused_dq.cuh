@@ -55,19 +55,18 @@ __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& b
   for (int half = 0; half < 2; ++half) {
     const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
     const bool live = block.begin + query < block.end && lse[query] != infinity();
-    float* const row = live ? row_of<float>(dq, block.head, block.begin + query) + column : nullptr;
+    float* const row =
+        live ? row_of<float>(dq, block.head, block.begin + query) + column + 4 * (lane % 4 / 2) : nullptr;
 #pragma unroll
     for (int n = 0; n < 8; n += 2) {
       const float mine[2] = {sums[n][2 * half] * scale, sums[n][2 * half + 1] * scale};
       const float next[2] = {sums[n + 1][2 * half] * scale, sums[n + 1][2 * half + 1] * scale};
       const float x = __shfl_xor_sync(all_lanes, odd ? mine[0] : next[0], 1);
       const float y = __shfl_xor_sync(all_lanes, odd ? mine[1] : next[1], 1);
-      if (!live) continue;
-      if (odd) {
-        add_four(row + 8 * (n + 1) + 2 * (lane % 4 - 1), x, y, next[0], next[1]);
-      } else {
-        add_four(row + 8 * n + 2 * (lane % 4), mine[0], mine[1], x, y);
-      }
+      // No branch on odd: half of the lanes would wait for the other half.
+      if (live)
+        add_four(row + 8 * (odd ? n + 1 : n), odd ? x : mine[0], odd ? y : mine[1], odd ? next[0] : x,
+                 odd ? next[1] : y);
     }
   }
 }
