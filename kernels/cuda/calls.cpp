@@ -1,6 +1,7 @@
 // CudaCalls: from the calls of kernels.hpp to parameters of kernels and tables in device memory.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -38,18 +39,44 @@ bool is_deterministic(const Variant& variant) {
   return true;
 }
 
-template <class Variant, class Operation>
-const Variant& first_that_fits(std::span<const Variant> variants, KernelChoice choice, int sm_major,
-                               const Operation& call) {
-  for (const Variant& variant : variants) {
-    if (variant.sm_major != 0 && (choice == KernelChoice::portable || variant.sm_major != sm_major)) continue;
-    if (choice == KernelChoice::deterministic && !is_deterministic(variant)) continue;
-    if (variant.fits(call)) return variant;
+// What kernels may be taken on which device.
+struct Selection {
+  KernelChoice choice = KernelChoice::best;
+  int sm_major = device_major();
+  int sms = device_sms();
+
+  template <class Variant>
+  bool allows(const Variant& variant) const {
+    if (variant.sm_major != 0 && (choice == KernelChoice::portable || variant.sm_major != sm_major))
+      return false;
+    return choice != KernelChoice::deterministic || is_deterministic(variant);
   }
+};
+
+template <class Variant, class Operation>
+const Variant& first_that_fits(std::span<const Variant> variants, const Selection& selection, const Operation& call) {
+  for (const Variant& variant : variants)
+    if (selection.allows(variant) && variant.fits(call)) return variant;
   const View* const operands[] = {&call.q, &call.k, &call.v};
   throw std::invalid_argument(
       any_fp64(operands) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
                          : "no attention kernel of this build fits the call");
+}
+
+// The first that fits, or among those that say what their tiles cost the one with the cheapest waves.
+const AttendVariant& cheapest_that_fits(const Selection& selection, const Attend& call) {
+  const std::span<const AttendVariant> variants = attend_variants();
+  const AttendVariant* best = &first_that_fits(variants, selection, call);
+  const auto cost = [&](const AttendVariant& variant) {
+    const std::int64_t tiles = (call.q.rows + variant.q_tile_rows - 1) / variant.q_tile_rows * call.q.heads;
+    const std::int64_t sms = std::max(selection.sms, 1);
+    return static_cast<double>((tiles + sms - 1) / sms) * static_cast<double>(variant.tile_cost);
+  };
+  if (best->tile_cost == 0) return *best;
+  for (const AttendVariant& variant : variants)
+    if (variant.tile_cost > 0 && selection.allows(variant) && variant.fits(call) && cost(variant) < cost(*best))
+      best = &variant;
+  return *best;
 }
 
 void require_int(std::int64_t value, const char* what) {
@@ -66,8 +93,7 @@ struct CudaCalls::State {
   using Relocation = std::function<void(const std::byte* base)>;
   std::vector<Relocation> relocations, pending;
   bool uploaded = false;
-  KernelChoice choice = KernelChoice::best;
-  int sm_major = device_major();
+  Selection selection;
 
   template <class Params>
   std::shared_ptr<Params> begin() {
@@ -109,13 +135,13 @@ struct CudaCalls::State {
 };
 
 CudaCalls::CudaCalls(KernelChoice choice) : state_(std::make_unique<State>()) {
-  state_->choice = choice;
+  state_->selection.choice = choice;
 }
 CudaCalls::~CudaCalls() = default;
 
 std::size_t CudaCalls::add(const Attend& call) {
   check_call(call);
-  const AttendVariant& variant = first_that_fits(attend_variants(), state_->choice, state_->sm_major, call);
+  const AttendVariant& variant = cheapest_that_fits(state_->selection, call);
   const auto p = state_->begin<AttendParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);
@@ -132,8 +158,7 @@ std::size_t CudaCalls::add(const Attend& call) {
 
 std::size_t CudaCalls::add(const AttendBackward& call) {
   check_call(call);
-  const AttendBackwardVariant& variant =
-      first_that_fits(attend_backward_variants(), state_->choice, state_->sm_major, call);
+  const AttendBackwardVariant& variant = first_that_fits(attend_backward_variants(), state_->selection, call);
   const auto p = state_->begin<AttendBackwardParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);

@@ -8,5 +8,7 @@ void require_cuda(int code, const char* call);
 
 // Major compute capability of the current device; 0 without one.
 int device_major();
+// Its multiprocessors; 0 without one.
+int device_sms();
 
 }  // namespace cplab::kernels::cuda

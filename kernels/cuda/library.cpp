@@ -17,13 +17,25 @@ void require_cuda(int code, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
 }
 
-int device_major() {
-  int device = 0, major = 0;
-  if (cudaGetDevice(&device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess)
-    return major;
+namespace {
+
+// An attribute of the current device; 0 without one.
+int attribute(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&value, which, device) == cudaSuccess)
+    return value;
   cudaGetLastError();  // not to be found by the next caller
   return 0;
+}
+
+}  // namespace
+
+int device_major() {
+  return attribute(cudaDevAttrComputeCapabilityMajor);
+}
+
+int device_sms() {
+  return attribute(cudaDevAttrMultiProcessorCount);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/cuda/params.hpp"
 
@@ -19,8 +20,12 @@ using RunAttend = void (*)(const kernels::cuda::AttendParams&, const Launch&);
 using RunAttendBackward = void (*)(const kernels::cuda::AttendBackwardParams&, const Launch&);
 
 struct EmulatedKernels {
-  int attend_rows, gradient_q_rows, gradient_k_rows;  // of their tiles
-  RunAttend attend;
+  struct Forward {
+    int rows;  // of its tiles
+    RunAttend run;
+  };
+  std::vector<Forward> attend;
+  int gradient_q_rows, gradient_k_rows;
   RunAttendBackward attend_backward;
   RunAttendBackward attend_backward_fused;  // adds to dq, which holds zeros for a store
 };

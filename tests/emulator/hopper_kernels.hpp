@@ -22,10 +22,10 @@ namespace cplab::emulator {
 namespace hopper = kernels::cuda::hopper;
 using hopper::Part;
 
-template <class T, int D>
+template <class T, int D, int W>
 void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
-  using Shape = hopper::HopperAttendShape<D>;
-  static_assert(sizeof(hopper::HopperAttendMemory<D>) + 1024 <= shared_bytes - 1024);
+  using Shape = hopper::HopperAttendShape<D, W>;
+  static_assert(sizeof(hopper::HopperAttendMemory<D, W>) + 1024 <= shared_bytes - 1024);
   hopper::HopperAttendParams params;
   params.call = call;
   params.q = {call.q, 64};
@@ -38,7 +38,7 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   emulated_threads = Shape::threads;
   for (int block = 0; block < call.work.count * call.q.heads; ++block)
     machine.run(Shape::threads, static_cast<unsigned>(block), hopper::attend_hopper_shared,
-                [&] { hopper::attend_hopper_kernel<T, D>(params); });
+                [&] { hopper::attend_hopper_kernel<T, D, W>(params); });
 }
 
 template <class T, int D, Part... parts>
@@ -65,12 +65,16 @@ void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const 
 
 template <class T, int D>
 EmulatedKernels emulated_kernels() {
-  return {hopper::HopperAttendShape<D>::rows,
-          hopper::GradientShape<D, Part::dq>::rows,
-          hopper::GradientShape<D, Part::dk_dv>::rows,
-          run_attend<T, D>,
-          run_attend_backward<T, D, Part::dk_dv, Part::dq>,
-          run_attend_backward<T, D, Part::all>};
+  constexpr int most = D == 64 ? 3 : 2;  // warpgroups of the forward
+  EmulatedKernels kernels{{},
+                          hopper::GradientShape<D, Part::dq>::rows,
+                          hopper::GradientShape<D, Part::dk_dv>::rows,
+                          run_attend_backward<T, D, Part::dk_dv, Part::dq>,
+                          run_attend_backward<T, D, Part::all>};
+  kernels.attend.push_back({64 * most, run_attend<T, D, most>});
+  kernels.attend.push_back({64, run_attend<T, D, 1>});
+  if constexpr (most == 3) kernels.attend.push_back({128, run_attend<T, D, 2>});
+  return kernels;
 }
 
 }  // namespace cplab::emulator

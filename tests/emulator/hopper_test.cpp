@@ -70,9 +70,10 @@ class Emulation {
       return {"(cpu tiles)", true};
     }
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+    const EmulatedKernels::Forward& forward = with.attend[seed_ % with.attend.size()];
     const HostView q(call.q), k(call.k), v(call.v), out(call.out), lse(call.lse);
     const WorkTables work =
-        query_tiles(live_segments(call.segments), call.q.rows, with.attend_rows, call.write == Write::store);
+        query_tiles(live_segments(call.segments), call.q.rows, forward.rows, call.write == Write::store);
     AttendParams params{.q = q.device,
                         .k = k.device,
                         .v = v.device,
@@ -81,8 +82,10 @@ class Emulation {
                         .work = list_of(work),
                         .scale = call.scale,
                         .write = call.write};
-    with.attend(params, launch());
-    return {name_of(hopper::stores_tiles(params) ? "attend, tiles stored," : "attend", call.q), true};
+    forward.run(params, launch());
+    const std::string height = ", " + std::to_string(forward.rows) + " rows";
+    return {name_of(hopper::stores_tiles(params) ? "attend, tiles stored," : "attend", call.q) + height,
+            true};
   }
 
   testing::TileRun attend_backward(const kernels::AttendBackward& call) {

@@ -5,8 +5,13 @@ namespace cplab::kernels::cuda {
 
 std::span<const AttendVariant> attend_hopper_variants() {
 #ifdef CPLAB_HOPPER_KERNELS
-  static const AttendVariant variants[] = {hopper::attend_hopper_bf16_128(), hopper::attend_hopper_bf16_64(),
-                                           hopper::attend_hopper_fp16_128(), hopper::attend_hopper_fp16_64()};
+  static const std::vector<AttendVariant> variants = [] {
+    std::vector<AttendVariant> all;
+    for (const auto& list : {hopper::attend_hopper_bf16_128(), hopper::attend_hopper_bf16_64(),
+                             hopper::attend_hopper_fp16_128(), hopper::attend_hopper_fp16_64()})
+      all.insert(all.end(), list.begin(), list.end());
+    return all;
+  }();
   return variants;
 #else
   return {};

@@ -23,23 +23,26 @@ struct HopperAttendParams {
   int heads_per_group = 1;    // whose keys and values stay in the L2 cache while their tiles run
 };
 
-template <int D>
+// W consumer warpgroups of 64 query rows. Two at head size 128 and three at 64 are fastest where there are
+// tiles enough for every multiprocessor; fewer make more tiles.
+template <int D, int W>
 struct HopperAttendShape {
-  static constexpr int consumers = D == 64 ? 3 : 2;  // warpgroups
+  static constexpr int consumers = W;
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int rows = 64 * consumers;
   static constexpr int keys = 128;
   static constexpr int stages = 2;
-  // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take.
+  // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take. One consumer
+  // warpgroup has enough from the start.
   static constexpr int producer_registers = consumers == 2 ? 40 : 32;
   static constexpr int consumer_registers = consumers == 2 ? 232 : 160;
   static constexpr int q_half = 64 * 128, k_half = keys * 128;  // bytes of 64 columns
   static constexpr int q_bytes = 64 * D * 2, k_bytes = keys * D * 2;
 };
 
-template <int D>
+template <int D, int W>
 struct alignas(1024) HopperAttendMemory {
-  using Shape = HopperAttendShape<D>;
+  using Shape = HopperAttendShape<D, W>;
   unsigned char q[Shape::consumers][Shape::q_bytes];
   unsigned char k[Shape::stages][Shape::k_bytes];
   unsigned char v[Shape::stages][Shape::k_bytes];
@@ -49,10 +52,11 @@ struct alignas(1024) HopperAttendMemory {
 };
 
 // One thread.
-template <int D>
-__device__ __forceinline__ void produce_tiles(const HopperAttendParams& params, HopperAttendMemory<D>& memory,
-                                              const WorkTile& tile, int head) {
-  using Shape = HopperAttendShape<D>;
+template <int D, int W>
+__device__ __forceinline__ void produce_tiles(const HopperAttendParams& params,
+                                              HopperAttendMemory<D, W>& memory, const WorkTile& tile,
+                                              int head) {
+  using Shape = HopperAttendShape<D, W>;
   using Stages = Ring<Shape::stages>;
   const int kv_head = head / (params.call.q.heads / params.call.k.heads);
   // Hands over the bounds of block `count`, with its keys if it has any.
@@ -86,14 +90,14 @@ __device__ __forceinline__ void produce_tiles(const HopperAttendParams& params, 
 }
 
 // What one consumer warp keeps of its 16 rows while it walks the keys.
-template <class T, int D>
+template <class T, int D, int W>
 class HopperRows {
  public:
-  using Shape = HopperAttendShape<D>;
+  using Shape = HopperAttendShape<D, W>;
   using Stages = Ring<Shape::stages>;
   static constexpr int n_tiles = Shape::keys / 8;
 
-  __device__ __forceinline__ HopperRows(HopperAttendMemory<D>& memory, int first_row, float scale_log2)
+  __device__ __forceinline__ HopperRows(HopperAttendMemory<D, W>& memory, int first_row, float scale_log2)
       : memory_(memory), first_row_(first_row), scale_log2_(scale_log2) {
     clear(out);
   }
@@ -208,7 +212,7 @@ class HopperRows {
     sync_threads_of(1, consumer_threads);
   }
 
-  HopperAttendMemory<D>& memory_;
+  HopperAttendMemory<D, W>& memory_;
   int first_row_;
   float scale_log2_;
   int valid_keys_ = 0;  // of the block whose weights are held
@@ -238,15 +242,16 @@ __device__ __forceinline__ void stage_rows(unsigned char* tile, const float (&su
 }
 
 // The rows of one consumer warpgroup.
-template <class T, int D>
-__device__ __forceinline__ void consume_tiles(const HopperAttendParams& params, HopperAttendMemory<D>& memory,
-                                              const WorkTile& tile, int head, int warpgroup) {
-  using Shape = HopperAttendShape<D>;
+template <class T, int D, int W>
+__device__ __forceinline__ void consume_tiles(const HopperAttendParams& params,
+                                              HopperAttendMemory<D, W>& memory, const WorkTile& tile,
+                                              int head, int warpgroup) {
+  using Shape = HopperAttendShape<D, W>;
   const AttendParams& call = params.call;
   const int warp = thread_index() / 32 - 4;
   const int first_row = tile.begin + 16 * warp;
   const auto scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
-  HopperRows<T, D> rows(memory, first_row, scale_log2);
+  HopperRows<T, D, W> rows(memory, first_row, scale_log2);
   if (rows.has_block(0)) {
     wait(shared_address(&memory.q_full), 0);
     const TileDescriptor<Shape::q_half> q(shared_address(memory.q[warpgroup]));
@@ -285,14 +290,14 @@ __device__ __forceinline__ void consume_tiles(const HopperAttendParams& params, 
   finish_stores();
 }
 
-template <class T, int D>
-__global__ void __launch_bounds__(HopperAttendShape<D>::threads, 1)
+template <class T, int D, int W>
+__global__ void __launch_bounds__(HopperAttendShape<D, W>::threads, 1)
     attend_hopper_kernel(const __grid_constant__ HopperAttendParams params) {
-  using Shape = HopperAttendShape<D>;
+  using Shape = HopperAttendShape<D, W>;
   extern __shared__ unsigned char attend_hopper_shared[];
   const std::uint32_t base = shared_address(attend_hopper_shared);
   auto& memory =
-      *reinterpret_cast<HopperAttendMemory<D>*>(attend_hopper_shared + (1024 - base % 1024) % 1024);
+      *reinterpret_cast<HopperAttendMemory<D, W>*>(attend_hopper_shared + (1024 - base % 1024) % 1024);
   int tile_index, head;
   choose_tile(params.call.work, params.call.q.heads, params.heads_per_group, tile_index, head);
   const WorkTile tile = params.call.work.tiles[tile_index];
@@ -310,11 +315,11 @@ __global__ void __launch_bounds__(HopperAttendShape<D>::threads, 1)
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
-    give_registers<Shape::producer_registers>();
-    if (threadIdx.x == 0) produce_tiles<D>(params, memory, tile, head);
+    if constexpr (W > 1) give_registers<Shape::producer_registers>();
+    if (threadIdx.x == 0) produce_tiles<D, W>(params, memory, tile, head);
   } else {
-    take_registers<Shape::consumer_registers>();
-    consume_tiles<T, D>(params, memory, tile, head, warpgroup - 1);
+    if constexpr (W > 1) take_registers<Shape::consumer_registers>();
+    consume_tiles<T, D, W>(params, memory, tile, head, warpgroup - 1);
   }
 }
 

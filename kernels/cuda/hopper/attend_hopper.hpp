@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "kernels/cuda/fits.hpp"
 #include "kernels/cuda/variants.hpp"
@@ -16,10 +17,10 @@ std::span<const AttendBackwardVariant> attend_backward_hopper_variants();
 namespace hopper {
 
 // One translation unit each.
-AttendVariant attend_hopper_bf16_64();
-AttendVariant attend_hopper_bf16_128();
-AttendVariant attend_hopper_fp16_64();
-AttendVariant attend_hopper_fp16_128();
+std::vector<AttendVariant> attend_hopper_bf16_64();  // of several tile heights
+std::vector<AttendVariant> attend_hopper_bf16_128();
+std::vector<AttendVariant> attend_hopper_fp16_64();
+std::vector<AttendVariant> attend_hopper_fp16_128();
 AttendBackwardVariant attend_backward_fused_bf16_64();
 AttendBackwardVariant attend_backward_fused_bf16_128();
 AttendBackwardVariant attend_backward_fused_fp16_64();

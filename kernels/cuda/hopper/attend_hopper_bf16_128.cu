@@ -3,10 +3,20 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-AttendVariant attend_hopper_bf16_128() {
-  return attend_hopper_variant<__nv_bfloat16, 128>("attend hopper bf16 128", [](const Attend& call) {
-    return fits_attend_hopper(call, DType::bf16, 128);
-  });
+namespace {
+
+bool fits(const Attend& call) {
+  return fits_attend_hopper(call, DType::bf16, 128);
+}
+
+}  // namespace
+
+// Costs: rows over TFLOP/s of kernels of these shapes at long sequences (a prototype's, on an H200).
+std::vector<AttendVariant> attend_hopper_bf16_128() {
+  return {
+      attend_hopper_variant<__nv_bfloat16, 128, 2>("attend hopper bf16 128", 0.188f, fits),
+      attend_hopper_variant<__nv_bfloat16, 128, 1>("attend hopper bf16 128, 64 rows", 0.140f, fits),
+  };
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -3,9 +3,21 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-AttendVariant attend_hopper_fp16_64() {
-  return attend_hopper_variant<__half, 64>(
-      "attend hopper fp16 64", [](const Attend& call) { return fits_attend_hopper(call, DType::fp16, 64); });
+namespace {
+
+bool fits(const Attend& call) {
+  return fits_attend_hopper(call, DType::fp16, 64);
+}
+
+}  // namespace
+
+// Costs: rows over TFLOP/s of kernels of these shapes at long sequences (a prototype's, on an H200).
+std::vector<AttendVariant> attend_hopper_fp16_64() {
+  return {
+      attend_hopper_variant<__half, 64, 3>("attend hopper fp16 64", 0.350f, fits),
+      attend_hopper_variant<__half, 64, 2>("attend hopper fp16 64, 128 rows", 0.284f, fits),
+      attend_hopper_variant<__half, 64, 1>("attend hopper fp16 64, 64 rows", 0.191f, fits),
+  };
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -9,9 +9,9 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D>
+template <class T, int D, int W>
 Launch bind_attend_hopper(const AttendParams& call) {
-  using Shape = HopperAttendShape<D>;
+  using Shape = HopperAttendShape<D, W>;
   const auto params = std::make_shared<HopperAttendParams>();
   params->q = tensor_map(call.q, 64);
   params->k = tensor_map(call.k, Shape::keys);
@@ -22,21 +22,24 @@ Launch bind_attend_hopper(const AttendParams& call) {
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     const auto blocks = static_cast<unsigned>(call.work.count * call.q.heads);
-    attend_hopper_kernel<T, D>
-        <<<blocks, Shape::threads, sizeof(HopperAttendMemory<D>) + 1024, stream>>>(*params);
+    attend_hopper_kernel<T, D, W>
+        <<<blocks, Shape::threads, sizeof(HopperAttendMemory<D, W>) + 1024, stream>>>(*params);
   };
 }
 
-template <class T, int D>
-AttendVariant attend_hopper_variant(const char* name, bool (*fits)(const Attend&)) {
-  static const void* const kernels[] = {reinterpret_cast<const void*>(&attend_hopper_kernel<T, D>), nullptr};
+// tile_cost: AttendVariant.
+template <class T, int D, int W>
+AttendVariant attend_hopper_variant(const char* name, float tile_cost, bool (*fits)(const Attend&)) {
+  static const void* const kernels[] = {reinterpret_cast<const void*>(&attend_hopper_kernel<T, D, W>),
+                                        nullptr};
   return {name,
           9,
-          HopperAttendShape<D>::rows,
+          HopperAttendShape<D, W>::rows,
+          tile_cost,
           fits,
-          bind_attend_hopper<T, D>,
+          bind_attend_hopper<T, D, W>,
           kernels,
-          sizeof(HopperAttendMemory<D>) + 1024};
+          sizeof(HopperAttendMemory<D, W>) + 1024};
 }
 
 }  // namespace cplab::kernels::cuda::hopper
