@@ -63,6 +63,19 @@ std::vector<Job> attention_jobs(std::vector<AttentionTable>& tables) {
   return jobs;
 }
 
+// The table of the same measurements with that kernel: the fastest may be another for small problems.
+AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTable& asked,
+                         const std::string& variant, int tile_rows) {
+  for (AttentionTable& table : tables)
+    if (table.kind == asked.kind && table.head_size == asked.head_size && table.causal == asked.causal &&
+        table.variant == variant)
+      return table;
+  AttentionTable& added = tables.emplace_back(asked);
+  added.variant = variant;
+  added.tile_rows = tile_rows;
+  return added;
+}
+
 // Long calls need no queue to hide their launch, and few of them fill a sample.
 Effort effort_for(double seconds) {
   if (seconds > 0.05) return {0.1, 2, 2, 3};
@@ -86,17 +99,12 @@ void measure_attention(const Options& options, const Progress& progress, Bench& 
     const auto queue = [&](std::int64_t i, CudaStream stream) { load.queue(i, stream); };
     bench.warm_up(queue, 1);
     const double first = bench.sample(1, queue);
-    AttentionTable& table = tables[job.table];
     const std::string variant = load.variant();
-    if (!table.variant.empty() && table.variant != variant)
-      throw Error("one table, two kernels: " + table.variant + " and " + variant);
-    table.variant = variant;
-    table.tile_rows = tile_rows_of(kernels, variant);
+    AttentionTable& table =
+        table_of(into.attention, tables[job.table], variant, tile_rows_of(kernels, variant));
     const double seconds = bench.typical(queue, effort_for(first));
     table.points.push_back({job.shape.batch, job.shape.sequence, job.shape.heads, seconds});
   }
-  for (AttentionTable& table : tables)
-    if (!table.points.empty()) into.attention.push_back(std::move(table));
   progress("attention kernels: " + std::to_string(now_s() - begun) + " s");
 }
 

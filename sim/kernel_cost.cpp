@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -124,19 +125,40 @@ class StandardCost {
     Origin floor = Origin::measured;
   };
 
-  // The table of that mask and dtype, of the nearest head size by FLOPs per pair. The other mask's table
-  // will do, as an extrapolation.
-  Choice choose(OpKind kind, const Problem& problem, bool causal) const {
-    Choice best;
-    double best_cost = 0;
-    const double wanted = flops_per_pair(kind, problem.head_size, problem.value_size);
+  // How far the head size of a table is from the problem's, by FLOPs per pair; 0: the same.
+  static double distance(const KernelTable& table, const Problem& problem) {
+    if (table.head_size == problem.head_size && table.value_size == problem.value_size) return 0;
+    const double wanted = flops_per_pair(table.kind, problem.head_size, problem.value_size);
+    return 1 + std::abs(std::log(flops_per_pair(table.kind, table.head_size, table.value_size) / wanted));
+  }
+
+  // The tile heights of the kernels there are for a problem: those of the nearest head size.
+  std::vector<int> heights(OpKind kind, const Problem& problem) const {
+    std::vector<int> found;
+    double nearest = std::numeric_limits<double>::infinity();
     for (const RateTable& candidate : rates_) {
       const KernelTable& table = *candidate.table;
       if (table.kind != kind || table.dtype != problem.dtype) continue;
-      const bool same_size = table.head_size == problem.head_size && table.value_size == problem.value_size;
-      const double distance =
-          std::abs(std::log(flops_per_pair(kind, table.head_size, table.value_size) / wanted));
-      const double cost = (same_size ? 0 : 1 + distance) + (table.causal != causal ? 0.5 : 0);
+      const double away = distance(table, problem);
+      if (away > nearest) continue;
+      if (away < nearest) found.clear();
+      nearest = away;
+      if (std::find(found.begin(), found.end(), table.tile_rows) == found.end())
+        found.push_back(table.tile_rows);
+    }
+    if (found.empty()) found.push_back(0);  // choose() says what is missing
+    return found;
+  }
+
+  // The table of that mask, dtype and tile height, of the nearest head size. The other mask's table will do,
+  // as an extrapolation.
+  Choice choose(OpKind kind, const Problem& problem, bool causal, int tile_rows) const {
+    Choice best;
+    double best_cost = 0;
+    for (const RateTable& candidate : rates_) {
+      const KernelTable& table = *candidate.table;
+      if (table.kind != kind || table.dtype != problem.dtype || table.tile_rows != tile_rows) continue;
+      const double cost = distance(table, problem) + (table.causal != causal ? 0.5 : 0);
       if (best.table != nullptr && cost >= best_cost) continue;
       best_cost = cost;
       best = {&candidate, cost > 0 ? Origin::extrapolated : Origin::measured};
@@ -190,7 +212,17 @@ class StandardCost {
     return cost;
   }
 
+  // Of several kernels the fastest is taken, as the executor's kernels do.
   KernelCost computed(const Plan& plan, const RankPlan& rank, const Operation& op) const {
+    std::optional<KernelCost> best;
+    for (const int tile_rows : heights(op.kind, plan.scenario.problem)) {
+      const KernelCost cost = computed(plan, rank, op, tile_rows);
+      if (!best || cost.seconds < best->seconds) best = cost;
+    }
+    return *best;
+  }
+
+  KernelCost computed(const Plan& plan, const RankPlan& rank, const Operation& op, int tile_rows) const {
     const Problem& problem = plan.scenario.problem;
     const std::int64_t heads = op.head_end - op.head_begin;
     const auto segments = rank.segments_of(op);
@@ -198,11 +230,8 @@ class StandardCost {
     KernelCost cost;
     cost.origin = Origin::measured;
     double blocks = 0;
-    std::optional<int> tile_rows;
-    for (const Segment& segment : segments) {
-      if (!tile_rows) tile_rows = choose(op.kind, problem, is_masked(segment)).table->table->tile_rows;
-      blocks += blocks_of(backward ? segment.k_count : segment.q_count, heads, *tile_rows);
-    }
+    for (const Segment& segment : segments)
+      blocks += blocks_of(backward ? segment.k_count : segment.q_count, heads, std::max(tile_rows, 1));
     const int sms = hardware_.gpu.sms;
     const Waves waves = waves_of(blocks, sms);
     // Only a batch of equal squares is what a point of the table was measured on.
@@ -214,7 +243,7 @@ class StandardCost {
     for (const Segment& segment : segments) {
       const double pairs = live_pairs(segment);
       if (pairs <= 0) continue;
-      const Choice choice = choose(op.kind, problem, is_masked(segment));
+      const Choice choice = choose(op.kind, problem, is_masked(segment), tile_rows);
       const Rate rate = choice.table->rate(pairs / static_cast<double>(segment.q_count), blocks);
       busy_s += pairs * static_cast<double>(heads) *
                 flops_per_pair(op.kind, problem.head_size, problem.value_size) / rate.flops_s;

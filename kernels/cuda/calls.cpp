@@ -54,7 +54,8 @@ struct Selection {
 };
 
 template <class Variant, class Operation>
-const Variant& first_that_fits(std::span<const Variant> variants, const Selection& selection, const Operation& call) {
+const Variant& first_that_fits(std::span<const Variant> variants, const Selection& selection,
+                               const Operation& call) {
   for (const Variant& variant : variants)
     if (selection.allows(variant) && variant.fits(call)) return variant;
   const View* const operands[] = {&call.q, &call.k, &call.v};
@@ -74,7 +75,8 @@ const AttendVariant& cheapest_that_fits(const Selection& selection, const Attend
   };
   if (best->tile_cost == 0) return *best;
   for (const AttendVariant& variant : variants)
-    if (variant.tile_cost > 0 && selection.allows(variant) && variant.fits(call) && cost(variant) < cost(*best))
+    if (variant.tile_cost > 0 && selection.allows(variant) && variant.fits(call) &&
+        cost(variant) < cost(*best))
       best = &variant;
   return *best;
 }

@@ -104,6 +104,23 @@ TEST_CASE("causal segments use the causal table, mixed lists both, and a missing
   CHECK(mixed.origin == Origin::interpolated);
 }
 
+TEST_CASE("of kernels with different tiles the faster one is taken") {
+  // A second kernel has tiles of half the height and is slower on a full GPU: 150 us where the first takes
+  // 100.
+  Fixture f;
+  f.hardware.kernels.push_back(table(OpKind::attend, false));
+  f.hardware.kernels.back().tile_rows = 64;
+  f.hardware.kernels.back().points = {{1, 1280, 5, 75e-6}};  // 20 tiles a head: full at 5 heads
+  // 10 heads: 100 tiles of the first fill one wave; 200 of the second two of 75 us.
+  const KernelCost full = f.attend({Fixture::full(1280, 1280)}, 10);
+  CHECK(near(full.seconds, 100e-6));
+  CHECK(full.waves == 1);
+  // 5 heads: half a wave of the first, 100 us; one full wave of the second, 75 us.
+  const KernelCost half = f.attend({Fixture::full(1280, 1280)}, 5);
+  CHECK(near(half.seconds, 75e-6));
+  CHECK(half.tail_sms == 100);
+}
+
 TEST_CASE("a batch of equal squares is one point") {
   Fixture f;
   f.hardware.kernels[0].points = {{2, 1280, 5, 100e-6}};

@@ -1,0 +1,147 @@
+// What the gradient kernels for Hopper (attend_backward_hopper.cuh) keep in shared memory, and the threads
+// that bring it there.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/blocks.cuh"
+#include "kernels/cuda/hopper/instructions.cuh"
+#include "kernels/cuda/mma_rows.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+struct HopperBackwardParams {
+  AttendBackwardParams call;
+  CUtensorMap q, k, v, dout;
+  int q_heads_per_group = 1, k_heads_per_group = 1;  // of dq's kernel, and of dk's and dv's
+  float scale_log2 = 0;
+};
+
+// dq; dk and dv; or all three.
+enum class Part { dq, dk_dv, all };
+
+template <Part part>
+constexpr Owner owner_of = part == Part::dq ? Owner::queries : Owner::keys;
+
+template <int D, Part part>
+struct GradientShape {
+  static constexpr int consumers = 2;  // warpgroups
+  static constexpr int threads = warpgroup_threads * (1 + consumers);
+  static constexpr int rows = 64 * consumers;
+  static constexpr int columns = D == 64 && part == Part::all ? 128 : 64;
+  static constexpr int stages = columns == 128 ? 2 : D == 64 ? 4 : 3;
+  static constexpr int producer_registers = 24, consumer_registers = 240;
+  // Of 64 owned rows and of their first 64 columns; likewise of `columns` rows of X and Y.
+  static constexpr int owned_bytes = 64 * D * 2, owned_half = 64 * 128;
+  static constexpr int block_bytes = columns * D * 2, block_half = columns * 128;
+  static_assert(columns == 64 || D == 64, "boxes of 64 rows, one behind the other, make a block");
+  // Early, dv's product runs beside the arithmetic of dS; late, P and S share registers.
+  static constexpr bool early_values = columns == 64;
+};
+
+// dS^T of a block, [query / 64][key][64 queries] of 16 bits with the 128-byte swizzle; two, for warpgroups
+// that drift apart.
+template <int queries>
+struct alignas(1024) SlopeTiles {
+  unsigned char slopes[2][queries / 64][128 * 128];
+};
+template <>
+struct SlopeTiles<0> {};
+
+template <int D, Part part>
+struct alignas(1024) GradientMemory : SlopeTiles<part == Part::all ? GradientShape<D, part>::columns : 0> {
+  using Shape = GradientShape<D, part>;
+  unsigned char a[Shape::consumers][Shape::owned_bytes], b[Shape::consumers][Shape::owned_bytes];
+  unsigned char x[Shape::stages][Shape::block_bytes], y[Shape::stages][Shape::block_bytes];
+  // Owner keys: of the block's queries, lse in units of log2, +inf where the row has no gradient.
+  float lse[Shape::stages][Shape::columns], delta[Shape::stages][Shape::columns];
+  Block bounds[Shape::stages];
+  WorkTile tile;  // of the thread block, and its head: registers are short
+  int head;
+  int unclean[Shape::stages];  // X and Y have rows that nobody promises anything of
+  std::uint64_t owned_full, full[Shape::stages], empty[Shape::stages];
+  std::uint64_t walked[Shape::stages];  // owner keys: the bounds are there
+};
+
+// lse in units of log2. A row whose lse is -inf has no gradient: with +inf its P is 0.
+__device__ __forceinline__ float lse_log2(float lse) {
+  return lse == -infinity() ? infinity() : lse * log2_e;
+}
+
+// --- the producers ---------------------------------------------------------------------------------------
+
+// One thread: walks the segments and brings tiles.
+template <int D, Part part>
+__device__ __forceinline__ void produce_blocks(const HopperBackwardParams& params,
+                                               GradientMemory<D, part>& memory) {
+  using Shape = GradientShape<D, part>;
+  using Stages = Ring<Shape::stages>;
+  constexpr bool queries = part == Part::dq;
+  const int group = params.call.q.heads / params.call.k.heads;
+  const DeviceSegment* const segments = queries ? params.call.by_q.segments : params.call.by_k.segments;
+  const int first_head = queries ? memory.head / group : memory.head * group;
+  const int stop_head = queries ? first_head + 1 : first_head + group;
+  Block block = first_block<owner_of<part>>(first_head, stop_head, memory.tile, segments);
+  if (block.live()) {
+    const std::uint32_t full = shared_address(&memory.owned_full);
+    arrive_expecting(full, 2 * Shape::consumers * Shape::owned_bytes);
+    for (int n = 0; n < Shape::consumers; ++n) {
+      const int row = memory.tile.begin + 64 * n;
+      copy_tile(shared_address(memory.a[n]), queries ? params.q : params.k, row, memory.head, full);
+      copy_tile(shared_address(memory.b[n]), queries ? params.dout : params.v, row, memory.head, full);
+    }
+  }
+  for (int count = 0;; ++count) {
+    const int stage = Stages::stage(count);
+    const std::uint32_t full = shared_address(&memory.full[stage]);
+    wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
+    memory.bounds[stage] = block;
+    if constexpr (queries) {
+      memory.unclean[stage] = block.end - block.begin < Shape::columns;
+    } else {
+      arrive(shared_address(&memory.walked[stage]));
+    }
+    if (!block.live()) return arrive(full);
+    arrive_expecting(full, 2 * Shape::block_bytes);
+    for (int row = 0; row < Shape::columns; row += 64) {
+      copy_tile(shared_address(memory.x[stage] + row * 128), queries ? params.k : params.q, block.begin + row,
+                block.head, full);
+      copy_tile(shared_address(memory.y[stage] + row * 128), queries ? params.v : params.dout,
+                block.begin + row, block.head, full);
+    }
+    block = next_block<owner_of<part>, Shape::columns>(block, stop_head, memory.tile, segments);
+  }
+}
+
+// One warp: brings lse and delta of the blocks of queries that the thread above has found.
+template <int D, Part part>
+__device__ __forceinline__ void produce_rows(const AttendBackwardParams& params,
+                                             GradientMemory<D, part>& memory) {
+  using Shape = GradientShape<D, part>;
+  using Stages = Ring<Shape::stages>;
+  const int lane = thread_index() % 32;
+  for (int count = 0;; ++count) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory.walked[stage]), Stages::parity(count));
+    const Block& block = memory.bounds[stage];
+    const bool live = block.live();
+    bool unclean = false;
+    for (int column = lane; live && column < Shape::columns; column += 32) {
+      const int row = block.begin + column;
+      const float held = row < block.end ? *row_of<const float>(params.lse, block.head, row) : -infinity();
+      const bool empty = held == -infinity();
+      memory.lse[stage][column] = lse_log2(held);
+      memory.delta[stage][column] = empty ? 0 : *row_of<const float>(params.delta, block.head, row);
+      unclean |= empty;
+    }
+    unclean = __any_sync(all_lanes, unclean) != 0;
+    if (lane == 0) {
+      memory.unclean[stage] = unclean;
+    }
+    __syncwarp();
+    if (lane == 0) arrive(shared_address(&memory.full[stage]));
+    if (!live) return;
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper
