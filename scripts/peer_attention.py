@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Times of PyTorch's attention on one GPU: cuDNN, and its flash backend, forward and the whole backward call.
+"""Our attention kernels beside PyTorch's on one GPU, in one run: forward and the whole backward call.
 
-    scripts/peer_attention.py [--out FILE] [--rounds N] [--backends cudnn,flash]
+    scripts/peer_attention.py [--ours build/gpu/tests/gpu/tiles] [--out FILE] [--rounds N]
+                              [--candidates cudnn,flash,best,deterministic,portable]
 
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
-backward, halved for causal. The launch cost is hidden behind a waiting kernel, several calls stand between two events,
-the order of all candidates is drawn anew in every round; medians over rounds. Shapes as in `tiles --bench`.
+backward, halved for causal. The launch cost is hidden behind other work, several calls stand between two events, the
+order of all candidates is drawn anew in every round; medians over rounds. cudnn and flash are backends of PyTorch's
+scaled_dot_product_attention; best, deterministic and portable are choices of our kernels, timed by `tiles --serve` in
+a process of its own, in turn with PyTorch's. Ratios are to cudnn. Shapes as in `tiles --bench`.
 """
 import argparse
 import json
+import math
 import random
 import statistics
+import subprocess
 import sys
 
 import torch
@@ -54,43 +59,92 @@ def time_of(call, calls):
     return begin.elapsed_time(end) * 1e-3 / calls
 
 
+class Ours:
+    """`tiles --serve`, one line asked and one answered."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.variants = {}
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        if not answer:
+            sys.exit(f"peer_attention.py: {line}: the program ended with code {self.process.wait()}")
+        return answer
+
+    def seconds(self, direction, choice, calls):
+        seconds, variant = self.ask(f"time {direction} {choice} {calls}").split(" ", 1)
+        self.variants[choice, direction] = variant
+        return float(seconds)
+
+
+def geometric_means(rows):
+    """{(candidate, direction, D, causal): mean ratio of rates to cudnn's}."""
+    rates = {(r["candidate"], r["direction"], tuple(r["shape"]), r["causal"]): r["flops_s"] for r in rows}
+    ratios = {}
+    for (candidate, direction, shape, causal), rate in rates.items():
+        base = rates.get(("cudnn", direction, shape, causal))
+        if base and candidate != "cudnn":
+            ratios.setdefault((candidate, direction, shape[3], causal), []).append(rate / base)
+    return {key: math.exp(statistics.fmean(map(math.log, values))) for key, values in ratios.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="-")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--backends", default="cudnn")
+    parser.add_argument("--ours", metavar="TILES", help="the program tiles")
+    parser.add_argument("--candidates", default="cudnn,best")
     options = parser.parse_args()
+    names = options.candidates.split(",")
+    choices = [name for name in names if name not in BACKENDS]
+    if choices and not options.ours:
+        parser.error(f"{choices[0]} needs --ours")
+    ours = Ours(options.ours) if choices else None
     rows = []
     for shape in SHAPES:
         batch, sequence, heads, width = shape
         for causal in (False, True):
+            mask = "causal" if causal else "full"
             flops = 4 * batch * heads * sequence * sequence * width / (2 if causal else 1)
             calls = max(1, min(8, int(4e12 / flops)))
-            candidates = {}
-            for backend in options.backends.split(","):
-                forward, backward = candidate(shape, causal, backend)
-                candidates[backend, "forward"] = forward
-                candidates[backend, "backward"] = backward
-            times = {name: [] for name in candidates}
+            if ours:
+                ours.ask(f"shape {batch} {sequence} {heads} {width} {mask}")
+            timed = {}
+            for name in names:
+                if name in BACKENDS:
+                    for direction, call in zip(("forward", "backward"), candidate(shape, causal, name)):
+                        timed[name, direction] = lambda call=call: time_of(call, calls)
+                else:
+                    for direction in ("forward", "backward"):
+                        timed[name, direction] = lambda d=direction, n=name: ours.seconds(d, n, calls)
+            times = {key: [] for key in timed}
             for number in range(options.rounds + 1):
-                order = list(candidates)
+                order = list(timed)
                 random.shuffle(order)
-                for name in order:
-                    seconds = time_of(candidates[name], calls)
+                for key in order:
+                    seconds = timed[key]()
                     if number > 0:  # the first round warms up
-                        times[name].append(seconds)
-            for (backend, direction), seconds in times.items():
+                        times[key].append(seconds)
+            for (name, direction), seconds in sorted(times.items(), key=lambda item: item[0][1]):
                 median = statistics.median(seconds)
                 rate = flops * (2.5 if direction == "backward" else 1) / median
-                rows.append({"backend": backend, "direction": direction, "shape": shape, "causal": causal,
-                             "seconds": median, "flops_s": rate})
-                print(f"{backend:6} {direction:8} B={batch} S={sequence:<6} H={heads} D={width:<4} "
-                      f"{'causal' if causal else 'full':6} {median * 1e3:9.3f} ms {rate * 1e-12:7.1f} TFLOP/s",
-                      file=sys.stderr)
-            del candidates, forward, backward
+                kernel = ours.variants.get((name, direction), "") if ours else ""
+                rows.append({"candidate": name, "direction": direction, "shape": shape, "causal": causal,
+                             "kernel": kernel, "seconds": median, "flops_s": rate})
+                print(f"{name:13} {direction:8} B={batch} S={sequence:<6} H={heads} D={width:<4} {mask:6} "
+                      f"{median * 1e3:9.3f} ms {rate * 1e-12:7.1f} TFLOP/s  {kernel}", file=sys.stderr)
+            del timed
             torch.cuda.empty_cache()
-    result = {"schema": "cplab.peer_attention.1", "pytorch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
-              "gpu": torch.cuda.get_device_name(), "rows": rows}
+    means = geometric_means(rows)
+    for (name, direction, width, causal), mean in sorted(means.items()):
+        print(f"{name:13} {direction:8} D={width:<4} {'causal' if causal else 'full':6} {mean:.3f} x cudnn",
+              file=sys.stderr)
+    result = {"schema": "cplab.attention.1", "pytorch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+              "gpu": torch.cuda.get_device_name(), "rounds": options.rounds, "rows": rows,
+              "geometric_means": [list(key) + [mean] for key, mean in sorted(means.items())]}
     text = json.dumps(result, indent=1) + "\n"
     if options.out == "-":
         sys.stdout.write(text)

@@ -104,4 +104,21 @@ double seconds_per_call(const CudaCalls& calls, std::span<const std::size_t> num
   return seconds[static_cast<std::size_t>(rounds / 2)] / static_cast<double>(numbers.size());
 }
 
+double seconds_hidden(const CudaCalls& calls, std::span<const std::size_t> numbers, int repeats,
+                      const DeviceMemory& memory) {
+  Event start;
+  Event end;
+  const std::size_t half = memory.size() / 2;
+  for (int copy = 0; copy < 2; ++copy)
+    require_cuda(cudaMemcpyAsync(memory.data() + half, memory.data(), half, cudaMemcpyDeviceToDevice,
+                                 cudaStreamPerThread),
+                 "cudaMemcpyAsync");
+  start.record();
+  for (int repeat = 0; repeat < repeats; ++repeat)
+    for (const std::size_t call : numbers) calls.launch(call, cudaStreamPerThread);
+  end.record();
+  wait();
+  return end.seconds_since(start);
+}
+
 }  // namespace cplab::kernels

@@ -42,4 +42,9 @@ void launch_and_wait(const CudaCalls& calls, std::span<const std::size_t> number
 // is not timed; the median round, divided by the number of calls.
 double seconds_per_call(const CudaCalls& calls, std::span<const std::size_t> numbers, int rounds);
 
+// Seconds of all calls together, `repeats` times over: queued behind a copy within `memory` that lasts longer
+// than the queueing (2 GiB take about a millisecond).
+double seconds_hidden(const CudaCalls& calls, std::span<const std::size_t> numbers, int repeats,
+                      const DeviceMemory& memory);
+
 }  // namespace cplab::kernels

@@ -37,7 +37,8 @@ if wants plans; then
 fi
 if wants peers; then
   step peers
-  timeout -k 2 60 python3 scripts/peer_attention.py --out "$results/peer-attention.json" >"$results/peers.txt" 2>&1
+  timeout -k 2 120 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates \
+    cudnn,best,deterministic,portable --out "$results/attention.json" >"$results/peers.txt" 2>&1
   echo "rc $?"
   cat "$results/peers.txt"
 fi

@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
 #include <random>
+#include <sstream>
+#include <stdexcept>
 
 #include "tests/gpu/gpu_tile.hpp"
 
@@ -139,6 +144,69 @@ void attention(DType dtype, const Shape& shape, bool causal) {
   std::fflush(stdout);
 }
 
+// One problem for serve(), with one choice of kernels.
+class Served {
+ public:
+  Served(const Shape& shape, bool causal, kernels::KernelChoice choice)
+      : calls_(choice), p_(DType::bf16, shape), wide_dq_(DType::fp32, shape.B * shape.S, shape.H, shape.D) {
+    std::vector<Segment> segments;
+    for (std::int64_t b = 0; b < shape.B; ++b)
+      segments.push_back({.q_begin = b * shape.S,
+                          .q_count = shape.S,
+                          .k_begin = b * shape.S,
+                          .k_count = shape.S,
+                          .right = causal ? 0 : -1});
+    const double scale = 1 / std::sqrt(static_cast<double>(shape.D));
+    forward_ = {calls_.add(Attend{.q = p_.q.view(),
+                                  .k = p_.k.view(),
+                                  .v = p_.v.view(),
+                                  .out = p_.out.view(),
+                                  .lse = p_.lse.view(),
+                                  .segments = segments,
+                                  .scale = scale,
+                                  .write = Write::store})};
+    const auto add_backward = [&](const View& dq) {
+      return calls_.add(AttendBackward{.q = p_.q.view(),
+                                       .k = p_.k.view(),
+                                       .v = p_.v.view(),
+                                       .dout = p_.dout.view(),
+                                       .lse = p_.lse.view(),
+                                       .delta = p_.delta.view(),
+                                       .dq = dq,
+                                       .dk = p_.dk.view(),
+                                       .dv = p_.dv.view(),
+                                       .segments = segments,
+                                       .scale = scale,
+                                       .write_dq = Write::store,
+                                       .write_dk = Write::store});
+    };
+    backward_ = {calls_.add_row_dot(p_.dout.view(), p_.out.view(), p_.delta.view())};
+    const std::size_t wide = add_backward(wide_dq_.view());
+    if (calls_.deterministic(wide)) {  // nothing is gained by a wider dq
+      backward_.push_back(add_backward(p_.dq.view()));
+    } else {
+      backward_.push_back(wide);
+      backward_.push_back(calls_.add_copy(wide_dq_.view(), p_.dq.view()));
+    }
+    tables_.emplace(calls_.table_bytes());
+    calls_.upload(tables_->data());
+    kernels::launch_and_wait(calls_, forward_);
+    kernels::launch_and_wait(calls_, backward_);
+  }
+
+  double seconds(bool backward, int repeats, const DeviceMemory& memory) const {
+    return kernels::seconds_hidden(calls_, backward ? backward_ : forward_, repeats, memory) / repeats;
+  }
+  std::string variant(bool backward) const { return calls_.variant(backward ? backward_[1] : forward_[0]); }
+
+ private:
+  CudaCalls calls_;
+  Attention p_;
+  Operand wide_dq_;
+  std::vector<std::size_t> forward_, backward_;
+  std::optional<DeviceMemory> tables_;
+};
+
 // One row-wise operation; bytes: read plus written.
 template <class Add>
 void row_wise(const char* name, std::int64_t bytes, Add add) {
@@ -191,6 +259,35 @@ void row_wise_kernels() {
 }
 
 }  // namespace
+
+void serve() {
+  const DeviceMemory memory(std::size_t{2} << 30);
+  const std::map<std::string, kernels::KernelChoice> choices = {
+      {"best", kernels::KernelChoice::best},
+      {"deterministic", kernels::KernelChoice::deterministic},
+      {"portable", kernels::KernelChoice::portable}};
+  std::map<std::string, Served> problems;  // by choice
+  Shape shape{};
+  bool causal = false;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string command, word, choice;
+    words >> command;
+    if (command == "shape" && words >> shape.B >> shape.S >> shape.H >> shape.D >> word) {
+      problems.clear();
+      causal = word == "causal";
+      std::cout << "ok" << std::endl;
+      continue;
+    }
+    int repeats = 0;
+    if (command != "time" || !(words >> word >> choice >> repeats) || repeats < 1 ||
+        !choices.contains(choice))
+      throw std::invalid_argument("not understood: " + line);
+    const auto found = problems.try_emplace(choice, shape, causal, choices.at(choice)).first;
+    const double seconds = found->second.seconds(word == "backward", repeats, memory);
+    std::cout << seconds << ' ' << found->second.variant(word == "backward") << std::endl;
+  }
+}
 
 void bench(const std::string& only) {
   const auto wanted = [&](const char* name) { return std::string(name).find(only) != std::string::npos; };

@@ -51,6 +51,14 @@ TileRunner gpu_attention();
 // row_dot, merge, merge_lse, rescale, copy, add, fill against the CPU tiles.
 void row_case(Report& report, const CaseName& name);
 
+// Times attention for another program (scripts/peer_attention.py) that times its own in turn: reads lines
+// from stdin and answers each with one on stdout.
+//   shape B S H D full|causal            -> ok
+//   time forward|backward best|deterministic|portable CALLS   -> seconds of a call, and the kernel's name
+// A backward is the whole call: row_dot, the gradients in bf16, and whatever they need in between. CALLS
+// calls stand behind a copy that hides their launches.
+void serve();
+
 // Prints TFLOP/s of attention on a table of shapes, and GB/s of the row-wise kernels.
 void bench(const std::string& only);
 

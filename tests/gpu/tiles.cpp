@@ -1,6 +1,7 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|rows]
+//   tiles --serve      times attention on demand (gpu_tile.hpp)
 // --portable, --deterministic: the attention kernels that every architecture has, or those that give the same
 // bits in every run, instead of the fastest on this GPU. Exit 0: all within tolerance; 1: something is not;
 // 2: usage; 77 (CTest: skipped): no GPU.
@@ -23,12 +24,13 @@ struct Options {
   int threads = 8;           // brute force in double takes most of the time
   std::string only;
   bool bench = false;
+  bool serve = false;
 };
 
 int usage() {
   std::fprintf(stderr,
                "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-               "[--portable|--deterministic] | --bench\n");
+               "[--portable|--deterministic] | --bench | --serve\n");
   return 2;
 }
 
@@ -41,6 +43,10 @@ bool parse(int count, char** arguments, Options& options) {
     }
     if (name == "--deterministic") {
       kernel_choice = kernels::KernelChoice::deterministic;
+      continue;
+    }
+    if (name == "--serve") {
+      options.serve = true;
       continue;
     }
     if (name == "--bench") {
@@ -108,8 +114,12 @@ int run(int count, char** arguments) {
     std::printf("skipped: no GPU\n");
     return 77;
   }
-  std::printf("%s\n", kernels::cuda_device_text().c_str());
   kernels::load_cuda_kernels();
+  if (options.serve) {
+    serve();
+    return 0;
+  }
+  std::printf("%s\n", kernels::cuda_device_text().c_str());
   if (!options.bench) return compare(options);
   bench(options.only);
   return 0;
