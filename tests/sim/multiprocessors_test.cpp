@@ -44,6 +44,22 @@ TEST_CASE("what cannot be placed waits for the end of a wave, and compute goes o
   CHECK(near(us(s.timeline.ranks[0][0].end_s), 65 + 39));
 }
 
+TEST_CASE("communication finds room before the last wave as well") {
+  HandPlan p(2);
+  for (int r = 0; r < 2; ++r) {
+    p.kernel(r, 0, 100e-6, {}, 2);
+    p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)});
+  }
+  Hardware hardware = hand_machine(2);
+  hardware.host.communication_launch_s = 10e-6;
+  const Simulation s = run(p, hardware);
+  // Ready at 10, placed when the first of two waves of 50 ends. The last wave starts on 90 multiprocessors
+  // and, as its thread blocks are then placed, stays there: 50 / 0.9.
+  CHECK(near(us(s.timeline.ranks[0][1].start_s), 50));
+  CHECK(near(us(s.timeline.ranks[0][1].end_s), 90));
+  CHECK(near(us(s.timeline.ranks[0][0].end_s), 50 + 50 / 0.9));
+}
+
 TEST_CASE("a kernel of one wave holds what it has to its end") {
   HandPlan p(2);
   for (int r = 0; r < 2; ++r) {
