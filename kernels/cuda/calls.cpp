@@ -179,7 +179,10 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   p->write_dk = call.write_dk;
   if ((p->by_q.count == 0 && p->by_k.count == 0) || p->k.heads == 0)
     return state_->push(variant.name, [](CudaStream) {});
-  return state_->push(variant.name, [p, launch = variant.bind(*p)](CudaStream stream) { launch(stream); });
+  const std::size_t number =
+      state_->push(variant.name, [p, launch = variant.bind(*p)](CudaStream stream) { launch(stream); });
+  state_->calls[number].deterministic = variant.deterministic;
+  return number;
 }
 
 std::size_t CudaCalls::add(const Merge& call) {

@@ -79,6 +79,10 @@ bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::in
          (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
 }
 
+float scale_log2(double scale) {
+  return static_cast<float>(scale * 1.44269504088896340736);
+}
+
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked) {
   constexpr std::int64_t cache_bytes = 32 << 20;  // of 50 to 60 MB
   const std::int64_t head_bytes = std::int64_t{2} * 2 * std::max(walked.rows, 1) * walked.width;

@@ -30,6 +30,9 @@ bool stores_tiles(const AttendParams& call);
 // The kernel that adds to dq by atomics also needs dq in fp32, at multiples of 16 bytes.
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width);
 
+// For exp2 instead of exp.
+float scale_log2(double scale);
+
 // How many of the `heads` whose tiles are taken side by side: so many that the rows of both tensors they walk
 // over (of `walked_heads` heads in all, each like a head of `walked`) stay in the L2 cache.
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked);

@@ -33,6 +33,7 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.v = {call.v, Shape::keys};
   params.stores_tiles = hopper::stores_tiles(call);
   params.out = {call.out, 64};
+  params.scale_log2 = hopper::scale_log2(call.scale);
   params.heads_per_group = launch.heads_per_group;
   Machine machine(launch.seed, launch.late_copies);
   emulated_threads = Shape::threads;
@@ -50,7 +51,7 @@ void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const 
   params.v = {call.v, 64};
   params.dout = {call.dout, 64};
   params.q_heads_per_group = params.k_heads_per_group = launch.heads_per_group;
-  params.scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
+  params.scale_log2 = hopper::scale_log2(call.scale);
   Machine machine(launch.seed, launch.late_copies);
   const auto run = [&]<Part part>() {
     static_assert(sizeof(hopper::GradientMemory<D, part>) + 1024 <= shared_bytes - 1024);

@@ -3,8 +3,10 @@
 // possible.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <set>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "kernels/cuda/fits.hpp"
 #include "kernels/cuda/work_list.hpp"
@@ -49,11 +51,13 @@ class Emulation {
 
   testing::TileRunner runner() {
     testing::TileRunner runner;
-    runner.attend = [this](testing::TileRunner::Tensors, std::int64_t, const kernels::Attend& call) {
-      return attend(call);
+    runner.attend = [this](testing::TileRunner::Tensors tensors, std::int64_t, const kernels::Attend& call) {
+      return attend(tensors, call);
     };
-    runner.attend_backward = [this](testing::TileRunner::Tensors, std::int64_t,
-                                    const kernels::AttendBackward& call) { return attend_backward(call); };
+    runner.attend_backward = [this](testing::TileRunner::Tensors tensors, std::int64_t,
+                                    const kernels::AttendBackward& call) {
+      return attend_backward(tensors, call);
+    };
     runner.tensor_cores_only = true;
     return runner;
   }
@@ -64,7 +68,23 @@ class Emulation {
     return {.seed = seed_, .late_copies = seed_ % 2 == 0, .heads_per_group = static_cast<int>(1 + seed_ % 3)};
   }
 
-  testing::TileRun attend(const kernels::Attend& call) {
+  // Runs it in one order of threads and copies and again, from the same state, in another: are all bits
+  // equal?
+  bool same_twice(testing::TileRunner::Tensors tensors, const std::function<void()>& run) const {
+    const auto memories = [&] {
+      std::vector<std::vector<std::byte>> all;
+      for (const testing::Tensor* tensor : tensors) all.push_back(tensor->memory());
+      return all;
+    };
+    const auto before = memories();
+    run();
+    const auto first = memories();
+    for (std::size_t n = 0; n < tensors.size(); ++n) tensors[n]->set_memory(before[n]);
+    run();
+    return memories() == first;
+  }
+
+  testing::TileRun attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call) {
     if (!hopper::fits_attend_hopper(call, call.q.dtype, call.q.width)) {
       kernels::cpu_tiles().attend(call);
       return {"(cpu tiles)", true};
@@ -82,13 +102,14 @@ class Emulation {
                         .work = list_of(work),
                         .scale = call.scale,
                         .write = call.write};
-    forward.run(params, launch());
+    const bool same = same_twice(tensors, [&] { forward.run(params, launch()); });
     const std::string height = ", " + std::to_string(forward.rows) + " rows";
     return {name_of(hopper::stores_tiles(params) ? "attend, tiles stored," : "attend", call.q) + height,
-            true};
+            same};
   }
 
-  testing::TileRun attend_backward(const kernels::AttendBackward& call) {
+  testing::TileRun attend_backward(testing::TileRunner::Tensors tensors,
+                                   const kernels::AttendBackward& call) {
     if (!hopper::fits_attend_backward_hopper(call, call.q.dtype, call.q.width)) {
       kernels::cpu_tiles().attend_backward(call);
       return {"(cpu tiles)", true};
@@ -116,11 +137,11 @@ class Emulation {
                                 .write_dk = call.write_dk};
     if (seed_ % 2 != 0 && hopper::fits_attend_backward_fused(call, call.q.dtype, call.q.width)) {
       if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
-      with.attend_backward_fused(params, launch());
+      with.attend_backward_fused(params, launch());  // its bits may differ
       return {name_of("attend_backward fused", call.q), true};
     }
-    with.attend_backward(params, launch());
-    return {name_of("attend_backward", call.q), true};
+    const bool same = same_twice(tensors, [&] { with.attend_backward(params, launch()); });
+    return {name_of("attend_backward", call.q), same};
   }
 
   std::uint64_t seed_;

@@ -14,6 +14,16 @@ void exchange_both(HandPlan& p, Transport transport = Transport::nccl) {
     p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)}, {}, transport);
 }
 
+// A kernel of 100 in that many waves on both ranks, and an exchange between them that is ready at 10.
+Simulation exchange_beside_waves(int waves) {
+  HandPlan p(2);
+  for (int r = 0; r < 2; ++r) p.kernel(r, 0, 100e-6, {}, waves);
+  exchange_both(p);
+  Hardware hardware = hand_machine(2);
+  hardware.host.communication_launch_s = 10e-6;
+  return run(p, hardware);
+}
+
 }  // namespace
 
 TEST_CASE("a resident communication kernel takes multiprocessors while it waits for its peer") {
@@ -29,14 +39,7 @@ TEST_CASE("a resident communication kernel takes multiprocessors while it waits 
 }
 
 TEST_CASE("what cannot be placed waits for the end of a wave, and compute goes on beside it") {
-  HandPlan p(2);
-  for (int r = 0; r < 2; ++r) {
-    p.kernel(r, 0, 100e-6, {}, 4);
-    p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)});
-  }
-  Hardware hardware = hand_machine(2);
-  hardware.host.communication_launch_s = 10e-6;
-  const Simulation s = run(p, hardware);
+  const Simulation s = exchange_beside_waves(4);
   // Ready at 10, placed when the first of four waves of 25 ends. For 40 the kernel has 90 multiprocessors and
   // does 36 of its remaining 75; the other 39 at full speed.
   CHECK(near(us(s.timeline.ranks[0][1].start_s), 25));
@@ -45,14 +48,7 @@ TEST_CASE("what cannot be placed waits for the end of a wave, and compute goes o
 }
 
 TEST_CASE("communication finds room before the last wave as well") {
-  HandPlan p(2);
-  for (int r = 0; r < 2; ++r) {
-    p.kernel(r, 0, 100e-6, {}, 2);
-    p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)});
-  }
-  Hardware hardware = hand_machine(2);
-  hardware.host.communication_launch_s = 10e-6;
-  const Simulation s = run(p, hardware);
+  const Simulation s = exchange_beside_waves(2);
   // Ready at 10, placed when the first of two waves of 50 ends. The last wave starts on 90 multiprocessors
   // and, as its thread blocks are then placed, stays there: 50 / 0.9.
   CHECK(near(us(s.timeline.ranks[0][1].start_s), 50));
@@ -61,14 +57,7 @@ TEST_CASE("communication finds room before the last wave as well") {
 }
 
 TEST_CASE("a kernel of one wave holds what it has to its end") {
-  HandPlan p(2);
-  for (int r = 0; r < 2; ++r) {
-    p.kernel(r, 0, 100e-6);
-    p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)});
-  }
-  Hardware hardware = hand_machine(2);
-  hardware.host.communication_launch_s = 10e-6;
-  const Simulation s = run(p, hardware);
+  const Simulation s = exchange_beside_waves(1);
   CHECK(near(us(s.timeline.ranks[0][1].start_s), 100));
   CHECK(near(us(s.time_s), 140));
 }

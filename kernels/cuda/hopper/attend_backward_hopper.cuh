@@ -37,18 +37,6 @@ __device__ __forceinline__ void clean_rows(GradientMemory<D, part>& memory, int 
   sync_threads_of(1, consumer_threads);
 }
 
-// 16-bit pairs as operand A of a product over the columns.
-template <class T, int n_tiles>
-__device__ __forceinline__ void pack_operand(const float (&from)[n_tiles][4],
-                                             std::uint32_t (&into)[n_tiles / 2][4]) {
-#pragma unroll
-  for (int step = 0; step < n_tiles / 2; ++step)
-#pragma unroll
-    for (int part = 0; part < 4; ++part)
-      into[step][part] = Element<T>::pack(from[2 * step + part / 2][2 * (part % 2)],
-                                          from[2 * step + part / 2][2 * (part % 2) + 1]);
-}
-
 template <class T, int D, Part part>
 __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& params,
                                                GradientMemory<D, part>& memory, int warpgroup) {

@@ -1,4 +1,4 @@
-// Launching the two gradient kernels for Hopper.
+// Launching the gradient kernels for Hopper: the two deterministic ones, or the one for all.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,9 @@ void launch_gradient(const HopperBackwardParams& params, CUstream_st* stream) {
                                        sizeof(GradientMemory<D, part>) + 1024, stream>>>(params);
 }
 
-template <int D>
-std::shared_ptr<HopperBackwardParams> hopper_backward_params(const AttendBackwardParams& call) {
+inline std::shared_ptr<HopperBackwardParams> hopper_backward_params(const AttendBackwardParams& call) {
   const auto params = std::make_shared<HopperBackwardParams>();
-  params->scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
+  params->scale_log2 = scale_log2(call.scale);
   params->q = tensor_map(call.q, 64);
   params->k = tensor_map(call.k, 64);
   params->v = tensor_map(call.v, 64);
@@ -35,7 +34,7 @@ std::shared_ptr<HopperBackwardParams> hopper_backward_params(const AttendBackwar
 
 template <class T, int D>
 Launch bind_attend_backward_hopper(const AttendBackwardParams& call) {
-  return [params = hopper_backward_params<D>(call), &call](CUstream_st* stream) {
+  return [params = hopper_backward_params(call), &call](CUstream_st* stream) {
     params->call = call;
     launch_gradient<T, D, Part::dk_dv>(*params, stream);
     launch_gradient<T, D, Part::dq>(*params, stream);
@@ -63,7 +62,7 @@ AttendBackwardVariant attend_backward_hopper_variant(const char* name, bool (*fi
 // All gradients in one kernel, dq by atomics.
 template <class T, int D>
 Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
-  return [params = hopper_backward_params<D>(call), &call](CUstream_st* stream) {
+  return [params = hopper_backward_params(call), &call](CUstream_st* stream) {
     params->call = call;
     if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
     launch_gradient<T, D, Part::all>(*params, stream);

@@ -20,7 +20,8 @@ struct HopperAttendParams {
   AttendParams call;
   CUtensorMap q, k, v, out;
   bool stores_tiles = false;  // out is stored in the dtype of q, by the copy engine
-  int heads_per_group = 1;    // whose keys and values stay in the L2 cache while their tiles run
+  float scale_log2 = 0;
+  int heads_per_group = 1;  // whose keys and values stay in the L2 cache while their tiles run
 };
 
 // W consumer warpgroups of 64 query rows. Two at head size 128 and three at 64 are fastest where there are
@@ -155,15 +156,7 @@ class HopperRows {
 
   // The weights as operand of the next product: no earlier one may still read the registers.
   __device__ __forceinline__ void pack_weights() {
-#pragma unroll
-    for (int step = 0; step < n_tiles / 2; ++step) {
-      const float(&left)[4] = scores_[2 * step];
-      const float(&right)[4] = scores_[2 * step + 1];
-      weights_[step][0] = Element<T>::pack(left[0], left[1]);
-      weights_[step][1] = Element<T>::pack(left[2], left[3]);
-      weights_[step][2] = Element<T>::pack(right[0], right[1]);
-      weights_[step][3] = Element<T>::pack(right[2], right[3]);
-    }
+    pack_operand<T>(scores_, weights_);
   }
 
   // Queues out += P V of a block.
@@ -250,8 +243,7 @@ __device__ __forceinline__ void consume_tiles(const HopperAttendParams& params,
   const AttendParams& call = params.call;
   const int warp = thread_index() / 32 - 4;
   const int first_row = tile.begin + 16 * warp;
-  const auto scale_log2 = static_cast<float>(call.scale * 1.44269504088896340736);
-  HopperRows<T, D, W> rows(memory, first_row, scale_log2);
+  HopperRows<T, D, W> rows(memory, first_row, params.scale_log2);
   if (rows.has_block(0)) {
     wait(shared_address(&memory.q_full), 0);
     const TileDescriptor<Shape::q_half> q(shared_address(memory.q[warpgroup]));
@@ -276,7 +268,8 @@ __device__ __forceinline__ void consume_tiles(const HopperAttendParams& params,
     rows.release_values(count - 1);
   }
   RowUpdate updates[1][2];
-  finish_rows<1, 1>(call, &rows.softmax, scale_log2, head, first_row, tile.end, thread_index() % 32, updates);
+  finish_rows<1, 1>(call, &rows.softmax, params.scale_log2, head, first_row, tile.end, thread_index() % 32,
+                    updates);
   if (!params.stores_tiles)
     return write_rows(rows.out, call.out, head, first_row, updates, thread_index() % 32);
   // The warpgroup's own queries are no longer needed: out goes there, and from there by one thread.

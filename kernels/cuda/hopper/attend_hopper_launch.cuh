@@ -18,6 +18,7 @@ Launch bind_attend_hopper(const AttendParams& call) {
   params->v = tensor_map(call.v, Shape::keys);
   params->stores_tiles = stores_tiles(call);
   if (params->stores_tiles) params->out = tensor_map(call.out, 64);
+  params->scale_log2 = scale_log2(call.scale);
   params->heads_per_group = heads_per_group(call.q.heads, call.k.heads, call.k);
   return [params, &call](CUstream_st* stream) {
     params->call = call;

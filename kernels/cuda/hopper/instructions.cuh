@@ -32,12 +32,6 @@ __device__ __forceinline__ void arrive_expecting(std::uint32_t barrier, int byte
                : "memory");
 }
 
-// The phase also waits until `bytes` have been copied; no arrival.
-__device__ __forceinline__ void expect(std::uint32_t barrier, int bytes) {
-  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-
 // Returns when the phase of that parity is over: at once on a fresh barrier for parity 1.
 __device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
   asm volatile(
@@ -65,10 +59,6 @@ __device__ __forceinline__ void fence_shared_writes() {
 }
 
 // --- copies ---------------------------------------------------------------------------------------------
-
-__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
 
 // Starts the copy of the tile at (column, row, half, head) of a map that tensor_map() made; its bytes count
 // at `barrier`. What lies beyond the tensor becomes zero.

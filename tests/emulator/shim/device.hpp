@@ -43,7 +43,7 @@ struct EmulatedThread {
   EmulatedIndex::Thread x;
 };
 struct EmulatedBlock {
-  EmulatedIndex::Block x, y;
+  EmulatedIndex::Block x;
 };
 inline constexpr EmulatedThread threadIdx;
 inline constexpr EmulatedBlock blockIdx;
