@@ -3,6 +3,7 @@
 
     scripts/peer_attention.py [--ours build/gpu/tests/gpu/tiles] [--out FILE] [--rounds N]
                               [--candidates cudnn,flash,best,deterministic,portable]
+                              [--directions forward,backward] [--sizes 128,64]
 
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
 backward, halved for causal. The launch cost is hidden behind other work, several calls stand between two events, the
@@ -97,14 +98,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--ours", metavar="TILES", help="the program tiles")
     parser.add_argument("--candidates", default="cudnn,best")
+    parser.add_argument("--directions", default="forward,backward")
+    parser.add_argument("--sizes", default="128,64", help="of heads")
     options = parser.parse_args()
     names = options.candidates.split(",")
+    directions = options.directions.split(",")
+    sizes = [int(size) for size in options.sizes.split(",")]
     choices = [name for name in names if name not in BACKENDS]
     if choices and not options.ours:
         parser.error(f"{choices[0]} needs --ours")
     ours = Ours(options.ours) if choices else None
     rows = []
-    for shape in SHAPES:
+    for shape in [shape for shape in SHAPES if shape[3] in sizes]:
         batch, sequence, heads, width = shape
         for causal in (False, True):
             mask = "causal" if causal else "full"
@@ -116,9 +121,10 @@ def main():
             for name in names:
                 if name in BACKENDS:
                     for direction, call in zip(("forward", "backward"), candidate(shape, causal, name)):
-                        timed[name, direction] = lambda call=call: time_of(call, calls)
+                        if direction in directions:
+                            timed[name, direction] = lambda call=call: time_of(call, calls)
                 else:
-                    for direction in ("forward", "backward"):
+                    for direction in directions:
                         timed[name, direction] = lambda d=direction, n=name: ours.seconds(d, n, calls)
             times = {key: [] for key in timed}
             for number in range(options.rounds + 1):
@@ -134,8 +140,11 @@ def main():
                 kernel = ours.variants.get((name, direction), "") if ours else ""
                 rows.append({"candidate": name, "direction": direction, "shape": shape, "causal": causal,
                              "kernel": kernel, "seconds": median, "flops_s": rate})
-                print(f"{name:13} {direction:8} B={batch} S={sequence:<6} H={heads} D={width:<4} {mask:6} "
-                      f"{median * 1e3:9.3f} ms {rate * 1e-12:7.1f} TFLOP/s  {kernel}", file=sys.stderr)
+            for direction in directions:
+                mine = {r["candidate"]: r for r in rows[-len(timed):] if r["direction"] == direction}
+                rates = "  ".join(f"{name} {r['flops_s'] * 1e-12:5.1f}" for name, r in mine.items())
+                print(f"{direction:8} B={batch} S={sequence:<6} H={heads} D={width:<4} {mask:6} TFLOP/s: {rates}",
+                      file=sys.stderr)
             del timed
             torch.cuda.empty_cache()
     means = geometric_means(rows)

@@ -46,9 +46,12 @@ bool fits_attend_backward_mma(const AttendBackward& call, DType dtype, std::int6
 namespace hopper {
 
 bool has_tensor_map(const DeviceView& view) {
-  if ((view.dtype != DType::bf16 && view.dtype != DType::fp16) || view.width % 64 != 0) return false;
-  constexpr std::int64_t most_stride = std::int64_t{1} << 39;  // of elements; the format has 40 bits of bytes
-  const auto fits = [](std::int64_t stride) { return stride > 0 && stride % 8 == 0 && stride < most_stride; };
+  if (view.dtype == DType::fp64 || view.width % 64 != 0) return false;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(view.dtype));
+  const std::int64_t most_stride = (std::int64_t{1} << 40) / bytes;
+  const auto fits = [&](std::int64_t stride) {
+    return stride > 0 && stride * bytes % 16 == 0 && stride < most_stride;
+  };
   return view.map == nullptr && reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 &&
          (view.rows <= 1 || fits(view.row_stride)) && (view.heads <= 1 || fits(view.head_stride));
 }
@@ -70,6 +73,10 @@ bool fits_attend_backward_hopper(const AttendBackward& call, DType dtype, std::i
 
 bool stores_tiles(const AttendParams& call) {
   return call.write == Write::store && call.out.dtype == call.q.dtype && has_tensor_map(call.out);
+}
+
+bool reduces_tiles(const AttendBackwardParams& call) {
+  return call.dq.dtype == DType::fp32 && has_tensor_map(call.dq);
 }
 
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width) {

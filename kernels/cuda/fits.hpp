@@ -16,7 +16,7 @@ bool fits_attend_backward_mma(const AttendBackward& call, DType dtype, std::int6
 
 namespace hopper {
 
-// Whether a tensor map (tensor_map.cuh) can describe the view: 16-bit elements, a width of whole 64 columns,
+// Whether a tensor map (tensor_map.cuh) can describe the view: 16 or 32 bits, a width of whole 64 columns,
 // rows at one distance, and everything at multiples of 16 bytes.
 bool has_tensor_map(const View& view);
 bool has_tensor_map(const DeviceView& view);
@@ -29,6 +29,9 @@ bool stores_tiles(const AttendParams& call);
 
 // The kernel that adds to dq by atomics also needs dq in fp32, at multiples of 16 bytes.
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width);
+
+// Whether the copy engine can add to dq.
+bool reduces_tiles(const AttendBackwardParams& call);
 
 // For exp2 instead of exp.
 float scale_log2(double scale);

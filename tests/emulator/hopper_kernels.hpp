@@ -6,6 +6,7 @@
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
 //
+#include "kernels/cuda/hopper/attend_backward_fused.cuh"
 #include "kernels/cuda/hopper/attend_backward_hopper.cuh"
 #include "kernels/cuda/hopper/attend_hopper.cuh"
 
@@ -14,6 +15,7 @@ namespace cplab::kernels::cuda::hopper {
 // What the kernels declare as dynamic shared memory.
 alignas(1024) inline unsigned char attend_hopper_shared[emulator::shared_bytes];
 alignas(1024) inline unsigned char gradient_hopper_shared[emulator::shared_bytes];
+alignas(1024) inline unsigned char fused_hopper_shared[emulator::shared_bytes];
 
 }  // namespace cplab::kernels::cuda::hopper
 
@@ -65,13 +67,33 @@ void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const 
 }
 
 template <class T, int D>
+void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
+  static_assert(sizeof(hopper::FusedMemory<D>) + 1024 <= shared_bytes - 1024);
+  hopper::FusedParams params;
+  params.call = call;
+  params.q = {call.q, 64};
+  params.k = {call.k, 64};
+  params.v = {call.v, 64};
+  params.dout = {call.dout, 64};
+  params.dq = {call.dq, 64};
+  params.reduces_tiles = hopper::reduces_tiles(call);
+  params.heads_per_group = launch.heads_per_group;
+  params.scale_log2 = hopper::scale_log2(call.scale);
+  Machine machine(launch.seed, launch.late_copies);
+  emulated_threads = hopper::FusedShape<D>::threads;
+  for (int block = 0; block < call.by_k.count * call.k.heads; ++block)
+    machine.run(emulated_threads, static_cast<unsigned>(block), hopper::fused_hopper_shared,
+                [&] { hopper::attend_backward_fused_kernel<T, D>(params); });
+}
+
+template <class T, int D>
 EmulatedKernels emulated_kernels() {
   constexpr int most = D == 64 ? 3 : 2;  // warpgroups of the forward
   EmulatedKernels kernels{{},
                           hopper::GradientShape<D, Part::dq>::rows,
                           hopper::GradientShape<D, Part::dk_dv>::rows,
                           run_attend_backward<T, D, Part::dk_dv, Part::dq>,
-                          run_attend_backward<T, D, Part::all>};
+                          run_attend_backward_fused<T, D>};
   kernels.attend.push_back({64 * most, run_attend<T, D, most>});
   kernels.attend.push_back({64, run_attend<T, D, 1>});
   if constexpr (most == 3) kernels.attend.push_back({128, run_attend<T, D, 2>});

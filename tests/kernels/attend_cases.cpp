@@ -111,7 +111,8 @@ class AttendCase {
 
   void check_surroundings(const TileRun& run, TileTensors& tensors) {
     report_.holds(run.variant, where_, "two runs differ", run.repeatable);
-    report_.holds(run.variant, where_, "memory between the rows was touched", tensors.gaps_intact());
+    const std::string gap = tensors.touched_gap();
+    report_.holds(run.variant, where_, ("memory between the rows was touched: " + gap).c_str(), gap.empty());
     report_.holds(run.variant, where_, "an operand was changed", tensors.inputs_unchanged());
   }
 

@@ -165,10 +165,13 @@ std::vector<Tensor*> TileTensors::all() {
   return {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv};
 }
 
-bool TileTensors::gaps_intact() const {
-  for (const Tensor* tensor : {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv})
-    if (!tensor->gaps_intact()) return false;
-  return true;
+std::string TileTensors::touched_gap() const {
+  const std::pair<const char*, const Tensor*> tensors[] = {
+      {"q", &q},     {"k", &k},         {"v", &v},   {"dout", &dout}, {"out", &out},
+      {"lse", &lse}, {"delta", &delta}, {"dq", &dq}, {"dk", &dk},     {"dv", &dv}};
+  for (const auto& [name, tensor] : tensors)
+    if (const std::string text = tensor->touched_gap(); !text.empty()) return name + (": " + text);
+  return "";
 }
 
 std::vector<std::vector<std::byte>> TileTensors::input_memory() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -41,7 +42,8 @@ struct TileTensors {
 
   kernels::Attend attend(const Problem& problem, kernels::Write write);
   kernels::AttendBackward backward(const Problem& problem, kernels::Write write_dq, kernels::Write write_dk);
-  bool gaps_intact() const;
+  bool gaps_intact() const { return touched_gap().empty(); }
+  std::string touched_gap() const;  // empty, or which tensor and where
   std::vector<Tensor*> all();
   // No byte of q, k, v, dout, lse or delta has changed since construction or the last call.
   bool inputs_unchanged();

@@ -162,13 +162,22 @@ void Tensor::set_memory(const std::vector<std::byte>& memory) {
   std::copy_n(memory.begin(), memory_.size(), memory_.begin());  // in place: views stay valid
 }
 
-bool Tensor::gaps_intact() const {
+std::string Tensor::touched_gap() const {
   std::vector<std::byte> rest = memory_;
   const auto bytes = static_cast<std::int64_t>(kernels::bytes_of(dtype_));
   for (std::int64_t row = 0; row < rows_; ++row)
     for (std::int64_t head = 0; head < heads_; ++head)
       std::fill_n(rest.begin() + element(row, head, 0) * bytes, width_ * bytes, poison);
-  return std::all_of(rest.begin(), rest.end(), [](std::byte byte) { return byte == poison; });
+  const auto touched = [](std::byte byte) { return byte != poison; };
+  const auto first = std::find_if(rest.begin(), rest.end(), touched);
+  if (first == rest.end()) return "";
+  const auto last = std::find_if(rest.rbegin(), rest.rend(), touched).base() - 1;
+  const std::int64_t start = element(0, 0, 0) * bytes;
+  return "bytes " + std::to_string(first - rest.begin() - start) + " to " +
+         std::to_string(last - rest.begin() - start) + " from the first row on, " +
+         std::to_string(std::count_if(rest.begin(), rest.end(), touched)) + " in all; rows " +
+         std::to_string(row_stride_ * bytes * (rows_ > 1 ? physical_[1] - physical_[0] : 1)) +
+         " bytes apart, heads " + std::to_string(head_stride_ * bytes);
 }
 
 }  // namespace cplab::testing

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -73,8 +74,10 @@ class Tensor {
   const std::vector<std::byte>& memory() const { return memory_; }
   // What a copy elsewhere has become; of the same size.
   void set_memory(const std::vector<std::byte>& memory);
-  // True while no byte outside the elements has changed.
-  bool gaps_intact() const;
+  // True while no byte outside the elements has changed. touched_gap: empty, or the first and last such byte
+  // and the layout.
+  bool gaps_intact() const { return touched_gap().empty(); }
+  std::string touched_gap() const;
 
  private:
   std::int64_t element(std::int64_t row, std::int64_t head, std::int64_t x) const;

@@ -1,5 +1,5 @@
 // All gradients of attention in one kernel for Hopper: fp16, head size 64.
-#include "kernels/cuda/hopper/attend_backward_hopper_launch.cuh"
+#include "kernels/cuda/hopper/attend_backward_fused_launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 

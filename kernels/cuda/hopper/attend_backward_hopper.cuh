@@ -1,20 +1,19 @@
-// Gradients of attention for Hopper, as two kernels that never meet (no atomics, no scratch, the same bits
-// every time: one for dq, one for dk and dv) or as one that computes S and dP once and adds to dq by atomics.
+// Gradients of attention for Hopper as two kernels that never meet, one for dq, one for dk and dv: no
+// atomics, no scratch, the same bits every time, for S and dP computed twice (once:
+// attend_backward_fused.cuh).
 //
-// All are one scheme. A consumer warpgroup owns 64 rows of two tensors, A and B; blocks of rows of two
+// Both are one scheme. A consumer warpgroup owns 64 rows of two tensors, A and B; blocks of rows of two
 // others, X and Y, pass by. S = A X^T and dP = B Y^T stay in registers, P = exp(scale S - lse), dS = P (dP -
 // delta), and
 //   owner queries: A, B = q, dout; X, Y = k, v;     dq += dS X
 //   owner keys:    A, B = k, v;    X, Y = q, dout;  dk += dS^T X, dv += P^T Y   (S, dP, P, dS transposed)
 // The last product of a block for dq runs while the first two of the next are queued behind it; dv's runs
-// beside the arithmetic of dS. The one kernel for all lets both warpgroups' dS^T meet in shared memory, and
-// each multiplies it by half of the columns of K (fused_dq.cuh).
+// beside the arithmetic of dS.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/hopper/descriptor.cuh"
-#include "kernels/cuda/hopper/fused_dq.cuh"
 #include "kernels/cuda/hopper/gradient_tiles.cuh"
 #include "kernels/cuda/hopper/wgmma.cuh"
 
@@ -74,11 +73,7 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
     wait(shared_address(&memory.full[stage]), Stages::parity(count));
     const Block& block = memory.bounds[stage];
     if (!block.live()) break;
-    if (count == 0) {
-      wait(shared_address(&memory.owned_full), 0);
-      if constexpr (part == Part::all)
-        clean_keys<Shape::owned_half>(memory.a, memory.tile, call.by_k.segments);
-    }
+    if (count == 0) wait(shared_address(&memory.owned_full), 0);
     if (memory.unclean[stage] != 0) clean_rows<D, part>(memory, stage);
     const TileDescriptor<Shape::block_half> x(shared_address(memory.x[stage]));
     const TileDescriptor<Shape::block_half> y(shared_address(memory.y[stage]));
@@ -134,11 +129,11 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
       commit_products();
     };
     if (masked) mask(p);
-    if constexpr (!queries && Shape::early_values) pack_operand<T>(p, weights);
+    if constexpr (!queries) pack_operand<T>(p, weights);
 
     wait_for_products<0>();
     pin(dp);
-    if constexpr (!queries && Shape::early_values) queue_values();
+    if constexpr (!queries) queue_values();
     const float* const delta = memory.delta[stage] + 2 * (lane() % 4);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
@@ -150,40 +145,14 @@ __device__ __forceinline__ void consume_blocks(const HopperBackwardParams& param
     }
     // Again: where a pair is not live, dP may be anything, and 0 times it too.
     if (masked) mask(dp);
-    if constexpr (!queries && !Shape::early_values) pack_operand<T>(p, weights);
     pack_operand<T>(dp, slopes);
 
-    // Of 64 of the block's queries and 64 columns: the warpgroups share either.
-    constexpr bool share_queries = Shape::columns == 128;
-    float dq[8][4];
-    if constexpr (part == Part::all) {
-      auto& tile = memory.slopes[count % 2];
-      store_slopes(tile, slopes);
-      fence_shared_writes();
-      if constexpr (!Shape::early_values) queue_values();
-      sync_threads_of(2, Shape::consumers * warpgroup_threads);
-      fence_products();
-      const TileDescriptor<128 * 128> ds(shared_address(tile[share_queries ? warpgroup : 0]));
-#pragma unroll
-      for (int step = 0; step < Shape::rows / 16; ++step) {
-        const TileDescriptor<Shape::owned_half> k(shared_address(memory.a[step / 4]) +
-                                                  (share_queries ? 0 : warpgroup * Shape::owned_half));
-        Wgmma<T, 64>::multiply_strided(dq, ds.strided(step), k.strided(step % 4), step > 0);
-      }
-      commit_products();
-    }
     pin(dx[0]);
     fence_products();
 #pragma unroll
     for (int step = 0; step < n_tiles / 2; ++step)
       Gradients::multiply_registers(dx[0], slopes[step], x.strided(step), 1);
     commit_products();
-    if constexpr (part == Part::all) {
-      wait_for_products<1>();
-      pin(dq);
-      add_queries(call.dq, block, memory.lse[stage], share_queries ? 64 * warpgroup : 0,
-                  share_queries ? 0 : 64 * warpgroup, dq, static_cast<float>(call.scale));
-    }
     if constexpr (!queries) {  // registers do not suffice for the next block's scores beside these
       wait_for_products<0>();
       if (lane() == 0) arrive(shared_address(&memory.empty[stage]));

@@ -1,4 +1,4 @@
-// Launching the gradient kernels for Hopper: the two deterministic ones, or the one for all.
+// Launching the two gradient kernels for Hopper that give the same bits every time.
 #pragma once
 
 #include <memory>
@@ -55,32 +55,6 @@ AttendBackwardVariant attend_backward_hopper_variant(const char* name, bool (*fi
           GradientShape<D, Part::dk_dv>::rows,
           fits,
           bind_attend_backward_hopper<T, D>,
-          kernels,
-          shared_bytes};
-}
-
-// All gradients in one kernel, dq by atomics.
-template <class T, int D>
-Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
-  return [params = hopper_backward_params(call), &call](CUstream_st* stream) {
-    params->call = call;
-    if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
-    launch_gradient<T, D, Part::all>(*params, stream);
-  };
-}
-
-template <class T, int D>
-AttendBackwardVariant attend_backward_fused_variant(const char* name, bool (*fits)(const AttendBackward&)) {
-  static const void* const kernels[] = {
-      reinterpret_cast<const void*>(&gradient_hopper_kernel<T, D, Part::all>), nullptr};
-  static constexpr std::int64_t shared_bytes[] = {sizeof(GradientMemory<D, Part::all>) + 1024};
-  return {name,
-          9,
-          false,
-          GradientShape<D, Part::all>::rows,
-          GradientShape<D, Part::all>::rows,
-          fits,
-          bind_attend_backward_fused<T, D>,
           kernels,
           shared_bytes};
 }

@@ -1,10 +1,11 @@
-// What the kernel for all gradients does for dq: dS^T through shared memory, and dq by vector additions to
-// global memory. One thread block adds to a row of dq once for every block of queries it walks over, in no
-// order with others: the last bits differ from run to run.
+// What the kernel for all gradients does for dq: dS^T through shared memory, and sums of dq to where the copy
+// engine adds them from, or, where not all rows of a block may be touched, by vector additions to global
+// memory.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/cuda/hopper/fused_tiles.cuh"
 #include "kernels/cuda/hopper/instructions.cuh"
 #include "kernels/cuda/mma_rows.cuh"
 #include "kernels/cuda/mma_walk.cuh"
@@ -28,33 +29,56 @@ __device__ __forceinline__ void clean_keys(unsigned char (&keys)[2][tile_bytes],
 }
 
 // dS^T of 16 keys of this warp by the block's queries, as operands of products over queries, into the tile of
-// 128 keys. Eight rows of four bytes a lane hit all banks once, by the swizzle.
+// 128 keys.
 template <int steps>
 __device__ __forceinline__ void store_slopes(unsigned char (&tile)[steps / 4][128 * 128],
                                              const std::uint32_t (&slopes)[steps][4]) {
   const int lane = thread_index() % 32;
-  const int first = 16 * (thread_index() / 32 - 4) + lane / 4;
+  // Lane l says where row l % 8 of the matrix l / 8 goes: 8 or no rows down, 8 or no queries to the right.
+  const int row = 16 * (thread_index() / 32 - 4) + lane / 8 % 2 * 8 + lane % 8;
+  const int byte = row * 128 + ((lane / 16) << 4 ^ (row & 7) << 4);
 #pragma unroll
   for (int step = 0; step < steps; ++step)
+    store_matrices(shared_address(tile[step / 4]) + static_cast<std::uint32_t>(byte ^ (step % 4) << 5),
+                   slopes[step]);
+}
+
+// 64 x 64 sums of dq of a warpgroup, times a factor, as the copy engine reads them. Half a warp stores at
+// once, 32 bytes of each of four rows: odd rows take other columns first, so that these lie in different
+// banks.
+__device__ __forceinline__ void stage_sums(unsigned char* tile, const float (&sums)[8][4], float factor) {
+  const int lane = thread_index() % 32;
+  const int row = 16 * (thread_index() / 32 % 4) + lane / 4;  // and 8 more
+  const bool odd = row % 2 != 0;
+  const int byte = row * 128 + (((lane % 4 / 2) << 4) ^ (row & 7) << 4 ^ (odd ? 64 : 0)) + lane % 2 * 8;
 #pragma unroll
-    for (int part = 0; part < 4; ++part) {
-      const int row = first + part % 2 * 8;
-      const int byte = row * 128 + (step % 4 * 16 + part / 2 * 8 + 2 * (lane % 4)) * 2;
-      *reinterpret_cast<std::uint32_t*>(tile[step / 4] + (byte ^ (row & 7) << 4)) = slopes[step][part];
+  for (int n = 0; n < 8; n += n % 2 == 0 ? 1 : 3)  // and n + 2
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float now[2], then[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float near = sums[n][2 * half + e] * factor, far = sums[n + 2][2 * half + e] * factor;
+        now[e] = odd ? far : near;
+        then[e] = odd ? near : far;
+      }
+      unsigned char* const at = tile + n / 4 * 64 * 128 + half * 8 * 128;
+      *reinterpret_cast<float2*>(at + (byte ^ (n % 4) << 5)) = float2{now[0], now[1]};
+      *reinterpret_cast<float2*>(at + (byte ^ (n % 4 + 2) << 5)) = float2{then[0], then[1]};
     }
 }
 
 // dq += scale * sums, of the block's 64 queries from `first` on and 64 columns from `column` on. Rows of
 // nobody and rows without a gradient (lse +inf here) stay as they are. Neighbouring lanes exchange halves, so
 // that each adds four floats in a row.
-__device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block, const float* lse,
+__device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block, const QueryPair* pairs,
                                             int first, int column, const float (&sums)[8][4], float scale) {
   const int lane = thread_index() % 32;
   const bool odd = lane % 2 != 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
-    const bool live = block.begin + query < block.end && lse[query] != infinity();
+    const bool live = block.begin + query < block.end && lse_of(pairs, query) != infinity();
     float* const row =
         live ? row_of<float>(dq, block.head, block.begin + query) + column + 4 * (lane % 4 / 2) : nullptr;
 #pragma unroll

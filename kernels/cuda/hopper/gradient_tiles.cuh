@@ -17,8 +17,8 @@ struct HopperBackwardParams {
   float scale_log2 = 0;
 };
 
-// dq; dk and dv; or all three.
-enum class Part { dq, dk_dv, all };
+// dq, or dk and dv.
+enum class Part { dq, dk_dv };
 
 template <Part part>
 constexpr Owner owner_of = part == Part::dq ? Owner::queries : Owner::keys;
@@ -28,28 +28,16 @@ struct GradientShape {
   static constexpr int consumers = 2;  // warpgroups
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int rows = 64 * consumers;
-  static constexpr int columns = D == 64 && part == Part::all ? 128 : 64;
-  static constexpr int stages = columns == 128 ? 2 : D == 64 ? 4 : 3;
+  static constexpr int columns = 64;
+  static constexpr int stages = D == 64 ? 4 : 3;
   static constexpr int producer_registers = 24, consumer_registers = 240;
   // Of 64 owned rows and of their first 64 columns; likewise of `columns` rows of X and Y.
   static constexpr int owned_bytes = 64 * D * 2, owned_half = 64 * 128;
   static constexpr int block_bytes = columns * D * 2, block_half = columns * 128;
-  static_assert(columns == 64 || D == 64, "boxes of 64 rows, one behind the other, make a block");
-  // Early, dv's product runs beside the arithmetic of dS; late, P and S share registers.
-  static constexpr bool early_values = columns == 64;
 };
-
-// dS^T of a block, [query / 64][key][64 queries] of 16 bits with the 128-byte swizzle; two, for warpgroups
-// that drift apart.
-template <int queries>
-struct alignas(1024) SlopeTiles {
-  unsigned char slopes[2][queries / 64][128 * 128];
-};
-template <>
-struct SlopeTiles<0> {};
 
 template <int D, Part part>
-struct alignas(1024) GradientMemory : SlopeTiles<part == Part::all ? GradientShape<D, part>::columns : 0> {
+struct alignas(1024) GradientMemory {
   using Shape = GradientShape<D, part>;
   unsigned char a[Shape::consumers][Shape::owned_bytes], b[Shape::consumers][Shape::owned_bytes];
   unsigned char x[Shape::stages][Shape::block_bytes], y[Shape::stages][Shape::block_bytes];
@@ -103,12 +91,9 @@ __device__ __forceinline__ void produce_blocks(const HopperBackwardParams& param
     }
     if (!block.live()) return arrive(full);
     arrive_expecting(full, 2 * Shape::block_bytes);
-    for (int row = 0; row < Shape::columns; row += 64) {
-      copy_tile(shared_address(memory.x[stage] + row * 128), queries ? params.k : params.q, block.begin + row,
-                block.head, full);
-      copy_tile(shared_address(memory.y[stage] + row * 128), queries ? params.v : params.dout,
-                block.begin + row, block.head, full);
-    }
+    copy_tile(shared_address(memory.x[stage]), queries ? params.k : params.q, block.begin, block.head, full);
+    copy_tile(shared_address(memory.y[stage]), queries ? params.v : params.dout, block.begin, block.head,
+              full);
     block = next_block<owner_of<part>, Shape::columns>(block, stop_head, memory.tile, segments);
   }
 }

@@ -85,6 +85,25 @@ __device__ __forceinline__ void finish_stores() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
+// Starts to add a tile of 64 rows x 64 floats to the tensor, from 32-column group `group` on, less what lies
+// beyond it; each add by itself is indivisible.
+__device__ __forceinline__ void add_tile(const CUtensorMap& map, int row, int group, int head,
+                                         std::uint32_t from) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
+      "cp.async.bulk.commit_group;" ::"l"(&map),
+      "r"(0), "r"(row), "r"(group), "r"(head), "r"(from)
+      : "memory");
+}
+
+// Four 8x8 matrices of 16 bits, as wgmma's operand A holds 16 x 16, to shared memory: lane l says where row
+// l % 8 of matrix l / 8 goes.
+__device__ __forceinline__ void store_matrices(std::uint32_t to, const std::uint32_t (&values)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(values[0]),
+               "r"(values[1]), "r"(values[2]), "r"(values[3])
+               : "memory");
+}
+
 // Adds to four floats of global memory at a multiple of 16 bytes, each add by itself indivisible.
 __device__ __forceinline__ void add_four(float* to, float x, float y, float z, float w) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x), "f"(y), "f"(z),
@@ -102,6 +121,14 @@ __device__ __forceinline__ void take_registers() {
 template <int registers>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+// The same value, which the compiler believes to be a new one: what is derived from it is computed again
+// instead of being held in registers.
+__device__ __forceinline__ int anew(int value) {
+  int copy;
+  asm volatile("mov.b32 %0, %1;" : "=r"(copy) : "r"(value));
+  return copy;
 }
 
 // The warpgroup of this thread, known to the compiler as the same for all lanes.

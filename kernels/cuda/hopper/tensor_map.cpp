@@ -13,7 +13,7 @@ namespace cplab::kernels::cuda::hopper {
 
 namespace {
 
-constexpr std::int64_t half_columns = 64;
+constexpr std::int64_t group_bytes = 128;  // what the swizzle permutes
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
@@ -31,30 +31,41 @@ Encode encode_function() {
   return function;
 }
 
-}  // namespace
-
-CUtensorMap tensor_map(const DeviceView& view, int rows) {
+// Boxes of `rows` rows and `columns` columns, in groups of columns of 128 bytes.
+CUtensorMap make_map(const DeviceView& view, CUtensorMapDataType type, int rows, std::int64_t columns) {
   CUtensorMap map{};
   if (view.rows == 0 || view.heads == 0) return map;
+  const auto bytes = static_cast<std::int64_t>(bytes_of(view.dtype));
+  const std::int64_t group = group_bytes / bytes;
   const auto width = static_cast<std::int64_t>(view.width);
-  const cuuint64_t sizes[] = {half_columns, static_cast<cuuint64_t>(view.rows),
-                              static_cast<cuuint64_t>(width / half_columns),
-                              static_cast<cuuint64_t>(view.heads)};
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(group), static_cast<cuuint64_t>(view.rows),
+                              static_cast<cuuint64_t>(width / group), static_cast<cuuint64_t>(view.heads)};
   // A single row or head has no distance to the next; any legal one will do.
-  const std::int64_t row_bytes = 2 * (view.rows > 1 ? view.row_stride : width);
-  const std::int64_t head_bytes = 2 * (view.heads > 1 ? view.head_stride : width);
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(row_bytes), 2 * half_columns,
+  const std::int64_t row_bytes = bytes * (view.rows > 1 ? view.row_stride : width);
+  const std::int64_t head_bytes = bytes * (view.heads > 1 ? view.head_stride : width);
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(row_bytes), group_bytes,
                                 static_cast<cuuint64_t>(head_bytes)};
-  const cuuint32_t box[] = {half_columns, static_cast<cuuint32_t>(rows),
-                            static_cast<cuuint32_t>(width / half_columns), 1};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(group), static_cast<cuuint32_t>(rows),
+                            static_cast<cuuint32_t>(columns / group), 1};
   const cuuint32_t steps[] = {1, 1, 1, 1};
   const CUresult result = encode_function()(
-      &map, view.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-      view.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      &map, type, 4, view.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(result)));
   return map;
+}
+
+}  // namespace
+
+CUtensorMap tensor_map(const DeviceView& view, int rows) {
+  return make_map(
+      view, view.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+      rows, view.width);
+}
+
+CUtensorMap sum_map(const DeviceView& view) {
+  return make_map(view, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 64, 64);
 }
 
 }  // namespace cplab::kernels::cuda::hopper

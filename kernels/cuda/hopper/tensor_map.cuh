@@ -12,4 +12,7 @@ namespace cplab::kernels::cuda::hopper {
 // map of a view without rows is never read. Throws std::runtime_error if the driver refuses.
 CUtensorMap tensor_map(const DeviceView& view, int rows);
 
+// Of fp32: tiles of 64 rows and 64 columns, as [column / 32][row][32], likewise.
+CUtensorMap sum_map(const DeviceView& view);
+
 }  // namespace cplab::kernels::cuda::hopper

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <vector>
 
 #include "tests/emulator/shim/device.hpp"
 
@@ -58,12 +61,45 @@ inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int h
   });
 }
 
+// Stores of a thread read shared memory, and take place, when it waits for them.
+inline std::map<int, std::vector<std::function<void()>>> queued_stores;
+
 inline void store_tile(const CUtensorMap& map, int row, int head, std::uint32_t from) {
-  for_each_element(map, row, head, from, [](std::uint16_t* element, const unsigned char* shared) {
-    if (element != nullptr) std::memcpy(element, shared, sizeof(*element));
+  queued_stores[threadIdx.x].push_back([=] {
+    for_each_element(map, row, head, from, [](std::uint16_t* element, const unsigned char* shared) {
+      if (element != nullptr) std::memcpy(element, shared, sizeof(*element));
+    });
   });
 }
-inline void finish_stores() {}
+
+inline void add_tile(const CUtensorMap& map, int row, int group, int head, std::uint32_t from) {
+  queued_stores[threadIdx.x].push_back([=] {
+    const DeviceView& view = map.view;
+    for (int r = 0; r < 64 && row + r < view.rows; ++r)
+      for (int column = 0; column < 64; ++column) {
+        const auto byte =
+            static_cast<std::uint32_t>(column / 32 * 64 * 128 + r * 128 + column % 32 * 4) + from;
+        float value = 0;
+        std::memcpy(&value, emulator::machine().shared() + (byte ^ (byte >> 7 & 7) << 4), sizeof(value));
+        static_cast<float*>(
+            view.data)[(row + r) * view.row_stride + head * view.head_stride + group * 32 + column] += value;
+      }
+  });
+}
+
+inline void finish_stores() {
+  for (const auto& store : queued_stores[threadIdx.x]) store();
+  queued_stores[threadIdx.x].clear();
+}
+
+inline void store_matrices(std::uint32_t to, const std::uint32_t (&values)[4]) {
+  const std::uint64_t* const addresses = emulator::machine().exchange(to);
+  const int lane = threadIdx.x % 32;
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const std::uint64_t row = addresses[8 * matrix + lane / 4];
+    std::memcpy(emulator::machine().shared() + row + lane % 4 * 4, &values[matrix], 4);
+  }
+}
 
 inline void add_four(float* to, float x, float y, float z, float w) {
   to[0] += x;
@@ -76,6 +112,10 @@ template <int registers>
 inline void take_registers() {}
 template <int registers>
 inline void give_registers() {}
+
+inline int anew(int value) {
+  return value;
+}
 
 inline int warpgroup_index() {
   return threadIdx.x / warpgroup_threads;

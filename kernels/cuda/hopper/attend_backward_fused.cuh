@@ -1,0 +1,310 @@
+// All gradients of attention in one kernel for Hopper: S and dP are computed once, dq is added to global
+// memory by many thread blocks, in no order: its last bits differ from run to run.
+//
+// A thread block owns 128 keys, 64 to a consumer warpgroup, and blocks of queries pass by. Everything is
+// transposed, so that P and dS stay in registers as operands (FlashAttention 3, arXiv 2407.08608):
+//   S^T = K Q^T, dP^T = V dO^T, P^T = exp2(scale S^T - lse), dS^T = P^T (dP^T - delta)
+//   dv += P^T dO, dk += dS^T Q
+// For dq both warpgroups' dS^T meet in shared memory, and each multiplies it by half of the columns of K
+// (head size 128) or for half of the queries (64). That product runs one block behind: with two tiles of dS
+// and barriers that count, the warpgroups drift apart, and one's arithmetic runs beside the other's products.
+// Sums of dq are staged in shared memory, and the copy engine adds them to dq.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/descriptor.cuh"
+#include "kernels/cuda/hopper/fused_dq.cuh"
+#include "kernels/cuda/hopper/fused_tiles.cuh"
+#include "kernels/cuda/hopper/wgmma.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// Rows of Q and dO that belong to nobody, or to queries without a gradient: 0 times NaN must not happen.
+template <int D>
+__device__ __forceinline__ void clean_queries(FusedMemory<D>& memory, int stage, int slot) {
+  using Shape = FusedShape<D>;
+  constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
+#pragma unroll 1
+  for (int n = thread_index() - warpgroup_threads; n < Shape::query_bytes / 16; n += consumer_threads) {
+    const int row = n / 8 % Shape::queries;  // eight pieces of 16 bytes a row of 64 columns
+    if (lse_of(memory.pairs[slot], row) != infinity()) continue;
+    reinterpret_cast<uint4*>(memory.q[stage])[n] = make_uint4(0, 0, 0, 0);
+    reinterpret_cast<uint4*>(memory.dout[stage])[n] = make_uint4(0, 0, 0, 0);
+  }
+  fence_shared_writes();
+  sync_threads_of(1, consumer_threads);
+}
+
+template <class T, int D>
+class FusedConsumer {
+ public:
+  using Shape = FusedShape<D>;
+  using Stages = Ring<Shape::stages>;
+  using Facts = Ring<Shape::facts>;
+  static constexpr int n_tiles = Shape::queries / 8;
+  // Of 64 of the block's queries and 64 columns: the warpgroups share either.
+  static constexpr bool share_queries = Shape::queries == 128;
+  // Early, dv's product runs beside the arithmetic of dS; late, P and S share registers.
+  static constexpr bool early_values = Shape::queries == 64;
+
+  __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedMemory<D>& memory, int warpgroup)
+      : params_(params), memory_(memory), warpgroup_(warpgroup) {
+    clear(dk);
+    clear(dv);
+  }
+
+  Sums<1, D / 8> dk, dv;
+
+  // Whether there is a block `count`; if so, it is there.
+  __device__ __forceinline__ bool prepare(int count) {
+    const int stage = Stages::stage(count), slot = Facts::stage(count);
+    wait(shared_address(&memory_.facts_full[slot]), Facts::parity(count));
+    const int flags = memory_.flags[slot];
+    if ((flags & block_live) == 0) return false;
+    masked_ = (flags & block_masked) != 0;
+    wait(shared_address(&memory_.full[stage]), Stages::parity(count));
+    if ((flags & block_clean) == 0) clean_queries(memory_, stage, slot);
+    return true;
+  }
+
+  // All products of a prepared block but dq's, and dq of the one before. Returns whether there is a next one,
+  // prepared.
+  __device__ __forceinline__ bool take_block(int count, float (&dq)[8][4]) {
+    const int stage = Stages::stage(count), slot = Facts::stage(count);
+    const TileDescriptor<Shape::query_half> q(shared_address(memory_.q[stage]));
+    const TileDescriptor<Shape::query_half> dout(shared_address(memory_.dout[stage]));
+    float p[n_tiles][4], dp[n_tiles][4];
+    float2 lse[n_tiles];  // where registers suffice, before the wait
+    const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) {
+      if constexpr (early_values) lse[n] = pairs[4 * n].lse;
+      const float2 minus_delta = pairs[4 * n].minus_delta;
+      dp[n][0] = dp[n][2] = minus_delta.x;
+      dp[n][1] = dp[n][3] = minus_delta.y;
+    }
+    pin(dp);
+    fence_products();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Wgmma<T, Shape::queries>::multiply_shared(p, keys_at(memory_.k, step), q.contiguous(step), step > 0);
+    commit_products();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Wgmma<T, Shape::queries>::multiply_shared(dp, keys_at(memory_.v, step), dout.contiguous(step), 1);
+    commit_products();
+
+    wait_for_products<1>();
+    pin(p);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) {
+      if constexpr (!early_values) {
+        if (n % 4 == 0) asm volatile("" ::: "memory");  // loads not earlier than that: registers are short
+        lse[n] = memory_.pairs[slot][4 * n + lane() % 4].lse;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse[n].x : -lse[n].y));
+    }
+    if (masked_) mask_dead(p, memory_.bounds[slot], first_row(), 0);
+    std::uint32_t weights[n_tiles / 2][4], slopes[n_tiles / 2][4];  // P and dS
+    const auto queue_values = [&] {
+      pack_operand<T>(p, weights);
+      pin(dv[0]);
+      fence_products();
+#pragma unroll
+      for (int step = 0; step < n_tiles / 2; ++step)
+        Wgmma<T, D>::multiply_registers(dv[0], weights[step], dout.strided(step), 1);
+      commit_products();
+    };
+    pin(p);
+    wait_for_products<0>();
+    pin(dp);
+    if constexpr (early_values) queue_values();
+    if (masked_) {  // where a pair is not live, dP may be anything, and 0 times it too
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (p[n][e] == 0) dp[n][e] = 0;
+    }
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) dp[n][e] *= p[n][e];
+    pack_operand<T>(dp, slopes);
+    const int tile = anew(count) % 2;
+    wait(shared_address(&memory_.slopes_empty[tile]), (count / 2 & 1) ^ 1);
+    store_slopes(memory_.slopes[tile], slopes);
+    fence_shared_writes();
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.slopes_full[tile]));
+    if constexpr (!early_values) queue_values();
+
+    queue_dq(count - 1, dq);
+    pin(dk[0]);
+    fence_products();
+#pragma unroll
+    for (int step = 0; step < n_tiles / 2; ++step)
+      Wgmma<T, D>::multiply_registers(dk[0], slopes[step], q.strided(step), 1);
+    commit_products();
+    wait_for_products<1>();
+    take_dq(count - 1, dq);
+    const bool more = prepare(count + 1);  // while dk's product runs
+    wait_for_products<0>();
+    pin(dk[0]);
+    if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(anew(count))]));
+    return more;
+  }
+
+  __device__ __forceinline__ void wait_for_keys() {
+    wait(shared_address(&memory_.keys_full), 0);
+    clean_keys<Shape::key_half>(memory_.k, memory_.tile, params_.call.by_k.segments);
+  }
+
+  // Queues dq of a block, for the 64 x 64 sums of this warpgroup. Of block -1, whose sums nobody takes, too:
+  // a loop without a special first turn needs fewer registers.
+  __device__ __forceinline__ void queue_dq(int count, float (&dq)[8][4]) {
+    const int tile = count & 1;
+    wait(shared_address(&memory_.slopes_full[tile]), count >> 1 & 1);
+    fence_products();
+    const TileDescriptor<Shape::keys * 128> ds(
+        shared_address(memory_.slopes[tile][share_queries ? warpgroup_ : 0]));
+#pragma unroll
+    for (int step = 0; step < Shape::keys / 16; ++step) {
+      const TileDescriptor<Shape::key_half> k(shared_address(memory_.k[step / 4]) +
+                                              (share_queries ? 0 : warpgroup_ * Shape::key_half));
+      Wgmma<T, 64>::multiply_strided(dq, ds.strided(step), k.strided(step % 4), step > 0);
+    }
+    commit_products();
+  }
+
+  // Its product is done: the sums go to dq.
+  __device__ __forceinline__ void take_dq(int count, float (&dq)[8][4]) {
+    pin(dq);
+    if (count < 0) return;
+    if (lane() == 0) arrive(shared_address(&memory_.slopes_empty[count & 1]));
+    const int slot = Facts::stage(count);
+    const Block& block = memory_.bounds[slot];
+    const int first = share_queries ? 64 * warpgroup_ : 0;
+    const auto scale = static_cast<float>(params_.call.scale);
+    const bool staged = params_.reduces_tiles && is(count, block_clean);
+    wait_for_staging(count);
+    if (staged) {
+      stage_sums(memory_.sums[warpgroup_], dq, scale);
+      fence_shared_writes();
+    } else {
+      add_queries(params_.call.dq, block, memory_.pairs[slot], first, share_queries ? 0 : 64 * warpgroup_, dq,
+                  scale);
+    }
+    hand_over(staged ? block.begin + first : SumPlace::nothing, block.head);
+  }
+
+  // No more sums will be staged.
+  __device__ __forceinline__ void end_sums(int count) {
+    wait_for_staging(count);
+    hand_over(SumPlace::end, 0);
+  }
+
+  __device__ __forceinline__ int first_row() const {
+    return memory_.tile.begin + 16 * (thread_index() / 32 - 4);
+  }
+
+ private:
+  static __device__ __forceinline__ int lane() {
+    return thread_index() % 32;
+  }
+
+  __device__ __forceinline__ std::uint64_t keys_at(const unsigned char (&tiles)[2][Shape::key_bytes],
+                                                   int step) const {
+    return TileDescriptor<Shape::key_half>(shared_address(tiles[warpgroup_])).contiguous(step);
+  }
+
+  // Read anew each time: registers are short.
+  __device__ __forceinline__ bool is(int count, BlockFlags flag) const {
+    return (memory_.flags[Facts::stage(anew(count))] & flag) != 0;
+  }
+
+  __device__ __forceinline__ void wait_for_staging(int count) {
+    wait(shared_address(&memory_.sums_empty[warpgroup_]), (count & 1) ^ 1);
+  }
+  __device__ __forceinline__ void hand_over(int row, int head) {
+    if (thread_index() % warpgroup_threads == 0) memory_.place[warpgroup_] = {row, head};
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.sums_full[warpgroup_]));
+  }
+
+  const FusedParams& params_;
+  FusedMemory<D>& memory_;
+  int warpgroup_;
+  bool masked_ = false;  // not all pairs of the block at hand are live
+};
+
+template <class T, int D>
+__device__ __forceinline__ void consume_queries(const FusedParams& params, FusedMemory<D>& memory,
+                                                int warpgroup) {
+  FusedConsumer<T, D> consumer(params, memory, warpgroup);
+  float dq[8][4];
+  int count = 0;
+  if (consumer.prepare(0)) {
+    consumer.wait_for_keys();
+#pragma unroll 1
+    while (consumer.take_block(count, dq)) ++count;
+    consumer.queue_dq(count, dq);
+    wait_for_products<0>();
+    consumer.take_dq(count, dq);
+    ++count;
+  }
+  consumer.end_sums(count);
+  pin(consumer.dk[0]);
+  pin(consumer.dv[0]);
+
+  const AttendBackwardParams& call = params.call;
+  const int first_row = consumer.first_row();
+  RowUpdate updates[1][2];
+  const bool add = call.write_dk == Write::add;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = first_row + 8 * half + thread_index() % 32 / 4;
+    bool live = row < memory.tile.end;
+    if (add && live) live = has_live_pair<Owner::keys>(row, memory.tile, call.by_k.segments);
+    updates[0][half] = {
+        .write = live, .factor = static_cast<float>(call.scale), .old_factor = add ? 1.0f : 0.0f};
+  }
+  write_rows(consumer.dk, call.dk, memory.head, first_row, updates, thread_index() % 32);
+  updates[0][0].factor = updates[0][1].factor = 1;
+  write_rows(consumer.dv, call.dv, memory.head, first_row, updates, thread_index() % 32);
+}
+
+template <class T, int D>
+__global__ void __launch_bounds__(FusedShape<D>::threads, 1)
+    attend_backward_fused_kernel(const __grid_constant__ FusedParams params) {
+  using Shape = FusedShape<D>;
+  extern __shared__ unsigned char fused_hopper_shared[];
+  const std::uint32_t base = shared_address(fused_hopper_shared);
+  auto& memory = *reinterpret_cast<FusedMemory<D>*>(fused_hopper_shared + (1024 - base % 1024) % 1024);
+  int tile_index, head;
+  choose_tile(params.call.by_k, params.call.k.heads, params.heads_per_group, tile_index, head);
+  const WorkTile tile = params.call.by_k.tiles[tile_index];
+  if (threadIdx.x == 0) {
+    memory.tile = tile;
+    memory.head = head;
+    init_barriers(memory);
+  }
+  __syncthreads();
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    give_registers<Shape::producer_registers>();
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp == 1) produce_facts<D>(params.call, memory);
+    if (threadIdx.x % 32 != 0) return;
+    if (warp == 0) produce_queries<D>(params, memory);
+    if (warp >= 2) send_sums<D>(params, memory, warp - 2);
+  } else {
+    take_registers<Shape::consumer_registers>();
+    consume_queries<T, D>(params, memory, warpgroup - 1);
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper

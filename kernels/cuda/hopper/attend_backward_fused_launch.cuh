@@ -1,0 +1,50 @@
+// Launching the kernel for all gradients for Hopper.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/hopper/attend_backward_fused.cuh"
+#include "kernels/cuda/hopper/attend_hopper.hpp"
+#include "kernels/cuda/hopper/tensor_map.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+template <class T, int D>
+Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
+  const auto params = std::make_shared<FusedParams>();
+  params->scale_log2 = scale_log2(call.scale);
+  params->q = tensor_map(call.q, 64);
+  params->k = tensor_map(call.k, 64);
+  params->v = tensor_map(call.v, 64);
+  params->dout = tensor_map(call.dout, 64);
+  params->reduces_tiles = reduces_tiles(call);
+  if (params->reduces_tiles) params->dq = sum_map(call.dq);
+  params->heads_per_group = heads_per_group(call.k.heads, call.q.heads, call.q);
+  return [params, &call](CUstream_st* stream) {
+    params->call = call;
+    if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
+    const auto blocks = static_cast<unsigned>(call.by_k.count * call.k.heads);
+    if (blocks == 0) return;
+    attend_backward_fused_kernel<T, D>
+        <<<blocks, FusedShape<D>::threads, sizeof(FusedMemory<D>) + 1024, stream>>>(*params);
+  };
+}
+
+template <class T, int D>
+AttendBackwardVariant attend_backward_fused_variant(const char* name, bool (*fits)(const AttendBackward&)) {
+  static const void* const kernels[] = {reinterpret_cast<const void*>(&attend_backward_fused_kernel<T, D>),
+                                        nullptr};
+  static constexpr std::int64_t shared_bytes[] = {sizeof(FusedMemory<D>) + 1024};
+  return {name,
+          9,
+          false,
+          FusedShape<D>::keys,
+          FusedShape<D>::keys,
+          fits,
+          bind_attend_backward_fused<T, D>,
+          kernels,
+          shared_bytes};
+}
+
+}  // namespace cplab::kernels::cuda::hopper
