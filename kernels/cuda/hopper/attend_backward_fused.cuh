@@ -68,23 +68,13 @@ class FusedConsumer {
     return true;
   }
 
-  // All products of a prepared block but dq's, and dq of the one before. Returns whether there is a next one,
-  // prepared.
+  // All products of a prepared block but dq's, and dq of the one before, which goes to memory. Returns
+  // whether there is a next one, prepared.
   __device__ __forceinline__ bool take_block(int count, float (&dq)[8][4]) {
     const int stage = Stages::stage(count), slot = Facts::stage(count);
     const TileDescriptor<Shape::query_half> q(shared_address(memory_.q[stage]));
     const TileDescriptor<Shape::query_half> dout(shared_address(memory_.dout[stage]));
     float p[n_tiles][4], dp[n_tiles][4];
-    float2 lse[n_tiles];  // where registers suffice, before the wait
-    const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n) {
-      if constexpr (early_values) lse[n] = pairs[4 * n].lse;
-      const float2 minus_delta = pairs[4 * n].minus_delta;
-      dp[n][0] = dp[n][2] = minus_delta.x;
-      dp[n][1] = dp[n][3] = minus_delta.y;
-    }
-    pin(dp);
     fence_products();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
@@ -92,22 +82,31 @@ class FusedConsumer {
     commit_products();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
-      Wgmma<T, Shape::queries>::multiply_shared(dp, keys_at(memory_.v, step), dout.contiguous(step), 1);
+      Wgmma<T, Shape::queries>::multiply_shared(dp, keys_at(memory_.v, step), dout.contiguous(step),
+                                                step > 0);
     commit_products();
 
+    const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
+    float2 facts[n_tiles];  // lse, then delta
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+      if constexpr (early_values) facts[n] = pairs[4 * n].lse;
     wait_for_products<1>();
     pin(p);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
       if constexpr (!early_values) {
         if (n % 4 == 0) asm volatile("" ::: "memory");  // loads not earlier than that: registers are short
-        lse[n] = memory_.pairs[slot][4 * n + lane() % 4].lse;
+        facts[n] = pairs[4 * n].lse;
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse[n].x : -lse[n].y));
+        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -facts[n].x : -facts[n].y));
     }
     if (masked_) mask_dead(p, memory_.bounds[slot], first_row(), 0);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+      if constexpr (early_values) facts[n] = pairs[4 * n].minus_delta;
     std::uint32_t weights[n_tiles / 2][4], slopes[n_tiles / 2][4];  // P and dS
     const auto queue_values = [&] {
       pack_operand<T>(p, weights);
@@ -130,16 +129,18 @@ class FusedConsumer {
           if (p[n][e] == 0) dp[n][e] = 0;
     }
 #pragma unroll
-    for (int n = 0; n < n_tiles; ++n)
+    for (int n = 0; n < n_tiles; ++n) {
+      if constexpr (!early_values) {
+        if (n % 4 == 0) asm volatile("" ::: "memory");
+        facts[n] = pairs[4 * n].minus_delta;
+      }
 #pragma unroll
-      for (int e = 0; e < 4; ++e) dp[n][e] *= p[n][e];
+      for (int e = 0; e < 4; ++e) dp[n][e] = p[n][e] * (dp[n][e] + (e % 2 == 0 ? facts[n].x : facts[n].y));
+    }
     pack_operand<T>(dp, slopes);
     const int tile = anew(count) % 2;
     wait(shared_address(&memory_.slopes_empty[tile]), (count / 2 & 1) ^ 1);
     store_slopes(memory_.slopes[tile], slopes);
-    fence_shared_writes();
-    __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.slopes_full[tile]));
     if constexpr (!early_values) queue_values();
 
     queue_dq(count - 1, dq);
@@ -149,9 +150,14 @@ class FusedConsumer {
     for (int step = 0; step < n_tiles / 2; ++step)
       Wgmma<T, D>::multiply_registers(dk[0], slopes[step], q.strided(step), 1);
     commit_products();
+    // The rest while these products run. dS is needed for the next block's turn only.
+    fence_shared_writes();
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.slopes_full[tile]));
     wait_for_products<1>();
-    take_dq(count - 1, dq);
-    const bool more = prepare(count + 1);  // while dk's product runs
+    pin(dq);
+    if (count > 0) send_dq(count - 1, dq);
+    const bool more = prepare(count + 1);
     wait_for_products<0>();
     pin(dk[0]);
     if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(anew(count))]));
@@ -181,9 +187,7 @@ class FusedConsumer {
   }
 
   // Its product is done: the sums go to dq.
-  __device__ __forceinline__ void take_dq(int count, float (&dq)[8][4]) {
-    pin(dq);
-    if (count < 0) return;
+  __device__ __forceinline__ void send_dq(int count, const float (&dq)[8][4]) {
     if (lane() == 0) arrive(shared_address(&memory_.slopes_empty[count & 1]));
     const int slot = Facts::stage(count);
     const Block& block = memory_.bounds[slot];
@@ -253,7 +257,8 @@ __device__ __forceinline__ void consume_queries(const FusedParams& params, Fused
     while (consumer.take_block(count, dq)) ++count;
     consumer.queue_dq(count, dq);
     wait_for_products<0>();
-    consumer.take_dq(count, dq);
+    pin(dq);
+    consumer.send_dq(count, dq);
     ++count;
   }
   consumer.end_sums(count);

@@ -148,48 +148,67 @@ __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTil
          key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
 }
 
-// One warp: brings lse and delta of the blocks that the thread above has found.
+// Starts to copy lse and delta of a block as they are; 0 for rows beyond it.
+template <int D>
+__device__ __forceinline__ void start_facts(const AttendBackwardParams& call, FusedMemory<D>& memory,
+                                            int slot) {
+  const int lane = thread_index() % 32;
+  const Block& block = memory.bounds[slot];
+  const std::uint32_t pairs = shared_address(memory.pairs[slot]) + lane / 2 * 16 + lane % 2 * 4;
+#pragma unroll
+  for (int n = 0; n < FusedShape<D>::queries / 32; ++n) {
+    const int row = block.begin + lane + 32 * n;
+    const bool inside = row < block.end;
+    const int read = inside ? row : block.begin;
+    copy_float(pairs + 256 * n, row_of<const float>(call.lse, block.head, read), inside);
+    copy_float(pairs + 256 * n + 8, row_of<const float>(call.delta, block.head, read), inside);
+  }
+}
+
+// The copies of a block are there: they become what consumers need.
+template <int D>
+__device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot) {
+  const int lane = thread_index() % 32;
+  const Block& block = memory.bounds[slot];
+  float* const pairs = reinterpret_cast<float*>(memory.pairs[slot]) + lane / 2 * 4 + lane % 2;
+  bool unclean = false;
+#pragma unroll
+  for (int n = 0; n < FusedShape<D>::queries / 32; ++n) {
+    const float lse = pairs[64 * n];
+    const bool empty = block.begin + lane + 32 * n >= block.end || lse == -infinity();
+    pairs[64 * n] = empty ? infinity() : lse * log2_e;
+    pairs[64 * n + 2] = empty ? 0 : -pairs[64 * n + 2];
+    unclean |= empty;
+  }
+  unclean = __any_sync(all_lanes, unclean) != 0;
+  if (lane == 0)
+    memory.flags[slot] =
+        block_live | (unclean ? 0 : block_clean) | (all_pairs_live<D>(block, memory.tile) ? 0 : block_masked);
+  __syncwarp();
+  if (lane == 0) arrive(shared_address(&memory.facts_full[slot]));
+}
+
+// One warp: brings lse and delta of the blocks that the thread above has found, a block's copies under way
+// while the one before is finished: their latency is longer than a block's turn.
 template <int D>
 __device__ __forceinline__ void produce_facts(const AttendBackwardParams& call, FusedMemory<D>& memory) {
-  using Shape = FusedShape<D>;
-  using Facts = Ring<Shape::facts>;
-  const int lane = thread_index() % 32;
+  using Facts = Ring<FusedShape<D>::facts>;
   for (int count = 0;; ++count) {
     const int slot = Facts::stage(count);
     wait(shared_address(&memory.walked[slot]), Facts::parity(count));
-    const Block& block = memory.bounds[slot];
-    const bool live = block.live();
-    bool unclean = false;
-    // One tensor after the other, all of its loads at once: registers are short.
-    constexpr int rows = Shape::queries / 32;  // of a lane
-    const auto load = [&](const DeviceView& view, float(&into)[rows], float beyond) {
-#pragma unroll
-      for (int n = 0; n < rows; ++n) {
-        const int row = block.begin + lane + 32 * n;
-        into[n] = live && row < block.end ? *row_of<const float>(view, block.head, row) : beyond;
-      }
-    };
-    float* const pairs = reinterpret_cast<float*>(memory.pairs[slot]) + lane / 2 * 4 + lane % 2;
-    float values[rows];
-    load(call.lse, values, -infinity());
-#pragma unroll
-    for (int n = 0; n < rows; ++n) {
-      const bool empty = values[n] == -infinity();
-      pairs[64 * n] = empty ? infinity() : values[n] * log2_e;
-      unclean |= empty;
+    const bool live = memory.bounds[slot].live();
+    if (live) start_facts(call, memory, slot);
+    commit_float_copies();
+    if (count > 0) {
+      wait_for_float_copies<1>();
+      finish_facts(memory, Facts::stage(count - 1));
     }
-    load(call.delta, values, 0);
-#pragma unroll
-    for (int n = 0; n < rows; ++n) pairs[64 * n + 2] = pairs[64 * n] == infinity() ? 0 : -values[n];
-    unclean = __any_sync(all_lanes, unclean) != 0;
-    if (lane == 0) {
-      memory.flags[slot] = !live ? 0
-                                 : block_live | (unclean ? 0 : block_clean) |
-                                       (all_pairs_live<D>(block, memory.tile) ? 0 : block_masked);
+    if (live) continue;
+    if (thread_index() % 32 == 0) {
+      memory.flags[slot] = 0;
+      arrive(shared_address(&memory.facts_full[slot]));
     }
-    __syncwarp();
-    if (lane == 0) arrive(shared_address(&memory.facts_full[slot]));
-    if (!live) return;
+    return;
   }
 }
 

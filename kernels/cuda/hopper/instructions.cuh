@@ -85,6 +85,20 @@ __device__ __forceinline__ void finish_stores() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
+// Starts to copy a float to shared memory; 0 if not `inside`. The thread waits for all but its last `pending`
+// committed batches.
+__device__ __forceinline__ void copy_float(std::uint32_t into, const float* from, bool inside) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(into), "l"(from), "r"(inside ? 4 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void commit_float_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int pending>
+__device__ __forceinline__ void wait_for_float_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
 // Starts to add a tile of 64 rows x 64 floats to the tensor, from 32-column group `group` on, less what lies
 // beyond it; each add by itself is indivisible.
 __device__ __forceinline__ void add_tile(const CUtensorMap& map, int row, int group, int head,

@@ -92,6 +92,31 @@ inline void finish_stores() {
   queued_stores[threadIdx.x].clear();
 }
 
+// Batches of copies of a thread take place when it waits for them.
+inline std::map<int, std::vector<std::vector<std::function<void()>>>> queued_floats;
+
+inline void copy_float(std::uint32_t into, const float* from, bool inside) {
+  auto& batches = queued_floats[threadIdx.x];
+  if (batches.empty()) batches.emplace_back();
+  batches.back().push_back([=] {
+    const float value = inside ? *from : 0;
+    std::memcpy(emulator::machine().shared() + into, &value, sizeof(value));
+  });
+}
+inline void commit_float_copies() {
+  auto& batches = queued_floats[threadIdx.x];
+  if (batches.empty()) batches.emplace_back();
+  batches.emplace_back();
+}
+template <int pending>
+void wait_for_float_copies() {
+  auto& batches = queued_floats[threadIdx.x];  // the last one is not committed
+  while (static_cast<int>(batches.size()) - 1 > pending) {
+    for (const auto& copy : batches.front()) copy();
+    batches.erase(batches.begin());
+  }
+}
+
 inline void store_matrices(std::uint32_t to, const std::uint32_t (&values)[4]) {
   const std::uint64_t* const addresses = emulator::machine().exchange(to);
   const int lane = threadIdx.x % 32;
