@@ -79,6 +79,13 @@ bool reduces_tiles(const AttendBackwardParams& call) {
   return call.dq.dtype == DType::fp32 && has_tensor_map(call.dq);
 }
 
+bool writes_tiles(const AttendBackwardParams& call) {
+  const bool sums = call.dk.dtype == DType::fp32;
+  const bool rounded = call.dk.dtype == call.k.dtype && call.write_dk == Write::store;
+  return call.dk.dtype == call.dv.dtype && (sums || rounded) && has_tensor_map(call.dk) &&
+         has_tensor_map(call.dv);
+}
+
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width) {
   constexpr std::int64_t four = 4;  // floats
   return fits_attend_backward_hopper(call, dtype, width) && call.dq.dtype == DType::fp32 &&

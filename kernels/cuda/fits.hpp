@@ -30,8 +30,9 @@ bool stores_tiles(const AttendParams& call);
 // The kernel that adds to dq by atomics also needs dq in fp32, at multiples of 16 bytes.
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width);
 
-// Whether the copy engine can add to dq.
+// Whether the copy engine can add to dq; whether it can write dk and dv, or add to them.
 bool reduces_tiles(const AttendBackwardParams& call);
+bool writes_tiles(const AttendBackwardParams& call);
 
 // For exp2 instead of exp.
 float scale_log2(double scale);

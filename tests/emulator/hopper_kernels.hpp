@@ -75,7 +75,12 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.k = {call.k, 64};
   params.v = {call.v, 64};
   params.dout = {call.dout, 64};
-  params.dq = {call.dq, 64};
+  params.dq = {call.dq, 64, 64};
+  params.dk = {call.dk, 16};
+  params.dv = {call.dv, 16};
+  if (hopper::writes_tiles(call))
+    params.key_rows =
+        call.dk.dtype == kernels::DType::fp32 ? hopper::KeyRows::sums : hopper::KeyRows::rounded;
   params.reduces_tiles = hopper::reduces_tiles(call);
   params.heads_per_group = launch.heads_per_group;
   params.scale_log2 = hopper::scale_log2(call.scale);

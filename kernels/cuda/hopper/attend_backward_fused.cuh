@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/hopper/descriptor.cuh"
 #include "kernels/cuda/hopper/fused_dq.cuh"
+#include "kernels/cuda/hopper/fused_rows.cuh"
 #include "kernels/cuda/hopper/fused_tiles.cuh"
 #include "kernels/cuda/hopper/wgmma.cuh"
 
@@ -59,12 +60,13 @@ class FusedConsumer {
   // Whether there is a block `count`; if so, it is there.
   __device__ __forceinline__ bool prepare(int count) {
     const int stage = Stages::stage(count), slot = Facts::stage(count);
-    wait(shared_address(&memory_.facts_full[slot]), Facts::parity(count));
+    wait(shared_address(&memory_.full[stage]), Stages::parity(count));
     const int flags = memory_.flags[slot];
+    if constexpr (early_values) load_lse(slot);
     if ((flags & block_live) == 0) return false;
     masked_ = (flags & block_masked) != 0;
-    wait(shared_address(&memory_.full[stage]), Stages::parity(count));
-    if ((flags & block_clean) == 0) clean_queries(memory_, stage, slot);
+    clean_ = (flags & block_clean) != 0;
+    if (!clean_) clean_queries(memory_, stage, slot);
     return true;
   }
 
@@ -75,6 +77,8 @@ class FusedConsumer {
     const TileDescriptor<Shape::query_half> q(shared_address(memory_.q[stage]));
     const TileDescriptor<Shape::query_half> dout(shared_address(memory_.dout[stage]));
     float p[n_tiles][4], dp[n_tiles][4];
+    const bool before_clean = before_clean_;  // of the block before
+    before_clean_ = clean_;
     fence_products();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
@@ -86,27 +90,27 @@ class FusedConsumer {
                                                 step > 0);
     commit_products();
 
+    // dS of the block before, from all warps, for its dq.
+    wait(shared_address(&memory_.slopes_full[(count & 1) ^ 1]), (count - 1) >> 1 & 1);
+    fence_shared_writes();
     const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
-    float2 facts[n_tiles];  // lse, then delta
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n)
-      if constexpr (early_values) facts[n] = pairs[4 * n].lse;
     wait_for_products<1>();
     pin(p);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
       if constexpr (!early_values) {
         if (n % 4 == 0) asm volatile("" ::: "memory");  // loads not earlier than that: registers are short
-        facts[n] = pairs[4 * n].lse;
+        lse_[n] = pairs[4 * n].lse;
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -facts[n].x : -facts[n].y));
+        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
     }
     if (masked_) mask_dead(p, memory_.bounds[slot], first_row(), 0);
+    float2 delta[n_tiles];  // minus that
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
-      if constexpr (early_values) facts[n] = pairs[4 * n].minus_delta;
+      if constexpr (early_values) delta[n] = pairs[4 * n].minus_delta;
     std::uint32_t weights[n_tiles / 2][4], slopes[n_tiles / 2][4];  // P and dS
     const auto queue_values = [&] {
       pack_operand<T>(p, weights);
@@ -132,15 +136,17 @@ class FusedConsumer {
     for (int n = 0; n < n_tiles; ++n) {
       if constexpr (!early_values) {
         if (n % 4 == 0) asm volatile("" ::: "memory");
-        facts[n] = pairs[4 * n].minus_delta;
+        delta[n] = pairs[4 * n].minus_delta;
       }
 #pragma unroll
-      for (int e = 0; e < 4; ++e) dp[n][e] = p[n][e] * (dp[n][e] + (e % 2 == 0 ? facts[n].x : facts[n].y));
+      for (int e = 0; e < 4; ++e) dp[n][e] = p[n][e] * (dp[n][e] + (e % 2 == 0 ? delta[n].x : delta[n].y));
     }
     pack_operand<T>(dp, slopes);
     const int tile = anew(count) % 2;
     wait(shared_address(&memory_.slopes_empty[tile]), (count / 2 & 1) ^ 1);
     store_slopes(memory_.slopes[tile], slopes);
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.slopes_full[tile]));
     if constexpr (!early_values) queue_values();
 
     queue_dq(count - 1, dq);
@@ -150,13 +156,10 @@ class FusedConsumer {
     for (int step = 0; step < n_tiles / 2; ++step)
       Wgmma<T, D>::multiply_registers(dk[0], slopes[step], q.strided(step), 1);
     commit_products();
-    // The rest while these products run. dS is needed for the next block's turn only.
-    fence_shared_writes();
-    __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.slopes_full[tile]));
+    // The rest while these products run.
     wait_for_products<1>();
     pin(dq);
-    if (count > 0) send_dq(count - 1, dq);
+    if (count > 0) send_dq(count - 1, before_clean, dq);
     const bool more = prepare(count + 1);
     wait_for_products<0>();
     pin(dk[0]);
@@ -164,16 +167,29 @@ class FusedConsumer {
     return more;
   }
 
+  // Rows of K that no query sees may hold anything, and become an operand for dq: 0 times NaN must not
+  // happen. Of 128 rows, a thread for every 64 columns of one.
   __device__ __forceinline__ void wait_for_keys() {
+    const int thread = thread_index() - warpgroup_threads;
+    const int row = thread / 2, half = thread % 2;
+    const WorkTile& tile = memory_.tile;
+    const bool live = tile.begin + row < tile.end &&
+                      has_live_pair<Owner::keys>(tile.begin + row, tile, params_.call.by_k.segments);
+    memory_.live[row] = live;
     wait(shared_address(&memory_.keys_full), 0);
-    clean_keys<Shape::key_half>(memory_.k, memory_.tile, params_.call.by_k.segments);
+    if (!live && half < D / 64) {
+      auto* const pieces =
+          reinterpret_cast<uint4*>(memory_.k[row / 64] + half * Shape::key_half + row % 64 * 128);
+      for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
+    }
+    fence_shared_writes();
+    sync_threads_of(1, Shape::consumers * warpgroup_threads);
   }
 
   // Queues dq of a block, for the 64 x 64 sums of this warpgroup. Of block -1, whose sums nobody takes, too:
   // a loop without a special first turn needs fewer registers.
   __device__ __forceinline__ void queue_dq(int count, float (&dq)[8][4]) {
     const int tile = count & 1;
-    wait(shared_address(&memory_.slopes_full[tile]), count >> 1 & 1);
     fence_products();
     const TileDescriptor<Shape::keys * 128> ds(
         shared_address(memory_.slopes[tile][share_queries ? warpgroup_ : 0]));
@@ -187,22 +203,31 @@ class FusedConsumer {
   }
 
   // Its product is done: the sums go to dq.
-  __device__ __forceinline__ void send_dq(int count, const float (&dq)[8][4]) {
+  __device__ __forceinline__ void send_dq(int count, bool clean, const float (&dq)[8][4]) {
     if (lane() == 0) arrive(shared_address(&memory_.slopes_empty[count & 1]));
     const int slot = Facts::stage(count);
     const Block& block = memory_.bounds[slot];
     const int first = share_queries ? 64 * warpgroup_ : 0;
     const auto scale = static_cast<float>(params_.call.scale);
-    const bool staged = params_.reduces_tiles && is(count, block_clean);
+    const bool staged = params_.reduces_tiles && clean;
     wait_for_staging(count);
     if (staged) {
       stage_sums(memory_.sums[warpgroup_], dq, scale);
-      fence_shared_writes();
     } else {
       add_queries(params_.call.dq, block, memory_.pairs[slot], first, share_queries ? 0 : 64 * warpgroup_, dq,
                   scale);
     }
     hand_over(staged ? block.begin + first : SumPlace::nothing, block.head);
+  }
+
+  // dq of the last block.
+  __device__ __forceinline__ void finish_dq(int count, float (&dq)[8][4]) {
+    wait(shared_address(&memory_.slopes_full[count & 1]), count >> 1 & 1);
+    fence_shared_writes();
+    queue_dq(count, dq);
+    wait_for_products<0>();
+    pin(dq);
+    send_dq(count, before_clean_, dq);
   }
 
   // No more sums will be staged.
@@ -225,9 +250,10 @@ class FusedConsumer {
     return TileDescriptor<Shape::key_half>(shared_address(tiles[warpgroup_])).contiguous(step);
   }
 
-  // Read anew each time: registers are short.
-  __device__ __forceinline__ bool is(int count, BlockFlags flag) const {
-    return (memory_.flags[Facts::stage(anew(count))] & flag) != 0;
+  __device__ __forceinline__ void load_lse(int slot) {
+    const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) lse_[n] = pairs[4 * n].lse;
   }
 
   __device__ __forceinline__ void wait_for_staging(int count) {
@@ -242,7 +268,9 @@ class FusedConsumer {
   const FusedParams& params_;
   FusedMemory<D>& memory_;
   int warpgroup_;
-  bool masked_ = false;  // not all pairs of the block at hand are live
+  bool masked_ = false;                        // not all pairs of the block at hand are live
+  bool clean_ = false, before_clean_ = false;  // all queries have gradients: of it, of the one before
+  float2 lse_[n_tiles];                        // of its queries
 };
 
 template <class T, int D>
@@ -255,31 +283,14 @@ __device__ __forceinline__ void consume_queries(const FusedParams& params, Fused
     consumer.wait_for_keys();
 #pragma unroll 1
     while (consumer.take_block(count, dq)) ++count;
-    consumer.queue_dq(count, dq);
-    wait_for_products<0>();
-    pin(dq);
-    consumer.send_dq(count, dq);
+    consumer.finish_dq(count, dq);
     ++count;
   }
   consumer.end_sums(count);
   pin(consumer.dk[0]);
   pin(consumer.dv[0]);
-
-  const AttendBackwardParams& call = params.call;
-  const int first_row = consumer.first_row();
-  RowUpdate updates[1][2];
-  const bool add = call.write_dk == Write::add;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = first_row + 8 * half + thread_index() % 32 / 4;
-    bool live = row < memory.tile.end;
-    if (add && live) live = has_live_pair<Owner::keys>(row, memory.tile, call.by_k.segments);
-    updates[0][half] = {
-        .write = live, .factor = static_cast<float>(call.scale), .old_factor = add ? 1.0f : 0.0f};
-  }
-  write_rows(consumer.dk, call.dk, memory.head, first_row, updates, thread_index() % 32);
-  updates[0][0].factor = updates[0][1].factor = 1;
-  write_rows(consumer.dv, call.dv, memory.head, first_row, updates, thread_index() % 32);
+  sync_threads_of(1, FusedShape<D>::consumers * warpgroup_threads);
+  write_key_gradients<T>(params, memory, consumer.dk, consumer.dv, consumer.first_row(), count > 0);
 }
 
 template <class T, int D>
@@ -292,6 +303,10 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
   int tile_index, head;
   choose_tile(params.call.by_k, params.call.k.heads, params.heads_per_group, tile_index, head);
   const WorkTile tile = params.call.by_k.tiles[tile_index];
+  if (threadIdx.x == 32)
+    for (const CUtensorMap* map :
+         {&params.k, &params.q, &params.v, &params.dout, &params.dq, &params.dk, &params.dv})
+      prefetch_map(*map);
   if (threadIdx.x == 0) {
     memory.tile = tile;
     memory.head = head;

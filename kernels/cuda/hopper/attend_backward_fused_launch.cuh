@@ -20,6 +20,12 @@ Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
   params->dout = tensor_map(call.dout, 64);
   params->reduces_tiles = reduces_tiles(call);
   if (params->reduces_tiles) params->dq = sum_map(call.dq);
+  params->key_rows = writes_tiles(call) ? call.dk.dtype == DType::fp32 ? KeyRows::sums : KeyRows::rounded
+                                        : KeyRows::one_by_one;
+  if (params->key_rows != KeyRows::one_by_one) {
+    params->dk = tensor_map(call.dk, 16);
+    params->dv = tensor_map(call.dv, 16);
+  }
   params->heads_per_group = heads_per_group(call.k.heads, call.q.heads, call.q);
   return [params, &call](CUstream_st* stream) {
     params->call = call;

@@ -12,22 +12,6 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// Rows of K that no query sees may hold anything, and become an operand here: 0 times NaN must not happen. Of
-// 128 rows, a thread for every 64 columns of one.
-template <int half_bytes, int tile_bytes>
-__device__ __forceinline__ void clean_keys(unsigned char (&keys)[2][tile_bytes], const WorkTile& tile,
-                                           const DeviceSegment* segments) {
-  const int thread = thread_index() - warpgroup_threads;
-  const int row = thread / 2, half = thread % 2;
-  if (half < tile_bytes / half_bytes &&
-      (tile.begin + row >= tile.end || !has_live_pair<Owner::keys>(tile.begin + row, tile, segments))) {
-    auto* const pieces = reinterpret_cast<uint4*>(keys[row / 64] + half * half_bytes + row % 64 * 128);
-    for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
-  }
-  fence_shared_writes();
-  sync_threads_of(1, 2 * warpgroup_threads);
-}
-
 // dS^T of 16 keys of this warp by the block's queries, as operands of products over queries, into the tile of
 // 128 keys.
 template <int steps>

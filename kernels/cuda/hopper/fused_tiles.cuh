@@ -10,9 +10,14 @@
 
 namespace cplab::kernels::cuda::hopper {
 
+// How dk and dv are written: each row by itself, or 16 rows at once, fp32 or rounded to the dtype of k.
+enum class KeyRows { one_by_one, sums, rounded };
+
 struct FusedParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
+  CUtensorMap dk, dv;  // of 16 rows
+  KeyRows key_rows = KeyRows::one_by_one;
   CUtensorMap dq;              // of fp32, 64 rows x 64 columns
   bool reduces_tiles = false;  // dq has a tensor map
   int heads_per_group = 1;
@@ -73,8 +78,9 @@ struct alignas(1024) FusedMemory {
   SumPlace place[Shape::consumers];  // of `sums`
   WorkTile tile;                     // of the thread block, and its head: registers are short
   int head;
+  unsigned char live[Shape::keys];  // whether a key has a live pair
   std::uint64_t keys_full, full[Shape::stages], empty[Shape::stages];
-  std::uint64_t walked[Shape::facts], facts_full[Shape::facts];
+  std::uint64_t walked[Shape::facts];
   std::uint64_t slopes_full[2], slopes_empty[2];
   std::uint64_t sums_full[Shape::consumers], sums_empty[Shape::consumers];
 };
@@ -86,10 +92,9 @@ __device__ __forceinline__ void init_barriers(FusedMemory<D>& memory) {
   init_barrier(shared_address(&memory.keys_full), 1);
   for (int n = 0; n < Shape::facts; ++n) {
     init_barrier(shared_address(&memory.walked[n]), 1);
-    init_barrier(shared_address(&memory.facts_full[n]), 1);
   }
   for (int n = 0; n < 2; ++n) {
-    init_barrier(shared_address(&memory.full[n]), 1);
+    init_barrier(shared_address(&memory.full[n]), 2);  // rows and facts
     init_barrier(shared_address(&memory.empty[n]), warps);
     init_barrier(shared_address(&memory.slopes_full[n]), warps);
     init_barrier(shared_address(&memory.slopes_empty[n]), warps);
@@ -114,10 +119,10 @@ __device__ __forceinline__ void produce_queries(const FusedParams& params, Fused
   for (int count = 0;; ++count) {
     memory.bounds[count % Shape::facts] = block;
     arrive(shared_address(&memory.walked[count % Shape::facts]));
-    if (!block.live()) return;
     const int stage = Stages::stage(count);
     const std::uint32_t full = shared_address(&memory.full[stage]);
     wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
+    if (!block.live()) return arrive(full);
     const auto bring = [&](unsigned char* into, const CUtensorMap& map) {
       for (int row = 0; row < Shape::queries; row += 64)
         copy_tile(shared_address(into + row * 128), map, block.begin + row, block.head, full);
@@ -167,7 +172,7 @@ __device__ __forceinline__ void start_facts(const AttendBackwardParams& call, Fu
 
 // The copies of a block are there: they become what consumers need.
 template <int D>
-__device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot) {
+__device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot, std::uint32_t full) {
   const int lane = thread_index() % 32;
   const Block& block = memory.bounds[slot];
   float* const pairs = reinterpret_cast<float*>(memory.pairs[slot]) + lane / 2 * 4 + lane % 2;
@@ -185,7 +190,7 @@ __device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot) {
     memory.flags[slot] =
         block_live | (unclean ? 0 : block_clean) | (all_pairs_live<D>(block, memory.tile) ? 0 : block_masked);
   __syncwarp();
-  if (lane == 0) arrive(shared_address(&memory.facts_full[slot]));
+  if (lane == 0) arrive(full);
 }
 
 // One warp: brings lse and delta of the blocks that the thread above has found, a block's copies under way
@@ -193,6 +198,7 @@ __device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot) {
 template <int D>
 __device__ __forceinline__ void produce_facts(const AttendBackwardParams& call, FusedMemory<D>& memory) {
   using Facts = Ring<FusedShape<D>::facts>;
+  using Stages = Ring<FusedShape<D>::stages>;
   for (int count = 0;; ++count) {
     const int slot = Facts::stage(count);
     wait(shared_address(&memory.walked[slot]), Facts::parity(count));
@@ -201,12 +207,15 @@ __device__ __forceinline__ void produce_facts(const AttendBackwardParams& call, 
     commit_float_copies();
     if (count > 0) {
       wait_for_float_copies<1>();
-      finish_facts(memory, Facts::stage(count - 1));
+      finish_facts(memory, Facts::stage(count - 1), shared_address(&memory.full[Stages::stage(count - 1)]));
     }
     if (live) continue;
     if (thread_index() % 32 == 0) {
       memory.flags[slot] = 0;
-      arrive(shared_address(&memory.facts_full[slot]));
+      const std::uint32_t stage = Stages::stage(count);
+      wait(shared_address(&memory.empty[stage]),
+           Stages::parity(count) ^ 1);  // its barrier is in use till then
+      arrive(shared_address(&memory.full[stage]));
     }
     return;
   }
@@ -220,6 +229,7 @@ __device__ __forceinline__ void send_sums(const FusedParams& params, FusedMemory
     const int row = memory.place[consumer].row;
     if (row == SumPlace::end) return;
     if (row != SumPlace::nothing) {
+      fence_shared_writes();  // other threads', which the barrier has made visible here
       add_tile(params.dq, row, D == 64 ? 0 : 2 * consumer, memory.place[consumer].head,
                shared_address(memory.sums[consumer]));
       finish_stores();

@@ -60,6 +60,11 @@ __device__ __forceinline__ void fence_shared_writes() {
 
 // --- copies ---------------------------------------------------------------------------------------------
 
+// Starts to read a map, which is a parameter of the kernel, before its first use.
+__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 // Starts the copy of the tile at (column, row, half, head) of a map that tensor_map() made; its bytes count
 // at `barrier`. What lies beyond the tensor becomes zero.
 __device__ __forceinline__ void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int head,

@@ -56,16 +56,24 @@ CUtensorMap make_map(const DeviceView& view, CUtensorMapDataType type, int rows,
   return map;
 }
 
+CUtensorMapDataType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case DType::fp16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::fp32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::fp64: break;
+  }
+  throw std::logic_error("a tensor map of fp64");
+}
+
 }  // namespace
 
 CUtensorMap tensor_map(const DeviceView& view, int rows) {
-  return make_map(
-      view, view.dtype == DType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-      rows, view.width);
+  return make_map(view, type_of(view.dtype), rows, view.width);
 }
 
 CUtensorMap sum_map(const DeviceView& view) {
-  return make_map(view, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 64, 64);
+  return make_map(view, type_of(view.dtype), 64, 64);
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -8,8 +8,9 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// Tiles of `rows` rows and all columns of one head, as [column / 64][row][64], with the 128-byte swizzle. A
-// map of a view without rows is never read. Throws std::runtime_error if the driver refuses.
+// Tiles of `rows` rows and all columns of one head, as [column group][row][columns of 128 bytes], with the
+// 128-byte swizzle. A map of a view without rows is never read. Throws std::runtime_error if the driver
+// refuses.
 CUtensorMap tensor_map(const DeviceView& view, int rows);
 
 // Of fp32: tiles of 64 rows and 64 columns, as [column / 32][row][32], likewise.

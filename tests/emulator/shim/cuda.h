@@ -5,5 +5,6 @@
 
 struct CUtensorMap {
   cplab::kernels::cuda::DeviceView view;
-  int rows = 0;  // of a tile
+  int rows = 0;     // of a tile
+  int columns = 0;  // likewise; 0: all
 };

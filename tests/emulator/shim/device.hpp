@@ -62,6 +62,10 @@ inline void __syncthreads() {
 inline void __syncwarp() {
   (void)cplab::emulator::machine().exchange(0);
 }
+inline int __all_sync(unsigned, int predicate) {
+  const std::uint64_t* const all = cplab::emulator::machine().exchange(predicate != 0);
+  return std::all_of(all, all + 32, [](std::uint64_t each) { return each != 0; });
+}
 inline int __any_sync(unsigned, int predicate) {
   const std::uint64_t* const all = cplab::emulator::machine().exchange(predicate != 0);
   return std::any_of(all, all + 32, [](std::uint64_t each) { return each != 0; });

@@ -33,20 +33,24 @@ inline void sync_threads_of(int id, int threads) {
 }
 inline void fence_shared_writes() {}
 
-// Visits every element of a tile that lies inside the tensor or not: its place in memory (null outside) and
-// in shared memory, laid out as the real ones: [column / 64][row][64], 128-byte swizzle.
+inline void prefetch_map(const CUtensorMap&) {}
+
+// Visits every element of a tile: its place in memory (null outside the tensor) and in shared memory, laid
+// out as the real ones: [column group][row][128 bytes], 128-byte swizzle.
 template <class Visit>
-void for_each_element(const CUtensorMap& map, int row, int head, std::uint32_t tile, Visit visit) {
+void for_each_element(const CUtensorMap& map, int row, int group, int head, std::uint32_t tile, Visit visit) {
   const DeviceView& view = map.view;
+  const int bytes = static_cast<int>(bytes_of(view.dtype)), in_group = 128 / bytes;
   unsigned char* const shared = emulator::machine().shared();
-  for (int column = 0; column < view.width; ++column)
+  for (int column = 0; column < (map.columns != 0 ? map.columns : view.width); ++column)
     for (int r = 0; r < map.rows; ++r) {
-      std::uint16_t* element = nullptr;
+      unsigned char* element = nullptr;
       if (row + r >= 0 && row + r < view.rows)
-        element = static_cast<std::uint16_t*>(view.data) + (row + r) * view.row_stride +
-                  head * view.head_stride + column;
-      const auto byte =
-          static_cast<std::uint32_t>(column / 64 * map.rows * 128 + r * 128 + column % 64 * 2) + tile;
+        element = static_cast<unsigned char*>(view.data) +
+                  ((row + r) * view.row_stride + head * view.head_stride + group * in_group + column) * bytes;
+      const auto byte = static_cast<std::uint32_t>(column / in_group * map.rows * 128 + r * 128 +
+                                                   column % in_group * bytes) +
+                        tile;
       visit(element, shared + (byte ^ (byte >> 7 & 7) << 4));
     }
 }
@@ -54,9 +58,9 @@ void for_each_element(const CUtensorMap& map, int row, int head, std::uint32_t t
 // Zero outside the tensor.
 inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier) {
   emulator::machine().copy(barrier, map.rows * map.view.width * 2, [=] {
-    for_each_element(map, row, head, into, [](const std::uint16_t* element, unsigned char* shared) {
-      const std::uint16_t value = element != nullptr ? *element : std::uint16_t{0};
-      std::memcpy(shared, &value, sizeof(value));
+    for_each_element(map, row, 0, head, into, [](const unsigned char* element, unsigned char* shared) {
+      const std::uint16_t zero = 0;
+      std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, sizeof(zero));
     });
   });
 }
@@ -66,24 +70,22 @@ inline std::map<int, std::vector<std::function<void()>>> queued_stores;
 
 inline void store_tile(const CUtensorMap& map, int row, int head, std::uint32_t from) {
   queued_stores[threadIdx.x].push_back([=] {
-    for_each_element(map, row, head, from, [](std::uint16_t* element, const unsigned char* shared) {
-      if (element != nullptr) std::memcpy(element, shared, sizeof(*element));
+    for_each_element(map, row, 0, head, from, [&](unsigned char* element, const unsigned char* shared) {
+      if (element != nullptr) std::memcpy(element, shared, bytes_of(map.view.dtype));
     });
   });
 }
 
 inline void add_tile(const CUtensorMap& map, int row, int group, int head, std::uint32_t from) {
   queued_stores[threadIdx.x].push_back([=] {
-    const DeviceView& view = map.view;
-    for (int r = 0; r < 64 && row + r < view.rows; ++r)
-      for (int column = 0; column < 64; ++column) {
-        const auto byte =
-            static_cast<std::uint32_t>(column / 32 * 64 * 128 + r * 128 + column % 32 * 4) + from;
-        float value = 0;
-        std::memcpy(&value, emulator::machine().shared() + (byte ^ (byte >> 7 & 7) << 4), sizeof(value));
-        static_cast<float*>(
-            view.data)[(row + r) * view.row_stride + head * view.head_stride + group * 32 + column] += value;
-      }
+    for_each_element(map, row, group, head, from, [](unsigned char* element, const unsigned char* shared) {
+      if (element == nullptr) return;
+      float sum = 0, value = 0;
+      std::memcpy(&sum, element, sizeof(sum));
+      std::memcpy(&value, shared, sizeof(value));
+      sum += value;
+      std::memcpy(element, &sum, sizeof(sum));
+    });
   });
 }
 
