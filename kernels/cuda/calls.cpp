@@ -43,7 +43,7 @@ bool is_deterministic(const Variant& variant) {
 struct Selection {
   KernelChoice choice = KernelChoice::best;
   int sm_major = device_major();
-  int sms = device_sms();
+  int sms = device_sms();  // that persistent kernels use
 
   template <class Variant>
   bool allows(const Variant& variant) const {
@@ -70,7 +70,7 @@ const AttendVariant& cheapest_that_fits(const Selection& selection, const Attend
   const AttendVariant* best = &first_that_fits(variants, selection, call);
   const auto cost = [&](const AttendVariant& variant) {
     const std::int64_t tiles = (call.q.rows + variant.q_tile_rows - 1) / variant.q_tile_rows * call.q.heads;
-    const std::int64_t sms = std::max(selection.sms, 1);
+    const std::int64_t sms = selection.sms;
     return static_cast<double>((tiles + sms - 1) / sms) * static_cast<double>(variant.tile_cost);
   };
   if (best->tile_cost == 0) return *best;
@@ -92,7 +92,7 @@ struct CudaCalls::State {
   std::vector<Call> calls;
   // Sets a pointer in the parameters of a call, which the call's launch function keeps alive. Those of a call
   // under way wait in `pending`: add() may still throw.
-  using Relocation = std::function<void(const std::byte* base)>;
+  using Relocation = std::function<void(std::byte* base)>;
   std::vector<Relocation> relocations, pending;
   bool uploaded = false;
   Selection selection;
@@ -119,6 +119,14 @@ struct CudaCalls::State {
     });
   }
 
+  // A number of this call's own in device memory, which is 0 after upload().
+  void place_counter(std::int32_t*& pointer) {
+    constexpr std::int32_t zero[] = {0};
+    const std::size_t offset = tables.place_apart(std::span<const std::int32_t>(zero));
+    pending.emplace_back(
+        [&pointer, offset](std::byte* base) { pointer = reinterpret_cast<std::int32_t*>(base + offset); });
+  }
+
   void set(DeviceView& into, const View& view) {
     require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
     require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
@@ -136,8 +144,9 @@ struct CudaCalls::State {
   }
 };
 
-CudaCalls::CudaCalls(KernelChoice choice) : state_(std::make_unique<State>()) {
+CudaCalls::CudaCalls(KernelChoice choice, int reserved_sms) : state_(std::make_unique<State>()) {
   state_->selection.choice = choice;
+  state_->selection.sms = std::max(state_->selection.sms - reserved_sms, 1);
 }
 CudaCalls::~CudaCalls() = default;
 
@@ -151,7 +160,10 @@ std::size_t CudaCalls::add(const Attend& call) {
   state_->set(p->out, call.out);
   state_->set(p->lse, call.lse);
   const std::vector<DeviceSegment> live = live_segments(call.segments);
-  state_->set(p->work, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store));
+  const WorkTables work = query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store);
+  state_->set(p->work, work);
+  p->multiprocessors = state_->selection.sms;
+  if (variant.counts_tiles && !work.even) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write = call.write;
   if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [](CudaStream) {});
@@ -275,7 +287,7 @@ void CudaCalls::upload(void* device_memory) {
                  "cudaMemcpyAsync of kernel tables");
     require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
   }
-  for (const auto& relocate : state_->relocations) relocate(static_cast<const std::byte*>(device_memory));
+  for (const auto& relocate : state_->relocations) relocate(static_cast<std::byte*>(device_memory));
   state_->uploaded = true;
 }
 

@@ -34,6 +34,7 @@ struct AttendVariant {
   Launch (*bind)(const AttendParams&);
   const void* const* kernels;  // the __global__ functions, null at the end
   std::int64_t shared_bytes;   // dynamic, per block
+  bool counts_tiles = false;   // takes uneven tiles by AttendParams::tile_counter
 };
 
 struct AttendBackwardVariant {

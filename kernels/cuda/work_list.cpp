@@ -83,7 +83,8 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
   }
   WorkTables tables;
   std::vector<std::int64_t> pairs;
-  const std::vector<std::int32_t>* listed = nullptr;  // what the end of tables.segments holds
+  double fewest = std::numeric_limits<double>::infinity(), most = 0;  // pairs of a row, by tile
+  const std::vector<std::int32_t>* listed = nullptr;                  // what the end of tables.segments holds
   for (std::size_t tile = 0; tile < work.size(); ++tile) {
     const std::vector<std::int32_t>& list = work[tile].segments;
     if (list.empty() && !keep_empty) continue;
@@ -100,7 +101,13 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
          .first = list.empty() ? 0 : static_cast<std::int32_t>(tables.segments.size() - list.size()),
          .count = static_cast<std::int32_t>(list.size())});
     pairs.push_back(work[tile].pairs);
+    const double a_row = static_cast<double>(work[tile].pairs) /
+                         static_cast<double>(tables.tiles.back().end - tables.tiles.back().begin);
+    fewest = std::min(fewest, a_row);
+    most = std::max(most, a_row);
   }
+  constexpr double about = 1.25;
+  tables.even = most <= about * fewest;
   std::vector<std::size_t> order(pairs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),

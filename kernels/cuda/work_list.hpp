@@ -30,6 +30,7 @@ std::vector<DeviceSegment> live_segments(std::span<const Segment> segments);
 struct WorkTables {
   std::vector<WorkTile> tiles;  // most live pairs first; equal ones in the order of their rows
   std::vector<DeviceSegment> segments;
+  bool even = true;  // rows of all tiles have about equally many live pairs: no tile takes much longer
 };
 
 // Rows 0 .. rows of q (of k) cut every `height`; each tile with the segments that have a live pair in it.

@@ -30,6 +30,12 @@ inline void sync_threads_of(int id, int threads) {
 }
 inline void fence_shared_writes() {}
 
+inline int add_one(std::int32_t* number) {
+  return (*number)++;
+}
+inline void prefetch_map(const CUtensorMap&) {}
+inline void prefetch_line(const void*) {}
+
 // Visits every element of a tile that lies inside the tensor or not: its place in memory (null outside) and
 // in shared memory, laid out as the real ones: [column / 64][row][64], 128-byte swizzle.
 template <class Visit>
@@ -59,11 +65,15 @@ inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int h
 }
 
 inline void store_tile(const CUtensorMap& map, int row, int head, std::uint32_t from) {
-  for_each_element(map, row, head, from, [](std::uint16_t* element, const unsigned char* shared) {
-    if (element != nullptr) std::memcpy(element, shared, sizeof(*element));
+  emulator::machine().store([=] {
+    for_each_element(map, row, head, from, [](std::uint16_t* element, const unsigned char* shared) {
+      if (element != nullptr) std::memcpy(element, shared, sizeof(*element));
+    });
   });
 }
-inline void finish_stores() {}
+inline void finish_stores() {
+  emulator::machine().finish_stores();
+}
 
 inline void add_four(float* to, float x, float y, float z, float w) {
   to[0] += x;
