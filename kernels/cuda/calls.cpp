@@ -64,21 +64,29 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Selectio
                          : "no attention kernel of this build fits the call");
 }
 
-// The first that fits, or among those that say what their tiles cost the one with the cheapest waves.
-const AttendVariant& cheapest_that_fits(const Selection& selection, const Attend& call) {
+struct TiledCall {
+  const AttendVariant* variant;
+  WorkTables work;
+};
+
+// The first variant that fits, or among those that say what their tiles cost the one that is done first.
+TiledCall cheapest_that_fits(const Selection& selection, const Attend& call) {
   const std::span<const AttendVariant> variants = attend_variants();
-  const AttendVariant* best = &first_that_fits(variants, selection, call);
-  const auto cost = [&](const AttendVariant& variant) {
-    const std::int64_t tiles = (call.q.rows + variant.q_tile_rows - 1) / variant.q_tile_rows * call.q.heads;
-    const std::int64_t sms = selection.sms;
-    return static_cast<double>((tiles + sms - 1) / sms) * static_cast<double>(variant.tile_cost);
+  const std::vector<DeviceSegment> live = live_segments(call.segments);
+  const auto with = [&](const AttendVariant& variant) -> TiledCall {
+    return {&variant, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store)};
   };
-  if (best->tile_cost == 0) return *best;
-  for (const AttendVariant& variant : variants)
-    if (variant.tile_cost > 0 && selection.allows(variant) && variant.fits(call) &&
-        cost(variant) < cost(*best))
-      best = &variant;
-  return *best;
+  const auto cost = [&](const TiledCall& tiled) {
+    return makespan(tiled.work, call.q.heads, selection.sms) * static_cast<double>(tiled.variant->tile_cost);
+  };
+  TiledCall best = with(first_that_fits(variants, selection, call));
+  if (best.variant->tile_cost == 0 || call.q.heads == 0) return best;
+  for (const AttendVariant& variant : variants) {
+    if (variant.tile_cost == 0 || !selection.allows(variant) || !variant.fits(call)) continue;
+    TiledCall other = with(variant);
+    if (cost(other) < cost(best)) best = std::move(other);
+  }
+  return best;
 }
 
 void require_int(std::int64_t value, const char* what) {
@@ -152,18 +160,17 @@ CudaCalls::~CudaCalls() = default;
 
 std::size_t CudaCalls::add(const Attend& call) {
   check_call(call);
-  const AttendVariant& variant = cheapest_that_fits(state_->selection, call);
+  const TiledCall tiled = cheapest_that_fits(state_->selection, call);
+  const AttendVariant& variant = *tiled.variant;
   const auto p = state_->begin<AttendParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);
   state_->set(p->v, call.v);
   state_->set(p->out, call.out);
   state_->set(p->lse, call.lse);
-  const std::vector<DeviceSegment> live = live_segments(call.segments);
-  const WorkTables work = query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store);
-  state_->set(p->work, work);
+  state_->set(p->work, tiled.work);
   p->multiprocessors = state_->selection.sms;
-  if (variant.counts_tiles && !work.even) state_->place_counter(p->tile_counter);
+  if (variant.counts_tiles && !tiled.work.even) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write = call.write;
   if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [](CudaStream) {});

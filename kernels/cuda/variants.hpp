@@ -28,7 +28,7 @@ struct AttendVariant {
   int sm_major;
   std::int32_t q_tile_rows;
   // Of several variants for one call that say what a tile costs (time of a tile against any fixed keys, in a
-  // unit of their own), the one whose waves of tiles cost least is taken; 0: the first that fits is taken.
+  // unit of their own), the one that is done first is taken (makespan()); 0: the first that fits is taken.
   float tile_cost;
   bool (*fits)(const Attend&);
   Launch (*bind)(const AttendParams&);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -191,6 +192,33 @@ std::vector<DeviceSegment> live_segments(std::span<const Segment> segments) {
 WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
                        bool keep_empty) {
   return cut(live, live, rows, height, keep_empty);
+}
+
+double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms) {
+  constexpr std::int64_t block = 128, beyond_keys = 1;
+  std::vector<std::int64_t> lengths;
+  std::int64_t total = 0;
+  for (const WorkTile& tile : query_tiles.tiles) {
+    std::int64_t length = beyond_keys;
+    for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
+      const DeviceSegment& s = query_tiles.segments[static_cast<std::size_t>(at)];
+      const std::int64_t first = std::max(s.q_begin, tile.begin), last = std::min(s.q_end, tile.end) - 1;
+      const std::int64_t begin = std::max<std::int64_t>(s.k_begin, first + s.low);
+      const std::int64_t end = std::min<std::int64_t>(s.k_end, last + s.high + 1);
+      length += std::max<std::int64_t>(end - begin + block - 1, 0) / block;
+    }
+    lengths.push_back(length);
+    total += length * heads;
+  }
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());  // by blocks, where the list goes by pairs
+  // No schedule is shorter than the mean; nor, as one of the multiprocessors has n + 1 of the n sms + 1
+  // longest tiles, than n + 1 of the shortest of those. Longest first comes close to the larger bound.
+  auto longest = static_cast<double>(total) / static_cast<double>(sms);
+  const auto tiles = static_cast<std::int64_t>(lengths.size()) * heads;
+  for (std::int64_t n = 0; n * sms < tiles; ++n)
+    longest =
+        std::max(longest, static_cast<double>((n + 1) * lengths[static_cast<std::size_t>(n * sms / heads)]));
+  return longest;
 }
 
 WorkTables key_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,

@@ -40,4 +40,9 @@ WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, s
 WorkTables key_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
                      bool keep_empty);
 
+// How long `sms` multiprocessors take for the query tiles of so many heads, each tile one at a time and the
+// longest first, in units of a tile's time for 128 keys. What a tile costs beyond its keys (its first product
+// and its end overlap with nothing of its own) is taken for one unit more: an estimate, not measured.
+double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms);
+
 }  // namespace cplab::kernels::cuda

@@ -95,9 +95,11 @@ class HopperAttendConsumer {
   // Where the tile before had its queries and then its out: once that is read, the producer may have it. That
   // is waited for when this tile's first product runs.
   __device__ __forceinline__ void release_queries() {
-    if (tiles_ == 0 || thread_index() % warpgroup_threads != 0) return;
-    finish_stores();
-    arrive(shared_address(&memory_.q_empty[Tiles::stage(tiles_ - 1)]));
+    if (tiles_ > 0 && thread_index() % warpgroup_threads == 0) {
+      finish_stores();
+      arrive(shared_address(&memory_.q_empty[Tiles::stage(tiles_ - 1)]));
+    }
+    __syncwarp();  // products are for whole warps
   }
 
   const HopperAttendParams& params_;

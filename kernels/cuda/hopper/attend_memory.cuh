@@ -21,6 +21,12 @@ struct HopperAttendParams {
 
 // W consumer warpgroups of 64 query rows. Two at head size 128 and three at 64 are fastest where there are
 // tiles enough for every multiprocessor; fewer make more tiles.
+//
+// At head size 64 the unit for special functions has as much to do as the tensor cores: one exponential in
+// `polynomial_every` is computed without it (0: none). A build can override this, to measure it.
+#ifndef CPLAB_POLYNOMIAL_EVERY
+#define CPLAB_POLYNOMIAL_EVERY (D == 64 ? 4 : 0)
+#endif
 template <int D, int W>
 struct HopperAttendShape {
   static constexpr int consumers = W;
@@ -28,6 +34,7 @@ struct HopperAttendShape {
   static constexpr int rows = 64 * consumers;
   static constexpr int keys = 128;
   static constexpr int stages = 2;
+  static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
   static constexpr int tiles = 2;  // whose queries are there or under way
   // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take. One consumer
   // warpgroup has enough from the start.

@@ -22,11 +22,13 @@ class HopperAttendProducer {
 
   // The first tile of the block; there is one.
   __device__ __forceinline__ void start() {
-    prefetch_line(params_.call.work.segments);
-    prefetch_map(params_.q);
-    prefetch_map(params_.k);
-    prefetch_map(params_.v);
-    prefetch_map(params_.out);
+    if (params_.call.work.segments != nullptr) {
+      prefetch_line(params_.call.work.segments);
+      prefetch_map(params_.q);
+      prefetch_map(params_.k);
+      prefetch_map(params_.v);
+    }
+    if (params_.stores_tiles) prefetch_map(params_.out);
     enter();
   }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "kernels/cuda/exp2_polynomial.cuh"
 #include "kernels/cuda/hopper/attend_memory.cuh"
 #include "kernels/cuda/hopper/descriptor.cuh"
 #include "kernels/cuda/hopper/wgmma.cuh"
@@ -73,7 +75,7 @@ class HopperRows {
       for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
         for (int e = 2 * half; e < 2 * half + 2; ++e) {
-          scores_[n][e] = exp2_approx(fmaf(scores_[n][e], scale_log2_, -shift));
+          scores_[n][e] = weight_of(fmaf(scores_[n][e], scale_log2_, -shift), n);
           sum += scores_[n][e];
         }
       softmax.sum[half] = fmaf(softmax.sum[half], shrink_[half], sum);
@@ -121,6 +123,15 @@ class HopperRows {
  private:
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
+  }
+
+  // 2^x, in column tile n: the error of the polynomial is below that of rounding to T.
+  static __device__ __forceinline__ float weight_of(float x, int n) {
+    constexpr int every = Shape::polynomial_every;
+    if constexpr (every > 0) {
+      if (n % every == every - 1) return exp2_polynomial < std::is_same_v<T, __half> ? 4 : 3 > (x);
+    }
+    return exp2_approx(x);
   }
 
   // Rows of V beyond the block's keys belong to somebody else, or to nobody: 0 times NaN must not happen.

@@ -51,6 +51,12 @@ inline constexpr EmulatedBlock blockIdx;
 inline float __int_as_float(int bits) {
   return std::bit_cast<float>(bits);
 }
+inline float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
+inline unsigned __float_as_uint(float x) {
+  return std::bit_cast<unsigned>(x);
+}
 inline float __fdividef(float a, float b) {
   return a / b;
 }
