@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/cuda/exp2_polynomial.cuh"
 #include "kernels/cuda/hopper/attend_memory.cuh"
@@ -125,11 +124,11 @@ class HopperRows {
     return thread_index() % 32;
   }
 
-  // 2^x, in column tile n: the error of the polynomial is below that of rounding to T.
+  // 2^x, in column tile n.
   static __device__ __forceinline__ float weight_of(float x, int n) {
     constexpr int every = Shape::polynomial_every;
     if constexpr (every > 0) {
-      if (n % every == every - 1) return exp2_polynomial < std::is_same_v<T, __half> ? 4 : 3 > (x);
+      if (n % every == every - 1) return exp2_polynomial(x);
     }
     return exp2_approx(x);
   }
