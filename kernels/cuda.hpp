@@ -30,7 +30,9 @@ enum class KernelChoice : std::uint8_t { best, deterministic, portable };
 // together, and if the dtype has no kernel in this build. It returns the number of the call: 0, 1, ...
 class CudaCalls {
  public:
-  explicit CudaCalls(KernelChoice choice = KernelChoice::best);
+  // Kernels that fill the GPU with as many thread blocks as run at once leave `reserved_sms` multiprocessors
+  // to others (but take one at least). Other kernels do not know of them.
+  explicit CudaCalls(KernelChoice choice = KernelChoice::best, int reserved_sms = 0);
   ~CudaCalls();
   CudaCalls(const CudaCalls&) = delete;
   CudaCalls& operator=(const CudaCalls&) = delete;

@@ -43,7 +43,7 @@ bool is_deterministic(const Variant& variant) {
 struct Selection {
   KernelChoice choice = KernelChoice::best;
   int sm_major = device_major();
-  int sms = device_sms();
+  int sms = device_sms();  // that persistent kernels use
 
   template <class Variant>
   bool allows(const Variant& variant) const {
@@ -64,21 +64,29 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Selectio
                          : "no attention kernel of this build fits the call");
 }
 
-// The first that fits, or among those that say what their tiles cost the one with the cheapest waves.
-const AttendVariant& cheapest_that_fits(const Selection& selection, const Attend& call) {
+struct TiledCall {
+  const AttendVariant* variant;
+  WorkTables work;
+};
+
+// The first variant that fits, or among those that say what their tiles cost the one that is done first.
+TiledCall cheapest_that_fits(const Selection& selection, const Attend& call) {
   const std::span<const AttendVariant> variants = attend_variants();
-  const AttendVariant* best = &first_that_fits(variants, selection, call);
-  const auto cost = [&](const AttendVariant& variant) {
-    const std::int64_t tiles = (call.q.rows + variant.q_tile_rows - 1) / variant.q_tile_rows * call.q.heads;
-    const std::int64_t sms = std::max(selection.sms, 1);
-    return static_cast<double>((tiles + sms - 1) / sms) * static_cast<double>(variant.tile_cost);
+  const std::vector<DeviceSegment> live = live_segments(call.segments);
+  const auto with = [&](const AttendVariant& variant) -> TiledCall {
+    return {&variant, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store)};
   };
-  if (best->tile_cost == 0) return *best;
-  for (const AttendVariant& variant : variants)
-    if (variant.tile_cost > 0 && selection.allows(variant) && variant.fits(call) &&
-        cost(variant) < cost(*best))
-      best = &variant;
-  return *best;
+  const auto cost = [&](const TiledCall& tiled) {
+    return makespan(tiled.work, call.q.heads, selection.sms) * static_cast<double>(tiled.variant->tile_cost);
+  };
+  TiledCall best = with(first_that_fits(variants, selection, call));
+  if (best.variant->tile_cost == 0 || call.q.heads == 0) return best;
+  for (const AttendVariant& variant : variants) {
+    if (variant.tile_cost == 0 || !selection.allows(variant) || !variant.fits(call)) continue;
+    TiledCall other = with(variant);
+    if (cost(other) < cost(best)) best = std::move(other);
+  }
+  return best;
 }
 
 void require_int(std::int64_t value, const char* what) {
@@ -92,7 +100,7 @@ struct CudaCalls::State {
   std::vector<Call> calls;
   // Sets a pointer in the parameters of a call, which the call's launch function keeps alive. Those of a call
   // under way wait in `pending`: add() may still throw.
-  using Relocation = std::function<void(const std::byte* base)>;
+  using Relocation = std::function<void(std::byte* base)>;
   std::vector<Relocation> relocations, pending;
   bool uploaded = false;
   Selection selection;
@@ -119,6 +127,14 @@ struct CudaCalls::State {
     });
   }
 
+  // A number of this call's own in device memory, which is 0 after upload().
+  void place_counter(std::int32_t*& pointer) {
+    constexpr std::int32_t zero[] = {0};
+    const std::size_t offset = tables.place_apart(std::span<const std::int32_t>(zero));
+    pending.emplace_back(
+        [&pointer, offset](std::byte* base) { pointer = reinterpret_cast<std::int32_t*>(base + offset); });
+  }
+
   void set(DeviceView& into, const View& view) {
     require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
     require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
@@ -139,22 +155,25 @@ struct CudaCalls::State {
   }
 };
 
-CudaCalls::CudaCalls(KernelChoice choice) : state_(std::make_unique<State>()) {
+CudaCalls::CudaCalls(KernelChoice choice, int reserved_sms) : state_(std::make_unique<State>()) {
   state_->selection.choice = choice;
+  state_->selection.sms = std::max(state_->selection.sms - reserved_sms, 1);
 }
 CudaCalls::~CudaCalls() = default;
 
 std::size_t CudaCalls::add(const Attend& call) {
   check_call(call);
-  const AttendVariant& variant = cheapest_that_fits(state_->selection, call);
+  const TiledCall tiled = cheapest_that_fits(state_->selection, call);
+  const AttendVariant& variant = *tiled.variant;
   const auto p = state_->begin<AttendParams>();
   state_->set(p->q, call.q);
   state_->set(p->k, call.k);
   state_->set(p->v, call.v);
   state_->set(p->out, call.out);
   state_->set(p->lse, call.lse);
-  const std::vector<DeviceSegment> live = live_segments(call.segments);
-  state_->set(p->work, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store));
+  state_->set(p->work, tiled.work);
+  p->multiprocessors = state_->selection.sms;
+  if (variant.counts_tiles && !tiled.work.even) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write = call.write;
   if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [](CudaStream) {});
@@ -278,7 +297,7 @@ void CudaCalls::upload(void* device_memory) {
                  "cudaMemcpyAsync of kernel tables");
     require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
   }
-  for (const auto& relocate : state_->relocations) relocate(static_cast<const std::byte*>(device_memory));
+  for (const auto& relocate : state_->relocations) relocate(static_cast<std::byte*>(device_memory));
   state_->uploaded = true;
 }
 

@@ -25,6 +25,13 @@ __device__ __forceinline__ float exp2_approx(float x) {
   return result;
 }
 
+// fmaxf would give the other one for a NaN.
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+}
+
 // Read anew at every call: a special register instead of one that is held around a loop.
 __device__ __forceinline__ int thread_index() {
   int index;

@@ -23,16 +23,27 @@ class Tables {
     const auto [begin, end] = places_.equal_range(hash);
     for (auto at = begin; at != end; ++at)
       if (view(at->second) == piece) return at->second.offset;
-    const std::size_t offset = (bytes_.size() + alignment - 1) / alignment * alignment;
-    bytes_.resize(offset + piece.size());
-    if (!piece.empty()) std::memcpy(bytes_.data() + offset, piece.data(), piece.size());
+    const std::size_t offset = append(piece);
     places_.emplace(hash, Place{offset, piece.size()});
     return offset;
+  }
+
+  // The same for a piece that kernels write: nothing else lies there, whatever it holds.
+  template <class Item>
+  std::size_t place_apart(std::span<const Item> items) {
+    return append({reinterpret_cast<const char*>(items.data()), items.size_bytes()});
   }
 
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
+  std::size_t append(std::string_view piece) {
+    const std::size_t offset = (bytes_.size() + alignment - 1) / alignment * alignment;
+    bytes_.resize(offset + piece.size());
+    if (!piece.empty()) std::memcpy(bytes_.data() + offset, piece.data(), piece.size());
+    return offset;
+  }
+
   struct Place {
     std::size_t offset, size;
   };

@@ -28,12 +28,13 @@ struct AttendVariant {
   int sm_major;
   std::int32_t q_tile_rows;
   // Of several variants for one call that say what a tile costs (time of a tile against any fixed keys, in a
-  // unit of their own), the one whose waves of tiles cost least is taken; 0: the first that fits is taken.
+  // unit of their own), the one that is done first is taken (makespan()); 0: the first that fits is taken.
   float tile_cost;
   bool (*fits)(const Attend&);
   Launch (*bind)(const AttendParams&);
   const void* const* kernels;  // the __global__ functions, null at the end
   std::int64_t shared_bytes;   // dynamic, per block
+  bool counts_tiles = false;   // takes uneven tiles by AttendParams::tile_counter
 };
 
 struct AttendBackwardVariant {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -83,7 +84,8 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
   }
   WorkTables tables;
   std::vector<std::int64_t> pairs;
-  const std::vector<std::int32_t>* listed = nullptr;  // what the end of tables.segments holds
+  double fewest = std::numeric_limits<double>::infinity(), most = 0;  // pairs of a row, by tile
+  const std::vector<std::int32_t>* listed = nullptr;                  // what the end of tables.segments holds
   for (std::size_t tile = 0; tile < work.size(); ++tile) {
     const std::vector<std::int32_t>& list = work[tile].segments;
     if (list.empty() && !keep_empty) continue;
@@ -100,7 +102,13 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
          .first = list.empty() ? 0 : static_cast<std::int32_t>(tables.segments.size() - list.size()),
          .count = static_cast<std::int32_t>(list.size())});
     pairs.push_back(work[tile].pairs);
+    const double a_row = static_cast<double>(work[tile].pairs) /
+                         static_cast<double>(tables.tiles.back().end - tables.tiles.back().begin);
+    fewest = std::min(fewest, a_row);
+    most = std::max(most, a_row);
   }
+  constexpr double about = 1.25;
+  tables.even = most <= about * fewest;
   std::vector<std::size_t> order(pairs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -184,6 +192,33 @@ std::vector<DeviceSegment> live_segments(std::span<const Segment> segments) {
 WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
                        bool keep_empty) {
   return cut(live, live, rows, height, keep_empty);
+}
+
+double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms) {
+  constexpr std::int64_t block = 128, beyond_keys = 1;
+  std::vector<std::int64_t> lengths;
+  std::int64_t total = 0;
+  for (const WorkTile& tile : query_tiles.tiles) {
+    std::int64_t length = beyond_keys;
+    for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
+      const DeviceSegment& s = query_tiles.segments[static_cast<std::size_t>(at)];
+      const std::int64_t first = std::max(s.q_begin, tile.begin), last = std::min(s.q_end, tile.end) - 1;
+      const std::int64_t begin = std::max<std::int64_t>(s.k_begin, first + s.low);
+      const std::int64_t end = std::min<std::int64_t>(s.k_end, last + s.high + 1);
+      length += std::max<std::int64_t>(end - begin + block - 1, 0) / block;
+    }
+    lengths.push_back(length);
+    total += length * heads;
+  }
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());  // by blocks, where the list goes by pairs
+  // No schedule is shorter than the mean; nor, as one of the multiprocessors has n + 1 of the n sms + 1
+  // longest tiles, than n + 1 of the shortest of those. Longest first comes close to the larger bound.
+  auto longest = static_cast<double>(total) / static_cast<double>(sms);
+  const auto tiles = static_cast<std::int64_t>(lengths.size()) * heads;
+  for (std::int64_t n = 0; n * sms < tiles; ++n)
+    longest =
+        std::max(longest, static_cast<double>((n + 1) * lengths[static_cast<std::size_t>(n * sms / heads)]));
+  return longest;
 }
 
 WorkTables key_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,

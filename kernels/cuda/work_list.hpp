@@ -30,6 +30,7 @@ std::vector<DeviceSegment> live_segments(std::span<const Segment> segments);
 struct WorkTables {
   std::vector<WorkTile> tiles;  // most live pairs first; equal ones in the order of their rows
   std::vector<DeviceSegment> segments;
+  bool even = true;  // rows of all tiles have about equally many live pairs: no tile takes much longer
 };
 
 // Rows 0 .. rows of q (of k) cut every `height`; each tile with the segments that have a live pair in it.
@@ -38,5 +39,10 @@ WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, s
                        bool keep_empty);
 WorkTables key_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
                      bool keep_empty);
+
+// How long `sms` multiprocessors take for the query tiles of so many heads, each tile one at a time and the
+// longest first, in units of a tile's time for 128 keys. What a tile costs beyond its keys (its first product
+// and its end overlap with nothing of its own) is taken for one unit more: an estimate, not measured.
+double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms);
 
 }  // namespace cplab::kernels::cuda

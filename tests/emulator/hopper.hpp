@@ -12,6 +12,8 @@ struct Launch {
   std::uint64_t seed = 0;
   bool late_copies = false;
   int heads_per_group = 1;
+  int multiprocessors = 1;        // of a persistent grid
+  bool takes_by_counter = false;  // its blocks take tiles as they come
 };
 
 // Views and tables point into host memory. Throw std::runtime_error if the kernel hangs or does what hardware

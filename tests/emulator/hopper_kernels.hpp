@@ -2,6 +2,9 @@
 // CUDA.
 #pragma once
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "kernels/cuda/fits.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
@@ -28,6 +31,7 @@ template <class T, int D, int W>
 void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   using Shape = hopper::HopperAttendShape<D, W>;
   static_assert(sizeof(hopper::HopperAttendMemory<D, W>) + 1024 <= shared_bytes - 1024);
+  if (call.work.count == 0 || call.q.heads == 0) return;  // not launched
   hopper::HopperAttendParams params;
   params.call = call;
   params.q = {call.q, 64};
@@ -36,12 +40,16 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.stores_tiles = hopper::stores_tiles(call);
   params.out = {call.out, 64};
   params.scale_log2 = hopper::scale_log2(call.scale);
-  params.heads_per_group = launch.heads_per_group;
+  params.order = hopper::TileOrder(call, std::min(launch.heads_per_group, call.q.heads));
+  params.blocks = std::min(launch.multiprocessors, params.order.tiles);
+  std::int32_t counter = 0;
+  if (launch.takes_by_counter) params.counter = &counter;
   Machine machine(launch.seed, launch.late_copies);
   emulated_threads = Shape::threads;
-  for (int block = 0; block < call.work.count * call.q.heads; ++block)
+  for (int block = 0; block < params.blocks; ++block)
     machine.run(Shape::threads, static_cast<unsigned>(block), hopper::attend_hopper_shared,
                 [&] { hopper::attend_hopper_kernel<T, D, W>(params); });
+  if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
 }
 
 template <class T, int D, Part... parts>

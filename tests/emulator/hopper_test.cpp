@@ -65,7 +65,11 @@ class Emulation {
  private:
   Launch launch() {
     ++seed_;
-    return {.seed = seed_, .late_copies = seed_ % 2 == 0, .heads_per_group = static_cast<int>(1 + seed_ % 3)};
+    return {.seed = seed_,
+            .late_copies = seed_ % 2 == 0,
+            .heads_per_group = static_cast<int>(1 + seed_ % 3),
+            .multiprocessors = static_cast<int>(1 + seed_ % 5),
+            .takes_by_counter = seed_ / 2 % 2 == 0};
   }
 
   // Runs it in one order of threads and copies and again, from the same state, in another: are all bits
@@ -90,7 +94,7 @@ class Emulation {
       return {"(cpu tiles)", true};
     }
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
-    const EmulatedKernels::Forward& forward = with.attend[seed_ % with.attend.size()];
+    const EmulatedKernels::Forward& forward = with.attend[seed_ / 2 % with.attend.size()];
     const HostView q(call.q), k(call.k), v(call.v), out(call.out), lse(call.lse);
     const WorkTables work =
         query_tiles(live_segments(call.segments), call.q.rows, forward.rows, call.write == Write::store);

@@ -27,6 +27,7 @@ struct Fiber {
   std::function<bool()> ready;
   const char* waits_for = "";
   bool finished = false;
+  std::vector<std::function<void()>> stores;
   std::vector<Machine::Product> products;
   std::vector<std::size_t> groups;  // ends of committed batches in `products`
 };
@@ -115,6 +116,7 @@ __attribute__((noinline)) void prepare(Fiber& fiber, std::function<void()>& entr
   fiber.stack.resize(stack_bytes);
   fiber.ready = nullptr;
   fiber.finished = false;
+  fiber.stores.clear();
   fiber.products.clear();
   fiber.groups.clear();
   getcontext(&fiber.context);
@@ -148,6 +150,8 @@ void Machine::run(int threads, unsigned block, unsigned char* shared, const std:
     } catch (...) {
       s.failure = std::current_exception();
     }
+    if (!s.failure && !s.fibers[s.current].stores.empty())
+      s.failure = std::make_exception_ptr(std::runtime_error("a thread ends before its copies have read"));
     s.fibers[s.current].finished = true;
   };
   for (Fiber& fiber : s.fibers) prepare(fiber, entry, s.scheduler);
@@ -239,6 +243,19 @@ void Machine::copy(std::uint32_t barrier, int bytes, std::function<void()> move)
     state_->copies.push_back({barrier, {bytes, std::move(move)}});
   else
     state_->land(barrier, bytes, move);
+}
+
+void Machine::store(std::function<void()> move) {
+  if (state_->late_copies)
+    state_->fibers[state_->current].stores.push_back(std::move(move));
+  else
+    move();
+}
+
+void Machine::finish_stores() {
+  std::vector<std::function<void()>>& stores = state_->fibers[state_->current].stores;
+  for (const auto& move : stores) move();
+  stores.clear();
 }
 
 // --- products of warpgroups ------------------------------------------------------------------------------

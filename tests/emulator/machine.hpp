@@ -38,6 +38,10 @@ class Machine {
   void wait_barrier(std::uint32_t address, int parity);
   // A copy that will count so many bytes at a barrier.
   void copy(std::uint32_t barrier, int bytes, std::function<void()> move);
+  // A copy out of shared memory, and the wait until the calling thread's copies have read it: with
+  // `late_copies` they read it then.
+  void store(std::function<void()> move);
+  void finish_stores();
 
   // Products of a warpgroup: queued by each of its 128 threads, done by the wait that requires them.
   struct Product {

@@ -94,5 +94,21 @@ TEST_CASE("emulator: sums change at the wait that demands it, and not before") {
   for (const float value : after) CHECK(value == 16);
 }
 
+TEST_CASE("emulator: late stores read at the wait for them, and none is left at the end") {
+  Shared shared;
+  Machine block(5, true);
+  int source = 1, stored = 0;
+  block.run(32, 0, shared.memory.get(), [&] {
+    if (machine().thread() != 0) return;
+    machine().store([&] { stored = source; });
+    source = 2;
+    machine().finish_stores();
+    source = 3;
+  });
+  CHECK(stored == 2);
+  CHECK_THROWS_WITH_AS(block.run(32, 0, shared.memory.get(), [&] { machine().store([] {}); }),
+                       "a thread ends before its copies have read", std::runtime_error);
+}
+
 }  // namespace
 }  // namespace cplab::emulator

@@ -143,6 +143,22 @@ TEST_CASE("tiles of one long sequence share one entry of the segment list") {
   CHECK(tables.tiles.back().begin == 0);
 }
 
+TEST_CASE("how even tiles are, and how long they take together") {
+  Segment segment{.q_begin = 0, .q_count = 1024, .k_begin = 0, .k_count = 1024};
+  const auto tiles = [&](std::int64_t height) {
+    return query_tiles(live_segments(std::vector<Segment>{segment}), 1000, height, true);
+  };
+  segment.q_count = 1000;  // a short last tile is as long as the others
+  CHECK(tiles(128).even);
+  CHECK(makespan(tiles(128), 16, 132) == 8 + 1);  // one wave of 128 tiles
+  CHECK(makespan(tiles(128), 17, 132) == 2 * (8 + 1));
+  CHECK(makespan(tiles(64), 16, 132) == 2 * (8 + 1));
+  segment.right = 0;
+  CHECK(!tiles(128).even);
+  CHECK(makespan(tiles(128), 16, 132) == 8 + 1);  // the longest one
+  CHECK(makespan(tiles(128), 16, 16) == (36 + 8));
+}
+
 TEST_CASE("thousands of tiny sequences are cut where they lie") {
   std::vector<Segment> segments;
   for (std::int64_t s = 0; s < 4096; ++s)
@@ -204,6 +220,8 @@ TEST_CASE("equal tables are stored once, each on 256 bytes") {
   CHECK(tables.place<std::int32_t>(b) == 256);
   CHECK(tables.place<std::int32_t>(again) == 0);
   CHECK(tables.bytes().size() == 256 + 12);
+  CHECK(tables.place_apart<std::int32_t>(a) == 512);  // even of a piece that is there
+  CHECK(tables.place<std::int32_t>(a) == 0);
 }
 
 }  // namespace cplab::testing

@@ -1,6 +1,7 @@
 // Launching the forward kernel for Hopper.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "kernels/cuda/hopper/attend_hopper.cuh"
@@ -19,12 +20,13 @@ Launch bind_attend_hopper(const AttendParams& call) {
   params->stores_tiles = stores_tiles(call);
   if (params->stores_tiles) params->out = tensor_map(call.out, 64);
   params->scale_log2 = scale_log2(call.scale);
-  params->heads_per_group = heads_per_group(call.q.heads, call.k.heads, call.k);
+  params->order = TileOrder(call, heads_per_group(call.q.heads, call.k.heads, call.k));
+  params->blocks = std::min(std::max(call.multiprocessors, 1), params->order.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
-    const auto blocks = static_cast<unsigned>(call.work.count * call.q.heads);
-    attend_hopper_kernel<T, D, W>
-        <<<blocks, Shape::threads, sizeof(HopperAttendMemory<D, W>) + 1024, stream>>>(*params);
+    params->counter = params->blocks < params->order.tiles ? call.tile_counter : nullptr;
+    attend_hopper_kernel<T, D, W><<<static_cast<unsigned>(params->blocks), Shape::threads,
+                                    sizeof(HopperAttendMemory<D, W>) + 1024, stream>>>(*params);
   };
 }
 
@@ -40,7 +42,8 @@ AttendVariant attend_hopper_variant(const char* name, float tile_cost, bool (*fi
           fits,
           bind_attend_hopper<T, D, W>,
           kernels,
-          sizeof(HopperAttendMemory<D, W>) + 1024};
+          sizeof(HopperAttendMemory<D, W>) + 1024,
+          true};
 }
 
 }  // namespace cplab::kernels::cuda::hopper

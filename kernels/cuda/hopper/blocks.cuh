@@ -51,6 +51,30 @@ __device__ __forceinline__ void mask_dead(float (&sums)[n_tiles][4], const Block
   }
 }
 
+// A bit for each of a lane's columns 8 n + 2 (lane % 4) + e, number 2 n + e, that are below `column`.
+__device__ __forceinline__ std::uint32_t bits_below(int column, int lane) {
+  const int from = max(column - 2 * (lane & 3), 0);
+  const int count = from / 8 * 2 + min(from % 8, 2);
+  return count >= 32 ? ~0u : (1u << count) - 1;
+}
+
+// mask_dead in fewer instructions, for 128 columns: a row's columns are bits of a word.
+__device__ __forceinline__ void mask_dead_by_bits(float (&sums)[16][4], const Block& block, int first_row,
+                                                  float value) {
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int i = first_row + 8 * half + lane / 4;
+    const int begin = i + block.low - block.begin;  // the block's columns start at 0
+    const int end = min(block.end - block.begin, i + block.high - block.begin + 1);
+    std::uint32_t live = bits_below(end, lane) & ~bits_below(begin, lane);
+    if (i < block.row_begin || i >= block.row_end) live = 0;
+#pragma unroll
+    for (int bit = 0; bit < 32; ++bit)
+      if ((live >> bit & 1) == 0) sums[bit / 2][2 * half + bit % 2] = value;
+  }
+}
+
 // Sums of 64 rows, rounded, as operand A of a product over the columns.
 template <class T, int n_tiles>
 __device__ __forceinline__ void pack_operand(const float (&from)[n_tiles][4],

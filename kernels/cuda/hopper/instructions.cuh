@@ -58,11 +58,21 @@ __device__ __forceinline__ void fence_shared_writes() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Adds 1 to a number in device memory; returns what it was.
+__device__ __forceinline__ int add_one(std::int32_t* number) {
+  int before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(number) : "memory");
+  return before;
+}
+
 // --- copies ---------------------------------------------------------------------------------------------
 
-// Starts to read a map, which is a parameter of the kernel, before its first use.
+// Brings a tensor map, or a line of device memory, nearer to who will soon need it.
 __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+__device__ __forceinline__ void prefetch_line(const void* pointer) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(pointer) : "memory");
 }
 
 // Starts the copy of the tile at (column, row, half, head) of a map that tensor_map() made; its bytes count

@@ -39,6 +39,12 @@ __device__ __forceinline__ void pin(float (&sums)[n_tiles][4]) {
     for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(sums[n][e])::"memory");
 }
 
+template <int n>
+__device__ __forceinline__ void pin(float (&values)[n]) {
+#pragma unroll
+  for (int at = 0; at < n; ++at) asm volatile("" : "+f"(values[at])::"memory");
+}
+
 #define CPLAB_SUMS_4(d, n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define CPLAB_SUMS_16(d, n) \
   CPLAB_SUMS_4(d, n), CPLAB_SUMS_4(d, n + 1), CPLAB_SUMS_4(d, n + 2), CPLAB_SUMS_4(d, n + 3)

@@ -51,6 +51,18 @@ inline constexpr EmulatedBlock blockIdx;
 inline float __int_as_float(int bits) {
   return std::bit_cast<float>(bits);
 }
+inline float __uint_as_float(unsigned bits) {
+  return std::bit_cast<float>(bits);
+}
+inline unsigned __float_as_uint(float x) {
+  return std::bit_cast<unsigned>(x);
+}
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>(std::uint64_t{a} * b >> 32);
+}
 inline float __fmul_rn(float a, float b) {
   return a * b;
 }
@@ -72,6 +84,10 @@ inline int __any_sync(unsigned, int predicate) {
 }
 inline int __shfl_sync(unsigned, int value, int lane) {
   return static_cast<int>(cplab::emulator::machine().exchange(static_cast<std::uint32_t>(value))[lane]);
+}
+inline float __shfl_sync(unsigned, float value, int lane) {
+  const std::uint64_t* const all = cplab::emulator::machine().exchange(std::bit_cast<std::uint32_t>(value));
+  return std::bit_cast<float>(static_cast<std::uint32_t>(all[lane]));
 }
 inline float __shfl_xor_sync(unsigned, float value, int mask) {
   cplab::emulator::Machine& machine = cplab::emulator::machine();

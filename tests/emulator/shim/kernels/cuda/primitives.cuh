@@ -4,7 +4,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "tests/emulator/shim/device.hpp"
 
@@ -20,6 +22,10 @@ inline float infinity() {
 
 inline float exp2_approx(float x) {
   return std::exp2(x);
+}
+
+inline float max_or_nan(float a, float b) {
+  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<float>::quiet_NaN() : std::max(a, b);
 }
 
 inline int thread_index() {

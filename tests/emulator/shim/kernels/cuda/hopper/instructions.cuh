@@ -33,7 +33,11 @@ inline void sync_threads_of(int id, int threads) {
 }
 inline void fence_shared_writes() {}
 
+inline int add_one(std::int32_t* number) {
+  return (*number)++;
+}
 inline void prefetch_map(const CUtensorMap&) {}
+inline void prefetch_line(const void*) {}
 
 // Visits every element of a tile: its place in memory (null outside the tensor) and in shared memory, laid
 // out as the real ones: [column group][row][128 bytes], 128-byte swizzle.
@@ -65,11 +69,8 @@ inline void copy_tile(std::uint32_t into, const CUtensorMap& map, int row, int h
   });
 }
 
-// Stores of a thread read shared memory, and take place, when it waits for them.
-inline std::map<int, std::vector<std::function<void()>>> queued_stores;
-
 inline void store_tile(const CUtensorMap& map, int row, int head, std::uint32_t from) {
-  queued_stores[threadIdx.x].push_back([=] {
+  emulator::machine().store([=] {
     for_each_element(map, row, 0, head, from, [&](unsigned char* element, const unsigned char* shared) {
       if (element != nullptr) std::memcpy(element, shared, bytes_of(map.view.dtype));
     });
@@ -77,7 +78,7 @@ inline void store_tile(const CUtensorMap& map, int row, int head, std::uint32_t 
 }
 
 inline void add_tile(const CUtensorMap& map, int row, int group, int head, std::uint32_t from) {
-  queued_stores[threadIdx.x].push_back([=] {
+  emulator::machine().store([=] {
     for_each_element(map, row, group, head, from, [](unsigned char* element, const unsigned char* shared) {
       if (element == nullptr) return;
       float sum = 0, value = 0;
@@ -90,8 +91,7 @@ inline void add_tile(const CUtensorMap& map, int row, int group, int head, std::
 }
 
 inline void finish_stores() {
-  for (const auto& store : queued_stores[threadIdx.x]) store();
-  queued_stores[threadIdx.x].clear();
+  emulator::machine().finish_stores();
 }
 
 // Batches of copies of a thread take place when it waits for them.

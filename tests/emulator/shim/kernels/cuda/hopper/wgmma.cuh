@@ -18,6 +18,8 @@ inline void wait_for_products() {
 }
 template <int n_tiles>
 inline void pin(float (&)[n_tiles][4]) {}
+template <int n>
+inline void pin(float (&)[n]) {}
 
 template <class T>
 float value_of(std::uint16_t bits) {

@@ -1,0 +1,85 @@
+// What the forward kernel for Hopper is told, how large its tiles are, and what its warpgroups share.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/blocks.cuh"
+#include "kernels/cuda/hopper/instructions.cuh"
+#include "kernels/cuda/hopper/tile_order.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+struct HopperAttendParams {
+  AttendParams call;
+  CUtensorMap q, k, v, out;
+  TileOrder order;
+  std::int32_t* counter = nullptr;  // of the tiles taken so far; null: every grid-th tile is a block's own
+  int blocks = 1;                   // of the grid
+  bool stores_tiles = false;        // out is stored in the dtype of q, by the copy engine
+  float scale_log2 = 0;
+};
+
+// W consumer warpgroups of 64 query rows. Two at head size 128 and three at 64 are fastest where there are
+// tiles enough for every multiprocessor; fewer make more tiles.
+//
+// At head size 64 the unit for special functions has as much to do as the tensor cores: one exponential in
+// `polynomial_every` is computed without it (0: none). A build can override this, to measure it.
+#ifndef CPLAB_POLYNOMIAL_EVERY
+#define CPLAB_POLYNOMIAL_EVERY (D == 64 ? 4 : 0)
+#endif
+template <int D, int W>
+struct HopperAttendShape {
+  static constexpr int consumers = W;
+  static constexpr int threads = warpgroup_threads * (1 + consumers);
+  static constexpr int rows = 64 * consumers;
+  static constexpr int keys = 128;
+  static constexpr int stages = 2;
+  static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
+  static constexpr int tiles = 2;  // whose queries are there or under way
+  // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take. One consumer
+  // warpgroup has enough from the start.
+  static constexpr int producer_registers = consumers == 2 ? 40 : 32;
+  static constexpr int consumer_registers = consumers == 2 ? 232 : 160;
+  static constexpr int q_half = 64 * 128, k_half = keys * 128;  // bytes of 64 columns
+  static constexpr int q_bytes = 64 * D * 2, k_bytes = keys * D * 2;
+};
+
+enum class TileState : std::int32_t { live, without_keys, none };
+
+// A tile as the producer hands it over, with its queries.
+struct AttendTile {
+  int begin, end;  // rows
+  int head;
+  TileState state;  // none: no tile comes any more
+};
+
+template <int D, int W>
+struct alignas(1024) HopperAttendMemory {
+  using Shape = HopperAttendShape<D, W>;
+  unsigned char q[Shape::tiles][Shape::consumers][Shape::q_bytes];
+  unsigned char k[Shape::stages][Shape::k_bytes];
+  unsigned char v[Shape::stages][Shape::k_bytes];
+  AttendTile tile[Shape::tiles];
+  Block bounds[Shape::stages];
+  bool last[Shape::stages];  // block of its tile
+  std::uint64_t q_full[Shape::tiles], q_empty[Shape::tiles];
+  std::uint64_t k_full[Shape::stages], k_empty[Shape::stages], v_full[Shape::stages], v_empty[Shape::stages];
+
+  // One thread, before all others.
+  __device__ __forceinline__ void init_barriers() {
+    constexpr int consumer_warps = 4 * Shape::consumers;
+    for (int n = 0; n < Shape::tiles; ++n) {
+      init_barrier(shared_address(&q_full[n]), 1);
+      init_barrier(shared_address(&q_empty[n]), Shape::consumers);
+    }
+    for (int stage = 0; stage < Shape::stages; ++stage) {
+      init_barrier(shared_address(&k_full[stage]), 1);
+      init_barrier(shared_address(&v_full[stage]), 1);
+      init_barrier(shared_address(&k_empty[stage]), consumer_warps);
+      init_barrier(shared_address(&v_empty[stage]), consumer_warps);
+    }
+    fence_barrier_init();
+  }
+};
+
+}  // namespace cplab::kernels::cuda::hopper

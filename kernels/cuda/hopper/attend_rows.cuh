@@ -1,0 +1,160 @@
+// What the consumers of the forward kernel for Hopper do with a tile: scores, their softmax, sums of values.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/exp2_polynomial.cuh"
+#include "kernels/cuda/hopper/attend_memory.cuh"
+#include "kernels/cuda/hopper/descriptor.cuh"
+#include "kernels/cuda/hopper/wgmma.cuh"
+#include "kernels/cuda/softmax_rows.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// What one consumer warp keeps of its 16 rows while it walks the keys.
+template <class T, int D, int W>
+class HopperRows {
+ public:
+  using Shape = HopperAttendShape<D, W>;
+  using Stages = Ring<Shape::stages>;
+  static constexpr int n_tiles = Shape::keys / 8;
+
+  __device__ __forceinline__ HopperRows(HopperAttendMemory<D, W>& memory, float scale_log2)
+      : memory_(memory), scale_log2_(scale_log2) {}
+
+  float out[1][D / 8][4];
+  SoftmaxRows softmax;
+  bool last = false;  // no block of the tile comes after the one weighed last
+
+  // A tile whose rows, for this warp, begin there.
+  __device__ __forceinline__ void start(int first_row) {
+    first_row_ = first_row;
+    clear(out);
+    softmax = {{-infinity(), -infinity()}, {0, 0}};
+  }
+
+  __device__ __forceinline__ void wait_for_keys(int count) {
+    wait(shared_address(&memory_.k_full[Stages::stage(count)]), Stages::parity(count));
+  }
+
+  // Queues S = Q K^T of a block.
+  __device__ __forceinline__ void queue_scores(int count, const TileDescriptor<Shape::q_half>& q) {
+    const TileDescriptor<Shape::k_half> k(shared_address(memory_.k[Stages::stage(count)]));
+    pin(scores_);
+    fence_products();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Wgmma<T, Shape::keys>::multiply_shared(scores_, q.contiguous(step), k.contiguous(step), step > 0);
+    commit_products();
+  }
+
+  // Scores that are there become weights; out waits for its shrink.
+  __device__ __forceinline__ void weigh_scores(int count) {
+    pin(scores_);
+    const Block& block = memory_.bounds[Stages::stage(count)];
+    valid_keys_ = block.end - block.begin;
+    last = memory_.last[Stages::stage(count)];
+    if (!all_live<Shape::keys>(block, first_row_)) mask_dead_by_bits(scores_, block, first_row_, -infinity());
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float held = softmax.maximum[half];
+      float highest = held;
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n)
+        highest = fmaxf(highest, fmaxf(scores_[n][2 * half], scores_[n][2 * half + 1]));
+      highest = row_max(highest);
+      softmax.maximum[half] = highest;
+      const float shift = shift_of(highest, scale_log2_);
+      // Without fusing: exactly 1 where the maximum stays.
+      shrink_[half] = exp2_approx(__fmul_rn(held, scale_log2_) - shift);
+      float sum = 0;
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+        for (int e = 2 * half; e < 2 * half + 2; ++e) {
+          scores_[n][e] = weight_of(fmaf(scores_[n][e], scale_log2_, -shift), n);
+          sum += scores_[n][e];
+        }
+      softmax.sum[half] = fmaf(softmax.sum[half], shrink_[half], sum);
+    }
+  }
+
+  // The compiler's front end keeps what makes the weights before this point.
+  __device__ __forceinline__ void pin_weights() {
+    pin(scores_);
+    pin(softmax.sum);
+  }
+
+  // The weights as operand of the next product: no earlier one may still read the registers.
+  __device__ __forceinline__ void pack_weights() {
+    pack_operand<T>(scores_, weights_);
+  }
+
+  // Starts a batch with out += P V of a block.
+  __device__ __forceinline__ void queue_values(int count) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory_.v_full[stage]), Stages::parity(count));
+    if (valid_keys_ < Shape::keys) clear_values(stage);
+    const TileDescriptor<Shape::k_half> v(shared_address(memory_.v[stage]));
+    pin(out[0]);
+    fence_products();
+#pragma unroll
+    for (int step = 0; step < Shape::keys / 16; ++step)
+      Wgmma<T, D>::multiply_registers(out[0], weights_[step], v.strided(step), 1);
+  }
+
+  // After the wait: V may be overwritten.
+  __device__ __forceinline__ void release_values(int count) {
+    pin(out[0]);
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.v_empty[Stages::stage(count)]));
+  }
+
+  __device__ __forceinline__ void shrink_out() {
+#pragma unroll
+    for (int d = 0; d < D / 8; ++d)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) out[0][d][e] *= shrink_[e / 2];
+  }
+
+ private:
+  static __device__ __forceinline__ int lane() {
+    return thread_index() % 32;
+  }
+
+  // 2^x, in column tile n.
+  static __device__ __forceinline__ float weight_of(float x, int n) {
+    constexpr int every = Shape::polynomial_every;
+    if constexpr (every > 0) {
+      if (n % every == every - 1) return exp2_polynomial(x);
+    }
+    return exp2_approx(x);
+  }
+
+  // Rows of V beyond the block's keys belong to somebody else, or to nobody: 0 times NaN must not happen.
+  __device__ __forceinline__ void clear_values(int stage) {
+    constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
+    constexpr int chunks = Shape::k_half / Shape::keys / 16;  // of 16 bytes in a row of 64 columns
+    const int count = (Shape::keys - valid_keys_) * chunks;
+#pragma unroll 1
+    for (int half = 0; half < D / 64; ++half)
+#pragma unroll 1
+      for (int n = thread_index() - warpgroup_threads; n < count; n += consumer_threads)
+        *reinterpret_cast<uint4*>(memory_.v[stage] + half * Shape::k_half + valid_keys_ * 128 + n * 16) =
+            make_uint4(0, 0, 0, 0);
+    fence_shared_writes();
+    sync_threads_of(1, consumer_threads);
+  }
+
+  HopperAttendMemory<D, W>& memory_;
+  int first_row_ = 0;
+  float scale_log2_;
+  int valid_keys_ = 0;  // of the block whose weights are held
+  float shrink_[2];
+  float scores_[n_tiles][4];
+  std::uint32_t weights_[n_tiles / 2][4];
+};
+
+}  // namespace cplab::kernels::cuda::hopper

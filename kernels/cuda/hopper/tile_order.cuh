@@ -1,0 +1,62 @@
+// In which order the thread blocks of a persistent grid take the tiles of a work list, head by head.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/params.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+// Divides numbers from 0 to 2^31 - 1 by a fixed one, by a multiplication: Granlund and Montgomery, "Division
+// by invariant integers using multiplication", 1994.
+class Divisor {
+ public:
+  Divisor() = default;
+  explicit Divisor(int divisor) : divisor_(divisor) {
+    while (std::uint64_t{1} << shift_ < static_cast<std::uint64_t>(divisor)) ++shift_;
+    const std::uint64_t excess = (std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(divisor);
+    multiplier_ = static_cast<std::uint32_t>((excess << 32) / static_cast<std::uint64_t>(divisor) + 1);
+  }
+
+  __device__ __forceinline__ int quotient(int n) const {
+    const auto number = static_cast<std::uint32_t>(n);
+    return static_cast<int>((__umulhi(number, multiplier_) + number) >> shift_);
+  }
+  __device__ __forceinline__ int remainder(int n, int quotient) const { return n - quotient * divisor_; }
+
+ private:
+  int divisor_ = 1;
+  std::uint32_t multiplier_ = 1;
+  int shift_ = 0;
+};
+
+// The tiles of a group of heads, the longest tiles of all of them first, then the next group: the keys and
+// values of a group stay in the L2 cache.
+struct TileOrder {
+  TileOrder() = default;
+  TileOrder(const AttendParams& call, int heads_per_group)
+      : tiles(call.work.count * call.q.heads),
+        group_heads(heads_per_group),
+        whole_groups(call.q.heads / heads_per_group),
+        of_group(call.work.count * heads_per_group),
+        of_heads(heads_per_group),
+        of_last_heads(whole_groups * heads_per_group < call.q.heads
+                          ? call.q.heads - whole_groups * heads_per_group
+                          : heads_per_group),
+        of_kv_head(call.q.heads / call.k.heads) {}
+
+  int tiles = 0;
+  int group_heads = 1, whole_groups = 0;
+  Divisor of_group, of_heads, of_last_heads, of_kv_head;
+
+  // Which tile of the work list, and which head, number 0 .. tiles - 1 is.
+  __device__ __forceinline__ void find(int number, int& tile, int& head) const {
+    const int group = of_group.quotient(number);
+    const int in_group = of_group.remainder(number, group);
+    const Divisor& heads = group < whole_groups ? of_heads : of_last_heads;
+    tile = heads.quotient(in_group);
+    head = group * group_heads + heads.remainder(in_group, tile);
+  }
+};
+
+}  // namespace cplab::kernels::cuda::hopper
