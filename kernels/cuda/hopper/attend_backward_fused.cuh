@@ -57,17 +57,25 @@ class FusedConsumer {
 
   Sums<1, D / 8> dk, dv;
 
-  // Whether there is a block `count`; if so, it is there.
-  __device__ __forceinline__ bool prepare(int count) {
-    const int stage = Stages::stage(count), slot = Facts::stage(count);
-    wait(shared_address(&memory_.full[stage]), Stages::parity(count));
+  // Whether there is a block `count`; if so, its facts are at hand.
+  __device__ __forceinline__ bool take_facts(int count) {
+    const int slot = Facts::stage(count);
+    wait(shared_address(&memory_.facts_full[slot]), Facts::parity(count));
     const int flags = memory_.flags[slot];
-    if constexpr (early_values) load_lse(slot);
-    if ((flags & block_live) == 0) return false;
     masked_ = (flags & block_masked) != 0;
     clean_ = (flags & block_clean) != 0;
-    if (!clean_) clean_queries(memory_, stage, slot);
-    return true;
+    if constexpr (early_values) {
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n) lse_[n] = memory_.pairs[slot][4 * n + lane() % 4].lse;
+    }
+    return (flags & block_live) != 0;
+  }
+
+  // Its rows are there.
+  __device__ __forceinline__ void wait_for_rows(int count) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory_.full[stage]), Stages::parity(count));
+    if (!clean_) clean_queries(memory_, stage, Facts::stage(count));
   }
 
   // All products of a prepared block but dq's, and dq of the one before, which goes to memory. Returns
@@ -77,8 +85,6 @@ class FusedConsumer {
     const TileDescriptor<Shape::query_half> q(shared_address(memory_.q[stage]));
     const TileDescriptor<Shape::query_half> dout(shared_address(memory_.dout[stage]));
     float p[n_tiles][4], dp[n_tiles][4];
-    const bool before_clean = before_clean_;  // of the block before
-    before_clean_ = clean_;
     fence_products();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
@@ -157,10 +163,13 @@ class FusedConsumer {
       Wgmma<T, D>::multiply_registers(dk[0], slopes[step], q.strided(step), 1);
     commit_products();
     // The rest while these products run.
+    const bool before_clean = before_clean_;
+    before_clean_ = clean_;
+    const bool more = take_facts(count + 1);
     wait_for_products<1>();
     pin(dq);
     if (count > 0) send_dq(count - 1, before_clean, dq);
-    const bool more = prepare(count + 1);
+    if (more) wait_for_rows(count + 1);
     wait_for_products<0>();
     pin(dk[0]);
     if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(anew(count))]));
@@ -250,12 +259,6 @@ class FusedConsumer {
     return TileDescriptor<Shape::key_half>(shared_address(tiles[warpgroup_])).contiguous(step);
   }
 
-  __device__ __forceinline__ void load_lse(int slot) {
-    const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n) lse_[n] = pairs[4 * n].lse;
-  }
-
   __device__ __forceinline__ void wait_for_staging(int count) {
     wait(shared_address(&memory_.sums_empty[warpgroup_]), (count & 1) ^ 1);
   }
@@ -279,7 +282,8 @@ __device__ __forceinline__ void consume_queries(const FusedParams& params, Fused
   FusedConsumer<T, D> consumer(params, memory, warpgroup);
   float dq[8][4];
   int count = 0;
-  if (consumer.prepare(0)) {
+  if (consumer.take_facts(0)) {
+    consumer.wait_for_rows(0);
     consumer.wait_for_keys();
 #pragma unroll 1
     while (consumer.take_block(count, dq)) ++count;
@@ -297,9 +301,8 @@ template <class T, int D>
 __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     attend_backward_fused_kernel(const __grid_constant__ FusedParams params) {
   using Shape = FusedShape<D>;
-  extern __shared__ unsigned char fused_hopper_shared[];
-  const std::uint32_t base = shared_address(fused_hopper_shared);
-  auto& memory = *reinterpret_cast<FusedMemory<D>*>(fused_hopper_shared + (1024 - base % 1024) % 1024);
+  alignas(1024) extern __shared__ unsigned char fused_hopper_shared[];
+  auto& memory = *reinterpret_cast<FusedMemory<D>*>(fused_hopper_shared);
   int tile_index, head;
   choose_tile(params.call.by_k, params.call.k.heads, params.heads_per_group, tile_index, head);
   const WorkTile tile = params.call.by_k.tiles[tile_index];
@@ -310,6 +313,9 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
   if (threadIdx.x == 0) {
     memory.tile = tile;
     memory.head = head;
+    const int group = params.call.q.heads / params.call.k.heads;
+    memory.first_head = head * group;
+    memory.stop_head = head * group + group;
     init_barriers(memory);
   }
   __syncthreads();

@@ -32,8 +32,8 @@ struct FusedShape {
   static constexpr int queries = D == 64 ? 128 : 64;  // of a block
   static constexpr int stages = 2;
   // Facts of blocks live longer than their rows: dq of a block is added while the next one's products run,
-  // and the producers look one block ahead.
-  static constexpr int facts = 4;
+  // and the producers look two blocks ahead, which makes six.
+  static constexpr int facts = 8;
   static constexpr int producer_registers = 24, consumer_registers = 240;
   static constexpr int key_bytes = 64 * D * 2, key_half = 64 * 128;  // of 64 keys; of their first 64 columns
   static constexpr int query_bytes = queries * D * 2, query_half = queries * 128;
@@ -78,9 +78,10 @@ struct alignas(1024) FusedMemory {
   SumPlace place[Shape::consumers];  // of `sums`
   WorkTile tile;                     // of the thread block, and its head: registers are short
   int head;
+  int first_head, stop_head;        // its query heads
   unsigned char live[Shape::keys];  // whether a key has a live pair
   std::uint64_t keys_full, full[Shape::stages], empty[Shape::stages];
-  std::uint64_t walked[Shape::facts];
+  std::uint64_t walked[Shape::facts], facts_full[Shape::facts];
   std::uint64_t slopes_full[2], slopes_empty[2];
   std::uint64_t sums_full[Shape::consumers], sums_empty[Shape::consumers];
 };
@@ -92,9 +93,10 @@ __device__ __forceinline__ void init_barriers(FusedMemory<D>& memory) {
   init_barrier(shared_address(&memory.keys_full), 1);
   for (int n = 0; n < Shape::facts; ++n) {
     init_barrier(shared_address(&memory.walked[n]), 1);
+    init_barrier(shared_address(&memory.facts_full[n]), 1);
   }
   for (int n = 0; n < 2; ++n) {
-    init_barrier(shared_address(&memory.full[n]), 2);  // rows and facts
+    init_barrier(shared_address(&memory.full[n]), 1);
     init_barrier(shared_address(&memory.empty[n]), warps);
     init_barrier(shared_address(&memory.slopes_full[n]), warps);
     init_barrier(shared_address(&memory.slopes_empty[n]), warps);
@@ -112,17 +114,22 @@ template <int D>
 __device__ __forceinline__ void produce_queries(const FusedParams& params, FusedMemory<D>& memory) {
   using Shape = FusedShape<D>;
   using Stages = Ring<Shape::stages>;
-  const int group = params.call.q.heads / params.call.k.heads;
   const DeviceSegment* const segments = params.call.by_k.segments;
-  const int stop_head = (memory.head + 1) * group;
-  Block block = first_block<Owner::keys>(memory.head * group, stop_head, memory.tile, segments);
-  for (int count = 0;; ++count) {
-    memory.bounds[count % Shape::facts] = block;
+  // Each block is found from the one before, which lies in shared memory: registers are short.
+  const auto post = [&](int count, const Block& found) {
+    memory.bounds[count % Shape::facts] = found;
     arrive(shared_address(&memory.walked[count % Shape::facts]));
+  };
+  post(0, first_block<Owner::keys>(memory.first_head, memory.stop_head, memory.tile, segments));
+  for (int count = -1;; ++count) {
+    post(count + 2, next_block<Owner::keys, Shape::queries>(memory.bounds[(count + 1) % Shape::facts],
+                                                            memory.stop_head, memory.tile, segments));
+    if (count < 0) continue;
+    const Block& block = memory.bounds[count % Shape::facts];
+    if (!block.live()) return;
     const int stage = Stages::stage(count);
     const std::uint32_t full = shared_address(&memory.full[stage]);
     wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
-    if (!block.live()) return arrive(full);
     const auto bring = [&](unsigned char* into, const CUtensorMap& map) {
       for (int row = 0; row < Shape::queries; row += 64)
         copy_tile(shared_address(into + row * 128), map, block.begin + row, block.head, full);
@@ -140,7 +147,6 @@ __device__ __forceinline__ void produce_queries(const FusedParams& params, Fused
     bring(memory.q[stage], params.q);
     if (count == 0) bring_keys(memory.v, params.v);
     bring(memory.dout[stage], params.dout);
-    block = next_block<Owner::keys, Shape::queries>(block, stop_head, memory.tile, segments);
   }
 }
 
@@ -172,7 +178,7 @@ __device__ __forceinline__ void start_facts(const AttendBackwardParams& call, Fu
 
 // The copies of a block are there: they become what consumers need.
 template <int D>
-__device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot, std::uint32_t full) {
+__device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot) {
   const int lane = thread_index() % 32;
   const Block& block = memory.bounds[slot];
   float* const pairs = reinterpret_cast<float*>(memory.pairs[slot]) + lane / 2 * 4 + lane % 2;
@@ -190,7 +196,7 @@ __device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot, s
     memory.flags[slot] =
         block_live | (unclean ? 0 : block_clean) | (all_pairs_live<D>(block, memory.tile) ? 0 : block_masked);
   __syncwarp();
-  if (lane == 0) arrive(full);
+  if (lane == 0) arrive(shared_address(&memory.facts_full[slot]));
 }
 
 // One warp: brings lse and delta of the blocks that the thread above has found, a block's copies under way
@@ -198,7 +204,6 @@ __device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot, s
 template <int D>
 __device__ __forceinline__ void produce_facts(const AttendBackwardParams& call, FusedMemory<D>& memory) {
   using Facts = Ring<FusedShape<D>::facts>;
-  using Stages = Ring<FusedShape<D>::stages>;
   for (int count = 0;; ++count) {
     const int slot = Facts::stage(count);
     wait(shared_address(&memory.walked[slot]), Facts::parity(count));
@@ -207,15 +212,12 @@ __device__ __forceinline__ void produce_facts(const AttendBackwardParams& call, 
     commit_float_copies();
     if (count > 0) {
       wait_for_float_copies<1>();
-      finish_facts(memory, Facts::stage(count - 1), shared_address(&memory.full[Stages::stage(count - 1)]));
+      finish_facts(memory, Facts::stage(count - 1));
     }
     if (live) continue;
     if (thread_index() % 32 == 0) {
       memory.flags[slot] = 0;
-      const std::uint32_t stage = Stages::stage(count);
-      wait(shared_address(&memory.empty[stage]),
-           Stages::parity(count) ^ 1);  // its barrier is in use till then
-      arrive(shared_address(&memory.full[stage]));
+      arrive(shared_address(&memory.facts_full[slot]));
     }
     return;
   }
