@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/row_groups.cuh"
 
 namespace cplab::kernels::cuda {
@@ -182,8 +183,8 @@ void launch(const Operation& operation, const DeviceView& leading, std::int32_t 
   const std::uint64_t groups_per_block = group_threads >> grid.log2_lanes;
   const std::uint64_t blocks = (grid.rows_times_heads + groups_per_block - 1) / groups_per_block;
   constexpr std::uint64_t most_blocks = 8192;  // several waves on any GPU; groups stride over the rest
-  row_groups<<<static_cast<unsigned>(std::min(blocks, most_blocks)), group_threads, 0, stream>>>(operation,
-                                                                                                 grid);
+  launch_early(row_groups<Operation>, static_cast<unsigned>(std::min(blocks, most_blocks)), group_threads, 0,
+               stream, operation, grid);
 }
 
 std::int64_t element_bytes(DType dtype) {

@@ -40,6 +40,14 @@ __device__ __forceinline__ int thread_index() {
   return index;
 }
 
+// A kernel that was launched early (launch.cuh) goes on when what came before on its stream is done and its
+// writes are visible.
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }

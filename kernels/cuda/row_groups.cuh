@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/params.hpp"
+#include "kernels/cuda/primitives.cuh"
 
 namespace cplab::kernels::cuda {
 
@@ -30,6 +31,7 @@ struct Group {
 template <class Operation>
 __global__ void __launch_bounds__(group_threads)
     row_groups(const __grid_constant__ Operation operation, const __grid_constant__ RowGrid grid) {
+  wait_for_earlier_kernels();
   const std::int32_t lanes = 1 << grid.log2_lanes;
   const std::uint32_t group_of_block = threadIdx.x >> grid.log2_lanes;
   const std::uint32_t first_of_warp = (threadIdx.x & ~31U) >> grid.log2_lanes;

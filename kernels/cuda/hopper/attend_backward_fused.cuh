@@ -318,6 +318,7 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     memory.stop_head = head * group + group;
     init_barriers(memory);
   }
+  wait_for_earlier_kernels();
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {

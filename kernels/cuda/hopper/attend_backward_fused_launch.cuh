@@ -7,6 +7,7 @@
 #include "kernels/cuda/hopper/attend_backward_fused.cuh"
 #include "kernels/cuda/hopper/attend_hopper.hpp"
 #include "kernels/cuda/hopper/tensor_map.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -32,8 +33,8 @@ Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
     if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
     const auto blocks = static_cast<unsigned>(call.by_k.count * call.k.heads);
     if (blocks == 0) return;
-    attend_backward_fused_kernel<T, D>
-        <<<blocks, FusedShape<D>::threads, sizeof(FusedMemory<D>) + 1024, stream>>>(*params);
+    launch_early(attend_backward_fused_kernel<T, D>, blocks, FusedShape<D>::threads,
+                 sizeof(FusedMemory<D>) + 1024, stream, *params);
   };
 }
 

@@ -207,6 +207,7 @@ __global__ void __launch_bounds__(GradientShape<D, part>::threads, 1)
     }
     fence_barrier_init();
   }
+  wait_for_earlier_kernels();
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {

@@ -7,6 +7,7 @@
 #include "kernels/cuda/hopper/attend_backward_hopper.cuh"
 #include "kernels/cuda/hopper/attend_hopper.hpp"
 #include "kernels/cuda/hopper/tensor_map.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -16,8 +17,8 @@ void launch_gradient(const HopperBackwardParams& params, CUstream_st* stream) {
   const int blocks =
       (queries ? params.call.by_q.count * params.call.q.heads : params.call.by_k.count * params.call.k.heads);
   if (blocks == 0) return;
-  gradient_hopper_kernel<T, D, part><<<static_cast<unsigned>(blocks), GradientShape<D, part>::threads,
-                                       sizeof(GradientMemory<D, part>) + 1024, stream>>>(params);
+  launch_early(gradient_hopper_kernel<T, D, part>, static_cast<unsigned>(blocks),
+               GradientShape<D, part>::threads, sizeof(GradientMemory<D, part>) + 1024, stream, params);
 }
 
 inline std::shared_ptr<HopperBackwardParams> hopper_backward_params(const AttendBackwardParams& call) {

@@ -43,10 +43,15 @@ class HopperAttendConsumer {
  private:
   __device__ __forceinline__ void walk_keys(std::uint32_t queries) {
     const TileDescriptor<Shape::q_half> q(queries);
+#ifndef V_LATE
     rows_.wait_for_keys(count_);
+#endif
     bool first = true;
 #pragma unroll 1
     do {
+#ifdef V_LATE
+      rows_.wait_for_keys(count_);
+#endif
       rows_.queue_scores(count_, q);
       if (first) {
         release_queries();
@@ -60,8 +65,10 @@ class HopperAttendConsumer {
       rows_.weigh_scores(count_);
       // The exponentials stay before the wait for P V, under which they are to run: nothing moves across a
       // branch. And the next keys, long there, are not waited for when they are due.
+#ifndef V_LATE
       rows_.pin_weights();
       if (!rows_.last) rows_.wait_for_keys(count_ + 1);
+#endif
       wait_for_products<0>();
       if (!first) rows_.release_values(count_ - 1);
       rows_.shrink_out();
@@ -123,6 +130,7 @@ __global__ void __launch_bounds__(HopperAttendShape<D, W>::threads, 1)
     producer.start();
     memory.init_barriers();
   }
+  wait_for_earlier_kernels();
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {

@@ -7,6 +7,7 @@
 #include "kernels/cuda/hopper/attend_hopper.cuh"
 #include "kernels/cuda/hopper/attend_hopper.hpp"
 #include "kernels/cuda/hopper/tensor_map.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -25,8 +26,8 @@ Launch bind_attend_hopper(const AttendParams& call) {
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = params->blocks < params->order.tiles ? call.tile_counter : nullptr;
-    attend_hopper_kernel<T, D, W><<<static_cast<unsigned>(params->blocks), Shape::threads,
-                                    sizeof(HopperAttendMemory<D, W>) + 1024, stream>>>(*params);
+    launch_early(attend_hopper_kernel<T, D, W>, static_cast<unsigned>(params->blocks), Shape::threads,
+                 sizeof(HopperAttendMemory<D, W>) + 1024, stream, *params);
   };
 }
 

@@ -25,7 +25,7 @@ struct HopperAttendParams {
 // At head size 64 the unit for special functions has as much to do as the tensor cores: one exponential in
 // `polynomial_every` is computed without it (0: none). A build can override this, to measure it.
 #ifndef CPLAB_POLYNOMIAL_EVERY
-#define CPLAB_POLYNOMIAL_EVERY (D == 64 ? 4 : 0)
+#define CPLAB_POLYNOMIAL_EVERY 0
 #endif
 template <int D, int W>
 struct HopperAttendShape {
@@ -53,6 +53,13 @@ struct AttendTile {
   TileState state;  // none: no tile comes any more
 };
 
+// What consumers always need to know of a block; its bounds only where it is masked.
+struct alignas(8) BlockFacts {
+  std::int32_t keys;    // so many are its segment's
+  std::int16_t last;    // block of its tile
+  std::int16_t masked;  // not all pairs with the tile's rows are live
+};
+
 template <int D, int W>
 struct alignas(1024) HopperAttendMemory {
   using Shape = HopperAttendShape<D, W>;
@@ -61,7 +68,7 @@ struct alignas(1024) HopperAttendMemory {
   unsigned char v[Shape::stages][Shape::k_bytes];
   AttendTile tile[Shape::tiles];
   Block bounds[Shape::stages];
-  bool last[Shape::stages];  // block of its tile
+  BlockFacts facts[Shape::stages];
   std::uint64_t q_full[Shape::tiles], q_empty[Shape::tiles];
   std::uint64_t k_full[Shape::stages], k_empty[Shape::stages], v_full[Shape::stages], v_empty[Shape::stages];
 

@@ -97,8 +97,14 @@ class HopperAttendProducer {
     wait(shared_address(&memory_.k_empty[stage]), Stages::parity(count_) ^ 1);
     memory_.bounds[stage] = block;
     const int begin = block.begin;
+    const int row_last = tile_.begin + Shape::rows - 1, key_last = begin + Shape::keys - 1;
+    const bool all = tile_.begin >= block.row_begin && row_last < block.row_end && key_last < block.end &&
+                     row_last + block.low <= begin && key_last <= tile_.begin + block.high;
+    BlockFacts& facts = memory_.facts[stage];
+    facts.keys = block.end - begin;
+    facts.masked = !all;
     block = next_block<Owner::queries, Shape::keys>(block, 1, tile_, params_.call.work.segments);
-    memory_.last[stage] = !block.live();
+    facts.last = !block.live();
     arrive_expecting(full, Shape::k_bytes);
     copy_tile(shared_address(memory_.k[stage]), params_.k, begin, kv_head_, full);
   }

@@ -51,34 +51,43 @@ class HopperRows {
   // Scores that are there become weights; out waits for its shrink.
   __device__ __forceinline__ void weigh_scores(int count) {
     pin(scores_);
-    const Block& block = memory_.bounds[Stages::stage(count)];
-    valid_keys_ = block.end - block.begin;
-    last = memory_.last[Stages::stage(count)];
-    if (!all_live<Shape::keys>(block, first_row_)) mask_dead_by_bits(scores_, block, first_row_, -infinity());
+    const BlockFacts facts = memory_.facts[Stages::stage(count)];
+    valid_keys_ = facts.keys;
+    last = facts.last != 0;
+    if (facts.masked != 0) {
+      const Block& block = memory_.bounds[Stages::stage(count)];
+      if (!all_live<Shape::keys>(block, first_row_))
+        mask_dead_by_bits(scores_, block, first_row_, -infinity());
+    }
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
+    // Two chains of operations for each row: one would wait for itself.
+    float highest[2][2] = {{softmax.maximum[0], scores_[0][0]}, {softmax.maximum[1], scores_[0][2]}};
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        highest[half][n % 2] =
+            fmaxf(highest[half][n % 2], fmaxf(scores_[n][2 * half], scores_[n][2 * half + 1]));
+    float shift[2], sums[2][2] = {};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float held = softmax.maximum[half];
-      float highest = held;
-#pragma unroll
-      for (int n = 0; n < n_tiles; ++n)
-        highest = fmaxf(highest, fmaxf(scores_[n][2 * half], scores_[n][2 * half + 1]));
-      highest = row_max(highest);
-      softmax.maximum[half] = highest;
-      const float shift = shift_of(highest, scale_log2_);
+      softmax.maximum[half] = row_max(fmaxf(highest[half][0], highest[half][1]));
+      shift[half] = shift_of(softmax.maximum[half], scale_log2_);
       // Without fusing: exactly 1 where the maximum stays.
-      shrink_[half] = exp2_approx(__fmul_rn(held, scale_log2_) - shift);
-      float sum = 0;
-#pragma unroll
-      for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-        for (int e = 2 * half; e < 2 * half + 2; ++e) {
-          scores_[n][e] = weight_of(fmaf(scores_[n][e], scale_log2_, -shift), n);
-          sum += scores_[n][e];
-        }
-      softmax.sum[half] = fmaf(softmax.sum[half], shrink_[half], sum);
+      shrink_[half] = exp2_approx(__fmul_rn(held, scale_log2_) - shift[half]);
     }
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        scores_[n][e] = weight_of(fmaf(scores_[n][e], scale_log2_, -shift[e / 2]), n);
+        sums[e / 2][e % 2] += scores_[n][e];
+      }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      softmax.sum[half] = fmaf(softmax.sum[half], shrink_[half], sums[half][0] + sums[half][1]);
   }
 
   // The compiler's front end keeps what makes the weights before this point.

@@ -32,6 +32,8 @@ inline int thread_index() {
   return threadIdx.x;
 }
 
+inline void wait_for_earlier_kernels() {}
+
 inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(static_cast<const unsigned char*>(pointer) -
                                     emulator::machine().shared());
