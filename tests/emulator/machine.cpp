@@ -220,6 +220,13 @@ void Machine::meet(int id, int threads) {
   }
 }
 
+void Machine::pass(int id, int threads) {
+  Meeting& meeting = state_->meetings[id];
+  if (++meeting.arrived < threads) return;
+  meeting.arrived = 0;
+  ++meeting.generation;
+}
+
 void Machine::init_barrier(std::uint32_t address, int arrivals) {
   state_->barriers[address] = {.arrivals = arrivals, .pending = arrivals};
 }

@@ -30,8 +30,9 @@ class Machine {
   void wait_until(const char* what, std::function<bool()> holds);
   // All 32 lanes of the calling warp give a value and see all of them; valid until the warp's next but one.
   const std::uint64_t* exchange(std::uint64_t value);
-  // Named barrier of so many threads.
+  // Named barrier of so many threads; pass: counts, but does not wait.
   void meet(int id, int threads);
+  void pass(int id, int threads);
 
   void init_barrier(std::uint32_t address, int arrivals);
   void arrive(std::uint32_t address, int arrivals, int expected_bytes);

@@ -26,6 +26,7 @@ class HopperAttendConsumer {
       : params_(params), memory_(memory), warpgroup_(warpgroup), rows_(memory, params.scale_log2) {}
 
   __device__ __forceinline__ void run() {
+    if (warpgroup_ == Shape::consumers - 1) pass_turn();  // to the first
 #pragma unroll 1
     for (;; ++tiles_) {
       const int buffer = Tiles::stage(tiles_);
@@ -43,16 +44,16 @@ class HopperAttendConsumer {
  private:
   __device__ __forceinline__ void walk_keys(std::uint32_t queries) {
     const TileDescriptor<Shape::q_half> q(queries);
-#ifndef V_LATE
-    rows_.wait_for_keys(count_);
-#endif
+    if constexpr (Shape::weights_first) rows_.wait_for_keys(count_);
     bool first = true;
 #pragma unroll 1
     do {
-#ifdef V_LATE
-      rows_.wait_for_keys(count_);
-#endif
+      if constexpr (!Shape::weights_first) rows_.wait_for_keys(count_);
+      wait_for_turn();
       rows_.queue_scores(count_, q);
+      // Who has values to clear meets the others there: they must have had their turn.
+      const bool late = !first && !rows_.values_are_whole();
+      if (late) pass_turn();
       if (first) {
         release_queries();
         fence_products();
@@ -61,14 +62,15 @@ class HopperAttendConsumer {
         rows_.queue_values(count_ - 1);
         commit_products();
       }
+      if (!late) pass_turn();
       wait_for_products<1>();
       rows_.weigh_scores(count_);
-      // The exponentials stay before the wait for P V, under which they are to run: nothing moves across a
-      // branch. And the next keys, long there, are not waited for when they are due.
-#ifndef V_LATE
-      rows_.pin_weights();
-      if (!rows_.last) rows_.wait_for_keys(count_ + 1);
-#endif
+      if constexpr (Shape::weights_first) {
+        // The exponentials stay before the wait for P V, under which they are to run: nothing moves across a
+        // branch. And the next keys, long there, are not waited for when they are due.
+        rows_.pin_weights();
+        if (!rows_.last) rows_.wait_for_keys(count_ + 1);
+      }
       wait_for_products<0>();
       if (!first) rows_.release_values(count_ - 1);
       rows_.shrink_out();
@@ -97,6 +99,17 @@ class HopperAttendConsumer {
     const int row = tile.begin + 64 * warpgroup_;
     if (params_.stores_tiles && thread_index() % warpgroup_threads == 0 && row < tile.end)
       store_tile(params_.out, row, tile.head, shared_address(staged));
+  }
+
+  // Warpgroups queue their products one after the other: the scores of the first are there, and its softmax
+  // begins, while those of the next are computed. At once, all would wait for the tensor cores together, and
+  // then for the unit for special functions (FlashAttention 3 calls it ping-pong).
+  __device__ __forceinline__ void wait_for_turn() {
+    if constexpr (Shape::takes_turns) sync_threads_of(5 + warpgroup_, 2 * warpgroup_threads);
+  }
+  __device__ __forceinline__ void pass_turn() {
+    if constexpr (Shape::takes_turns)
+      arrive_threads_of(5 + (warpgroup_ + 1) % Shape::consumers, 2 * warpgroup_threads);
   }
 
   // Where the tile before had its queries and then its out: once that is read, the producer may have it. That

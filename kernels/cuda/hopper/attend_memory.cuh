@@ -24,6 +24,12 @@ struct HopperAttendParams {
 //
 // At head size 64 the unit for special functions has as much to do as the tensor cores: one exponential in
 // `polynomial_every` is computed without it (0: none). A build can override this, to measure it.
+#ifndef WEIGHTS_FIRST
+#define WEIGHTS_FIRST (D == 64)
+#endif
+#ifndef TAKES_TURNS
+#define TAKES_TURNS 1
+#endif
 #ifndef CPLAB_POLYNOMIAL_EVERY
 #define CPLAB_POLYNOMIAL_EVERY 0
 #endif
@@ -35,6 +41,9 @@ struct HopperAttendShape {
   static constexpr int keys = 128;
   static constexpr int stages = 2;
   static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
+  static constexpr bool weights_first =
+      WEIGHTS_FIRST;  // a block's softmax is complete before P V of the last
+  static constexpr bool takes_turns = consumers > 1 && TAKES_TURNS;
   static constexpr int tiles = 2;  // whose queries are there or under way
   // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take. One consumer
   // warpgroup has enough from the start.

@@ -82,7 +82,8 @@ class HopperRows {
     for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        scores_[n][e] = weight_of(fmaf(scores_[n][e], scale_log2_, -shift[e / 2]), n);
+        scores_[n][e] =
+            weight_of<Shape::polynomial_every>(fmaf(scores_[n][e], scale_log2_, -shift[e / 2]), n);
         sums[e / 2][e % 2] += scores_[n][e];
       }
 #pragma unroll
@@ -99,6 +100,11 @@ class HopperRows {
   // The weights as operand of the next product: no earlier one may still read the registers.
   __device__ __forceinline__ void pack_weights() {
     pack_operand<T>(scores_, weights_);
+  }
+
+  // Whether the block whose weights are held has as many keys as a stage has room for.
+  __device__ __forceinline__ bool values_are_whole() const {
+    return valid_keys_ >= Shape::keys;
   }
 
   // Starts a batch with out += P V of a block.
@@ -131,15 +137,6 @@ class HopperRows {
  private:
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
-  }
-
-  // 2^x, in column tile n.
-  static __device__ __forceinline__ float weight_of(float x, int n) {
-    constexpr int every = Shape::polynomial_every;
-    if constexpr (every > 0) {
-      if (n % every == every - 1) return exp2_polynomial(x);
-    }
-    return exp2_approx(x);
   }
 
   // Rows of V beyond the block's keys belong to somebody else, or to nobody: 0 times NaN must not happen.

@@ -52,6 +52,11 @@ __device__ __forceinline__ void sync_threads_of(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+// Counts at such a barrier without waiting for it.
+__device__ __forceinline__ void arrive_threads_of(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // What ordinary instructions of this thread wrote to shared memory becomes visible to wgmma and to the copy
 // engine, once a barrier has ordered the two.
 __device__ __forceinline__ void fence_shared_writes() {

@@ -31,6 +31,9 @@ inline void wait(std::uint32_t barrier, int parity) {
 inline void sync_threads_of(int id, int threads) {
   emulator::machine().meet(id, threads);
 }
+inline void arrive_threads_of(int id, int threads) {
+  emulator::machine().pass(id, threads);
+}
 inline void fence_shared_writes() {}
 
 inline int add_one(std::int32_t* number) {
