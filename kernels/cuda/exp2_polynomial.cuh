@@ -27,13 +27,4 @@ __device__ __forceinline__ float exp2_polynomial(float x) {
   return p * __uint_as_float(__float_as_uint(rounded) << 23);
 }
 
-// 2^x, in column tile n: of every `every` tiles one by the polynomial (0: none).
-template <int every>
-__device__ __forceinline__ float weight_of(float x, int n) {
-  if constexpr (every > 0) {
-    if (n % every == every - 1) return exp2_polynomial(x);
-  }
-  return exp2_approx(x);
-}
-
 }  // namespace cplab::kernels::cuda

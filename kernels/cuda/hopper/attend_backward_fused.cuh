@@ -13,15 +13,11 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/exp2_polynomial.cuh"
 #include "kernels/cuda/hopper/descriptor.cuh"
 #include "kernels/cuda/hopper/fused_dq.cuh"
 #include "kernels/cuda/hopper/fused_rows.cuh"
 #include "kernels/cuda/hopper/fused_tiles.cuh"
 #include "kernels/cuda/hopper/wgmma.cuh"
-#ifndef BWD_POLY
-#define BWD_POLY 0
-#endif
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -114,8 +110,7 @@ class FusedConsumer {
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e)
-        p[n][e] =
-            weight_of<BWD_POLY>(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y), n);
+        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
     }
     if (masked_) mask_dead(p, memory_.bounds[slot], first_row(), 0);
     float2 delta[n_tiles];  // minus that

@@ -22,14 +22,10 @@ struct HopperAttendParams {
 // W consumer warpgroups of 64 query rows. Two at head size 128 and three at 64 are fastest where there are
 // tiles enough for every multiprocessor; fewer make more tiles.
 //
-// At head size 64 the unit for special functions has as much to do as the tensor cores: one exponential in
-// `polynomial_every` is computed without it (0: none). A build can override this, to measure it.
-#ifndef WEIGHTS_FIRST
-#define WEIGHTS_FIRST (D == 64)
-#endif
-#ifndef TAKES_TURNS
-#define TAKES_TURNS 1
-#endif
+// The unit for special functions has as much to do as the tensor cores at head size 64. One exponential in
+// `polynomial_every` can be computed without it (0: none): measured on an H100, 4 and 8 cost 5 to 9 %,
+// because the instructions are short of slots, too. CPLAB_POLYNOMIAL_EVERY is for who wants to measure it
+// again.
 #ifndef CPLAB_POLYNOMIAL_EVERY
 #define CPLAB_POLYNOMIAL_EVERY 0
 #endif
@@ -41,9 +37,11 @@ struct HopperAttendShape {
   static constexpr int keys = 128;
   static constexpr int stages = 2;
   static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
-  static constexpr bool weights_first =
-      WEIGHTS_FIRST;  // a block's softmax is complete before P V of the last
-  static constexpr bool takes_turns = consumers > 1 && TAKES_TURNS;
+  // Whether a block's softmax is complete before P V of the last block is waited for: better by 3 % at 64,
+  // worse by 1 % at 128.
+  static constexpr bool weights_first = D == 64;
+  // Warpgroups queue their products in turn: 5 to 9 % at the smallest sizes, nothing at large ones.
+  static constexpr bool takes_turns = consumers > 1;
   static constexpr int tiles = 2;  // whose queries are there or under way
   // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take. One consumer
   // warpgroup has enough from the start.

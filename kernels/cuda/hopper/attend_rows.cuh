@@ -11,6 +11,15 @@
 
 namespace cplab::kernels::cuda::hopper {
 
+// 2^x, in column tile n: of every `every` tiles one by the polynomial (0: none).
+template <int every>
+__device__ __forceinline__ float weight_of(float x, int n) {
+  if constexpr (every > 0) {
+    if (n % every == every - 1) return exp2_polynomial(x);
+  }
+  return exp2_approx(x);
+}
+
 // What one consumer warp keeps of its 16 rows while it walks the keys.
 template <class T, int D, int W>
 class HopperRows {
