@@ -77,9 +77,10 @@ void DeviceMemory::copy_in(std::span<const std::byte> from, std::size_t offset) 
   wait();
 }
 
-void DeviceMemory::copy_out(std::span<std::byte> into) const {
-  require_cuda(cudaMemcpyAsync(into.data(), data_, into.size(), cudaMemcpyDeviceToHost, cudaStreamPerThread),
-               "cudaMemcpyAsync from the device");
+void DeviceMemory::copy_out(std::span<std::byte> into, std::size_t offset) const {
+  require_cuda(
+      cudaMemcpyAsync(into.data(), data_ + offset, into.size(), cudaMemcpyDeviceToHost, cudaStreamPerThread),
+      "cudaMemcpyAsync from the device");
   wait();
 }
 

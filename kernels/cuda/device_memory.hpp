@@ -28,7 +28,7 @@ class DeviceMemory {
   std::byte* data() const { return data_; }  // aligned to 256
   std::size_t size() const { return size_; }
   void copy_in(std::span<const std::byte> from, std::size_t offset = 0);
-  void copy_out(std::span<std::byte> into) const;
+  void copy_out(std::span<std::byte> into, std::size_t offset = 0) const;
 
  private:
   std::byte* data_ = nullptr;

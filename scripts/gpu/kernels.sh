@@ -1,9 +1,9 @@
 #!/bin/bash
 # The attention kernels on one GPU: checked, timed beside PyTorch's, and under the memory checkers.
-# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,plans,peers,checkers; all by default.
+# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,plans,peers,checkers,rungs; all by default.
 set -uo pipefail
 out=$1
-parts=${2:-check,bench,plans,peers,checkers}
+parts=${2:-check,bench,plans,peers,checkers,rungs}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -44,14 +44,26 @@ if wants peers; then
 fi
 if wants checkers; then
   step checkers
+  cases=(1 3 4 5)  # a window, packed sequences, and two more; every kernel is in one of them
   for tool in memcheck racecheck synccheck initcheck; do
-    timeout -k 2 60 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case 4 \
-      >"$results/$tool.txt" 2>&1 &
+    for case in "${cases[@]}"; do
+      timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case "$case" \
+        >"$results/$tool-$case.txt" 2>&1 &
+    done
   done
   wait
   for tool in memcheck racecheck synccheck initcheck; do
-    echo "$tool: $(grep -E 'SUMMARY' "$results/$tool.txt" | tr '\n' ' ')"
+    for case in "${cases[@]}"; do
+      echo "$tool, case $case: $(grep -E 'SUMMARY' "$results/$tool-$case.txt" | tr '\n' ' ')" \
+        "$(grep -E '^attend' "$results/$tool-$case.txt" | cut -c1-36 | tr -s ' ' | tr '\n' ';')"
+    done
   done
+fi
+if wants rungs; then
+  step rungs
+  timeout -k 2 60 rungs --out "$results/rungs.json" >"$results/rungs.txt" 2>&1
+  echo "rc $?"
+  cat "$results/rungs.txt"
 fi
 tar czf "$out/results.tar.gz" -C "$results" .
 step end

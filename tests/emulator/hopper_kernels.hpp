@@ -40,7 +40,8 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.stores_tiles = hopper::stores_tiles(call);
   params.out = {call.out, 64};
   params.scale_log2 = hopper::scale_log2(call.scale);
-  params.order = hopper::TileOrder(call, std::min(launch.heads_per_group, call.q.heads));
+  params.order = hopper::TileOrder(call.work, call.q.heads, std::min(launch.heads_per_group, call.q.heads),
+                                   call.q.heads / call.k.heads);
   params.blocks = std::min(launch.multiprocessors, params.order.tiles);
   std::int32_t counter = 0;
   if (launch.takes_by_counter) params.counter = &counter;
@@ -60,7 +61,11 @@ void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const 
   params.k = {call.k, 64};
   params.v = {call.v, 64};
   params.dout = {call.dout, 64};
-  params.q_heads_per_group = params.k_heads_per_group = launch.heads_per_group;
+  const int group = call.q.heads / call.k.heads;
+  params.q_order =
+      hopper::TileOrder(call.by_q, call.q.heads, std::min(launch.heads_per_group, call.q.heads), group);
+  params.k_order =
+      hopper::TileOrder(call.by_k, call.k.heads, std::min(launch.heads_per_group, call.k.heads), group);
   params.scale_log2 = hopper::scale_log2(call.scale);
   Machine machine(launch.seed, launch.late_copies);
   const auto run = [&]<Part part>() {
@@ -90,7 +95,8 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
     params.key_rows =
         call.dk.dtype == kernels::DType::fp32 ? hopper::KeyRows::sums : hopper::KeyRows::rounded;
   params.reduces_tiles = hopper::reduces_tiles(call);
-  params.heads_per_group = launch.heads_per_group;
+  params.order = hopper::TileOrder(call.by_k, call.k.heads, std::min(launch.heads_per_group, call.k.heads),
+                                   call.q.heads / call.k.heads);
   params.scale_log2 = hopper::scale_log2(call.scale);
   Machine machine(launch.seed, launch.late_copies);
   emulated_threads = hopper::FusedShape<D>::threads;

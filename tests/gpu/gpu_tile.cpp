@@ -34,9 +34,8 @@ View Mirror::device(View view) const {
 std::vector<std::vector<std::byte>> Mirror::download() const {
   std::vector<std::vector<std::byte>> memories;
   for (const Copy& copy : copies_) {
-    std::vector<std::byte> all(copy.memory.size());
-    copy.memory.copy_out(all);
-    memories.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(copy.begin), all.end());
+    memories.emplace_back(copy.tensor->memory().size());
+    copy.memory.copy_out(memories.back(), copy.begin);
   }
   return memories;
 }

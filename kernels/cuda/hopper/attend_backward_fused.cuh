@@ -303,13 +303,16 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
   using Shape = FusedShape<D>;
   alignas(1024) extern __shared__ unsigned char fused_hopper_shared[];
   auto& memory = *reinterpret_cast<FusedMemory<D>*>(fused_hopper_shared);
+  if (threadIdx.x == 32) {
+    if (params.call.by_k.segments != nullptr) prefetch_line(params.call.by_k.segments);
+    for (const CUtensorMap* map : {&params.k, &params.v, &params.q, &params.dout}) prefetch_map(*map);
+    if (params.reduces_tiles) prefetch_map(params.dq);
+    if (params.key_rows != KeyRows::one_by_one)
+      for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_map(*map);
+  }
   int tile_index, head;
-  choose_tile(params.call.by_k, params.call.k.heads, params.heads_per_group, tile_index, head);
+  params.order.find(static_cast<int>(blockIdx.x), tile_index, head);
   const WorkTile tile = params.call.by_k.tiles[tile_index];
-  if (threadIdx.x == 32)
-    for (const CUtensorMap* map :
-         {&params.k, &params.q, &params.v, &params.dout, &params.dq, &params.dk, &params.dv})
-      prefetch_map(*map);
   if (threadIdx.x == 0) {
     memory.tile = tile;
     memory.head = head;

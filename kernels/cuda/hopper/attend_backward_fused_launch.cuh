@@ -27,7 +27,8 @@ Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
     params->dk = tensor_map(call.dk, 16);
     params->dv = tensor_map(call.dv, 16);
   }
-  params->heads_per_group = heads_per_group(call.k.heads, call.q.heads, call.q);
+  params->order = TileOrder(call.by_k, call.k.heads, heads_per_group(call.k.heads, call.q.heads, call.q),
+                            call.q.heads / call.k.heads);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);

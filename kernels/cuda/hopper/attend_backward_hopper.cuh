@@ -192,9 +192,7 @@ __global__ void __launch_bounds__(GradientShape<D, part>::threads, 1)
   auto& memory =
       *reinterpret_cast<GradientMemory<D, part>*>(gradient_hopper_shared + (1024 - base % 1024) % 1024);
   int tile_index, head;
-  choose_tile(queries ? params.call.by_q : params.call.by_k,
-              queries ? params.call.q.heads : params.call.k.heads,
-              queries ? params.q_heads_per_group : params.k_heads_per_group, tile_index, head);
+  (queries ? params.q_order : params.k_order).find(static_cast<int>(blockIdx.x), tile_index, head);
   const WorkTile tile = (queries ? params.call.by_q : params.call.by_k).tiles[tile_index];
   if (threadIdx.x == 0) {
     memory.tile = tile;

@@ -28,8 +28,11 @@ inline std::shared_ptr<HopperBackwardParams> hopper_backward_params(const Attend
   params->k = tensor_map(call.k, 64);
   params->v = tensor_map(call.v, 64);
   params->dout = tensor_map(call.dout, 64);
-  params->q_heads_per_group = heads_per_group(call.q.heads, call.k.heads, call.k);
-  params->k_heads_per_group = heads_per_group(call.k.heads, call.q.heads, call.q);
+  const int group = call.q.heads / call.k.heads;
+  params->q_order =
+      TileOrder(call.by_q, call.q.heads, heads_per_group(call.q.heads, call.k.heads, call.k), group);
+  params->k_order =
+      TileOrder(call.by_k, call.k.heads, heads_per_group(call.k.heads, call.q.heads, call.q), group);
   return params;
 }
 

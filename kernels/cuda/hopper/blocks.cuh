@@ -1,5 +1,4 @@
-// What the Hopper kernels share of tiles and blocks: which tile a thread block takes, and pairs that are not
-// live.
+// What the Hopper kernels share of blocks: their rings, pairs that are not live, operands from sums.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +15,6 @@ struct Ring {
   static __device__ __forceinline__ int stage(int count) { return count % stages; }
   static __device__ __forceinline__ int parity(int count) { return count / stages & 1; }
 };
-
-// Thread blocks take the tiles of a group of heads, the longest tiles of all of them first, then the next
-// group.
-__device__ __forceinline__ void choose_tile(const WorkList& work, int heads, int heads_per_group, int& tile,
-                                            int& head) {
-  const int at = static_cast<int>(blockIdx.x);
-  const int group = at / (work.count * heads_per_group) * heads_per_group;
-  const int in_group = min(heads_per_group, heads - group);
-  tile = (at - group * work.count) / in_group;
-  head = group + (at - group * work.count) % in_group;
-}
 
 // Whether all pairs of 16 rows from first_row on with the block's first `columns` columns are live.
 template <int columns>

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/hopper/blocks.cuh"
 #include "kernels/cuda/hopper/instructions.cuh"
+#include "kernels/cuda/hopper/tile_order.cuh"
 #include "kernels/cuda/mma_rows.cuh"
 
 namespace cplab::kernels::cuda::hopper {
@@ -20,7 +21,7 @@ struct FusedParams {
   KeyRows key_rows = KeyRows::one_by_one;
   CUtensorMap dq;              // of fp32, 64 rows x 64 columns
   bool reduces_tiles = false;  // dq has a tensor map
-  int heads_per_group = 1;
+  TileOrder order;
   float scale_log2 = 0;
 };
 
@@ -93,7 +94,7 @@ __device__ __forceinline__ void init_barriers(FusedMemory<D>& memory) {
   init_barrier(shared_address(&memory.keys_full), 1);
   for (int n = 0; n < Shape::facts; ++n) {
     init_barrier(shared_address(&memory.walked[n]), 1);
-    init_barrier(shared_address(&memory.facts_full[n]), 1);
+    init_barrier(shared_address(&memory.facts_full[n]), 32);
   }
   for (int n = 0; n < 2; ++n) {
     init_barrier(shared_address(&memory.full[n]), 1);
@@ -120,13 +121,25 @@ __device__ __forceinline__ void produce_queries(const FusedParams& params, Fused
     memory.bounds[count % Shape::facts] = found;
     arrive(shared_address(&memory.walked[count % Shape::facts]));
   };
+  const auto bring_keys = [&](unsigned char(&into)[2][Shape::key_bytes], const CUtensorMap& map) {
+    for (int n = 0; n < Shape::consumers; ++n)
+      copy_tile(shared_address(into[n]), map, memory.tile.begin + 64 * n, memory.head,
+                shared_address(&memory.keys_full));
+  };
+  // Before the segments are known, which takes as long as the copy.
+  arrive_expecting(shared_address(&memory.keys_full), 2 * Shape::consumers * Shape::key_bytes);
+  bring_keys(memory.k, params.k);
+  bring_keys(memory.v, params.v);
   post(0, first_block<Owner::keys>(memory.first_head, memory.stop_head, memory.tile, segments));
   for (int count = -1;; ++count) {
     post(count + 2, next_block<Owner::keys, Shape::queries>(memory.bounds[(count + 1) % Shape::facts],
                                                             memory.stop_head, memory.tile, segments));
     if (count < 0) continue;
     const Block& block = memory.bounds[count % Shape::facts];
-    if (!block.live()) return;
+    if (!block.live()) {
+      if (count == 0) wait(shared_address(&memory.keys_full), 0);  // nobody else does
+      return;
+    }
     const int stage = Stages::stage(count);
     const std::uint32_t full = shared_address(&memory.full[stage]);
     wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
@@ -134,18 +147,8 @@ __device__ __forceinline__ void produce_queries(const FusedParams& params, Fused
       for (int row = 0; row < Shape::queries; row += 64)
         copy_tile(shared_address(into + row * 128), map, block.begin + row, block.head, full);
     };
-    const auto bring_keys = [&](unsigned char(&into)[2][Shape::key_bytes], const CUtensorMap& map) {
-      for (int n = 0; n < Shape::consumers; ++n)
-        copy_tile(shared_address(into[n]), map, memory.tile.begin + 64 * n, memory.head,
-                  shared_address(&memory.keys_full));
-    };
-    if (count == 0) {
-      arrive_expecting(shared_address(&memory.keys_full), 2 * Shape::consumers * Shape::key_bytes);
-      bring_keys(memory.k, params.k);
-    }
     arrive_expecting(full, 2 * Shape::query_bytes);
     bring(memory.q[stage], params.q);
-    if (count == 0) bring_keys(memory.v, params.v);
     bring(memory.dout[stage], params.dout);
   }
 }
@@ -195,8 +198,7 @@ __device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot) {
   if (lane == 0)
     memory.flags[slot] =
         block_live | (unclean ? 0 : block_clean) | (all_pairs_live<D>(block, memory.tile) ? 0 : block_masked);
-  __syncwarp();
-  if (lane == 0) arrive(shared_address(&memory.facts_full[slot]));
+  arrive(shared_address(&memory.facts_full[slot]));  // each lane for what it wrote
 }
 
 // One warp: brings lse and delta of the blocks that the thread above has found, a block's copies under way
@@ -215,11 +217,8 @@ __device__ __forceinline__ void produce_facts(const AttendBackwardParams& call, 
       finish_facts(memory, Facts::stage(count - 1));
     }
     if (live) continue;
-    if (thread_index() % 32 == 0) {
-      memory.flags[slot] = 0;
-      arrive(shared_address(&memory.facts_full[slot]));
-    }
-    return;
+    if (thread_index() % 32 == 0) memory.flags[slot] = 0;
+    return arrive(shared_address(&memory.facts_full[slot]));
   }
 }
 

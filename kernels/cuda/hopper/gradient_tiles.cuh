@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/hopper/blocks.cuh"
 #include "kernels/cuda/hopper/instructions.cuh"
+#include "kernels/cuda/hopper/tile_order.cuh"
 #include "kernels/cuda/mma_rows.cuh"
 
 namespace cplab::kernels::cuda::hopper {
@@ -13,7 +14,7 @@ namespace cplab::kernels::cuda::hopper {
 struct HopperBackwardParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
-  int q_heads_per_group = 1, k_heads_per_group = 1;  // of dq's kernel, and of dk's and dv's
+  TileOrder q_order, k_order;  // of dq's kernel, and of dk's and dv's
   float scale_log2 = 0;
 };
 

@@ -1,4 +1,4 @@
-// In which order the thread blocks of a persistent grid take the tiles of a work list, head by head.
+// In which order thread blocks take the tiles of a work list, head by head.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +34,17 @@ class Divisor {
 // values of a group stay in the L2 cache.
 struct TileOrder {
   TileOrder() = default;
-  TileOrder(const AttendParams& call, int heads_per_group)
-      : tiles(call.work.count * call.q.heads),
+  // `heads` have tiles, heads_per_group <= heads of them side by side; heads_of_kv: query heads of a key
+  // head.
+  TileOrder(const WorkList& work, int heads, int heads_per_group, int heads_of_kv)
+      : tiles(work.count * heads),
         group_heads(heads_per_group),
-        whole_groups(call.q.heads / heads_per_group),
-        of_group(call.work.count * heads_per_group),
+        whole_groups(heads / heads_per_group),
+        of_group(work.count > 0 ? work.count * heads_per_group : 1),
         of_heads(heads_per_group),
-        of_last_heads(whole_groups * heads_per_group < call.q.heads
-                          ? call.q.heads - whole_groups * heads_per_group
-                          : heads_per_group),
-        of_kv_head(call.q.heads / call.k.heads) {}
+        of_last_heads(whole_groups * heads_per_group < heads ? heads - whole_groups * heads_per_group
+                                                             : heads_per_group),
+        of_kv_head(heads_of_kv) {}
 
   int tiles = 0;
   int group_heads = 1, whole_groups = 0;
