@@ -38,13 +38,13 @@ fi
 if wants peers; then
   step peers
   timeout -k 2 120 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates \
-    cudnn,best,deterministic,portable --out "$results/attention.json" >"$results/peers.txt" 2>&1
+    cudnn,flash,best,deterministic,portable --rounds 5 --out "$results/attention.json" >"$results/peers.txt" 2>&1
   echo "rc $?"
   cat "$results/peers.txt"
 fi
 if wants checkers; then
   step checkers
-  cases=(1 3 4 5)  # a window, packed sequences, and two more; every kernel is in one of them
+  cases=(1 18 26 41 65 82)  # tails and windows at head sizes 64 and 128, which every Hopper kernel runs
   for tool in memcheck racecheck synccheck initcheck; do
     for case in "${cases[@]}"; do
       timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case "$case" \

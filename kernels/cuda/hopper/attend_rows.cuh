@@ -27,6 +27,10 @@ class HopperRows {
   using Shape = HopperAttendShape<D, W>;
   using Stages = Ring<Shape::stages>;
   static constexpr int n_tiles = Shape::keys / 8;
+  // A row's maximum moves only when it grows by a factor of 2^growth of the weights, which then are at most
+  // that: out has hardly ever to be rescaled (FlashAttention 4). The final division by the sum makes up for
+  // it.
+  static constexpr float growth = 8;
 
   __device__ __forceinline__ HopperRows(HopperAttendMemory<D, W>& memory, float scale_log2)
       : memory_(memory), scale_log2_(scale_log2) {}
@@ -79,14 +83,27 @@ class HopperRows {
         highest[half][n % 2] =
             fmaxf(highest[half][n % 2], fmaxf(scores_[n][2 * half], scores_[n][2 * half + 1]));
     float shift[2], sums[2][2] = {};
+    bool grows = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float held = softmax.maximum[half];
-      softmax.maximum[half] = row_max(fmaxf(highest[half][0], highest[half][1]));
-      shift[half] = shift_of(softmax.maximum[half], scale_log2_);
-      // Without fusing: exactly 1 where the maximum stays.
-      shrink_[half] = exp2_approx(__fmul_rn(held, scale_log2_) - shift[half]);
+      highest[half][0] = row_max(fmaxf(highest[half][0], highest[half][1]));
+      // Written so that NaN grows.
+      grows |= !(highest[half][0] * scale_log2_ <= fmaf(softmax.maximum[half], scale_log2_, growth));
     }
+    shrinks_ = __any_sync(all_lanes, grows) != 0;
+    if (shrinks_) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float held = softmax.maximum[half];
+        softmax.maximum[half] = highest[half][0];
+        // Without fusing: exactly 1 where the maximum stays.
+        shrink_[half] =
+            exp2_approx(__fmul_rn(held, scale_log2_) - shift_of(softmax.maximum[half], scale_log2_));
+        softmax.sum[half] *= shrink_[half];
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) shift[half] = shift_of(softmax.maximum[half], scale_log2_);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
@@ -96,8 +113,7 @@ class HopperRows {
         sums[e / 2][e % 2] += scores_[n][e];
       }
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      softmax.sum[half] = fmaf(softmax.sum[half], shrink_[half], sums[half][0] + sums[half][1]);
+    for (int half = 0; half < 2; ++half) softmax.sum[half] += sums[half][0] + sums[half][1];
   }
 
   // The compiler's front end keeps what makes the weights before this point.
@@ -137,6 +153,7 @@ class HopperRows {
   }
 
   __device__ __forceinline__ void shrink_out() {
+    if (!shrinks_) return;
 #pragma unroll
     for (int d = 0; d < D / 8; ++d)
 #pragma unroll
@@ -166,7 +183,8 @@ class HopperRows {
   HopperAttendMemory<D, W>& memory_;
   int first_row_ = 0;
   float scale_log2_;
-  int valid_keys_ = 0;  // of the block whose weights are held
+  int valid_keys_ = 0;    // of the block whose weights are held
+  bool shrinks_ = false;  // whether the maxima, to which weights and sums are relative, have moved
   float shrink_[2];
   float scores_[n_tiles][4];
   std::uint32_t weights_[n_tiles / 2][4];

@@ -12,8 +12,12 @@ namespace cplab::kernels::cuda::hopper {
 // filling (or emptying) ends.
 template <int stages>
 struct Ring {
-  static __device__ __forceinline__ int stage(int count) { return count % stages; }
-  static __device__ __forceinline__ int parity(int count) { return count / stages & 1; }
+  static __device__ __forceinline__ int stage(int count) {
+    return static_cast<int>(static_cast<unsigned>(count) % stages);
+  }
+  static __device__ __forceinline__ int parity(int count) {
+    return static_cast<int>(static_cast<unsigned>(count) / stages & 1);
+  }
 };
 
 // Whether all pairs of 16 rows from first_row on with the block's first `columns` columns are live.

@@ -74,7 +74,7 @@ struct alignas(1024) FusedMemory {
   // 64 x 64 sums of dq of each consumer: [column / 32][row][32 columns] of fp32, with the swizzle.
   unsigned char sums[Shape::consumers][64 * 64 * 4];
   QueryPair pairs[Shape::facts][Shape::queries / 2];
-  Block bounds[Shape::facts];
+  Block found[Shape::facts], bounds[Shape::facts];  // among the producers; for the consumers
   int flags[Shape::facts];
   SumPlace place[Shape::consumers];  // of `sums`
   WorkTile tile;                     // of the thread block, and its head: registers are short
@@ -118,7 +118,7 @@ __device__ __forceinline__ void produce_queries(const FusedParams& params, Fused
   const DeviceSegment* const segments = params.call.by_k.segments;
   // Each block is found from the one before, which lies in shared memory: registers are short.
   const auto post = [&](int count, const Block& found) {
-    memory.bounds[count % Shape::facts] = found;
+    memory.found[count % Shape::facts] = found;
     arrive(shared_address(&memory.walked[count % Shape::facts]));
   };
   const auto bring_keys = [&](unsigned char(&into)[2][Shape::key_bytes], const CUtensorMap& map) {
@@ -132,10 +132,10 @@ __device__ __forceinline__ void produce_queries(const FusedParams& params, Fused
   bring_keys(memory.v, params.v);
   post(0, first_block<Owner::keys>(memory.first_head, memory.stop_head, memory.tile, segments));
   for (int count = -1;; ++count) {
-    post(count + 2, next_block<Owner::keys, Shape::queries>(memory.bounds[(count + 1) % Shape::facts],
+    post(count + 2, next_block<Owner::keys, Shape::queries>(memory.found[(count + 1) % Shape::facts],
                                                             memory.stop_head, memory.tile, segments));
     if (count < 0) continue;
-    const Block& block = memory.bounds[count % Shape::facts];
+    const Block& block = memory.found[count % Shape::facts];
     if (!block.live()) {
       if (count == 0) wait(shared_address(&memory.keys_full), 0);  // nobody else does
       return;
@@ -167,7 +167,7 @@ template <int D>
 __device__ __forceinline__ void start_facts(const AttendBackwardParams& call, FusedMemory<D>& memory,
                                             int slot) {
   const int lane = thread_index() % 32;
-  const Block& block = memory.bounds[slot];
+  const Block& block = memory.found[slot];
   const std::uint32_t pairs = shared_address(memory.pairs[slot]) + lane / 2 * 16 + lane % 2 * 4;
 #pragma unroll
   for (int n = 0; n < FusedShape<D>::queries / 32; ++n) {
@@ -183,7 +183,9 @@ __device__ __forceinline__ void start_facts(const AttendBackwardParams& call, Fu
 template <int D>
 __device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int slot) {
   const int lane = thread_index() % 32;
-  const Block& block = memory.bounds[slot];
+  const Block& block = memory.found[slot];
+  if (lane < static_cast<int>(sizeof(Block) / sizeof(int)))
+    reinterpret_cast<int*>(&memory.bounds[slot])[lane] = reinterpret_cast<const int*>(&block)[lane];
   float* const pairs = reinterpret_cast<float*>(memory.pairs[slot]) + lane / 2 * 4 + lane % 2;
   bool unclean = false;
 #pragma unroll
@@ -209,7 +211,7 @@ __device__ __forceinline__ void produce_facts(const AttendBackwardParams& call, 
   for (int count = 0;; ++count) {
     const int slot = Facts::stage(count);
     wait(shared_address(&memory.walked[slot]), Facts::parity(count));
-    const bool live = memory.bounds[slot].live();
+    const bool live = memory.found[slot].live();
     if (live) start_facts(call, memory, slot);
     commit_float_copies();
     if (count > 0) {
