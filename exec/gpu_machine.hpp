@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/problem.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
@@ -21,6 +22,10 @@ bool can_access_peer(int from, int into);
 void load_gpu(int device, bool peers, int rank);
 
 std::int64_t used_gpu_bytes(int device);
+
+// The multiprocessors that schedule.reserved_sms takes from kernels, 0 if it does not say. Throws
+// ScenarioError unless the GPU keeps one.
+int reserved_sms(const Schedule& schedule, int device);
 
 // Fills in what of each rank's growth nothing explains; ranks that share a GPU share it.
 void explain_memory(std::vector<RankMemory>& memory, int ranks_per_gpu);

@@ -44,7 +44,8 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
     : plan_(plan),
       nominal_(nominal),
       options_(options),
-      calls_(options.deterministic ? kernels::KernelChoice::deterministic : kernels::KernelChoice::best) {
+      calls_(options.deterministic ? kernels::KernelChoice::deterministic : kernels::KernelChoice::best,
+             options.reserved_sms) {
   use_device();
   const std::int64_t zone = red_zone_bytes;
   if (options.separate) {

@@ -31,6 +31,7 @@ struct GpuRankOptions {
   bool separate = false;                // an allocation for every buffer (memory checkers), no red zones
   bool poison = false;                  // fresh memory is NaN from its first use on, in every iteration
   bool deterministic = false;           // kernels that give the same bits in every run
+  int reserved_sms = 0;                 // multiprocessors that persistent kernels leave free
   std::optional<std::uint64_t> jitter;  // random spins before the operations of every lane
 };
 

@@ -49,9 +49,11 @@ Load::Load(const DeviceMemory& arena, std::int64_t l2_bytes, const AttentionShap
     : arena_(arena) {
   const std::int64_t rows = shape.batch * shape.sequence;
   const View wide = rows_first(DType::bf16, rows, shape.heads, shape.head_size);
+  const View sums = rows_first(DType::fp32, rows, shape.heads, shape.head_size);  // gradients, as in plans
   const View narrow = row_numbers(rows, shape.heads);
-  const std::int64_t tensors = backward ? 8 : 4, numbers = backward ? 2 : 1;
-  const std::int64_t set_bytes = tensors * padded(bytes_of(wide)) + numbers * padded(bytes_of(narrow));
+  const std::int64_t tensors = backward ? 5 : 4, numbers = backward ? 2 : 1;
+  const std::int64_t set_bytes = tensors * padded(bytes_of(wide)) + numbers * padded(bytes_of(narrow)) +
+                                 (backward ? 3 * padded(bytes_of(sums)) : 0);
   std::vector<kernels::Segment> segments;
   for (std::int64_t b = 0; b < shape.batch; ++b)
     segments.push_back({b * shape.sequence, shape.sequence, b * shape.sequence, shape.sequence, 0, -1,
@@ -81,9 +83,10 @@ Load::Load(const DeviceMemory& arena, std::int64_t l2_bytes, const AttentionShap
     gradients.v = forward.v;
     gradients.lse = forward.lse;
     gradients.dout = place(wide);
-    gradients.dq = place(wide);
-    gradients.dk = place(wide);
-    gradients.dv = place(wide);
+    gradients.dq = place(sums);
+    gradients.dk = place(sums);
+    gradients.dv = place(sums);
+    gradients.write_dq = kernels::Write::add;  // as in all steps but the first
     gradients.delta = place(narrow);
     gradients.segments = segments;
     gradients.scale = forward.scale;

@@ -19,7 +19,7 @@ struct AttentionShape {
 // Operands are views into an arena of random data, which must outlive the load.
 class Load {
  public:
-  // attend or attend_backward, bf16 in and out, fp32 lse and delta, rows first as in plans.
+  // attend or attend_backward, bf16 in and out, fp32 lse, delta and gradients, rows first as in plans.
   Load(const DeviceMemory& arena, std::int64_t l2_bytes, const AttentionShape& shape, bool backward);
   // row_dot, merge, copy, cast, add or fill that reads and writes about `bytes`; the operands' dtypes are
   // those of plans in bf16.
@@ -33,7 +33,7 @@ class Load {
   double bytes() const { return bytes_; }  // read plus written, as Operation::bytes; elementwise kinds only
   const std::string& operands() const { return operands_; }
   std::string variant() const { return calls_.variant(timed_.front()); }
-  static std::int64_t arena_bytes() { return std::int64_t{5} << 28; }  // enough for 32768 x 16 x 128
+  static std::int64_t arena_bytes() { return std::int64_t{7} << 28; }  // enough for 32768 x 16 x 128
 
  private:
   char* take(std::int64_t bytes);
