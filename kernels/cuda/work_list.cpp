@@ -195,29 +195,35 @@ WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, s
 }
 
 double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms) {
-  constexpr std::int64_t block = 128, beyond_keys = 1;
-  std::vector<std::int64_t> lengths;
-  std::int64_t total = 0;
+  constexpr std::int64_t block = 128;
+  constexpr double beyond_keys = 1.5, masked = 0.5;
+  std::vector<double> lengths;
+  double total = 0;
   for (const WorkTile& tile : query_tiles.tiles) {
-    std::int64_t length = beyond_keys;
+    double length = beyond_keys;
     for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
       const DeviceSegment& s = query_tiles.segments[static_cast<std::size_t>(at)];
       const std::int64_t first = std::max(s.q_begin, tile.begin), last = std::min(s.q_end, tile.end) - 1;
-      const std::int64_t begin = std::max<std::int64_t>(s.k_begin, first + s.low);
-      const std::int64_t end = std::min<std::int64_t>(s.k_end, last + s.high + 1);
-      length += std::max<std::int64_t>(end - begin + block - 1, 0) / block;
+      const auto keys = [&](std::int64_t low_row, std::int64_t high_row) {  // live for both
+        return std::min<std::int64_t>(s.k_end, high_row + s.high + 1) -
+               std::max<std::int64_t>(s.k_begin, low_row + s.low);
+      };
+      const std::int64_t blocks = std::max<std::int64_t>(keys(first, last) + block - 1, 0) / block;
+      const std::int64_t whole = std::max<std::int64_t>(keys(last, first), 0) / block;
+      length += static_cast<double>(blocks) +
+                masked * static_cast<double>(std::max<std::int64_t>(blocks - whole, 0));
     }
     lengths.push_back(length);
-    total += length * heads;
+    total += length * static_cast<double>(heads);
   }
   std::sort(lengths.begin(), lengths.end(), std::greater<>());  // by blocks, where the list goes by pairs
   // No schedule is shorter than the mean; nor, as one of the multiprocessors has n + 1 of the n sms + 1
   // longest tiles, than n + 1 of the shortest of those. Longest first comes close to the larger bound.
-  auto longest = static_cast<double>(total) / static_cast<double>(sms);
+  double longest = total / static_cast<double>(sms);
   const auto tiles = static_cast<std::int64_t>(lengths.size()) * heads;
   for (std::int64_t n = 0; n * sms < tiles; ++n)
     longest =
-        std::max(longest, static_cast<double>((n + 1) * lengths[static_cast<std::size_t>(n * sms / heads)]));
+        std::max(longest, static_cast<double>(n + 1) * lengths[static_cast<std::size_t>(n * sms / heads)]);
   return longest;
 }
 

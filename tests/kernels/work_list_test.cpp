@@ -150,13 +150,13 @@ TEST_CASE("how even tiles are, and how long they take together") {
   };
   segment.q_count = 1000;  // a short last tile is as long as the others
   CHECK(tiles(128).even);
-  CHECK(makespan(tiles(128), 16, 132) == 8 + 1);  // one wave of 128 tiles
-  CHECK(makespan(tiles(128), 17, 132) == 2 * (8 + 1));
-  CHECK(makespan(tiles(64), 16, 132) == 2 * (8 + 1));
+  CHECK(makespan(tiles(128), 16, 132) == 8 + 1.5);  // one wave of 128 tiles
+  CHECK(makespan(tiles(128), 17, 132) == 2 * (8 + 1.5));
+  CHECK(makespan(tiles(64), 16, 132) == 2 * (8 + 1.5));
   segment.right = 0;
   CHECK(!tiles(128).even);
-  CHECK(makespan(tiles(128), 16, 132) == 8 + 1);  // the longest one
-  CHECK(makespan(tiles(128), 16, 16) == (36 + 8));
+  CHECK(makespan(tiles(128), 16, 132) == 8 + 1.5 + 0.5);  // the longest one, masked on the diagonal
+  CHECK(makespan(tiles(128), 16, 16) == 36 + 8 * (1.5 + 0.5));
 }
 
 TEST_CASE("thousands of tiny sequences are cut where they lie") {

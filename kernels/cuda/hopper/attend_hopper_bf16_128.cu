@@ -11,11 +11,11 @@ bool fits(const Attend& call) {
 
 }  // namespace
 
-// Costs: rows over TFLOP/s of kernels of these shapes at long sequences (a prototype's, on an H200).
+// Costs: microseconds, see makespan().
 std::vector<AttendVariant> attend_hopper_bf16_128() {
   return {
-      attend_hopper_variant<__nv_bfloat16, 128, 2>("attend hopper bf16 128", 0.188f, fits),
-      attend_hopper_variant<__nv_bfloat16, 128, 1>("attend hopper bf16 128, 64 rows", 0.140f, fits),
+      attend_hopper_variant<__nv_bfloat16, 128, 2>("attend hopper bf16 128", 1.465f, fits),
+      attend_hopper_variant<__nv_bfloat16, 128, 1>("attend hopper bf16 128, 64 rows", 1.097f, fits),
   };
 }
 

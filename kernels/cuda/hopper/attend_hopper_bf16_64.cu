@@ -11,12 +11,12 @@ bool fits(const Attend& call) {
 
 }  // namespace
 
-// Costs: rows over TFLOP/s of kernels of these shapes at long sequences (a prototype's, on an H200).
+// Costs: microseconds, see makespan().
 std::vector<AttendVariant> attend_hopper_bf16_64() {
   return {
-      attend_hopper_variant<__nv_bfloat16, 64, 3>("attend hopper bf16 64", 0.350f, fits),
-      attend_hopper_variant<__nv_bfloat16, 64, 2>("attend hopper bf16 64, 128 rows", 0.284f, fits),
-      attend_hopper_variant<__nv_bfloat16, 64, 1>("attend hopper bf16 64, 64 rows", 0.191f, fits),
+      attend_hopper_variant<__nv_bfloat16, 64, 3>("attend hopper bf16 64", 1.505f, fits),
+      attend_hopper_variant<__nv_bfloat16, 64, 2>("attend hopper bf16 64, 128 rows", 1.138f, fits),
+      attend_hopper_variant<__nv_bfloat16, 64, 1>("attend hopper bf16 64, 64 rows", 0.855f, fits),
   };
 }
 
