@@ -2,18 +2,21 @@
 """Our attention kernels beside PyTorch's on one GPU, in one run: forward and the whole backward call.
 
     scripts/peer_attention.py [--ours build/gpu/tests/gpu/tiles] [--out FILE] [--rounds N]
-                              [--candidates cudnn,flash,best,deterministic,portable]
+                              [--candidates cudnn,flash,triton,best,deterministic,portable]
                               [--directions forward,backward] [--sizes 128,64]
 
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
 backward, halved for causal. The launch cost is hidden behind other work, several calls stand between two events, the
 order of all candidates is drawn anew in every round; medians over rounds. cudnn and flash are backends of PyTorch's
-scaled_dot_product_attention; best, deterministic and portable are choices of our kernels, timed by `tiles --serve` in
+scaled_dot_product_attention, triton is its flex_attention, compiled, for one shape; best, deterministic and portable
+are choices of our kernels, timed by `tiles --serve` in
 a process of its own, in turn with PyTorch's. Ratios are to cudnn. Shapes as in `tiles --bench`.
 """
 import argparse
+import datetime
 import json
 import math
+import os
 import random
 import statistics
 import subprocess
@@ -26,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 SHAPES = [(8, 2048, 16, 128), (2, 8192, 16, 128), (1, 32768, 16, 128), (8, 2048, 32, 64), (2, 8192, 32, 64),
           (1, 32768, 32, 64), (1, 512, 16, 128), (1, 1024, 16, 128), (1, 2048, 16, 128), (1, 4096, 16, 128),
           (1, 512, 32, 64), (1, 1024, 32, 64), (1, 2048, 32, 64), (1, 4096, 32, 64)]
+TRITON_SHAPES = [(2, 8192, 16, 128)]  # each takes seconds to compile
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
 
@@ -46,6 +50,43 @@ def candidate(shape, causal, backend):
         torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
 
     return forward, backward
+
+
+def triton_candidate(shape, causal):
+    """Like candidate(): the kernels that torch.compile writes in Triton for flex_attention. Compiles for a while."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    batch, sequence, heads, width = shape
+    make = lambda: torch.randn((batch, sequence, heads, width), dtype=torch.bfloat16, device="cuda").transpose(1, 2)
+    q, k, v = (make().requires_grad_() for _ in range(3))
+    dout = make()
+    mask = None
+    if causal:
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, sequence, sequence, device="cuda")
+    compiled = torch.compile(flex_attention, dynamic=False)
+
+    def forward():
+        return compiled(q, k, v, block_mask=mask)
+
+    out = forward()
+
+    def backward():
+        torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+
+    return forward, backward
+
+
+def environment(program):
+    """Versions, clocks and the commit of our build, where they can be found."""
+    query = "driver_version,clocks.sm,clocks.max.sm,clocks.max.mem"
+    values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", "--id=0"],
+                            capture_output=True, text=True).stdout.strip().split(", ")
+    facts = dict(zip(query.split(","), values))
+    facts["cuda"] = torch.version.cuda
+    if program:
+        cplab = os.path.join(os.path.dirname(program), "cplab")
+        if os.path.exists(cplab):
+            facts["cplab"] = subprocess.run([cplab, "--version"], capture_output=True, text=True).stdout.strip()
+    return facts
 
 
 def time_of(call, calls):
@@ -104,7 +145,7 @@ def main():
     names = options.candidates.split(",")
     directions = options.directions.split(",")
     sizes = [int(size) for size in options.sizes.split(",")]
-    choices = [name for name in names if name not in BACKENDS]
+    choices = [name for name in names if name not in BACKENDS and name != "triton"]
     if choices and not options.ours:
         parser.error(f"{choices[0]} needs --ours")
     ours = Ours(options.ours) if choices else None
@@ -119,8 +160,11 @@ def main():
                 ours.ask(f"shape {batch} {sequence} {heads} {width} {mask}")
             timed = {}
             for name in names:
-                if name in BACKENDS:
-                    for direction, call in zip(("forward", "backward"), candidate(shape, causal, name)):
+                if name == "triton" and shape not in TRITON_SHAPES:
+                    continue
+                if name in BACKENDS or name == "triton":
+                    made = triton_candidate(shape, causal) if name == "triton" else candidate(shape, causal, name)
+                    for direction, call in zip(("forward", "backward"), made):
                         if direction in directions:
                             timed[name, direction] = lambda call=call: time_of(call, calls)
                 else:
@@ -151,7 +195,9 @@ def main():
     for (name, direction, width, causal), mean in sorted(means.items()):
         print(f"{name:13} {direction:8} D={width:<4} {'causal' if causal else 'full':6} {mean:.3f} x cudnn",
               file=sys.stderr)
-    result = {"schema": "cplab.attention.1", "pytorch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+    result = {"schema": "cplab.attention.1", "date": datetime.date.today().isoformat(),
+              "environment": environment(options.ours), "pytorch": torch.__version__,
+              "cudnn": torch.backends.cudnn.version(),
               "gpu": torch.cuda.get_device_name(), "rounds": options.rounds, "rows": rows,
               "geometric_means": [list(key) + [mean] for key, mean in sorted(means.items())]}
     text = json.dumps(result, indent=1) + "\n"

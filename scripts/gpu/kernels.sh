@@ -38,7 +38,7 @@ fi
 if wants peers; then
   step peers
   timeout -k 2 120 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates \
-    cudnn,flash,best,deterministic,portable --rounds 5 --out "$results/attention.json" >"$results/peers.txt" 2>&1
+    cudnn,flash,triton,best,deterministic,portable --rounds 5 --out "$results/attention.json" >"$results/peers.txt" 2>&1
   echo "rc $?"
   cat "$results/peers.txt"
 fi
