@@ -300,6 +300,7 @@ void bench(const std::string& only) {
       for (const bool causal : {false, true}) attention(DType::bf16, shape, causal);
     attention(DType::fp32, {1, 2048, 8, 128}, true);
   }
+  if (wanted("segments")) bench_segments();
   if (wanted("rows")) row_wise_kernels();
 }
 

@@ -61,5 +61,6 @@ void serve();
 
 // Prints TFLOP/s of attention on a table of shapes, and GB/s of the row-wise kernels.
 void bench(const std::string& only);
+void bench_segments();  // part of it
 
 }  // namespace cplab::testing

@@ -1,6 +1,6 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
-//   tiles --bench [--only attend|rows]
+//   tiles --bench [--only attend|segments|rows]
 //   tiles --serve      times attention on demand (gpu_tile.hpp)
 // --portable, --deterministic: the attention kernels that every architecture has, or those that give the same
 // bits in every run, instead of the fastest on this GPU. Exit 0: all within tolerance; 1: something is not;
