@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(GradientShape<D, part>::threads, 1)
     memory.head = head;
     init_barrier(shared_address(&memory.owned_full), 1);
     for (int stage = 0; stage < Shape::stages; ++stage) {
-      init_barrier(shared_address(&memory.full[stage]), queries ? 1 : 2);
+      init_barrier(shared_address(&memory.full[stage]), queries ? 1 : 1 + 32);  // a copy; a warp
       init_barrier(shared_address(&memory.walked[stage]), 1);
       init_barrier(shared_address(&memory.empty[stage]), 4 * Shape::consumers);
     }

@@ -121,11 +121,8 @@ __device__ __forceinline__ void produce_rows(const AttendBackwardParams& params,
       unclean |= empty;
     }
     unclean = __any_sync(all_lanes, unclean) != 0;
-    if (lane == 0) {
-      memory.unclean[stage] = unclean;
-    }
-    __syncwarp();
-    if (lane == 0) arrive(shared_address(&memory.full[stage]));
+    if (lane == 0) memory.unclean[stage] = unclean;
+    arrive(shared_address(&memory.full[stage]));  // each lane for what it wrote
     if (!live) return;
   }
 }
