@@ -99,31 +99,55 @@ __device__ __forceinline__ void produce_blocks(const HopperBackwardParams& param
   }
 }
 
-// One warp: brings lse and delta of the blocks of queries that the thread above has found.
+// The copies of lse and delta of a block of queries are there: they become what consumers need.
+template <int D, Part part>
+__device__ __forceinline__ void finish_rows_of(GradientMemory<D, part>& memory, int stage) {
+  using Shape = GradientShape<D, part>;
+  const Block& block = memory.bounds[stage];
+  bool unclean = false;
+#pragma unroll
+  for (int column = thread_index() % 32; column < Shape::columns; column += 32) {
+    const float lse = memory.lse[stage][column];
+    const bool empty = block.begin + column >= block.end || lse == -infinity();
+    memory.lse[stage][column] = empty ? infinity() : lse_log2(lse);
+    if (empty) memory.delta[stage][column] = 0;
+    unclean |= empty;
+  }
+  unclean = __any_sync(all_lanes, unclean) != 0;
+  if (thread_index() % 32 == 0) memory.unclean[stage] = unclean;
+  arrive(shared_address(&memory.full[stage]));  // each lane for what it wrote
+}
+
+// One warp: brings lse and delta of the blocks of queries that the thread above has found, a block's copies
+// under way while the one before is finished: their latency is longer than a block's turn.
 template <int D, Part part>
 __device__ __forceinline__ void produce_rows(const AttendBackwardParams& params,
                                              GradientMemory<D, part>& memory) {
   using Shape = GradientShape<D, part>;
   using Stages = Ring<Shape::stages>;
-  const int lane = thread_index() % 32;
   for (int count = 0;; ++count) {
     const int stage = Stages::stage(count);
     wait(shared_address(&memory.walked[stage]), Stages::parity(count));
     const Block& block = memory.bounds[stage];
     const bool live = block.live();
-    bool unclean = false;
-    for (int column = lane; live && column < Shape::columns; column += 32) {
-      const int row = block.begin + column;
-      const float held = row < block.end ? *row_of<const float>(params.lse, block.head, row) : -infinity();
-      const bool empty = held == -infinity();
-      memory.lse[stage][column] = lse_log2(held);
-      memory.delta[stage][column] = empty ? 0 : *row_of<const float>(params.delta, block.head, row);
-      unclean |= empty;
+    if (live) {
+#pragma unroll
+      for (int column = thread_index() % 32; column < Shape::columns; column += 32) {
+        const int row = block.begin + column;
+        const bool inside = row < block.end;
+        const int read = inside ? row : block.begin;
+        copy_float(shared_address(&memory.lse[stage][column]),
+                   row_of<const float>(params.lse, block.head, read), inside);
+        copy_float(shared_address(&memory.delta[stage][column]),
+                   row_of<const float>(params.delta, block.head, read), inside);
+      }
     }
-    unclean = __any_sync(all_lanes, unclean) != 0;
-    if (lane == 0) memory.unclean[stage] = unclean;
-    arrive(shared_address(&memory.full[stage]));  // each lane for what it wrote
-    if (!live) return;
+    commit_float_copies();
+    if (count > 0) {
+      wait_for_float_copies<1>();
+      finish_rows_of(memory, Stages::stage(count - 1));
+    }
+    if (!live) return arrive(shared_address(&memory.full[stage]));
   }
 }
 
