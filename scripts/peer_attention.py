@@ -2,15 +2,16 @@
 """Our attention kernels beside PyTorch's on one GPU, in one run: forward and the whole backward call.
 
     scripts/peer_attention.py [--ours build/gpu/tests/gpu/tiles] [--out FILE] [--rounds N]
-                              [--candidates cudnn,flash,triton,best,deterministic,portable]
+                              [--candidates cudnn,flash,triton,fa4,best,deterministic,portable]
                               [--directions forward,backward] [--sizes 128,64]
 
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
 backward, halved for causal. The launch cost is hidden behind other work, several calls stand between two events, the
 order of all candidates is drawn anew in every round; medians over rounds. cudnn and flash are backends of PyTorch's
-scaled_dot_product_attention, triton is its flex_attention, compiled, for one shape; best, deterministic and portable
-are choices of our kernels, timed by `tiles --serve` in
-a process of its own, in turn with PyTorch's. Ratios are to cudnn. Shapes as in `tiles --bench`.
+scaled_dot_product_attention, triton is its flex_attention, compiled, for one shape; fa4 is FlashAttention 4
+(scripts/gpu/pack_fa4.sh; its interface is written in Python, which small shapes feel); best, deterministic and portable
+are choices of our kernels, timed by `tiles --serve` in a process of its own, in turn with PyTorch's. Ratios are to
+cudnn. Shapes as in `tiles --bench`.
 """
 import argparse
 import datetime
@@ -73,6 +74,32 @@ def triton_candidate(shape, causal):
         torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
 
     return forward, backward
+
+
+def fa4_candidate(shape, causal):
+    """Like candidate(): FlashAttention 4, from the folder FA4_DIR (scripts/gpu/pack_fa4.sh)."""
+    folder = os.environ["FA4_DIR"]
+    for path in (folder, folder + "/nvidia_cutlass_dsl/dsl_packages"):
+        if path not in sys.path:
+            sys.path.insert(0, path)
+    from flash_attn.cute import flash_attn_func
+    make = lambda: torch.randn(shape, dtype=torch.bfloat16, device="cuda")
+    q, k, v = (make().requires_grad_() for _ in range(3))
+    dout = make()
+
+    def forward():
+        out = flash_attn_func(q, k, v, causal=causal)
+        return out[0] if isinstance(out, (tuple, list)) else out
+
+    out = forward()
+
+    def backward():
+        torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+
+    return forward, backward
+
+
+COMPILED = {"triton": triton_candidate, "fa4": fa4_candidate}
 
 
 def environment(program):
@@ -145,7 +172,9 @@ def main():
     names = options.candidates.split(",")
     directions = options.directions.split(",")
     sizes = [int(size) for size in options.sizes.split(",")]
-    choices = [name for name in names if name not in BACKENDS and name != "triton"]
+    choices = [name for name in names if name not in BACKENDS and name not in COMPILED]
+    if "fa4" in names and "FA4_DIR" not in os.environ:
+        parser.error("fa4 needs FA4_DIR, see scripts/gpu/pack_fa4.sh")
     if choices and not options.ours:
         parser.error(f"{choices[0]} needs --ours")
     ours = Ours(options.ours) if choices else None
@@ -162,8 +191,8 @@ def main():
             for name in names:
                 if name == "triton" and shape not in TRITON_SHAPES:
                     continue
-                if name in BACKENDS or name == "triton":
-                    made = triton_candidate(shape, causal) if name == "triton" else candidate(shape, causal, name)
+                if name in BACKENDS or name in COMPILED:
+                    made = COMPILED[name](shape, causal) if name in COMPILED else candidate(shape, causal, name)
                     for direction, call in zip(("forward", "backward"), made):
                         if direction in directions:
                             timed[name, direction] = lambda call=call: time_of(call, calls)

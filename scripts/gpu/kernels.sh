@@ -1,9 +1,10 @@
 #!/bin/bash
 # The attention kernels on one GPU: checked, timed beside PyTorch's, and under the memory checkers.
-# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,plans,peers,checkers,rungs; all by default.
+# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,segments,plans,peers,checkers,rungs;
+# all by default.
 set -uo pipefail
 out=$1
-parts=${2:-check,bench,plans,peers,checkers,rungs}
+parts=${2:-check,bench,segments,plans,peers,checkers,rungs}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -24,6 +25,12 @@ if wants bench; then
   timeout -k 2 40 tiles --bench --only attend >"$results/bench.txt" 2>&1
   echo "rc $?"
   cut -c1-160 "$results/bench.txt"
+fi
+if wants segments; then
+  step segments
+  timeout -k 2 60 tiles --bench --only segments >"$results/segments.txt" 2>&1
+  echo "rc $?"
+  cat "$results/segments.txt"
 fi
 if wants plans; then
   step plans
