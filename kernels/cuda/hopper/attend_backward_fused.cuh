@@ -95,58 +95,26 @@ class FusedConsumer {
       Wgmma<T, Shape::queries>::multiply_shared(dp, keys_at(memory_.v, step), dout.contiguous(step),
                                                 step > 0);
     commit_products();
-
     // dS of the block before, from all warps, for its dq.
     wait(shared_address(&memory_.slopes_full[(count & 1) ^ 1]), (count - 1) >> 1 & 1);
     fence_shared_writes();
     const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
     wait_for_products<1>();
-    pin(p);
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n) {
-      if constexpr (!early_values) {
-        if (n % 4 == 0) asm volatile("" ::: "memory");  // loads not earlier than that: registers are short
-        lse_[n] = pairs[4 * n].lse;
-      }
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
-    }
-    if (masked_) mask_dead(p, memory_.bounds[slot], first_row(), 0);
-    float2 delta[n_tiles];  // minus that
+    weigh(p, pairs, slot);
+    float2 minus_delta[n_tiles];
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
-      if constexpr (early_values) delta[n] = pairs[4 * n].minus_delta;
+      if constexpr (early_values) minus_delta[n] = pairs[4 * n].minus_delta;
     std::uint32_t weights[n_tiles / 2][4], slopes[n_tiles / 2][4];  // P and dS
     const auto queue_values = [&] {
       pack_operand<T>(p, weights);
-      pin(dv[0]);
-      fence_products();
-#pragma unroll
-      for (int step = 0; step < n_tiles / 2; ++step)
-        Wgmma<T, D>::multiply_registers(dv[0], weights[step], dout.strided(step), 1);
-      commit_products();
+      queue_sums(dv, weights, dout);
     };
     pin(p);
     wait_for_products<0>();
     pin(dp);
     if constexpr (early_values) queue_values();
-    if (masked_) {  // where a pair is not live, dP may be anything, and 0 times it too
-#pragma unroll
-      for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          if (p[n][e] == 0) dp[n][e] = 0;
-    }
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n) {
-      if constexpr (!early_values) {
-        if (n % 4 == 0) asm volatile("" ::: "memory");
-        delta[n] = pairs[4 * n].minus_delta;
-      }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) dp[n][e] = p[n][e] * (dp[n][e] + (e % 2 == 0 ? delta[n].x : delta[n].y));
-    }
+    differentiate(dp, p, pairs, minus_delta);
     pack_operand<T>(dp, slopes);
     const int tile = anew(count) % 2;
     wait(shared_address(&memory_.slopes_empty[tile]), (count / 2 & 1) ^ 1);
@@ -154,14 +122,8 @@ class FusedConsumer {
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.slopes_full[tile]));
     if constexpr (!early_values) queue_values();
-
     queue_dq(count - 1, dq);
-    pin(dk[0]);
-    fence_products();
-#pragma unroll
-    for (int step = 0; step < n_tiles / 2; ++step)
-      Wgmma<T, D>::multiply_registers(dk[0], slopes[step], q.strided(step), 1);
-    commit_products();
+    queue_sums(dk, slopes, q);
     // The rest while these products run.
     const bool before_clean = before_clean_;
     before_clean_ = clean_;
@@ -252,6 +214,56 @@ class FusedConsumer {
  private:
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
+  }
+
+  // P from S.
+  __device__ __forceinline__ void weigh(float (&p)[n_tiles][4], const QueryPair* pairs, int slot) {
+    pin(p);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) {
+      if constexpr (!early_values) {
+        if (n % 4 == 0) asm volatile("" ::: "memory");  // loads not earlier than that: registers are short
+        lse_[n] = pairs[4 * n].lse;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
+    }
+    if (masked_) mask_dead(p, memory_.bounds[slot], first_row(), 0);
+  }
+
+  // dS from dP and P.
+  __device__ __forceinline__ void differentiate(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4],
+                                                const QueryPair* pairs, float2 (&minus_delta)[n_tiles]) {
+    if (masked_) {  // where a pair is not live, dP may be anything, and 0 times it too
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (p[n][e] == 0) dp[n][e] = 0;
+    }
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) {
+      if constexpr (!early_values) {
+        if (n % 4 == 0) asm volatile("" ::: "memory");
+        minus_delta[n] = pairs[4 * n].minus_delta;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        dp[n][e] = p[n][e] * (dp[n][e] + (e % 2 == 0 ? minus_delta[n].x : minus_delta[n].y));
+    }
+  }
+
+  // Queues sums += operand times rows of the block: dv += P^T dO, dk += dS^T Q.
+  __device__ __forceinline__ void queue_sums(Sums<1, D / 8>& sums,
+                                             const std::uint32_t (&operand)[n_tiles / 2][4],
+                                             const TileDescriptor<Shape::query_half>& rows) {
+    pin(sums[0]);
+    fence_products();
+#pragma unroll
+    for (int step = 0; step < n_tiles / 2; ++step)
+      Wgmma<T, D>::multiply_registers(sums[0], operand[step], rows.strided(step), 1);
+    commit_products();
   }
 
   __device__ __forceinline__ std::uint64_t keys_at(const unsigned char (&tiles)[2][Shape::key_bytes],
