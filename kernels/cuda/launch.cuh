@@ -11,6 +11,18 @@
 
 namespace cplab::kernels::cuda {
 
+// Whether the code that the device runs was compiled with wait_for_earlier_kernels(): code for SM 8.0 that a
+// newer GPU runs has none.
+template <class Kernel>
+bool waits_for_earlier_kernels(Kernel* kernel) {
+  static const bool waits = [&] {
+    cudaFuncAttributes attributes{};
+    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90 &&
+           device_major() >= 9;
+  }();
+  return waits;
+}
+
 // Errors are left to cudaGetLastError.
 template <class... Parameters>
 void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, std::size_t shared_bytes,
@@ -24,7 +36,7 @@ void launch_early(void (*kernel)(Parameters...), unsigned blocks, int threads, s
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = device_major() >= 9 ? 1 : 0;
+  config.numAttrs = waits_for_earlier_kernels(kernel) ? 1 : 0;
   (void)cudaLaunchKernelEx(&config, kernel, parameters...);
 }
 

@@ -51,7 +51,7 @@ if wants peers; then
 fi
 if wants checkers; then
   step checkers
-  cases=(1 18 26 41 65 82)  # tails and windows at head sizes 64 and 128, which every Hopper kernel runs
+  cases=(1 2 10 18 41 65 82 90)  # windows and tails, most of them on Hopper kernels: the summary says which
   for tool in memcheck racecheck synccheck initcheck; do
     for case in "${cases[@]}"; do
       timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case "$case" \

@@ -126,8 +126,10 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
       delta(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
       dq(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D, {},
                        gap_unit)),
-      dk(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.D)),
-      dv(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.E)) {}
+      dk(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.D, {},
+                       gap_unit, one_run)),
+      dv(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.E, {},
+                       gap_unit, one_run)) {}
 
 kernels::Attend TileTensors::attend(const Problem& problem, kernels::Write write) {
   inputs_before_ = input_memory();

@@ -34,8 +34,8 @@ Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, st
                      std::int64_t width, const std::vector<double>& values = {}, std::int64_t gap_unit = 1,
                      bool one_run = false);
 
-// Operands and results of one tile. Results start as poison. gap_unit, one_run: of the layouts of q, k, v,
-// dout and out; gap_unit also of dq.
+// Operands and results of one tile. Results start as poison. gap_unit, one_run: of all layouts but those of
+// lse and delta (and one_run not of dq).
 struct TileTensors {
   TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
               std::int64_t gap_unit = 1, bool one_run = false);

@@ -301,6 +301,8 @@ __device__ __forceinline__ void consume_queries(const FusedParams& params, Fused
     while (consumer.take_block(count, dq)) ++count;
     consumer.finish_dq(count, dq);
     ++count;
+  } else {
+    wait(shared_address(&memory.keys_full), 0);  // their place is about to be used for something else
   }
   consumer.end_sums(count);
   pin(consumer.dk[0]);

@@ -136,10 +136,7 @@ __device__ __forceinline__ void produce_queries(const FusedParams& params, Fused
                                                             memory.stop_head, memory.tile, segments));
     if (count < 0) continue;
     const Block& block = memory.found[count % Shape::facts];
-    if (!block.live()) {
-      if (count == 0) wait(shared_address(&memory.keys_full), 0);  // nobody else does
-      return;
-    }
+    if (!block.live()) return;
     const int stage = Stages::stage(count);
     const std::uint32_t full = shared_address(&memory.full[stage]);
     wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
