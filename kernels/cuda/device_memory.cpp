@@ -105,8 +105,7 @@ double seconds_per_call(const CudaCalls& calls, std::span<const std::size_t> num
   return seconds[static_cast<std::size_t>(rounds / 2)] / static_cast<double>(numbers.size());
 }
 
-double seconds_hidden(const CudaCalls& calls, std::span<const std::size_t> numbers, int repeats,
-                      const DeviceMemory& memory) {
+double seconds_hidden(const std::function<void(CudaStream)>& queue, const DeviceMemory& memory) {
   Event start;
   Event end;
   const std::size_t half = memory.size() / 2;
@@ -115,11 +114,20 @@ double seconds_hidden(const CudaCalls& calls, std::span<const std::size_t> numbe
                                  cudaStreamPerThread),
                  "cudaMemcpyAsync");
   start.record();
-  for (int repeat = 0; repeat < repeats; ++repeat)
-    for (const std::size_t call : numbers) calls.launch(call, cudaStreamPerThread);
+  queue(cudaStreamPerThread);
   end.record();
   wait();
   return end.seconds_since(start);
+}
+
+double seconds_hidden(const CudaCalls& calls, std::span<const std::size_t> numbers, int repeats,
+                      const DeviceMemory& memory) {
+  return seconds_hidden(
+      [&](CudaStream stream) {
+        for (int repeat = 0; repeat < repeats; ++repeat)
+          for (const std::size_t call : numbers) calls.launch(call, stream);
+      },
+      memory);
 }
 
 }  // namespace cplab::kernels

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -42,8 +43,10 @@ void launch_and_wait(const CudaCalls& calls, std::span<const std::size_t> number
 // is not timed; the median round, divided by the number of calls.
 double seconds_per_call(const CudaCalls& calls, std::span<const std::size_t> numbers, int rounds);
 
-// Seconds of all calls together, `repeats` times over: queued behind a copy within `memory` that lasts longer
-// than the queueing (2 GiB take about a millisecond).
+// Seconds of what `queue` queues on the calling thread's stream: behind a copy within `memory` that lasts
+// longer than the queueing (2 GiB take about a millisecond). Then of all calls together, `repeats` times
+// over.
+double seconds_hidden(const std::function<void(CudaStream)>& queue, const DeviceMemory& memory);
 double seconds_hidden(const CudaCalls& calls, std::span<const std::size_t> numbers, int repeats,
                       const DeviceMemory& memory);
 

@@ -52,39 +52,11 @@ Candidate library_kernel(const char* rung, const Operands& operands, const Shape
   return {std::string(rung) + calls->variant(0), [calls, tables] { calls->launch(0, cudaStreamPerThread); }};
 }
 
-class Event {
- public:
-  Event() { require_cuda(cudaEventCreate(&event_), "cudaEventCreate"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record() { require_cuda(cudaEventRecord(event_, cudaStreamPerThread), "cudaEventRecord"); }
-  double seconds_since(const Event& start) const {
-    float milliseconds = 0;
-    require_cuda(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
-    return static_cast<double>(milliseconds) * 1e-3;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-void wait_for_stream() {
-  require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
-}
-
 double seconds_of(const Candidate& candidate, int calls, const DeviceMemory& memory) {
-  Event start, end;
-  const std::size_t half = memory.size() / 2;
-  for (int copy = 0; copy < 2; ++copy)
-    require_cuda(cudaMemcpyAsync(memory.data() + half, memory.data(), half, cudaMemcpyDeviceToDevice,
-                                 cudaStreamPerThread),
-                 "cudaMemcpyAsync");
-  start.record();
-  for (int call = 0; call < calls; ++call) candidate.launch();
-  end.record();
-  wait_for_stream();
-  return end.seconds_since(start) / calls;
+  const auto queue = [&](CudaStream) {
+    for (int call = 0; call < calls; ++call) candidate.launch();
+  };
+  return seconds_hidden(queue, memory) / calls;
 }
 
 }  // namespace
@@ -121,7 +93,7 @@ void Operands::clear_results() {
   for (const DeviceMemory* memory : {&out_, &lse_})
     require_cuda(cudaMemsetAsync(memory->data(), 0xFF, memory->size(), cudaStreamPerThread),
                  "cudaMemsetAsync");
-  wait_for_stream();
+  require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
 }
 
 std::pair<std::vector<std::uint16_t>, std::vector<float>> Operands::results() const {
