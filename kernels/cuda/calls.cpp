@@ -149,6 +149,7 @@ struct CudaCalls::State {
   void set(WorkList& into, const WorkTables& work) {
     require_int(static_cast<std::int64_t>(work.tiles.size()), "too many tiles for a GPU kernel");
     into.count = static_cast<std::int32_t>(work.tiles.size());
+    into.live = live_tiles(work);
     if (work.tiles.empty()) return;
     point<WorkTile>(into.tiles, work.tiles);
     if (!work.segments.empty()) point<DeviceSegment>(into.segments, work.segments);
@@ -195,7 +196,10 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   state_->set(p->dv, call.dv);
   const std::vector<DeviceSegment> live = live_segments(call.segments);
   state_->set(p->by_q, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write_dq == Write::store));
-  state_->set(p->by_k, key_tiles(live, call.k.rows, variant.k_tile_rows, call.write_dk == Write::store));
+  const WorkTables by_k = key_tiles(live, call.k.rows, variant.k_tile_rows, call.write_dk == Write::store);
+  state_->set(p->by_k, by_k);
+  p->multiprocessors = state_->selection.sms;
+  if (variant.counts_tiles && !by_k.even) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;

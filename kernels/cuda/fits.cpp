@@ -86,6 +86,14 @@ bool writes_tiles(const AttendBackwardParams& call) {
          has_tensor_map(call.dv);
 }
 
+bool shares_keys(const AttendBackwardParams& call) {
+  return call.q.heads > call.k.heads && writes_tiles(call) && call.dk.dtype == DType::fp32;
+}
+
+bool needs_zeroed_key_gradients(const AttendBackwardParams& call) {
+  return call.write_dk == Write::store && (shares_keys(call) || call.by_k.live < call.by_k.count);
+}
+
 bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width) {
   constexpr std::int64_t four = 4;  // floats
   return fits_attend_backward_hopper(call, dtype, width) && call.dq.dtype == DType::fp32 &&

@@ -34,6 +34,12 @@ bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::in
 bool reduces_tiles(const AttendBackwardParams& call);
 bool writes_tiles(const AttendBackwardParams& call);
 
+// Whether query heads that share a key head go to different thread blocks, each of which adds its part to dk
+// and dv: one by one, queries and dq stay in the L2 cache, and there are more tiles. dk and dv must be 0
+// before for a store; so they must be where some keys are in no tile that has a segment.
+bool shares_keys(const AttendBackwardParams& call);
+bool needs_zeroed_key_gradients(const AttendBackwardParams& call);
+
 // For exp2 instead of exp.
 float scale_log2(double scale);
 

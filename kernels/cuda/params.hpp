@@ -42,6 +42,7 @@ struct WorkList {
   const WorkTile* tiles = nullptr;
   const DeviceSegment* segments = nullptr;
   std::int32_t count = 0;
+  std::int32_t live = 0;  // the first so many have segments
 };
 
 struct AttendParams {
@@ -60,6 +61,9 @@ struct AttendBackwardParams {
   double scale = 1;
   Write write_dq = Write::store;
   Write write_dk = Write::store;
+  // As above, for the tiles of by_k.
+  std::int32_t multiprocessors = 0;
+  std::int32_t* tile_counter = nullptr;
 };
 
 }  // namespace cplab::kernels::cuda

@@ -194,6 +194,12 @@ WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, s
   return cut(live, live, rows, height, keep_empty);
 }
 
+std::int32_t live_tiles(const WorkTables& work) {
+  const auto empty = std::find_if(work.tiles.begin(), work.tiles.end(),
+                                  [](const WorkTile& tile) { return tile.count == 0; });
+  return static_cast<std::int32_t>(empty - work.tiles.begin());
+}
+
 double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms) {
   constexpr std::int64_t block = 128;
   constexpr double beyond_keys = 1.5, masked = 0.5;

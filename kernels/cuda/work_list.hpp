@@ -33,6 +33,9 @@ struct WorkTables {
   bool even = true;  // rows of all tiles have about equally many live pairs: no tile takes much longer
 };
 
+// How many of the tiles have segments; these come first.
+std::int32_t live_tiles(const WorkTables& work);
+
 // Rows 0 .. rows of q (of k) cut every `height`; each tile with the segments that have a live pair in it.
 // Tiles without any are kept where their rows must be stored, else left out. All rows are below 2^30.
 WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,

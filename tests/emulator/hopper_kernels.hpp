@@ -40,8 +40,9 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.stores_tiles = hopper::stores_tiles(call);
   params.out = {call.out, 64};
   params.scale_log2 = hopper::scale_log2(call.scale);
-  params.order = hopper::TileOrder(call.work, call.q.heads, std::min(launch.heads_per_group, call.q.heads),
-                                   call.q.heads / call.k.heads);
+  params.order =
+      hopper::TileOrder(call.work.count, call.q.heads, std::min(launch.heads_per_group, call.q.heads),
+                        call.q.heads / call.k.heads);
   params.blocks = std::min(launch.multiprocessors, params.order.tiles);
   std::int32_t counter = 0;
   if (launch.takes_by_counter) params.counter = &counter;
@@ -63,9 +64,9 @@ void run_attend_backward(const kernels::cuda::AttendBackwardParams& call, const 
   params.dout = {call.dout, 64};
   const int group = call.q.heads / call.k.heads;
   params.q_order =
-      hopper::TileOrder(call.by_q, call.q.heads, std::min(launch.heads_per_group, call.q.heads), group);
+      hopper::TileOrder(call.by_q.count, call.q.heads, std::min(launch.heads_per_group, call.q.heads), group);
   params.k_order =
-      hopper::TileOrder(call.by_k, call.k.heads, std::min(launch.heads_per_group, call.k.heads), group);
+      hopper::TileOrder(call.by_k.count, call.k.heads, std::min(launch.heads_per_group, call.k.heads), group);
   params.scale_log2 = hopper::scale_log2(call.scale);
   Machine machine(launch.seed, launch.late_copies);
   const auto run = [&]<Part part>() {
@@ -95,14 +96,21 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
     params.key_rows =
         call.dk.dtype == kernels::DType::fp32 ? hopper::KeyRows::sums : hopper::KeyRows::rounded;
   params.reduces_tiles = hopper::reduces_tiles(call);
-  params.order = hopper::TileOrder(call.by_k, call.k.heads, std::min(launch.heads_per_group, call.k.heads),
-                                   call.q.heads / call.k.heads);
+  const int group = call.q.heads / call.k.heads;
+  params.shares_keys = hopper::shares_keys(call);
+  params.heads_of_tile = params.shares_keys ? 1 : group;
+  const int units = call.q.heads / params.heads_of_tile;
+  params.order = hopper::TileOrder(call.by_k.live, units, std::min(launch.heads_per_group, units), group);
+  params.blocks = std::min(launch.multiprocessors, params.order.tiles);
   params.scale_log2 = hopper::scale_log2(call.scale);
+  std::int32_t counter = 0;
+  if (launch.takes_by_counter) params.counter = &counter;
   Machine machine(launch.seed, launch.late_copies);
   emulated_threads = hopper::FusedShape<D>::threads;
-  for (int block = 0; block < call.by_k.count * call.k.heads; ++block)
+  for (int block = 0; block < params.blocks; ++block)
     machine.run(emulated_threads, static_cast<unsigned>(block), hopper::fused_hopper_shared,
                 [&] { hopper::attend_backward_fused_kernel<T, D>(params); });
+  if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
 }
 
 template <class T, int D>

@@ -32,7 +32,8 @@ struct HostView {
 };
 
 WorkList list_of(const WorkTables& tables) {
-  return {tables.tiles.data(), tables.segments.data(), static_cast<std::int32_t>(tables.tiles.size())};
+  return {tables.tiles.data(), tables.segments.data(), static_cast<std::int32_t>(tables.tiles.size()),
+          live_tiles(tables)};
 }
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
@@ -141,6 +142,10 @@ class Emulation {
                                 .write_dk = call.write_dk};
     if (++backward_calls_ % 2 != 0 && hopper::fits_attend_backward_fused(call, call.q.dtype, call.q.width)) {
       if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
+      if (hopper::needs_zeroed_key_gradients(params)) {
+        kernels::cpu_tiles().fill(call.dk, 0);
+        kernels::cpu_tiles().fill(call.dv, 0);
+      }
       with.attend_backward_fused(params, launch());  // its bits may differ
       return {name_of("attend_backward fused", call.q), true};
     }

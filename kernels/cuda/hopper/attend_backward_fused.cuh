@@ -1,7 +1,8 @@
 // All gradients of attention in one kernel for Hopper: S and dP are computed once, dq is added to global
 // memory by many thread blocks, in no order: its last bits differ from run to run.
 //
-// A thread block owns 128 keys, 64 to a consumer warpgroup, and blocks of queries pass by. Everything is
+// A thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup, and blocks of queries pass
+// by. The next tile's keys and first queries come while dk and dv of the last one leave. Everything is
 // transposed, so that P and dS stay in registers as operands (FlashAttention 3, arXiv 2407.08608):
 //   S^T = K Q^T, dP^T = V dO^T, P^T = exp2(scale S^T - lse), dS^T = P^T (dP^T - delta)
 //   dv += P^T dO, dk += dS^T Q
@@ -15,6 +16,7 @@
 
 #include "kernels/cuda/hopper/descriptor.cuh"
 #include "kernels/cuda/hopper/fused_dq.cuh"
+#include "kernels/cuda/hopper/fused_producers.cuh"
 #include "kernels/cuda/hopper/fused_rows.cuh"
 #include "kernels/cuda/hopper/fused_tiles.cuh"
 #include "kernels/cuda/hopper/wgmma.cuh"
@@ -50,36 +52,49 @@ class FusedConsumer {
   static constexpr bool early_values = Shape::queries == 64;
 
   __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedMemory<D>& memory, int warpgroup)
-      : params_(params), memory_(memory), warpgroup_(warpgroup) {
-    clear(dk);
-    clear(dv);
+      : params_(params), memory_(memory), warpgroup_(warpgroup) {}
+
+  // All tiles of the thread block.
+  __device__ __forceinline__ void run() {
+    float dq[8][4];
+    int count = 0;
+#pragma unroll 1
+    while (take_facts(count)) {
+      clear(dk);
+      clear(dv);
+      wait_for_rows(count);
+      wait_for_keys(count);
+#pragma unroll 1
+      while (take_block(count, dq)) ++count;
+      finish_dq(count, dq);
+      finish_tile(count);
+      ++count;
+    }
+    wait_for_staging(count);
+    hand_over(SumPlace::end, 0);  // no more sums will be staged
   }
 
-  Sums<1, D / 8> dk, dv;
-
+ private:
   // Whether there is a block `count`; if so, its facts are at hand.
   __device__ __forceinline__ bool take_facts(int count) {
     const int slot = Facts::stage(count);
     wait(shared_address(&memory_.facts_full[slot]), Facts::parity(count));
-    const int flags = memory_.flags[slot];
-    masked_ = (flags & block_masked) != 0;
-    clean_ = (flags & block_clean) != 0;
     if constexpr (early_values) {
 #pragma unroll
       for (int n = 0; n < n_tiles; ++n) lse_[n] = memory_.pairs[slot][4 * n + lane() % 4].lse;
     }
-    return (flags & block_live) != 0;
+    return is(count, block_live);
   }
 
   // Its rows are there.
   __device__ __forceinline__ void wait_for_rows(int count) {
     const int stage = Stages::stage(count);
     wait(shared_address(&memory_.full[stage]), Stages::parity(count));
-    if (!clean_) clean_queries(memory_, stage, Facts::stage(count));
+    if (!is(count, block_clean)) clean_queries(memory_, stage, Facts::stage(count));
   }
 
-  // All products of a prepared block but dq's, and dq of the one before, which goes to memory. Returns
-  // whether there is a next one, prepared.
+  // All products of a prepared block but dq's, and dq of the one before in the tile, which goes to memory.
+  // Returns whether there is a next one in the tile, prepared.
   __device__ __forceinline__ bool take_block(int count, float (&dq)[8][4]) {
     const int stage = Stages::stage(count), slot = Facts::stage(count);
     const TileDescriptor<Shape::query_half> q(shared_address(memory_.q[stage]));
@@ -100,7 +115,8 @@ class FusedConsumer {
     fence_shared_writes();
     const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
     wait_for_products<1>();
-    weigh(p, pairs, slot);
+    const bool masked = is(count, block_masked);
+    weigh(p, pairs, masked, slot);
     float2 minus_delta[n_tiles];
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
@@ -114,7 +130,7 @@ class FusedConsumer {
     wait_for_products<0>();
     pin(dp);
     if constexpr (early_values) queue_values();
-    differentiate(dp, p, pairs, minus_delta);
+    differentiate(dp, p, pairs, masked, minus_delta);
     pack_operand<T>(dp, slopes);
     const int tile = anew(count) % 2;
     wait(shared_address(&memory_.slopes_empty[tile]), (count / 2 & 1) ^ 1);
@@ -125,12 +141,11 @@ class FusedConsumer {
     queue_dq(count - 1, dq);
     queue_sums(dk, slopes, q);
     // The rest while these products run.
-    const bool before_clean = before_clean_;
-    before_clean_ = clean_;
-    const bool more = take_facts(count + 1);
+    const bool more = !is(count, block_last);
+    take_facts(count + 1);  // always: else registers would keep the lse of this one
     wait_for_products<1>();
     pin(dq);
-    if (count > 0) send_dq(count - 1, before_clean, dq);
+    if (!is(count, block_first)) send_dq(count - 1, dq);
     if (more) wait_for_rows(count + 1);
     wait_for_products<0>();
     pin(dk[0]);
@@ -138,16 +153,17 @@ class FusedConsumer {
     return more;
   }
 
-  // Rows of K that no query sees may hold anything, and become an operand for dq: 0 times NaN must not
-  // happen. Of 128 rows, a thread for every 64 columns of one.
-  __device__ __forceinline__ void wait_for_keys() {
-    const int thread = thread_index() - warpgroup_threads;
+  // The keys of the tile whose first block is `count`. Rows of K that no query sees may hold anything, and
+  // become an operand for dq: 0 times NaN must not happen. Of 128 rows, a thread for every 64 columns of one.
+  __device__ __forceinline__ void wait_for_keys(int count) {
+    const int thread = anew(thread_index()) - warpgroup_threads;
     const int row = thread / 2, half = thread % 2;
-    const WorkTile& tile = memory_.tile;
+    const int place = memory_.bounds[Facts::stage(count)].segment;
+    const WorkTile tile = memory_.tile[place].rows;
     const bool live = tile.begin + row < tile.end &&
                       has_live_pair<Owner::keys>(tile.begin + row, tile, params_.call.by_k.segments);
     memory_.live[row] = live;
-    wait(shared_address(&memory_.keys_full), 0);
+    wait(shared_address(&memory_.keys_full), place & 1);
     if (!live && half < D / 64) {
       auto* const pieces =
           reinterpret_cast<uint4*>(memory_.k[row / 64] + half * Shape::key_half + row % 64 * 128);
@@ -157,8 +173,8 @@ class FusedConsumer {
     sync_threads_of(1, Shape::consumers * warpgroup_threads);
   }
 
-  // Queues dq of a block, for the 64 x 64 sums of this warpgroup. Of block -1, whose sums nobody takes, too:
-  // a loop without a special first turn needs fewer registers.
+  // Queues dq of a block, for the 64 x 64 sums of this warpgroup. Of the block before a tile's first, whose
+  // sums nobody takes, too: a loop without a special first turn needs fewer registers.
   __device__ __forceinline__ void queue_dq(int count, float (&dq)[8][4]) {
     const int tile = count & 1;
     fence_products();
@@ -174,13 +190,13 @@ class FusedConsumer {
   }
 
   // Its product is done: the sums go to dq.
-  __device__ __forceinline__ void send_dq(int count, bool clean, const float (&dq)[8][4]) {
+  __device__ __forceinline__ void send_dq(int count, const float (&dq)[8][4]) {
     if (lane() == 0) arrive(shared_address(&memory_.slopes_empty[count & 1]));
     const int slot = Facts::stage(count);
     const Block& block = memory_.bounds[slot];
     const int first = share_queries ? 64 * warpgroup_ : 0;
     const auto scale = static_cast<float>(params_.call.scale);
-    const bool staged = params_.reduces_tiles && clean;
+    const bool staged = params_.reduces_tiles && is(count, block_clean);
     wait_for_staging(count);
     if (staged) {
       stage_sums(memory_.sums[warpgroup_], dq, scale);
@@ -191,33 +207,41 @@ class FusedConsumer {
     hand_over(staged ? block.begin + first : SumPlace::nothing, block.head);
   }
 
-  // dq of the last block.
+  // dq of the tile's last block.
   __device__ __forceinline__ void finish_dq(int count, float (&dq)[8][4]) {
     wait(shared_address(&memory_.slopes_full[count & 1]), count >> 1 & 1);
     fence_shared_writes();
     queue_dq(count, dq);
     wait_for_products<0>();
     pin(dq);
-    send_dq(count, before_clean_, dq);
+    send_dq(count, dq);
   }
 
-  // No more sums will be staged.
-  __device__ __forceinline__ void end_sums(int count) {
-    wait_for_staging(count);
-    hand_over(SumPlace::end, 0);
+  // dk and dv leave by way of what held queries and sums; `count` is the tile's last block.
+  __device__ __forceinline__ void finish_tile(int count) {
+    if (lane() == 0) arrive(shared_address(&memory_.keys_empty));
+    const KeyTile& tile = memory_.tile[memory_.bounds[Facts::stage(count)].segment];
+    wait_for_staging(count + 1);
+    sync_threads_of(1, Shape::consumers * warpgroup_threads);
+    pin(dk[0]);
+    pin(dv[0]);
+    write_key_gradients<T>(params_, memory_, tile, dk, dv);
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.gradients_left));
   }
 
-  __device__ __forceinline__ int first_row() const {
-    return memory_.tile.begin + 16 * (thread_index() / 32 - 4);
+  // Read again each time: registers are short.
+  __device__ __forceinline__ bool is(int count, BlockFlags what) const {
+    return (memory_.flags[Facts::stage(count)] & what) != 0;
   }
 
- private:
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
   }
 
   // P from S.
-  __device__ __forceinline__ void weigh(float (&p)[n_tiles][4], const QueryPair* pairs, int slot) {
+  __device__ __forceinline__ void weigh(float (&p)[n_tiles][4], const QueryPair* pairs, bool masked,
+                                        int slot) {
     pin(p);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
@@ -229,13 +253,17 @@ class FusedConsumer {
       for (int e = 0; e < 4; ++e)
         p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
     }
-    if (masked_) mask_dead(p, memory_.bounds[slot], first_row(), 0);
+    if (masked) {
+      const Block& block = memory_.bounds[slot];
+      mask_dead(p, block, first_key(memory_.tile[block.segment]), 0);
+    }
   }
 
   // dS from dP and P.
   __device__ __forceinline__ void differentiate(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4],
-                                                const QueryPair* pairs, float2 (&minus_delta)[n_tiles]) {
-    if (masked_) {  // where a pair is not live, dP may be anything, and 0 times it too
+                                                const QueryPair* pairs, bool masked,
+                                                float2 (&minus_delta)[n_tiles]) {
+    if (masked) {  // where a pair is not live, dP may be anything, and 0 times it too
 #pragma unroll
       for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
@@ -283,33 +311,9 @@ class FusedConsumer {
   const FusedParams& params_;
   FusedMemory<D>& memory_;
   int warpgroup_;
-  bool masked_ = false;                        // not all pairs of the block at hand are live
-  bool clean_ = false, before_clean_ = false;  // all queries have gradients: of it, of the one before
-  float2 lse_[n_tiles];                        // of its queries
+  float2 lse_[n_tiles];  // of its queries
+  Sums<1, D / 8> dk, dv;
 };
-
-template <class T, int D>
-__device__ __forceinline__ void consume_queries(const FusedParams& params, FusedMemory<D>& memory,
-                                                int warpgroup) {
-  FusedConsumer<T, D> consumer(params, memory, warpgroup);
-  float dq[8][4];
-  int count = 0;
-  if (consumer.take_facts(0)) {
-    consumer.wait_for_rows(0);
-    consumer.wait_for_keys();
-#pragma unroll 1
-    while (consumer.take_block(count, dq)) ++count;
-    consumer.finish_dq(count, dq);
-    ++count;
-  } else {
-    wait(shared_address(&memory.keys_full), 0);  // their place is about to be used for something else
-  }
-  consumer.end_sums(count);
-  pin(consumer.dk[0]);
-  pin(consumer.dv[0]);
-  sync_threads_of(1, FusedShape<D>::consumers * warpgroup_threads);
-  write_key_gradients<T>(params, memory, consumer.dk, consumer.dv, consumer.first_row(), count > 0);
-}
 
 template <class T, int D>
 __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
@@ -324,15 +328,9 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     if (params.key_rows != KeyRows::one_by_one)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_map(*map);
   }
-  int tile_index, head;
-  params.order.find(static_cast<int>(blockIdx.x), tile_index, head);
-  const WorkTile tile = params.call.by_k.tiles[tile_index];
+  FusedProducer<D> producer(params, memory);
   if (threadIdx.x == 0) {
-    memory.tile = tile;
-    memory.head = head;
-    const int group = params.call.q.heads / params.call.k.heads;
-    memory.first_head = head * group;
-    memory.stop_head = head * group + group;
+    producer.start();
     init_barriers(memory);
   }
   wait_for_earlier_kernels();
@@ -343,11 +341,11 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp == 1) produce_facts<D>(params.call, memory);
     if (threadIdx.x % 32 != 0) return;
-    if (warp == 0) produce_queries<D>(params, memory);
+    if (warp == 0) producer.run();
     if (warp >= 2) send_sums<D>(params, memory, warp - 2);
   } else {
     take_registers<Shape::consumer_registers>();
-    consume_queries<T, D>(params, memory, warpgroup - 1);
+    FusedConsumer<T, D>(params, memory, warpgroup - 1).run();
   }
 }
 

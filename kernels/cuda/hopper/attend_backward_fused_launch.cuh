@@ -1,6 +1,7 @@
 // Launching the kernel for all gradients for Hopper.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "kernels/cuda/elementwise.hpp"
@@ -27,15 +28,23 @@ Launch bind_attend_backward_fused(const AttendBackwardParams& call) {
     params->dk = tensor_map(call.dk, 16);
     params->dv = tensor_map(call.dv, 16);
   }
-  params->order = TileOrder(call.by_k, call.k.heads, heads_per_group(call.k.heads, call.q.heads, call.q),
-                            call.q.heads / call.k.heads);
+  const int group = call.q.heads / call.k.heads;
+  params->shares_keys = shares_keys(call);
+  params->heads_of_tile = params->shares_keys ? 1 : group;
+  const int units = call.q.heads / params->heads_of_tile;
+  params->order = TileOrder(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q), group);
+  params->blocks = std::min(std::max(call.multiprocessors, 1), params->order.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
+    params->counter = params->blocks < params->order.tiles ? call.tile_counter : nullptr;
     if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
-    const auto blocks = static_cast<unsigned>(call.by_k.count * call.k.heads);
-    if (blocks == 0) return;
-    launch_early(attend_backward_fused_kernel<T, D>, blocks, FusedShape<D>::threads,
-                 sizeof(FusedMemory<D>) + 1024, stream, *params);
+    if (needs_zeroed_key_gradients(call)) {
+      launch_fill(call.dk, 0, stream);
+      launch_fill(call.dv, 0, stream);
+    }
+    if (params->blocks == 0) return;
+    launch_early(attend_backward_fused_kernel<T, D>, static_cast<unsigned>(params->blocks),
+                 FusedShape<D>::threads, sizeof(FusedMemory<D>) + 1024, stream, *params);
   };
 }
 
@@ -52,7 +61,8 @@ AttendBackwardVariant attend_backward_fused_variant(const char* name, bool (*fit
           fits,
           bind_attend_backward_fused<T, D>,
           kernels,
-          shared_bytes};
+          shared_bytes,
+          true};
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -30,9 +30,9 @@ inline std::shared_ptr<HopperBackwardParams> hopper_backward_params(const Attend
   params->dout = tensor_map(call.dout, 64);
   const int group = call.q.heads / call.k.heads;
   params->q_order =
-      TileOrder(call.by_q, call.q.heads, heads_per_group(call.q.heads, call.k.heads, call.k), group);
+      TileOrder(call.by_q.count, call.q.heads, heads_per_group(call.q.heads, call.k.heads, call.k), group);
   params->k_order =
-      TileOrder(call.by_k, call.k.heads, heads_per_group(call.k.heads, call.q.heads, call.q), group);
+      TileOrder(call.by_k.count, call.k.heads, heads_per_group(call.k.heads, call.q.heads, call.q), group);
   return params;
 }
 

@@ -21,8 +21,8 @@ Launch bind_attend_hopper(const AttendParams& call) {
   params->stores_tiles = stores_tiles(call);
   if (params->stores_tiles) params->out = tensor_map(call.out, 64);
   params->scale_log2 = scale_log2(call.scale);
-  params->order = TileOrder(call.work, call.q.heads, heads_per_group(call.q.heads, call.k.heads, call.k),
-                            call.q.heads / call.k.heads);
+  params->order = TileOrder(call.work.count, call.q.heads,
+                            heads_per_group(call.q.heads, call.k.heads, call.k), call.q.heads / call.k.heads);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->order.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;

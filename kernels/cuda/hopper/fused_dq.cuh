@@ -52,31 +52,42 @@ __device__ __forceinline__ void stage_sums(unsigned char* tile, const float (&su
     }
 }
 
-// dq += scale * sums, of the block's 64 queries from `first` on and 64 columns from `column` on. Rows of
-// nobody and rows without a gradient (lse +inf here) stay as they are. Neighbouring lanes exchange halves, so
-// that each adds four floats in a row.
-__device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block, const QueryPair* pairs,
-                                            int first, int column, const float (&sums)[8][4], float scale) {
+// Adds factor * sums of 16 rows to a lane's two rows, lane / 4 and 8 more, from the first of these columns
+// on; null: that one stays as it is. Neighbouring lanes exchange halves, so that each adds four floats in a
+// row.
+template <int n_tiles>
+__device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&sums)[n_tiles][4],
+                                         float factor) {
   const int lane = thread_index() % 32;
   const bool odd = lane % 2 != 0;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
-    const bool live = block.begin + query < block.end && lse_of(pairs, query) != infinity();
-    float* const row =
-        live ? row_of<float>(dq, block.head, block.begin + query) + column + 4 * (lane % 4 / 2) : nullptr;
 #pragma unroll
-    for (int n = 0; n < 8; n += 2) {
-      const float mine[2] = {sums[n][2 * half] * scale, sums[n][2 * half + 1] * scale};
-      const float next[2] = {sums[n + 1][2 * half] * scale, sums[n + 1][2 * half + 1] * scale};
+    for (int n = 0; n < n_tiles; n += 2) {
+      const float mine[2] = {sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor};
+      const float next[2] = {sums[n + 1][2 * half] * factor, sums[n + 1][2 * half + 1] * factor};
       const float x = __shfl_xor_sync(all_lanes, odd ? mine[0] : next[0], 1);
       const float y = __shfl_xor_sync(all_lanes, odd ? mine[1] : next[1], 1);
       // No branch on odd: half of the lanes would wait for the other half.
-      if (live)
-        add_four(row + 8 * (odd ? n + 1 : n), odd ? x : mine[0], odd ? y : mine[1], odd ? next[0] : x,
-                 odd ? next[1] : y);
+      if (rows[half] != nullptr)
+        add_four(rows[half] + 4 * (lane % 4 / 2) + 8 * (odd ? n + 1 : n), odd ? x : mine[0],
+                 odd ? y : mine[1], odd ? next[0] : x, odd ? next[1] : y);
     }
   }
+}
+
+// dq += scale * sums, of the block's 64 queries from `first` on and 64 columns from `column` on. Rows of
+// nobody and rows without a gradient (lse +inf here) stay as they are.
+__device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block, const QueryPair* pairs,
+                                            int first, int column, const float (&sums)[8][4], float scale) {
+  float* rows[2] = {};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + thread_index() % 32 / 4;
+    if (block.begin + query < block.end && lse_of(pairs, query) != infinity())
+      rows[half] = row_of<float>(dq, block.head, block.begin + query) + column;
+  }
+  add_rows(rows, sums, scale);
 }
 
 }  // namespace cplab::kernels::cuda::hopper

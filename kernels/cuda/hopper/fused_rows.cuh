@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/hopper/fused_dq.cuh"
 #include "kernels/cuda/hopper/fused_tiles.cuh"
 #include "kernels/cuda/hopper/instructions.cuh"
 #include "kernels/cuda/mma_rows.cuh"
@@ -14,7 +15,7 @@ namespace cplab::kernels::cuda::hopper {
 template <int n_tiles>
 __device__ __forceinline__ void stage_sums_of_16(unsigned char* tile, const float (&sums)[n_tiles][4],
                                                  float factor) {
-  const int lane = thread_index() % 32, row = lane / 4;
+  const int lane = anew(thread_index()) % 32, row = lane / 4;
   const int byte = row * 128 + (((lane % 4 / 2) ^ row) << 4) + lane % 2 * 8;
 #pragma unroll
   for (int n = 0; n < n_tiles; ++n)
@@ -28,7 +29,7 @@ __device__ __forceinline__ void stage_sums_of_16(unsigned char* tile, const floa
 template <class T, int n_tiles>
 __device__ __forceinline__ void stage_rows_of_16(unsigned char* tile, const float (&sums)[n_tiles][4],
                                                  float factor) {
-  const int lane = thread_index() % 32, row = lane / 4;
+  const int lane = anew(thread_index()) % 32, row = lane / 4;
   const int byte = row * 128 + (row << 4) + lane % 4 * 4;
 #pragma unroll
   for (int n = 0; n < n_tiles; ++n)
@@ -38,52 +39,71 @@ __device__ __forceinline__ void stage_rows_of_16(unsigned char* tile, const floa
           Element<T>::pack(sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor);
 }
 
-// The gradients of this warp's 16 keys from first_row on. Nobody uses the shared memory of keys and queries
-// any more: each warp has as much of it as the two tiles need.
+// The first key of this warp.
+__device__ __forceinline__ int first_key(const KeyTile& tile) {
+  return tile.rows.begin + 16 * (thread_index() / 32 - 4);
+}
+
+// The gradients of this warp's 16 keys of a tile. Nobody uses the shared memory of queries and sums any more:
+// each warp has as much of it as its two tiles need. Returns when it may be used again.
 template <class T, int D>
 __device__ __forceinline__ void write_key_gradients(const FusedParams& params, FusedMemory<D>& memory,
-                                                    const Sums<1, D / 8>& dk, const Sums<1, D / 8>& dv,
-                                                    int first_row, bool any_block) {
+                                                    const KeyTile& tile, const Sums<1, D / 8>& dk,
+                                                    const Sums<1, D / 8>& dv) {
   const AttendBackwardParams& call = params.call;
-  const int lane = thread_index() % 32;
-  const bool add = call.write_dk == Write::add;
+  const int thread = anew(thread_index());  // registers are short: nothing of this is to be known before
+  const int lane = thread % 32;
+  const int first = tile.rows.begin + 16 * (thread / 32 - 4);
+  const bool add = params.shares_keys || call.write_dk == Write::add;
   const auto scale = static_cast<float>(call.scale);
   const auto written = [&](int row) {
-    return row < memory.tile.end && (!add || (any_block && memory.live[row - memory.tile.begin] != 0));
+    return row < tile.rows.end && (!add || memory.live[row - tile.rows.begin] != 0);
   };
-  const int row = first_row + lane % 16;
+  const int row = first + lane % 16;
   if (params.key_rows != KeyRows::one_by_one &&
       __all_sync(all_lanes, row >= call.k.rows || written(row)) != 0) {
     constexpr int bytes = 16 * D * 4;
-    unsigned char* const tile = memory.k[0] + (thread_index() / 32 - 4) * 2 * bytes;
+    unsigned char* const staged = memory.q[0] + (thread / 32 - 4) * 2 * bytes;
     if (params.key_rows == KeyRows::rounded) {
-      stage_rows_of_16<T>(tile, dk[0], scale);
-      stage_rows_of_16<T>(tile + bytes, dv[0], 1);
+      stage_rows_of_16<T>(staged, dk[0], scale);
+      stage_rows_of_16<T>(staged + bytes, dv[0], 1);
     } else {
-      stage_sums_of_16(tile, dk[0], scale);
-      stage_sums_of_16(tile + bytes, dv[0], 1);
+      stage_sums_of_16(staged, dk[0], scale);
+      stage_sums_of_16(staged + bytes, dv[0], 1);
     }
     fence_shared_writes();
     __syncwarp();
-    if (lane != 0 || first_row >= call.k.rows) return;
-    const std::uint32_t from = shared_address(tile);
+    if (lane != 0 || first >= call.k.rows) return;
+    const std::uint32_t from = shared_address(staged);
     if (add) {
-      add_tile(params.dk, first_row, 0, memory.head, from);
-      add_tile(params.dv, first_row, 0, memory.head, from + bytes);
+      add_tile(params.dk, first, 0, tile.kv_head, from);
+      add_tile(params.dv, first, 0, tile.kv_head, from + bytes);
     } else {
-      store_tile(params.dk, first_row, memory.head, from);
-      store_tile(params.dv, first_row, memory.head, from + bytes);
+      store_tile(params.dk, first, tile.kv_head, from);
+      store_tile(params.dv, first, tile.kv_head, from + bytes);
     }
     return finish_stores();
+  }
+  if (params.shares_keys) {
+    float* dk_rows[2] = {};
+    float* dv_rows[2] = {};
+    for (int half = 0; half < 2; ++half) {
+      const int mine = first + 8 * half + lane / 4;
+      if (!written(mine)) continue;
+      dk_rows[half] = row_of<float>(call.dk, tile.kv_head, mine);
+      dv_rows[half] = row_of<float>(call.dv, tile.kv_head, mine);
+    }
+    add_rows(dk_rows, dk[0], scale);
+    return add_rows(dv_rows, dv[0], 1);
   }
   RowUpdate updates[1][2];
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     updates[0][half] = {
-        .write = written(first_row + 8 * half + lane / 4), .factor = scale, .old_factor = add ? 1.0f : 0.0f};
-  write_rows(dk, call.dk, memory.head, first_row, updates, lane);
+        .write = written(first + 8 * half + lane / 4), .factor = scale, .old_factor = add ? 1.0f : 0.0f};
+  write_rows(dk, call.dk, tile.kv_head, first, updates, lane);
   updates[0][0].factor = updates[0][1].factor = 1;
-  write_rows(dv, call.dv, memory.head, first_row, updates, lane);
+  write_rows(dv, call.dv, tile.kv_head, first, updates, lane);
 }
 
 }  // namespace cplab::kernels::cuda::hopper

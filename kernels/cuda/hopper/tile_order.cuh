@@ -34,13 +34,13 @@ class Divisor {
 // values of a group stay in the L2 cache.
 struct TileOrder {
   TileOrder() = default;
-  // `heads` have tiles, heads_per_group <= heads of them side by side; heads_of_kv: query heads of a key
-  // head.
-  TileOrder(const WorkList& work, int heads, int heads_per_group, int heads_of_kv)
-      : tiles(work.count * heads),
+  // The first `count` of the work list, for each of `heads`, heads_per_group <= heads of them side by side;
+  // heads_of_kv: query heads of a key head.
+  TileOrder(int count, int heads, int heads_per_group, int heads_of_kv)
+      : tiles(count * heads),
         group_heads(heads_per_group),
         whole_groups(heads / heads_per_group),
-        of_group(work.count > 0 ? work.count * heads_per_group : 1),
+        of_group(count > 0 ? count * heads_per_group : 1),
         of_heads(heads_per_group),
         of_last_heads(whole_groups * heads_per_group < heads ? heads - whole_groups * heads_per_group
                                                              : heads_per_group),
