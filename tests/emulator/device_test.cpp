@@ -62,7 +62,7 @@ TEST_CASE("tiles of a group of heads side by side, each once") {
   call.q.heads = 6;
   call.k.heads = 2;
   for (const int group : {1, 2, 4, 5, 6}) {
-    const hopper::TileOrder order(call.work, call.q.heads, group, call.q.heads / call.k.heads);
+    const hopper::TileOrder order(call.work.count, call.q.heads, group, call.q.heads / call.k.heads);
     REQUIRE(order.tiles == 30);
     int number = 0;
     for (int first = 0; first < 6; first += group)

@@ -27,8 +27,7 @@ class FusedProducer {
 
   __device__ __forceinline__ void run() {
     bring_keys(0);  // before the segments are known, which takes as long as the copy
-    const KeyTile& tile = memory_.tile[0];
-    post(0, 0, first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments()));
+    post(0, 0, first_block_of(memory_.tile[0]));
     for (int count = -1;; ++count) {
       look_ahead(count + 2);
       if (count < 0) continue;
@@ -73,6 +72,10 @@ class FusedProducer {
     return number_ < params_.order.tiles;
   }
 
+  __device__ __forceinline__ Block first_block_of(const KeyTile& tile) const {
+    return first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
+  }
+
   __device__ __forceinline__ void post(int count, int tile, const Block& block) {
     memory_.found[Facts::stage(count)] = block;
     memory_.tile_of[Facts::stage(count)] = tile;
@@ -90,7 +93,7 @@ class FusedProducer {
       tile = (tile + 1) % Shape::tiles;
       enter(tile);
       at = &memory_.tile[tile];
-      block = first_block<Owner::keys>(at->first_head, at->stop_head, at->rows, segments());
+      block = first_block_of(*at);
     }
     post(count, tile, block);
   }
