@@ -79,4 +79,15 @@ bool Schedule::is_word(std::string_view key, std::string_view word) const {
   return text && *text == word;
 }
 
+int reserved_sms(const Schedule& schedule, int sms) {
+  const OptionValue* value = schedule.find("reserved_sms");
+  const auto* count = value ? std::get_if<std::int64_t>(value) : nullptr;
+  if (!count) return 0;
+  if (*count < 0 || *count >= sms)
+    throw ScenarioError("schedule.reserved_sms", "must be from 0 to " + std::to_string(sms - 1) +
+                                                     ", all but one of a GPU's multiprocessors, but is " +
+                                                     std::to_string(*count));
+  return static_cast<int>(*count);
+}
+
 }  // namespace cplab

@@ -99,4 +99,8 @@ struct ScenarioError : std::runtime_error {
   std::string key;
 };
 
+// The multiprocessors that schedule.reserved_sms takes from kernels on a GPU of `sms`; 0 where it does not
+// say. Throws ScenarioError unless one is left.
+int reserved_sms(const Schedule& schedule, int sms);
+
 }  // namespace cplab

@@ -134,7 +134,7 @@ void GpuExecutor::State::make_rank(int r) {
   of.poison = options.poison;
   of.jitter = options.jitter;
   load_gpu(of.device, uses_copy, r);
-  of.reserved_sms = reserved_sms(plan.scenario.schedule, of.device);
+  of.reserved_sms = reserved_sms(plan.scenario.schedule, multiprocessors(of.device));
   RankMemory& memory = outcomes[i].memory;
   memory.rank = r;
   memory.context_bytes = used_gpu_bytes(of.device);

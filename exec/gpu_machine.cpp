@@ -131,17 +131,11 @@ std::vector<std::pair<std::string, std::string>> gpu_environment() {
   return out;
 }
 
-// Compute keeps one multiprocessor at least.
-int reserved_sms(const Schedule& schedule, int device) {
-  const OptionValue* const value = schedule.find("reserved_sms");
-  const auto* const count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  if (count == nullptr) return 0;
+int multiprocessors(int device) {
   int sms = 0;
   cuda_require(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute",
                -1);
-  if (*count >= 0 && *count < sms) return static_cast<int>(*count);
-  throw ScenarioError("schedule.reserved_sms", "must be from 0 to " + std::to_string(sms - 1) +
-                                                   " on this GPU, but is " + std::to_string(*count));
+  return sms;
 }
 
 }  // namespace cplab

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/problem.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
@@ -23,9 +22,7 @@ void load_gpu(int device, bool peers, int rank);
 
 std::int64_t used_gpu_bytes(int device);
 
-// The multiprocessors that schedule.reserved_sms takes from kernels, 0 if it does not say. Throws
-// ScenarioError unless the GPU keeps one.
-int reserved_sms(const Schedule& schedule, int device);
+int multiprocessors(int device);  // how many it has
 
 // Fills in what of each rank's growth nothing explains; ranks that share a GPU share it.
 void explain_memory(std::vector<RankMemory>& memory, int ranks_per_gpu);

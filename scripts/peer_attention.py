@@ -34,16 +34,20 @@ TRITON_SHAPES = [(2, 8192, 16, 128)]  # each takes seconds to compile
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
 
-def candidate(shape, causal, backend):
-    """(forward, backward): functions of no arguments that queue one call each."""
-    batch, sequence, heads, width = shape
-    make = lambda: torch.randn((batch, sequence, heads, width), dtype=torch.bfloat16, device="cuda").transpose(1, 2)
+def calls_of(shape, attend, heads_first=False):
+    """(forward, backward): functions of no arguments that queue one call each of attend(q, k, v).
+
+    Operands are (B, S, H, D), for which attend may see (B, H, S, D).
+    """
+    def make():
+        made = torch.randn(shape, dtype=torch.bfloat16, device="cuda")
+        return made.transpose(1, 2) if heads_first else made
+
     q, k, v = (make().requires_grad_() for _ in range(3))
     dout = make()
 
     def forward():
-        with sdpa_kernel([BACKENDS[backend]]):
-            return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return attend(q, k, v)
 
     out = forward()
 
@@ -53,50 +57,39 @@ def candidate(shape, causal, backend):
     return forward, backward
 
 
+def candidate(shape, causal, backend):
+    """calls_of() a backend of PyTorch."""
+    def attend(q, k, v):
+        with sdpa_kernel([BACKENDS[backend]]):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    return calls_of(shape, attend, heads_first=True)
+
+
 def triton_candidate(shape, causal):
-    """Like candidate(): the kernels that torch.compile writes in Triton for flex_attention. Compiles for a while."""
+    """calls_of() the kernels that torch.compile writes in Triton for flex_attention. Compiles for a while."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-    batch, sequence, heads, width = shape
-    make = lambda: torch.randn((batch, sequence, heads, width), dtype=torch.bfloat16, device="cuda").transpose(1, 2)
-    q, k, v = (make().requires_grad_() for _ in range(3))
-    dout = make()
+    sequence = shape[1]
     mask = None
     if causal:
         mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, sequence, sequence, device="cuda")
     compiled = torch.compile(flex_attention, dynamic=False)
-
-    def forward():
-        return compiled(q, k, v, block_mask=mask)
-
-    out = forward()
-
-    def backward():
-        torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
-
-    return forward, backward
+    return calls_of(shape, lambda q, k, v: compiled(q, k, v, block_mask=mask), heads_first=True)
 
 
 def fa4_candidate(shape, causal):
-    """Like candidate(): FlashAttention 4, from the folder FA4_DIR (scripts/gpu/pack_fa4.sh)."""
+    """calls_of() FlashAttention 4, from the folder FA4_DIR (scripts/gpu/pack_fa4.sh)."""
     folder = os.environ["FA4_DIR"]
     for path in (folder, folder + "/nvidia_cutlass_dsl/dsl_packages"):
         if path not in sys.path:
             sys.path.insert(0, path)
     from flash_attn.cute import flash_attn_func
-    make = lambda: torch.randn(shape, dtype=torch.bfloat16, device="cuda")
-    q, k, v = (make().requires_grad_() for _ in range(3))
-    dout = make()
 
-    def forward():
+    def attend(q, k, v):
         out = flash_attn_func(q, k, v, causal=causal)
         return out[0] if isinstance(out, (tuple, list)) else out
 
-    out = forward()
-
-    def backward():
-        torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
-
-    return forward, backward
+    return calls_of(shape, attend)
 
 
 COMPILED = {"triton": triton_candidate, "fa4": fa4_candidate}

@@ -40,13 +40,6 @@ std::vector<int> number_lanes(const Plan& plan) {
   return slots;
 }
 
-// In range: simulate() has checked it.
-int reserved_sms(const Plan& plan) {
-  const OptionValue* value = plan.scenario.schedule.find("reserved_sms");
-  const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  return count == nullptr ? 0 : static_cast<int>(*count);
-}
-
 }  // namespace
 
 Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
@@ -66,7 +59,9 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       lanes_(1 + *std::max_element(lane_slot_.begin(), lane_slot_.end())),
       hosts_(plan.ranks.size()),
       lane_runs_(plan.ranks.size() * static_cast<std::size_t>(lanes_)),
-      gpus_(plan.ranks.size(), Multiprocessors(hardware.gpu.sms, reserved_sms(plan), slowdowns_)),
+      gpus_(plan.ranks.size(),
+            Multiprocessors(hardware.gpu.sms, reserved_sms(plan.scenario.schedule, hardware.gpu.sms),
+                            slowdowns_)),
       wake_us_(plan.ranks.size(), std::numeric_limits<double>::infinity()),
       flows_(
           fabric_of(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_)),

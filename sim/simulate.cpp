@@ -127,15 +127,6 @@ void raise(const Report& report) {
   }
 }
 
-// Compute keeps one multiprocessor at least.
-void require_reserved_sms(const Plan& plan, const Hardware& hardware) {
-  const OptionValue* value = plan.scenario.schedule.find("reserved_sms");
-  const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
-  if (count == nullptr || (*count >= 0 && *count < hardware.gpu.sms)) return;
-  throw ScenarioError("schedule.reserved_sms", "must be from 0 to " + std::to_string(hardware.gpu.sms - 1) +
-                                                   " (gpu.sms - 1), but is " + std::to_string(*count));
-}
-
 Simulation collect(const Job& job, const Report& report, std::span<const OperationTime> times) {
   Simulation result;
   result.timeline.predicted = true;
@@ -161,7 +152,7 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
                     const KernelCostFunction& kernel_cost) {
   validate(hardware);
   require_ranks(hardware, static_cast<std::int64_t>(plan.ranks.size()));
-  require_reserved_sms(plan, hardware);
+  (void)reserved_sms(plan.scenario.schedule, hardware.gpu.sms);  // throws, before there is a process
   Job job{plan, hardware, options, kernel_cost, {0}};
   for (const RankPlan& rank : plan.ranks) job.first.push_back(job.first.back() + rank.operations.size());
   const std::size_t operations = job.first.back();

@@ -42,8 +42,8 @@ std::string simulate_error(const std::vector<std::string>& sets) {
 
 TEST_CASE("more reserved multiprocessors than there are") {
   const std::string error = simulate_error({"schedule.reserved_sms=100000"});
-  CHECK(error.find(
-            "cplab: --set schedule.reserved_sms: must be from 0 to 131 (gpu.sms - 1), but is 100000") == 0);
+  CHECK(error.find("cplab: --set schedule.reserved_sms: must be from 0 to 131, all but one of a GPU's "
+                   "multiprocessors, but is 100000") == 0);
   CHECK(contains(error, "hardware/h100x8.toml"));
   CHECK(contains(simulate_error({"schedule.reserved_sms=132"}), "from 0 to 131"));
   CHECK(run_cplab({"simulate", "ring", "--set", "schedule.reserved_sms=131"}).code == 0);

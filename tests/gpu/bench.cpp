@@ -1,138 +1,59 @@
 // Times of the CUDA kernels on whole problems, for comparison between builds: no calibration, no
 // checks.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 
 namespace cplab::testing {
 namespace {
 
-using kernels::Attend;
-using kernels::AttendBackward;
 using kernels::CudaCalls;
 using kernels::DeviceMemory;
-using kernels::Segment;
-using kernels::Write;
-
-// Uniform random values in [-1, 1] as bf16 or fp32 bits: a block of an odd number of them, over and over.
-const std::vector<std::byte>& noise(DType dtype) {
-  const auto make = [](DType made) {
-    std::vector<std::byte> bytes((std::size_t{1} << 20 | 1) * kernels::bytes_of(made));
-    std::mt19937 generator(1);
-    std::uniform_real_distribution<double> uniform(-1, 1);
-    for (std::int64_t n = 0; n <= std::int64_t{1} << 20; ++n)
-      kernels::store_element(bytes.data(), made, n, uniform(generator));
-    return bytes;
-  };
-  static const std::vector<std::byte> bf16 = make(DType::bf16), fp32 = make(DType::fp32);
-  return dtype == DType::bf16 ? bf16 : fp32;
-}
-
-// [rows, heads, width] of random values in memory of its own.
-class Operand {
- public:
-  Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width)
-      : memory_(static_cast<std::size_t>(rows * heads * width) * kernels::bytes_of(dtype)),
-        view_{.data = memory_.data(),
-              .dtype = dtype,
-              .rows = rows,
-              .heads = heads,
-              .width = width,
-              .row_stride = heads * width,
-              .head_stride = width,
-              .runs = {}} {
-    const std::vector<std::byte>& block = noise(dtype);
-    for (std::size_t at = 0; at < memory_.size(); at += block.size())
-      memory_.copy_in({block.data(), std::min(block.size(), memory_.size() - at)}, at);
-  }
-  const View& view() const { return view_; }
-
- private:
-  DeviceMemory memory_;
-  View view_;
-};
 
 struct Shape {
   std::int64_t B, S, H, D;
 };
 
-// The operands of one attention problem: B sequences one after the other.
-struct Attention {
-  Attention(DType dtype, const Shape& shape)
-      : q(dtype, shape.B * shape.S, shape.H, shape.D),
-        k(dtype, shape.B * shape.S, shape.H, shape.D),
-        v(dtype, shape.B * shape.S, shape.H, shape.D),
-        dout(dtype, shape.B * shape.S, shape.H, shape.D),
-        out(dtype, shape.B * shape.S, shape.H, shape.D),
-        dq(dtype, shape.B * shape.S, shape.H, shape.D),
-        dk(dtype, shape.B * shape.S, shape.H, shape.D),
-        dv(dtype, shape.B * shape.S, shape.H, shape.D),
-        lse(DType::fp32, shape.B * shape.S, shape.H, 1),
-        delta(DType::fp32, shape.B * shape.S, shape.H, 1) {}
-
-  Operand q, k, v, dout, out, dq, dk, dv, lse, delta;
-};
+// B sequences one after the other, everything of one dtype.
+AttentionProblem problem_of(DType dtype, const Shape& shape, bool causal) {
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shape.B), shape.S);
+  return {{.q_rows = shape.B * shape.S,
+           .k_rows = shape.B * shape.S,
+           .heads = shape.H,
+           .kv_heads = shape.H,
+           .width = shape.D,
+           .dtype = dtype,
+           .gradients = dtype},
+          sequences(lengths, causal)};
+}
 
 void attention(DType dtype, const Shape& shape, bool causal) {
-  const double pairs = static_cast<double>(shape.B) *
-                       (causal ? static_cast<double>(shape.S) * static_cast<double>(shape.S + 1) / 2
-                               : static_cast<double>(shape.S) * static_cast<double>(shape.S));
-  const double flops = 4 * pairs * static_cast<double>(shape.D * shape.H);
-  const double scale = 1 / std::sqrt(static_cast<double>(shape.D));
-  std::vector<Segment> segments;
-  for (std::int64_t b = 0; b < shape.B; ++b)
-    segments.push_back({.q_begin = b * shape.S,
-                        .q_count = shape.S,
-                        .k_begin = b * shape.S,
-                        .k_count = shape.S,
-                        .right = causal ? 0 : -1});
   // Enough copies that their operands, 5 tensors or more, do not stay in an L2 cache of 60 MB.
   const std::int64_t bytes =
       5 * shape.B * shape.S * shape.H * shape.D * static_cast<std::int64_t>(kernels::bytes_of(dtype));
   const std::int64_t copies = std::clamp<std::int64_t>((256 << 20) / bytes, 1, 16);
   CudaCalls calls(kernel_choice);
-  std::vector<std::unique_ptr<Attention>> problems;
+  std::vector<AttentionProblem> problems;
   std::vector<std::size_t> forward, backward;
   for (std::int64_t n = 0; n < copies; ++n) {
-    problems.push_back(std::make_unique<Attention>(dtype, shape));
-    const Attention& p = *problems.back();
-    forward.push_back(calls.add(Attend{.q = p.q.view(),
-                                       .k = p.k.view(),
-                                       .v = p.v.view(),
-                                       .out = p.out.view(),
-                                       .lse = p.lse.view(),
-                                       .segments = segments,
-                                       .scale = scale,
-                                       .write = Write::store}));
+    problems.push_back(problem_of(dtype, shape, causal));
+    forward.push_back(calls.add(problems.back().forward()));
   }
-  for (const auto& p : problems)
-    backward.push_back(calls.add(AttendBackward{.q = p->q.view(),
-                                                .k = p->k.view(),
-                                                .v = p->v.view(),
-                                                .dout = p->dout.view(),
-                                                .lse = p->lse.view(),
-                                                .delta = p->delta.view(),
-                                                .dq = p->dq.view(),
-                                                .dk = p->dk.view(),
-                                                .dv = p->dv.view(),
-                                                .segments = segments,
-                                                .scale = scale,
-                                                .write_dq = Write::store,
-                                                .write_dk = Write::store}));
+  for (const AttentionProblem& problem : problems) backward.push_back(calls.add(problem.backward()));
+  const double flops = problems.front().flops();
   const DeviceMemory tables(calls.table_bytes());
   calls.upload(tables.data());
   const int rounds = flops * static_cast<double>(copies) > 4e12 ? 3 : 7;
   const double forward_s = kernels::seconds_per_call(calls, forward, rounds);
-  // The backward reads the lse that the forward just wrote; delta is noise, which costs the same.
+  // The backward reads the lse that the forward just wrote.
   const double backward_s = kernels::seconds_per_call(calls, backward, rounds);
   std::printf(
       "%-26s B=%lld S=%-6lld H=%lld D=%-4lld %-6s  forward %9.3f ms %7.1f TFLOP/s   backward %9.3f ms %7.1f "
@@ -148,45 +69,21 @@ void attention(DType dtype, const Shape& shape, bool causal) {
 class Served {
  public:
   Served(const Shape& shape, bool causal, kernels::KernelChoice choice)
-      : calls_(choice), p_(DType::bf16, shape), wide_dq_(DType::fp32, shape.B * shape.S, shape.H, shape.D) {
-    std::vector<Segment> segments;
-    for (std::int64_t b = 0; b < shape.B; ++b)
-      segments.push_back({.q_begin = b * shape.S,
-                          .q_count = shape.S,
-                          .k_begin = b * shape.S,
-                          .k_count = shape.S,
-                          .right = causal ? 0 : -1});
-    const double scale = 1 / std::sqrt(static_cast<double>(shape.D));
-    forward_ = {calls_.add(Attend{.q = p_.q.view(),
-                                  .k = p_.k.view(),
-                                  .v = p_.v.view(),
-                                  .out = p_.out.view(),
-                                  .lse = p_.lse.view(),
-                                  .segments = segments,
-                                  .scale = scale,
-                                  .write = Write::store})};
-    const auto add_backward = [&](const View& dq) {
-      return calls_.add(AttendBackward{.q = p_.q.view(),
-                                       .k = p_.k.view(),
-                                       .v = p_.v.view(),
-                                       .dout = p_.dout.view(),
-                                       .lse = p_.lse.view(),
-                                       .delta = p_.delta.view(),
-                                       .dq = dq,
-                                       .dk = p_.dk.view(),
-                                       .dv = p_.dv.view(),
-                                       .segments = segments,
-                                       .scale = scale,
-                                       .write_dq = Write::store,
-                                       .write_dk = Write::store});
-    };
-    backward_ = {calls_.add_row_dot(p_.dout.view(), p_.out.view(), p_.delta.view())};
-    const std::size_t wide = add_backward(wide_dq_.view());
+      : calls_(choice),
+        problem_(problem_of(DType::bf16, shape, causal)),
+        wide_dq_(DType::fp32, shape.B * shape.S, shape.H, shape.D) {
+    const kernels::Attend forward = problem_.forward();
+    const kernels::AttendBackward backward = problem_.backward();
+    kernels::AttendBackward widened = backward;
+    widened.dq = wide_dq_.view();
+    forward_ = {calls_.add(forward)};
+    backward_ = {calls_.add_row_dot(backward.dout, forward.out, backward.delta)};
+    const std::size_t wide = calls_.add(widened);
     if (calls_.deterministic(wide)) {  // nothing is gained by a wider dq
-      backward_.push_back(add_backward(p_.dq.view()));
+      backward_.push_back(calls_.add(backward));
     } else {
       backward_.push_back(wide);
-      backward_.push_back(calls_.add_copy(wide_dq_.view(), p_.dq.view()));
+      backward_.push_back(calls_.add_copy(widened.dq, backward.dq));
     }
     tables_.emplace(calls_.table_bytes());
     calls_.upload(tables_->data());
@@ -201,7 +98,7 @@ class Served {
 
  private:
   CudaCalls calls_;
-  Attention p_;
+  AttentionProblem problem_;
   Operand wide_dq_;
   std::vector<std::size_t> forward_, backward_;
   std::optional<DeviceMemory> tables_;
@@ -254,7 +151,7 @@ void row_wise_kernels() {
                                       .part_lse = lse.view(),
                                       .final_lse = lse_into.view(),
                                       .into_out = fp32_into.view(),
-                                      .write = Write::add});
+                                      .write = kernels::Write::add});
   });
 }
 

@@ -63,4 +63,7 @@ void serve();
 void bench(const std::string& only);
 void bench_segments();  // part of it
 
+// Prints the times of Hopper's forward kernel with each tile height forced, as JSON; [] on another GPU.
+void time_heights();
+
 }  // namespace cplab::testing

@@ -2,6 +2,7 @@
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|segments|rows]
 //   tiles --serve      times attention on demand (gpu_tile.hpp)
+//   tiles --heights    times each tile height, for scripts/fit_tile_costs.py
 // --portable, --deterministic: the attention kernels that every architecture has, or those that give the same
 // bits in every run, instead of the fastest on this GPU. Exit 0: all within tolerance; 1: something is not;
 // 2: usage; 77 (CTest: skipped): no GPU.
@@ -25,12 +26,13 @@ struct Options {
   std::string only;
   bool bench = false;
   bool serve = false;
+  bool heights = false;
 };
 
 int usage() {
   std::fprintf(stderr,
                "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-               "[--portable|--deterministic] | --bench | --serve\n");
+               "[--portable|--deterministic] | --bench | --serve | --heights\n");
   return 2;
 }
 
@@ -47,6 +49,10 @@ bool parse(int count, char** arguments, Options& options) {
     }
     if (name == "--serve") {
       options.serve = true;
+      continue;
+    }
+    if (name == "--heights") {
+      options.heights = true;
       continue;
     }
     if (name == "--bench") {
@@ -117,6 +123,10 @@ int run(int count, char** arguments) {
   kernels::load_cuda_kernels();
   if (options.serve) {
     serve();
+    return 0;
+  }
+  if (options.heights) {
+    time_heights();
     return 0;
   }
   std::printf("%s\n", kernels::cuda_device_text().c_str());

@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""What a tile of the forward kernel for Hopper costs, from times with each tile height forced.
+
+    tiles --heights > heights.json && scripts/fit_tile_costs.py heights.json [--sms 132]
+    scripts/fit_tile_costs.py --self-check      on times made from known constants
+
+The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "rows", "seconds"}, `rows` the height. The
+model is that of makespan() in kernels/cuda/work_list.cpp: a tile is as long as its blocks of 128 keys, plus `beyond`,
+plus `masked` for each block in which not all pairs are live; a unit of length costs a time of its own for each head
+size and height. Here the tiles of all heads are really given to the multiprocessors, the longest first; work_list.cpp
+has a lower bound of that, on these shapes mostly equal, at most 15 % lower (few and uneven tiles). `beyond`, `masked`
+and the costs are those of the least squares of the relative error. Printed are these constants of work_list.cpp and
+attend_hopper_*.cu, and what the choice by them loses on every shape.
+"""
+import argparse
+import heapq
+import json
+import math
+import random
+import sys
+
+BLOCK = 128
+
+
+def parts_of(batch, sequence, causal, rows):
+    """[(blocks, masked blocks)] of each tile of one head: sequences lie one after the other, tiles may span them."""
+    tiles = []
+    for begin in range(0, batch * sequence, rows):
+        end = min(batch * sequence, begin + rows)
+        blocks = masked = 0
+        for number in range(begin // sequence, (end - 1) // sequence + 1):
+            first = max(begin - number * sequence, 0)
+            last = min(end - number * sequence, sequence) - 1
+            here = -(-(last + 1 if causal else sequence) // BLOCK)
+            blocks += here
+            masked += here - (first + 1 if causal else sequence) // BLOCK
+        tiles.append((blocks, masked))
+    return tiles
+
+
+def makespan(lengths, sms):
+    """Of (length, how many) tiles on so many multiprocessors, the longest first."""
+    free = [0.0] * sms
+    for length, count in sorted(lengths, reverse=True):
+        if free[0] == max(free):  # all at once, until there are fewer tiles than multiprocessors
+            free = [free[0] + count // sms * length] * sms
+            count %= sms
+        for _ in range(count):
+            heapq.heapreplace(free, free[0] + length)
+    return max(free)
+
+
+class Model:
+    """Predicted times of all measurements, each in units of its height's cost."""
+
+    def __init__(self, measurements, sms):
+        self.sms = sms
+        self.seconds = [m["seconds"] for m in measurements]
+        self.kinds = [(m["head_size"], m["rows"]) for m in measurements]
+        self.counts = []  # of each measurement: {(blocks, masked): tiles}
+        for m in measurements:
+            counts = {}
+            for part in parts_of(m["batch"], m["sequence"], m["causal"], m["rows"]):
+                counts[part] = counts.get(part, 0) + m["heads"]
+            self.counts.append(counts)
+
+    def units(self, beyond, masked):
+        return [makespan([(part[0] + beyond + masked * part[1], count) for part, count in counts.items()], self.sms)
+                for counts in self.counts]
+
+    def costs(self, units):
+        """{(head size, height): seconds a unit} of the smallest sum of (cost x units / seconds - 1)^2."""
+        sums = {}
+        for kind, unit, seconds in zip(self.kinds, units, self.seconds):
+            one, two = sums.get(kind, (0, 0))
+            sums[kind] = (one + unit / seconds, two + (unit / seconds) ** 2)
+        return {kind: one / two for kind, (one, two) in sums.items()}
+
+    def errors(self, beyond, masked):
+        """(costs, relative error of each measurement)."""
+        units = self.units(beyond, masked)
+        costs = self.costs(units)
+        return costs, [costs[k] * u / s - 1 for k, u, s in zip(self.kinds, units, self.seconds)]
+
+    def fit(self):
+        """(beyond, masked): from the best point of a coarse grid, by ever smaller steps along and across the axes."""
+        known = {}
+
+        def squares(at):
+            if at not in known:
+                known[at] = math.fsum(e * e for e in self.errors(*at)[1]) if min(at) >= 0 else math.inf
+            return known[at]
+
+        step = 0.5
+        best = min(((step * i, step * j) for i in range(9) for j in range(5)), key=squares)
+        while step > 0.005:
+            near = [(best[0] + i * step, best[1] + j * step) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+            better = min(near, key=squares)
+            if squares(better) < squares(best):
+                best = better
+            else:
+                step /= 2
+        return best
+
+
+def by_shape(measurements, values):
+    """{(head size, causal, batch, sequence, heads): {height: value}}."""
+    shapes = {}
+    for m, value in zip(measurements, values):
+        key = (m["head_size"], m["causal"], m["batch"], m["sequence"], m["heads"])
+        shapes.setdefault(key, {})[m["rows"]] = value
+    return shapes
+
+
+def print_fit(measurements, sms):
+    model = Model(measurements, sms)
+    beyond, masked = model.fit()
+    costs, errors = model.errors(beyond, masked)
+    print(f"{len(measurements)} times, {sms} multiprocessors: {beyond:.2f} units beyond the keys, {masked:.2f} a masked "
+          f"block")
+    print("head size  rows   us a unit   times   error: rms   worst")
+    for kind, cost in sorted(costs.items(), reverse=True):
+        own = [error for error, its in zip(errors, model.kinds) if its == kind]
+        rms = math.sqrt(math.fsum(e * e for e in own) / len(own))
+        print(f"{kind[0]:9}  {kind[1]:4}  {cost * 1e6:10.3f}  {len(own):6}  {rms * 100:9.1f} %  "
+              f"{max(own, key=abs) * 100:+5.1f} %")
+    print("shape, and of each height: measured us, predicted us; what the prediction takes loses to the fastest")
+    measured = by_shape(measurements, model.seconds)
+    predicted = by_shape(measurements, [s * (1 + e) for s, e in zip(model.seconds, errors)])
+    for key, times in sorted(measured.items()):
+        head_size, causal, batch, sequence, heads = key
+        taken = min(predicted[key], key=predicted[key].get)
+        columns = "  ".join(f"{rows}: {times[rows] * 1e6:.1f}, {predicted[key][rows] * 1e6:.1f}"
+                            for rows in sorted(times, reverse=True))
+        print(f"D={head_size:<4} {'causal' if causal else 'full':6} B={batch} S={sequence:<6} H={heads:<3} {columns}  "
+              f"takes {taken}: {(times[taken] / min(times.values()) - 1) * 100:.1f} %")
+
+
+def self_check():
+    """Exits with 1 unless known constants are found again, with and without noise."""
+    bad = []
+
+    def check(what, value, wanted, tolerance):
+        if not abs(value - wanted) <= tolerance:
+            bad.append(f"{what} is {value}, not {wanted}")
+
+    # By hand: 256 rows, tiles of 192 and 64; two sequences of 96 in tiles of 128, the first of which spans both.
+    for got, wanted in ((parts_of(1, 256, True, 192), [(2, 2), (2, 1)]), (parts_of(1, 256, False, 128), [(2, 0)] * 2),
+                        (parts_of(2, 96, True, 128), [(2, 2), (1, 1)]), (parts_of(1, 200, False, 128), [(2, 1)] * 2)):
+        if got != wanted:
+            bad.append(f"tiles are {got}, not {wanted}")
+    check("3 tiles of 2 and 2 of 1 on 2", makespan([(1.0, 2), (2.0, 3)], 2), 4, 0)
+    check("7 tiles on 3", makespan([(1.5, 7)], 3), 4.5, 0)
+    costs = {(64, 192): 1.5e-6, (64, 128): 1.1e-6, (64, 64): 0.9e-6, (128, 128): 1.4e-6, (128, 64): 1.2e-6}
+    shapes = [(1, 512), (1, 1024), (1, 2048), (1, 4096), (8, 2048)]
+    noise = random.Random(1)
+    for beyond, masked, spread in ((1.5, 0.5, 0), (0.7, 1.1, 0), (1.5, 0.5, 0.01)):
+        measurements = [{"batch": batch, "sequence": sequence, "heads": 2048 // head_size, "head_size": head_size,
+                         "causal": causal, "rows": rows, "seconds": 1}
+                        for head_size, rows in costs for batch, sequence in shapes for causal in (False, True)]
+        model = Model(measurements, 132)
+        model.seconds = [costs[kind] * units * (1 + noise.uniform(-spread, spread))
+                         for kind, units in zip(model.kinds, model.units(beyond, masked))]
+        found = model.fit()
+        tolerance = 0.01 + 20 * spread
+        check("beyond", found[0], beyond, tolerance)
+        check("masked", found[1], masked, tolerance)
+        for kind, cost in model.errors(*found)[0].items():
+            check(f"the cost of {kind} over the true one", cost / costs[kind], 1, 0.003 + 3 * spread)
+    for line in bad:
+        print("fit_tile_costs.py --self-check:", line, file=sys.stderr)
+    sys.exit(1 if bad else 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured", nargs="?", metavar="JSON", help="of `tiles --heights`; - is stdin")
+    parser.add_argument("--sms", type=int, default=132, help="multiprocessors of the GPU (132)")
+    parser.add_argument("--self-check", action="store_true")
+    options = parser.parse_args()
+    if options.self_check:
+        self_check()
+    if options.measured is None:
+        parser.error("a JSON of measured times is needed")
+    if options.measured == "-":
+        measurements = json.load(sys.stdin)
+    else:
+        with open(options.measured, encoding="utf-8") as file:
+            measurements = json.load(file)
+    print_fit(measurements, options.sms)
+
+
+if __name__ == "__main__":
+    main()

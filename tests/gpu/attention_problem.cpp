@@ -1,0 +1,132 @@
+// Noise, operands and the calls on them; see attention_problem.hpp.
+#include "tests/gpu/attention_problem.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <tuple>
+#include <utility>
+
+namespace cplab::testing {
+namespace {
+
+using kernels::Segment;
+using kernels::Write;
+
+// One period, made once.
+const std::vector<std::byte>& block_of(DType dtype, const Noise& noise) {
+  static std::map<std::tuple<DType, std::int64_t, unsigned>, std::vector<std::byte>> blocks;
+  std::vector<std::byte>& block = blocks[{dtype, noise.period, noise.seed}];
+  if (!block.empty()) return block;
+  block.resize(static_cast<std::size_t>(noise.period) * kernels::bytes_of(dtype));
+  std::mt19937 generator(noise.seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (std::int64_t n = 0; n < noise.period; ++n)
+    kernels::store_element(block.data(), dtype, n, uniform(generator));
+  return block;
+}
+
+// Of the tensor with this number in a problem.
+Noise noise_of(const AttentionShape& shape, unsigned number) {
+  return {.period = shape.period, .seed = shape.alike ? 1 : number};
+}
+
+Operand on_queries(const AttentionShape& shape, unsigned number, DType dtype, std::int64_t width) {
+  return {dtype, shape.q_rows, shape.heads, width, noise_of(shape, number)};
+}
+
+Operand on_keys(const AttentionShape& shape, unsigned number, DType dtype) {
+  return {dtype, shape.k_rows, shape.kv_heads, shape.width, noise_of(shape, number)};
+}
+
+double live_pairs(std::span<const Segment> segments) {
+  double pairs = 0;
+  for (const Segment& s : segments)
+    for (std::int64_t i = 0; i < s.q_count; ++i) {
+      const std::int64_t at = i + s.offset;  // the key on row i's diagonal
+      const std::int64_t first = s.left < 0 ? 0 : std::max<std::int64_t>(at - s.left, 0);
+      const std::int64_t last = s.right < 0 ? s.k_count - 1 : std::min(at + s.right, s.k_count - 1);
+      pairs += static_cast<double>(std::max<std::int64_t>(last - first + 1, 0));
+    }
+  return pairs;
+}
+
+double scale_of(const AttentionShape& shape) {
+  return 1 / std::sqrt(static_cast<double>(shape.width));
+}
+
+}  // namespace
+
+Operand::Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, const Noise& noise)
+    : memory_(static_cast<std::size_t>(rows * heads * width) * kernels::bytes_of(dtype)),
+      view_{.data = memory_.data(),
+            .dtype = dtype,
+            .rows = rows,
+            .heads = heads,
+            .width = width,
+            .row_stride = heads * width,
+            .head_stride = width,
+            .runs = {}} {
+  const std::vector<std::byte>& block = block_of(dtype, noise);
+  for (std::size_t at = 0; at < memory_.size(); at += block.size())
+    memory_.copy_in({block.data(), std::min(block.size(), memory_.size() - at)}, at);
+}
+
+std::vector<Segment> sequences(std::span<const std::int64_t> lengths, bool causal) {
+  std::vector<Segment> segments;
+  std::int64_t row = 0;
+  for (const std::int64_t length : lengths) {
+    segments.push_back(
+        {.q_begin = row, .q_count = length, .k_begin = row, .k_count = length, .right = causal ? 0 : -1});
+    row += length;
+  }
+  return segments;
+}
+
+AttentionProblem::AttentionProblem(const AttentionShape& shape, std::vector<Segment> segments)
+    : shape_(shape),
+      segments_(std::move(segments)),
+      q_(on_queries(shape, 0, shape.dtype, shape.width)),
+      k_(on_keys(shape, 1, shape.dtype)),
+      v_(on_keys(shape, 2, shape.dtype)),
+      out_(on_queries(shape, 3, shape.dtype, shape.width)),
+      lse_(on_queries(shape, 4, DType::fp32, 1)),
+      dout_(on_queries(shape, 5, shape.dtype, shape.width)),
+      delta_(on_queries(shape, 6, DType::fp32, 1)),
+      dq_(on_queries(shape, 7, shape.gradients, shape.width)),
+      dk_(on_keys(shape, 8, shape.gradients)),
+      dv_(on_keys(shape, 9, shape.gradients)) {}
+
+kernels::Attend AttentionProblem::forward() const {
+  return {.q = q_.view(),
+          .k = k_.view(),
+          .v = v_.view(),
+          .out = out_.view(),
+          .lse = lse_.view(),
+          .segments = segments_,
+          .scale = scale_of(shape_),
+          .write = Write::store};
+}
+
+kernels::AttendBackward AttentionProblem::backward(Write write_dq) const {
+  return {.q = q_.view(),
+          .k = k_.view(),
+          .v = v_.view(),
+          .dout = dout_.view(),
+          .lse = lse_.view(),
+          .delta = delta_.view(),
+          .dq = dq_.view(),
+          .dk = dk_.view(),
+          .dv = dv_.view(),
+          .segments = segments_,
+          .scale = scale_of(shape_),
+          .write_dq = write_dq,
+          .write_dk = Write::store};
+}
+
+double AttentionProblem::flops() const {
+  return 4 * live_pairs(segments_) * static_cast<double>(shape_.heads * shape_.width);
+}
+
+}  // namespace cplab::testing

@@ -1,0 +1,63 @@
+// Attention problems in device memory, of random values, for programs that time kernels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda.hpp"
+#include "kernels/cuda/device_memory.hpp"
+#include "tests/kernels/tensor.hpp"
+
+namespace cplab::testing {
+
+// Uniform random values in [-1, 1]: `period` of them, over and over. An odd number, so that no two rows of a
+// tile are alike.
+struct Noise {
+  std::int64_t period = 1 << 20 | 1;
+  unsigned seed = 1;
+};
+
+// [rows, heads, width] of noise in memory of its own.
+class Operand {
+ public:
+  Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, const Noise& noise = {});
+  const View& view() const { return view_; }
+
+ private:
+  kernels::DeviceMemory memory_;
+  View view_;
+};
+
+struct AttentionShape {
+  std::int64_t q_rows = 0, k_rows = 0;
+  std::int64_t heads = 0, kv_heads = 0;
+  std::int64_t width = 0;  // of q, k and v
+  DType dtype = DType::bf16;
+  DType gradients = DType::bf16;  // dq, dk, dv
+  std::int64_t period = Noise{}.period;
+  bool alike = true;  // all tensors begin with the same values; else each has a seed of its own
+};
+
+// Sequences of `lengths` rows one after the other, q's rows and k's the same.
+std::vector<kernels::Segment> sequences(std::span<const std::int64_t> lengths, bool causal);
+
+// All tensors of one problem, and the calls on them. The spans in a call are this object's.
+class AttentionProblem {
+ public:
+  AttentionProblem(const AttentionShape& shape, std::vector<kernels::Segment> segments);
+
+  kernels::Attend forward() const;  // stores
+  // Stores dk and dv. delta is noise, which costs the same as what row_dot would write there.
+  kernels::AttendBackward backward(kernels::Write write_dq = kernels::Write::store) const;
+
+  // Of the forward's two products, live pairs alone. The backward's five have 2.5 times as many.
+  double flops() const;
+
+ private:
+  AttentionShape shape_;
+  std::vector<kernels::Segment> segments_;
+  Operand q_, k_, v_, out_, lse_, dout_, delta_, dq_, dk_, dv_;
+};
+
+}  // namespace cplab::testing

@@ -1,0 +1,156 @@
+// Times of the forward kernel with each tile height forced, as JSON for scripts/fit_tile_costs.py. CudaCalls
+// takes the height that an earlier fit calls fastest, so calls are prepared here, without it.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/cuda_error.hpp"
+#include "kernels/cuda/variants.hpp"
+#include "kernels/cuda/work_list.hpp"
+#include "tests/gpu/attention_problem.hpp"
+#include "tests/gpu/gpu_tile.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using kernels::Attend;
+using kernels::DeviceMemory;
+using namespace kernels::cuda;
+
+template <class Item>
+DeviceMemory in_device_memory(std::span<const Item> items) {
+  DeviceMemory memory(items.size_bytes());
+  memory.copy_in(std::as_bytes(items));
+  return memory;
+}
+
+template <class Item>
+Item* begin_of(const DeviceMemory& memory) {
+  return reinterpret_cast<Item*>(memory.data());
+}
+
+// A call that stores, by this variant.
+class Forced {
+ public:
+  Forced(const AttendVariant& variant, const Attend& call)
+      : Forced(variant, call,
+               query_tiles(live_segments(call.segments), call.q.rows, variant.q_tile_rows, true)) {}
+  Forced(const Forced&) = delete;
+  Forced& operator=(const Forced&) = delete;
+
+  std::int32_t rows() const { return rows_; }
+
+  // Of a call.
+  double seconds(int repeats, const DeviceMemory& busy) const {
+    const auto queue = [&](kernels::CudaStream stream) {
+      for (int repeat = 0; repeat < repeats; ++repeat) {
+        launch_(stream);
+        require_cuda(cudaGetLastError(), "launch");
+      }
+    };
+    return kernels::seconds_hidden(queue, busy) / repeats;
+  }
+
+ private:
+  static DeviceView device(const View& view) { return device_view(view, row_map(view)); }
+
+  Forced(const AttendVariant& variant, const Attend& call, const WorkTables& work)
+      : rows_(variant.q_tile_rows),
+        tiles_(in_device_memory<WorkTile>(work.tiles)),
+        segments_(in_device_memory<DeviceSegment>(work.segments)),
+        counter_(in_device_memory<std::int32_t>(std::vector<std::int32_t>{0})),
+        params_{
+            .q = device(call.q),
+            .k = device(call.k),
+            .v = device(call.v),
+            .out = device(call.out),
+            .lse = device(call.lse),
+            .work = {.tiles = begin_of<WorkTile>(tiles_),
+                     .segments = begin_of<DeviceSegment>(segments_),
+                     .count = static_cast<std::int32_t>(work.tiles.size())},
+            .scale = call.scale,
+            .multiprocessors = device_sms(),
+            .tile_counter = variant.counts_tiles && !work.even ? begin_of<std::int32_t>(counter_) : nullptr},
+        launch_(variant.bind(params_)) {}
+
+  std::int32_t rows_;
+  DeviceMemory tiles_, segments_, counter_;
+  AttendParams params_;
+  Launch launch_;
+};
+
+struct Shape {
+  std::int64_t B, S, H, D;
+};
+
+// The median seconds of each call, in the order of `all`. Every round has an order of its own.
+std::vector<double> medians(const std::vector<std::unique_ptr<Forced>>& all, int repeats,
+                            const DeviceMemory& busy) {
+  constexpr std::size_t rounds = 9;
+  std::vector<std::vector<double>> seconds(all.size());
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937 generator(1);
+  for (const auto& forced : all) forced->seconds(1, busy);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), generator);
+    for (const std::size_t n : order) seconds[n].push_back(all[n]->seconds(repeats, busy));
+  }
+  std::vector<double> middle;
+  for (std::vector<double>& its : seconds) {
+    std::sort(its.begin(), its.end());
+    middle.push_back(its[rounds / 2]);
+  }
+  return middle;
+}
+
+void time_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool& first) {
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shape.B), shape.S);
+  const AttentionProblem problem({.q_rows = shape.B * shape.S,
+                                  .k_rows = shape.B * shape.S,
+                                  .heads = shape.H,
+                                  .kv_heads = shape.H,
+                                  .width = shape.D,
+                                  .alike = false},
+                                 sequences(lengths, causal));
+  const Attend call = problem.forward();
+  std::vector<std::unique_ptr<Forced>> all;
+  for (const AttendVariant& variant : attend_variants())
+    if (variant.tile_cost > 0 && variant.sm_major == device_major() && variant.fits(call))
+      all.push_back(std::make_unique<Forced>(variant, call));
+  const std::vector<double> seconds = medians(all, problem.flops() > 4e11 ? 2 : 8, busy);
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    std::printf(
+        "%s\n {\"batch\": %lld, \"sequence\": %lld, \"heads\": %lld, \"head_size\": %lld, \"causal\": %s, "
+        "\"rows\": %d, \"seconds\": %.6g}",
+        first ? "" : ",", static_cast<long long>(shape.B), static_cast<long long>(shape.S),
+        static_cast<long long>(shape.H), static_cast<long long>(shape.D), causal ? "true" : "false",
+        all[n]->rows(), seconds[n]);
+    std::fflush(stdout);
+    first = false;
+  }
+}
+
+}  // namespace
+
+void time_heights() {
+  const DeviceMemory busy(std::size_t{2} << 30);
+  bool first = true;
+  std::printf("[");
+  for (const std::int64_t D : {64, 128}) {
+    const std::int64_t H = 2048 / D;
+    for (const Shape& shape :
+         {Shape{1, 512, H, D}, Shape{1, 1024, H, D}, Shape{1, 2048, H, D}, Shape{1, 4096, H, D},
+          Shape{8, 2048, H, D}, Shape{2, 8192, H, D}, Shape{1, 16384, H, D}})
+      for (const bool causal : {false, true}) time_shape(shape, causal, busy, first);
+  }
+  std::printf("\n]\n");
+}
+
+}  // namespace cplab::testing
