@@ -85,7 +85,7 @@ class FusedProducer {
   // Finds block `count` from the one before.
   __device__ __forceinline__ void look_ahead(int count) {
     const Block& before = memory_.found[Facts::stage(count - 1)];
-    if (!before.live()) return;
+    if (!before.live()) return post(count, 0, before);
     int tile = memory_.tile_of[Facts::stage(count - 1)];
     const KeyTile* at = &memory_.tile[tile];
     Block block = next_block<Owner::keys, Shape::queries>(before, at->stop_head, at->rows, segments());
