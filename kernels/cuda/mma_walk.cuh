@@ -83,19 +83,22 @@ __device__ __forceinline__ Block next_block(Block block, int stop_head, const Wo
   return enter_segments<owner>(block, stop_head, tile, segments);
 }
 
-// Whether a row of the tile has a live pair in any of its segments.
+// Whether a row has a live pair in a segment; in any of the tile's segments from the skip-th on.
 template <Owner owner>
-__device__ __forceinline__ bool has_live_pair(int row, const WorkTile& tile, const DeviceSegment* segments) {
-  for (int at = tile.first; at < tile.first + tile.count; ++at) {
-    const DeviceSegment segment = segments[at];
-    if constexpr (owner == Owner::queries) {
-      if (row < segment.q_begin || row >= segment.q_end) continue;
-      if (max(segment.k_begin, row + segment.low) <= min(segment.k_end - 1, row + segment.high)) return true;
-    } else {
-      if (row < segment.k_begin || row >= segment.k_end) continue;
-      if (max(segment.q_begin, row - segment.high) <= min(segment.q_end - 1, row - segment.low)) return true;
-    }
+__device__ __forceinline__ bool has_live_pair(int row, const DeviceSegment& segment) {
+  if constexpr (owner == Owner::queries) {
+    return row >= segment.q_begin && row < segment.q_end &&
+           max(segment.k_begin, row + segment.low) <= min(segment.k_end - 1, row + segment.high);
+  } else {
+    return row >= segment.k_begin && row < segment.k_end &&
+           max(segment.q_begin, row - segment.high) <= min(segment.q_end - 1, row - segment.low);
   }
+}
+template <Owner owner>
+__device__ __forceinline__ bool has_live_pair(int row, const WorkTile& tile, const DeviceSegment* segments,
+                                              int skip = 0) {
+  for (int at = tile.first + skip; at < tile.first + tile.count; ++at)
+    if (has_live_pair<owner>(row, segments[at])) return true;
   return false;
 }
 

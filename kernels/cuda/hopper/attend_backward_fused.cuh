@@ -60,16 +60,16 @@ class FusedConsumer {
     int count = 0;
 #pragma unroll 1
     while (take_facts(count)) {
-      clear(dk);
-      clear(dv);
+      clear(dk_);
+      clear(dv_);
       wait_for_rows(count);
       wait_for_keys(count);
 #pragma unroll 1
       while (take_block(count, dq)) ++count;
-      finish_dq(count, dq);
-      finish_tile(count);
+      finish_tile(count, dq);
       ++count;
     }
+    if (lane() == 0) finish_stores();
     wait_for_staging(count);
     hand_over(SumPlace::end, 0);  // no more sums will be staged
   }
@@ -83,14 +83,15 @@ class FusedConsumer {
 #pragma unroll
       for (int n = 0; n < n_tiles; ++n) lse_[n] = memory_.pairs[slot][4 * n + lane() % 4].lse;
     }
-    return is(count, block_live);
+    return (memory_.flags[slot] & block_live) != 0;
   }
 
   // Its rows are there.
   __device__ __forceinline__ void wait_for_rows(int count) {
     const int stage = Stages::stage(count);
     wait(shared_address(&memory_.full[stage]), Stages::parity(count));
-    if (!is(count, block_clean)) clean_queries(memory_, stage, Facts::stage(count));
+    if ((memory_.flags[Facts::stage(count)] & block_clean) == 0)
+      clean_queries(memory_, stage, Facts::stage(count));
   }
 
   // All products of a prepared block but dq's, and dq of the one before in the tile, which goes to memory.
@@ -114,41 +115,49 @@ class FusedConsumer {
     wait(shared_address(&memory_.slopes_full[(count & 1) ^ 1]), (count - 1) >> 1 & 1);
     fence_shared_writes();
     const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
+    const int flags = memory_.flags[slot];
+    const bool masked = (flags & block_masked) != 0;
     wait_for_products<1>();
-    const bool masked = is(count, block_masked);
     weigh(p, pairs, masked, slot);
     float2 minus_delta[n_tiles];
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
       if constexpr (early_values) minus_delta[n] = pairs[4 * n].minus_delta;
     std::uint32_t weights[n_tiles / 2][4], slopes[n_tiles / 2][4];  // P and dS
-    const auto queue_values = [&] {
-      pack_operand<T>(p, weights);
-      queue_sums(dv, weights, dout);
-    };
     pin(p);
     wait_for_products<0>();
     pin(dp);
-    if constexpr (early_values) queue_values();
-    differentiate(dp, p, pairs, masked, minus_delta);
-    pack_operand<T>(dp, slopes);
+    if constexpr (early_values) {
+      pack_operand<T>(p, weights);
+      queue_sums(dv_, weights, dout);
+    }
     const int tile = anew(count) % 2;
-    wait(shared_address(&memory_.slopes_empty[tile]), (count / 2 & 1) ^ 1);
+    const auto wait_for_slopes = [&] {
+      wait(shared_address(&memory_.slopes_empty[tile]), (count / 2 & 1) ^ 1);
+    };
+    if (masked) ignore_dead(dp, p);
+    // The wait is a branch across which the compiler loads nothing early: late, registers are short.
+    differentiate<0, n_tiles / 2>(dp, p, pairs, minus_delta);
+    if constexpr (!early_values) wait_for_slopes();
+    differentiate<n_tiles / 2, n_tiles>(dp, p, pairs, minus_delta);
+    if constexpr (!early_values) pack_operand<T>(p, weights);
+    pack_operand<T>(dp, slopes);
+    if constexpr (early_values) wait_for_slopes();
     store_slopes(memory_.slopes[tile], slopes);
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.slopes_full[tile]));
-    if constexpr (!early_values) queue_values();
+    if constexpr (!early_values) queue_sums(dv_, weights, dout);
     queue_dq(count - 1, dq);
-    queue_sums(dk, slopes, q);
+    queue_sums(dk_, slopes, q);
     // The rest while these products run.
-    const bool more = !is(count, block_last);
+    const bool more = (flags & block_last) == 0;
     take_facts(count + 1);  // always: else registers would keep the lse of this one
     wait_for_products<1>();
     pin(dq);
-    if (!is(count, block_first)) send_dq(count - 1, dq);
+    if ((flags & block_first) == 0) send_dq(count - 1, (flags & block_before_clean) != 0, dq);
     if (more) wait_for_rows(count + 1);
     wait_for_products<0>();
-    pin(dk[0]);
+    pin(dk_[0]);
     if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(anew(count))]));
     return more;
   }
@@ -160,8 +169,10 @@ class FusedConsumer {
     const int row = thread / 2, half = thread % 2;
     const int place = memory_.bounds[Facts::stage(count)].segment;
     const WorkTile tile = memory_.tile[place].rows;
-    const bool live = tile.begin + row < tile.end &&
-                      has_live_pair<Owner::keys>(tile.begin + row, tile, params_.call.by_k.segments);
+    const int key = tile.begin + row;
+    const bool live =
+        key < tile.end && (has_live_pair<Owner::keys>(key, memory_.tile[place].segment) ||
+                           has_live_pair<Owner::keys>(key, tile, params_.call.by_k.segments, 1));
     memory_.live[row] = live;
     wait(shared_address(&memory_.keys_full), place & 1);
     if (!live && half < D / 64) {
@@ -170,6 +181,7 @@ class FusedConsumer {
       for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
     }
     fence_shared_writes();
+    if (lane() == 0) finish_stores();  // dk of the tile before has left
     sync_threads_of(1, Shape::consumers * warpgroup_threads);
   }
 
@@ -190,13 +202,13 @@ class FusedConsumer {
   }
 
   // Its product is done: the sums go to dq.
-  __device__ __forceinline__ void send_dq(int count, const float (&dq)[8][4]) {
+  __device__ __forceinline__ void send_dq(int count, bool clean, const float (&dq)[8][4]) {
     if (lane() == 0) arrive(shared_address(&memory_.slopes_empty[count & 1]));
     const int slot = Facts::stage(count);
     const Block& block = memory_.bounds[slot];
     const int first = share_queries ? 64 * warpgroup_ : 0;
     const auto scale = static_cast<float>(params_.call.scale);
-    const bool staged = params_.reduces_tiles && is(count, block_clean);
+    const bool staged = params_.reduces_tiles && clean;
     wait_for_staging(count);
     if (staged) {
       stage_sums(memory_.sums[warpgroup_], dq, scale);
@@ -207,32 +219,44 @@ class FusedConsumer {
     hand_over(staged ? block.begin + first : SumPlace::nothing, block.head);
   }
 
-  // dq of the tile's last block.
-  __device__ __forceinline__ void finish_dq(int count, float (&dq)[8][4]) {
+  // dq of the tile's last block, `count`, goes to memory; dk and dv leave by way of slopes where there is
+  // room for both, else dv first by way of the tile's queries, and dk by way of slopes and sums.
+  __device__ __forceinline__ void finish_tile(int count, float (&dq)[8][4]) {
+    constexpr bool together =
+        2 * sizeof(dk_) * Shape::consumers * warpgroup_threads <= sizeof(memory_.slopes);
+    const int slot = Facts::stage(count);
+    const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
+    using Gradients = KeyGradients<D>;
+    const Gradients gradients(params_, memory_, tile);
+    const typename Gradients::Part dv{dv_, params_.dv, params_.call.dv, 1,
+                                      together ? memory_.slopes[1][0] : memory_.q[0]};
+    const typename Gradients::Part dk{dk_, params_.dk, params_.call.dk,
+                                      static_cast<float>(params_.call.scale), memory_.slopes[0][0]};
+    if constexpr (!together) {
+      sync_threads_of(1, Shape::consumers * warpgroup_threads);
+      pin(dv_[0]);
+      gradients.template write<T>(dv);
+    }
     wait(shared_address(&memory_.slopes_full[count & 1]), count >> 1 & 1);
     fence_shared_writes();
     queue_dq(count, dq);
+    if (lane() == 0) {
+      if constexpr (!together) finish_stores();
+      arrive(shared_address(&memory_.queries_free));
+    }
+    __syncwarp();
     wait_for_products<0>();
     pin(dq);
-    send_dq(count, dq);
-  }
-
-  // dk and dv leave by way of what held queries and sums; `count` is the tile's last block.
-  __device__ __forceinline__ void finish_tile(int count) {
     if (lane() == 0) arrive(shared_address(&memory_.keys_empty));
-    const KeyTile& tile = memory_.tile[memory_.bounds[Facts::stage(count)].segment];
-    wait_for_staging(count + 1);
+    send_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
+    if constexpr (!together) wait_for_staging(count + 1);
     sync_threads_of(1, Shape::consumers * warpgroup_threads);
-    pin(dk[0]);
-    pin(dv[0]);
-    write_key_gradients<T>(params_, memory_, tile, dk, dv);
-    __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.gradients_left));
-  }
-
-  // Read again each time: registers are short.
-  __device__ __forceinline__ bool is(int count, BlockFlags what) const {
-    return (memory_.flags[Facts::stage(count)] & what) != 0;
+    pin(dk_[0]);
+    pin(dv_[0]);
+    if constexpr (together)
+      gradients.template write<T>(dv, dk);
+    else
+      gradients.template write<T>(dk);
   }
 
   static __device__ __forceinline__ int lane() {
@@ -259,19 +283,22 @@ class FusedConsumer {
     }
   }
 
-  // dS from dP and P.
-  __device__ __forceinline__ void differentiate(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4],
-                                                const QueryPair* pairs, bool masked,
-                                                float2 (&minus_delta)[n_tiles]) {
-    if (masked) {  // where a pair is not live, dP may be anything, and 0 times it too
+  // Where a pair is not live, dP may be anything, and 0 times it too.
+  static __device__ __forceinline__ void ignore_dead(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4]) {
 #pragma unroll
-      for (int n = 0; n < n_tiles; ++n)
+    for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-          if (p[n][e] == 0) dp[n][e] = 0;
-    }
+      for (int e = 0; e < 4; ++e)
+        if (p[n][e] == 0) dp[n][e] = 0;
+  }
+
+  // dS from dP and P, of some columns.
+  template <int begin, int end>
+  static __device__ __forceinline__ void differentiate(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4],
+                                                       const QueryPair* pairs,
+                                                       float2 (&minus_delta)[n_tiles]) {
 #pragma unroll
-    for (int n = 0; n < n_tiles; ++n) {
+    for (int n = begin; n < end; ++n) {
       if constexpr (!early_values) {
         if (n % 4 == 0) asm volatile("" ::: "memory");
         minus_delta[n] = pairs[4 * n].minus_delta;
@@ -312,7 +339,7 @@ class FusedConsumer {
   FusedMemory<D>& memory_;
   int warpgroup_;
   float2 lse_[n_tiles];  // of its queries
-  Sums<1, D / 8> dk, dv;
+  Sums<1, D / 8> dk_, dv_;
 };
 
 template <class T, int D>

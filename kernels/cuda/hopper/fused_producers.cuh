@@ -41,7 +41,7 @@ class FusedProducer {
         bring_keys(tile);
       }
       wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
-      if (enters) wait(shared_address(&memory_.gradients_left), phase_before);
+      if (enters) wait(shared_address(&memory_.queries_free), phase_before);
       bring_queries(block, Stages::stage(count));
     }
   }
@@ -54,6 +54,7 @@ class FusedProducer {
     params_.order.find(number_, index, unit);
     KeyTile& entered = memory_.tile[tile];
     entered.rows = params_.call.by_k.tiles[index];
+    entered.segment = segments()[entered.rows.first];
     entered.first_head = unit * params_.heads_of_tile;
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.order.of_kv_head.quotient(entered.first_head);
@@ -175,9 +176,11 @@ __device__ __forceinline__ void finish_facts(FusedMemory<D>& memory, int count) 
   unclean = __any_sync(all_lanes, unclean) != 0;
   if (lane == 0) {
     const bool last = !memory.found[next].live() || memory.tile_of[next] != tile;
-    const bool first = count == 0 || memory.tile_of[Facts::stage(count - 1)] != tile;
-    memory.flags[slot] = block_live | (unclean ? 0 : block_clean) | (first ? block_first : 0) |
-                         (last ? block_last : 0) |
+    const int before = Facts::stage(count - 1);
+    const bool first = count == 0 || memory.tile_of[before] != tile;
+    const bool before_clean = count > 0 && (memory.flags[before] & block_clean) != 0;
+    memory.flags[slot] = block_live | (unclean ? 0 : block_clean) | (before_clean ? block_before_clean : 0) |
+                         (first ? block_first : 0) | (last ? block_last : 0) |
                          (all_pairs_live<D>(block, memory.tile[tile].rows) ? 0 : block_masked);
   }
   arrive(shared_address(&memory.facts_full[slot]));  // each lane for what it wrote

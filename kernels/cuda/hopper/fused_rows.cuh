@@ -44,66 +44,86 @@ __device__ __forceinline__ int first_key(const KeyTile& tile) {
   return tile.rows.begin + 16 * (thread_index() / 32 - 4);
 }
 
-// The gradients of this warp's 16 keys of a tile. Nobody uses the shared memory of queries and sums any more:
-// each warp has as much of it as its two tiles need. Returns when it may be used again.
-template <class T, int D>
-__device__ __forceinline__ void write_key_gradients(const FusedParams& params, FusedMemory<D>& memory,
-                                                    const KeyTile& tile, const Sums<1, D / 8>& dk,
-                                                    const Sums<1, D / 8>& dv) {
-  const AttendBackwardParams& call = params.call;
-  const int thread = anew(thread_index());  // registers are short: nothing of this is to be known before
-  const int lane = thread % 32;
-  const int first = tile.rows.begin + 16 * (thread / 32 - 4);
-  const bool add = params.shares_keys || call.write_dk == Write::add;
-  const auto scale = static_cast<float>(call.scale);
-  const auto written = [&](int row) {
-    return row < tile.rows.end && (!add || memory.live[row - tile.rows.begin] != 0);
+// The gradients of this warp's 16 keys of a tile.
+template <int D>
+class KeyGradients {
+ public:
+  __device__ __forceinline__ KeyGradients(const FusedParams& params, const FusedMemory<D>& memory,
+                                          const KeyTile& tile)
+      : params_(params),
+        tile_(tile),
+        thread_(anew(thread_index())),  // registers are short: nothing is to be known before
+        first_(tile.rows.begin + 16 * (thread_ / 32 - 4)),
+        adds_(params.shares_keys || params.call.write_dk == Write::add),
+        live_(memory.live) {}
+
+  // dk or dv: what is times which factor, and where to; `staging` has room for the sums of all warps, each of
+  // which uses its part as soon as it comes to write().
+  struct Part {
+    const Sums<1, D / 8>& sums;
+    const CUtensorMap& map;
+    const DeviceView& view;
+    float factor;
+    unsigned char* staging;
   };
-  const int row = first + lane % 16;
-  if (params.key_rows != KeyRows::one_by_one &&
-      __all_sync(all_lanes, row >= call.k.rows || written(row)) != 0) {
-    constexpr int bytes = 16 * D * 4;
-    unsigned char* const staged = memory.q[0] + (thread / 32 - 4) * 2 * bytes;
-    if (params.key_rows == KeyRows::rounded) {
-      stage_rows_of_16<T>(staged, dk[0], scale);
-      stage_rows_of_16<T>(staged + bytes, dv[0], 1);
+
+  // Writes one or both. The copy engine may still read the staging room afterwards, for lane 0 to wait for.
+  template <class T, class... Parts>
+  __device__ __forceinline__ void write(const Parts&... parts) const {
+    const int lane = thread_ % 32, row = first_ + lane % 16;
+    if (params_.key_rows != KeyRows::one_by_one &&
+        __all_sync(all_lanes, row >= params_.call.k.rows || written(row)) != 0) {
+      if (params_.key_rows == KeyRows::rounded)
+        (stage_rows_of_16<T>(staged(parts), parts.sums[0], parts.factor), ...);
+      else
+        (stage_sums_of_16(staged(parts), parts.sums[0], parts.factor), ...);
+      fence_shared_writes();
+      __syncwarp();
+      if (lane == 0 && first_ < params_.call.k.rows) (send(parts), ...);
+    } else if (params_.shares_keys) {
+      (add(parts, lane), ...);
     } else {
-      stage_sums_of_16(staged, dk[0], scale);
-      stage_sums_of_16(staged + bytes, dv[0], 1);
+      (write_one_by_one(parts, lane), ...);
     }
-    fence_shared_writes();
-    __syncwarp();
-    if (lane != 0 || first >= call.k.rows) return;
-    const std::uint32_t from = shared_address(staged);
-    if (add) {
-      add_tile(params.dk, first, 0, tile.kv_head, from);
-      add_tile(params.dv, first, 0, tile.kv_head, from + bytes);
-    } else {
-      store_tile(params.dk, first, tile.kv_head, from);
-      store_tile(params.dv, first, tile.kv_head, from + bytes);
-    }
-    return finish_stores();
   }
-  if (params.shares_keys) {
-    float* dk_rows[2] = {};
-    float* dv_rows[2] = {};
-    for (int half = 0; half < 2; ++half) {
-      const int mine = first + 8 * half + lane / 4;
-      if (!written(mine)) continue;
-      dk_rows[half] = row_of<float>(call.dk, tile.kv_head, mine);
-      dv_rows[half] = row_of<float>(call.dv, tile.kv_head, mine);
-    }
-    add_rows(dk_rows, dk[0], scale);
-    return add_rows(dv_rows, dv[0], 1);
+
+ private:
+  __device__ __forceinline__ bool written(int row) const {
+    return row < tile_.rows.end && (!adds_ || live_[row - tile_.rows.begin] != 0);
   }
-  RowUpdate updates[1][2];
+
+  __device__ __forceinline__ unsigned char* staged(const Part& part) const {
+    return part.staging + (thread_ / 32 - 4) * (16 * D * 4);
+  }
+  __device__ __forceinline__ void send(const Part& part) const {
+    if (adds_)
+      add_tile(part.map, first_, 0, tile_.kv_head, shared_address(staged(part)));
+    else
+      store_tile(part.map, first_, tile_.kv_head, shared_address(staged(part)));
+  }
+  __device__ __forceinline__ void add(const Part& part, int lane) const {
+    float* rows[2] = {};
 #pragma unroll
-  for (int half = 0; half < 2; ++half)
-    updates[0][half] = {
-        .write = written(first + 8 * half + lane / 4), .factor = scale, .old_factor = add ? 1.0f : 0.0f};
-  write_rows(dk, call.dk, tile.kv_head, first, updates, lane);
-  updates[0][0].factor = updates[0][1].factor = 1;
-  write_rows(dv, call.dv, tile.kv_head, first, updates, lane);
-}
+    for (int half = 0; half < 2; ++half)
+      if (written(first_ + 8 * half + lane / 4))
+        rows[half] = row_of<float>(part.view, tile_.kv_head, first_ + 8 * half + lane / 4);
+    add_rows(rows, part.sums[0], part.factor);
+  }
+  __device__ __forceinline__ void write_one_by_one(const Part& part, int lane) const {
+    RowUpdate updates[1][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      updates[0][half] = {.write = written(first_ + 8 * half + lane / 4),
+                          .factor = part.factor,
+                          .old_factor = adds_ ? 1.0f : 0.0f};
+    write_rows(part.sums, part.view, tile_.kv_head, first_, updates, lane);
+  }
+
+  const FusedParams& params_;
+  const KeyTile& tile_;
+  int thread_, first_;
+  bool adds_;
+  const unsigned char* live_;
+};
 
 }  // namespace cplab::kernels::cuda::hopper

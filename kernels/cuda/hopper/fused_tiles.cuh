@@ -59,11 +59,12 @@ __device__ __forceinline__ float lse_of(const QueryPair* pairs, int query) {
 
 // What consumers need to know of a block of queries.
 enum BlockFlags : int {
-  block_live = 1,    // else: there are no more
-  block_clean = 2,   // every one of its rows is a query with a gradient
-  block_masked = 4,  // not all pairs with the tile's keys are live
-  block_first = 8,   // of its tile of keys
-  block_last = 16,   // likewise
+  block_live = 1,           // else: there are no more
+  block_clean = 2,          // every one of its rows is a query with a gradient
+  block_before_clean = 32,  // likewise the block before
+  block_masked = 4,         // not all pairs with the tile's keys are live
+  block_first = 8,          // of its tile of keys
+  block_last = 16,          // likewise
 };
 
 // Where staged sums of dq go.
@@ -75,6 +76,7 @@ struct SumPlace {
 // A tile of keys at hand.
 struct KeyTile {
   WorkTile rows;
+  DeviceSegment segment;  // the first of its list
   int kv_head;
   int first_head, stop_head;  // its query heads
 };
@@ -83,8 +85,8 @@ template <int D>
 struct alignas(1024) FusedMemory {
   using Shape = FusedShape<D>;
   unsigned char k[Shape::consumers][Shape::key_bytes], v[Shape::consumers][Shape::key_bytes];
-  // From here to the end of `sums` also dk and dv on their way out.
   unsigned char q[Shape::stages][Shape::query_bytes], dout[Shape::stages][Shape::query_bytes];
+  // dv leaves by way of queries, dk by way of slopes and, if it is large, sums.
   // dS^T, [query / 64][key][64 queries] of 16 bits with the 128-byte swizzle.
   unsigned char slopes[2][Shape::queries / 64][Shape::keys * 128];
   // 64 x 64 sums of dq of each consumer: [column / 32][row][32 columns] of fp32, with the swizzle.
@@ -97,8 +99,8 @@ struct alignas(1024) FusedMemory {
   SumPlace place[Shape::consumers];  // of `sums`
   KeyTile tile[Shape::tiles];
   unsigned char live[Shape::keys];  // whether a key has a live pair; each for the warp that owns it
-  // Keys are no longer needed; nor is what dk and dv left by.
-  std::uint64_t keys_full, keys_empty, gradients_left;
+  std::uint64_t keys_full, keys_empty;
+  std::uint64_t queries_free;  // dv has left
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t walked[Shape::facts], facts_full[Shape::facts];
   std::uint64_t slopes_full[2], slopes_empty[2];
@@ -111,7 +113,7 @@ __device__ __forceinline__ void init_barriers(FusedMemory<D>& memory) {
   constexpr int warps = 4 * Shape::consumers;
   init_barrier(shared_address(&memory.keys_full), 1);
   init_barrier(shared_address(&memory.keys_empty), warps);
-  init_barrier(shared_address(&memory.gradients_left), warps);
+  init_barrier(shared_address(&memory.queries_free), warps);
   for (int n = 0; n < Shape::facts; ++n) {
     init_barrier(shared_address(&memory.walked[n]), 1);
     init_barrier(shared_address(&memory.facts_full[n]), 32);
