@@ -193,6 +193,10 @@ TEST_CASE("hopper kernels: tiles that nobody sees") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) check_cases(seed, 15, 16, 150);
 }
 
+TEST_CASE("hopper kernels: warpgroups with blocks of their own") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) check_cases(seed, 31, 32, 150);
+}
+
 TEST_CASE("hopper kernels: several tiles and many blocks") {
   check_cases(2, 4, 7, 700);
 }

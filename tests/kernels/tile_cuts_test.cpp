@@ -44,7 +44,7 @@ TEST_CASE("rows are cut where sequences end, and every so many from there") {
   CHECK(even_cuts(0, 128) == Cuts{0});
 }
 
-TEST_CASE("short sequences share a tile; long ones begin one") {
+TEST_CASE("short sequences share a tile, long ones begin one") {
   CHECK(segment_borders(packed({50, 50, 50, 400}), 550, 128) == Cuts{0, 100, 150, 550});
   // 32 of 4 rows fill a tile of 128; of 3 rows, 42 do but for two rows: 98 tiles where the plain grid has 96.
   CHECK(segment_borders(packed(std::vector<std::int64_t>(4096, 4)), 4 * 4096, 128) ==

@@ -53,7 +53,8 @@ void check_tiles(const WorkTables& tables, const std::vector<DeviceSegment>& seg
   std::int64_t last_begin = -1;
   for (const WorkTile& tile : tables.tiles) {
     const auto cut = std::lower_bound(cuts.begin(), cuts.end(), tile.begin);
-    REQUIRE((*cut == tile.begin && *(cut + 1) == tile.end));
+    REQUIRE(*cut == tile.begin);
+    REQUIRE(*(cut + 1) == tile.end);
     for (std::int64_t row = tile.begin; row < tile.end; ++row) ++covered[static_cast<std::size_t>(row)];
     std::int64_t pairs = 0;
     std::int32_t listed = 0;
