@@ -114,16 +114,16 @@ class HopperAttendProducer {
     wait(shared_address(&memory_.k_empty[stage]), Stages::parity(count_) ^ 1);
     memory_.bounds[stage] = block;
     memory_.bounds[stage].head = kv_head_;
-    const int begin = block.begin;
+    // The copy goes ahead of the walk to the next block; the barrier waits for this thread's arrival.
+    copy_tile(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_, full);
     BlockFacts& facts = memory_.facts[stage];
-    facts.keys = block.end - begin;
+    facts.keys = block.end - block.begin;
     facts.masked = marks_ >= masked;
     block = next_block<Owner::queries, Shape::keys>(block, 1, tile_, params_.call.work.segments);
     marks_ = marks_of(block);
     facts.next = static_cast<std::int16_t>(marks_);
     facts.last = !block.live();
     arrive_expecting(full, Shape::k_bytes);
-    copy_tile(shared_address(memory_.k[stage]), params_.k, begin, kv_head_, full);
   }
 
   // Those of the block before, if they are still waiting.
