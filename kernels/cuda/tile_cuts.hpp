@@ -60,7 +60,8 @@ struct TilePlan {
 
 // The tiles of at most `height` rows that are done first: all rows cut every `height`, or the pieces between
 // segment_borders, or, where fewer rows cost less, with some small tiles. What is not the first of these has
-// to gain 1.5 %, which its cost includes. fixed_share: lists of even tiles are walked so.
+// to gain 1.5 %, which its cost includes, and lists the tiles that take longest first. fixed_share: lists of
+// even tiles are walked so.
 TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,
                         const TileWalk& walk);
 

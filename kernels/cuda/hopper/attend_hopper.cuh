@@ -2,6 +2,9 @@
 // rows and multiply by wgmma. While a block's softmax runs, the product of this block's Q K^T and of the last
 // one's P V run in the tensor cores (FlashAttention 3, arXiv 2407.08608).
 //
+// A warpgroup passes blocks of keys in which its own rows have no live pair; a tile of fewer rows leaves
+// whole warpgroups without any.
+//
 // The grid is persistent: a block takes tile after tile, and the end of one overlaps with loads of the next.
 #pragma once
 

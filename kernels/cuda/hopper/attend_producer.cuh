@@ -1,6 +1,7 @@
 // The thread of the forward kernel for Hopper that walks the tiles of its block and asks for what they need.
 // Queries have two buffers, and K and V rings of two stages each; K is one block ahead of V, across tiles
-// too. With every K the producer hands over the block's bounds, so that only it walks the segments.
+// too. With every K the producer hands over the block's bounds, and which warpgroups have a live pair with
+// the next one, so that only it walks the segments.
 #pragma once
 
 #include <cstdint>
