@@ -157,7 +157,7 @@ AttendVariant attend_mma_variant(const char* name, bool (*fits)(const Attend&)) 
   return {name,
           0,
           AttendShape<D>::rows,
-          0,
+          {},
           fits,
           bind_parameters<launch_attend_mma<T, D>, AttendParams>,
           kernels,

@@ -12,7 +12,9 @@
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/cuda_error.hpp"
 #include "kernels/cuda/elementwise.hpp"
+#include "kernels/cuda/fits.hpp"
 #include "kernels/cuda/tables.hpp"
+#include "kernels/cuda/tile_cuts.hpp"
 #include "kernels/cuda/variants.hpp"
 #include "kernels/cuda/work_list.hpp"
 
@@ -64,6 +66,10 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Selectio
                          : "no attention kernel of this build fits the call");
 }
 
+void require_heads(const View& view) {
+  require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
+}
+
 struct TiledCall {
   const AttendVariant* variant;
   WorkTables work;
@@ -72,21 +78,38 @@ struct TiledCall {
 // The first variant that fits, or among those that say what their tiles cost the one that is done first.
 TiledCall cheapest_that_fits(const Selection& selection, const Attend& call) {
   const std::span<const AttendVariant> variants = attend_variants();
+  require_heads(call.q);
+  require_heads(call.k);
   const std::vector<DeviceSegment> live = live_segments(call.segments);
-  const auto with = [&](const AttendVariant& variant) -> TiledCall {
-    return {&variant, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write == Write::store)};
-  };
-  const auto cost = [&](const TiledCall& tiled) {
-    return makespan(tiled.work, call.q.heads, selection.sms) * static_cast<double>(tiled.variant->tile_cost);
-  };
-  TiledCall best = with(first_that_fits(variants, selection, call));
-  if (best.variant->tile_cost == 0 || call.q.heads == 0) return best;
+  const bool keep_empty = call.write == Write::store;
+  const AttendVariant* best = &first_that_fits(variants, selection, call);
+  if (best->tile_costs[0] == 0 || call.q.heads == 0)
+    return {best, query_tiles(live, even_cuts(call.q.rows, best->q_tile_rows), keep_empty)};
+  const TileProblem problem{.live = live, .rows = call.q.rows, .keep_empty = keep_empty};
+  const TileWalk walk{
+      .heads = call.q.heads,
+      .heads_per_group = hopper::heads_per_group(static_cast<int>(call.q.heads),
+                                                 static_cast<int>(call.k.heads), device_view(call.k, {})),
+      .sms = selection.sms,
+      .fixed_share = best->counts_tiles};
+  TilePlan plan = cheapest_tiles(problem, best->q_tile_rows, best->tile_costs, walk);
   for (const AttendVariant& variant : variants) {
-    if (variant.tile_cost == 0 || !selection.allows(variant) || !variant.fits(call)) continue;
-    TiledCall other = with(variant);
-    if (cost(other) < cost(best)) best = std::move(other);
+    if (&variant == best || variant.tile_costs[0] == 0 || !selection.allows(variant) || !variant.fits(call))
+      continue;
+    TilePlan other = cheapest_tiles(problem, variant.q_tile_rows, variant.tile_costs, walk);
+    if (other.cost >= plan.cost) continue;
+    best = &variant;
+    plan = std::move(other);
   }
-  return best;
+  return {best, std::move(plan.work)};
+}
+
+// Tiles of q or of k for a backward kernel, which is as long at a tile of fewer rows.
+WorkTables gradient_tiles(const Selection& selection, TileProblem problem, std::int64_t heads,
+                          std::int64_t height) {
+  const TileWalk walk{
+      .heads = heads, .heads_per_group = std::max<std::int64_t>(heads, 1), .sms = selection.sms};
+  return cheapest_tiles(problem, height, {1, 1, 1}, walk).work;
 }
 
 void require_int(std::int64_t value, const char* what) {
@@ -136,7 +159,7 @@ struct CudaCalls::State {
   }
 
   void set(DeviceView& into, const View& view) {
-    require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
+    require_heads(view);
     require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
     const RowMap map = row_map(view);
     into = device_view(view, map);
@@ -195,11 +218,14 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   state_->set(p->dk, call.dk);
   state_->set(p->dv, call.dv);
   const std::vector<DeviceSegment> live = live_segments(call.segments);
-  state_->set(p->by_q, query_tiles(live, call.q.rows, variant.q_tile_rows, call.write_dq == Write::store));
-  const WorkTables by_k = key_tiles(live, call.k.rows, variant.k_tile_rows, call.write_dk == Write::store);
-  state_->set(p->by_k, by_k);
+  const TileProblem by_q{.live = live, .rows = call.q.rows, .keep_empty = call.write_dq == Write::store};
+  const TileProblem by_k{
+      .live = live, .rows = call.k.rows, .by_key = true, .keep_empty = call.write_dk == Write::store};
+  state_->set(p->by_q, gradient_tiles(state_->selection, by_q, call.q.heads, variant.q_tile_rows));
+  const WorkTables tiles = gradient_tiles(state_->selection, by_k, call.k.heads, variant.k_tile_rows);
+  state_->set(p->by_k, tiles);
   p->multiprocessors = state_->selection.sms;
-  if (variant.counts_tiles && !by_k.even) state_->place_counter(p->tile_counter);
+  if (variant.counts_tiles && !tiles.even) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;

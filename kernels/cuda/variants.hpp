@@ -7,6 +7,7 @@
 #include <span>
 
 #include "kernels/cuda/params.hpp"
+#include "kernels/cuda/tile_cuts.hpp"
 
 struct CUstream_st;
 
@@ -27,9 +28,9 @@ struct AttendVariant {
   const char* name;  // "attend mma bf16 128"
   int sm_major;
   std::int32_t q_tile_rows;
-  // Of several variants for one call that say what a tile costs (time of a tile against any fixed keys, in a
-  // unit of their own), the one that is done first is taken (makespan()); 0: the first that fits is taken.
-  float tile_cost;
+  // Of several variants for one call that say what a tile costs, in a unit of their own, the one that is done
+  // first is taken (cheapest_tiles()); 0: the first that fits is taken, its rows cut every q_tile_rows.
+  TileCosts tile_costs;
   bool (*fits)(const Attend&);
   Launch (*bind)(const AttendParams&);
   const void* const* kernels;  // the __global__ functions, null at the end

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -22,27 +21,6 @@ std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
 
 std::int32_t clamped(std::int64_t diagonal) {
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(diagonal, -unbounded, unbounded));
-}
-
-// The same pairs with the roles of rows and columns exchanged.
-DeviceSegment transposed(const DeviceSegment& s) {
-  return {.q_begin = s.k_begin,
-          .q_end = s.k_end,
-          .k_begin = s.q_begin,
-          .k_end = s.q_end,
-          .low = -s.high,
-          .high = -s.low};
-}
-
-struct Range {
-  std::int64_t begin, end;
-};
-
-// The query rows of a segment that see a key: i + low <= k_end - 1 and i + high >= k_begin.
-Range live_rows(const DeviceSegment& s) {
-  if (s.k_begin >= s.k_end || s.low > s.high) return {0, 0};
-  return {std::max<std::int64_t>(s.q_begin, std::int64_t{s.k_begin} - s.high),
-          std::min<std::int64_t>(s.q_end, std::int64_t{s.k_end} - s.low)};
 }
 
 // The sum of i over begin .. end.
@@ -69,14 +47,14 @@ struct TileWork {
 
 // Tiles of query rows by `bands`, listing `segments` of the same numbers.
 WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegment> segments,
-               std::int64_t rows, std::int64_t height, bool keep_empty) {
-  std::vector<TileWork> work(static_cast<std::size_t>((rows + height - 1) / height));
+               const Cuts& cuts, bool keep_empty) {
+  std::vector<TileWork> work(cuts.size() - 1);
   for (std::size_t s = 0; s < bands.size(); ++s) {
-    const Range live = live_rows(bands[s]);
-    for (std::int64_t begin = live.begin; begin < live.end;) {
-      const std::int64_t tile = begin / height;
-      const std::int64_t end = std::min(live.end, (tile + 1) * height);
-      TileWork& at = work[static_cast<std::size_t>(tile)];
+    const RowRange live = live_rows(bands[s]);
+    auto next = std::upper_bound(cuts.begin(), cuts.end(), live.begin);
+    for (std::int64_t begin = live.begin; begin < live.end; ++next) {
+      const std::int64_t end = std::min<std::int64_t>(live.end, *next);
+      TileWork& at = work[static_cast<std::size_t>(next - cuts.begin() - 1)];
       at.pairs += pairs_of(bands[s], begin, end);
       at.segments.push_back(static_cast<std::int32_t>(s));
       begin = end;
@@ -95,10 +73,9 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
       listed = &list;
     }
     require(tables.segments.size() < std::size_t{1} << 31, "a list of segments is too long for a GPU");
-    const std::int64_t begin = static_cast<std::int64_t>(tile) * height;
     tables.tiles.push_back(
-        {.begin = static_cast<std::int32_t>(begin),
-         .end = static_cast<std::int32_t>(std::min(rows, begin + height)),
+        {.begin = cuts[tile],
+         .end = cuts[tile + 1],
          .first = list.empty() ? 0 : static_cast<std::int32_t>(tables.segments.size() - list.size()),
          .count = static_cast<std::int32_t>(list.size())});
     pairs.push_back(work[tile].pairs);
@@ -121,6 +98,22 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
 }
 
 }  // namespace
+
+// i + low <= k_end - 1 and i + high >= k_begin.
+RowRange live_rows(const DeviceSegment& s) {
+  if (s.k_begin >= s.k_end || s.low > s.high) return {0, 0};
+  return {std::max<std::int64_t>(s.q_begin, std::int64_t{s.k_begin} - s.high),
+          std::min<std::int64_t>(s.q_end, std::int64_t{s.k_end} - s.low)};
+}
+
+DeviceSegment transposed(const DeviceSegment& s) {
+  return {.q_begin = s.k_begin,
+          .q_end = s.k_end,
+          .k_begin = s.q_begin,
+          .k_end = s.q_end,
+          .low = -s.high,
+          .high = -s.low};
+}
 
 RowMap row_map(const View& view) {
   require(view.rows < unbounded, "a view has 2^30 rows or more, too many for a GPU kernel");
@@ -183,15 +176,14 @@ std::vector<DeviceSegment> live_segments(std::span<const Segment> segments) {
                                 .k_end = static_cast<std::int32_t>(s.k_begin + s.k_count),
                                 .low = static_cast<std::int32_t>(low),
                                 .high = static_cast<std::int32_t>(high)};
-    const Range rows = live_rows(segment);
+    const RowRange rows = live_rows(segment);
     if (rows.begin < rows.end) live.push_back(segment);
   }
   return live;
 }
 
-WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
-                       bool keep_empty) {
-  return cut(live, live, rows, height, keep_empty);
+WorkTables query_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty) {
+  return cut(live, live, cuts, keep_empty);
 }
 
 std::int32_t live_tiles(const WorkTables& work) {
@@ -200,45 +192,11 @@ std::int32_t live_tiles(const WorkTables& work) {
   return static_cast<std::int32_t>(empty - work.tiles.begin());
 }
 
-double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms) {
-  constexpr std::int64_t block = 128;
-  constexpr double beyond_keys = 1.5, masked = 0.5;
-  std::vector<double> lengths;
-  double total = 0;
-  for (const WorkTile& tile : query_tiles.tiles) {
-    double length = beyond_keys;
-    for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
-      const DeviceSegment& s = query_tiles.segments[static_cast<std::size_t>(at)];
-      const std::int64_t first = std::max(s.q_begin, tile.begin), last = std::min(s.q_end, tile.end) - 1;
-      const auto keys = [&](std::int64_t low_row, std::int64_t high_row) {  // live for both
-        return std::min<std::int64_t>(s.k_end, high_row + s.high + 1) -
-               std::max<std::int64_t>(s.k_begin, low_row + s.low);
-      };
-      const std::int64_t blocks = std::max<std::int64_t>(keys(first, last) + block - 1, 0) / block;
-      const std::int64_t whole = std::max<std::int64_t>(keys(last, first), 0) / block;
-      length += static_cast<double>(blocks) +
-                masked * static_cast<double>(std::max<std::int64_t>(blocks - whole, 0));
-    }
-    lengths.push_back(length);
-    total += length * static_cast<double>(heads);
-  }
-  std::sort(lengths.begin(), lengths.end(), std::greater<>());  // by blocks, where the list goes by pairs
-  // No schedule is shorter than the mean; nor, as one of the multiprocessors has n + 1 of the n sms + 1
-  // longest tiles, than n + 1 of the shortest of those. Longest first comes close to the larger bound.
-  double longest = total / static_cast<double>(sms);
-  const auto tiles = static_cast<std::int64_t>(lengths.size()) * heads;
-  for (std::int64_t n = 0; n * sms < tiles; ++n)
-    longest =
-        std::max(longest, static_cast<double>(n + 1) * lengths[static_cast<std::size_t>(n * sms / heads)]);
-  return longest;
-}
-
-WorkTables key_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
-                     bool keep_empty) {
+WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty) {
   std::vector<DeviceSegment> bands;
   bands.reserve(live.size());
   for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
-  return cut(bands, live, rows, height, keep_empty);
+  return cut(bands, live, cuts, keep_empty);
 }
 
 }  // namespace cplab::kernels::cuda

@@ -27,6 +27,14 @@ DeviceView device_view(const View& view, const RowMap& map);
 // The segments that hold a live pair, in compact rows, in the order of the list.
 std::vector<DeviceSegment> live_segments(std::span<const Segment> segments);
 
+struct RowRange {
+  std::int64_t begin, end;
+};
+
+// The query rows of a segment that see a key; and the same pairs with the roles of rows and keys exchanged.
+RowRange live_rows(const DeviceSegment& segment);
+DeviceSegment transposed(const DeviceSegment& segment);
+
 struct WorkTables {
   std::vector<WorkTile> tiles;  // most live pairs first; equal ones in the order of their rows
   std::vector<DeviceSegment> segments;
@@ -36,17 +44,12 @@ struct WorkTables {
 // How many of the tiles have segments; these come first.
 std::int32_t live_tiles(const WorkTables& work);
 
-// Rows 0 .. rows of q (of k) cut every `height`; each tile with the segments that have a live pair in it.
-// Tiles without any are kept where their rows must be stored, else left out. All rows are below 2^30.
-WorkTables query_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
-                       bool keep_empty);
-WorkTables key_tiles(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
-                     bool keep_empty);
+// Where tiles begin, and at the end the number of rows: it grows from 0.
+using Cuts = std::vector<std::int32_t>;
 
-// How long `sms` multiprocessors take for the query tiles of so many heads, each tile one at a time and the
-// longest first, in units of a tile's time for 128 keys. What a tile costs beyond its keys (its first product
-// and its end overlap with nothing of its own) is 1.5 units, and half a unit more each block in which not all
-// pairs are live: a fit to 14 shapes on an H200, full and causal, with each tile height forced in turn.
-double makespan(const WorkTables& query_tiles, std::int64_t heads, std::int64_t sms);
+// Rows of q (of k) cut there (tile_cuts.hpp); each tile with the segments that have a live pair in it.
+// Tiles without any are kept where their rows must be stored, else left out. All rows are below 2^30.
+WorkTables query_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty);
+WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty);
 
 }  // namespace cplab::kernels::cuda

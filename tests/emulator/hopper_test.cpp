@@ -5,12 +5,15 @@
 
 #include <cstddef>
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/cuda/fits.hpp"
+#include "kernels/cuda/tile_cuts.hpp"
 #include "kernels/cuda/work_list.hpp"
 #include "tests/emulator/hopper.hpp"
+#include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/tile_cases.hpp"
 
 namespace cplab::emulator {
@@ -73,6 +76,18 @@ class Emulation {
             .takes_by_counter = seed_ / 2 % 2 == 0};
   }
 
+  // Every `height`, or also where segments end, or anywhere.
+  Cuts some_cuts(const std::vector<DeviceSegment>& live, std::int64_t rows, std::int64_t height) {
+    switch (++cuts_ % 3) {
+      case 0: return even_cuts(rows, height);
+      case 1: return row_cuts(segment_borders(live, rows, height), height);
+      default: {
+        std::mt19937 generator(static_cast<unsigned>(seed_ + cuts_));
+        return testing::random_tile_cuts(generator, rows, height);
+      }
+    }
+  }
+
   // Runs it in one order of threads and copies and again, from the same state, in another: are all bits
   // equal?
   bool same_twice(testing::TileRunner::Tensors tensors, const std::function<void()>& run) const {
@@ -97,8 +112,9 @@ class Emulation {
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
     const EmulatedKernels::Forward& forward = with.attend[seed_ / 2 % with.attend.size()];
     const HostView q(call.q), k(call.k), v(call.v), out(call.out), lse(call.lse);
+    const auto live = live_segments(call.segments);
     const WorkTables work =
-        query_tiles(live_segments(call.segments), call.q.rows, forward.rows, call.write == Write::store);
+        query_tiles(live, some_cuts(live, call.q.rows, forward.rows), call.write == Write::store);
     AttendParams params{.q = q.device,
                         .k = k.device,
                         .v = v.device,
@@ -123,9 +139,12 @@ class Emulation {
     const HostView q(call.q), k(call.k), v(call.v), dout(call.dout), lse(call.lse), delta(call.delta),
         dq(call.dq), dk(call.dk), dv(call.dv);
     const auto live = live_segments(call.segments);
+    std::vector<DeviceSegment> bands;
+    for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
     const WorkTables by_q =
-        query_tiles(live, call.q.rows, with.gradient_q_rows, call.write_dq == Write::store);
-    const WorkTables by_k = key_tiles(live, call.k.rows, with.gradient_k_rows, call.write_dk == Write::store);
+        query_tiles(live, some_cuts(live, call.q.rows, with.gradient_q_rows), call.write_dq == Write::store);
+    const WorkTables by_k =
+        key_tiles(live, some_cuts(bands, call.k.rows, with.gradient_k_rows), call.write_dk == Write::store);
     AttendBackwardParams params{.q = q.device,
                                 .k = k.device,
                                 .v = v.device,
@@ -155,6 +174,7 @@ class Emulation {
 
   std::uint64_t seed_;
   std::int64_t backward_calls_ = 0;
+  std::uint64_t cuts_ = 0;
 };
 
 void check_cases(std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t most_rows) {
@@ -176,6 +196,10 @@ TEST_CASE("hopper kernels: small tiles of every kind") {
 
 TEST_CASE("hopper kernels: tiles that nobody sees") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) check_cases(seed, 15, 16, 150);
+}
+
+TEST_CASE("hopper kernels: warpgroups with blocks of their own") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) check_cases(seed, 31, 32, 150);
 }
 
 TEST_CASE("hopper kernels: several tiles and many blocks") {

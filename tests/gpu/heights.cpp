@@ -40,7 +40,8 @@ class Forced {
  public:
   Forced(const AttendVariant& variant, const Attend& call)
       : Forced(variant, call,
-               query_tiles(live_segments(call.segments), call.q.rows, variant.q_tile_rows, true)) {}
+               query_tiles(live_segments(call.segments), even_cuts(call.q.rows, variant.q_tile_rows), true)) {
+  }
   Forced(const Forced&) = delete;
   Forced& operator=(const Forced&) = delete;
 
@@ -122,7 +123,7 @@ void time_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool&
   const Attend call = problem.forward();
   std::vector<std::unique_ptr<Forced>> all;
   for (const AttendVariant& variant : attend_variants())
-    if (variant.tile_cost > 0 && variant.sm_major == device_major() && variant.fits(call))
+    if (variant.tile_costs[0] > 0 && variant.sm_major == device_major() && variant.fits(call))
       all.push_back(std::make_unique<Forced>(variant, call));
   const std::vector<double> seconds = medians(all, problem.flops() > 4e11 ? 2 : 8, busy);
   for (std::size_t n = 0; n < all.size(); ++n) {

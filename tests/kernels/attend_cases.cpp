@@ -309,6 +309,22 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
     tile.segments = {{.q_begin = 3, .q_count = 90, .k_begin = 133, .k_count = 100, .offset = 10, .right = 0}};
     return run_tile(report, runner, tile, name, generator);
   }
+  if (name.number % 32 == 31) {  // blocks of keys that some rows of a tile see, then others, then these again
+    tile.kind = "rows taking turns";
+    sizes = {.nq = 400, .nk = 640, .H = sizes.G, .G = sizes.G, .D = sizes.D, .E = sizes.E};
+    tile.one_run = true;
+    const std::int64_t border = draw(generator, 60, 200), offset = draw(generator, 0, 150);
+    for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 640}}) {
+      tile.segments.push_back({.q_begin = 0, .q_count = border, .k_begin = begin, .k_count = end - begin});
+      tile.segments.push_back({.q_begin = border,
+                               .q_count = sizes.nq - border,
+                               .k_begin = begin,
+                               .k_count = end - begin,
+                               .offset = offset,
+                               .right = draw(generator, -1, 0)});
+    }
+    return run_tile(report, runner, tile, name, generator);
+  }
   switch (name.number % 8) {
     case 0:
       tile.kind = "one row, one key";

@@ -37,6 +37,13 @@ Sizes random_sizes(std::mt19937& generator, std::int64_t largest) {
           .E = draw(generator, 1, 24)};
 }
 
+std::vector<std::int32_t> random_tile_cuts(std::mt19937& generator, std::int64_t rows, std::int64_t most) {
+  std::vector<std::int32_t> cuts = {0};
+  while (cuts.back() < rows)
+    cuts.push_back(static_cast<std::int32_t>(std::min(rows, cuts.back() + draw(generator, 1, most))));
+  return cuts;
+}
+
 std::vector<Segment> random_segments(std::mt19937& generator, std::int64_t nq, std::int64_t nk) {
   std::vector<Segment> segments;
   const std::vector<std::int64_t> key_cuts = random_cuts(generator, nk, draw(generator, 1, 4));

@@ -22,6 +22,9 @@ Sizes random_sizes(std::mt19937& generator, std::int64_t largest);
 // asks.
 std::vector<Segment> random_segments(std::mt19937& generator, std::int64_t nq, std::int64_t nk);
 
+// Cuts of rows into tiles of 1 to `most` rows.
+std::vector<std::int32_t> random_tile_cuts(std::mt19937& generator, std::int64_t rows, std::int64_t most);
+
 // Uniform in [-1, 1], rounded to `dtype`.
 std::vector<double> random_values(std::mt19937& generator, std::int64_t count, DType dtype);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/tables.hpp"
+#include "kernels/cuda/tile_cuts.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 
@@ -45,14 +46,15 @@ std::int64_t live(const DeviceSegment& segment, const WorkTile& tile, std::int64
 // Each row in one tile (or, without empty tiles, at most one); each tile lists exactly the segments that live
 // in it, in order; the tiles' live pairs never grow along the list.
 void check_tiles(const WorkTables& tables, const std::vector<DeviceSegment>& segments, std::int64_t rows,
-                 std::int64_t others, std::int64_t height, bool keep_empty, bool by_key) {
+                 std::int64_t others, const Cuts& cuts, bool keep_empty, bool by_key) {
   std::vector<int> covered(static_cast<std::size_t>(rows));
   std::int64_t wrong = 0;
   std::int64_t last_pairs = huge;
   std::int64_t last_begin = -1;
   for (const WorkTile& tile : tables.tiles) {
-    REQUIRE(tile.begin % height == 0);
-    REQUIRE(tile.end == std::min(rows, tile.begin + height));
+    const auto cut = std::lower_bound(cuts.begin(), cuts.end(), tile.begin);
+    REQUIRE(*cut == tile.begin);
+    REQUIRE(*(cut + 1) == tile.end);
     for (std::int64_t row = tile.begin; row < tile.end; ++row) ++covered[static_cast<std::size_t>(row)];
     std::int64_t pairs = 0;
     std::int32_t listed = 0;
@@ -75,10 +77,8 @@ void check_tiles(const WorkTables& tables, const std::vector<DeviceSegment>& seg
   CHECK(wrong == 0);
   for (std::int64_t row = 0; row < rows; ++row) {
     const int times = covered[static_cast<std::size_t>(row)];
-    const WorkTile tile{.begin = static_cast<std::int32_t>(row / height * height),
-                        .end = static_cast<std::int32_t>(std::min(rows, (row / height + 1) * height)),
-                        .first = 0,
-                        .count = 0};
+    const auto cut = std::upper_bound(cuts.begin(), cuts.end(), row);
+    const WorkTile tile{.begin = *(cut - 1), .end = *cut, .first = 0, .count = 0};
     const bool busy = std::any_of(segments.begin(), segments.end(), [&](const DeviceSegment& segment) {
       return live(segment, tile, others, by_key) > 0;
     });
@@ -103,11 +103,10 @@ TEST_CASE("work lists hold every live pair once, longest tiles first") {
     CHECK(pairs_of(live_list, nq, nk) == visible_pairs(problem));
     for (const DeviceSegment& segment : live_list)
       CHECK(live(segment, {0, static_cast<std::int32_t>(nq), 0, 0}, nk, false) > 0);
-    const std::int64_t height = draw(generator, 1, 20);
+    const Cuts q_cuts = random_tile_cuts(generator, nq, 20), k_cuts = random_tile_cuts(generator, nk, 20);
     for (const bool keep_empty : {true, false}) {
-      check_tiles(query_tiles(live_list, nq, height, keep_empty), live_list, nq, nk, height, keep_empty,
-                  false);
-      check_tiles(key_tiles(live_list, nk, height, keep_empty), live_list, nk, nq, height, keep_empty, true);
+      check_tiles(query_tiles(live_list, q_cuts, keep_empty), live_list, nq, nk, q_cuts, keep_empty, false);
+      check_tiles(key_tiles(live_list, k_cuts, keep_empty), live_list, nk, nq, k_cuts, keep_empty, true);
     }
   }
 }
@@ -136,34 +135,19 @@ TEST_CASE("offsets and bounds of any size keep their meaning") {
 
 TEST_CASE("tiles of one long sequence share one entry of the segment list") {
   const Segment causal{.q_begin = 0, .q_count = 1000, .k_begin = 0, .k_count = 1000, .right = 0};
-  const WorkTables tables = query_tiles(live_segments(std::vector<Segment>{causal}), 1000, 128, true);
+  const WorkTables tables =
+      query_tiles(live_segments(std::vector<Segment>{causal}), even_cuts(1000, 128), true);
   CHECK(tables.segments.size() == 1);
   REQUIRE(tables.tiles.size() == 8);
   CHECK(tables.tiles.front().begin == 768);  // 128 full rows see more than the last 104
   CHECK(tables.tiles.back().begin == 0);
 }
 
-TEST_CASE("how even tiles are, and how long they take together") {
-  Segment segment{.q_begin = 0, .q_count = 1024, .k_begin = 0, .k_count = 1024};
-  const auto tiles = [&](std::int64_t height) {
-    return query_tiles(live_segments(std::vector<Segment>{segment}), 1000, height, true);
-  };
-  segment.q_count = 1000;  // a short last tile is as long as the others
-  CHECK(tiles(128).even);
-  CHECK(makespan(tiles(128), 16, 132) == 8 + 1.5);  // one wave of 128 tiles
-  CHECK(makespan(tiles(128), 17, 132) == 2 * (8 + 1.5));
-  CHECK(makespan(tiles(64), 16, 132) == 2 * (8 + 1.5));
-  segment.right = 0;
-  CHECK(!tiles(128).even);
-  CHECK(makespan(tiles(128), 16, 132) == 8 + 1.5 + 0.5);  // the longest one, masked on the diagonal
-  CHECK(makespan(tiles(128), 16, 16) == 36 + 8 * (1.5 + 0.5));
-}
-
 TEST_CASE("thousands of tiny sequences are cut where they lie") {
   std::vector<Segment> segments;
   for (std::int64_t s = 0; s < 4096; ++s)
     segments.push_back({.q_begin = 3 * s, .q_count = 3, .k_begin = 3 * s, .k_count = 3, .right = 0});
-  const WorkTables tables = query_tiles(live_segments(segments), 3 * 4096, 128, false);
+  const WorkTables tables = query_tiles(live_segments(segments), even_cuts(3 * 4096, 128), false);
   CHECK(tables.tiles.size() == 96);
   std::int64_t listed = 0;
   for (const WorkTile& tile : tables.tiles) {

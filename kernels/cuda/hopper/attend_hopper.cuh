@@ -2,6 +2,9 @@
 // rows and multiply by wgmma. While a block's softmax runs, the product of this block's Q K^T and of the last
 // one's P V run in the tensor cores (FlashAttention 3, arXiv 2407.08608).
 //
+// A warpgroup passes blocks of keys in which its own rows have no live pair; a tile of fewer rows leaves
+// whole warpgroups without any.
+//
 // The grid is persistent: a block takes tile after tile, and the end of one overlaps with loads of the next.
 #pragma once
 
@@ -23,7 +26,10 @@ class HopperAttendConsumer {
 
   __device__ __forceinline__ HopperAttendConsumer(const HopperAttendParams& params,
                                                   HopperAttendMemory<D, W>& memory, int warpgroup)
-      : params_(params), memory_(memory), warpgroup_(warpgroup), rows_(memory, params.scale_log2) {}
+      : params_(params),
+        memory_(memory),
+        warpgroup_(warpgroup),
+        rows_(memory, warpgroup, params.scale_log2) {}
 
   __device__ __forceinline__ void run() {
     if (warpgroup_ == Shape::consumers - 1) pass_turn();  // to the first
@@ -36,13 +42,52 @@ class HopperAttendConsumer {
       if (tile.state == TileState::none) return;
       const int warp = thread_index() / 32 - 4;
       rows_.start(tile.begin + 16 * warp);
-      if (tile.state == TileState::live) walk_keys(shared_address(memory_.q[buffer][warpgroup_]));
-      finish(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
+      if (tile.state == TileState::live)
+        walk_keys(shared_address(memory_.q[buffer][warpgroup_]), (tile.first >> warpgroup_ & 1) != 0);
+      if (tile.begin + 64 * warpgroup_ < tile.end)
+        finish(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
     }
   }
 
  private:
-  __device__ __forceinline__ void walk_keys(std::uint32_t queries) {
+  // What waits to be done with the values of the block before.
+  enum class Values { none, pass, sum };  // none: it is another tile's
+
+  // live: the first block has live pairs with these rows. Blocks without are passed in step with the other
+  // warpgroups: their values, too, one block later.
+  __device__ __forceinline__ void walk_keys(std::uint32_t queries, bool live) {
+    Values values = Values::none;
+    rows_.last = false;
+#pragma unroll 1
+    for (;;) {
+      if (live) {
+        walk_live_keys(queries, values);
+        values = Values::sum;
+      }
+      const bool last = rows_.last;
+      if (!last) {
+        rows_.wait_for_keys(count_);
+        wait_for_turn();
+        pass_turn();
+      }
+      if (values == Values::sum) {
+        rows_.queue_values(count_ - 1);
+        commit_products();
+        wait_for_products<0>();
+        rows_.release_values(count_ - 1);
+      } else {
+        let_pass(values);
+      }
+      if (last) return;
+      rows_.pass_keys(count_);
+      ++count_;
+      values = Values::pass;
+      live = rows_.goes_on;
+    }
+  }
+
+  // To the end of a run of blocks with live pairs; but for the values of the last.
+  __device__ __forceinline__ void walk_live_keys(std::uint32_t queries, Values before) {
     const TileDescriptor<Shape::q_half> q(queries);
     if constexpr (Shape::weights_first) rows_.wait_for_keys(count_);
     bool first = true;
@@ -52,10 +97,10 @@ class HopperAttendConsumer {
       wait_for_turn();
       rows_.queue_scores(count_, q);
       // Who has values to clear meets the others there: they must have had their turn.
-      const bool late = !first && !rows_.values_are_whole();
+      const bool late = before != Values::none && !rows_.values_are_whole();
       if (late) pass_turn();
       if (first) {
-        release_queries();
+        let_pass(before);
         fence_products();
         commit_products();  // of nothing: the wait counts batches
       } else {
@@ -69,35 +114,42 @@ class HopperAttendConsumer {
         // The exponentials stay before the wait for P V, under which they are to run: nothing moves across a
         // branch. And the next keys, long there, are not waited for when they are due.
         rows_.pin_weights();
-        if (!rows_.last) rows_.wait_for_keys(count_ + 1);
+        if (rows_.goes_on) rows_.wait_for_keys(count_ + 1);
       }
       wait_for_products<0>();
       if (!first) rows_.release_values(count_ - 1);
       rows_.shrink_out();
       rows_.pack_weights();
       first = false;
+      before = Values::sum;
       ++count_;
-    } while (!rows_.last);
-    rows_.queue_values(count_ - 1);
-    commit_products();
-    wait_for_products<0>();
-    rows_.release_values(count_ - 1);
+    } while (rows_.goes_on);
+  }
+
+  // At the first block of a tile, or after one without live pairs.
+  __device__ __forceinline__ void let_pass(Values before) {
+    if (before == Values::none)
+      release_queries();
+    else
+      rows_.pass_values(count_ - 1);
   }
 
   __device__ __forceinline__ void finish(const AttendTile& tile, int first_row, unsigned char* staged) {
     const RowUpdate update =
         finish_row(params_.call, rows_.softmax, params_.scale_log2, tile.head, first_row, tile.end);
+    const int row = tile.begin + 64 * warpgroup_;
+    // 64 rows at once, unless the next tile's are among them.
+    const bool stores = params_.stores_tiles && (row + 64 <= tile.end || tile.end == params_.call.out.rows);
     // The warpgroup's own queries are no longer needed: out goes there.
     sync_threads_of(2 + warpgroup_, warpgroup_threads);
-    if (params_.stores_tiles)
+    if (stores)
       stage_rows<T>(staged, rows_.out[0], update);
     else
       write_by_rows<D>(staged + thread_index() / 32 % 4 * (Shape::q_bytes / 4), rows_.out[0],
                        params_.call.out, tile.head, first_row, update);
     fence_shared_writes();
     sync_threads_of(2 + warpgroup_, warpgroup_threads);
-    const int row = tile.begin + 64 * warpgroup_;
-    if (params_.stores_tiles && thread_index() % warpgroup_threads == 0 && row < tile.end)
+    if (stores && thread_index() % warpgroup_threads == 0)
       store_tile(params_.out, row, tile.head, shared_address(staged));
   }
 
@@ -127,7 +179,7 @@ class HopperAttendConsumer {
   int warpgroup_;
   HopperRows<T, D, W> rows_;
   int tiles_ = 0;  // finished
-  int count_ = 0;  // blocks whose products were queued
+  int count_ = 0;  // blocks whose products were queued, or that were passed
 };
 
 template <class T, int D, int W>

@@ -32,15 +32,16 @@ Launch bind_attend_hopper(const AttendParams& call) {
   };
 }
 
-// tile_cost: AttendVariant.
+// tile_costs: AttendVariant.
 template <class T, int D, int W>
-AttendVariant attend_hopper_variant(const char* name, float tile_cost, bool (*fits)(const Attend&)) {
+AttendVariant attend_hopper_variant(const char* name, const TileCosts& tile_costs,
+                                    bool (*fits)(const Attend&)) {
   static const void* const kernels[] = {reinterpret_cast<const void*>(&attend_hopper_kernel<T, D, W>),
                                         nullptr};
   return {name,
           9,
           HopperAttendShape<D, W>::rows,
-          tile_cost,
+          tile_costs,
           fits,
           bind_attend_hopper<T, D, W>,
           kernels,

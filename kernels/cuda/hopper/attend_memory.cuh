@@ -51,20 +51,22 @@ struct HopperAttendShape {
   static constexpr int q_bytes = 64 * D * 2, k_bytes = keys * D * 2;
 };
 
-enum class TileState : std::int32_t { live, without_keys, none };
+enum class TileState : std::int16_t { live, without_keys, none };
 
 // A tile as the producer hands it over, with its queries.
 struct AttendTile {
   int begin, end;  // rows
   int head;
-  TileState state;  // none: no tile comes any more
+  TileState state;     // none: no tile comes any more
+  std::int16_t first;  // bit w: the first block has a live pair with the rows of warpgroup w
 };
 
 // What consumers always need to know of a block; its bounds only where it is masked.
 struct alignas(8) BlockFacts {
-  std::int32_t keys;    // so many are its segment's
-  std::int16_t last;    // block of its tile
-  std::int16_t masked;  // not all pairs with the tile's rows are live
+  std::int32_t keys;   // so many are its segment's
+  std::int16_t next;   // bit w: there is a next block, with a live pair with the rows of warpgroup w
+  std::int8_t last;    // block of its tile
+  std::int8_t masked;  // not all pairs with the tile's rows are live
 };
 
 template <int D, int W>

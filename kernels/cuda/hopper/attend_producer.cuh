@@ -1,6 +1,7 @@
 // The thread of the forward kernel for Hopper that walks the tiles of its block and asks for what they need.
 // Queries have two buffers, and K and V rings of two stages each; K is one block ahead of V, across tiles
-// too. With every K the producer hands over the block's bounds, so that only it walks the segments.
+// too. With every K the producer hands over the block's bounds, and which warpgroups have a live pair with
+// the next one, so that only it walks the segments.
 #pragma once
 
 #include <cstdint>
@@ -39,16 +40,15 @@ class HopperAttendProducer {
         bring_values();  // nobody waits for a tile while it waits for these
         take();
       }
+      marks_ = marks_of(block);
       bring_queries(block.live() ? TileState::live : TileState::without_keys);
       while (block.live()) {
-        const int begin = block.begin;
         bring_keys(block);
         // As late as the tile's facts can still come in time: who takes early takes more than his share.
         if (!block.live()) take();
         bring_values();
-        waiting_ = begin;
-        waiting_head_ = kv_head_;
         ++count_;
+        waiting_ = true;
       }
       if (number_ >= params_.order.tiles) break;
       enter();
@@ -82,12 +82,30 @@ class HopperAttendProducer {
     const std::uint32_t full = shared_address(&memory_.q_full[buffer]);
     wait(shared_address(&memory_.q_empty[buffer]), Tiles::parity(tiles_) ^ 1);
     ++tiles_;
-    memory_.tile[buffer] = {tile_.begin, tile_.end, head_, state};
+    memory_.tile[buffer] = {tile_.begin, tile_.end, head_, state, static_cast<std::int16_t>(marks_)};
     if (state != TileState::live) return arrive(full);
-    arrive_expecting(full, Shape::consumers * Shape::q_bytes);
+    const int warpgroups = (tile_.end - tile_.begin + 63) / 64;
+    arrive_expecting(full, warpgroups * Shape::q_bytes);
+    std::uint32_t into = shared_address(memory_.q[buffer][0]);
 #pragma unroll 1
-    for (int n = 0; n < Shape::consumers; ++n)
-      copy_tile(shared_address(memory_.q[buffer][n]), params_.q, tile_.begin + 64 * n, head_, full);
+    for (int row = tile_.begin; row < tile_.end; row += 64, into += Shape::q_bytes)
+      copy_tile(into, params_.q, row, head_, full);
+  }
+
+  // Marks of a block: bit w if it is one and has a live pair with the rows of warpgroup w, and `masked`
+  // unless all pairs with the tile's rows are live. Rows from the tile's end on are nobody's: no matter what
+  // they see.
+  static constexpr int masked = 1 << 8;
+  __device__ __forceinline__ int marks_of(const Block& block) const {
+    if (!block.live()) return 0;
+    // The rows that see a key of the block lie together.
+    const int key_last = block.begin + Shape::keys - 1;
+    const int first = max(block.row_begin, block.begin - block.high) - tile_.begin;
+    const int last = min(block.row_end - 1, min(key_last, block.end - 1) - block.low) - tile_.begin;
+    const int live = first <= last ? (2 << last / 64) - (1 << first / 64) : 0;
+    const bool all = tile_.begin >= block.row_begin && tile_.end <= block.row_end && key_last < block.end &&
+                     tile_.end - 1 + block.low <= block.begin && key_last <= tile_.begin + block.high;
+    return all ? live : live | masked;
   }
 
   // Goes on to the next block.
@@ -96,28 +114,29 @@ class HopperAttendProducer {
     const std::uint32_t full = shared_address(&memory_.k_full[stage]);
     wait(shared_address(&memory_.k_empty[stage]), Stages::parity(count_) ^ 1);
     memory_.bounds[stage] = block;
-    const int begin = block.begin;
-    const int row_last = tile_.begin + Shape::rows - 1, key_last = begin + Shape::keys - 1;
-    const bool all = tile_.begin >= block.row_begin && row_last < block.row_end && key_last < block.end &&
-                     row_last + block.low <= begin && key_last <= tile_.begin + block.high;
+    memory_.bounds[stage].head = kv_head_;
+    // The copy goes ahead of the walk to the next block; the barrier waits for this thread's arrival.
+    copy_tile(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_, full);
     BlockFacts& facts = memory_.facts[stage];
-    facts.keys = block.end - begin;
-    facts.masked = !all;
+    facts.keys = block.end - block.begin;
+    facts.masked = marks_ >= masked;
     block = next_block<Owner::queries, Shape::keys>(block, 1, tile_, params_.call.work.segments);
+    marks_ = marks_of(block);
+    facts.next = static_cast<std::int16_t>(marks_);
     facts.last = !block.live();
     arrive_expecting(full, Shape::k_bytes);
-    copy_tile(shared_address(memory_.k[stage]), params_.k, begin, kv_head_, full);
   }
 
   // Those of the block before, if they are still waiting.
   __device__ __forceinline__ void bring_values() {
-    if (waiting_ < 0) return;
+    if (!waiting_) return;
+    waiting_ = false;
     const int stage = Stages::stage(count_ - 1);
     const std::uint32_t full = shared_address(&memory_.v_full[stage]);
     wait(shared_address(&memory_.v_empty[stage]), Stages::parity(count_ - 1) ^ 1);
     arrive_expecting(full, Shape::k_bytes);
-    copy_tile(shared_address(memory_.v[stage]), params_.v, waiting_, waiting_head_, full);
-    waiting_ = -1;
+    const Block& block = memory_.bounds[stage];
+    copy_tile(shared_address(memory_.v[stage]), params_.v, block.begin, block.head, full);
   }
 
   const HopperAttendParams& params_;
@@ -125,9 +144,10 @@ class HopperAttendProducer {
   int number_;  // of the tile, or of the next one once that is taken
   WorkTile tile_;
   int head_ = 0, kv_head_ = 0;
-  int tiles_ = 0;                        // handed over
-  int count_ = 0;                        // blocks whose keys were asked for
-  int waiting_ = -1, waiting_head_ = 0;  // the first row of the values to be asked for next
+  int tiles_ = 0;         // handed over
+  int count_ = 0;         // blocks whose keys were asked for
+  int marks_ = 0;         // of the coming block
+  bool waiting_ = false;  // the values of the last block are yet to be asked for
 };
 
 }  // namespace cplab::kernels::cuda::hopper

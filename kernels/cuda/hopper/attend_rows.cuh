@@ -32,12 +32,13 @@ class HopperRows {
   // it.
   static constexpr float growth = 8;
 
-  __device__ __forceinline__ HopperRows(HopperAttendMemory<D, W>& memory, float scale_log2)
-      : memory_(memory), scale_log2_(scale_log2) {}
+  __device__ __forceinline__ HopperRows(HopperAttendMemory<D, W>& memory, int warpgroup, float scale_log2)
+      : memory_(memory), warpgroup_(warpgroup), scale_log2_(scale_log2) {}
 
   float out[1][D / 8][4];
   SoftmaxRows softmax;
-  bool last = false;  // no block of the tile comes after the one weighed last
+  // Of the block whose facts were read last: no block of the tile comes after it; one with live pairs does.
+  bool last = false, goes_on = false;
 
   // A tile whose rows, for this warp, begin there.
   __device__ __forceinline__ void start(int first_row) {
@@ -64,16 +65,12 @@ class HopperRows {
   // Scores that are there become weights; out waits for its shrink.
   __device__ __forceinline__ void weigh_scores(int count) {
     pin(scores_);
-    const BlockFacts facts = memory_.facts[Stages::stage(count)];
-    valid_keys_ = facts.keys;
-    last = facts.last != 0;
-    if (facts.masked != 0) {
+    if (read_facts(count)) {
       const Block& block = memory_.bounds[Stages::stage(count)];
       if (!all_live<Shape::keys>(block, first_row_))
         mask_dead_by_bits(scores_, block, first_row_, -infinity());
     }
-    __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
+    release_keys(count);
     // Two chains of operations for each row: one would wait for itself.
     float highest[2][2] = {{softmax.maximum[0], scores_[0][0]}, {softmax.maximum[1], scores_[0][2]}};
 #pragma unroll
@@ -152,6 +149,19 @@ class HopperRows {
     if (lane() == 0) arrive(shared_address(&memory_.v_empty[Stages::stage(count)]));
   }
 
+  // The same of a block in which these rows have no live pair. Others may: its values are cleared together.
+  __device__ __forceinline__ void pass_keys(int count) {
+    read_facts(count);
+    release_keys(count);
+  }
+  __device__ __forceinline__ void pass_values(int count) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory_.v_full[stage]), Stages::parity(count));
+    if (valid_keys_ < Shape::keys) clear_values(stage);
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.v_empty[stage]));
+  }
+
   __device__ __forceinline__ void shrink_out() {
     if (!shrinks_) return;
 #pragma unroll
@@ -163,6 +173,20 @@ class HopperRows {
  private:
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
+  }
+
+  // Whether pairs of the block may not be live.
+  __device__ __forceinline__ bool read_facts(int count) {
+    const BlockFacts facts = memory_.facts[Stages::stage(count)];
+    valid_keys_ = facts.keys;
+    last = facts.last != 0;
+    goes_on = (facts.next >> warpgroup_ & 1) != 0;
+    return facts.masked != 0;
+  }
+
+  __device__ __forceinline__ void release_keys(int count) {
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
   }
 
   // Rows of V beyond the block's keys belong to somebody else, or to nobody: 0 times NaN must not happen.
@@ -181,9 +205,10 @@ class HopperRows {
   }
 
   HopperAttendMemory<D, W>& memory_;
+  int warpgroup_;
   int first_row_ = 0;
   float scale_log2_;
-  int valid_keys_ = 0;    // of the block whose weights are held
+  int valid_keys_ = 0;    // of the block whose facts were read last
   bool shrinks_ = false;  // whether the maxima, to which weights and sums are relative, have moved
   float shrink_[2];
   float scores_[n_tiles][4];

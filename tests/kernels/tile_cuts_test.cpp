@@ -1,0 +1,177 @@
+// Where rows are cut into tiles and how long those take, against numbers derived by hand.
+#include "kernels/cuda/tile_cuts.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "tests/kernels/random_tile.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using namespace kernels::cuda;
+using kernels::Segment;
+
+// Sequences one behind the other, the same rows in q and k.
+std::vector<DeviceSegment> packed(const std::vector<std::int64_t>& lengths, bool causal = true) {
+  std::vector<Segment> segments;
+  std::int64_t begin = 0;
+  for (const std::int64_t length : lengths) {
+    segments.push_back(
+        {.q_begin = begin, .q_count = length, .k_begin = begin, .k_count = length, .right = causal ? 0 : -1});
+    begin += length;
+  }
+  return live_segments(segments);
+}
+
+constexpr TileCosts equal = {1, 1, 1}, hopper_64 = {0.855, 1.138, 1.505};
+
+TileWalk walk(std::int64_t heads, std::int64_t sms, bool fixed_share = false) {
+  return {.heads = heads, .heads_per_group = heads, .sms = sms, .fixed_share = fixed_share};
+}
+
+}  // namespace
+
+TEST_CASE("rows are cut where sequences end, and every so many from there") {
+  const Cuts borders = segment_borders(packed({300, 500, 130}), 930, 128);
+  CHECK(borders == Cuts{0, 300, 800, 930});
+  CHECK(row_cuts(borders, 128) == Cuts{0, 128, 256, 300, 428, 556, 684, 800, 928, 930});
+  CHECK(row_cuts(borders, 512) == borders);
+  CHECK(even_cuts(300, 128) == Cuts{0, 128, 256, 300});
+  CHECK(even_cuts(0, 128) == Cuts{0});
+}
+
+TEST_CASE("short sequences share a tile, long ones begin one") {
+  CHECK(segment_borders(packed({50, 50, 50, 400}), 550, 128) == Cuts{0, 100, 150, 550});
+  // 32 of 4 rows fill a tile of 128; of 3 rows, 42 do but for two rows: 98 tiles where the plain grid has 96.
+  CHECK(segment_borders(packed(std::vector<std::int64_t>(4096, 4)), 4 * 4096, 128) ==
+        even_cuts(4 * 4096, 128));
+  const Cuts threes = segment_borders(packed(std::vector<std::int64_t>(4096, 3)), 3 * 4096, 128);
+  CHECK(threes.size() == 98 + 1);
+  CHECK(threes[1] == 3 * 42);
+}
+
+TEST_CASE("borders are those of rows with a live pair") {
+  // Row i of 100 sees keys to i - 60, of 40.
+  const Segment late{.q_begin = 0, .q_count = 100, .k_begin = 0, .k_count = 40, .offset = -60, .right = 0};
+  CHECK(segment_borders(live_segments(std::vector<Segment>{late}), 120, 32) == Cuts{0, 60, 100, 120});
+  CHECK(segment_borders({}, 120, 32) == Cuts{0, 120});
+}
+
+TEST_CASE("small tiles are the first of a piece or its last") {
+  const Cuts borders = {0, 300, 350};
+  CHECK(row_cuts(borders, 128, {64, 2, false}) == Cuts{0, 128, 172, 236, 300, 350});
+  CHECK(row_cuts(borders, 128, {64, 2, true}) == Cuts{0, 64, 128, 256, 300, 350});
+}
+
+TEST_CASE("random cuts: tiles are no higher than allowed and no piece is left out") {
+  std::mt19937 generator(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    const std::int64_t rows = draw(generator, 1, 400), height = draw(generator, 1, 200);
+    const std::vector<DeviceSegment> live = live_segments(random_segments(generator, rows, 60));
+    const Cuts borders = segment_borders(live, rows, height);
+    const SmallTiles small{draw(generator, 1, height), draw(generator, 0, 3), draw(generator, 0, 1) == 0};
+    const Cuts cuts = row_cuts(borders, height, small);
+    REQUIRE(cuts.front() == 0);
+    REQUIRE(cuts.back() == rows);
+    bool fit = true;
+    for (std::size_t n = 1; n < cuts.size(); ++n)
+      fit = fit && cuts[n] > cuts[n - 1] && cuts[n] - cuts[n - 1] <= height;
+    CHECK(fit);
+    CHECK(std::includes(cuts.begin(), cuts.end(), borders.begin(), borders.end()));
+  }
+}
+
+TEST_CASE("how even tiles are, and how long they take together") {
+  Segment segment{.q_begin = 0, .q_count = 1000, .k_begin = 0, .k_count = 1024};
+  const auto tiles = [&](std::int64_t height) {
+    return query_tiles(live_segments(std::vector<Segment>{segment}), even_cuts(1000, height), true);
+  };
+  const auto time = [&](std::int64_t height, std::int64_t heads, std::int64_t sms) {
+    return makespan(tile_times(tiles(height), equal), walk(heads, sms));
+  };
+  CHECK(tiles(128).even);                // a short last tile is as long as the others
+  CHECK(time(128, 16, 132) == 8 + 1.5);  // one wave of 128 tiles
+  CHECK(time(128, 17, 132) == 2 * (8 + 1.5));
+  CHECK(time(64, 16, 132) == 2 * (8 + 1.5));
+  segment.right = 0;
+  CHECK(!tiles(128).even);
+  CHECK(time(128, 16, 132) == 8 + 1.5 + 0.5);  // the longest one, masked on the diagonal
+  CHECK(time(128, 16, 16) == 36 + 8 * (1.5 + 0.5));
+  CHECK(time(128, 160, 16) == 10 * (36 + 8 * (1.5 + 0.5)));  // by the mean
+  CHECK(time(128, 0, 16) == 0);
+  // 1000 rows are 5 tiles of 192 and one of 40, each for 1024 keys.
+  segment.right = -1;
+  const std::vector<double> times = tile_times(tiles(192), hopper_64);
+  CHECK(times.size() == 6);
+  CHECK(times.front() == doctest::Approx(9.5 * 1.505));
+  CHECK(times.back() == doctest::Approx(9.5 * 0.855));
+}
+
+TEST_CASE("tiles of groups of heads, as they come or a fixed share of them") {
+  const std::vector<double> times = {4, 1};
+  TileWalk two{.heads = 2, .heads_per_group = 1, .sms = 2};  // 4, 1, 4, 1
+  CHECK(makespan(times, two) == 4 + 1);
+  two.fixed_share = true;
+  CHECK(makespan(times, two) == 4 + 4);
+  two.heads_per_group = 2;  // 4, 4, 1, 1
+  CHECK(makespan(times, two) == 4 + 1);
+  CHECK(makespan(times, {.heads = 3, .heads_per_group = 2, .sms = 2, .fixed_share = true}) == 4 + 1 + 4);
+}
+
+TEST_CASE("the last wave is one of small tiles") {
+  // 2048 rows, 32 heads, 132 multiprocessors; a tile's length is 16 + 1.5. In tiles of 192, ten and one of
+  // 128 for each head, there are three waves: two of 132 and one of 56. With four of 128 there are 8 x 32 =
+  // 256 of 192, two waves, and 128 of 128, the third.
+  const std::vector<DeviceSegment> live = packed({2048}, false);
+  const TileProblem problem{.live = live, .rows = 2048, .keep_empty = true};
+  for (const bool fixed_share : {false, true}) {
+    const auto time = [&](const Cuts& cuts) {
+      return makespan(tile_times(query_tiles(live, cuts, true), hopper_64), walk(32, 132, fixed_share));
+    };
+    CHECK(time(even_cuts(2048, 192)) == doctest::Approx(17.5 * 3 * 1.505));
+    CHECK(time(row_cuts({0, 2048}, 192, {128, 4, false})) == doctest::Approx(17.5 * (2 * 1.505 + 1.138)));
+    const TilePlan plan = cheapest_tiles(problem, 192, hopper_64, walk(32, 132, fixed_share));
+    CHECK(plan.cost == doctest::Approx(1.015 * 17.5 * (2 * 1.505 + 1.138)));
+    REQUIRE(plan.work.tiles.size() == 12);
+    CHECK(plan.work.tiles[7].end - plan.work.tiles[7].begin == 192);  // the longest first
+    CHECK(plan.work.tiles[8].end - plan.work.tiles[8].begin == 128);
+  }
+  // Where all heights cost the same there is nothing to gain.
+  CHECK(cheapest_tiles(problem, 192, equal, walk(32, 132)).work.tiles.size() == 11);
+  // 64 heads of 16384 rows: 41.7 waves of 192 rows, the last one two thirds full, stay as they are.
+  const std::vector<DeviceSegment> longer = packed({16384}, false);
+  const TileProblem many{.live = longer, .rows = 16384, .keep_empty = true};
+  CHECK(cheapest_tiles(many, 192, hopper_64, walk(64, 132, true)).work.tiles.size() == 86);
+}
+
+TEST_CASE("packed sequences: cut where that is cheaper") {
+  // One head, one multiprocessor. Of two causal sequences of 192 + 64 rows each, tiles of 128 cut at the end
+  // of the first have 1 and 2 blocks, one of them masked: 2 x (3 + 2 x 1.5 + 2 x 0.5). Without 64 rows in
+  // front they are plain ones.
+  const auto plan = [](const std::vector<DeviceSegment>& live, std::int64_t rows, bool by_key) {
+    return cheapest_tiles({.live = live, .rows = rows, .by_key = by_key, .keep_empty = true}, 128, equal,
+                          walk(1, 1));
+  };
+  CHECK(plan(packed({256, 256}), 512, false).cost == 14);
+  // In front, the plain tiles are 0 .. 64 and 64 rows of the first sequence, 1 + 1.5 + 1 + 1 (both masked),
+  // then two halves of one, and so on: five tiles. With cuts at 64, 320 and 576 there are five, too, but none
+  // is in two sequences.
+  for (const bool by_key : {false, true}) {
+    const TilePlan cut = plan(packed({64, 256, 256}), 576, by_key);
+    CHECK(cut.cost == doctest::Approx(1.015 * (14 + 1.5 + 1.5)));
+    REQUIRE(cut.work.tiles.size() == 5);
+    std::vector<std::int32_t> begins;
+    for (const WorkTile& tile : cut.work.tiles) begins.push_back(tile.begin);
+    std::sort(begins.begin(), begins.end());
+    CHECK(begins == std::vector<std::int32_t>{0, 64, 192, 320, 448});
+  }
+  // Thousands of tiny ones fill plain tiles.
+  const TilePlan tiny = plan(packed(std::vector<std::int64_t>(4096, 4)), 4 * 4096, false);
+  CHECK(tiny.work.tiles.size() == 128);
+}
+
+}  // namespace cplab::testing
