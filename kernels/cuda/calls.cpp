@@ -225,7 +225,7 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   const WorkTables tiles = gradient_tiles(state_->selection, by_k, call.k.heads, variant.k_tile_rows);
   state_->set(p->by_k, tiles);
   p->multiprocessors = state_->selection.sms;
-  if (variant.counts_tiles && !tiles.even) state_->place_counter(p->tile_counter);
+  if (variant.counts_tiles) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;

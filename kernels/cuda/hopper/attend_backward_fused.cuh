@@ -59,10 +59,10 @@ class FusedConsumer {
     float dq[8][4];
     int count = 0;
 #pragma unroll 1
-    while (take_facts(count)) {
+    for (int flags; ((flags = take_facts(count)) & block_live) != 0;) {
       clear(dk_);
       clear(dv_);
-      wait_for_rows(count);
+      wait_for_rows(count, flags);
       wait_for_keys(count);
 #pragma unroll 1
       while (take_block(count, dq)) ++count;
@@ -71,27 +71,26 @@ class FusedConsumer {
     }
     if (lane() == 0) finish_stores();
     wait_for_staging(count);
-    hand_over(SumPlace::end, 0);  // no more sums will be staged
+    hand_over(staged_end);  // no more sums will be staged
   }
 
  private:
-  // Whether there is a block `count`; if so, its facts are at hand.
-  __device__ __forceinline__ bool take_facts(int count) {
+  // The flags of block `count`, if there is one; its facts are at hand.
+  __device__ __forceinline__ int take_facts(int count) {
     const int slot = Facts::stage(count);
     wait(shared_address(&memory_.facts_full[slot]), Facts::parity(count));
     if constexpr (early_values) {
 #pragma unroll
       for (int n = 0; n < n_tiles; ++n) lse_[n] = memory_.pairs[slot][4 * n + lane() % 4].lse;
     }
-    return (memory_.flags[slot] & block_live) != 0;
+    return memory_.flags[slot];
   }
 
   // Its rows are there.
-  __device__ __forceinline__ void wait_for_rows(int count) {
+  __device__ __forceinline__ void wait_for_rows(int count, int flags) {
     const int stage = Stages::stage(count);
     wait(shared_address(&memory_.full[stage]), Stages::parity(count));
-    if ((memory_.flags[Facts::stage(count)] & block_clean) == 0)
-      clean_queries(memory_, stage, Facts::stage(count));
+    if ((flags & block_clean) == 0) clean_queries(memory_, stage, Facts::stage(count));
   }
 
   // All products of a prepared block but dq's, and dq of the one before in the tile, which goes to memory.
@@ -111,18 +110,17 @@ class FusedConsumer {
       Wgmma<T, Shape::queries>::multiply_shared(dp, keys_at(memory_.v, step), dout.contiguous(step),
                                                 step > 0);
     commit_products();
-    // dS of the block before, from all warps, for its dq.
-    wait(shared_address(&memory_.slopes_full[(count & 1) ^ 1]), (count - 1) >> 1 & 1);
-    fence_shared_writes();
+    const auto wait_for_slopes_before = [&] {  // dS of the block before, from all warps, for its dq
+      wait(shared_address(&memory_.slopes_full[(count & 1) ^ 1]), (count - 1) >> 1 & 1);
+      fence_shared_writes();
+    };
+    if constexpr (!early_values) wait_for_slopes_before();
     const QueryPair* const pairs = memory_.pairs[slot] + lane() % 4;
     const int flags = memory_.flags[slot];
     const bool masked = (flags & block_masked) != 0;
     wait_for_products<1>();
-    weigh(p, pairs, masked, slot);
     float2 minus_delta[n_tiles];
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n)
-      if constexpr (early_values) minus_delta[n] = pairs[4 * n].minus_delta;
+    weigh(p, pairs, masked, slot, minus_delta);
     std::uint32_t weights[n_tiles / 2][4], slopes[n_tiles / 2][4];  // P and dS
     pin(p);
     wait_for_products<0>();
@@ -130,6 +128,7 @@ class FusedConsumer {
     if constexpr (early_values) {
       pack_operand<T>(p, weights);
       queue_sums(dv_, weights, dout);
+      wait_for_slopes_before();
     }
     const int tile = anew(count) % 2;
     const auto wait_for_slopes = [&] {
@@ -151,11 +150,11 @@ class FusedConsumer {
     queue_sums(dk_, slopes, q);
     // The rest while these products run.
     const bool more = (flags & block_last) == 0;
-    take_facts(count + 1);  // always: else registers would keep the lse of this one
+    const int next = take_facts(count + 1);  // always: else registers would keep the lse of this one
     wait_for_products<1>();
     pin(dq);
     if ((flags & block_first) == 0) send_dq(count - 1, (flags & block_before_clean) != 0, dq);
-    if (more) wait_for_rows(count + 1);
+    if (more) wait_for_rows(count + 1, next);
     wait_for_products<0>();
     pin(dk_[0]);
     if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(anew(count))]));
@@ -205,18 +204,17 @@ class FusedConsumer {
   __device__ __forceinline__ void send_dq(int count, bool clean, const float (&dq)[8][4]) {
     if (lane() == 0) arrive(shared_address(&memory_.slopes_empty[count & 1]));
     const int slot = Facts::stage(count);
-    const Block& block = memory_.bounds[slot];
-    const int first = share_queries ? 64 * warpgroup_ : 0;
     const auto scale = static_cast<float>(params_.call.scale);
     const bool staged = params_.reduces_tiles && clean;
     wait_for_staging(count);
     if (staged) {
       stage_sums(memory_.sums[warpgroup_], dq, scale);
     } else {
-      add_queries(params_.call.dq, block, memory_.pairs[slot], first, share_queries ? 0 : 64 * warpgroup_, dq,
-                  scale);
+      const int place = 64 * warpgroup_;
+      add_queries(params_.call.dq, memory_.bounds[slot], memory_.pairs[slot], share_queries ? place : 0,
+                  share_queries ? 0 : place, dq, scale);
     }
-    hand_over(staged ? block.begin + first : SumPlace::nothing, block.head);
+    hand_over(staged ? slot : staged_nothing);
   }
 
   // dq of the tile's last block, `count`, goes to memory; dk and dv leave by way of slopes where there is
@@ -265,7 +263,7 @@ class FusedConsumer {
 
   // P from S.
   __device__ __forceinline__ void weigh(float (&p)[n_tiles][4], const QueryPair* pairs, bool masked,
-                                        int slot) {
+                                        int slot, float2 (&minus_delta)[n_tiles]) {
     pin(p);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
@@ -276,6 +274,7 @@ class FusedConsumer {
 #pragma unroll
       for (int e = 0; e < 4; ++e)
         p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
+      if constexpr (early_values) minus_delta[n] = pairs[4 * n].minus_delta;
     }
     if (masked) {
       const Block& block = memory_.bounds[slot];
@@ -329,8 +328,8 @@ class FusedConsumer {
   __device__ __forceinline__ void wait_for_staging(int count) {
     wait(shared_address(&memory_.sums_empty[warpgroup_]), (count & 1) ^ 1);
   }
-  __device__ __forceinline__ void hand_over(int row, int head) {
-    if (thread_index() % warpgroup_threads == 0) memory_.place[warpgroup_] = {row, head};
+  __device__ __forceinline__ void hand_over(int what) {
+    if (thread_index() % warpgroup_threads == 0) memory_.staged[warpgroup_] = what;
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.sums_full[warpgroup_]));
   }

@@ -57,14 +57,14 @@ class HopperAttendConsumer {
   // warpgroups: their values, too, one block later.
   __device__ __forceinline__ void walk_keys(std::uint32_t queries, bool live) {
     Values values = Values::none;
-    rows_.last = false;
+    bool last = false;
 #pragma unroll 1
     for (;;) {
       if (live) {
         walk_live_keys(queries, values);
         values = Values::sum;
+        last = rows_.last();
       }
-      const bool last = rows_.last;
       if (!last) {
         rows_.wait_for_keys(count_);
         wait_for_turn();
@@ -80,9 +80,10 @@ class HopperAttendConsumer {
       }
       if (last) return;
       rows_.pass_keys(count_);
+      last = rows_.last();
       ++count_;
       values = Values::pass;
-      live = rows_.goes_on;
+      live = rows_.goes_on();
     }
   }
 
@@ -90,7 +91,6 @@ class HopperAttendConsumer {
   __device__ __forceinline__ void walk_live_keys(std::uint32_t queries, Values before) {
     const TileDescriptor<Shape::q_half> q(queries);
     if constexpr (Shape::weights_first) rows_.wait_for_keys(count_);
-    bool first = true;
 #pragma unroll 1
     do {
       if constexpr (!Shape::weights_first) rows_.wait_for_keys(count_);
@@ -99,6 +99,7 @@ class HopperAttendConsumer {
       // Who has values to clear meets the others there: they must have had their turn.
       const bool late = before != Values::none && !rows_.values_are_whole();
       if (late) pass_turn();
+      const bool first = before != Values::sum;
       if (first) {
         let_pass(before);
         fence_products();
@@ -114,16 +115,15 @@ class HopperAttendConsumer {
         // The exponentials stay before the wait for P V, under which they are to run: nothing moves across a
         // branch. And the next keys, long there, are not waited for when they are due.
         rows_.pin_weights();
-        if (rows_.goes_on) rows_.wait_for_keys(count_ + 1);
+        if (rows_.goes_on()) rows_.wait_for_keys(count_ + 1);
       }
       wait_for_products<0>();
       if (!first) rows_.release_values(count_ - 1);
       rows_.shrink_out();
       rows_.pack_weights();
-      first = false;
       before = Values::sum;
       ++count_;
-    } while (rows_.goes_on);
+    } while (rows_.goes_on());
   }
 
   // At the first block of a tile, or after one without live pairs.

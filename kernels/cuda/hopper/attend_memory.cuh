@@ -64,10 +64,10 @@ struct AttendTile {
 // What consumers always need to know of a block; its bounds only where it is masked.
 struct alignas(8) BlockFacts {
   std::int32_t keys;   // so many are its segment's
-  std::int16_t next;   // bit w: there is a next block, with a live pair with the rows of warpgroup w
-  std::int8_t last;    // block of its tile
-  std::int8_t masked;  // not all pairs with the tile's rows are live
+  std::int32_t marks;  // bit w: there is a next block, with a live pair with the rows of warpgroup w; and
 };
+constexpr int block_is_masked = 1 << 8;  // not all pairs with the tile's rows are live
+constexpr int block_is_last = 1 << 9;    // of its tile
 
 template <int D, int W>
 struct alignas(1024) HopperAttendMemory {

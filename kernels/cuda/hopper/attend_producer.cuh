@@ -35,13 +35,13 @@ class HopperAttendProducer {
 
   __device__ __forceinline__ void run() {
     for (;;) {
+      // A tile has segments only if it has live pairs.
+      if (tile_.count == 0) bring_values();  // nobody waits for a tile while it waits for these
+      bring_queries();
       Block block = first_block<Owner::queries>(0, 1, tile_, params_.call.work.segments);
-      if (!block.live()) {
-        bring_values();  // nobody waits for a tile while it waits for these
-        take();
-      }
+      if (!block.live()) take();
       marks_ = marks_of(block);
-      bring_queries(block.live() ? TileState::live : TileState::without_keys);
+      hand_over(block.live() ? TileState::live : TileState::without_keys);
       while (block.live()) {
         bring_keys(block);
         // As late as the tile's facts can still come in time: who takes early takes more than his share.
@@ -54,7 +54,9 @@ class HopperAttendProducer {
       enter();
     }
     bring_values();
-    bring_queries(TileState::none);
+    tile_ = {};
+    bring_queries();
+    hand_over(TileState::none);
   }
 
  private:
@@ -77,25 +79,27 @@ class HopperAttendProducer {
     kv_head_ = params_.order.of_kv_head.quotient(head_);
   }
 
-  __device__ __forceinline__ void bring_queries(TileState state) {
+  // Asks for the queries of the tile before its segments are known, which takes as long.
+  __device__ __forceinline__ void bring_queries() {
     const int buffer = Tiles::stage(tiles_);
-    const std::uint32_t full = shared_address(&memory_.q_full[buffer]);
     wait(shared_address(&memory_.q_empty[buffer]), Tiles::parity(tiles_) ^ 1);
-    ++tiles_;
-    memory_.tile[buffer] = {tile_.begin, tile_.end, head_, state, static_cast<std::int16_t>(marks_)};
-    if (state != TileState::live) return arrive(full);
-    const int warpgroups = (tile_.end - tile_.begin + 63) / 64;
-    arrive_expecting(full, warpgroups * Shape::q_bytes);
     std::uint32_t into = shared_address(memory_.q[buffer][0]);
 #pragma unroll 1
     for (int row = tile_.begin; row < tile_.end; row += 64, into += Shape::q_bytes)
-      copy_tile(into, params_.q, row, head_, full);
+      copy_tile(into, params_.q, row, head_, shared_address(&memory_.q_full[buffer]));
   }
 
-  // Marks of a block: bit w if it is one and has a live pair with the rows of warpgroup w, and `masked`
-  // unless all pairs with the tile's rows are live. Rows from the tile's end on are nobody's: no matter what
-  // they see.
-  static constexpr int masked = 1 << 8;
+  __device__ __forceinline__ void hand_over(TileState state) {
+    const int buffer = Tiles::stage(tiles_);
+    ++tiles_;
+    memory_.tile[buffer] = {tile_.begin, tile_.end, head_, state, static_cast<std::int16_t>(marks_)};
+    const int warpgroups = (tile_.end - tile_.begin + 63) / 64;
+    arrive_expecting(shared_address(&memory_.q_full[buffer]), warpgroups * Shape::q_bytes);
+  }
+
+  // Marks of a block: bit w if it is one and has a live pair with the rows of warpgroup w, and
+  // block_is_masked unless all pairs with the tile's rows are live. Rows from the tile's end on are nobody's:
+  // no matter what they see.
   __device__ __forceinline__ int marks_of(const Block& block) const {
     if (!block.live()) return 0;
     // The rows that see a key of the block lie together.
@@ -105,7 +109,7 @@ class HopperAttendProducer {
     const int live = first <= last ? (2 << last / 64) - (1 << first / 64) : 0;
     const bool all = tile_.begin >= block.row_begin && tile_.end <= block.row_end && key_last < block.end &&
                      tile_.end - 1 + block.low <= block.begin && key_last <= tile_.begin + block.high;
-    return all ? live : live | masked;
+    return all ? live : live | block_is_masked;
   }
 
   // Goes on to the next block.
@@ -119,11 +123,10 @@ class HopperAttendProducer {
     copy_tile(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_, full);
     BlockFacts& facts = memory_.facts[stage];
     facts.keys = block.end - block.begin;
-    facts.masked = marks_ >= masked;
+    const int masked = marks_ & block_is_masked;
     block = next_block<Owner::queries, Shape::keys>(block, 1, tile_, params_.call.work.segments);
     marks_ = marks_of(block);
-    facts.next = static_cast<std::int16_t>(marks_);
-    facts.last = !block.live();
+    facts.marks = masked | (block.live() ? marks_ & ~block_is_masked : block_is_last);
     arrive_expecting(full, Shape::k_bytes);
   }
 

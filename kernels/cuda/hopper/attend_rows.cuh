@@ -37,8 +37,10 @@ class HopperRows {
 
   float out[1][D / 8][4];
   SoftmaxRows softmax;
+
   // Of the block whose facts were read last: no block of the tile comes after it; one with live pairs does.
-  bool last = false, goes_on = false;
+  __device__ __forceinline__ bool last() const { return (marks_ & block_is_last) != 0; }
+  __device__ __forceinline__ bool goes_on() const { return (marks_ >> warpgroup_ & 1) != 0; }
 
   // A tile whose rows, for this warp, begin there.
   __device__ __forceinline__ void start(int first_row) {
@@ -179,9 +181,8 @@ class HopperRows {
   __device__ __forceinline__ bool read_facts(int count) {
     const BlockFacts facts = memory_.facts[Stages::stage(count)];
     valid_keys_ = facts.keys;
-    last = facts.last != 0;
-    goes_on = (facts.next >> warpgroup_ & 1) != 0;
-    return facts.masked != 0;
+    marks_ = facts.marks;
+    return (marks_ & block_is_masked) != 0;
   }
 
   __device__ __forceinline__ void release_keys(int count) {
@@ -208,8 +209,8 @@ class HopperRows {
   int warpgroup_;
   int first_row_ = 0;
   float scale_log2_;
-  int valid_keys_ = 0;    // of the block whose facts were read last
-  bool shrinks_ = false;  // whether the maxima, to which weights and sums are relative, have moved
+  int valid_keys_ = 0, marks_ = 0;  // of the block whose facts were read last
+  bool shrinks_ = false;            // whether the maxima, to which weights and sums are relative, have moved
   float shrink_[2];
   float scores_[n_tiles][4];
   std::uint32_t weights_[n_tiles / 2][4];

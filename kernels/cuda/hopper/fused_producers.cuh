@@ -212,11 +212,13 @@ template <int D>
 __device__ __forceinline__ void send_sums(const FusedParams& params, FusedMemory<D>& memory, int consumer) {
   for (int count = 0;; ++count) {
     wait(shared_address(&memory.sums_full[consumer]), count & 1);
-    const int row = memory.place[consumer].row;
-    if (row == SumPlace::end) return;
-    if (row != SumPlace::nothing) {
+    const int staged = memory.staged[consumer];
+    if (staged == staged_end) return;
+    if (staged != staged_nothing) {
       fence_shared_writes();  // other threads', which the barrier has made visible here
-      add_tile(params.dq, row, D == 64 ? 0 : 2 * consumer, memory.place[consumer].head,
+      // Of 128 queries each has 64, or 64 columns of 128.
+      const Block& block = memory.bounds[staged];
+      add_tile(params.dq, block.begin + (D == 64 ? 64 * consumer : 0), D == 64 ? 0 : 2 * consumer, block.head,
                shared_address(memory.sums[consumer]));
       finish_stores();
     }

@@ -39,8 +39,9 @@ struct FusedShape {
   // Facts of blocks live longer than their rows: dq of a block is added while the next one's products run,
   // and the producers look two blocks ahead, which makes six.
   static constexpr int facts = 8;
-  // Tiles of keys from the one whose gradients are on their way to the one that the producers look ahead to.
-  static constexpr int tiles = 4;
+  // Tiles of keys from the one whose dk is on its way, by the next one, whose rows are there, to those that
+  // the producers look ahead to, a block each at the least: five.
+  static constexpr int tiles = 8;
   static constexpr int producer_registers = 40, consumer_registers = 232;
   static constexpr int key_bytes = 64 * D * 2, key_half = 64 * 128;  // of 64 keys; of their first 64 columns
   static constexpr int query_bytes = queries * D * 2, query_half = queries * 128;
@@ -67,11 +68,8 @@ enum BlockFlags : int {
   block_last = 16,          // likewise
 };
 
-// Where staged sums of dq go.
-struct SumPlace {
-  int row, head;
-  static constexpr int nothing = -1, end = -2;  // rows: nothing was staged; nor will be
-};
+// Instead of the place of a block's facts, whose sums of dq were staged: nothing was; nor will be.
+constexpr int staged_nothing = -1, staged_end = -2;
 
 // A tile of keys at hand.
 struct KeyTile {
@@ -95,8 +93,8 @@ struct alignas(1024) FusedMemory {
   // Among the producers; for the consumers, where `segment` is a place in `tile`.
   Block found[Shape::facts], bounds[Shape::facts];
   int flags[Shape::facts];
-  int tile_of[Shape::facts];         // where in `tile`
-  SumPlace place[Shape::consumers];  // of `sums`
+  int tile_of[Shape::facts];     // where in `tile`
+  int staged[Shape::consumers];  // whose sums
   KeyTile tile[Shape::tiles];
   unsigned char live[Shape::keys];  // whether a key has a live pair; each for the warp that owns it
   std::uint64_t keys_full, keys_empty;

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Several builds of `tiles` on one GPU by turns: which version of a kernel is faster.
+
+    scripts/compare_builds.py TILES... [--shapes 2x8192x16x128,...] [--masks full,causal]
+                              [--directions forward,backward] [--choice best] [--rounds 9] [--json FILE]
+
+Every round times all builds in a new order, launches hidden; medians, and the ratio to the first build.
+"""
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+
+SHAPES = ("8x2048x16x128,2x8192x16x128,1x32768x16x128,1x512x16x128,1x1024x16x128,1x2048x16x128,1x4096x16x128,"
+          "8x2048x32x64,2x8192x32x64,1x32768x32x64,1x512x32x64,1x1024x32x64,1x2048x32x64,1x4096x32x64")
+
+
+class Build:
+    """`tiles --serve`, one line asked and one answered."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        if not answer:
+            sys.exit(f"compare_builds.py: {line}: the program ended with code {self.process.wait()}")
+        return answer
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="+", metavar="TILES")
+    parser.add_argument("--shapes", default=SHAPES, help="B x S x H x D")
+    parser.add_argument("--masks", default="full,causal")
+    parser.add_argument("--directions", default="forward,backward")
+    parser.add_argument("--choice", default="best")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--json")
+    arguments = parser.parse_args()
+    builds = {os.path.basename(program): Build(program) for program in arguments.programs}
+    if len(builds) != len(arguments.programs):
+        parser.error("the programs' file names must differ")
+    first = next(iter(builds))
+    rows, ratios = [], {}
+    for shape in (tuple(map(int, word.split("x"))) for word in arguments.shapes.split(",")):
+        for mask in arguments.masks.split(","):
+            for build in builds.values():
+                build.ask("shape {} {} {} {} {}".format(*shape, mask))
+            batch, sequence, heads, width = shape
+            flops = 4 * batch * heads * sequence**2 * width * (0.5 if mask == "causal" else 1)
+            for direction in arguments.directions.split(","):
+                work = flops * (2.5 if direction == "backward" else 1)
+                calls = max(1, min(20, round(2e-3 / (work / 4e14))))
+                times = {name: [] for name in builds}
+                for turn in range(arguments.rounds + 1):
+                    for name in random.sample(list(builds), len(builds)):
+                        answer = builds[name].ask(f"time {direction} {arguments.choice} {calls}")
+                        if turn > 0:
+                            times[name].append(float(answer.split(" ", 1)[0]))
+                rates = {name: work / statistics.median(values) for name, values in times.items()}
+                for name, rate in rates.items():
+                    rows.append({"build": name, "direction": direction, "shape": shape, "mask": mask, "flops_s": rate,
+                                 "seconds": times[name]})
+                    ratios.setdefault((name, direction, width, mask), []).append(rate / rates[first])
+                print(f"{direction:8s} B={batch} S={sequence:<5d} H={heads} D={width:<3d} {mask:6s} TFLOP/s: " +
+                      "  ".join(f"{name} {rate * 1e-12:.1f} ({rate / rates[first]:.3f})"
+                                for name, rate in rates.items()), flush=True)
+    for (name, direction, width, mask), values in sorted(ratios.items()):
+        if name != first:
+            mean = math.exp(statistics.fmean(map(math.log, values)))
+            print(f"{name}: {direction} D={width} {mask} {mean:.3f} x {first}")
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
