@@ -194,6 +194,11 @@ TEST_CASE("hopper kernels: small tiles of every kind") {
   check_cases(1, 0, 24, 150);
 }
 
+// tests_emulator --no-skip --test-case='*soak*': minutes, for who changes how threads wait for each other.
+TEST_CASE("hopper kernels: soak" * doctest::skip()) {
+  for (std::uint64_t seed = 100; seed < 130; ++seed) check_cases(seed, 0, 24, 150);
+}
+
 TEST_CASE("hopper kernels: tiles that nobody sees") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) check_cases(seed, 15, 16, 150);
 }

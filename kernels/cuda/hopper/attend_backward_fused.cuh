@@ -262,8 +262,8 @@ class FusedConsumer {
   }
 
   // P from S.
-  __device__ __forceinline__ void weigh(float (&p)[n_tiles][4], const QueryPair* pairs, bool masked,
-                                        int slot, float2 (&minus_delta)[n_tiles]) {
+  __device__ __forceinline__ void weigh(float (&p)[n_tiles][4], const QueryPair* pairs, bool masked, int slot,
+                                        float2 (&minus_delta)[n_tiles]) {
     pin(p);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
@@ -278,7 +278,7 @@ class FusedConsumer {
     }
     if (masked) {
       const Block& block = memory_.bounds[slot];
-      mask_dead(p, block, first_key(memory_.tile[block.segment]), 0);
+      mask_dead_by_bits(p, block, first_key(memory_.tile[block.segment]), 0);
     }
   }
 

@@ -56,6 +56,10 @@ class HopperAttendConsumer {
   // live: the first block has live pairs with these rows. Blocks without are passed in step with the other
   // warpgroups: their values, too, one block later.
   __device__ __forceinline__ void walk_keys(std::uint32_t queries, bool live) {
+    if constexpr (Shape::consumers == 1) {  // a tile's only warpgroup has live pairs in all its blocks
+      walk_live_keys(queries, Values::none);
+      return settle(Values::sum);
+    }
     Values values = Values::none;
     bool last = false;
 #pragma unroll 1
@@ -70,14 +74,7 @@ class HopperAttendConsumer {
         wait_for_turn();
         pass_turn();
       }
-      if (values == Values::sum) {
-        rows_.queue_values(count_ - 1);
-        commit_products();
-        wait_for_products<0>();
-        rows_.release_values(count_ - 1);
-      } else {
-        let_pass(values);
-      }
+      settle(values);
       if (last) return;
       rows_.pass_keys(count_);
       last = rows_.last();
@@ -126,9 +123,18 @@ class HopperAttendConsumer {
     } while (rows_.goes_on());
   }
 
+  // What is left to do with a block's values when no products of the next one run.
+  __device__ __forceinline__ void settle(Values values) {
+    if (values != Values::sum) return let_pass(values);
+    rows_.queue_values(count_ - 1);
+    commit_products();
+    wait_for_products<0>();
+    rows_.release_values(count_ - 1);
+  }
+
   // At the first block of a tile, or after one without live pairs.
   __device__ __forceinline__ void let_pass(Values before) {
-    if (before == Values::none)
+    if (Shape::consumers == 1 || before == Values::none)
       release_queries();
     else
       rows_.pass_values(count_ - 1);

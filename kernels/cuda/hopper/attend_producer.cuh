@@ -39,16 +39,21 @@ class HopperAttendProducer {
       if (tile_.count == 0) bring_values();  // nobody waits for a tile while it waits for these
       bring_queries();
       Block block = first_block<Owner::queries>(0, 1, tile_, params_.call.work.segments);
-      if (!block.live()) take();
-      marks_ = marks_of(block);
-      hand_over(block.live() ? TileState::live : TileState::without_keys);
-      while (block.live()) {
+      const TileState state = block.live() ? TileState::live : TileState::without_keys;
+      if (block.live())
         bring_keys(block);
+      else
+        take();
+      marks_ = marks_of(block);
+      hand_over(state);
+      while (block.live()) {
+        describe_and_go_on(block);
         // As late as the tile's facts can still come in time: who takes early takes more than his share.
         if (!block.live()) take();
         bring_values();
         ++count_;
         waiting_ = true;
+        if (block.live()) bring_keys(block);
       }
       if (number_ >= params_.order.tiles) break;
       enter();
@@ -112,22 +117,26 @@ class HopperAttendProducer {
     return all ? live : live | block_is_masked;
   }
 
-  // Goes on to the next block.
-  __device__ __forceinline__ void bring_keys(Block& block) {
+  // As soon as a block is known; the barrier also waits for what describes the block.
+  __device__ __forceinline__ void bring_keys(const Block& block) {
     const int stage = Stages::stage(count_);
-    const std::uint32_t full = shared_address(&memory_.k_full[stage]);
     wait(shared_address(&memory_.k_empty[stage]), Stages::parity(count_) ^ 1);
+    copy_tile(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_,
+              shared_address(&memory_.k_full[stage]));
+  }
+
+  // What consumers need to know of a block, among it who goes on with the next one.
+  __device__ __forceinline__ void describe_and_go_on(Block& block) {
+    const int stage = Stages::stage(count_);
     memory_.bounds[stage] = block;
     memory_.bounds[stage].head = kv_head_;
-    // The copy goes ahead of the walk to the next block; the barrier waits for this thread's arrival.
-    copy_tile(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_, full);
     BlockFacts& facts = memory_.facts[stage];
     facts.keys = block.end - block.begin;
     const int masked = marks_ & block_is_masked;
     block = next_block<Owner::queries, Shape::keys>(block, 1, tile_, params_.call.work.segments);
     marks_ = marks_of(block);
     facts.marks = masked | (block.live() ? marks_ & ~block_is_masked : block_is_last);
-    arrive_expecting(full, Shape::k_bytes);
+    arrive_expecting(shared_address(&memory_.k_full[stage]), Shape::k_bytes);
   }
 
   // Those of the block before, if they are still waiting.

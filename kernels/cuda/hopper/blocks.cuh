@@ -50,9 +50,11 @@ __device__ __forceinline__ std::uint32_t bits_below(int column, int lane) {
   return count >= 32 ? ~0u : (1u << count) - 1;
 }
 
-// mask_dead in fewer instructions, for 128 columns: a row's columns are bits of a word.
-__device__ __forceinline__ void mask_dead_by_bits(float (&sums)[16][4], const Block& block, int first_row,
-                                                  float value) {
+// mask_dead in fewer instructions, for up to 128 columns: a row's columns are bits of a word.
+template <int n_tiles>
+__device__ __forceinline__ void mask_dead_by_bits(float (&sums)[n_tiles][4], const Block& block,
+                                                  int first_row, float value) {
+  static_assert(n_tiles <= 16);
   const int lane = thread_index() % 32;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -62,7 +64,7 @@ __device__ __forceinline__ void mask_dead_by_bits(float (&sums)[16][4], const Bl
     std::uint32_t live = bits_below(end, lane) & ~bits_below(begin, lane);
     if (i < block.row_begin || i >= block.row_end) live = 0;
 #pragma unroll
-    for (int bit = 0; bit < 32; ++bit)
+    for (int bit = 0; bit < 2 * n_tiles; ++bit)
       if ((live >> bit & 1) == 0) sums[bit / 2][2 * half + bit % 2] = value;
   }
 }
