@@ -1,10 +1,10 @@
 #!/bin/bash
 # The attention kernels on one GPU: checked, timed beside PyTorch's, and under the memory checkers.
-# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,segments,plans,peers,checkers,rungs;
+# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,segments,plans,peers,checkers,rungs,heights;
 # all by default.
 set -uo pipefail
 out=$1
-parts=${2:-check,bench,segments,plans,peers,checkers,rungs}
+parts=${2:-check,bench,segments,plans,peers,checkers,rungs,heights}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -51,7 +51,7 @@ if wants peers; then
 fi
 if wants checkers; then
   step checkers
-  cases=(1 2 10 18 41 65 82 90)  # windows and tails, most of them on Hopper kernels: the summary says which
+  cases=(1 2 10 18 31 41 65 82 90)  # windows and tails, most of them on Hopper kernels: the summary says which
   for tool in memcheck racecheck synccheck initcheck; do
     for case in "${cases[@]}"; do
       timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case "$case" \
@@ -71,6 +71,11 @@ if wants rungs; then
   timeout -k 2 60 rungs --out "$results/rungs.json" >"$results/rungs.txt" 2>&1
   echo "rc $?"
   cat "$results/rungs.txt"
+fi
+if wants heights; then
+  step heights
+  timeout -k 2 60 tiles --heights >"$results/heights.json"
+  echo "rc $?"
 fi
 tar czf "$out/results.tar.gz" -C "$results" .
 step end
