@@ -46,66 +46,50 @@ class HopperAttendConsumer {
         walk_keys(shared_address(memory_.q[buffer][warpgroup_]), (tile.first >> warpgroup_ & 1) != 0);
       if (tile.begin + 64 * warpgroup_ < tile.end)
         finish(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
+      else
+        sync_threads_of(2 + warpgroup_,
+                        warpgroup_threads);  // all have read the tile, whose place will be free
     }
   }
 
  private:
-  // What waits to be done with the values of the block before.
-  enum class Values { none, pass, sum };  // none: it is another tile's
-
-  // live: the first block has live pairs with these rows. Blocks without are passed in step with the other
-  // warpgroups: their values, too, one block later.
+  // live: the first block has live pairs with these rows. Those without are passed in step with the other
+  // warpgroups.
   __device__ __forceinline__ void walk_keys(std::uint32_t queries, bool live) {
-    if constexpr (Shape::consumers == 1) {  // a tile's only warpgroup has live pairs in all its blocks
-      walk_live_keys(queries, Values::none);
-      return settle(Values::sum);
-    }
-    Values values = Values::none;
-    bool last = false;
+    bool first = true;
 #pragma unroll 1
     for (;;) {
-      if (live) {
-        walk_live_keys(queries, values);
-        values = Values::sum;
-        last = rows_.last();
-      }
-      if (!last) {
-        rows_.wait_for_keys(count_);
-        wait_for_turn();
-        pass_turn();
-      }
-      settle(values);
-      if (last) return;
-      rows_.pass_keys(count_);
-      last = rows_.last();
-      ++count_;
-      values = Values::pass;
+      if (live || Shape::consumers == 1)  // a tile's only warpgroup has live pairs in all its blocks
+        walk_live_keys(queries, first);
+      else
+        pass_block(first);
+      if (Shape::consumers == 1 || rows_.last()) return;
+      first = false;
       live = rows_.goes_on();
     }
   }
 
-  // To the end of a run of blocks with live pairs; but for the values of the last.
-  __device__ __forceinline__ void walk_live_keys(std::uint32_t queries, Values before) {
+  // To the end of a run of blocks with live pairs.
+  __device__ __forceinline__ void walk_live_keys(std::uint32_t queries, bool first_of_tile) {
     const TileDescriptor<Shape::q_half> q(queries);
     if constexpr (Shape::weights_first) rows_.wait_for_keys(count_);
+    bool first = true;
 #pragma unroll 1
     do {
       if constexpr (!Shape::weights_first) rows_.wait_for_keys(count_);
       wait_for_turn();
       rows_.queue_scores(count_, q);
-      // Who has values to clear meets the others there: they must have had their turn.
-      const bool late = before != Values::none && !rows_.values_are_whole();
-      if (late) pass_turn();
-      const bool first = before != Values::sum;
+      const bool clears = !first && !rows_.values_are_whole();  // the others need not wait for that
+      if (clears) pass_turn();
       if (first) {
-        let_pass(before);
+        if (first_of_tile) release_queries();
         fence_products();
         commit_products();  // of nothing: the wait counts batches
       } else {
         rows_.queue_values(count_ - 1);
         commit_products();
       }
-      if (!late) pass_turn();
+      if (!clears) pass_turn();
       wait_for_products<1>();
       rows_.weigh_scores(count_);
       if constexpr (Shape::weights_first) {
@@ -118,26 +102,23 @@ class HopperAttendConsumer {
       if (!first) rows_.release_values(count_ - 1);
       rows_.shrink_out();
       rows_.pack_weights();
-      before = Values::sum;
+      first = false;
       ++count_;
     } while (rows_.goes_on());
-  }
-
-  // What is left to do with a block's values when no products of the next one run.
-  __device__ __forceinline__ void settle(Values values) {
-    if (values != Values::sum) return let_pass(values);
     rows_.queue_values(count_ - 1);
     commit_products();
     wait_for_products<0>();
     rows_.release_values(count_ - 1);
   }
 
-  // At the first block of a tile, or after one without live pairs.
-  __device__ __forceinline__ void let_pass(Values before) {
-    if (Shape::consumers == 1 || before == Values::none)
-      release_queries();
-    else
-      rows_.pass_values(count_ - 1);
+  __device__ __forceinline__ void pass_block(bool first_of_tile) {
+    rows_.wait_for_keys(count_);
+    rows_.read_facts(count_);
+    wait_for_turn();  // all warps have read them
+    pass_turn();
+    if (first_of_tile) release_queries();
+    rows_.pass_block(count_);
+    ++count_;
   }
 
   __device__ __forceinline__ void finish(const AttendTile& tile, int first_row, unsigned char* staged) {

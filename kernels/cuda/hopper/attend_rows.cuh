@@ -151,15 +151,19 @@ class HopperRows {
     if (lane() == 0) arrive(shared_address(&memory_.v_empty[Stages::stage(count)]));
   }
 
-  // The same of a block in which these rows have no live pair. Others may: its values are cleared together.
-  __device__ __forceinline__ void pass_keys(int count) {
-    read_facts(count);
-    release_keys(count);
+  // Whether pairs of the block may not be live.
+  __device__ __forceinline__ bool read_facts(int count) {
+    const BlockFacts facts = memory_.facts[Stages::stage(count)];
+    valid_keys_ = facts.keys;
+    marks_ = facts.marks;
+    return (marks_ & block_is_masked) != 0;
   }
-  __device__ __forceinline__ void pass_values(int count) {
+
+  // A block in which these rows have no live pair, and whose facts have been read.
+  __device__ __forceinline__ void pass_block(int count) {
     const int stage = Stages::stage(count);
+    release_keys(count);
     wait(shared_address(&memory_.v_full[stage]), Stages::parity(count));
-    if (valid_keys_ < Shape::keys) clear_values(stage);
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.v_empty[stage]));
   }
@@ -177,32 +181,24 @@ class HopperRows {
     return thread_index() % 32;
   }
 
-  // Whether pairs of the block may not be live.
-  __device__ __forceinline__ bool read_facts(int count) {
-    const BlockFacts facts = memory_.facts[Stages::stage(count)];
-    valid_keys_ = facts.keys;
-    marks_ = facts.marks;
-    return (marks_ & block_is_masked) != 0;
-  }
-
   __device__ __forceinline__ void release_keys(int count) {
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
   }
 
   // Rows of V beyond the block's keys belong to somebody else, or to nobody: 0 times NaN must not happen.
+  // Each warpgroup clears them for itself: warpgroups need not meet.
   __device__ __forceinline__ void clear_values(int stage) {
-    constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
     constexpr int chunks = Shape::k_half / Shape::keys / 16;  // of 16 bytes in a row of 64 columns
     const int count = (Shape::keys - valid_keys_) * chunks;
 #pragma unroll 1
     for (int half = 0; half < D / 64; ++half)
 #pragma unroll 1
-      for (int n = thread_index() - warpgroup_threads; n < count; n += consumer_threads)
+      for (int n = thread_index() % warpgroup_threads; n < count; n += warpgroup_threads)
         *reinterpret_cast<uint4*>(memory_.v[stage] + half * Shape::k_half + valid_keys_ * 128 + n * 16) =
             make_uint4(0, 0, 0, 0);
     fence_shared_writes();
-    sync_threads_of(1, consumer_threads);
+    sync_threads_of(2 + warpgroup_, warpgroup_threads);
   }
 
   HopperAttendMemory<D, W>& memory_;
