@@ -72,7 +72,6 @@ class HopperRows {
       if (!all_live<Shape::keys>(block, first_row_))
         mask_dead_by_bits(scores_, block, first_row_, -infinity());
     }
-    release_keys(count);
     // Two chains of operations for each row: one would wait for itself.
     float highest[2][2] = {{softmax.maximum[0], scores_[0][0]}, {softmax.maximum[1], scores_[0][2]}};
 #pragma unroll
@@ -90,6 +89,7 @@ class HopperRows {
       grows |= !(highest[half][0] * scale_log2_ <= fmaf(softmax.maximum[half], scale_log2_, growth));
     }
     shrinks_ = __any_sync(all_lanes, grows) != 0;
+    release_keys(count);
     if (shrinks_) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
