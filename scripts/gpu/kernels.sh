@@ -51,7 +51,7 @@ if wants peers; then
 fi
 if wants checkers; then
   step checkers
-  cases=(1 2 10 18 31 41 65 82 90)  # windows and tails, most of them on Hopper kernels: the summary says which
+  cases=(1 2 10 18 31 41 65 70 82 90)  # windows and tails, most of them on Hopper kernels: the summary says which
   for tool in memcheck racecheck synccheck initcheck; do
     for case in "${cases[@]}"; do
       timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case "$case" \
