@@ -36,9 +36,6 @@ struct HopperAttendShape {
   static constexpr int rows = 64 * consumers;
   static constexpr int keys = 128;
   static constexpr int stages = 2;
-  // Facts of blocks: twice as many, so that all lanes have met at a barrier between reading a block's and the
-  // arrival after which they are overwritten; of K and V themselves only products read.
-  static constexpr int facts = 4;
   static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
   // Whether a block's softmax is complete before P V of the last block is waited for: better by 3 % at 64,
   // worse by 1 % at 128.
@@ -79,8 +76,8 @@ struct alignas(1024) HopperAttendMemory {
   unsigned char k[Shape::stages][Shape::k_bytes];
   unsigned char v[Shape::stages][Shape::k_bytes];
   AttendTile tile[Shape::tiles];
-  Block bounds[Shape::facts];
-  BlockFacts facts[Shape::facts];
+  Block bounds[Shape::stages];
+  BlockFacts facts[Shape::stages];
   std::uint64_t q_full[Shape::tiles], q_empty[Shape::tiles];
   std::uint64_t k_full[Shape::stages], k_empty[Shape::stages], v_full[Shape::stages], v_empty[Shape::stages];
 

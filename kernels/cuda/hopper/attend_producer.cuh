@@ -15,7 +15,6 @@ class HopperAttendProducer {
  public:
   using Shape = HopperAttendShape<D, W>;
   using Stages = Ring<Shape::stages>;
-  using Facts = Ring<Shape::facts>;
   using Tiles = Ring<Shape::tiles>;
 
   __device__ __forceinline__ HopperAttendProducer(const HopperAttendParams& params,
@@ -128,16 +127,16 @@ class HopperAttendProducer {
 
   // What consumers need to know of a block, among it who goes on with the next one.
   __device__ __forceinline__ void describe_and_go_on(Block& block) {
-    const int slot = Facts::stage(count_);
-    memory_.bounds[slot] = block;
-    memory_.bounds[slot].head = kv_head_;
-    BlockFacts& facts = memory_.facts[slot];
+    const int stage = Stages::stage(count_);
+    memory_.bounds[stage] = block;
+    memory_.bounds[stage].head = kv_head_;
+    BlockFacts& facts = memory_.facts[stage];
     facts.keys = block.end - block.begin;
     const int masked = marks_ & block_is_masked;
     block = next_block<Owner::queries, Shape::keys>(block, 1, tile_, params_.call.work.segments);
     marks_ = marks_of(block);
     facts.marks = masked | (block.live() ? marks_ & ~block_is_masked : block_is_last);
-    arrive_expecting(shared_address(&memory_.k_full[Stages::stage(count_)]), Shape::k_bytes);
+    arrive_expecting(shared_address(&memory_.k_full[stage]), Shape::k_bytes);
   }
 
   // Those of the block before, if they are still waiting.
@@ -148,7 +147,7 @@ class HopperAttendProducer {
     const std::uint32_t full = shared_address(&memory_.v_full[stage]);
     wait(shared_address(&memory_.v_empty[stage]), Stages::parity(count_ - 1) ^ 1);
     arrive_expecting(full, Shape::k_bytes);
-    const Block& block = memory_.bounds[Facts::stage(count_ - 1)];
+    const Block& block = memory_.bounds[stage];
     copy_tile(shared_address(memory_.v[stage]), params_.v, block.begin, block.head, full);
   }
 

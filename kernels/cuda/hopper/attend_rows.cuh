@@ -26,7 +26,6 @@ class HopperRows {
  public:
   using Shape = HopperAttendShape<D, W>;
   using Stages = Ring<Shape::stages>;
-  using Facts = Ring<Shape::facts>;
   static constexpr int n_tiles = Shape::keys / 8;
   // A row's maximum moves only when it grows by a factor of 2^growth of the weights, which then are at most
   // that: out has hardly ever to be rescaled (FlashAttention 4). The final division by the sum makes up for
@@ -69,7 +68,7 @@ class HopperRows {
   __device__ __forceinline__ void weigh_scores(int count) {
     pin(scores_);
     if (read_facts(count)) {
-      const Block& block = memory_.bounds[Facts::stage(count)];
+      const Block& block = memory_.bounds[Stages::stage(count)];
       if (!all_live<Shape::keys>(block, first_row_))
         mask_dead_by_bits(scores_, block, first_row_, -infinity());
     }
@@ -154,7 +153,7 @@ class HopperRows {
 
   // Whether pairs of the block may not be live.
   __device__ __forceinline__ bool read_facts(int count) {
-    const BlockFacts facts = memory_.facts[Facts::stage(count)];
+    const BlockFacts facts = memory_.facts[Stages::stage(count)];
     valid_keys_ = facts.keys;
     marks_ = facts.marks;
     return (marks_ & block_is_masked) != 0;
