@@ -42,6 +42,9 @@ struct HopperAttendShape {
   static constexpr bool weights_first = D == 64;
   // Warpgroups queue their products in turn: 5 to 9 % at the smallest sizes, nothing at large ones.
   static constexpr bool takes_turns = consumers > 1;
+  // One lane for its warp is right, but ptxas drops the __syncwarp() before it where the warp is together,
+  // and racecheck then calls the next write of a block's facts a hazard: in the largest kernel only.
+  static constexpr int lanes_release_keys = consumers == 3 ? 32 : 1;
   static constexpr int tiles = 2;  // whose queries are there or under way
   // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take. One consumer
   // warpgroup has enough from the start.
@@ -91,7 +94,7 @@ struct alignas(1024) HopperAttendMemory {
     for (int stage = 0; stage < Shape::stages; ++stage) {
       init_barrier(shared_address(&k_full[stage]), 1);
       init_barrier(shared_address(&v_full[stage]), 1);
-      init_barrier(shared_address(&k_empty[stage]), consumer_warps);
+      init_barrier(shared_address(&k_empty[stage]), consumer_warps * Shape::lanes_release_keys);
       init_barrier(shared_address(&v_empty[stage]), consumer_warps);
     }
     fence_barrier_init();

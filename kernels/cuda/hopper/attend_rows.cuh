@@ -183,7 +183,8 @@ class HopperRows {
 
   __device__ __forceinline__ void release_keys(int count) {
     __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
+    if (Shape::lanes_release_keys == 32 || lane() == 0)
+      arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
   }
 
   // Rows of V beyond the block's keys belong to somebody else, or to nobody: 0 times NaN must not happen.
