@@ -43,8 +43,9 @@ struct HopperAttendShape {
   // Warpgroups queue their products in turn: 5 to 9 % at the smallest sizes, nothing at large ones.
   static constexpr bool takes_turns = consumers > 1;
   // One lane for its warp is right, but ptxas drops the __syncwarp() before it where the warp is together,
-  // and racecheck then calls the next write of a block's facts a hazard: in the largest kernel only.
-  static constexpr int lanes_release_keys = consumers == 3 ? 32 : 1;
+  // and racecheck then calls the next write of a block's facts a hazard: at head size 64 only, where all
+  // lanes do it for 0.5 %.
+  static constexpr int lanes_release_keys = D == 64 ? 32 : 1;
   static constexpr int tiles = 2;  // whose queries are there or under way
   // 65536 / threads at launch, in steps of 8; what the producer gives, the consumers take. One consumer
   // warpgroup has enough from the start.
