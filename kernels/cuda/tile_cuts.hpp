@@ -40,7 +40,8 @@ struct TileWalk {
 
 // How long each tile takes. Beyond its keys (its first product and its end overlap with nothing of its own)
 // it costs as much as 1.5 blocks of 128, and half a block more each block in which not all pairs are live: a
-// fit to 14 shapes on an H200, full and causal, with each tile height forced in turn. by_key: tiles of keys.
+// fit to 14 shapes on an H200, full and causal, with each tile height forced in turn, of kernels before these
+// (`tiles --heights | scripts/fit_tile_costs.py -` fits anew). by_key: tiles of keys.
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false);
 
 // When the last of them is done, if tile n of the list takes times[n].
