@@ -66,7 +66,8 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Selectio
                          : "no attention kernel of this build fits the call");
 }
 
-void require_heads(const View& view) {
+void require_sizes(const View& view) {
+  require(view.rows < unbounded, "a view has 2^30 rows or more, too many for a GPU kernel");
   require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
 }
 
@@ -78,8 +79,8 @@ struct TiledCall {
 // The first variant that fits, or among those that say what their tiles cost the one that is done first.
 TiledCall cheapest_that_fits(const Selection& selection, const Attend& call) {
   const std::span<const AttendVariant> variants = attend_variants();
-  require_heads(call.q);
-  require_heads(call.k);
+  require_sizes(call.q);
+  require_sizes(call.k);
   const std::vector<DeviceSegment> live = live_segments(call.segments);
   const bool keep_empty = call.write == Write::store;
   const AttendVariant* best = &first_that_fits(variants, selection, call);
@@ -159,7 +160,7 @@ struct CudaCalls::State {
   }
 
   void set(DeviceView& into, const View& view) {
-    require_heads(view);
+    require_sizes(view);
     require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
     const RowMap map = row_map(view);
     into = device_view(view, map);
@@ -200,12 +201,15 @@ std::size_t CudaCalls::add(const Attend& call) {
   if (variant.counts_tiles && !tiled.work.even) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write = call.write;
-  if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [](CudaStream) {});
+  // Whatever a call does, it keeps its parameters alive: upload() sets pointers in them.
+  if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [p](CudaStream) {});
   return state_->push(variant.name, [p, launch = variant.bind(*p)](CudaStream stream) { launch(stream); });
 }
 
 std::size_t CudaCalls::add(const AttendBackward& call) {
   check_call(call);
+  require_sizes(call.q);
+  require_sizes(call.k);
   const AttendBackwardVariant& variant = first_that_fits(attend_backward_variants(), state_->selection, call);
   const auto p = state_->begin<AttendBackwardParams>();
   state_->set(p->q, call.q);
@@ -230,7 +234,13 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
   if ((p->by_q.count == 0 && p->by_k.count == 0) || p->k.heads == 0)
-    return state_->push(variant.name, [](CudaStream) {});
+    return state_->push(variant.name, [p](CudaStream) {});
+  if (p->q.heads == 0)  // keys that nobody asks about
+    return state_->push(variant.name, [p](CudaStream stream) {
+      if (p->write_dk == Write::add) return;
+      launch_fill(p->dk, 0, stream);
+      launch_fill(p->dv, 0, stream);
+    });
   const std::size_t number =
       state_->push(variant.name, [p, launch = variant.bind(*p)](CudaStream stream) { launch(stream); });
   state_->calls[number].deterministic = variant.deterministic;

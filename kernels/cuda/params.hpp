@@ -61,7 +61,7 @@ struct AttendBackwardParams {
   double scale = 1;
   Write write_dq = Write::store;
   Write write_dk = Write::store;
-  // As above, for the tiles of by_k.
+  // For persistent kernels, as above: the tiles of by_k, always by the counter.
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;
 };

@@ -41,17 +41,22 @@ double sum_of(std::span<const double> times) {
   return std::accumulate(times.begin(), times.end(), 0.0);
 }
 
-// The tiles that take longest come first, as the walk takes them.
+// The tiles that take longest come first, as the walk takes them, and those without segments last.
 void sort_by_time(WorkTables& work, std::vector<double>& times) {
   std::vector<std::size_t> order(times.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const bool a_live = work.tiles[a].count > 0, b_live = work.tiles[b].count > 0;
+    return a_live != b_live ? a_live : times[a] > times[b];
+  });
   std::vector<WorkTile> tiles;
-  tiles.reserve(order.size());
-  for (const std::size_t tile : order) tiles.push_back(work.tiles[tile]);
+  std::vector<double> sorted;
+  for (const std::size_t tile : order) {
+    tiles.push_back(work.tiles[tile]);
+    sorted.push_back(times[tile]);
+  }
   work.tiles = std::move(tiles);
-  std::sort(times.begin(), times.end(), std::greater<>());
+  times = std::move(sorted);
 }
 
 // Looks for the cheapest plan.

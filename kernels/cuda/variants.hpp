@@ -48,7 +48,7 @@ struct AttendBackwardVariant {
   Launch (*bind)(const AttendBackwardParams&);
   const void* const* kernels;
   const std::int64_t* shared_bytes;  // by kernel
-  bool counts_tiles = false;         // takes uneven tiles of keys by AttendBackwardParams::tile_counter
+  bool counts_tiles = false;         // takes tiles of keys by AttendBackwardParams::tile_counter
 };
 
 // In the order of preference; the general ones, which fit everything, are last.

@@ -36,7 +36,7 @@ RowRange live_rows(const DeviceSegment& segment);
 DeviceSegment transposed(const DeviceSegment& segment);
 
 struct WorkTables {
-  std::vector<WorkTile> tiles;  // most live pairs first; equal ones in the order of their rows
+  std::vector<WorkTile> tiles;  // most live pairs first, or most time (tile_cuts.hpp)
   std::vector<DeviceSegment> segments;
   bool even = true;  // rows of all tiles have about equally many live pairs: no tile takes much longer
 };

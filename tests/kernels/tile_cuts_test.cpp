@@ -85,6 +85,37 @@ TEST_CASE("random cuts: tiles are no higher than allowed and no piece is left ou
   }
 }
 
+// Whoever walks only tiles with segments walks the first live_tiles() of them: a low tile with few keys takes
+// less time than a high one without any.
+TEST_CASE("tiles without segments come last, whatever they cost") {
+  std::mt19937 generator(7);
+  constexpr TileCosts hopper = {0.855, 1.138, 1.505};
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<Segment> segments;
+    std::int64_t rows = 0, keys = 0;
+    for (int piece = 0; piece < 6; ++piece) {
+      rows += draw(generator, 0, 1) * draw(generator, 1, 600);  // of nobody
+      const Segment segment{.q_begin = rows,
+                            .q_count = draw(generator, 1, 400),
+                            .k_begin = keys,
+                            .k_count = draw(generator, 1, 128)};
+      segments.push_back(segment);
+      rows += segment.q_count;
+      keys += segment.k_count;
+    }
+    const std::vector<DeviceSegment> live = live_segments(segments);
+    const TileProblem problem{.live = live, .rows = rows, .keep_empty = true};
+    const WorkTables work = cheapest_tiles(problem, 192, hopper, walk(draw(generator, 1, 40), 132)).work;
+    std::int64_t covered = 0, with_segments = 0;
+    for (const WorkTile& tile : work.tiles) {
+      covered += tile.end - tile.begin;
+      with_segments += tile.count > 0 ? 1 : 0;
+    }
+    CHECK(covered == rows);
+    CHECK(live_tiles(work) == with_segments);
+  }
+}
+
 TEST_CASE("how even tiles are, and how long they take together") {
   Segment segment{.q_begin = 0, .q_count = 1000, .k_begin = 0, .k_count = 1024};
   const auto tiles = [&](std::int64_t height) {

@@ -117,6 +117,7 @@ class KeyGradients {
                           .factor = part.factor,
                           .old_factor = adds_ ? 1.0f : 0.0f};
     write_rows(part.sums, part.view, tile_.kv_head, first_, updates, lane);
+    __syncwarp();  // all have read `live`
   }
 
   const FusedParams& params_;

@@ -84,7 +84,7 @@ struct alignas(1024) FusedMemory {
   using Shape = FusedShape<D>;
   unsigned char k[Shape::consumers][Shape::key_bytes], v[Shape::consumers][Shape::key_bytes];
   unsigned char q[Shape::stages][Shape::query_bytes], dout[Shape::stages][Shape::query_bytes];
-  // dv leaves by way of queries, dk by way of slopes and, if it is large, sums.
+  // dk and dv leave by way of slopes; at head size 128 dv by way of queries, dk of slopes and sums.
   // dS^T, [query / 64][key][64 queries] of 16 bits with the 128-byte swizzle.
   unsigned char slopes[2][Shape::queries / 64][Shape::keys * 128];
   // 64 x 64 sums of dq of each consumer: [column / 32][row][32 columns] of fp32, with the swizzle.
@@ -98,7 +98,7 @@ struct alignas(1024) FusedMemory {
   KeyTile tile[Shape::tiles];
   unsigned char live[Shape::keys];  // whether a key has a live pair; each for the warp that owns it
   std::uint64_t keys_full, keys_empty;
-  std::uint64_t queries_free;  // dv has left
+  std::uint64_t queries_free;  // dv has left, if it goes that way
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t walked[Shape::facts], facts_full[Shape::facts];
   std::uint64_t slopes_full[2], slopes_empty[2];
