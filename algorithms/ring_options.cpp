@@ -104,8 +104,8 @@ Algorithm ring_attention() {
        .legal = {count(0)},
        .any_count = true,
        .default_value = count(0),
-       .help = "multiprocessors left free for communication; of kernels on GPUs only the forward for Hopper "
-               "obeys"},
+       .help = "multiprocessors left free for communication; of kernels on GPUs only those for Hopper obey, "
+               "the deterministic backward not"},
   };
   a.resolve_defaults = resolve_defaults;
   a.validate = validate;

@@ -12,26 +12,11 @@ import math
 import os
 import random
 import statistics
-import subprocess
-import sys
+
+from served_tiles import ServedTiles
 
 SHAPES = ("8x2048x16x128,2x8192x16x128,1x32768x16x128,1x512x16x128,1x1024x16x128,1x2048x16x128,1x4096x16x128,"
           "8x2048x32x64,2x8192x32x64,1x32768x32x64,1x512x32x64,1x1024x32x64,1x2048x32x64,1x4096x32x64")
-
-
-class Build:
-    """`tiles --serve`, one line asked and one answered."""
-
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        if not answer:
-            sys.exit(f"compare_builds.py: {line}: the program ended with code {self.process.wait()}")
-        return answer
 
 
 def main():
@@ -44,7 +29,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json")
     arguments = parser.parse_args()
-    builds = {os.path.basename(program): Build(program) for program in arguments.programs}
+    builds = {os.path.basename(program): ServedTiles(program) for program in arguments.programs}
     if len(builds) != len(arguments.programs):
         parser.error("the programs' file names must differ")
     first = next(iter(builds))
@@ -61,9 +46,9 @@ def main():
                 times = {name: [] for name in builds}
                 for turn in range(arguments.rounds + 1):
                     for name in random.sample(list(builds), len(builds)):
-                        answer = builds[name].ask(f"time {direction} {arguments.choice} {calls}")
+                        seconds = builds[name].seconds(direction, arguments.choice, calls)
                         if turn > 0:
-                            times[name].append(float(answer.split(" ", 1)[0]))
+                            times[name].append(seconds)
                 rates = {name: work / statistics.median(values) for name, values in times.items()}
                 for name, rate in rates.items():
                     rows.append({"build": name, "direction": direction, "shape": shape, "mask": mask, "flops_s": rate,

@@ -27,6 +27,8 @@ import torch
 import torch.nn.functional as functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from served_tiles import ServedTiles
+
 SHAPES = [(8, 2048, 16, 128), (2, 8192, 16, 128), (1, 32768, 16, 128), (8, 2048, 32, 64), (2, 8192, 32, 64),
           (1, 32768, 32, 64), (1, 512, 16, 128), (1, 1024, 16, 128), (1, 2048, 16, 128), (1, 4096, 16, 128),
           (1, 512, 32, 64), (1, 1024, 32, 64), (1, 2048, 32, 64), (1, 4096, 32, 64)]
@@ -121,27 +123,6 @@ def time_of(call, calls):
     return begin.elapsed_time(end) * 1e-3 / calls
 
 
-class Ours:
-    """`tiles --serve`, one line asked and one answered."""
-
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.variants = {}
-
-    def ask(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        if not answer:
-            sys.exit(f"peer_attention.py: {line}: the program ended with code {self.process.wait()}")
-        return answer
-
-    def seconds(self, direction, choice, calls):
-        seconds, variant = self.ask(f"time {direction} {choice} {calls}").split(" ", 1)
-        self.variants[choice, direction] = variant
-        return float(seconds)
-
-
 def geometric_means(rows):
     """{(candidate, direction, D, causal): mean ratio of rates to cudnn's}."""
     rates = {(r["candidate"], r["direction"], tuple(r["shape"]), r["causal"]): r["flops_s"] for r in rows}
@@ -170,7 +151,7 @@ def main():
         parser.error("fa4 needs FA4_DIR, see scripts/gpu/pack_fa4.sh")
     if choices and not options.ours:
         parser.error(f"{choices[0]} needs --ours")
-    ours = Ours(options.ours) if choices else None
+    ours = ServedTiles(options.ours) if choices else None
     rows = []
     for shape in [shape for shape in SHAPES if shape[3] in sizes]:
         batch, sequence, heads, width = shape
