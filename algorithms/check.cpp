@@ -10,21 +10,6 @@
 
 namespace cplab {
 
-std::string_view name(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::race: return "race";
-    case FindingKind::deadlock: return "deadlock";
-    case FindingKind::unmatched: return "unmatched";
-    case FindingKind::order: return "order";
-    case FindingKind::coverage: return "coverage";
-    case FindingKind::uninitialised: return "uninitialised";
-    case FindingKind::leak: return "leak";
-    case FindingKind::lifetime: return "lifetime";
-    case FindingKind::numerics: return "numerics";
-  }
-  return "unknown";
-}
-
 namespace checking {
 namespace {
 constexpr std::size_t kind_count = 9;
@@ -139,13 +124,11 @@ bool sane_scenario(const Plan& plan, Findings& findings) {
         return wrong("rank " + std::to_string(ranks[position]) + " does not say its own place in its group");
     }
   }
-  for (const Group& group : plan.groups) {
-    std::vector<int> ranks = group.ranks;
-    std::sort(ranks.begin(), ranks.end());
-    if (std::adjacent_find(ranks.begin(), ranks.end()) != ranks.end() ||
-        (!ranks.empty() && (ranks.front() < 0 || static_cast<std::size_t>(ranks.back()) >= world)))
-      return wrong("group " + group.name + " has members that do not exist or are there twice");
-  }
+  if (plan.groups.size() < parallel.groups.size()) return wrong("the plan lacks groups of the scenario");
+  for (std::size_t replica = 0; replica < parallel.groups.size(); ++replica)
+    if (plan.groups[replica].ranks != parallel.groups[replica])
+      return wrong("group " + plan.groups[replica].name + " does not have the members that the scenario says");
+  if (std::string text = wrong_groups(plan); !text.empty()) return wrong(std::move(text));
   return true;
 }
 
@@ -162,16 +145,12 @@ std::string describe_box(const RankModel& rank, const Box& box) {
 }
 
 std::string id_of(const RankPlan& rank, const Operation& op) {
-  const char* phase = op.phase == Phase::forward    ? "forward"
-                      : op.phase == Phase::backward ? "backward"
-                                                    : "unknown";
-  return std::to_string(rank.rank) + "/" + phase + "/" + std::to_string(op.ordinal);
+  const std::string label = operation_label(rank, op);
+  return label.substr(label.find(' ') + 1);
 }
 
 std::string describe_operation(const RankModel& rank, std::uint32_t operation) {
-  const Operation& op = rank.op(operation);
-  const std::string kind = op.kind > OpKind::host_sync ? "operation" : std::string(name(op.kind));
-  return kind + " " + id_of(*rank.plan, op);
+  return operation_label(*rank.plan, rank.op(operation));
 }
 
 }  // namespace checking
@@ -181,6 +160,7 @@ CheckResult check(const Plan& plan, std::size_t max_findings) {
   CheckResult result;
   result.flops.assign(plan.ranks.size(), 0);
   result.sent_bytes.assign(plan.ranks.size(), 0);
+  max_findings = std::max<std::size_t>(max_findings, 1);  // else a wrong plan would pass
   Findings findings(max_findings);
   Model model;
   if (sane_scenario(plan, findings)) {

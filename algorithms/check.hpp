@@ -3,40 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "algorithms/finding.hpp"
 #include "algorithms/plan.hpp"
 
 namespace cplab {
-
-// race: two conflicting accesses without happens-before. deadlock: operations that can never complete with
-// zero buffering. unmatched: sends and receives that do not pair up in count, size or dtype. order:
-// communication of two ranks launched in different orders. coverage: a live (query, key) pair missing,
-// repeated, dead or foreign, or a result incomplete. uninitialised: a read of what nobody wrote. leak: a
-// buffer never used, or a computed value nobody reads. lifetime: buffers that share memory while both are in
-// use. numerics: a tensor outside its tolerance (verify only).
-enum class FindingKind : std::uint8_t {
-  race,
-  deadlock,
-  unmatched,
-  order,
-  coverage,
-  uninitialised,
-  leak,
-  lifetime,
-  numerics,
-};
-std::string_view name(FindingKind);
-
-struct Finding {
-  FindingKind kind = FindingKind::race;
-  int rank = -1;          // global; -1: all or none in particular
-  std::string operation;  // operation id "rank/phase/ordinal", or empty
-  std::string buffer;     // or empty
-  std::string message;    // one sentence for a person
-};
 
 struct CheckResult {
   std::vector<Finding> findings;
@@ -48,7 +20,7 @@ struct CheckResult {
 };
 
 // The initial contents (which tokens the inputs q, kv, dout of a rank hold) follow from plan.scenario. At
-// most `max_findings` are kept, the earliest of every kind first.
+// most `max_findings` (at least one) are kept, the earliest of every kind first. Throws PlanTooLarge.
 CheckResult check(const Plan&, std::size_t max_findings = 100);
 
 }  // namespace cplab

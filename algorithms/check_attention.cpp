@@ -93,9 +93,25 @@ std::string Contents::missing(Axis axis, std::int64_t id, std::int64_t count, st
   return text;
 }
 
+// The same for the rows of a run, which may be strided.
+bool Contents::complete(Axis axis, const Run& rows, std::uint32_t set) {
+  if (rows.step == 1) return complete(axis, rows.id(), rows.count, set);
+  for (std::int64_t i = 0; i < rows.count; ++i)
+    if (!complete(axis, rows.id() + i * rows.step, 1, set)) return false;
+  return true;
+}
+
+std::string Contents::missing(Axis axis, const Run& rows, std::uint32_t set) const {
+  if (rows.step == 1) return missing(axis, rows.id(), rows.count, set);
+  std::string text;
+  for (std::int64_t i = 0; i < rows.count && text.empty(); ++i)
+    text = missing(axis, rows.id() + i * rows.step, 1, set);
+  return text;
+}
+
 bool Contents::expect_complete_lse(Site s, const Box& box, const Runs& q, const Runs& lse) {
   bool good = true;
-  zip(q, lse, [&](const Run& x, const Run& y, std::int64_t, std::int64_t count) {
+  zip(q, lse, [&](const Run& x, const Run& y, std::int64_t, std::int64_t) {
     const Value& v = y.value;
     if (!good) return;
     good = false;
@@ -111,13 +127,8 @@ bool Contents::expect_complete_lse(Site s, const Box& box, const Runs& q, const 
     if (!blank && (!x.same_rows(y) || v.head_shift != x.value.head_shift))
       return report(s, FindingKind::coverage, box, "reads the lse of other queries or heads than its q");
     const std::uint32_t set = blank ? 0 : v.set;
-    bool all = true;
-    if (x.step == 1) all = complete(Axis::queries, x.id(), count, set);
-    for (std::int64_t i = 0; x.step != 1 && i < count; ++i)
-      all = all && complete(Axis::queries, x.id() + i * x.step, 1, set);
-    if (!all)
-      return report(s, FindingKind::coverage, box,
-                    "reads an lse that " + missing(Axis::queries, x.id(), x.step == 1 ? count : 1, set));
+    if (!complete(Axis::queries, x, set))
+      return report(s, FindingKind::coverage, box, "reads an lse that " + missing(Axis::queries, x, set));
     good = true;
   });
   return good;
@@ -155,6 +166,7 @@ void Contents::cover_tile(Site s, const Runs& q, const Runs& k) {
   for (const Segment& segment : model_.ranks[s.rank].segments(s.operation)) {
     places(q, segment.q_begin, segment.q_count, q_places_);
     places(k, segment.k_begin, segment.k_count, k_places_);
+    Budget::compare(static_cast<std::int64_t>(q_places_.size()), static_cast<std::int64_t>(k_places_.size()));
     for (const Place& x : q_places_) {
       for (const Place& y : k_places_) {
         bool live = false;
@@ -243,11 +255,45 @@ void Contents::attend(Site s, const Operation& op) {
       continue;
     }
     b_ = tile_;
-    write(s.rank, out, h, tile_, out_writer);
+    write(s, out, h, tile_, out_writer);
     for (Run& run : b_)
       if (run.value.holds == Holds::out) run.value.holds = Holds::lse, run.value.norm = 0;
-    write(s.rank, lse, h, b_, lse_writer);
+    write(s, lse, h, b_, lse_writer);
   }
+}
+
+// The query heads h, of the key heads g: their dq is written; dk and dv are what they contribute. False:
+// reported.
+bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv,
+                             std::uint32_t dq_writer) {
+  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2), &dout = box_of_read(s, 3);
+  const Box &lse = box_of_read(s, 4), &delta = box_of_read(s, 5), &dq = box_of_write(s, 0);
+  read(s.rank, q, h, q_);
+  read(s.rank, k, g, k_);
+  read(s.rank, v, g, v_);
+  read(s.rank, dout, h, dout_);
+  read(s.rank, lse, h, lse_);
+  read(s.rank, delta, h, delta_);
+  const std::int32_t kv_head = k_.empty() ? 0 : k_.front().value.head_shift;
+  bool good = expect(s, q, q_, Holds::q, op.head_begin);
+  good = expect(s, k, k_, Holds::k, kv_head) && good;
+  good = expect(s, v, v_, Holds::v, kv_head) && good;
+  good = expect(s, dout, dout_, Holds::dout, op.head_begin) && good;
+  good = expect(s, delta, delta_, Holds::delta, op.head_begin) && good;
+  good = good && expect_complete_lse(s, lse, q_, lse_) && expect_same_rows(s, v, k_, v_) &&
+         expect_same_rows(s, dout, q_, dout_) && expect_same_rows(s, delta, q_, delta_) &&
+         expect_group(s, op, q, k, k_);
+  if (!good) return false;
+  cover_tile(s, q_, k_);
+  const bool by_query = collect(by_query_, sets_, covers_);
+  tile_runs(q_, covers_, Holds::dq, tile_);
+  store_or_add(s, dq, h, tile_, mode_of_write(s, 0), dq_writer);
+  const bool by_key = collect(by_key_, sets_, covers_);  // a query twice counts twice for its keys
+  tile_runs(k_, covers_, Holds::dk, dk);
+  tile_runs(v_, covers_, Holds::dv, dv);
+  if (!by_query || !by_key)
+    report(s, FindingKind::coverage, k, "covers a pair twice, by its own segments or by repeated rows");
+  return true;
 }
 
 void Contents::attend_backward(Site s, const Operation& op) {
@@ -260,49 +306,43 @@ void Contents::attend_backward(Site s, const Operation& op) {
   const std::uint32_t dq_writer = writer(s, dq), dk_writer = writer(s, dk);
   const std::uint32_t dv_writer = dv.buffer == dk.buffer ? dk_writer : writer(s, dv);
   const std::int32_t ratio = q.heads() / k.heads();
-  for (const Heads h : cut_heads(s.rank,
-                                 {{&q, 1},
-                                  {&k, ratio},
-                                  {&v, ratio},
-                                  {&dout, 1},
-                                  {&lse, 1},
-                                  {&delta, 1},
-                                  {&dq, 1},
-                                  {&dk, ratio},
-                                  {&dv, ratio}},
-                                 q.heads())) {
-    const Heads g{h.begin / ratio, (h.end + ratio - 1) / ratio};
-    read(s.rank, q, h, q_);
-    read(s.rank, k, g, k_);
-    read(s.rank, v, g, v_);
-    read(s.rank, dout, h, dout_);
-    read(s.rank, lse, h, lse_);
-    read(s.rank, delta, h, delta_);
-    const std::int32_t kv_head = k_.empty() ? 0 : k_.front().value.head_shift;
-    bool good = expect(s, q, q_, Holds::q, op.head_begin);
-    good = expect(s, k, k_, Holds::k, kv_head) && good;
-    good = expect(s, v, v_, Holds::v, kv_head) && good;
-    good = expect(s, dout, dout_, Holds::dout, op.head_begin) && good;
-    good = expect(s, delta, delta_, Holds::delta, op.head_begin) && good;
-    good = good && expect_complete_lse(s, lse, q_, lse_) && expect_same_rows(s, v, k_, v_) &&
-           expect_same_rows(s, dout, q_, dout_) && expect_same_rows(s, delta, q_, delta_) &&
-           expect_group(s, op, q, k, k_);
-    if (!good) {
-      write_unknown(s, dq, dq_writer);
-      write_unknown(s, dk, dk_writer);
-      write_unknown(s, dv, dv_writer);
+  const std::vector<Heads> cuts = cut_heads(s.rank,
+                                            {{&q, 1},
+                                             {&k, ratio},
+                                             {&v, ratio},
+                                             {&dout, 1},
+                                             {&lse, 1},
+                                             {&delta, 1},
+                                             {&dq, 1},
+                                             {&dk, ratio},
+                                             {&dv, ratio}},
+                                            q.heads());
+  // The gradient of a key head is the sum over its query heads: it is written once, when all of them are seen.
+  for (std::size_t first = 0, last = 0; first < cuts.size(); first = last) {
+    do ++last;
+    while (cuts[last - 1].end % ratio != 0);
+    const Heads g{cuts[first].begin / ratio, cuts[last - 1].end / ratio};
+    Runs dk_runs, dv_runs, more_dk, more_dv;
+    bool good = true;
+    for (std::size_t c = first; c < last; ++c) {
+      good = backward_tile(s, op, cuts[c], g, c == first ? dk_runs : more_dk, c == first ? dv_runs : more_dv,
+                           dq_writer) &&
+             good;
+      if (!good || c == first) continue;
+      zip(dk_runs, more_dk, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+        good = good && a.value.set == b.value.set;
+      });
+      if (!good)
+        report(s, FindingKind::coverage, k, "covers other queries with some query heads of a key head than with others");
+    }
+    if (good) {
+      store_or_add(s, dk, g, dk_runs, mode_of_write(s, 1), dk_writer);
+      store_or_add(s, dv, g, dv_runs, mode_of_write(s, 2), dv_writer);
       continue;
     }
-    cover_tile(s, q_, k_);
-    if (!collect(by_query_, sets_, covers_))
-      report(s, FindingKind::coverage, k, "covers a pair twice by its own segments");
-    tile_runs(q_, covers_, Holds::dq, tile_);
-    store_or_add(s, dq, h, tile_, mode_of_write(s, 0), dq_writer);
-    collect(by_key_, sets_, covers_);
-    tile_runs(k_, covers_, Holds::dk, tile_);
-    store_or_add(s, dk, g, tile_, mode_of_write(s, 1), dk_writer);
-    tile_runs(v_, covers_, Holds::dv, tile_);
-    store_or_add(s, dv, g, tile_, mode_of_write(s, 2), dv_writer);
+    write_unknown(s, dq, dq_writer);
+    write_unknown(s, dk, dk_writer);
+    write_unknown(s, dv, dv_writer);
   }
 }
 
@@ -310,13 +350,11 @@ void Contents::attend_backward(Site s, const Operation& op) {
 void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, WriteMode mode,
                             std::uint32_t writer) {
   if (box.empty()) return;
-  if (mode == WriteMode::store) return write(s.rank, box, heads, tile, writer);
+  if (mode == WriteMode::store) return write(s, box, heads, tile, writer);
   read(s.rank, box, heads, b_);
   Runs sum;
-  zip(tile, b_, [&](const Run& a, const Run& b, std::int64_t first, std::int64_t count) {
+  zip(tile, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
     Run result = b.value.located() ? b : a;
-    result.first = first;
-    result.count = count;
     if (a.value.set == 0) {
       result.value = b.value;
     } else if (b.value.holds == Holds::nothing) {
@@ -328,7 +366,7 @@ void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, Wri
     }
     sum.push_back(result);
   });
-  write(s.rank, box, heads, sum, writer);
+  write(s, box, heads, sum, writer);
 }
 
 // delta of rows whose out and dout are complete.
@@ -342,10 +380,8 @@ void Contents::row_dot(Site s) {
     const std::int32_t head = a_.empty() ? 0 : a_.front().value.head_shift;
     const bool good = expect(s, dout, a_, Holds::dout, head);
     Runs result;
-    zip(a_, b_, [&](const Run& a, const Run& b, std::int64_t first, std::int64_t count) {
+    zip(a_, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
       Run run = a;
-      run.first = first;
-      run.count = count;
       run.value.holds = Holds::delta;
       const Value& v = b.value;
       const auto wrong = [&](FindingKind kind, const std::string& what) {
@@ -364,13 +400,13 @@ void Contents::row_dot(Site s) {
         wrong(FindingKind::coverage, "reads the out of other queries or heads than its dout");
       } else if (v.holds == Holds::out && v.set != v.norm) {
         wrong(FindingKind::coverage, "reads an out that is normalised by other keys than it covers");
-      } else if (a.step == 1 && !complete(Axis::queries, a.id(), count, set)) {
-        wrong(FindingKind::coverage, "reads an out that " + missing(Axis::queries, a.id(), count, set));
+      } else if (!complete(Axis::queries, a, set)) {
+        wrong(FindingKind::coverage, "reads an out that " + missing(Axis::queries, a, set));
       }
       run.value.set = run.value.norm = 0;
       result.push_back(run);
     });
-    write(s.rank, delta, h, result, w);
+    write(s, delta, h, result, w);
   }
 }
 

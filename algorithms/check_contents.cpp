@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "algorithms/check_matching.hpp"
+
 namespace cplab::checking {
 
 Contents::Contents(Model& model, Findings& findings, CheckResult& result)
@@ -30,7 +32,7 @@ void Contents::hold_inputs(std::uint32_t r) {
       if (n == 0) return;
       Region& slot = region(r, b, 0);
       const auto from = static_cast<std::int32_t>(begin), to = static_cast<std::int32_t>(begin + width);
-      slot.align(0, static_cast<std::int32_t>(buffer.heads), from, to);
+      slot.align(0, static_cast<std::int32_t>(buffer.heads), from, to, budget_);
       Value value;
       value.holds = holds;
       value.shift = id;
@@ -87,8 +89,32 @@ void Contents::excuse(std::uint32_t r, const Runs& runs, std::uint32_t writer) {
 }
 
 void Contents::report(Site s, FindingKind kind, const Box& box, const std::string& what) {
+  report_peer(s, s.rank, kind, box, what);
+}
+
+// A buffer of another rank is named in the text only: the finding's rank has no such index.
+void Contents::report_peer(Site s, std::uint32_t peer, FindingKind kind, const Box& box,
+                           const std::string& what) {
   const RankModel& rank = model_.ranks[s.rank];
-  findings_.add(kind, rank.plan, s.operation, box.buffer, describe_operation(rank, s.operation) + " " + what);
+  findings_.add(kind, rank.plan, s.operation, peer == s.rank ? box.buffer : none,
+                describe_operation(rank, s.operation) + " " + what +
+                    (peer == s.rank ? "" : " (on rank " + std::to_string(model_.ranks[peer].plan->rank) + ")"));
+}
+
+// What is about to be written into the box. LSEs and row sums are kept wide: nominal digits would be too few.
+void Contents::settle(Site s, const Box& box, Runs& runs, std::uint32_t writer) {
+  const bool nominal = model_.ranks[s.rank].plan->buffers[box.buffer].role == Role::nominal;
+  for (Run& run : runs) {
+    Value& v = run.value;
+    if (nominal && (v.holds == Holds::lse || v.holds == Holds::delta)) {
+      report(s, FindingKind::coverage, box,
+             "writes " + std::string(name(v.holds)) + " into a buffer of the nominal dtype; it is kept wide");
+      v = Value::unknown();
+    }
+    lost_track_ = lost_track_ || v.holds == Holds::unknown;
+    v.writer = writer;
+  }
+  excuse(s.rank, runs, writer);
 }
 
 // ---- reading and writing one slot's heads -------------------------------------------------------
@@ -107,19 +133,21 @@ void Contents::read(std::uint32_t r, const Box& box, Heads heads, Runs& runs) {
       found = true;
       continue;
     }
-    // Other columns of the same heads must say the same, or nothing is known.
-    bool same = runs.size() == into.size();
-    for (std::size_t i = 0; same && i < runs.size(); ++i) {
-      runs[i].value.writer = into[i].value.writer;
-      same = runs[i].first == into[i].first && runs[i].value == into[i].value;
-    }
-    if (same) continue;
-    const bool lost =
-        std::any_of(into.begin(), into.end(), [](const Run& x) { return x.value.holds == Holds::nothing; }) ||
-        std::any_of(runs.begin(), runs.end(), [](const Run& x) { return x.value.holds == Holds::nothing; });
-    Value mixed;
-    mixed.holds = lost ? Holds::nothing : Holds::constant;
-    runs.assign(1, {0, box.rows, box.low, 1, mixed});
+    // Rows of which other columns say something else hold nothing that has a name.
+    Runs both;
+    zip(runs, into, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+      Run run = a;
+      Value other = b.value;
+      other.writer = a.value.writer;
+      if (!(other == a.value)) {
+        const bool lost = a.value.holds == Holds::nothing || b.value.holds == Holds::nothing;
+        const bool known = a.value.holds != Holds::unknown && b.value.holds != Holds::unknown;
+        run.value = Value{};
+        run.value.holds = !known ? Holds::unknown : lost ? Holds::nothing : Holds::constant;
+      }
+      both.push_back(run);
+    });
+    runs = std::move(both);
   }
   for (Run& run : runs) {
     if (!run.value.located()) continue;
@@ -128,21 +156,20 @@ void Contents::read(std::uint32_t r, const Box& box, Heads heads, Runs& runs) {
   }
 }
 
-void Contents::write(std::uint32_t r, const Box& box, Heads heads, Runs& runs, std::uint32_t writer) {
-  excuse(r, runs, writer);
+void Contents::write(Site s, const Box& box, Heads heads, Runs& runs, std::uint32_t writer) {
+  settle(s, box, runs, writer);
   for (Run& run : runs) {
-    run.value.writer = writer;
     const bool located = run.value.located();
     run.value.head_shift = located ? run.value.head_shift - box.head_begin : 0;
     run.value.width_shift = located ? run.value.width_shift - box.width_begin : 0;
   }
-  Region& slot = region(r, box.buffer, box.slot_begin);
+  Region& slot = region(s.rank, box.buffer, box.slot_begin);
   const std::int32_t from = box.head_begin + heads.begin, to = box.head_begin + heads.end;
-  slot.align(from, to, box.width_begin, box.width_end);
+  slot.align(from, to, box.width_begin, box.width_end, budget_);
   for (Column& c : slot.columns())
     if (c.head_begin >= from && c.head_end <= to && c.width_begin >= box.width_begin &&
         c.width_end <= box.width_end)
-      write_rows(c, box, runs);
+      write_rows(c, box, runs, budget_);
 }
 
 void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
@@ -158,7 +185,7 @@ void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
       mark_read(s.rank, joined_);
     }
     Runs runs{{0, box.rows, 0, 1, unknown}};
-    write(s.rank, slot, {0, box.heads()}, runs, writer);
+    write(s, slot, {0, box.heads()}, runs, writer);
   }
 }
 
@@ -216,7 +243,7 @@ void Contents::for_each_column(std::uint32_t from_rank, const Box& from, std::ui
         run.value.width_shift -= width;
       }
       Region& slot = region(into_rank, into.buffer, into.slot_begin + k);
-      slot.align(h0 + heads, h1 + heads, w0 + width, w1 + width);
+      slot.align(h0 + heads, h1 + heads, w0 + width, w1 + width, budget_);
       for (Column& t : slot.columns())
         if (t.head_begin >= h0 + heads && t.head_end <= h1 + heads && t.width_begin >= w0 + width &&
             t.width_end <= w1 + width)
@@ -229,14 +256,13 @@ void Contents::move(Site s, std::uint32_t from_rank, const Box& from, const Box&
                     std::uint32_t writer) {
   for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
     for (Run& run : runs) {
-      run.value.writer = writer;
       if (!report_nothing || run.value.holds != Holds::nothing) continue;
-      report(s, FindingKind::uninitialised, from,
-             "reads " + describe_box(model_.ranks[from_rank], from) + ", part of which nobody has written");
+      report_peer(s, from_rank, FindingKind::uninitialised, from,
+                  "reads " + describe_box(model_.ranks[from_rank], from) + ", part of which nobody has written");
       run.value.holds = Holds::unknown;
     }
-    excuse(s.rank, runs, writer);
-    write_rows(column, into, runs);
+    settle(s, into, runs, writer);
+    write_rows(column, into, runs, budget_);
   });
 }
 
@@ -247,27 +273,25 @@ void Contents::add(Site s, std::uint32_t from_rank, const Box& from, const Box& 
     read_rows(column, into, b_);
     mark_read(s.rank, b_);
     joined_.clear();
-    zip(runs, b_, [&](const Run& a, const Run& b, std::int64_t first, std::int64_t count) {
+    zip(runs, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
       Run sum = b.value.located() ? b : a;
-      sum.first = first;
-      sum.count = count;
       if (a.value.holds == Holds::nothing || b.value.holds == Holds::nothing) {
         sum.value = Value{};
         if (report_nothing) {
           const bool source = a.value.holds == Holds::nothing;
-          report(s, FindingKind::uninitialised, source ? from : into,
-                 "adds " + describe_box(model_.ranks[source ? from_rank : s.rank], source ? from : into) +
-                     ", part of which nobody has written");
+          const std::uint32_t owner = source ? from_rank : s.rank;
+          report_peer(s, owner, FindingKind::uninitialised, source ? from : into,
+                      "adds " + describe_box(model_.ranks[owner], source ? from : into) +
+                          ", part of which nobody has written");
           sum.value.holds = Holds::unknown;
         }
       } else {
         sum.value = join(s, into, a, b);
       }
-      sum.value.writer = writer;
       joined_.push_back(sum);
     });
-    excuse(s.rank, joined_, writer);
-    write_rows(column, into, joined_);
+    settle(s, into, joined_, writer);
+    write_rows(column, into, joined_, budget_);
   });
 }
 
@@ -287,10 +311,10 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b) {
       x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dk || x.holds == Holds::dv;
   if (x.holds != y.holds || !summable)
     return wrong("adds " + std::string(name(x.holds)) + " to " + std::string(name(y.holds)));
-  if (a.id() != b.id() || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
+  if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
     return wrong("adds " + std::string(name(x.holds)) + " of " + tokens_.describe(tokens_.at(a.id())) +
                  " to that of " + tokens_.describe(tokens_.at(b.id())) +
-                 (a.id() == b.id() ? " in other heads or columns" : ""));
+                 (a.id() == b.id() ? " in other heads, columns or steps" : ""));
   if (x.norm != y.norm) return wrong("adds parts of out that are normalised by different keys");
   const auto set = sets_.join(x.set, y.set);
   if (!set)
@@ -311,7 +335,7 @@ void Contents::fill(Site s, const Operation& op, const Box& box) {
   for (std::int32_t k = box.slot_begin; k < box.slot_end; ++k) {
     slot.slot_begin = k, slot.slot_end = k + 1;
     Runs runs{{0, box.rows, 0, 1, value}};
-    if (!box.empty()) write(s.rank, slot, {0, box.heads()}, runs, w);
+    if (!box.empty()) write(s, slot, {0, box.heads()}, runs, w);
   }
 }
 
@@ -355,23 +379,66 @@ void Contents::transfer(std::uint32_t from_rank, std::uint32_t, const Part& send
   first ? move(s, from_rank, from, into, false, none) : add(s, from_rank, from, into, false, none);
 }
 
-// A sum over the group of results of the same rows; of equal values the maximum is one of them.
+// The maximum of equal values is that value, and minus infinity is below every LSE. No other maximum is
+// anything that the problem asks for.
+void Contents::maximum(Site s, std::uint32_t from_rank, const Box& from, const Box& into) {
+  for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
+    read_rows(column, into, b_);
+    mark_read(s.rank, b_);
+    joined_.clear();
+    zip(runs, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+      Run most = b;
+      Value x = a.value;
+      x.writer = b.value.writer;
+      x.shift = b.value.shift;  // rows are compared by their numbers
+      const bool unknown = x.holds == Holds::unknown || b.value.holds == Holds::unknown;
+      const bool equal = x == b.value && (!x.located() || a.same_rows(b));
+      if (unknown) {
+        most.value = Value::unknown();
+      } else if (x.holds == Holds::nothing || b.value.holds == Holds::nothing) {
+        report(s, FindingKind::uninitialised, into,
+               "takes the maximum over " + describe_box(model_.ranks[from_rank], from) +
+                   " of ranks, part of which nobody has written");
+        most.value = Value::unknown();
+      } else if (x.holds == Holds::lse && b.value.holds == Holds::minus_infinity) {
+        most = a;
+      } else if (!equal && !(x.holds == Holds::minus_infinity && b.value.holds == Holds::lse)) {
+        report(s, FindingKind::coverage, into,
+               "takes the maximum of " + std::string(name(x.holds)) + " and " +
+                   std::string(name(b.value.holds)) + " of other contents, which is nothing that has a name");
+        most.value = Value::unknown();
+      }
+      joined_.push_back(most);
+    });
+    settle(s, into, joined_, none);
+    write_rows(column, into, joined_, budget_);
+  });
+}
+
+// A sum or maximum over the group of results of the same rows.
 void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) {
-  for (const auto& [r, i] : members)
-    if (model_.ranks[r].forms[i] != Form::good) {
-      for (const auto& [q, j] : members)
-        for (const Access& a : model_.ranks[q].writes(j))
-          write_unknown({q, j}, model_.ranks[q].boxes[a.view]);
-      return;
-    }
-  // The first member's target collects the sum; what the others hold is read before anything is overwritten.
   const Site root{members[0].first, members[0].second};
+  const RankModel& home = model_.ranks[root.rank];
+  const auto fits_root = [&](std::uint32_t r, std::uint32_t i) {
+    const RankModel& rank = model_.ranks[r];
+    return rank.forms[i] == Form::good && rank.op(i).kind == OpKind::all_reduce &&
+           fits(rank, box_of_read({r, i}, 0), home, box_of_write(root, 0));
+  };
+  if (!std::ranges::all_of(members, [&](const auto& m) { return fits_root(m.first, m.second); })) {
+    for (const auto& [r, i] : members)  // reported where the members meet
+      for (const Access& a : model_.ranks[r].writes(i))
+        if (a.view < model_.ranks[r].boxes.size() && model_.ranks[r].boxes[a.view].valid)
+          write_unknown({r, i}, model_.ranks[r].boxes[a.view]);
+    return;
+  }
+  // The first member's target collects the sum; what the others hold is read before anything is overwritten.
   const Box& target = box_of_write(root, 0);
-  const bool max = model_.ranks[root.rank].op(root.operation).reduction == Reduction::max;
+  const bool max = home.op(root.operation).reduction == Reduction::max;
   move(root, root.rank, box_of_read(root, 0), target, true, none);
-  for (const auto& [r, i] : members.subspan(1))
-    if (!max) add(root, r, box_of_read({r, i}, 0), target, true, none);
-  if (max) write_unknown(root, target);  // a maximum is no sum that this checker follows
+  for (const auto& [r, i] : members.subspan(1)) {
+    const Box& from = box_of_read({r, i}, 0);
+    max ? maximum(root, r, from, target) : add(root, r, from, target, true, none);
+  }
   for (const auto& [r, i] : members.subspan(1))
     move({r, i}, root.rank, target, box_of_write({r, i}, 0), false, none);
 }

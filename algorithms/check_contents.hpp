@@ -56,7 +56,7 @@ class Contents final : public Interpreter {
   void mark_read(std::uint32_t rank, const Runs&);
   // Values come relative to the view: its head and column 0.
   void read(std::uint32_t rank, const Box&, Heads, Runs&);
-  void write(std::uint32_t rank, const Box&, Heads, Runs&, std::uint32_t writer);
+  void write(Site, const Box&, Heads, Runs&, std::uint32_t writer);
   void excuse(std::uint32_t rank, const Runs&, std::uint32_t writer);
   void write_unknown(Site, const Box&, std::uint32_t writer = none);
   template <class Visit>
@@ -70,6 +70,8 @@ class Contents final : public Interpreter {
   void add(Site, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
            std::uint32_t writer);
   Value join(Site, const Box& into, const Run& a, const Run& b);
+  void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into);
+  void settle(Site, const Box&, Runs&, std::uint32_t writer);
   void check_output(std::uint32_t rank, std::string_view name, Holds, std::int64_t width_begin,
                     std::int64_t width_end);
   void check_piece(Site, const Box&, const Column&, const Piece&, Holds);
@@ -79,6 +81,7 @@ class Contents final : public Interpreter {
   double pairs_of(Site) const;
   void attend(Site, const Operation&);
   void attend_backward(Site, const Operation&);
+  bool backward_tile(Site, const Operation&, Heads, Heads keys, Runs& dk, Runs& dv, std::uint32_t dq_writer);
   void row_dot(Site);
   void merge(Site);
   bool expect(Site, const Box&, const Runs&, Holds, std::int32_t head);
@@ -93,7 +96,9 @@ class Contents final : public Interpreter {
                   std::uint32_t lse_writer);
   void store_or_add(Site, const Box&, Heads, Runs& tile, WriteMode, std::uint32_t writer);
   bool complete(Axis, std::int64_t id, std::int64_t count, std::uint32_t set);
+  bool complete(Axis, const Run& rows, std::uint32_t set);
   std::string missing(Axis, std::int64_t id, std::int64_t count, std::uint32_t set) const;
+  std::string missing(Axis, const Run& rows, std::uint32_t set) const;
 
   const Box& box_of_read(Site s, std::size_t i) const {
     return model_.ranks[s.rank].boxes[model_.ranks[s.rank].reads(s.operation)[i].view];
@@ -104,7 +109,8 @@ class Contents final : public Interpreter {
   WriteMode mode_of_write(Site s, std::size_t i) const {
     return model_.ranks[s.rank].writes(s.operation)[i].mode;
   }
-  void report(Site, FindingKind, const Box&, const std::string& what);
+  void report(Site, FindingKind, const Box&, const std::string& what);  // a box of the site's rank
+  void report_peer(Site, std::uint32_t peer_rank, FindingKind, const Box&, const std::string& what);
 
   struct Known {
     std::int64_t id = -1, count = 0;
@@ -122,6 +128,8 @@ class Contents final : public Interpreter {
   Model& model_;
   Findings& findings_;
   CheckResult& result_;
+  Budget budget_;
+  bool lost_track_ = false;  // something became unknown
   Tokens tokens_;
   Sets sets_;
   std::vector<RankState> ranks_;

@@ -20,7 +20,9 @@ class Matching {
     for (std::uint32_t r = 0; r < model_.ranks.size(); ++r) pair_parts(r);
     leftovers();
     launch_order();
-    return check_walk(pairs_, findings_, interpreter_, result_);
+    const bool completed = check_walk(pairs_, findings_, interpreter_, result_);
+    if (completed && !findings_.has(FindingKind::order)) check_launches(pairs_, findings_);
+    return completed;
   }
 
  private:
@@ -29,10 +31,6 @@ class Matching {
     bool sends = false;
     std::uint32_t latest[2] = {none, none};  // part received, sent
   };
-  static bool meets(const Operation& op) {
-    return op.kind == OpKind::all_reduce || op.kind == OpKind::barrier;
-  }
-
   void number() {
     pairs_.first_part.reserve(model_.first_operation.back() + 1);
     for (std::uint32_t r = 0; r < model_.ranks.size(); ++r) {
@@ -62,20 +60,19 @@ class Matching {
     for (std::uint32_t i = 0; i < rank.plan->operations.size(); ++i) {
       const Operation& op = rank.op(i);
       const std::uint32_t at = pairs_.flat(r, i);
-      if (!communicates(op) || op.group >= model_.group_position.size()) {
+      if (!communicates(op) || op.group >= model_.groups->size()) {
         std::fill(pairs_.skip.begin() + pairs_.first_part[at],
                   pairs_.skip.begin() + pairs_.first_part[at + 1], 1);
         continue;
       }
-      const auto& position = model_.group_position[op.group];
-      if (meets(op) && position[r] >= 0) join_meeting(at, op.group, static_cast<std::uint32_t>(position[r]));
+      const std::int32_t own = model_.groups->position(op.group, r);
+      if (is_collective(op) && own >= 0) join_meeting(at, op.group, static_cast<std::uint32_t>(own));
       const auto parts = rank.parts(i);
       for (std::uint32_t k = 0; k < parts.size(); ++k) {
         const std::uint32_t p = pairs_.first_part[at] + k;
         const int peer = parts[k].peer;
-        if (parts[k].view >= rank.boxes.size() || !rank.boxes[parts[k].view].valid || peer < 0 ||
-            static_cast<std::size_t>(peer) >= position.size() ||
-            position[static_cast<std::size_t>(peer)] < 0) {
+        if (parts[k].view >= rank.boxes.size() || !rank.boxes[parts[k].view].valid ||
+            model_.groups->position(op.group, peer) < 0 || own < 0) {
           pairs_.skip[p] = 1;  // reported as malformed
           continue;
         }
@@ -88,14 +85,19 @@ class Matching {
     }
   }
 
+  // Two operations of one rank, by their lane or by edges.
+  bool ordered(std::uint32_t x, std::uint32_t y) const {
+    const RankModel& rank = pairs_.rank_model(y);
+    return rank.lane_of[pairs_.local(x)] == rank.lane_of[pairs_.local(y)] ||
+           rank.comes_before(pairs_.local(x), pairs_.local(y));
+  }
+
   // Parts of one direction must be posted in an order that the plan fixes, or it is open which meets which.
   void keep_order(std::uint32_t before, std::uint32_t p) {
     if (before == none) return;
     const std::uint32_t x = pairs_.op_of_part[before], y = pairs_.op_of_part[p];
+    if (ordered(x, y)) return;
     const RankModel& rank = pairs_.rank_model(y);
-    if (rank.lane_of[pairs_.local(x)] == rank.lane_of[pairs_.local(y)] ||
-        rank.comes_before(pairs_.local(x), pairs_.local(y)))
-      return;
     const Part& mine = pairs_.part(p);
     findings_.add(FindingKind::order, rank.plan, pairs_.local(y), none,
                   pairs_.describe(y) + (mine.send ? " sends to rank " : " receives from rank ") +
@@ -131,6 +133,12 @@ class Matching {
     }
     pairs_.meetings[list[k]].members[position] = op;
     pairs_.meeting[op] = list[k];
+    // Of two that no order binds, either may be the k-th.
+    const std::uint32_t before = k == 0 ? none : pairs_.meetings[list[k - 1]].members[position];
+    if (before == none || ordered(before, op)) return;
+    findings_.add(FindingKind::order, pairs_.rank_model(op).plan, pairs_.local(op), none,
+                  pairs_.describe(op) + " is a collective of group " + model_.plan->groups[group].name + " as " +
+                      pairs_.describe(before) + " on another lane is, and nothing orders the two");
   }
 
   // Parts without a partner. If the two sides of a channel count differently, the first pair whose steps
@@ -192,10 +200,27 @@ class Matching {
       const Operation& b = pairs_.operation(members[i]);
       if (a.kind != b.kind || (a.kind == OpKind::all_reduce && a.reduction != b.reduction))
         return say(" meets " + pairs_.id(members[i]) + ", which is another kind of operation");
-      if (a.kind != OpKind::all_reduce) continue;
+      if (a.transport != b.transport)
+        return say(" meets " + pairs_.id(members[i]) + ", which goes over another transport");
+      if (a.kind != OpKind::all_reduce) {
+        test_parts(members[i]);
+        continue;
+      }
       const Box *x = operand(*first), *y = operand(members[i]);
       if (x && y && !fits(pairs_.rank_model(*first), *x, pairs_.rank_model(members[i]), *y))
-        return say(" meets " + pairs_.id(members[i]) + ", whose operands have another size or dtype");
+        return say(" meets " + pairs_.id(members[i]) + ", whose operands have another size, dtype or planes");
+    }
+  }
+
+  // The parts of a collective meet those of the same collective.
+  void test_parts(std::uint32_t op) {
+    for (std::uint32_t p = pairs_.first_part[op]; p < pairs_.first_part[op + 1]; ++p) {
+      if (pairs_.skip[p] || pairs_.partner[p] == none) continue;
+      const std::uint32_t other = pairs_.op_of_part[pairs_.partner[p]];
+      if (pairs_.meeting[other] == pairs_.meeting[op]) continue;
+      return findings_.add(FindingKind::unmatched, pairs_.rank_model(op).plan, pairs_.local(op), buffer_of(p),
+                           pairs_.describe(op) + " has a part that meets " + pairs_.describe(other) +
+                               ", which is not the same collective");
     }
   }
 
@@ -254,7 +279,12 @@ class Matching {
 }  // namespace
 
 bool fits(const RankModel& a, const Box& x, const RankModel& b, const Box& y) {
-  return x.rows == y.rows && x.slots() == y.slots() && x.heads() == y.heads() && x.width() == y.width() &&
+  const auto cut = [](const RankModel& rank, const Box& box) {
+    View columns;
+    columns.width_begin = box.width_begin, columns.width_end = box.width_end;
+    return plane_cut(rank.plan->buffers[box.buffer], columns);
+  };
+  return cut(a, x) == cut(b, y) && x.rows == y.rows && x.slots() == y.slots() && x.heads() == y.heads() && x.width() == y.width() &&
          a.plan->buffers[x.buffer].role == b.plan->buffers[y.buffer].role;
 }
 

@@ -11,8 +11,8 @@ namespace cplab::checking {
 
 // Operations of all ranks are numbered one after the other, and so are their parts.
 struct Pairing {
-  struct Meeting {  // an all_reduce or barrier of a group
-    std::vector<std::uint32_t> members;
+  struct Meeting {  // one collective or barrier: the k-th of its group on every member
+    std::vector<std::uint32_t> members;  // operations by position, or none
     std::uint32_t posted = 0;
     std::uint32_t start_round = 0;
   };
@@ -47,11 +47,19 @@ inline bool communicates(const Operation& op) {
   return op.kind >= OpKind::exchange && op.kind <= OpKind::barrier;
 }
 
-// Size and dtype agree.
+// Every member of the group takes part: all_reduce and barrier, and the collectives that have parts.
+inline bool is_collective(const Operation& op) {
+  return communicates(op) && op.kind != OpKind::exchange;
+}
+
+// Size and dtype agree, and the planes: then the memory of both has one form.
 bool fits(const RankModel& a, const Box& x, const RankModel& b, const Box& y);
 
 // Lets the plan happen with zero buffering; true when every operation completed, else the causes are
 // reported.
 bool check_walk(Pairing&, Findings&, Interpreter&, CheckResult&);
+// Lets it happen once more with the communication of each rank one after the other in the order of issue, as
+// a communicator runs what is launched on it. What then never ends has no order that all ranks could keep.
+void check_launches(Pairing&, Findings&);
 
 }  // namespace cplab::checking

@@ -129,8 +129,8 @@ void Contents::merge_into(Site s, const Box& out, const Box& lse, Heads heads, c
     restore(outs, into_out_);
     restore(lses, into_lse_);
   }
-  write(s.rank, out, heads, outs, out_writer);
-  write(s.rank, lse, heads, lses, lse_writer);
+  write(s, out, heads, outs, out_writer);
+  write(s, lse, heads, lses, lse_writer);
 }
 
 void Contents::merge(Site s) {
@@ -171,7 +171,7 @@ void Contents::merge(Site s) {
         if (!known || !set || (both && !a.same_rows(b))) run.value = Value::unknown();
         result.push_back(run);
       });
-      write(s.rank, target, h, result, w);
+      write(s, target, h, result, w);
     }
     return;
   }
@@ -222,7 +222,7 @@ void Contents::merge(Site s) {
       scaled.push_back(run);
     });
     if (mode_of_write(s, 0) == WriteMode::store) {
-      write(s.rank, target, h, scaled, w);
+      write(s, target, h, scaled, w);
       continue;
     }
     read(s.rank, target, h, b_);
@@ -238,7 +238,7 @@ void Contents::merge(Site s) {
       run.value = b.value.holds == Holds::nothing ? Value::unknown() : join(s, target, a, b);
       sum.push_back(run);
     });
-    write(s.rank, target, h, sum, w);
+    write(s, target, h, sum, w);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,11 +15,12 @@
 
 #include "algorithms/check.hpp"
 #include "algorithms/plan.hpp"
+#include "algorithms/structure.hpp"
 
 namespace cplab::checking {
 
 inline constexpr std::int64_t most_tokens = std::int64_t{1} << 31;  // so that pairs are counted exactly
-inline constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t none = no_index;
 
 // Collects findings: one per (kind, rank, operation, buffer), and of one kind on one rank at most `limit`.
 class Findings {
@@ -67,20 +68,6 @@ struct Box {
   bool empty() const { return rows == 0 || slots() == 0 || heads() == 0 || width() == 0; }
 };
 
-// Rows of a view that are not one plain run: sorted, neighbouring runs joined.
-struct RowSet {
-  std::vector<RowRange> sorted;
-  bool strided = false;   // some range has a step other than 1
-  bool distinct = false;  // no row twice
-};
-
-// Two non-empty strided runs share a row.
-bool runs_meet(const RowRange&, const RowRange&);
-
-// broken: it refers outside the pools, nothing of it can be read. malformed: its operands do not fit; they
-// count for order, its results are unknown.
-enum class Form : std::uint8_t { broken, malformed, good };
-
 class RankModel {
  public:
   const RankPlan* plan = nullptr;
@@ -112,12 +99,20 @@ class RankModel {
     for (std::uint32_t e : plan->after(op(i)))
       if (e < i) visit(e);
   }
-  // Calls visit(view, writes, part or null) for every valid, non-empty box the operation touches.
+  // Calls visit(view, writes) for every valid, non-empty box the operation touches. A part that the rank
+  // sends to itself and that stays where it is (parts_in_place) is only read.
   template <class Visit>
   void for_each_access(std::uint32_t i, Visit visit) const {
-    for (const Access& a : reads(i)) touch(a.view, false, nullptr, visit);
-    for (const Access& a : writes(i)) touch(a.view, true, nullptr, visit);
-    for (const Part& p : parts(i)) touch(p.view, !p.send, &p, visit);
+    for (const Access& a : reads(i)) touch(a.view, false, visit);
+    for (const Access& a : writes(i)) touch(a.view, true, visit);
+    if (parts(i).empty()) return;
+    const bool sums = op(i).kind == OpKind::reduce_scatter;  // then others add to what stays
+    const std::vector<std::uint8_t> in_place = parts_in_place(*plan, op(i));
+    for (std::size_t p = 0; p < parts(i).size(); ++p) {
+      const Part& part = parts(i)[p];
+      if (in_place[p] && part.send && sums) continue;  // the sum that takes its place is written once
+      touch(part.view, !part.send && (!in_place[p] || sums), visit);
+    }
   }
 
   // Two boxes of one buffer share an element; the first holds the second (false where it would be work).
@@ -126,8 +121,8 @@ class RankModel {
 
  private:
   template <class Visit>
-  void touch(std::uint32_t view, bool write, const Part* part, Visit& visit) const {
-    if (view < boxes.size() && boxes[view].valid && !boxes[view].empty()) visit(view, write, part);
+  void touch(std::uint32_t view, bool write, Visit& visit) const {
+    if (view < boxes.size() && boxes[view].valid && !boxes[view].empty()) visit(view, write);
   }
   bool rows_overlap(const Box&, const Box&) const;
   bool rows_contain(const Box&, const Box&) const;
@@ -137,7 +132,7 @@ class RankModel {
 struct Model {
   const Plan* plan = nullptr;
   std::vector<RankModel> ranks;
-  std::vector<std::vector<std::int32_t>> group_position;  // [group][rank], -1: not a member
+  std::optional<GroupIndex> groups;
   std::vector<std::uint32_t> first_operation;             // of each rank among all; one more at the end
   std::int64_t bytes(const RankModel&, const Box&) const;
 };
@@ -145,7 +140,7 @@ struct Model {
 // check.cpp. False: the scenario or the groups make no sense, there is nothing to check.
 bool sane_scenario(const Plan&, Findings&);
 
-// check_structure.cpp: resolves a sane plan and tests every operation.
+// check_structure.cpp: resolves a sane plan, and tests its form and that its tiles are the problem's.
 void resolve(const Plan&, Model&, Findings&);
 
 // check_order.cpp: happens-before within one rank. Races, shared bytes, buffers never used.
@@ -171,6 +166,6 @@ bool check_matching(Model&, Findings&, Interpreter&, CheckResult&);
 std::string describe_box(const RankModel&, const Box&);
 // operation_id of plan.hpp, also for what is no phase.
 std::string id_of(const RankPlan&, const Operation&);
-std::string describe_operation(const RankModel&, std::uint32_t operation);
+std::string describe_operation(const RankModel&, std::uint32_t operation);  // "attend 1/forward/3"
 
 }  // namespace cplab::checking

@@ -4,7 +4,6 @@
 // clock(o)[l] = how many operations of lane l are known complete when o starts. An operation occupies its
 // views from its start to its completion, so x comes before y exactly if clock(y)[lane of x] > place of x.
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -21,7 +20,7 @@ class Order {
   void run() {
     const auto count = static_cast<std::uint32_t>(rank_.plan->operations.size());
     for (std::uint32_t i = 0; i < count; ++i)
-      rank_.for_each_access(i, [&](std::uint32_t view, bool write, const Part*) {
+      rank_.for_each_access(i, [&](std::uint32_t view, bool write) {
         if (write) buffers_[rank_.boxes[view].buffer].written = true;
       });
     rank_.clocks.assign(std::size_t{count} * lanes_, 0);
@@ -40,7 +39,6 @@ class Order {
     std::uint32_t operation;
     std::uint32_t view;
     bool write;
-    bool own_part;  // a part sent to itself
     bool reported;
   };
   struct BufferState {
@@ -76,17 +74,17 @@ class Order {
 
   void touch_all(std::uint32_t i) {
     const std::uint32_t* c = clock(i);
-    rank_.for_each_access(i, [&](std::uint32_t view, bool write, const Part* part) {
+    rank_.for_each_access(i, [&](std::uint32_t view, bool write) {
       BufferState& b = buffers_[rank_.boxes[view].buffer];
       b.first = std::min(b.first, i);
       std::uint32_t& last = b.last[rank_.lane_of[i]];
       last = std::max(last, rank_.place[i] + 1);
       for (std::size_t l = 0; l < lanes_; ++l) b.known[l] = std::min(b.known[l], c[l]);
-      if (b.written) touch(i, view, write, part && part->peer == rank_.plan->rank, b);
+      if (b.written) touch(i, view, write, b);
     });
   }
 
-  void touch(std::uint32_t i, std::uint32_t view, bool write, bool own_part, BufferState& b) {
+  void touch(std::uint32_t i, std::uint32_t view, bool write, BufferState& b) {
     const Box& box = rank_.boxes[view];
     const std::uint32_t* c = clock(i);
     std::size_t kept = 0;
@@ -97,7 +95,7 @@ class Order {
       const Box& old_box = rank_.boxes[old.view];
       if (old.operation == i) {
         known = known || (old.view == view && old.write == write);
-        if ((write || old.write) && !may_share(i, view, write, own_part, old) && rank_.overlap(box, old_box))
+        if ((write || old.write) && !may_share(i, view, write, old) && rank_.overlap(box, old_box))
           report(i, view, write, old);
       } else if (c[rank_.lane_of[old.operation]] > rank_.place[old.operation]) {
         keep = (old.write && !write) || !rank_.contains(box, old_box);
@@ -108,16 +106,15 @@ class Order {
       if (keep) b.live[kept++] = b.live[n];
     }
     b.live.resize(kept);
-    if (!known) b.live.push_back({i, view, write, own_part, false});
+    if (!known) b.live.push_back({i, view, write, false});
   }
 
-  // Within one operation: sums into one view, and a rank's own part that stays where it is.
-  bool may_share(std::uint32_t i, std::uint32_t view, bool write, bool own_part, const Live& old) const {
-    if (old.view != view) return false;
+  // Within one operation: sums into one view, and an all_reduce in place. Whatever else one operation reads
+  // and writes may be on two links at once.
+  bool may_share(std::uint32_t i, std::uint32_t view, bool write, const Live& old) const {
     const OpKind kind = rank_.op(i).kind;
-    if (kind == OpKind::reduce_scatter || kind == OpKind::all_reduce) return true;
-    if (kind != OpKind::all_gather && kind != OpKind::all_to_all) return false;
-    return write != old.write && (write ? own_part : old.own_part);
+    if (kind == OpKind::reduce_scatter) return old.view == view && write && old.write;
+    return kind == OpKind::all_reduce && rank_.plan->views[old.view] == rank_.plan->views[view];
   }
 
   void report(std::uint32_t i, std::uint32_t view, bool write, const Live& old) {
@@ -202,34 +199,6 @@ bool apart(std::int64_t a_begin, std::int64_t a_end, std::int64_t b_begin, std::
 }
 
 }  // namespace
-
-// x = a.begin + a.step i = b.begin + b.step j has a solution within both runs.
-bool runs_meet(const RowRange& a, const RowRange& b) {
-  const std::int64_t a_last = a.begin + (a.count - 1) * a.step, b_last = b.begin + (b.count - 1) * b.step;
-  if (a_last < b.begin || b_last < a.begin) return false;
-  if (a.step == 1 && b.step == 1) return true;
-  const std::int64_t divisor = std::gcd(a.step, b.step), apart = b.begin - a.begin;
-  if (apart % divisor != 0) return false;
-  // i = (apart / divisor) * (a.step / divisor)^-1 modulo b.step / divisor, by the extended algorithm of
-  // Euclid.
-  const std::int64_t modulus = b.step / divisor;
-  std::int64_t inverse = 0, next = 1, r = modulus, next_r = a.step / divisor % modulus;
-  while (next_r != 0) {
-    const std::int64_t quotient = r / next_r;
-    inverse = std::exchange(next, inverse - quotient * next);
-    r = std::exchange(next_r, r - quotient * next_r);
-  }
-  // Rows are below 2^40; halving the factor keeps the product below 2^63.
-  std::int64_t factor = ((apart / divisor) % modulus + modulus) % modulus, i = 0;
-  for (std::int64_t power = ((inverse % modulus) + modulus) % modulus; factor > 0; factor /= 2) {
-    if (factor % 2 != 0) i = (i + power) % modulus;
-    power = power * 2 % modulus;
-  }
-  // The first common row that is in both.
-  const std::int64_t least = apart <= 0 ? 0 : (apart + a.step - 1) / a.step;
-  i = least + ((i - least) % modulus + modulus) % modulus;
-  return i < a.count && a.begin + i * a.step <= b_last;
-}
 
 bool RankModel::rows_overlap(const Box& a, const Box& b) const {
   const RowRange a_run{a.low, a.high - a.low, 1}, b_run{b.low, b.high - b.low, 1};

@@ -28,6 +28,10 @@ void Contents::finish() {
     }
     find_leaks(r);
   }
+  // Contents are lost only where something wrong was reported; if nothing was, the plan is not proved.
+  if (lost_track_ && findings_.empty())
+    findings_.add(FindingKind::coverage, nullptr, none, none,
+                  "the checker lost track of what a buffer holds, and does not know why");
 }
 
 void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds holds, std::int64_t width_begin,
@@ -50,7 +54,8 @@ void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds hold
   box.buffer = static_cast<std::uint32_t>(at - list.begin());
   box.width_begin = static_cast<std::int32_t>(width_begin);
   Region& slot = region(r, box.buffer, 0);
-  slot.align(0, static_cast<std::int32_t>(heads), box.width_begin, static_cast<std::int32_t>(width_end));
+  slot.align(0, static_cast<std::int32_t>(heads), box.width_begin, static_cast<std::int32_t>(width_end),
+             budget_);
   for (const Column& c : slot.columns()) {
     if (c.width_begin < width_begin || c.width_end > width_end) continue;
     std::int64_t end = 0;

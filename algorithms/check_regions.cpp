@@ -25,9 +25,27 @@ std::string_view name(Holds holds) {
   return names.at(static_cast<std::size_t>(holds));
 }
 
-void Region::cut(std::int32_t Column::*begin, std::int32_t Column::*end, std::int32_t at) {
+void Budget::keep(std::int64_t pieces) {
+  constexpr std::int64_t most = std::int64_t{1} << 24;  // about 1 GiB
+  pieces_ += pieces;
+  if (pieces_ > most)
+    throw PlanTooLarge("checking this plan would keep more than " + std::to_string(most) +
+                       " stretches of rows apart (strided or permuted rows are kept one by one); a shorter "
+                       "sequence or fewer ranks can be checked");
+}
+
+void Budget::compare(std::int64_t x, std::int64_t y) {
+  constexpr std::int64_t most = std::int64_t{1} << 28;
+  if (x > 0 && y > most / x)
+    throw PlanTooLarge("one segment would be compared with the mask in more than " + std::to_string(most) +
+                       " pieces (strided or permuted rows are compared one by one); a shorter sequence can be "
+                       "checked");
+}
+
+void Region::cut(std::int32_t Column::*begin, std::int32_t Column::*end, std::int32_t at, Budget& budget) {
   for (std::size_t c = 0, n = columns_.size(); c < n; ++c) {
     if (columns_[c].*begin >= at || columns_[c].*end <= at) continue;
+    budget.keep(static_cast<std::int64_t>(columns_[c].pieces.size()) + 1);
     Column rest = columns_[c];
     columns_[c].*end = at;
     rest.*begin = at;
@@ -36,17 +54,17 @@ void Region::cut(std::int32_t Column::*begin, std::int32_t Column::*end, std::in
 }
 
 void Region::align(std::int32_t head_begin, std::int32_t head_end, std::int32_t width_begin,
-                   std::int32_t width_end) {
+                   std::int32_t width_end, Budget& budget) {
   if (columns_.size() == 1) {
     const Column& c = columns_[0];
     if (c.head_begin >= head_begin && c.head_end <= head_end && c.width_begin >= width_begin &&
         c.width_end <= width_end)
       return;
   }
-  cut(&Column::head_begin, &Column::head_end, head_begin);
-  cut(&Column::head_begin, &Column::head_end, head_end);
-  cut(&Column::width_begin, &Column::width_end, width_begin);
-  cut(&Column::width_begin, &Column::width_end, width_end);
+  cut(&Column::head_begin, &Column::head_end, head_begin, budget);
+  cut(&Column::head_begin, &Column::head_end, head_end, budget);
+  cut(&Column::width_begin, &Column::width_end, width_begin, budget);
+  cut(&Column::width_begin, &Column::width_end, width_end, budget);
 }
 
 void read_rows(const Column& column, const Box& box, Runs& runs) {
@@ -77,8 +95,9 @@ void read_rows(const Column& column, const Box& box, Runs& runs) {
   }
 }
 
-void write_rows(Column& column, const Box& box, const Runs& runs) {
+void write_rows(Column& column, const Box& box, const Runs& runs, Budget& budget) {
   std::vector<Piece>& pieces = column.pieces;
+  const auto before = static_cast<std::int64_t>(pieces.size());
   const auto moved = [](const Run& run, std::int64_t id, std::int64_t row) {
     Value value = run.value;
     value.shift = value.located() ? id - row : 0;
@@ -90,7 +109,7 @@ void write_rows(Column& column, const Box& box, const Runs& runs) {
     pieces.clear();
     if (runs[0].value.holds != Holds::nothing)
       pieces.push_back({box.low, box.high, moved(runs[0], runs[0].id(), box.low)});
-    return;
+    return budget.keep(static_cast<std::int64_t>(pieces.size()) - before);
   }
   thread_local std::vector<Piece> fresh, result;
   fresh.clear();
@@ -107,6 +126,7 @@ void write_rows(Column& column, const Box& box, const Runs& runs) {
       if (count == 1 || (range->step == 1 && (run.step == 1 || !run.value.located()))) {
         fresh.push_back({row, row + count, moved(run, id, row)});
       } else {
+        budget.keep(count), budget.keep(-count);  // before they are made
         for (std::int64_t i = 0; i < count; ++i) {
           const std::int64_t target = row + i * range->step;
           fresh.push_back({target, target + 1, moved(run, id + i * run.step, target)});
@@ -135,6 +155,7 @@ void write_rows(Column& column, const Box& box, const Runs& runs) {
   }
   keep_until(std::numeric_limits<std::int64_t>::max());
   pieces.assign(result.begin(), result.end());
+  budget.keep(static_cast<std::int64_t>(pieces.size()) - before);
 }
 
 Run advanced(const Run& run, std::int64_t first) {

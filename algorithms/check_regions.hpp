@@ -25,7 +25,7 @@ enum class Holds : std::uint8_t {
   zero,            // an empty partial of anything but lse
   minus_infinity,  // an empty lse
   constant,        // another number
-  unknown,         // the result of something wrong that was reported
+  unknown,         // the result of something wrong that was reported: never without a finding
 };
 std::string_view name(Holds);
 
@@ -74,6 +74,19 @@ struct Run {
 };
 using Runs = std::vector<Run>;
 
+// How much the symbolic run may keep: rows that are strided or permuted are kept one by one, and a small file
+// can name very many.
+class Budget {
+ public:
+  // Throws PlanTooLarge. `pieces` more, or fewer if negative.
+  void keep(std::int64_t pieces);
+  // Throws PlanTooLarge where one operation would look at too many pairs of stretches of rows.
+  static void compare(std::int64_t x, std::int64_t y);
+
+ private:
+  std::int64_t pieces_ = 0;
+};
+
 class Region {  // one slot
  public:
   void shape(std::int32_t heads, std::int32_t width) { columns_.assign(1, {0, heads, 0, width, {}}); }
@@ -82,10 +95,10 @@ class Region {  // one slot
 
   // Cuts columns so that none crosses the border of heads x width.
   void align(std::int32_t head_begin, std::int32_t head_end, std::int32_t width_begin,
-             std::int32_t width_end);
+             std::int32_t width_end, Budget&);
 
  private:
-  void cut(std::int32_t Column::*begin, std::int32_t Column::*end, std::int32_t at);
+  void cut(std::int32_t Column::*begin, std::int32_t Column::*end, std::int32_t at, Budget&);
   std::vector<Column> columns_;
 };
 
@@ -94,18 +107,23 @@ void read_rows(const Column&, const Box&, Runs&);
 
 // Replaces the rows of `box` in a column by `runs`, which cover the view. The rows keep their ids; head_shift
 // and width_shift must be those of this buffer already.
-void write_rows(Column&, const Box&, const Runs&);
+void write_rows(Column&, const Box&, const Runs&, Budget&);
 
 // Calls visit(a, b, first, count): the pieces in which two lists of runs over the same rows agree in their
-// borders; a and b are the runs, advanced to `first`.
+// borders; a and b are the runs, clipped to that piece.
 Run advanced(const Run&, std::int64_t first);
+inline Run clipped(const Run& run, std::int64_t first, std::int64_t end) {
+  Run part = advanced(run, first);
+  part.count = end - first;
+  return part;
+}
 template <class Visit>
 void zip(const Runs& a, const Runs& b, Visit visit) {
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     const std::int64_t first = std::max(a[i].first, b[j].first);
     const std::int64_t a_end = a[i].first + a[i].count, b_end = b[j].first + b[j].count;
     const std::int64_t end = std::min(a_end, b_end);
-    if (first < end) visit(advanced(a[i], first), advanced(b[j], first), first, end - first);
+    if (first < end) visit(clipped(a[i], first, end), clipped(b[j], first, end), first, end - first);
     if (a_end == end) ++i;
     if (b_end == end) ++j;
   }

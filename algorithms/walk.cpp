@@ -2,7 +2,6 @@
 #include "algorithms/walk.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace cplab {
 namespace {
@@ -25,11 +24,10 @@ Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.ranks.size()) {
       const auto at =
           static_cast<std::size_t>(std::find(lanes.begin(), lanes.end(), op.lane) - lanes.begin());
       if (at == lanes.size()) {
-        if (at == UINT8_MAX) throw std::length_error("more than 255 lanes on one rank");
         lanes.push_back(op.lane);
         state.lanes.emplace_back();
       }
-      state.lane_of.push_back(static_cast<std::uint8_t>(at));
+      state.lane_of.push_back(static_cast<std::uint16_t>(at));
       state.place_in_lane.push_back(static_cast<std::uint32_t>(state.lanes[at].queue.size()));
       state.lanes[at].queue.push_back(i);
       if (op.kind == OpKind::host_sync) state.host_syncs.push_back(i);

@@ -68,7 +68,7 @@ class Walk {
   };
   struct RankState {
     std::vector<LaneState> lanes;
-    std::vector<std::uint8_t> lane_of;         // by operation
+    std::vector<std::uint16_t> lane_of;        // by operation
     std::vector<std::uint32_t> place_in_lane;  // by operation
     std::vector<std::uint32_t> host_syncs;     // in order
     std::uint32_t host_syncs_done = 0;

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "algorithms/check.hpp"
+#include "algorithms/finding.hpp"
 #include "algorithms/plan.hpp"
 #include "kernels/kernels.hpp"
 
@@ -63,9 +63,9 @@ struct MemoryUse {
 
 kernels::DType kernel_dtype(Role role, DType nominal);  // integer has none: BadPlan without a place
 
-// Throws BadPlan unless every index of the plan is in range, every buffer lies in its arena, every box lies
-// in its buffer, and every communication names a group that holds its rank and peers. Whoever walks or binds
-// a plan that may have been mutated calls this first; afterwards nothing can reach outside an arena.
+// Throws BadPlan at the first fault of the plan's form (algorithms/structure.hpp): indices, extents, arenas,
+// groups, operands. Whoever walks or binds a plan that may have been mutated calls this first; afterwards
+// nothing can reach outside an arena. What the checker accepts passes.
 void require_executable(const Plan& plan);
 
 // Binds the operations of one rank. The plan and the memory at `base` (byte 0 of the rank's arena) outlive

@@ -1,0 +1,45 @@
+// What is wrong with a plan, or with what came of it: the form in which the structural validator, the checker
+// and the comparison report.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace cplab {
+
+// race: two conflicting accesses without happens-before. deadlock: operations that can never complete with
+// zero buffering. unmatched: sends and receives that do not pair up in count, size or dtype. order:
+// communication that ranks launch in orders that do not fit together. coverage: a live (query, key) pair
+// missing, repeated, dead or foreign, or a result incomplete. uninitialised: a read of what nobody wrote.
+// leak: a buffer never used, or a computed value nobody reads. lifetime: a buffer whose memory is not its own
+// while it is in use, or an input that is written. numerics: a tensor outside its tolerance (verify only).
+enum class FindingKind : std::uint8_t {
+  race,
+  deadlock,
+  unmatched,
+  order,
+  coverage,
+  uninitialised,
+  leak,
+  lifetime,
+  numerics,
+};
+std::string_view name(FindingKind);
+
+struct Finding {
+  FindingKind kind = FindingKind::race;
+  int rank = -1;          // global; -1: all or none in particular
+  std::string operation;  // operation id "rank/phase/ordinal", or empty
+  std::string buffer;     // or empty
+  std::string message;    // one sentence for a person
+};
+
+// The plan may be right, but to follow it would take more memory or time than a small file may ask for (rows
+// that are strided or permuted one by one, by the million). An environment's lack, not a finding.
+struct PlanTooLarge : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace cplab
