@@ -173,6 +173,10 @@ CheckResult check(const Plan& plan, std::size_t max_findings) {
     if (completed) {
       contents.finish();
       findings.append(std::move(of_contents));
+      // Contents are lost only where something wrong was reported. If nothing was, nothing is proved.
+      if (contents.lost_track() && findings.empty())
+        findings.add(FindingKind::coverage, nullptr, none, none,
+                     "the checker lost track of what a buffer holds, and does not know why");
     }
   }
   result.findings = findings.take();

@@ -23,6 +23,8 @@ class Contents final : public Interpreter {
   void all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) override;
   // After everything happened: are the outputs complete, was everything that was computed used?
   void finish();
+  // Something became unknown.
+  bool lost_track() const { return lost_track_; }
 
  private:
   struct Write {  // by one operation into one buffer

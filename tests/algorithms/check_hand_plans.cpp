@@ -21,7 +21,16 @@ Segment full(std::int64_t queries, std::int64_t keys) {
 
 }  // namespace
 
-Rank::Rank(Plan& p, int rank) : plan(&p.ranks[static_cast<std::size_t>(rank)]) {}
+Rank::Rank(Plan& p, int rank)
+    : plan(&p.ranks[static_cast<std::size_t>(rank)]), dtype_(p.scenario.problem.dtype) {
+  phase(Phase::forward);
+}
+
+void Rank::phase(Phase p) {
+  phase_ = p;
+  ordinal_ = 0;
+  for (const Operation& o : plan->operations) ordinal_ += o.phase == p;
+}
 
 std::uint32_t Rank::buffer(std::string name, Role role, Category category, std::int64_t slots,
                            std::int64_t rows, std::int64_t heads, std::int64_t width) {
@@ -30,7 +39,7 @@ std::uint32_t Rank::buffer(std::string name, Role role, Category category, std::
   b.role = role;
   b.category = category;
   b.slots = slots, b.rows = rows, b.heads = heads, b.width = width;
-  b.bytes = slots * rows * heads * width * (role == Role::nominal ? 2 : 4);  // bf16
+  b.bytes = slots * rows * heads * width * element_bytes(role, dtype_);
   b.offset = plan->arena_bytes;
   plan->arena_bytes += (b.bytes + 255) / 256 * 256;
   plan->buffers.push_back(b);
@@ -113,7 +122,7 @@ Part receive(std::uint32_t view, int peer) {
   return {view, peer, false};
 }
 
-Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction) {
+Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction, DType dtype) {
   Plan plan = ranks_in_one_group(P, "cp");
   Problem& p = plan.scenario.problem;
   p.batch = 1;
@@ -122,6 +131,7 @@ Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction) {
   p.heads = 4, p.kv_heads = 2, p.head_size = 8, p.value_size = 6;
   p.causal = causal;
   p.direction = direction;
+  p.dtype = dtype;
   p.scale = logit_scale;
   plan.scenario.placement = "contiguous";
   return plan;
@@ -197,8 +207,8 @@ void ring_backward(const Plan& plan, Rank& rank, const Tensors& t, int P, int r,
 
 }  // namespace
 
-Plan ring(int P, std::int64_t rows, Merge how, Direction direction) {
-  Plan plan = empty_plan(P, P * rows, false, direction);
+Plan ring(int P, std::int64_t rows, Merge how, Direction direction, DType dtype) {
+  Plan plan = empty_plan(P, P * rows, false, direction, dtype);
   const Problem& p = plan.scenario.problem;
   for (int r = 0; r < P; ++r) {
     Rank rank(plan, r);
@@ -246,8 +256,8 @@ Plan ring(int P, std::int64_t rows, Merge how, Direction direction) {
   return plan;
 }
 
-Plan gathered(int P, std::int64_t rows) {
-  Plan plan = empty_plan(P, P * rows, true, Direction::forward_backward);
+Plan gathered(int P, std::int64_t rows, DType dtype) {
+  Plan plan = empty_plan(P, P * rows, true, Direction::forward_backward, dtype);
   const Problem& p = plan.scenario.problem;
   for (int r = 0; r < P; ++r) {
     Rank rank(plan, r);

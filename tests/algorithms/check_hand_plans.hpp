@@ -45,12 +45,13 @@ class Rank {
   Operation& op(std::uint32_t i) { return plan->operations[i]; }
   std::uint32_t find(const std::string& buffer) const;
 
-  void phase(Phase p) { phase_ = p, ordinal_ = 0; }
+  void phase(Phase p);  // ordinals go on where the phase has operations already
   std::uint32_t step = 0;
   RankPlan* plan;
 
  private:
   void set_after(Operation&, const std::vector<std::uint32_t>&);
+  DType dtype_;
   Phase phase_ = Phase::forward;
   std::uint32_t ordinal_ = 0;
 };
@@ -58,8 +59,8 @@ class Rank {
 Part send(std::uint32_t view, int peer);
 Part receive(std::uint32_t view, int peer);
 
-// H = 4, G = 2, D = 8, E = 6, bf16, contiguous, one sequence of `tokens` on P ranks.
-Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction);
+// H = 4, G = 2, D = 8, E = 6, contiguous, one sequence of `tokens` on P ranks.
+Plan empty_plan(int P, std::int64_t tokens, bool causal, Direction direction, DType dtype = DType::bf16);
 
 // q, kv, out, lse, and with both directions dout, delta, dq, dkv.
 struct Tensors {
@@ -72,9 +73,9 @@ std::uint32_t values(const Plan&, Rank&, At);  // the V columns
 enum class Merge : std::uint8_t { incremental, deferred };
 // Full mask, rows / rank tokens each. Two receive slots in the forward.
 Plan ring(int P, std::int64_t rows, Merge merge = Merge::incremental,
-          Direction = Direction::forward_backward);
+          Direction = Direction::forward_backward, DType = DType::bf16);
 // Causal; forward one tile over all gathered keys; backward with a reduce_scatter of dKV.
-Plan gathered(int P, std::int64_t rows);
+Plan gathered(int P, std::int64_t rows, DType = DType::bf16);
 // Causal attention of one rank.
 Plan single(std::int64_t tokens, Direction = Direction::forward_backward);
 

@@ -1,0 +1,118 @@
+// Is what the checker accepts right? Plans written by hand and built ones, with anything in them changed at
+// random: views, rows, strides, columns, parts, collectives, groups, lanes, buffers. What the checker accepts
+// is executed in several random orders, twice over with the same inputs, and compared with the reference. A
+// mutant escapes if its numbers are wrong, if the executor refuses it or hangs, or if the checker says that it
+// lost track.
+//   build/release/plan_mutants [COUNT [FIRST_SEED]]
+// Prints how each kind of mutation was judged, and every mutant that escaped.
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <string>
+
+#include "algorithms/check.hpp"
+#include "algorithms/registry.hpp"
+#include "cli/verify.hpp"
+#include "tests/algorithms/check_hand_plans.hpp"
+#include "tests/hand_plans/collective_plans.hpp"
+#include "tests/hand_plans/mutations.hpp"
+
+using namespace cplab;
+
+namespace {
+
+constexpr std::uint64_t orders = 5;
+
+Plan built(std::uint64_t which, DType dtype) {
+  Scenario s;
+  Problem& p = s.problem;
+  s.parallel.ranks = static_cast<std::int64_t>(2 + which % 2);
+  s.placement = which % 3 == 0 ? "zigzag" : which % 3 == 1 ? "striped" : "contiguous";
+  p.causal = which % 2 == 0;
+  p.packed = which % 5 == 0;
+  p.batch = p.packed ? 0 : 1;
+  p.sequence = p.packed ? 0 : 8 * s.parallel.ranks;
+  p.lengths = p.packed ? std::vector<std::int64_t>{13, 4, 9} : std::vector<std::int64_t>{p.sequence};
+  p.padded_lengths = p.packed ? std::vector<std::int64_t>{16, 4, 9} : p.lengths;
+  p.format = p.packed ? Format::thd : Format::bshd;
+  p.heads = 4, p.kv_heads = 2, p.head_size = 8, p.value_size = 4;
+  p.dtype = dtype;
+  p.scale = 0.35;
+  s.algorithm = "ring";
+  constexpr std::array merges{"incremental", "deferred", "fused"};
+  s.schedule.set("merge", std::string(merges[which / 5 % 3]));
+  return build_plan(resolve(s));
+}
+
+Plan plan_of(std::uint64_t seed) {
+  const DType dtype = seed % 4 == 3 ? DType::bf16 : DType::fp64;
+  switch (seed % 13) {
+    case 0: return hand::ring(3, 4, hand::Merge::incremental, Direction::forward_backward, dtype);
+    case 1: return hand::ring(3, 4, hand::Merge::deferred, Direction::forward_backward, dtype);
+    case 2:
+    case 3: return hand::gathered(3, 4, dtype);
+    case 4:
+    case 5: return hand::traded(4, dtype);
+    case 6:
+    case 7: return hand::reduced(4, dtype);
+    case 8:
+    case 9: return hand::permuted(6, dtype);
+    default: return built(seed / 13 % 30, dtype);
+  }
+}
+
+std::string judge(std::uint64_t seed, std::string& text) {
+  Plan plan = plan_of(seed);
+  const Inputs inputs = random_inputs(plan.scenario.problem, seed);
+  text = hand::mutate_anything(plan, seed);
+  const CheckResult checked = check(plan);
+  for (const Finding& f : checked.findings)
+    if (f.message.find("lost track") != std::string::npos) return "ESCAPED: the checker lost track";
+  if (!checked.ok()) return "checker: " + std::string(name(checked.findings.front().kind));
+  for (std::uint64_t order = 0; order < orders; ++order) {
+    VerifyOptions options;
+    options.execution.order = {order > 0, seed + order};
+    options.execution.iterations = 2;
+    options.execution.keep_log = false;
+    options.execution.timeout_s = 30;
+    const VerifyResult result = verify(plan, inputs, options);
+    if (!result.ok())
+      return "ESCAPED: accepted, but " + std::string(name(result.findings.front().kind)) + " " +
+             result.findings.front().operation + ": " + result.findings.front().message;
+  }
+  return "accepted, and right in every order tried";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::uint64_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
+  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  std::map<std::string, std::map<std::string, int>> table;  // kind of mutation -> verdict -> how many
+  int escaped = 0, accepted = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    std::string text, verdict;
+    try {
+      verdict = judge(seed, text);
+    } catch (const std::exception& error) {
+      verdict = std::string("ESCAPED: ") + error.what();
+    }
+    const bool out = verdict.rfind("ESCAPED", 0) == 0;
+    const std::size_t colon = text.rfind(": ");
+    ++table[colon == std::string::npos ? text : text.substr(colon + 2)][out ? "ESCAPED" : verdict];
+    accepted += verdict.rfind("accepted", 0) == 0;
+    escaped += out;
+    if (out)
+      std::printf("seed %llu: %s: %s\n", static_cast<unsigned long long>(seed), text.c_str(), verdict.c_str());
+  }
+  for (const auto& [kind, verdicts] : table) {
+    std::printf("%s\n", kind.c_str());
+    for (const auto& [verdict, n] : verdicts) std::printf("  %5d  %s\n", n, verdict.c_str());
+  }
+  std::printf("%llu mutants, %d accepted and right, %d escaped\n", static_cast<unsigned long long>(count),
+              accepted, escaped);
+  return escaped ? 1 : 0;
+}

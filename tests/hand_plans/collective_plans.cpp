@@ -1,0 +1,203 @@
+// See collective_plans.hpp. Edges are derived from the views, as the builder does.
+#include "tests/hand_plans/collective_plans.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "algorithms/order.hpp"
+#include "tests/algorithms/check_hand_plans.hpp"
+
+namespace cplab::hand {
+namespace {
+
+constexpr auto store = WriteMode::store;
+constexpr auto add = WriteMode::add;
+constexpr auto merge = WriteMode::merge;
+constexpr Lane compute1{LaneKind::compute, 1};
+
+At heads(std::uint32_t buffer, std::int32_t begin, std::int32_t end) {
+  At at{buffer};
+  at.head_begin = begin, at.head_end = end;
+  return at;
+}
+At rows_at(std::uint32_t buffer, std::int64_t begin, std::int64_t count) {
+  At at{buffer};
+  at.row = begin, at.rows = count;
+  return at;
+}
+
+Plan with_edges(Plan plan) {
+  for (RankPlan& rank : plan.ranks) derive_edges(rank);
+  return plan;
+}
+
+}  // namespace
+
+Plan traded(std::int64_t rows, DType dtype) {
+  constexpr int P = 2;
+  const std::int64_t N = P * rows;
+  Plan plan = empty_plan(P, N, true, Direction::forward_backward, dtype);
+  const Problem& p = plan.scenario.problem;
+  const std::int64_t D = p.head_size, E = p.value_size;
+  const auto H = static_cast<std::int32_t>(p.heads / P), G = static_cast<std::int32_t>(p.kv_heads / P);
+  for (int r = 0; r < P; ++r) {
+    Rank rank(plan, r);
+    const Tensors t = tensors(plan, rank);
+    const auto working = [&](const char* name, Role role, std::int64_t h, std::int64_t w) {
+      return rank.buffer(name, role, Category::working, 1, N, h, w);
+    };
+    const auto q = working("q_heads", Role::nominal, H, D), kv = working("kv_heads", Role::nominal, G, D + E);
+    const auto out = working("out_heads", Role::nominal, H, E), lse = working("lse_heads", Role::wide, H, 1);
+    const auto dout = working("dout_heads", Role::nominal, H, E),
+               delta = working("delta_heads", Role::wide, H, 1);
+    const auto dq = working("dq_heads", Role::nominal, H, D),
+               dkv = working("dkv_heads", Role::nominal, G, D + E);
+    // Tokens to heads (or back): pairs of (held by tokens, held by heads, heads of one rank).
+    struct Pair {
+      std::uint32_t tokens, heads;
+      std::int32_t each;
+    };
+    const auto trade = [&](const std::vector<Pair>& pairs, bool to_heads) {
+      std::vector<Part> parts;
+      for (const Pair& x : pairs) {
+        for (int peer = 0; peer < P; ++peer) {
+          const std::uint32_t by_tokens = rank.view(heads(x.tokens, peer * x.each, (peer + 1) * x.each));
+          const std::uint32_t by_heads = rank.view(rows_at(x.heads, peer * rows, rows));
+          parts.push_back(send(to_heads ? by_tokens : by_heads, peer));
+          parts.push_back(receive(to_heads ? by_heads : by_tokens, peer));
+        }
+      }
+      rank.communicate(comm, OpKind::all_to_all, parts);
+    };
+    const auto own_heads = [&](std::uint32_t i) {
+      rank.op(i).head_begin = r * H, rank.op(i).head_end = (r + 1) * H;
+    };
+    const Segment causal{0, N, 0, N, 0, -1, 0};
+    trade({{t.q, q, H}, {t.kv, kv, G}}, true);
+    own_heads(rank.attend(compute, {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv})},
+                          {{rank.view({out}), store}, {rank.view({lse}), store}}, {causal}));
+    trade({{t.out, out, H}, {t.lse, lse, H}}, false);
+    rank.phase(Phase::backward);
+    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
+                   {{rank.view({t.delta}), store}});
+    trade({{t.dout, dout, H}, {t.delta, delta, H}}, true);
+    own_heads(rank.attend(compute,
+                          {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({dout}),
+                           rank.view({lse}), rank.view({delta})},
+                          {{rank.view({dq}), store},
+                           {keys(plan, rank, {dkv}), store},
+                           {values(plan, rank, {dkv}), store}},
+                          {causal}));
+    trade({{t.dq, dq, H}, {t.dkv, dkv, G}}, false);
+  }
+  return with_edges(std::move(plan));
+}
+
+Plan reduced(std::int64_t rows, DType dtype) {
+  constexpr int P = 4;
+  const std::int64_t N = P * rows;
+  Plan plan = empty_plan(P, N, true, Direction::forward_backward, dtype);
+  const Problem& p = plan.scenario.problem;
+  const std::int64_t width = p.head_size + p.value_size;
+  const auto ratio = static_cast<std::int32_t>(p.heads / p.kv_heads);
+  plan.groups.push_back({"low", {0, 1}});
+  plan.groups.push_back({"high", {2, 3}});
+  plan.groups.push_back({"even", {0, 2}});
+  plan.groups.push_back({"odd", {1, 3}});
+  for (int r = 0; r < P; ++r) {
+    Rank rank(plan, r);
+    const Tensors t = tensors(plan, rank);
+    const auto all = rank.buffer("kv_all", Role::nominal, Category::working, 1, N, p.kv_heads, width);
+    const auto dall = rank.buffer("dkv_all", Role::wide, Category::working, 1, N, p.kv_heads, width);
+    std::vector<Part> parts;
+    for (int peer = 0; peer < P; ++peer) {
+      parts.push_back(send(rank.view({t.kv}), peer));
+      parts.push_back(receive(rank.view(rows_at(all, peer * rows, rows)), peer));
+    }
+    rank.communicate(comm, OpKind::all_gather, parts);
+    const Segment causal{0, rows, 0, (r + 1) * rows, r * rows, -1, 0};
+    const auto half = [&](std::int32_t g, bool forward) {
+      const auto of = [&](std::uint32_t b) { return rank.view(heads(b, g * ratio, (g + 1) * ratio)); };
+      const At kv = heads(all, g, g + 1), dkv = heads(dall, g, g + 1);
+      std::vector<std::uint32_t> reads{of(t.q), keys(plan, rank, kv), values(plan, rank, kv)};
+      std::vector<std::pair<std::uint32_t, WriteMode>> writes{{of(t.out), store}, {of(t.lse), store}};
+      if (!forward) {
+        reads.insert(reads.end(), {of(t.dout), of(t.lse), of(t.delta)});
+        writes = {{of(t.dq), store}, {keys(plan, rank, dkv), store}, {values(plan, rank, dkv), store}};
+      }
+      rank.attend(g == 0 ? compute : compute1, reads, writes, {causal});
+    };
+    half(0, true);
+    half(1, true);
+    rank.communicate(comm, OpKind::barrier, {});
+    rank.phase(Phase::backward);
+    for (std::int32_t h = 0; h < p.heads; ++h)
+      rank.operation(compute, OpKind::row_dot,
+                     {rank.view(heads(t.dout, h, h + 1)), rank.view(heads(t.out, h, h + 1))},
+                     {{rank.view(heads(t.delta, h, h + 1)), store}});
+    half(0, false);
+    half(1, false);
+    for (const std::uint16_t group : {r < 2 ? std::uint16_t{1} : std::uint16_t{2},
+                                      r % 2 == 0 ? std::uint16_t{3} : std::uint16_t{4}}) {
+      const std::uint32_t view = rank.view({dall});
+      rank.op(rank.operation(comm, OpKind::all_reduce, {view}, {{view, store}})).group = group;
+    }
+    rank.operation({LaneKind::comm, 0}, OpKind::host_sync, {}, {});
+    rank.operation(compute, OpKind::cast, {rank.view(rows_at(dall, r * rows, rows))},
+                   {{rank.view({t.dkv}), store}});
+  }
+  return with_edges(std::move(plan));
+}
+
+Plan permuted(std::int64_t rows, DType dtype) {
+  Plan plan = empty_plan(2, 2 * rows, false, Direction::forward_backward, dtype);
+  const Problem& p = plan.scenario.problem;
+  const std::int64_t width = p.head_size + p.value_size;
+  const std::vector<RowRange> map{{0, (rows + 1) / 2, 2}, {1, rows / 2, 2}};
+  const Segment full{0, rows, 0, rows, 0, -1, -1};
+  for (int r = 0; r < 2; ++r) {
+    Rank rank(plan, r);
+    const Tensors t = tensors(plan, rank);
+    const auto working = [&](const char* name, Role role) {
+      return rank.buffer(name, role, Category::working, 1, rows, p.kv_heads, width);
+    };
+    const auto packed = working("packed", Role::nominal), arrived = working("arrived", Role::nominal),
+               held = working("held", Role::nominal);
+    const auto own_sum = working("dkv_own", Role::wide), held_sum = working("dkv_held", Role::wide),
+               packed_sum = working("dkv_packed", Role::wide), arrived_sum = working("dkv_arrived", Role::wide);
+    const auto swap = [&](std::uint32_t from, std::uint32_t into) {
+      rank.communicate(comm, OpKind::exchange,
+                       {send(rank.view({from}), 1 - r), receive(rank.view({into}), 1 - r)});
+    };
+    const auto forward = [&](std::uint32_t kv, WriteMode mode) {
+      rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {kv}), values(plan, rank, {kv})},
+                  {{rank.view({t.out}), mode}, {rank.view({t.lse}), mode}}, {full});
+    };
+    const auto backward = [&](std::uint32_t kv, std::uint32_t dkv, WriteMode dq_mode) {
+      rank.attend(compute,
+                  {rank.view({t.q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({t.dout}),
+                   rank.view({t.lse}), rank.view({t.delta})},
+                  {{rank.view({t.dq}), dq_mode},
+                   {keys(plan, rank, {dkv}), store},
+                   {values(plan, rank, {dkv}), store}},
+                  {full});
+    };
+    rank.operation(compute, OpKind::copy, {rank.view({t.kv}, map)}, {{rank.view({packed}), store}});
+    swap(packed, arrived);
+    forward(t.kv, store);
+    rank.operation(compute, OpKind::copy, {rank.view({arrived})}, {{rank.view({held}, map), store}});
+    forward(held, merge);
+    rank.phase(Phase::backward);
+    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
+                   {{rank.view({t.delta}), store}});
+    backward(held, held_sum, store);
+    rank.operation(compute, OpKind::copy, {rank.view({held_sum}, map)}, {{rank.view({packed_sum}), store}});
+    swap(packed_sum, arrived_sum);
+    backward(t.kv, own_sum, add);
+    rank.operation(compute, OpKind::add, {rank.view({arrived_sum})}, {{rank.view({own_sum}, map), add}});
+    rank.operation(compute, OpKind::cast, {rank.view({own_sum})}, {{rank.view({t.dkv}), store}});
+  }
+  return with_edges(std::move(plan));
+}
+
+}  // namespace cplab::hand

@@ -1,0 +1,17 @@
+// Right plans written by hand that use what the ring does not: all_to_all, sub-groups, all_reduce in place,
+// several compute lanes, strided and permuted rows, barriers and host waits.
+#pragma once
+
+#include "algorithms/plan.hpp"
+
+namespace cplab::hand {
+
+// Heads for tokens: two ranks, two query heads and one key head each; causal.
+Plan traded(std::int64_t rows, DType dtype);
+// Four ranks: all gather K and V, each query-head half on a lane of its own; gradients of all keys are summed
+// over two pairs of sub-groups, in place; causal.
+Plan reduced(std::int64_t rows, DType dtype);
+// Two ranks: K and V travel with even rows before odd ones, and so do their gradients; full mask, fused merge.
+Plan permuted(std::int64_t rows, DType dtype);
+
+}  // namespace cplab::hand

@@ -1,0 +1,17 @@
+// Random mutations of plans, for the question whether anything wrong slips past the checker: every field that
+// an operation, a view, a part, a segment, a group or a buffer has may change, alone or on both ends of a
+// message.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "algorithms/plan.hpp"
+
+namespace cplab::hand {
+
+// One to three mutations, drawn from `seed`. The text says which; its last words after ": " name the kind of
+// the first.
+std::string mutate_anything(Plan&, std::uint64_t seed);
+
+}  // namespace cplab::hand
