@@ -127,7 +127,8 @@ bool sane_scenario(const Plan& plan, Findings& findings) {
   if (plan.groups.size() < parallel.groups.size()) return wrong("the plan lacks groups of the scenario");
   for (std::size_t replica = 0; replica < parallel.groups.size(); ++replica)
     if (plan.groups[replica].ranks != parallel.groups[replica])
-      return wrong("group " + plan.groups[replica].name + " does not have the members that the scenario says");
+      return wrong("group " + plan.groups[replica].name +
+                   " does not have the members that the scenario says");
   if (std::string text = wrong_groups(plan); !text.empty()) return wrong(std::move(text));
   return true;
 }

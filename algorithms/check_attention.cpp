@@ -317,7 +317,8 @@ void Contents::attend_backward(Site s, const Operation& op) {
                                              {&dk, ratio},
                                              {&dv, ratio}},
                                             q.heads());
-  // The gradient of a key head is the sum over its query heads: it is written once, when all of them are seen.
+  // The gradient of a key head is the sum over its query heads: it is written once, when all of them are
+  // seen.
   for (std::size_t first = 0, last = 0; first < cuts.size(); first = last) {
     do ++last;
     while (cuts[last - 1].end % ratio != 0);
@@ -333,7 +334,8 @@ void Contents::attend_backward(Site s, const Operation& op) {
         good = good && a.value.set == b.value.set;
       });
       if (!good)
-        report(s, FindingKind::coverage, k, "covers other queries with some query heads of a key head than with others");
+        report(s, FindingKind::coverage, k,
+               "covers other queries with some query heads of a key head than with others");
     }
     if (good) {
       store_or_add(s, dk, g, dk_runs, mode_of_write(s, 1), dk_writer);

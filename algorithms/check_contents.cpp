@@ -96,9 +96,10 @@ void Contents::report(Site s, FindingKind kind, const Box& box, const std::strin
 void Contents::report_peer(Site s, std::uint32_t peer, FindingKind kind, const Box& box,
                            const std::string& what) {
   const RankModel& rank = model_.ranks[s.rank];
-  findings_.add(kind, rank.plan, s.operation, peer == s.rank ? box.buffer : none,
-                describe_operation(rank, s.operation) + " " + what +
-                    (peer == s.rank ? "" : " (on rank " + std::to_string(model_.ranks[peer].plan->rank) + ")"));
+  findings_.add(
+      kind, rank.plan, s.operation, peer == s.rank ? box.buffer : none,
+      describe_operation(rank, s.operation) + " " + what +
+          (peer == s.rank ? "" : " (on rank " + std::to_string(model_.ranks[peer].plan->rank) + ")"));
 }
 
 // What is about to be written into the box. LSEs and row sums are kept wide: nominal digits would be too few.
@@ -257,8 +258,9 @@ void Contents::move(Site s, std::uint32_t from_rank, const Box& from, const Box&
   for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
     for (Run& run : runs) {
       if (!report_nothing || run.value.holds != Holds::nothing) continue;
-      report_peer(s, from_rank, FindingKind::uninitialised, from,
-                  "reads " + describe_box(model_.ranks[from_rank], from) + ", part of which nobody has written");
+      report_peer(
+          s, from_rank, FindingKind::uninitialised, from,
+          "reads " + describe_box(model_.ranks[from_rank], from) + ", part of which nobody has written");
       run.value.holds = Holds::unknown;
     }
     settle(s, into, runs, writer);

@@ -137,8 +137,8 @@ class Matching {
     const std::uint32_t before = k == 0 ? none : pairs_.meetings[list[k - 1]].members[position];
     if (before == none || ordered(before, op)) return;
     findings_.add(FindingKind::order, pairs_.rank_model(op).plan, pairs_.local(op), none,
-                  pairs_.describe(op) + " is a collective of group " + model_.plan->groups[group].name + " as " +
-                      pairs_.describe(before) + " on another lane is, and nothing orders the two");
+                  pairs_.describe(op) + " is a collective of group " + model_.plan->groups[group].name +
+                      " as " + pairs_.describe(before) + " on another lane is, and nothing orders the two");
   }
 
   // Parts without a partner. If the two sides of a channel count differently, the first pair whose steps
@@ -284,8 +284,8 @@ bool fits(const RankModel& a, const Box& x, const RankModel& b, const Box& y) {
     columns.width_begin = box.width_begin, columns.width_end = box.width_end;
     return plane_cut(rank.plan->buffers[box.buffer], columns);
   };
-  return cut(a, x) == cut(b, y) && x.rows == y.rows && x.slots() == y.slots() && x.heads() == y.heads() && x.width() == y.width() &&
-         a.plan->buffers[x.buffer].role == b.plan->buffers[y.buffer].role;
+  return cut(a, x) == cut(b, y) && x.rows == y.rows && x.slots() == y.slots() && x.heads() == y.heads() &&
+         x.width() == y.width() && a.plan->buffers[x.buffer].role == b.plan->buffers[y.buffer].role;
 }
 
 bool check_matching(Model& model, Findings& findings, Interpreter& interpreter, CheckResult& result) {

@@ -11,7 +11,7 @@ namespace cplab::checking {
 
 // Operations of all ranks are numbered one after the other, and so are their parts.
 struct Pairing {
-  struct Meeting {  // one collective or barrier: the k-th of its group on every member
+  struct Meeting {                       // one collective or barrier: the k-th of its group on every member
     std::vector<std::uint32_t> members;  // operations by position, or none
     std::uint32_t posted = 0;
     std::uint32_t start_round = 0;

@@ -133,7 +133,7 @@ struct Model {
   const Plan* plan = nullptr;
   std::vector<RankModel> ranks;
   std::optional<GroupIndex> groups;
-  std::vector<std::uint32_t> first_operation;             // of each rank among all; one more at the end
+  std::vector<std::uint32_t> first_operation;  // of each rank among all; one more at the end
   std::int64_t bytes(const RankModel&, const Box&) const;
 };
 

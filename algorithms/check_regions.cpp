@@ -37,9 +37,10 @@ void Budget::keep(std::int64_t pieces) {
 void Budget::compare(std::int64_t x, std::int64_t y) {
   constexpr std::int64_t most = std::int64_t{1} << 28;
   if (x > 0 && y > most / x)
-    throw PlanTooLarge("one segment would be compared with the mask in more than " + std::to_string(most) +
-                       " pieces (strided or permuted rows are compared one by one); a shorter sequence can be "
-                       "checked");
+    throw PlanTooLarge(
+        "one segment would be compared with the mask in more than " + std::to_string(most) +
+        " pieces (strided or permuted rows are compared one by one); a shorter sequence can be "
+        "checked");
 }
 
 void Region::cut(std::int32_t Column::*begin, std::int32_t Column::*end, std::int32_t at, Budget& budget) {

@@ -94,8 +94,8 @@ class Region {  // one slot
   std::vector<Column>& columns() { return columns_; }
 
   // Cuts columns so that none crosses the border of heads x width.
-  void align(std::int32_t head_begin, std::int32_t head_end, std::int32_t width_begin,
-             std::int32_t width_end, Budget&);
+  void align(std::int32_t head_begin, std::int32_t head_end, std::int32_t width_begin, std::int32_t width_end,
+             Budget&);
 
  private:
   void cut(std::int32_t Column::*begin, std::int32_t Column::*end, std::int32_t at, Budget&);

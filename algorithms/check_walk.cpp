@@ -165,7 +165,7 @@ class Progress {
       if (first) views.push_back(y.view);
     }
     interpreter_->transfer(pairs_.rank_of[a], pairs_.local(a), x, pairs_.rank_of[b], pairs_.local(b), y,
-                          same && kinds, first);
+                           same && kinds, first);
   }
 
   static std::string role_name(Role role) {
@@ -181,7 +181,8 @@ class Progress {
                got = pairs_.rank_model(b).plan->buffers[target.buffer].role;
     std::string text = pairs_.describe(b) + " receives ";
     if (!kinds) {
-      text += "what " + pairs_.describe(a) + " sends, which is another kind of operation or goes over another transport";
+      text += "what " + pairs_.describe(a) +
+              " sends, which is another kind of operation or goes over another transport";
     } else if (shape(source) == shape(target) && sent == got) {
       text += "a box whose planes part at another column than in what " + pairs_.id(a) + " sends";
     } else {
@@ -302,9 +303,10 @@ class Progress {
                std::to_string(pairs_.rank_model(op).plan->rank) + " waits in " + pairs_.describe(op);
     }
     ranks += std::to_string(pairs_.rank_model(path.front()).plan->rank);
-    const char* what = interpreter_ ? "ranks wait for each other: "
-                                    : "no order of launches suits all ranks; one after the other, each in the "
-                                      "order of issue, they wait for each other: ";
+    const char* what = interpreter_
+                           ? "ranks wait for each other: "
+                           : "no order of launches suits all ranks; one after the other, each in the "
+                             "order of issue, they wait for each other: ";
     findings_.add(interpreter_ ? FindingKind::deadlock : FindingKind::order,
                   pairs_.rank_model(path.front()).plan, pairs_.local(path.front()), none,
                   what + ranks + " (" + waits + ")");

@@ -101,10 +101,15 @@ struct Access {
 //   exchange         parts      a set of sends and receives posted together, complete when all parts are
 //   all_gather       parts      the same, with a part for every peer, itself included
 //   all_to_all       parts      the same
-//   reduce_scatter   parts      what is received is summed in the order of the group
+//   reduce_scatter   parts      what is received into one view is summed in the order of the group; every member,
+//                               the rank itself included, contributes to each view that a rank receives
 //   all_reduce       from => into                             sum or max over the group (Operation::reduction)
 //   barrier                     of a group
 //   host_sync                   the host waits until the lane of this operation has come here
+// No operation takes an integer buffer, and none writes into an input. attend, attend_backward, row_dot and
+// merge take operands that lie in one slot and one plane. Both ends of a message have one shape, role and
+// transport, and their planes part at the same column. Within one operation nothing is written that it also
+// reads, but: all_reduce may work in place, and in a collective a rank may receive its own part where it lies.
 // clang-format on
 enum class OpKind : std::uint8_t {
   attend,

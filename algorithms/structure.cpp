@@ -12,7 +12,8 @@ namespace cplab {
 namespace {
 
 constexpr std::int64_t most_slots = 1 << 16;
-constexpr std::int64_t most_heads_or_width = std::numeric_limits<std::int32_t>::max();  // views count in int32
+constexpr std::int64_t most_heads_or_width =
+    std::numeric_limits<std::int32_t>::max();  // views count in int32
 
 bool inside(Span span, std::size_t size) {
   return std::uint64_t{span.first} + span.count <= size;
@@ -105,7 +106,8 @@ class Inspector {
       report(FindingKind::order, "has the id of another operation");
     for (std::uint32_t e : rank_.after(op)) {
       if (e < i) continue;
-      report(FindingKind::deadlock, e == i ? "waits for itself" : "waits for an operation that is issued later");
+      report(FindingKind::deadlock,
+             e == i ? "waits for itself" : "waits for an operation that is issued later");
     }
     const FindingKind kind = is_communication(op.kind) ? FindingKind::unmatched : FindingKind::coverage;
     for (const Access& a : rank_.reads(op))
@@ -126,10 +128,20 @@ class Inspector {
         if (groups_.position(op.group, p.peer) < 0)
           return report(kind, "has a part with a rank outside its group");
     }
+    if (op.kind == OpKind::reduce_scatter && !all_contribute(op))
+      return report(kind, "sums parts of some members of its group only");
     const WrongOperands wrong = wrong_operands(rank_, op, view_rows_);
     if (!wrong.what.empty()) return report(wrong.kind, wrong.what);
     form_.operations[i] = Form::good;
     test_inputs(i);
+  }
+
+  // To what a rank receives from a reduce_scatter every member contributes, the rank itself too.
+  bool all_contribute(const Operation& op) const {
+    std::unordered_set<int> peers;
+    for (const Part& p : rank_.parts_of(op))
+      if (!p.send) peers.insert(p.peer);
+    return peers.empty() || peers.size() == groups_.members(op.group);
   }
 
   // A second iteration would find other inputs.
@@ -203,7 +215,8 @@ std::int32_t GroupIndex::position(std::size_t group, std::int64_t rank) const {
 
 std::string wrong_groups(const Plan& plan) {
   for (std::size_t r = 0; r < plan.ranks.size(); ++r)
-    if (plan.ranks[r].rank != static_cast<int>(r)) return "ranks are not listed in the order of their numbers";
+    if (plan.ranks[r].rank != static_cast<int>(r))
+      return "ranks are not listed in the order of their numbers";
   const GroupIndex index(plan);
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const Group& group = plan.groups[g];
@@ -227,7 +240,8 @@ std::vector<std::uint8_t> parts_in_place(const RankPlan& rank, const Operation& 
     if (parts[p].peer == rank.rank) (parts[p].send ? sends : receives).push_back(p);
   for (std::size_t k = 0; k < std::min(sends.size(), receives.size()); ++k) {
     const std::uint32_t a = parts[sends[k]].view, b = parts[receives[k]].view;
-    const bool same = a == b || (a < rank.views.size() && b < rank.views.size() && rank.views[a] == rank.views[b]);
+    const bool same =
+        a == b || (a < rank.views.size() && b < rank.views.size() && rank.views[a] == rank.views[b]);
     if (same) in_place[sends[k]] = in_place[receives[k]] = 1;
   }
   return in_place;

@@ -44,6 +44,7 @@ class GroupIndex {
   // -1: not a member, or no such group.
   std::int32_t position(std::size_t group, std::int64_t rank) const;
   std::size_t size() const { return members_.size(); }
+  std::size_t members(std::size_t group) const { return members_[group].size(); }
 
  private:
   std::vector<std::vector<std::pair<int, std::int32_t>>> members_;  // by group: (rank, position), sorted

@@ -51,9 +51,7 @@ class Operands {
  private:
   const View& read(std::size_t i) const { return plan_.views[plan_.reads(op_)[i].view]; }
   const View& write(std::size_t i) const { return plan_.views[plan_.writes(op_)[i].view]; }
-  std::int64_t rows(const View& v) const {
-    return rows_[static_cast<std::size_t>(&v - plan_.views.data())];
-  }
+  std::int64_t rows(const View& v) const { return rows_[static_cast<std::size_t>(&v - plan_.views.data())]; }
   static std::int32_t slots(const View& v) { return v.slot_end - v.slot_begin; }
   static std::int32_t heads(const View& v) { return v.head_end - v.head_begin; }
   static std::int32_t width(const View& v) { return v.width_end - v.width_begin; }
@@ -173,7 +171,8 @@ class Operands {
     for (const Part& p : plan_.parts_of(op_))
       if (!p.send) received[p.peer].push_back(p.view);
     for (const auto& [peer, views] : received)
-      if (views != received.begin()->second) return "sums parts of some peers only into a view";
+      if (views != received.begin()->second)
+        return "does not sum the same views, in the same order, of every peer";
     for (const auto& [peer, views] : received)
       for (std::size_t i = 0; i < views.size(); ++i)
         if (std::find(views.begin() + static_cast<std::ptrdiff_t>(i) + 1, views.end(), views[i]) !=

@@ -199,25 +199,26 @@ void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
       break;
     case OpKind::barrier: break;
     case OpKind::reduce_scatter: {
-      // One reduction for every root, in group order: what this rank sends to the root, and what it receives.
-      const kernels::View* into = nullptr;
-      std::vector<kernels::View> views(state_->plan.groups[op.group].ranks.size());
-      kernels::View received;
+      // One reduction for every root and view that it sums, in group order: the k-th part that this rank
+      // sends to a root goes into the k-th view of which that root receives parts.
+      std::vector<std::vector<kernels::View>> sent(state_->plan.groups[op.group].ranks.size());
+      std::vector<kernels::View> received;
       for (const Part& part : own.parts_of(op)) {
         const kernels::View view = state_->flat(op, own.views[part.view]);
         if (part.send) {
-          views[static_cast<std::size_t>(state_->place(op.group, part.peer))] = view;
-        } else {
-          received = view;
-          into = &received;
+          sent[static_cast<std::size_t>(state_->place(op.group, part.peer))].push_back(view);
+        } else if (part.peer == own.rank) {  // every peer contributes to the same views, this rank too
+          received.push_back(view);
         }
       }
-      for (std::size_t root = 0; root < views.size(); ++root) {
-        if (views[root].data == nullptr) continue;
-        nccl_require(ncclReduce(views[root].data, into != nullptr ? into->data : nullptr,
-                                static_cast<std::size_t>(views[root].rows), nccl_type(views[root].dtype),
-                                ncclSum, static_cast<int>(root), comm, stream),
-                     "ncclReduce", id, comm);
+      for (std::size_t root = 0; root < sent.size(); ++root) {
+        for (std::size_t k = 0; k < sent[root].size(); ++k) {
+          const kernels::View& view = sent[root][k];
+          nccl_require(ncclReduce(view.data, k < received.size() ? received[k].data : nullptr,
+                                  static_cast<std::size_t>(view.rows), nccl_type(view.dtype), ncclSum,
+                                  static_cast<int>(root), comm, stream),
+                       "ncclReduce", id, comm);
+        }
       }
       break;
     }

@@ -72,8 +72,8 @@ std::uint32_t values(const Plan&, Rank&, At);  // the V columns
 
 enum class Merge : std::uint8_t { incremental, deferred };
 // Full mask, rows / rank tokens each. Two receive slots in the forward.
-Plan ring(int P, std::int64_t rows, Merge merge = Merge::incremental,
-          Direction = Direction::forward_backward, DType = DType::bf16);
+Plan ring(int P, std::int64_t rows, Merge merge = Merge::incremental, Direction = Direction::forward_backward,
+          DType = DType::bf16);
 // Causal; forward one tile over all gathered keys; backward with a reduce_scatter of dKV.
 Plan gathered(int P, std::int64_t rows, DType = DType::bf16);
 // Causal attention of one rank.

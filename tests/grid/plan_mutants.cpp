@@ -1,8 +1,8 @@
 // Is what the checker accepts right? Plans written by hand and built ones, with anything in them changed at
 // random: views, rows, strides, columns, parts, collectives, groups, lanes, buffers. What the checker accepts
 // is executed in several random orders, twice over with the same inputs, and compared with the reference. A
-// mutant escapes if its numbers are wrong, if the executor refuses it or hangs, or if the checker says that it
-// lost track.
+// mutant escapes if its numbers are wrong, if the executor refuses it or hangs, or if the checker says that
+// it lost track.
 //   build/release/plan_mutants [COUNT [FIRST_SEED]]
 // Prints how each kind of mutation was judged, and every mutant that escaped.
 #include <array>
@@ -106,7 +106,8 @@ int main(int argc, char** argv) {
     accepted += verdict.rfind("accepted", 0) == 0;
     escaped += out;
     if (out)
-      std::printf("seed %llu: %s: %s\n", static_cast<unsigned long long>(seed), text.c_str(), verdict.c_str());
+      std::printf("seed %llu: %s: %s\n", static_cast<unsigned long long>(seed), text.c_str(),
+                  verdict.c_str());
   }
   for (const auto& [kind, verdicts] : table) {
     std::printf("%s\n", kind.c_str());

@@ -81,13 +81,12 @@ Plan traded(std::int64_t rows, DType dtype) {
     rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
                    {{rank.view({t.delta}), store}});
     trade({{t.dout, dout, H}, {t.delta, delta, H}}, true);
-    own_heads(rank.attend(compute,
-                          {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({dout}),
-                           rank.view({lse}), rank.view({delta})},
-                          {{rank.view({dq}), store},
-                           {keys(plan, rank, {dkv}), store},
-                           {values(plan, rank, {dkv}), store}},
-                          {causal}));
+    own_heads(rank.attend(
+        compute,
+        {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({dout}),
+         rank.view({lse}), rank.view({delta})},
+        {{rank.view({dq}), store}, {keys(plan, rank, {dkv}), store}, {values(plan, rank, {dkv}), store}},
+        {causal}));
     trade({{t.dq, dq, H}, {t.dkv, dkv, G}}, false);
   }
   return with_edges(std::move(plan));
@@ -137,8 +136,8 @@ Plan reduced(std::int64_t rows, DType dtype) {
                      {{rank.view(heads(t.delta, h, h + 1)), store}});
     half(0, false);
     half(1, false);
-    for (const std::uint16_t group : {r < 2 ? std::uint16_t{1} : std::uint16_t{2},
-                                      r % 2 == 0 ? std::uint16_t{3} : std::uint16_t{4}}) {
+    for (const std::uint16_t group :
+         {r < 2 ? std::uint16_t{1} : std::uint16_t{2}, r % 2 == 0 ? std::uint16_t{3} : std::uint16_t{4}}) {
       const std::uint32_t view = rank.view({dall});
       rank.op(rank.operation(comm, OpKind::all_reduce, {view}, {{view, store}})).group = group;
     }
@@ -164,7 +163,8 @@ Plan permuted(std::int64_t rows, DType dtype) {
     const auto packed = working("packed", Role::nominal), arrived = working("arrived", Role::nominal),
                held = working("held", Role::nominal);
     const auto own_sum = working("dkv_own", Role::wide), held_sum = working("dkv_held", Role::wide),
-               packed_sum = working("dkv_packed", Role::wide), arrived_sum = working("dkv_arrived", Role::wide);
+               packed_sum = working("dkv_packed", Role::wide),
+               arrived_sum = working("dkv_arrived", Role::wide);
     const auto swap = [&](std::uint32_t from, std::uint32_t into) {
       rank.communicate(comm, OpKind::exchange,
                        {send(rank.view({from}), 1 - r), receive(rank.view({into}), 1 - r)});

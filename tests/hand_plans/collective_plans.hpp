@@ -11,7 +11,8 @@ Plan traded(std::int64_t rows, DType dtype);
 // Four ranks: all gather K and V, each query-head half on a lane of its own; gradients of all keys are summed
 // over two pairs of sub-groups, in place; causal.
 Plan reduced(std::int64_t rows, DType dtype);
-// Two ranks: K and V travel with even rows before odd ones, and so do their gradients; full mask, fused merge.
+// Two ranks: K and V travel with even rows before odd ones, and so do their gradients; full mask, fused
+// merge.
 Plan permuted(std::int64_t rows, DType dtype);
 
 }  // namespace cplab::hand

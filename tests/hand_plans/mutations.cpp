@@ -162,7 +162,7 @@ class Mutation {
       if (list.size() == 1 && list[0].count >= 2 && list[0].step == 1) {
         const RowRange r = list[0];
         const std::int64_t half = r.count / 2;
-        if (how == 0) list = {{r.begin, half, 1}, {r.begin, r.count - half, 1}};          // repeated
+        if (how == 0) list = {{r.begin, half, 1}, {r.begin, r.count - half, 1}};         // repeated
         if (how == 1) list = {{r.begin + half, r.count - half, 1}, {r.begin, half, 1}};  // turned
         if (how == 2) list = {{r.begin, (r.count + 1) / 2, 2}, {r.begin + 1, half, 2}};  // even before odd
         if (how == 3) list = {r, r};
@@ -196,7 +196,8 @@ class Mutation {
   }
   std::string collective() {
     if (!is_communication(op().kind)) return {};
-    constexpr std::array kinds{OpKind::exchange, OpKind::all_gather, OpKind::reduce_scatter, OpKind::all_to_all};
+    constexpr std::array kinds{OpKind::exchange, OpKind::all_gather, OpKind::reduce_scatter,
+                               OpKind::all_to_all};
     const OpKind kind = kinds[below(kinds.size())];
     const bool everywhere = below(3) != 0, reduction = op().kind == OpKind::all_reduce;
     const std::uint32_t step = op().step;
@@ -227,14 +228,15 @@ class Mutation {
   }
   std::string lane() {
     const Lane old = op().lane;
-    constexpr std::array lanes{Lane{LaneKind::compute, 0}, Lane{LaneKind::compute, 1}, Lane{LaneKind::comm, 0},
-                               Lane{LaneKind::comm, 1}, Lane{LaneKind::copy, 0}};
+    constexpr std::array lanes{Lane{LaneKind::compute, 0}, Lane{LaneKind::compute, 1},
+                               Lane{LaneKind::comm, 0}, Lane{LaneKind::comm, 1}, Lane{LaneKind::copy, 0}};
     const Lane fresh = lanes[below(lanes.size())];
     if (fresh == old) return {};
     const bool all_ranks = below(2) == 0;
     const std::size_t at = at_;
     for (RankPlan& rank : plan_.ranks)
-      if ((all_ranks || &rank == rank_) && at < rank.operations.size() && rank.operations[at].kind == op().kind)
+      if ((all_ranks || &rank == rank_) && at < rank.operations.size() &&
+          rank.operations[at].kind == op().kind)
         rank.operations[at].lane = fresh;
     return said("lane changed");
   }
@@ -262,7 +264,8 @@ class Mutation {
     } else {
       *fields[below(fields.size())] += below(2) ? 1 : -1;
     }
-    const Span span{static_cast<std::uint32_t>(rank_->segments.size()), static_cast<std::uint32_t>(list.size())};
+    const Span span{static_cast<std::uint32_t>(rank_->segments.size()),
+                    static_cast<std::uint32_t>(list.size())};
     rank_->segments.insert(rank_->segments.end(), list.begin(), list.end());
     op().segments = span;
     return said("segment changed");

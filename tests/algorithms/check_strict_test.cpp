@@ -1,0 +1,422 @@
+// Wrong plans that a checker is easily content with, and right ones that look wrong: each is written by hand,
+// and its neighbour on the other side of the line stands beside it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <string>
+#include <vector>
+
+#include "algorithms/check.hpp"
+#include "algorithms/order.hpp"
+#include "tests/algorithms/check_expect.hpp"
+#include "tests/algorithms/check_hand_plans.hpp"
+#include "tests/hand_plans/collective_plans.hpp"
+
+using namespace cplab;
+using namespace cplab::hand;
+
+namespace {
+
+constexpr auto store = WriteMode::store;
+constexpr auto add = WriteMode::add;
+constexpr auto nominal = Role::nominal;
+constexpr auto wide = Role::wide;
+constexpr auto working = Category::working;
+
+// q, k, v of one rank, attended: the forward of `single`, full mask.
+struct One {
+  explicit One(std::int64_t tokens, Direction direction = Direction::forward_backward)
+      : plan(empty_plan(1, tokens, false, direction)), rank(plan, 0), t(tensors(plan, rank)), n(tokens) {}
+
+  std::uint32_t kv(std::uint32_t buffer, bool value) {
+    return value ? values(plan, rank, {buffer}) : keys(plan, rank, {buffer});
+  }
+  void forward(const std::vector<Segment>& segments) {
+    rank.attend(compute, {rank.view({t.q}), kv(t.kv, false), kv(t.kv, true)},
+                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, segments);
+  }
+  void row_dot() {
+    rank.phase(Phase::backward);
+    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
+                   {{rank.view({t.delta}), store}});
+  }
+  // Rows of q and its like as given; dq goes into `dq`.
+  std::uint32_t backward(const std::vector<RowRange>& rows, std::uint32_t dq, const Segment& segment,
+                         WriteMode dk_mode = store) {
+    const auto of = [&](std::uint32_t b) { return rank.view({b}, rows); };
+    return rank.attend(
+        compute, {of(t.q), kv(t.kv, false), kv(t.kv, true), of(t.dout), of(t.lse), of(t.delta)},
+        {{rank.view({dq}), store}, {kv(t.dkv, false), dk_mode}, {kv(t.dkv, true), dk_mode}}, {segment});
+  }
+  std::string id(std::uint32_t i) { return operation_id(*rank.plan, rank.op(i)); }
+
+  Plan plan;
+  Rank rank;
+  Tensors t;
+  std::int64_t n;
+};
+
+Segment full(std::int64_t queries, std::int64_t keys_count) {
+  return {0, queries, 0, keys_count, 0, -1, -1};
+}
+
+Plan with_edges(Plan plan) {
+  for (RankPlan& rank : plan.ranks) derive_edges(rank);
+  return plan;
+}
+
+void require_anywhere(const Plan& plan, FindingKind kind) {
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  bool found = false;
+  for (const Finding& f : result.findings) found = found || f.kind == kind;
+  CHECK(found);
+}
+
+}  // namespace
+
+TEST_CASE("check: hand-made plans with collectives, sub-groups and row maps are right") {
+  require_right(traded(4, DType::bf16));
+  require_right(reduced(4, DType::bf16));
+  require_right(permuted(6, DType::bf16));
+  require_right(permuted(5, DType::fp64));
+}
+
+TEST_CASE("check: queries that come twice count twice for their keys") {
+  for (const bool twice : {false, true}) {
+    One one(8);
+    one.forward({full(8, 8)});
+    one.row_dot();
+    const auto rows = one.rank.buffer("dq_rows", nominal, working, 1, twice ? 16 : 8, 4, 8);
+    const std::vector<RowRange> map =
+        twice ? std::vector<RowRange>{{0, 8, 1}, {0, 8, 1}} : std::vector<RowRange>{{0, 8, 1}};
+    const std::uint32_t tile = one.backward(map, rows, full(twice ? 16 : 8, 8));
+    At first{rows};
+    first.rows = 8;
+    one.rank.operation(compute, OpKind::copy, {one.rank.view(first)}, {{one.rank.view({one.t.dq}), store}});
+    if (twice)
+      require_finding(one.plan, FindingKind::coverage, 0, one.id(tile));
+    else
+      require_right(one.plan);
+  }
+}
+
+TEST_CASE("check: row_dot takes all columns") {
+  One one(8);
+  one.forward({full(8, 8)});
+  one.row_dot();
+  const std::string id = one.id(1);
+  for (View& view : one.rank.plan->views)
+    if ((view.buffer == one.t.dout || view.buffer == one.t.out) && &view > &one.rank.plan->views[4])
+      view.width_end = 3;
+  one.backward({{0, 8, 1}}, one.t.dq, full(8, 8));
+  require_finding(one.plan, FindingKind::coverage, 0, id);
+}
+
+TEST_CASE("check: strided rows must be complete as well") {
+  One one(8);
+  one.forward({full(8, 4)});  // half of the keys
+  one.rank.phase(Phase::backward);
+  for (const std::int64_t odd : {0, 1}) {
+    const std::vector<RowRange> rows{{odd, 4, 2}};
+    const std::uint32_t i = one.rank.operation(
+        compute, OpKind::row_dot, {one.rank.view({one.t.dout}, rows), one.rank.view({one.t.out}, rows)},
+        {{one.rank.view({one.t.delta}, rows), store}});
+    require_finding(one.plan, FindingKind::coverage, 0, one.id(i));
+  }
+}
+
+TEST_CASE("check: rows that begin alike but step otherwise are not the same rows") {
+  for (const bool same : {true, false}) {
+    One one(8);
+    one.forward({full(8, 8)});
+    one.row_dot();
+    // dq of the even rows, twice over half of the keys each; the second is added to the rows 0..3.
+    const auto part = one.rank.buffer("dq_part", wide, working, 1, 4, 4, 8);
+    const auto sum = one.rank.buffer("dq_sum", wide, working, 1, 8, 4, 8);
+    one.rank.operation(compute, OpKind::fill, {}, {{one.rank.view({sum}), store}});
+    one.backward({{0, 4, 2}}, part, full(4, 8), store);
+    const std::vector<RowRange> into =
+        same ? std::vector<RowRange>{{0, 4, 2}} : std::vector<RowRange>{{0, 4, 1}};
+    one.rank.operation(compute, OpKind::add, {one.rank.view({part})}, {{one.rank.view({sum}, into), add}});
+    one.backward({{1, 4, 2}}, part, full(4, 8), add);
+    one.rank.operation(compute, OpKind::add, {one.rank.view({part})},
+                       {{one.rank.view({sum}, {{1, 4, 2}}), add}});
+    one.rank.operation(compute, OpKind::cast, {one.rank.view({sum})}, {{one.rank.view({one.t.dq}), store}});
+    if (same)
+      require_right(one.plan);
+    else
+      require_anywhere(one.plan, FindingKind::coverage);
+  }
+}
+
+TEST_CASE("check: a maximum over ranks is that of equal contents, or a finding") {
+  enum class What : std::uint8_t { equal, incomplete, unwritten, other };
+  for (const What what : {What::equal, What::incomplete, What::unwritten, What::other}) {
+    CAPTURE(static_cast<int>(what));
+    Plan plan = ring(2, 4, Merge::incremental, Direction::forward);
+    for (int r = 0; r < 2; ++r) {
+      Rank rank(plan, r);
+      const auto copy = rank.buffer("copies", nominal, working, 1, 4, 4, 6);
+      const std::uint32_t out = rank.find("out");
+      // Both hold the out of rank 0, or each its own (other), or rank 0 only (unwritten).
+      if (r == 0 && what != What::unwritten)
+        rank.operation(compute, OpKind::copy, {rank.view({out})}, {{rank.view({copy}), store}});
+      if (r == 1 && what == What::other)
+        rank.operation(compute, OpKind::copy, {rank.view({out})}, {{rank.view({copy}), store}});
+      else
+        rank.communicate(compute, OpKind::exchange,
+                         {r == 0 ? send(rank.view({copy}), 1) : receive(rank.view({copy}), 0)});
+      const std::uint32_t view = rank.view({copy});
+      const std::uint32_t max = rank.operation(compute, OpKind::all_reduce, {view}, {{view, store}});
+      rank.op(max).reduction = Reduction::max;
+      if (r == 0) rank.operation(compute, OpKind::copy, {view}, {{rank.view({out}), store}});
+    }
+    if (what == What::other)  // rank 0 sends to nobody then
+      for (Operation& op : plan.ranks[0].operations)
+        if (op.kind == OpKind::exchange && op.lane == compute) op.kind = OpKind::host_sync, op.parts = {};
+    if (what == What::incomplete) {  // the merge of the second tile comes too late
+      std::vector<Operation>& list = plan.ranks[0].operations;
+      for (Operation& op : list)
+        if (op.kind == OpKind::merge) op.kind = OpKind::host_sync, op.reads = op.writes = {};
+    }
+    const CheckResult result = check(plan);
+    INFO(text(result));
+    CHECK_FALSE(has(result, FindingKind::race, 0, ""));
+    bool coverage = false, unwritten = false, lost = false;
+    for (const Finding& f : result.findings) {
+      coverage = coverage || f.kind == FindingKind::coverage;
+      unwritten = unwritten || f.kind == FindingKind::uninitialised;
+      lost = lost || f.message.find("lost track") != std::string::npos;
+    }
+    CHECK_FALSE(lost);
+    CHECK((coverage || unwritten) == (what != What::equal));
+  }
+}
+
+TEST_CASE("check: inputs are read-only") {
+  Plan plan = single(8);
+  Rank rank(plan, 0);
+  rank.phase(Phase::backward);
+  const std::uint32_t fill =
+      rank.operation(compute, OpKind::fill, {}, {{rank.view({rank.find("q")}), store}});
+  require_finding(plan, FindingKind::lifetime, 0, operation_id(*rank.plan, rank.op(fill)));
+  CHECK(text(check(plan)).find("writes into input q: inputs are read-only") != std::string::npos);
+
+  Plan received = ring(2, 4, Merge::incremental, Direction::forward);
+  for (int r = 0; r < 2; ++r) {
+    Rank other(received, r);
+    const std::uint32_t kv = other.view({other.find("kv")});
+    other.communicate(compute, OpKind::exchange, {r == 0 ? send(kv, 1) : receive(kv, 0)});
+  }
+  require_anywhere(received, FindingKind::lifetime);
+}
+
+TEST_CASE("check: parts of one collective share a view only where nothing moves") {
+  // An all_gather of K and V: the own part is copied, stays where it is, or is written while it is sent.
+  enum class Own : std::uint8_t { copied, in_place, overwritten };
+  for (const Own own : {Own::copied, Own::in_place, Own::overwritten}) {
+    CAPTURE(static_cast<int>(own));
+    Plan plan = gathered(3, 4);
+    for (int r = 0; r < 3; ++r) {
+      Rank rank(plan, r);
+      Operation& gather = find(plan, r, OpKind::all_gather, Phase::forward, 0);
+      if (own == Own::copied) continue;
+      const std::uint32_t all = rank.find("kv_all");
+      At at{all};
+      at.row = 4 * r, at.rows = 4;
+      const std::uint32_t slice = rank.view(at);
+      std::vector<Part> parts(rank.plan->parts_of(gather).begin(), rank.plan->parts_of(gather).end());
+      for (Part& p : parts) {
+        if (p.send && (own == Own::in_place || p.peer != r)) p.view = slice;
+        if (!p.send && p.peer == r) p.view = slice;
+      }
+      gather.parts = {static_cast<std::uint32_t>(rank.plan->parts.size()),
+                      static_cast<std::uint32_t>(parts.size())};
+      rank.plan->parts.insert(rank.plan->parts.end(), parts.begin(), parts.end());
+      // Before it: the own rows are put in their place.
+      std::vector<Operation>& list = rank.plan->operations;
+      const std::uint32_t copy =
+          rank.operation(comm, OpKind::copy, {rank.view({rank.find("kv")})}, {{slice, store}});
+      Operation first = list[copy];
+      list.pop_back();
+      list.insert(list.begin(), first);
+      for (std::uint32_t i = 0, f = 0, b = 0; i < list.size(); ++i)
+        list[i].ordinal = list[i].phase == Phase::forward ? f++ : b++;
+    }
+    const Plan ordered = with_edges(plan);
+    if (own == Own::overwritten)
+      require_anywhere(ordered, FindingKind::race);
+    else
+      require_right(ordered);
+  }
+}
+
+TEST_CASE("check: a sum over ranks that begins where its own part lies") {
+  for (const bool sent_elsewhere : {false, true}) {
+    Plan plan = gathered(3, 4);
+    for (int r = 0; r < 3; ++r) {
+      Rank rank(plan, r);
+      Operation& scatter = find(plan, r, OpKind::reduce_scatter, Phase::backward, 0);
+      std::vector<Part> parts(rank.plan->parts_of(scatter).begin(), rank.plan->parts_of(scatter).end());
+      std::uint32_t own = 0;
+      for (const Part& p : parts)
+        if (p.send && p.peer == r) own = p.view;
+      for (Part& p : parts)
+        if (!p.send || (sent_elsewhere && p.peer == (r + 1) % 3)) p.view = own;
+      scatter.parts = {static_cast<std::uint32_t>(rank.plan->parts.size()),
+                       static_cast<std::uint32_t>(parts.size())};
+      rank.plan->parts.insert(rank.plan->parts.end(), parts.begin(), parts.end());
+      for (Operation& op : rank.plan->operations)  // and the sum is read there
+        if (op.kind == OpKind::cast) rank.plan->accesses[op.reads.first].view = own;
+      RankPlan& p = *rank.plan;
+      p.buffers[rank.find("dkv_sum")].category = Category::output;  // unused now: silence its leak
+    }
+    const CheckResult result = check(with_edges(plan));
+    INFO(text(result));
+    bool race = false, coverage = false;
+    for (const Finding& f : result.findings) {
+      race = race || f.kind == FindingKind::race;
+      coverage = coverage || f.kind == FindingKind::coverage;
+    }
+    CHECK(race == sent_elsewhere);
+    if (!sent_elsewhere) CHECK_FALSE(coverage);
+  }
+}
+
+TEST_CASE("check: launches of three ranks that go round") {
+  // Each pair of ranks meets once, every meeting on a lane of its own. Either each rank begins with the next
+  // one, so that every rank waits for another pair; or all keep the order 0-1, 1-2, 2-0.
+  for (const bool round : {true, false}) {
+    Plan plan = ring(3, 4, Merge::incremental, Direction::forward);
+    plan.groups.push_back({"pairs", {0, 1, 2}});
+    for (int r = 0; r < 3; ++r) {
+      Rank rank(plan, r);
+      const auto inbox = rank.buffer("inbox", nominal, working, 2, 4, 2, 14);
+      const std::uint32_t kv = rank.view({rank.find("kv")});
+      const auto meet = [&](int peer, std::int32_t slot) {
+        rank.communicate({LaneKind::comm, static_cast<std::uint8_t>(1 + slot)}, OpKind::exchange,
+                         {send(kv, peer), receive(rank.view({inbox, slot}), peer)}, {}, 1);
+      };
+      const int next = (r + 1) % 3, before = (r + 2) % 3;
+      const bool next_first = round || r == 0;
+      meet(next_first ? next : before, 0);
+      meet(next_first ? before : next, 1);
+    }
+    const CheckResult result = check(with_edges(plan));
+    INFO(text(result));
+    bool order = false;
+    for (const Finding& f : result.findings)
+      order = order || (f.kind == FindingKind::order && f.message.find("0 -> ") != std::string::npos &&
+                        f.message.find("launches") != std::string::npos);
+    CHECK(order == round);
+    CHECK(result.ok() != round);
+  }
+}
+
+TEST_CASE("check: collectives of one group on lanes that nothing orders") {
+  for (const bool ordered : {true, false}) {
+    Plan plan = ring(2, 4, Merge::incremental, Direction::forward);
+    for (int r = 0; r < 2; ++r) {
+      Rank rank(plan, r);
+      const std::uint32_t first = rank.communicate({LaneKind::comm, 1}, OpKind::barrier, {});
+      std::vector<std::uint32_t> after;
+      if (ordered) after.push_back(first);
+      rank.communicate({LaneKind::comm, 2}, OpKind::barrier, {}, after);
+    }
+    if (ordered)
+      require_right(plan);
+    else
+      require_anywhere(plan, FindingKind::order);
+  }
+}
+
+TEST_CASE("check: buffers lie in the arena with all their bytes, and their planes within the width") {
+  const auto changed = [](auto change) {
+    Plan plan = ring(3, 4);
+    Rank rank(plan, 1);
+    change(rank.plan->buffers[rank.find("kv_slots")]);
+    return plan;
+  };
+  require_finding(changed([](Buffer& b) { b.bytes = 0; }), FindingKind::lifetime, 1, "");
+  require_finding(changed([](Buffer& b) { b.planes = b.width + 1; }), FindingKind::lifetime, 1, "");
+  require_finding(changed([](Buffer& b) { b.planes = -1; }), FindingKind::lifetime, 1, "");
+  require_finding(changed([](Buffer& b) { b.name = "kv"; }), FindingKind::lifetime, 1, "");
+  // Planes that only one end of a message has; the K and V of a tile lie in one plane each.
+  require_anywhere(changed([](Buffer& b) { b.planes = 8; }), FindingKind::unmatched);
+  require_anywhere(changed([](Buffer& b) { b.planes = 4; }), FindingKind::coverage);
+}
+
+TEST_CASE("check: both ends of a message go over one transport") {
+  Plan plan = ring(3, 4);
+  require_right(plan);
+  find(plan, 2, OpKind::exchange, Phase::forward, 0).transport = Transport::copy;
+  require_anywhere(plan, FindingKind::unmatched);
+}
+
+TEST_CASE("check: LSEs and row sums are kept wide, and nothing goes through integers") {
+  for (const Role role : {Role::wide, Role::nominal, Role::integer}) {
+    Plan plan = single(8);
+    Rank rank(plan, 0);
+    const auto other = rank.buffer("other", role, working, 1, 8, 4, 1);
+    const std::uint32_t lse = rank.find("lse");
+    std::vector<Operation>& list = rank.plan->operations;
+    rank.operation(compute, OpKind::cast, {rank.view({lse})}, {{rank.view({other}), store}});
+    rank.operation(compute, OpKind::cast, {rank.view({other})}, {{rank.view({lse}), store}});
+    std::rotate(list.begin() + 1, list.end() - 2, list.end());  // between forward and backward
+    if (role == Role::wide)
+      require_right(plan);
+    else
+      require_anywhere(plan, FindingKind::coverage);
+  }
+}
+
+TEST_CASE("check: what a peer has not written is reported on the rank that reads it") {
+  Plan plan = ring(2, 4, Merge::incremental, Direction::forward);
+  for (int r = 0; r < 2; ++r) {
+    Rank rank(plan, r);
+    if (r == 1)  // indices of buffers that rank 0 does not have
+      for (int i = 0; i < 40; ++i) rank.buffer("spare" + std::to_string(i), nominal, working, 1, 4, 1, 1);
+    const auto sum = rank.buffer("sum", wide, working, 1, 4, 1, 1);
+    if (r == 0) rank.operation(compute, OpKind::fill, {}, {{rank.view({sum}), store}});
+    const std::uint32_t view = rank.view({sum});
+    rank.operation(compute, OpKind::all_reduce, {view}, {{view, store}});
+  }
+  require_anywhere(plan, FindingKind::uninitialised);
+}
+
+TEST_CASE("check: delta head by head before a tile of grouped heads") {
+  One one(8);
+  one.forward({full(8, 8)});
+  one.rank.phase(Phase::backward);
+  one.rank.operation(compute, OpKind::fill, {}, {{one.rank.view({one.t.delta}), store}});
+  one.rank.operation(compute, OpKind::fill, {}, {{one.rank.view({one.t.dkv}), store}});
+  const auto one_head = one.rank.buffer("delta_of_head", wide, working, 1, 8, 1, 1);
+  for (std::int32_t h = 0; h < 4; ++h) {
+    const auto of = [&](std::uint32_t b, std::vector<RowRange> rows) {
+      At at{b};
+      at.head_begin = h, at.head_end = h + 1;
+      return one.rank.view(at, std::move(rows));
+    };
+    // Rows in two runs for odd heads: their values say the same in other pieces.
+    for (const RowRange& r :
+         h % 2 ? std::vector<RowRange>{{0, 3, 1}, {3, 5, 1}} : std::vector<RowRange>{{0, 8, 1}}) {
+      one.rank.operation(compute, OpKind::row_dot, {of(one.t.dout, {r}), of(one.t.out, {r})},
+                         {{one.rank.view({one_head}, {r}), store}});
+      one.rank.operation(compute, OpKind::add, {one.rank.view({one_head}, {r})},
+                         {{of(one.t.delta, {r}), add}});
+    }
+  }
+  one.backward({{0, 8, 1}}, one.t.dq, full(8, 8), add);
+  require_right(one.plan);
+}
+
+TEST_CASE("check: small files that name very many rows are refused, not followed") {
+  One one(std::int64_t{1} << 26, Direction::forward);
+  const std::int64_t n = one.n;
+  const auto copy = one.rank.buffer("copy", nominal, working, 1, n, 4, 8);
+  one.rank.operation(compute, OpKind::copy, {one.rank.view({one.t.q}, {{0, n / 2, 2}, {1, n / 2, 2}})},
+                     {{one.rank.view({copy}), store}});
+  CHECK_THROWS_AS(check(one.plan), PlanTooLarge);
+}
