@@ -24,4 +24,13 @@ inline void require_finding(const Plan& plan, FindingKind kind, int rank, const 
   CHECK(has(result, kind, rank, operation));
 }
 
+// A finding of that kind somewhere.
+inline void require_anywhere(const Plan& plan, FindingKind kind) {
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  bool found = false;
+  for (const Finding& f : result.findings) found = found || f.kind == kind;
+  CHECK(found);
+}
+
 }  // namespace cplab::hand
