@@ -2,7 +2,7 @@
 #   make demo       install what is missing, build, show what cplab says about an 8-GPU node
 #   make test       the same, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
 #   make build      build/release/cplab alone
-#   make grid       every three and every four choices of ring attention verified together, and 10000 mutants
+#   make grid       every three and every four choices of ring attention verified together, and 110000 mutants
 #   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
@@ -32,6 +32,7 @@ grid: build
 	@build/release/grid --strength 3 --scale 16
 	@build/release/grid --strength 4
 	@build/release/mutants 10000
+	@build/release/plan_mutants 100000
 
 figures plots: build
 	@scripts/setup.sh figures

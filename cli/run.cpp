@@ -5,6 +5,7 @@
 #include <iostream>
 #include <new>
 
+#include "algorithms/finding.hpp"
 #include "cli/command.hpp"
 #include "cli/toml_table.hpp"
 #include "report/json_reader.hpp"
@@ -229,6 +230,8 @@ int run_program(int argc, const char* const* argv, std::ostream& out, std::ostre
     return complain(exit_environment, error.what());
   } catch (const TraceError& error) {
     return complain(exit_usage, error.what());
+  } catch (const PlanTooLarge& error) {
+    return complain(exit_environment, error.what());
   } catch (const std::bad_alloc&) {
     return complain(exit_environment, "not enough memory");
   } catch (const std::exception& error) {

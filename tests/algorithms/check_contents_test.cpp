@@ -9,7 +9,7 @@
 
 #include "algorithms/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
-#include "tests/algorithms/check_hand_plans.hpp"
+#include "tests/hand_plans/check_hand_plans.hpp"
 
 using namespace cplab;
 using namespace cplab::hand;

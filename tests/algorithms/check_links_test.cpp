@@ -8,7 +8,7 @@
 #include "algorithms/check.hpp"
 #include "algorithms/order.hpp"
 #include "tests/algorithms/check_expect.hpp"
-#include "tests/algorithms/check_hand_plans.hpp"
+#include "tests/hand_plans/check_hand_plans.hpp"
 
 using namespace cplab;
 using namespace cplab::hand;

@@ -10,8 +10,8 @@
 #include "algorithms/check.hpp"
 #include "algorithms/faults.hpp"
 #include "algorithms/registry.hpp"
-#include "tests/algorithms/check_hand_plans.hpp"
 #include "tests/algorithms/scenarios.hpp"
+#include "tests/hand_plans/check_hand_plans.hpp"
 
 using namespace cplab;
 using testing::Shape;

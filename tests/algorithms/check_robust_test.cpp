@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "algorithms/check.hpp"
-#include "tests/algorithms/check_hand_plans.hpp"
 #include "tests/algorithms/scenarios.hpp"
+#include "tests/hand_plans/check_hand_plans.hpp"
 
 using namespace cplab;
 

@@ -16,7 +16,7 @@
 #include "algorithms/check.hpp"
 #include "algorithms/registry.hpp"
 #include "cli/verify.hpp"
-#include "tests/algorithms/check_hand_plans.hpp"
+#include "tests/hand_plans/check_hand_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 #include "tests/hand_plans/mutations.hpp"
 

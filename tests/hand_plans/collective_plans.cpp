@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "algorithms/order.hpp"
-#include "tests/algorithms/check_hand_plans.hpp"
+#include "tests/hand_plans/check_hand_plans.hpp"
 
 namespace cplab::hand {
 namespace {

@@ -1,5 +1,5 @@
 // Plans written by hand; see check_hand_plans.hpp.
-#include "tests/algorithms/check_hand_plans.hpp"
+#include "tests/hand_plans/check_hand_plans.hpp"
 
 #include <algorithm>
 #include "tests/hand_plans/hand_plans.hpp"
