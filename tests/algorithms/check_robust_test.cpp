@@ -11,6 +11,7 @@
 #include "algorithms/check.hpp"
 #include "tests/algorithms/scenarios.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/collective_plans.hpp"
 
 using namespace cplab;
 
@@ -181,8 +182,11 @@ TEST_CASE("check: corrupted plans never crash the checker") {
   corrupt(hand::gathered(3, 4), 2500, 4000, found);
   corrupt(build_plan(testing::scenario({.ranks = 3, .placement = "zigzag", .lengths = {9, 8, 30}})), 4000,
           5000, found);
+  corrupt(hand::traded(4, DType::bf16), 5000, 6000, found);
+  corrupt(hand::reduced(4, DType::bf16), 6000, 7000, found);
+  corrupt(hand::permuted(6, DType::bf16), 7000, 8000, found);
   // Most corruptions change what the plan means; some only touch what nobody uses.
-  CHECK(found > 3000);
+  CHECK(found > 5000);
 }
 
 TEST_CASE("check: empty plans") {
