@@ -8,6 +8,8 @@
 #include "algorithms/finding.hpp"
 #include "cli/command.hpp"
 #include "cli/toml_table.hpp"
+#include "exec/board.hpp"
+#include "exec/rendezvous.hpp"
 #include "report/json_reader.hpp"
 #include "report/trace.hpp"
 
@@ -227,6 +229,10 @@ int run_program(int argc, const char* const* argv, std::ostream& out, std::ostre
   } catch (const ScenarioError& error) {  // of a plan that came from no scenario file
     return complain(exit_usage, error.key + ": " + error.what());
   } catch (const EnvironmentError& error) {
+    return complain(exit_environment, error.what());
+  } catch (const MeetingError& error) {
+    return complain(exit_environment, error.what());
+  } catch (const BoardError& error) {
     return complain(exit_environment, error.what());
   } catch (const TraceError& error) {
     return complain(exit_usage, error.what());

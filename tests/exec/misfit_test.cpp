@@ -21,6 +21,7 @@ using processes::Outcome;
 using processes::thrown;
 
 constexpr double patience_s = 20;
+constexpr const char* token = "0123456789abcdef";
 
 std::unique_ptr<Rendezvous> join(int rank, int world, int port) {
   return Rendezvous::join(launch_of(rank, world, port), patience_s);
@@ -119,7 +120,8 @@ TEST_CASE("another program at the port") {
     std::thread server([&] {
       while (true) {
         wire::wait_for(listener, false, wire::Clock::now() + std::chrono::seconds(1));
-        const wire::Socket socket = wire::accept_from(listener);
+        bool starved = false;
+        const wire::Socket socket = wire::accept_from(listener, starved);
         if (!socket) continue;
         say(socket, stranger, sizeof(stranger));
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -128,7 +130,9 @@ TEST_CASE("another program at the port") {
     });
     std::string message;
     try {
-      Rendezvous::join(launch_of(1, 2, port), patience_s);
+      Launch launch = launch_of(1, 2, port);
+      launch.token = token;
+      Rendezvous::join(launch, patience_s);
     } catch (const RendezvousError& error) {
       message = error.what();
     }
@@ -164,12 +168,15 @@ TEST_CASE("another program at the port") {
       const int port = free_port();
       const auto outcomes = processes::run(3, [&](int process, Outcome&) {
         if (process < 2) {
-          join(process, 3, port)->barrier(patience_s);
+          Launch launch = launch_of(process, 3, port);
+          launch.token = token;
+          Rendezvous::join(launch, patience_s)->barrier(patience_s);
           return;
         }
-        wire::Connection connection(knock(port));
+        wire::Connection connection(knock(port), wire::Sender::member);
+        const wire::Bytes hello = wire::encode(wire::greeting_frame({2, 3, token, ""}));
+        say(connection.socket(), hello.data(), hello.size());
         wire::Header header = {wire::magic, wire::version, wire::Kind::hello, 2, 0, 3, 0};
-        say(connection.socket(), &header, sizeof(header));
         std::vector<wire::Frame> frames;
         const auto read_until = [&](auto&& enough) {
           const auto deadline = wire::Clock::now() + std::chrono::seconds(5);
