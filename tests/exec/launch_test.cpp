@@ -183,7 +183,7 @@ TEST_CASE("a launch over several hosts needs a token, one on a single host makes
   }
   CHECK(discover(with(here, {{"CPLAB_TOKEN", std::string(256, 'x')}})).token.size() == 256);
   CHECK(contains(refusal(with(here, {{"TORCHELASTIC_RUN_ID", std::string(2000, 'j')}})),
-                 "name of this run has 2001 characters"));
+                 "name of this run has 2002 characters"));
 }
 
 TEST_CASE("variables that are wrong are named") {
