@@ -10,6 +10,7 @@ namespace cplab {
 // end_cleanly_on_signals. The destructor forgets the file, it does not remove it.
 class Leftover {
  public:
+  Leftover() = default;  // nothing
   explicit Leftover(const std::string& path);
   ~Leftover() { forget(); }
   Leftover(Leftover&& other) noexcept;
