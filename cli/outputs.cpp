@@ -25,7 +25,8 @@ bool writes() {
 void try_one(const std::string& option, const std::string& file, std::map<std::string, std::string>& places) {
   const std::string place = try_output_file(file);
   if (place.empty()) return;
-  const auto [other, fresh] = places.emplace(std::filesystem::path(place).lexically_normal().string(), option);
+  const auto [other, fresh] =
+      places.emplace(std::filesystem::path(place).lexically_normal().string(), option);
   if (!fresh) throw InputError("--" + option + " " + file + ": --" + other->second + " writes to that file");
 }
 

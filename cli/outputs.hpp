@@ -5,7 +5,8 @@
 
 namespace cplab {
 
-// Throws InputError ("--json FILE: cannot be written: ...") if the target of --json, --csv, --html, --trace or
+// Throws InputError ("--json FILE: cannot be written: ...") if the target of --json, --csv, --html, --trace
+// or
 // --save cannot be written, or two of them are one file. A rank that says nothing tries nothing.
 void try_outputs(const Arguments& arguments);
 

@@ -153,7 +153,8 @@ void write_overview(std::ostream& out) {
     out << command.summary << (command.run ? "" : " (comes with a later version)") << '\n';
   }
   out << "\nSCENARIO is a path or a name in scenarios/. Exit codes: 0 fine, 1 ran and is wrong, 2 usage or\n"
-         "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual (SIGINT\n"
+         "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
+         "(SIGINT\n"
          "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n";
 }
 

@@ -67,8 +67,8 @@ Outputs gather(const Plan& plan, const Executor& executor);
 inline constexpr std::array<std::string_view, 5> saved_tensors{"out", "lse", "dq", "dk", "dv"};
 std::string npy_file(std::string_view tensor);  // "out.npy"
 
-// out.npy, lse.npy, dq.npy, ...: float64 for fp64 problems, else float32. Creates the directory. All files are
-// complete before the first takes its name. Throws OutputError.
+// out.npy, lse.npy, dq.npy, ...: float64 for fp64 problems, else float32. Creates the directory. All files
+// are complete before the first takes its name. Throws OutputError.
 void save_outputs(const Problem& problem, const Outputs& outputs, const std::string& directory);
 
 // A value as the dtype would hold it: rounded to nearest even.

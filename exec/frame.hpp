@@ -56,16 +56,16 @@ constexpr std::uint32_t version = 2;
 enum class Sender : std::uint8_t { stranger, host, member };
 
 constexpr std::uint64_t max_greeting_bytes = 2048;
-constexpr std::uint64_t max_text_bytes = std::uint64_t{64} << 10;    // of a refusal or a failure
-constexpr std::uint64_t max_gather_bytes = std::uint64_t{1} << 36;   // of one rank's contribution
-constexpr std::uint32_t last_failure_cause = 2;                      // of rendezvous::Cause
-constexpr int max_ranks = 1 << 24;                                   // as exec/launch takes them
+constexpr std::uint64_t max_text_bytes = std::uint64_t{64} << 10;   // of a refusal or a failure
+constexpr std::uint64_t max_gather_bytes = std::uint64_t{1} << 36;  // of one rank's contribution
+constexpr std::uint32_t last_failure_cause = 2;                     // of rendezvous::Cause
+constexpr int max_ranks = 1 << 24;                                  // as exec/launch takes them
 
 // The largest payload of this kind from this sender; nothing if it may not send the kind at all.
 std::optional<std::uint64_t> max_payload(Kind kind, Sender sender);
 
-// `bytes` are the first that have come of a message. Nothing while the header is incomplete. Throws NotOurs as
-// soon as they cannot become a message that this sender may send.
+// `bytes` are the first that have come of a message. Nothing while the header is incomplete. Throws NotOurs
+// as soon as they cannot become a message that this sender may send.
 std::optional<Header> decode_header(std::span<const std::byte> bytes, Sender sender);
 
 // Bytes in, frames out, in pieces of any size. Memory grows with what has come, not with what is announced.

@@ -320,8 +320,8 @@ void GpuExecutor::State::gather_outcomes() {
       outcomes[r] = unpack(all[r]);
       require_outcome_of(plan.ranks[r], outcomes[r], outcomes[own]);
     } catch (const std::invalid_argument& error) {
-      throw RendezvousError("what rank " + std::to_string(r) + " says of its run does not fit this plan: " +
-                            error.what());
+      throw RendezvousError("what rank " + std::to_string(r) +
+                            " says of its run does not fit this plan: " + error.what());
     }
   }
 }

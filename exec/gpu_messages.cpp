@@ -156,8 +156,8 @@ void GpuMessages::open_events(std::vector<std::unique_ptr<GpuRank>>& ranks, cons
   const auto all = team.rendezvous()->all_gather(std::as_bytes(std::span(mine)), patience_s);
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r].size() != mine.size() * sizeof(Handles))
-      throw RendezvousError("rank " + std::to_string(r) + " has another number of messages than this rank: " +
-                            "it executes another plan");
+      throw RendezvousError("rank " + std::to_string(r) +
+                            " has another number of messages than this rank: " + "it executes another plan");
   const auto open = [&](std::size_t owner, std::size_t m, bool permitted) {
     Handles handles;
     std::memcpy(&handles, all[owner].data() + m * sizeof(Handles), sizeof(Handles));

@@ -178,7 +178,8 @@ int port_of(const Variables& variables) {
 }
 
 constexpr const char* make_token =
-    "; for example: export CPLAB_TOKEN=$(openssl rand -hex 16) where the job is submitted (torchrun: the same "
+    "; for example: export CPLAB_TOKEN=$(openssl rand -hex 16) where the job is submitted (torchrun: the "
+    "same "
     "on every node; Open MPI's mpirun: with -x CPLAB_TOKEN)";
 
 std::string token_of(const Variables& variables, const Launch& launch) {

@@ -89,14 +89,12 @@ void Service::connect_until(Clock::time_point deadline, double timeout_s) {
     if (socket && !said) {
       std::string missing;
       said = read_shared_token(launch.master_port, missing);
-      if (!said)
-        why = "somebody listens there, but " + missing + "; CPLAB_PORT chooses another port";
+      if (!said) why = "somebody listens there, but " + missing + "; CPLAB_PORT chooses another port";
     }
     if (said) {
       Peer hub{wire::Connection(std::move(socket), wire::Sender::host, gather_bytes())};
       hub.rank = 0;
-      hub.connection.send(
-          wire::greeting_frame({rank, static_cast<std::uint64_t>(world), *said, launch.job}));
+      hub.connection.send(wire::greeting_frame({rank, static_cast<std::uint64_t>(world), *said, launch.job}));
       const std::vector<Frame> frames = ask_to_join(hub, deadline, why);
       if (!frames.empty() && frames.front().kind == Kind::joined) {
         peers.push_back(std::move(hub));

@@ -135,8 +135,7 @@ void Service::serve_until_left() {
       if (peers.empty() || Clock::now() >= leaving_since + patience) return;
     }
     const bool accepting = Clock::now() >= accept_after;
-    std::vector<pollfd> waiting = {{wake_up.get(), POLLIN, 0},
-                                   {accepting ? listener.get() : -1, POLLIN, 0}};
+    std::vector<pollfd> waiting = {{wake_up.get(), POLLIN, 0}, {accepting ? listener.get() : -1, POLLIN, 0}};
     for (const Peer& peer : peers) {
       const int events = peer.connection.idle() ? POLLIN : POLLIN | POLLOUT;
       waiting.push_back({peer.connection.socket().get(), static_cast<short>(events), 0});
@@ -171,8 +170,8 @@ void Service::stop_listening() {
   listener = wire::Socket();
 }
 
-// A rank says hello as soon as it is connected, so that is read at once. There is a place for each rank that is
-// still to come and some more; who takes one and is silent loses it to the next.
+// A rank says hello as soon as it is connected, so that is read at once. There is a place for each rank that
+// is still to come and some more; who takes one and is silent loses it to the next.
 void Service::accept_some() {
   constexpr int most_in_a_turn = 64;
   for (int i = 0; i < most_in_a_turn; ++i) {
@@ -194,7 +193,8 @@ void Service::accept_some() {
 }
 
 bool Service::drop_oldest_stranger() {
-  const auto oldest = std::find_if(peers.begin(), peers.end(), [](const Peer& peer) { return peer.rank < 0; });
+  const auto oldest =
+      std::find_if(peers.begin(), peers.end(), [](const Peer& peer) { return peer.rank < 0; });
   if (oldest == peers.end()) return false;
   if (!oldest->has_left) notes.add("somebody connected and said nothing");
   peers.erase(oldest);
@@ -257,8 +257,8 @@ void Service::handle(Peer& peer, const Frame& frame) {
   const bool from_itself = frame.rank == peer.rank;
   const bool somebody = frame.rank >= 0 && frame.rank < world;
   const bool may_be_own = frame.kind == Kind::joined || frame.kind == Kind::failure;
-  if (!somebody || (is_hub() ? !from_itself && frame.kind != Kind::failure
-                             : frame.rank == rank && !may_be_own)) {
+  if (!somebody ||
+      (is_hub() ? !from_itself && frame.kind != Kind::failure : frame.rank == rank && !may_be_own)) {
     fail({Cause::misfit, peer.rank,
           "rendezvous: rank " + std::to_string(peer.rank) + " sent a message of rank " +
               std::to_string(frame.rank)},
@@ -309,8 +309,7 @@ void Service::greet(Peer& peer, const Frame& frame) {
     objection = "another launch token (CPLAB_TOKEN) than that of rank 0";
   } else if (greeting.job != launch.job) {
     detail = refused_other_job;
-    objection =
-        "this port belongs to another launch (\"" + launch.job + "\", not \"" + greeting.job + "\")";
+    objection = "this port belongs to another launch (\"" + launch.job + "\", not \"" + greeting.job + "\")";
   } else if (greeting.world != static_cast<std::uint64_t>(world)) {
     objection = "rank " + std::to_string(frame.rank) + " counts " + std::to_string(greeting.world) +
                 " processes, rank 0 counts " + std::to_string(world);

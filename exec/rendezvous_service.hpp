@@ -147,6 +147,6 @@ constexpr std::uint32_t refused_for_good = 0;
 constexpr std::uint32_t refused_other_job = 1;  // an older launch may still hold the port: worth trying again
 // How long a rank whose token is refused tries again: an older launch may be about to leave the port.
 constexpr auto refused_token_patience = std::chrono::seconds(30);
-constexpr std::uint32_t refused_token = 2;      // the same, or the processes were given different ones
+constexpr std::uint32_t refused_token = 2;  // the same, or the processes were given different ones
 
 }  // namespace cplab::rendezvous

@@ -44,8 +44,7 @@ std::string random_text() {
 
 }  // namespace
 
-SharedToken::SharedToken(int port)
-    : name_(name_of(port)), text_(random_text()), leftover_(path_of(name_)) {
+SharedToken::SharedToken(int port) : name_(name_of(port)), text_(random_text()), leftover_(path_of(name_)) {
   const auto open_new = [&] {
     return wire::Socket(::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   };

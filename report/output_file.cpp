@@ -64,6 +64,7 @@ Target target_of(const std::string& path) {
   if (path.empty()) refuse(ENOENT);
   struct stat status = {};
   const bool there = ::stat(path.c_str(), &status) == 0;
+  if (!there && errno != ENOENT) refuse(errno);
   if ((there && S_ISDIR(status.st_mode)) || path.back() == '/') throw Refusal("it is a folder, not a file");
   if (there && S_ISSOCK(status.st_mode)) throw Refusal("it is a socket");
   fs::path at = path;
@@ -155,8 +156,8 @@ void try_output_folder(const std::string& path) {
     fs::path nearest = fs::path(path).lexically_normal();
     std::error_code error;
     // A link that leads nowhere is there, though it does not exist.
-    while (fs::symlink_status(nearest, error).type() == fs::file_type::not_found && nearest.has_parent_path() &&
-           nearest.parent_path() != nearest)
+    while (fs::symlink_status(nearest, error).type() == fs::file_type::not_found &&
+           nearest.has_parent_path() && nearest.parent_path() != nearest)
       nearest = nearest.parent_path();
     if (fs::symlink_status(nearest, error).type() == fs::file_type::not_found) nearest = ".";
     try_folder(nearest);
@@ -182,8 +183,7 @@ OutputFile::OutputFile(const std::string& path, bool durable) : path_(path), dur
       descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_APPEND);
     } else {
       if (target.exists && ::access(place_.c_str(), W_OK) != 0) refuse(errno);
-      descriptor_ =
-          create_temporary(fs::path(place_).parent_path().string(), temporary_, leftover_);
+      descriptor_ = create_temporary(fs::path(place_).parent_path().string(), temporary_, leftover_);
       if (descriptor_ >= 0 && target.exists) {
         // Only a privileged process may give files away; for others the permissions are what can be kept.
         if (target.owner != ::geteuid() || target.group != ::getegid())

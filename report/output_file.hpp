@@ -1,10 +1,11 @@
 // The one home for writing a file that the user names: it appears whole or not at all.
 //
-// What is written goes to a temporary file in the same folder (.cplab-PID-N.tmp), which takes the name when it
-// is complete and on the disk. A run that fails, is interrupted or finds the disk full leaves the file that was
-// there before as it was, and nothing beside it (after SIGKILL or a power cut: perhaps the temporary file). The
-// file keeps its permissions, and a symbolic link stays one: the file it names is replaced. Devices, pipes and
-// descriptors (/dev/null, /dev/fd/3, a FIFO) cannot be replaced and are written as they are.
+// What is written goes to a temporary file in the same folder (.cplab-PID-N.tmp), which takes the name when
+// it is complete and on the disk. A run that fails, is interrupted or finds the disk full leaves the file
+// that was there before as it was, and nothing beside it (after SIGKILL or a power cut: perhaps the temporary
+// file). The file keeps its permissions, and a symbolic link stays one: the file it names is replaced.
+// Devices, pipes and descriptors (/dev/null, /dev/fd/3, a FIFO) cannot be replaced and are written as they
+// are.
 #pragma once
 
 #include <list>
@@ -23,9 +24,9 @@ struct OutputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Whether there can be a file, or files in a folder that is made if it is missing. Tried by making a temporary
-// file and removing it. Throws std::runtime_error ("PATH: cannot be written: there is no folder ..."). Of a
-// file: where it will lie, links followed; "" if it is written as it is.
+// Whether there can be a file, or files in a folder that is made if it is missing. Tried by making a
+// temporary file and removing it. Throws std::runtime_error ("PATH: cannot be written: there is no folder
+// ..."). Of a file: where it will lie, links followed; "" if it is written as it is.
 std::string try_output_file(const std::string& path);
 void try_output_folder(const std::string& path);
 
@@ -59,8 +60,8 @@ class OutputFile {
   std::ostream stream_{nullptr};
 };
 
-// Files that belong together: all are complete before the first takes its name. Only a rename that fails, or a
-// SIGKILL or power cut between two of them, leaves some new and some old.
+// Files that belong together: all are complete before the first takes its name. Only a rename that fails, or
+// a SIGKILL or power cut between two of them, leaves some new and some old.
 class OutputSet {
  public:
   explicit OutputSet(bool durable = true) : durable_(durable) {}

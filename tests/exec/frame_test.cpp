@@ -109,8 +109,7 @@ TEST_CASE("fields that no process of ours writes are refused as soon as they are
 
 TEST_CASE("frames come out the same in pieces of any size") {
   Bytes bytes = encode(frame(Kind::gather, 100'000));
-  for (const Frame& next :
-       {frame(Kind::barrier, 0), frame(Kind::failure, 77, 2, 1), frame(Kind::leave, 0)}) {
+  for (const Frame& next : {frame(Kind::barrier, 0), frame(Kind::failure, 77, 2, 1), frame(Kind::leave, 0)}) {
     const Bytes more = encode(next);
     bytes.insert(bytes.end(), more.begin(), more.end());
   }
@@ -183,7 +182,7 @@ TEST_CASE("a greeting says rank, world, token and job, and nothing that does not
   refused("abc");
   refused(std::string("\x05\0\0\0four", 8));
   refused(std::string("\xff\xff\xff\xff", 4));
-  refused(std::string("\x01\x01\0\0", 4) + std::string(257, 't'));        // a token of 257 bytes
+  refused(std::string("\x01\x01\0\0", 4) + std::string(257, 't'));  // a token of 257 bytes
   refused(std::string("\0\0\0\0", 4) + std::string(max_job_bytes + 1, 'j'));
   CHECK_THROWS_AS(greeting_of(frame(Kind::barrier, 0)), NotOurs);
 }

@@ -1,5 +1,5 @@
-// What strangers and faulty members can do to a launch: nothing but be turned away, or be named. All traffic is
-// on the loopback interface.
+// What strangers and faulty members can do to a launch: nothing but be turned away, or be named. All traffic
+// is on the loopback interface.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "cli/console.hpp"
+#include "cli/execution.hpp"
 #include "exec/rendezvous.hpp"
 #include "exec/shared_token.hpp"
 #include "exec/wire.hpp"
@@ -173,10 +176,10 @@ TEST_CASE("strangers at the port of rank 0 are turned away one by one, and the l
         wire::Connection connection(knock(port), wire::Sender::host);
         say(connection.socket(), stranger.says);
         const auto frames = hear(connection);
-        if (stranger.answer == nullptr ? !frames.empty()
-                                       : frames.size() != 1 || frames[0].kind != wire::Kind::refuse ||
-                                             wire::text_of(frames[0]).find(stranger.answer) ==
-                                                 std::string::npos)
+        if (stranger.answer == nullptr
+                ? !frames.empty()
+                : frames.size() != 1 || frames[0].kind != wire::Kind::refuse ||
+                      wire::text_of(frames[0]).find(stranger.answer) == std::string::npos)
           wrong[i] = "stranger " + std::to_string(i) + " heard " +
                      (frames.empty() ? "nothing" : wire::text_of(frames[0]));
       });
@@ -466,6 +469,48 @@ TEST_CASE("processes that were given different tokens say what is wrong") {
     CHECK(contains(outcome, "another launch token (CPLAB_TOKEN) than that of rank 0"));
     CHECK_FALSE(contains(outcome, token));
     CHECK_FALSE(contains(outcome, "another-secret-1"));
+  }
+}
+
+// EnvironmentError is exit code 3.
+TEST_CASE("what keeps processes apart is the environment's fault, and says what to set") {
+  const int port = free_port();
+  struct Setting {
+    std::vector<std::pair<const char*, std::string>> variables;
+    const char* text;
+  };
+  const std::vector<std::pair<const char*, std::string>> one_host = {{"RANK", "0"},
+                                                                     {"WORLD_SIZE", "2"},
+                                                                     {"LOCAL_RANK", "0"},
+                                                                     {"LOCAL_WORLD_SIZE", "2"},
+                                                                     {"CPLAB_PORT", std::to_string(port)}};
+  const auto with = [&](std::vector<std::pair<const char*, std::string>> more) {
+    auto all = one_host;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::vector<Setting> settings = {
+      {one_host, "rank 1 did not join at 127.0.0.1:"},
+      {with({{"RANK", "2"}}), "RANK is 2; it must be from 0 to 1"},
+      {with({{"WORLD_SIZE", "0"}}), "WORLD_SIZE is 0"},
+      {with({{"CPLAB_TOKEN", "short"}}), "CPLAB_TOKEN has 5 characters"},
+      {with({{"LOCAL_WORLD_SIZE", "1"}, {"MASTER_ADDR", "127.0.0.1"}}), "CPLAB_TOKEN is not set"},
+      {with({{"RANK", "1"}, {"LOCAL_RANK", "1"}}), "rank 1 did not reach rank 0 at 127.0.0.1:"},
+  };
+  for (const Setting& setting : settings) {
+    CAPTURE(setting.text);
+    const auto outcomes = processes::run(1, [&](int, Outcome&) {
+      ::unsetenv("CPLAB_TOKEN");
+      for (const auto& [name, value] : setting.variables) ::setenv(name, value.c_str(), 1);
+      try {
+        participate(0.2);
+      } catch (const EnvironmentError& error) {
+        throw RendezvousError(error.what());  // a type that the parent tells from others
+      }
+    });
+    CAPTURE(outcomes[0].text);
+    CHECK(thrown(outcomes[0]) == "RendezvousError");
+    CHECK(contains(outcomes[0], setting.text));
   }
 }
 

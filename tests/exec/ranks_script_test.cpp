@@ -105,8 +105,8 @@ TEST_CASE("ranks.sh gives all processes one launch token, another in each launch
   CHECK(read(folder.path / "a0") == read(folder.path / "a1"));
   CHECK(read(folder.path / "b0") == read(folder.path / "b1"));
   CHECK(read(folder.path / "a0") != read(folder.path / "b0"));
-  CHECK(run("CPLAB_TOKEN=mine-mine-mine-mine " +
-            ranks_command(1, "echo $CPLAB_TOKEN >" + out + "/given")) == 0);
+  CHECK(run("CPLAB_TOKEN=mine-mine-mine-mine " + ranks_command(1, "echo $CPLAB_TOKEN >" + out + "/given")) ==
+        0);
   CHECK(read(folder.path / "given") == "mine-mine-mine-mine\n");
 }
 
