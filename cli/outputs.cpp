@@ -42,7 +42,6 @@ void try_outputs(const Arguments& arguments) {
   for (const std::string option : {"json", "csv", "html"}) {
     if (!arguments.has(option)) continue;
     const std::string file = arguments.text(option, "");
-    if (file.empty()) throw InputError("--" + option + ": needs a file name, or - for stdout");
     try {
       if (!is_stdout(file)) try_one(option, file, places);
     } catch (const InputError&) {

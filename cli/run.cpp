@@ -208,8 +208,8 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
   options.insert(options.end(), common_options().begin(), common_options().end());
   const Arguments arguments(rest, options, positional_count(command));
   (void)arguments.integer("seed", 1, 0, INT64_MAX);  // wrong is wrong even where it is not used
-  try_outputs(arguments);
   Console console(out, err, arguments);
+  try_outputs(arguments);
   if (arguments.has("trace") && !command.has_timeline) {
     console.say("--trace: " + std::string(command.name) + " has no timeline; nothing is written there");
   }

@@ -6,6 +6,8 @@
 #include <string>
 #include <type_traits>
 
+#include "exec/rendezvous.hpp"
+
 namespace cplab {
 
 namespace {
@@ -162,6 +164,18 @@ RankOutcome unpack(const std::vector<std::byte>& bytes) {
   each_field(reader, outcome);
   if (!reader.at_end()) throw std::invalid_argument("outcome: bytes left over");
   return outcome;
+}
+
+RankOutcome received_outcome(const RankPlan& rank, const std::vector<std::byte>& bytes,
+                             const RankOutcome& own) {
+  try {
+    RankOutcome outcome = unpack(bytes);
+    require_outcome_of(rank, outcome, own);
+    return outcome;
+  } catch (const std::invalid_argument& error) {
+    throw RendezvousError("what rank " + std::to_string(rank.rank) +
+                          " says of its run does not fit this plan: " + error.what());
+  }
 }
 
 }  // namespace cplab

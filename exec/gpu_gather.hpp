@@ -29,5 +29,8 @@ RankOutcome unpack(const std::vector<std::byte>& bytes);
 // operations, buffers and bytes as this plan has, finite times, sizes that memory can have. Throws
 // std::invalid_argument, which says what is not.
 void require_outcome_of(const RankPlan& rank, const RankOutcome& theirs, const RankOutcome& own);
+// Both, of bytes that another process sent. Throws RendezvousError, which names the rank.
+RankOutcome received_outcome(const RankPlan& rank, const std::vector<std::byte>& bytes,
+                             const RankOutcome& own);
 
 }  // namespace cplab

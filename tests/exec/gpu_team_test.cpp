@@ -148,6 +148,7 @@ TEST_CASE("an outcome that does not fit the plan is refused, whatever is wrong w
     RankOutcome wrong = own;
     wrongs[i](wrong);
     CHECK_THROWS_AS(require_outcome_of(rank, wrong, own), std::invalid_argument);
+    CHECK_THROWS_AS(received_outcome(rank, pack(wrong), own), RendezvousError);
   }
 }
 
