@@ -45,7 +45,8 @@ void wait_for(const Socket& socket, bool to_write, Clock::time_point deadline);
 class Connection {
  public:
   // `gather_bytes`: see Decoder.
-  Connection(Socket socket, Sender other, std::uint64_t gather_bytes = max_gather_bytes)
+  explicit Connection(Socket socket, Sender other = Sender::stranger,
+                      std::uint64_t gather_bytes = max_gather_bytes)
       : socket_(std::move(socket)), decoder_(other, gather_bytes) {}
 
   const Socket& socket() const { return socket_; }
