@@ -3,13 +3,12 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 
+#include "cli/outputs.hpp"
 #include "cli/toml_table.hpp"
 #include "cmake/version.hpp"
+#include "report/output_file.hpp"
 
 namespace cplab {
 
@@ -24,7 +23,7 @@ std::optional<std::string> target_of(const Arguments& arguments, const char* opt
   if (!arguments.has(option)) return std::nullopt;
   std::string file = arguments.text(option, "");
   if (file.empty()) throw InputError(std::string("--") + option + ": needs a file name, or - for stdout");
-  return file;
+  return is_stdout(file) ? "-" : file;
 }
 
 }  // namespace
@@ -56,7 +55,7 @@ void Console::progress(const std::string& line) {
   err_ << "\r\033[K" << line << std::flush;
 }
 
-void Console::write_option(const char* option, const std::optional<std::string>& target,
+void Console::write_option(const std::optional<std::string>& target,
                            const std::function<void(std::ostream&)>& writer) {
   if (!target) return;
   if (*target == "-") {
@@ -64,23 +63,16 @@ void Console::write_option(const char* option, const std::optional<std::string>&
     out_.flush();
     return;
   }
-  errno = 0;
-  std::ofstream file(*target, std::ios::binary);
-  if (file) {
-    writer(file);
-    file.flush();
-  }
-  if (!file) {
-    throw InputError(std::string("--") + option + " " + *target + ": cannot be written" +
-                     (errno ? std::string(": ") + std::strerror(errno) : std::string()));
-  }
+  OutputFile file(*target);
+  writer(file.stream());
+  file.commit();
 }
 
 void Console::write_json_to_option(const std::function<void(std::ostream&)>& writer) {
-  write_option("json", json_, writer);
+  write_option(json_, writer);
 }
 void Console::write_csv_to_option(const std::function<void(std::ostream&)>& writer) {
-  write_option("csv", csv_, writer);
+  write_option(csv_, writer);
 }
 
 Versions versions_of_build() {

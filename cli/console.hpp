@@ -35,13 +35,13 @@ class Console {
   // A line that is rewritten on a terminal and not shown elsewhere. An empty one clears it.
   void progress(const std::string& line);
 
-  // Calls the writer with the stream that --json (--csv) names, if the option is there. Throws InputError if
+  // Calls the writer with the stream that --json (--csv) names, if the option is there. Throws OutputError if
   // the file cannot be written.
   void write_json_to_option(const std::function<void(std::ostream&)>& writer);
   void write_csv_to_option(const std::function<void(std::ostream&)>& writer);
 
  private:
-  void write_option(const char* option, const std::optional<std::string>& target,
+  void write_option(const std::optional<std::string>& target,
                     const std::function<void(std::ostream&)>& writer);
 
   std::ostream& out_;

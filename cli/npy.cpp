@@ -9,7 +9,6 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 
 #include "cli/toml_table.hpp"
 
@@ -230,14 +229,6 @@ std::string format_npy(std::span<const std::int64_t> shape, std::span<const doub
   out += header;
   fp64 ? append_as<double>(out, values) : append_as<float>(out, values);
   return out;
-}
-
-void write_npy(const std::string& path, std::span<const std::int64_t> shape, std::span<const double> values,
-               bool fp64) {
-  const std::string bytes = format_npy(shape, values, fp64);
-  std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!out.flush()) throw std::runtime_error(path + ": cannot be written");
 }
 
 }  // namespace cplab

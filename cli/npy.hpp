@@ -24,9 +24,6 @@ NpyArray read_npy(const std::string& path);
 // The file's bytes, version 1.0, header padded to 64 bytes as NumPy does. Without fp64 values are rounded to
 // float32 (to nearest even). `values` has as many elements as `shape`.
 std::string format_npy(std::span<const std::int64_t> shape, std::span<const double> values, bool fp64);
-// Throws std::runtime_error if the file cannot be written.
-void write_npy(const std::string& path, std::span<const std::int64_t> shape, std::span<const double> values,
-               bool fp64);
 
 // "[2, 8, 4]", as messages print shapes.
 std::string shape_text(std::span<const std::int64_t> shape);

@@ -7,9 +7,12 @@
 
 #include "algorithms/finding.hpp"
 #include "cli/command.hpp"
+#include "cli/outputs.hpp"
 #include "cli/toml_table.hpp"
+#include "exec/board.hpp"
+#include "exec/rendezvous.hpp"
 #include "report/json_reader.hpp"
-#include "report/trace.hpp"
+#include "report/output_file.hpp"
 
 namespace cplab {
 
@@ -150,7 +153,9 @@ void write_overview(std::ostream& out) {
     out << command.summary << (command.run ? "" : " (comes with a later version)") << '\n';
   }
   out << "\nSCENARIO is a path or a name in scenarios/. Exit codes: 0 fine, 1 ran and is wrong, 2 usage or\n"
-         "scenario error, 3 environment.\n";
+         "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
+         "(SIGINT\n"
+         "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n";
 }
 
 void write_help(std::ostream& out, const Command& command) {
@@ -204,6 +209,7 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
   const Arguments arguments(rest, options, positional_count(command));
   (void)arguments.integer("seed", 1, 0, INT64_MAX);  // wrong is wrong even where it is not used
   Console console(out, err, arguments);
+  try_outputs(arguments);
   if (arguments.has("trace") && !command.has_timeline) {
     console.say("--trace: " + std::string(command.name) + " has no timeline; nothing is written there");
   }
@@ -228,9 +234,13 @@ int run_program(int argc, const char* const* argv, std::ostream& out, std::ostre
     return complain(exit_usage, error.key + ": " + error.what());
   } catch (const EnvironmentError& error) {
     return complain(exit_environment, error.what());
-  } catch (const TraceError& error) {
-    return complain(exit_usage, error.what());
+  } catch (const MeetingError& error) {
+    return complain(exit_environment, error.what());
+  } catch (const BoardError& error) {
+    return complain(exit_environment, error.what());
   } catch (const PlanTooLarge& error) {
+    return complain(exit_environment, error.what());
+  } catch (const OutputError& error) {
     return complain(exit_environment, error.what());
   } catch (const std::bad_alloc&) {
     return complain(exit_environment, "not enough memory");

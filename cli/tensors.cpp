@@ -2,6 +2,7 @@
 #include "cli/tensors.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include "cli/npy.hpp"
 #include "cli/toml_table.hpp"
 #include "kernels/kernels.hpp"
+#include "report/output_file.hpp"
 
 namespace cplab {
 
@@ -295,22 +297,23 @@ Outputs gather(const Plan& plan, const Executor& executor) {
   return o;
 }
 
+std::string npy_file(std::string_view tensor) {
+  return std::string(tensor) + ".npy";
+}
+
 void save_outputs(const Problem& p, const Outputs& outputs, const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error || !std::filesystem::is_directory(directory)) {
-    throw InputError(directory + ": cannot be created: " + error.message());
+  make_output_folder(directory);
+  const std::array<const Tensor*, saved_tensors.size()> tensors{&outputs.out, &outputs.lse, &outputs.dq,
+                                                                &outputs.dk, &outputs.dv};
+  OutputSet files;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = *tensors[i];
+    if (tensor.shape.empty()) continue;
+    const std::string bytes = format_npy(tensor.shape, tensor.values, p.dtype == DType::fp64);
+    files.open((std::filesystem::path(directory) / npy_file(saved_tensors[i])).string())
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  const auto save = [&](std::string_view name, const Tensor& tensor) {
-    if (tensor.shape.empty()) return;
-    const auto path = std::filesystem::path(directory) / (std::string(name) + ".npy");
-    write_npy(path.string(), tensor.shape, tensor.values, p.dtype == DType::fp64);
-  };
-  save("out", outputs.out);
-  save("lse", outputs.lse);
-  save("dq", outputs.dq);
-  save("dk", outputs.dk);
-  save("dv", outputs.dv);
+  files.commit();
 }
 
 bool Outputs::same_bits(const Outputs& other) const {

@@ -5,8 +5,10 @@
 // Everything is held in double; inputs are rounded to the problem's dtype.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/plan.hpp"
@@ -61,8 +63,12 @@ void scatter(const Plan& plan, const Inputs& inputs, Executor& executor);
 // Collects out, lse and the gradients. Padding rows are 0 and their lse -inf.
 Outputs gather(const Plan& plan, const Executor& executor);
 
-// out.npy, lse.npy, dq.npy, ...: float64 for fp64 problems, else float32. Creates the directory. Throws
-// InputError if it cannot be created, std::runtime_error if a file cannot be written.
+// What save_outputs may write.
+inline constexpr std::array<std::string_view, 5> saved_tensors{"out", "lse", "dq", "dk", "dv"};
+std::string npy_file(std::string_view tensor);  // "out.npy"
+
+// out.npy, lse.npy, dq.npy, ...: float64 for fp64 problems, else float32. Creates the directory. All files
+// are complete before the first takes its name. Throws OutputError.
 void save_outputs(const Problem& problem, const Outputs& outputs, const std::string& directory);
 
 // A value as the dtype would hold it: rounded to nearest even.

@@ -315,7 +315,7 @@ void GpuExecutor::State::gather_outcomes() {
   const auto own = static_cast<std::size_t>(options.rendezvous->rank());
   const auto all = options.rendezvous->all_gather(pack(outcomes[own]), options.timeout_s);
   for (std::size_t r = 0; r < all.size(); ++r) {
-    if (r != own) outcomes[r] = unpack(all[r]);
+    if (r != own) outcomes[r] = received_outcome(plan.ranks[r], all[r], outcomes[own]);
   }
 }
 

@@ -98,6 +98,9 @@ void GpuMessages::open_memory(const Plan& plan, std::vector<std::unique_ptr<GpuR
     mine.arena_offset = local.arena_offset();
     cuda_require(cudaIpcGetMemHandle(&mine.handle, local.arena_allocation()), "cudaIpcGetMemHandle", own);
     all = team.rendezvous()->all_gather_value(mine, patience_s);
+    for (const Shared& each : all)  // the red zone before the arena
+      if (each.arena_offset != mine.arena_offset)
+        throw RendezvousError("another process lays out its arena as this one does not");
   }
   for (const RankPlan& rank : plan.ranks) {
     const auto r = static_cast<std::size_t>(rank.rank);
@@ -151,6 +154,10 @@ void GpuMessages::open_events(std::vector<std::unique_ptr<GpuRank>>& ranks, cons
     }
   }
   const auto all = team.rendezvous()->all_gather(std::as_bytes(std::span(mine)), patience_s);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r].size() != mine.size() * sizeof(Handles))
+      throw RendezvousError("rank " + std::to_string(r) +
+                            " has another number of messages than this rank: " + "it executes another plan");
   const auto open = [&](std::size_t owner, std::size_t m, bool permitted) {
     Handles handles;
     std::memcpy(&handles, all[owner].data() + m * sizeof(Handles), sizeof(Handles));

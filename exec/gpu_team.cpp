@@ -19,6 +19,7 @@ Board GpuTeam::make_board(std::size_t cells) const {
   std::array<char, 64> name{};
   if (rendezvous_->rank() != 0) {
     name = rendezvous_->all_gather_value(name, patience_s).front();
+    name.back() = '\0';
     Board board = Board::open_shared(name.data(), cells);
     rendezvous_->barrier(patience_s);
     return board;

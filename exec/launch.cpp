@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "exec/frame.hpp"
+
 namespace cplab {
 namespace {
 
@@ -53,7 +55,8 @@ class Variables {
   const Environment& environment_;
 };
 
-constexpr int many = 1 << 24;  // more processes than any machine has: larger values are a mistake
+constexpr int many = wire::max_ranks;  // more processes than any machine has: larger values are a mistake
+constexpr std::size_t least_token = 16;
 
 // A launcher that says all four numbers by name.
 struct Scheme {
@@ -174,6 +177,26 @@ int port_of(const Variables& variables) {
   return default_port;
 }
 
+constexpr const char* make_token =
+    "; for example: export CPLAB_TOKEN=$(openssl rand -hex 16) where the job is submitted (torchrun: the "
+    "same "
+    "on every node; Open MPI's mpirun: with -x CPLAB_TOKEN)";
+
+std::string token_of(const Variables& variables, const Launch& launch) {
+  const std::optional<std::string> token = variables.text("CPLAB_TOKEN");
+  if (!token) {
+    if (launch.local_world == launch.world) return "";
+    refuse("CPLAB_TOKEN is not set; " + launch.source +
+           " runs on several hosts, and without a secret of the launch anybody in their network could take a "
+           "rank of it. Set it to the same 16 to 256 characters for all processes" +
+           make_token);
+  }
+  if (token->size() < least_token || token->size() > wire::max_token_bytes)
+    refuse("CPLAB_TOKEN has " + std::to_string(token->size()) + " characters; 16 to 256 are needed" +
+           make_token);
+  return *token;
+}
+
 }  // namespace
 
 Launch discover_launch(const Environment& environment) {
@@ -201,6 +224,10 @@ Launch discover_launch(const Environment& environment) {
     refuse("MASTER_ADDR is not set; set it to the host name or address of rank 0, because " + launch.source +
            " runs on several hosts");
   }
+  launch.token = token_of(variables, launch);
+  if (launch.job.size() > wire::max_job_bytes)
+    refuse("the launcher's name of this run has " + std::to_string(launch.job.size()) +
+           " characters; at most " + std::to_string(wire::max_job_bytes) + " are taken");
   return launch;
 }
 

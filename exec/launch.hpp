@@ -22,6 +22,9 @@ struct Launch {
   bool processes = false;  // one process per rank
   std::string source;      // "torchrun", "mpirun", "srun", "none"
   std::string job;         // the launcher's name of this run, to tell it from an older one on the same port
+  // CPLAB_TOKEN: who does not say it takes no rank. Empty: all ranks are on this host, and rank 0 leaves one
+  // where only its user can read it (exec/shared_token).
+  std::string token;
 };
 
 // A variable is missing, no number, or contradicts another; what() names it.
@@ -35,7 +38,7 @@ using Environment = std::function<const char*(const char* name)>;
 // Looks for torchrun's variables first, then mpirun's (Open MPI, then Hydra: MPICH and Intel MPI), then
 // srun's, because the outer launcher's variables are inherited by the inner one's processes. Variables of a
 // SLURM allocation alone (no SLURM_STEP_ID: a batch script or an interactive shell) start no processes.
-// Throws LaunchError.
+// Several hosts need CPLAB_TOKEN. Throws LaunchError.
 Launch discover_launch(const Environment& environment);
 Launch discover_launch();  // of this process
 

@@ -121,6 +121,9 @@ NcclLink::NcclLink(const Plan& plan, GpuRank& rank, const WorldId& world)
     : state_(std::make_unique<State>(plan, rank)) {
   rank.use_device();
   ncclUniqueId id;
+  if (world.size() != NCCL_UNIQUE_ID_BYTES)
+    throw GpuError("rank 0 gave NCCL an id of " + std::to_string(world.size()) + " bytes, not " +
+                   std::to_string(NCCL_UNIQUE_ID_BYTES) + ": all processes need the same transport");
   std::memcpy(id.internal, world.data(), NCCL_UNIQUE_ID_BYTES);
   const int ranks = static_cast<int>(plan.ranks.size());
   ncclComm_t comm = nullptr;

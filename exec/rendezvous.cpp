@@ -40,56 +40,81 @@ void Service::listen_until(Clock::time_point deadline) {
   while (true) {
     try {
       listener = wire::listen_at(launch.master_address, launch.master_port, world + 16);
+      token = launch.token;
+      if (token.empty()) token = shared_token.emplace(launch.master_port).text();
       return;
     } catch (const std::system_error& error) {
       if (error.code().value() != EADDRINUSE || Clock::now() >= deadline)
         throw RendezvousError(std::string("rendezvous: rank 0 cannot listen: ") + error.what() +
                               "; CPLAB_PORT chooses another port");
+    } catch (const std::runtime_error& error) {
+      throw RendezvousError(std::string("rendezvous: ") + error.what());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
 
+// What rank 0 answers to the hello; empty, and `why`, if it does not.
+std::vector<Frame> Service::ask_to_join(Peer& hub, Clock::time_point deadline, std::string& why) {
+  std::vector<Frame> frames;
+  bool open = true;
+  while (open && frames.empty() && Clock::now() < deadline) {
+    hub.connection.write();
+    wire::wait_for(hub.connection.socket(), !hub.connection.idle(), deadline);
+    try {
+      open = hub.connection.read(frames);
+    } catch (const wire::NotOurs& error) {
+      throw RendezvousError("rendezvous at " + place() + ": " + error.what() +
+                            "; CPLAB_PORT chooses another port");
+    }
+  }
+  why = open ? "no answer" : "the connection was closed";
+  return frames;
+}
+
+std::string Service::place() const {
+  return launch.master_address + ":" + std::to_string(launch.master_port);
+}
+
 // Until rank 0 of this launch says that this rank has joined.
 void Service::connect_until(Clock::time_point deadline, double timeout_s) {
-  const std::string where = launch.master_address + ":" + std::to_string(launch.master_port);
   std::string why = "nobody listens";
   auto pause = std::chrono::milliseconds(5);
+  std::optional<Clock::time_point> give_up;  // on a token that is refused
   do {
-    if (wire::Socket socket = wire::connect_to(launch.master_address, launch.master_port, deadline, why)) {
-      Peer hub{wire::Connection(std::move(socket))};
+    wire::Socket socket = wire::connect_to(launch.master_address, launch.master_port, deadline, why);
+    // Rank 0 leaves its token once it listens.
+    std::optional<std::string> said;
+    if (socket && !launch.token.empty()) said = launch.token;
+    if (socket && !said) {
+      std::string missing;
+      said = read_shared_token(launch.master_port, missing);
+      if (!said) why = "somebody listens there, but " + missing + "; CPLAB_PORT chooses another port";
+    }
+    if (said) {
+      Peer hub{wire::Connection(std::move(socket), wire::Sender::host, gather_bytes())};
       hub.rank = 0;
-      hub.connection.send({Kind::hello, rank, 0, static_cast<std::uint64_t>(world), bytes_of(launch.job)});
-      std::vector<Frame> frames;
-      bool open = true;
-      while (open && frames.empty() && Clock::now() < deadline) {
-        hub.connection.write();
-        wire::wait_for(hub.connection.socket(), !hub.connection.idle(), deadline);
-        try {
-          open = hub.connection.read(frames);
-        } catch (const wire::NotOurs& error) {
-          throw RendezvousError("rendezvous at " + where + ": " + error.what() +
-                                "; CPLAB_PORT chooses another port");
-        }
-      }
-      why = open ? "no answer" : "the connection was closed";
+      hub.connection.send(wire::greeting_frame({rank, static_cast<std::uint64_t>(world), *said, launch.job}));
+      const std::vector<Frame> frames = ask_to_join(hub, deadline, why);
       if (!frames.empty() && frames.front().kind == Kind::joined) {
-        hub.connection.trust();
         peers.push_back(std::move(hub));
         for (const Frame& frame : frames) handle(peers.back(), frame);
         return;
       }
       if (!frames.empty()) {
         why = text_of(frames.front());
-        if (frames.front().kind != Kind::refuse || frames.front().detail != refused_other_job)
-          throw RendezvousError("rendezvous at " + where + ": " + why);
+        const std::uint32_t detail = frames.front().detail;
+        if (detail == refused_token && !give_up) give_up = Clock::now() + refused_token_patience;
+        const bool for_good = detail != refused_token && detail != refused_other_job;
+        if (for_good || (give_up && Clock::now() > *give_up))
+          throw RendezvousError("rendezvous at " + place() + ": " + why);
       }
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::milliseconds(100));
   } while (Clock::now() < deadline);
   throw RendezvousTimeout({0}, "rendezvous: rank " + std::to_string(rank) + " did not reach rank 0 at " +
-                                   where + " within " + seconds(timeout_s) + ": " + why);
+                                   place() + " within " + seconds(timeout_s) + ": " + why);
 }
 
 std::vector<std::vector<std::byte>> Service::take(Kind kind, std::span<const std::byte> mine,
@@ -178,8 +203,8 @@ std::unique_ptr<Rendezvous> Rendezvous::join(const Launch& launch, double timeou
     // Rank 0 leaves when its time is up: then the same ranks are missing here.
     if (const std::vector<int> missing = service->not_joined(); !missing.empty())
       throw RendezvousTimeout(missing, "rendezvous: " + names_of(missing) + " did not join at " +
-                                           launch.master_address + ":" + std::to_string(launch.master_port) +
-                                           " within " + seconds(timeout_s) + service->notes);
+                                           service->place() + " within " + seconds(timeout_s) +
+                                           service->notes.text());
   }
   return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(service)));
 }

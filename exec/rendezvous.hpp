@@ -7,6 +7,10 @@
 // through rank 0 while that process computes, a closed socket is seen when the kernel closes it, and asking
 // (poll_failure) is one atomic load. The first failure stands; later ones are its consequences.
 //
+// Only who says the token of the launch (Launch::token) in its first message takes a rank; until then a
+// connection can make rank 0 hold 2 KiB for 3 s. The token goes over the network as it is, and so does all
+// else: it keeps out whoever cannot read that traffic. What a member sends is bounded by kind and checked.
+//
 // A process leaves by destroying its Rendezvous, which says so to the others: that is no failure, unless
 // somebody still needs it, or an exception is what destroys it. A process that ends in any other way is lost.
 #pragma once
@@ -29,28 +33,33 @@ namespace rendezvous {
 struct Service;
 }
 
-// Processes that do not fit together: another program or version at the port, two processes of one rank,
-// other world sizes, a barrier here and a gather there.
-struct RendezvousError : std::runtime_error {
+// What keeps the processes of a launch apart: exit code 3.
+struct MeetingError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Processes that do not fit together: another program or version at the port, two processes of one rank,
+// other world sizes, a barrier here and a gather there.
+struct RendezvousError : MeetingError {
+  using MeetingError::MeetingError;
+};
+
 // The process of `rank` is gone: its connection is closed, or it has left while others need it.
-struct PeerLost : std::runtime_error {
-  PeerLost(int rank_, const std::string& message) : std::runtime_error(message), rank(rank_) {}
+struct PeerLost : MeetingError {
+  PeerLost(int rank_, const std::string& message) : MeetingError(message), rank(rank_) {}
   int rank;
 };
 
 // The process of `rank` has announced a failure.
-struct PeerFailed : std::runtime_error {
-  PeerFailed(int rank_, const std::string& message) : std::runtime_error(message), rank(rank_) {}
+struct PeerFailed : MeetingError {
+  PeerFailed(int rank_, const std::string& message) : MeetingError(message), rank(rank_) {}
   int rank;
 };
 
 // The time is up and nothing came from the ranks in `missing` (ascending).
-struct RendezvousTimeout : std::runtime_error {
+struct RendezvousTimeout : MeetingError {
   RendezvousTimeout(std::vector<int> missing_, const std::string& message)
-      : std::runtime_error(message), missing(std::move(missing_)) {}
+      : MeetingError(message), missing(std::move(missing_)) {}
   std::vector<int> missing;
 };
 

@@ -18,11 +18,13 @@
 #include <vector>
 
 #include "exec/launch.hpp"
+#include "exec/shared_token.hpp"
 #include "exec/wire.hpp"
 
 namespace cplab::rendezvous {
 
 enum class Cause : std::uint32_t { lost, failed, misfit };
+static_assert(static_cast<std::uint32_t>(Cause::misfit) == wire::last_failure_cause);
 
 struct Failure {
   Cause cause = Cause::lost;
@@ -37,6 +39,25 @@ struct Peer {
   wire::Connection connection;
   int rank = -1;          // -1 until it has said hello
   bool has_left = false;  // by its own word, or refused: its end is no loss
+  wire::Clock::time_point since = wire::Clock::now();
+};
+
+// Connections that have not said a valid hello: how long each may stay, and how many beside one for each rank
+// that is still to come. The oldest goes first.
+constexpr auto greeting_patience = std::chrono::seconds(3);
+constexpr std::size_t spare_strangers = 32;
+// Before another try to accept, when there is no descriptor or memory for it.
+constexpr auto starved_pause = std::chrono::milliseconds(100);
+
+// What was turned away while joining, to explain a timeout. However many came, it stays short.
+class Notes {
+ public:
+  void add(const std::string& note);
+  std::string text() const;  // "; one; another; and 17 more"
+
+ private:
+  std::vector<std::string> first_;
+  std::size_t more_ = 0;
 };
 
 // One call of all processes.
@@ -63,11 +84,19 @@ struct Service {
 
   void listen_until(wire::Clock::time_point deadline);
   void connect_until(wire::Clock::time_point deadline, double timeout_s);
+  std::vector<wire::Frame> ask_to_join(Peer& hub, wire::Clock::time_point deadline, std::string& why);
+  std::string place() const;  // where rank 0 listens
   void start();
   void leave();
   void serve();
+  void serve_until_left();
+  int poll_timeout_ms() const;
   void wake() const;
-  void accept_all();
+  void stop_listening();
+  void accept_some();
+  void turn_away(Peer& peer, std::uint32_t detail, const std::string& objection);
+  bool drop_oldest_stranger();  // false: there is none
+  void drop_late_strangers();
   bool receive(Peer& peer);  // false: the connection has ended
   void handle(Peer& peer, const wire::Frame& frame);
   void greet(Peer& peer, const wire::Frame& frame);
@@ -96,8 +125,11 @@ struct Service {
   std::vector<std::uint64_t> next_from;  // sequence number that the rank's next contribution must have
   std::map<std::uint64_t, Round> rounds;
   std::uint64_t next_sequence = 0;
-  std::string notes;  // what was turned away while joining
+  Notes notes;
   wire::Socket listener;
+  wire::Clock::time_point accept_after;  // not before: see starved_pause
+  std::string token;                     // of the launch; the hub's
+  std::optional<SharedToken> shared_token;
   std::list<Peer> peers;
   bool leaving = false;
   wire::Clock::time_point leaving_since;
@@ -105,11 +137,16 @@ struct Service {
 
 // What the deadline of a call is; a wait without end becomes a very long one.
 wire::Clock::time_point after(double seconds);
-std::shared_ptr<wire::Bytes> bytes_of(std::string_view text);
-std::string text_of(const wire::Frame& frame);
+// The largest contribution to a gather that this host could hold.
+std::uint64_t gather_bytes();
+using wire::bytes_of;
+using wire::text_of;
 
 // Detail of Kind::refuse.
 constexpr std::uint32_t refused_for_good = 0;
 constexpr std::uint32_t refused_other_job = 1;  // an older launch may still hold the port: worth trying again
+// How long a rank whose token is refused tries again: an older launch may be about to leave the port.
+constexpr auto refused_token_patience = std::chrono::seconds(30);
+constexpr std::uint32_t refused_token = 2;  // the same, or the processes were given different ones
 
 }  // namespace cplab::rendezvous

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -107,10 +109,6 @@ bool connect_one(const Socket& socket, const addrinfo& address, Clock::time_poin
   return error == 0;
 }
 
-Header header_of(const Frame& frame) {
-  return {magic, version, frame.kind, frame.rank, frame.detail, frame.sequence, frame.payload->size()};
-}
-
 }  // namespace
 
 Socket::~Socket() {
@@ -136,10 +134,21 @@ Socket listen_at(const std::string& address, int port, int backlog) {
   return socket;
 }
 
-Socket accept_from(const Socket& listener) {
-  Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket) tune(socket);
-  return socket;
+Socket accept_from(const Socket& listener, bool& starved) {
+  starved = false;
+  while (true) {
+    Socket socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      tune(socket);
+      return socket;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return socket;
+    // What is wrong with the connection itself (it was given up, its network is gone) takes it off the list.
+    const bool next = errno == EINTR || errno == ECONNABORTED || errno == EPROTO || errno == ENETDOWN ||
+                      errno == EHOSTUNREACH || errno == ENETUNREACH || errno == EPERM;
+    starved = !next;
+    if (!next) return socket;
+  }
 }
 
 Socket connect_to(const std::string& address, int port, Clock::time_point deadline, std::string& why) {
@@ -209,50 +218,28 @@ void Connection::write() {
   }
 }
 
-// As soon as the magic is there: a stranger may say less than a header and wait.
-void Connection::check_header() {
-  if (header_got_ < sizeof(Header::magic)) return;
-  Header header = {};
-  std::memcpy(&header, header_bytes_.data(), header_got_);
-  if (header.magic != magic) throw NotOurs("what came is no message of cplab");
-  if (header_got_ < sizeof(Header)) return;
-  if (header.version != version)
-    throw NotOurs("the other side is another version of cplab (protocol " + std::to_string(header.version) +
-                  ", here " + std::to_string(version) + ")");
-  if (header.kind > Kind::leave || header.bytes > max_bytes_)
-    throw NotOurs("a message of kind " + std::to_string(static_cast<std::uint32_t>(header.kind)) + " with " +
-                  std::to_string(header.bytes) + " bytes");
-  incoming_ = {header.kind, header.rank, header.detail, header.sequence,
-               std::make_shared<Bytes>(static_cast<std::size_t>(header.bytes))};
-  payload_got_ = 0;
-}
-
 bool Connection::read(std::vector<Frame>& frames) {
   std::size_t budget = turn_bytes;
   while (budget > 0) {
-    const bool in_header = header_got_ < sizeof(Header);
-    std::byte* at = in_header ? header_bytes_.data() + header_got_ : incoming_.payload->data() + payload_got_;
-    const std::size_t wanted =
-        in_header ? sizeof(Header) - header_got_ : incoming_.payload->size() - payload_got_;
-    const ssize_t got = ::recv(socket_.get(), at, std::min(wanted, budget), MSG_DONTWAIT);
+    const std::span<std::byte> space = decoder_.space();
+    const ssize_t got = ::recv(socket_.get(), space.data(), std::min(space.size(), budget), MSG_DONTWAIT);
     if (got == 0) return false;
     if (got < 0) {
       if (errno == EINTR) continue;
       return errno == EAGAIN || errno == EWOULDBLOCK;
     }
     budget -= static_cast<std::size_t>(got);
-    if (in_header) {
-      header_got_ += static_cast<std::size_t>(got);
-      check_header();
-    } else {
-      payload_got_ += static_cast<std::size_t>(got);
-    }
-    if (header_got_ == sizeof(Header) && payload_got_ == incoming_.payload->size()) {
-      frames.push_back(std::move(incoming_));
-      incoming_ = Frame();
-      header_got_ = 0;
-      payload_got_ = 0;
-    }
+    decoder_.advance(static_cast<std::size_t>(got), frames);
+  }
+  return true;
+}
+
+bool Connection::drain() {
+  std::array<std::byte, 4096> nowhere;
+  for (std::size_t i = 0; i < turn_bytes / nowhere.size(); ++i) {
+    const ssize_t got = ::recv(socket_.get(), nowhere.data(), nowhere.size(), MSG_DONTWAIT);
+    if (got == 0) return false;
+    if (got < 0 && errno != EINTR) return errno == EAGAIN || errno == EWOULDBLOCK;
   }
   return true;
 }

@@ -15,17 +15,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <ostream>
-#include <system_error>
 #include <unordered_map>
 
 #include "report/json_writer.hpp"
+#include "report/output_file.hpp"
 #include "report/table.hpp"
 
 namespace cplab {
@@ -299,30 +296,21 @@ void expect_same_sizes(const Plan& plan, const Timeline& timeline, std::span<con
   if (!same) throw std::invalid_argument("timeline or memory of another plan");
 }
 
-[[noreturn]] void fail(const std::string& file, int error) {
-  throw TraceError(file + ": cannot be written: " + (error != 0 ? std::strerror(error) : "unknown reason"));
-}
-
 }  // namespace
 
 void write_traces(const std::string& directory, const Plan& plan, const Timeline& timeline,
                   std::span<const MemoryPlan> memory) {
   expect_same_sizes(plan, timeline, memory);
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw TraceError(directory + ": cannot be created: " + error.message());
+  make_output_folder(directory);
   const Tracks tracks(plan);
   Arrows arrows(plan);
+  OutputSet files(false);  // thousands of ranks: not each waits for the disk
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const std::string file =
         (std::filesystem::path(directory) / fmt::format("rank{}_trace.json", plan.ranks[r].rank)).string();
-    errno = 0;
-    std::ofstream out(file, std::ios::binary);
-    if (!out) fail(file, errno);
-    RankTrace(out, plan, timeline, tracks, arrows, r).write(memory[r]);
-    out.close();
-    if (!out) fail(file, errno);
+    RankTrace(files.open(file), plan, timeline, tracks, arrows, r).write(memory[r]);
   }
+  files.commit();
 }
 
 void write_memory_csv(std::ostream& out, const Plan& plan, const Timeline& timeline,

@@ -4,7 +4,6 @@
 
 #include <iosfwd>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,13 +13,9 @@
 
 namespace cplab {
 
-// A trace could not be written: what() names the file and the system's reason.
-struct TraceError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 // Writes directory/rank{r}_trace.json for every rank, and creates the directory. memory[r] is
-// plan_memory(plan.ranks[r]). One rank is in memory at a time. Throws TraceError, or std::invalid_argument
+// plan_memory(plan.ranks[r]). One rank is in memory at a time; all files
+// are complete before the first takes its name. Throws OutputError, or std::invalid_argument
 // when timeline or memory do not belong to the plan by their sizes.
 void write_traces(const std::string& directory, const Plan& plan, const Timeline& timeline,
                   std::span<const MemoryPlan> memory);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs COMMAND as N processes of this host, with the variables that torchrun gives: scripts/ranks.sh N COMMAND...
-# Output is not touched. When one process fails, or a signal comes, the others get a second to say why they
+# A launch token (CPLAB_TOKEN) is made up for them, unless there is one. Output is not touched. When one process fails, or a signal comes, the others get a second to say why they
 # end, then SIGTERM, after two more SIGKILL, each with all that it has started. The exit code is that
 # of the first process that failed.
 set -euo pipefail
@@ -23,6 +23,13 @@ while :; do
   port=$((20000 + RANDOM % 6000 * 2))
   if ! answers "$port" && ! answers $((port + 1)); then break; fi
 done
+
+# Who does not say it takes no rank; nobody else can read the environment of these processes.
+if [ -z "${CPLAB_TOKEN:-}" ]; then
+  CPLAB_TOKEN=$(od -An -v -N16 -tx1 /dev/urandom | tr -d ' \n')
+  [ ${#CPLAB_TOKEN} -eq 32 ] || { echo "$0: /dev/urandom gave no launch token" >&2; exit 3; }
+fi
+export CPLAB_TOKEN
 
 declare -A rank_of=() # of the processes that run, by process id; each is the leader of its own group
 signal_to_all() {

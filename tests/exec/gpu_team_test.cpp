@@ -2,6 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -88,6 +91,93 @@ TEST_CASE("an outcome survives packing and a cut one is refused") {
     CHECK_THROWS_AS(unpack({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n)}),
                     std::invalid_argument);
   }
+}
+
+// A rank of two operations and two buffers, the second an output of 6 bytes, and what its process may say.
+RankPlan small_rank() {
+  RankPlan rank;
+  rank.rank = 3;
+  rank.operations.resize(2);
+  rank.buffers.resize(2);
+  rank.buffers[1].category = Category::output;
+  rank.buffers[1].bytes = 6;
+  return rank;
+}
+
+RankOutcome fitting_outcome() {
+  RankOutcome outcome;
+  outcome.ends_s = {0.5, 0.25};
+  outcome.operations = {{{0, 0.1, 0.2, 0, Origin::measured}, {0.1, 0.2, 0.3, 0, Origin::measured}}};
+  outcome.memory.rank = 3;
+  outcome.log.blocks = {{1, 0, 6}};
+  outcome.log.uses = {{1, 1, 0, 6, Lane{LaneKind::compute, 0}, true}};
+  outcome.outputs = {{}, std::vector<std::byte>(6)};
+  return outcome;
+}
+
+TEST_CASE("an outcome that does not fit the plan is refused, whatever is wrong with it") {
+  const RankPlan rank = small_rank();
+  const RankOutcome own = fitting_outcome();
+  CHECK_NOTHROW(require_outcome_of(rank, own, own));
+  const double nan = std::nan(""), infinite = std::numeric_limits<double>::infinity();
+  const std::vector<std::function<void(RankOutcome&)>> wrongs = {
+      [](RankOutcome& o) { o.ends_s.pop_back(); },
+      [](RankOutcome& o) { o.ends_s.push_back(1); },
+      [&](RankOutcome& o) { o.ends_s[1] = nan; },
+      [](RankOutcome& o) { o.ends_s[0] = 1e300; },
+      [](RankOutcome& o) { o.operations.clear(); },
+      [](RankOutcome& o) { o.operations[0].pop_back(); },
+      [&](RankOutcome& o) { o.operations[0][1].end_s = infinite; },
+      [&](RankOutcome& o) { o.operations[0][0].wait_s = nan; },
+      [](RankOutcome& o) { o.operations[0][0].origin = static_cast<Origin>(9); },
+      [&](RankOutcome& o) { o.clock_residual_s = -infinite; },
+      [](RankOutcome& o) { o.memory.rank = 2; },
+      [](RankOutcome& o) { o.memory.growth_bytes = std::numeric_limits<std::int64_t>::min(); },
+      [](RankOutcome& o) { o.memory.arena_bytes = std::int64_t{1} << 62; },
+      [](RankOutcome& o) { o.log.blocks[0].buffer = 2; },
+      [](RankOutcome& o) { o.log.blocks[0].bytes = std::numeric_limits<std::int64_t>::max(); },
+      [](RankOutcome& o) { o.log.uses[0].operation = 2; },
+      [](RankOutcome& o) { o.log.uses[0].buffer = 1000; },
+      [](RankOutcome& o) { o.log.uses[0].lane.kind = static_cast<LaneKind>(77); },
+      [](RankOutcome& o) { o.outputs.pop_back(); },
+      [](RankOutcome& o) { o.outputs[1].pop_back(); },
+      [](RankOutcome& o) { o.outputs[0].resize(1); },
+  };
+  for (std::size_t i = 0; i < wrongs.size(); ++i) {
+    CAPTURE(i);
+    RankOutcome wrong = own;
+    wrongs[i](wrong);
+    CHECK_THROWS_AS(require_outcome_of(rank, wrong, own), std::invalid_argument);
+    CHECK_THROWS_AS(received_outcome(rank, pack(wrong), own), RendezvousError);
+  }
+}
+
+TEST_CASE("random bytes in an outcome are refused or read, and what is read fits or is refused") {
+  const RankPlan rank = small_rank();
+  const RankOutcome own = fitting_outcome();
+  const std::vector<std::byte> whole = pack(own);
+  std::uint64_t state = 1;
+  const auto random = [&](std::size_t below) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<std::size_t>(state >> 33) % below;
+  };
+  int read = 0, fits = 0;
+  for (int n = 0; n < 10'000; ++n) {
+    std::vector<std::byte> bytes = whole;
+    for (std::size_t changes = 1 + random(4); changes > 0; --changes)
+      bytes[random(bytes.size())] = static_cast<std::byte>(random(256));
+    if (random(8) == 0) bytes.resize(random(bytes.size() + 1));
+    try {
+      const RankOutcome outcome = unpack(bytes);
+      ++read;
+      require_outcome_of(rank, outcome, own);
+      ++fits;
+      for (const double end_s : outcome.ends_s) CHECK(std::isfinite(end_s));
+    } catch (const std::invalid_argument&) {
+    }
+  }
+  CHECK(read > fits);
+  CHECK(fits > 0);
 }
 
 }  // namespace

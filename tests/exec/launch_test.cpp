@@ -11,9 +11,13 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
+// Launches over several hosts need a token: this one, unless the variables have another.
+const std::string usual_token = "0123456789abcdef";
+
 Launch discover(const Variables& variables) {
   return discover_launch([&](const char* name) -> const char* {
     const auto found = variables.find(name);
+    if (found == variables.end() && name == std::string("CPLAB_TOKEN")) return usual_token.c_str();
     return found == variables.end() ? nullptr : found->second.c_str();
   });
 }
@@ -159,6 +163,27 @@ TEST_CASE("the launcher within another one decides") {
   // SLURM's PMI sets these for its tasks, and in a batch script they mean nothing.
   CHECK(discover(with(srun, {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}})).source == "srun");
   CHECK(discover({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).source == "none");
+}
+
+TEST_CASE("a launch over several hosts needs a token, one on a single host makes its own") {
+  CHECK(discover(torchrun).token == usual_token);
+  for (const Variables& nodes : {torchrun, srun_nodes}) {
+    const std::string message = refusal(with(nodes, {{"CPLAB_TOKEN", ""}}));
+    CHECK(contains(message, "CPLAB_TOKEN is not set"));
+    CHECK(contains(message, "runs on several hosts"));
+    CHECK(contains(message, "export CPLAB_TOKEN=$(openssl rand -hex 16)"));
+  }
+  const Variables here = with(torchrun, {{"LOCAL_WORLD_SIZE", "8"}});
+  CHECK(discover(with(here, {{"CPLAB_TOKEN", ""}})).token.empty());
+  CHECK(discover(here).token == usual_token);
+  for (const std::size_t length : {std::size_t{1}, std::size_t{15}, std::size_t{257}}) {
+    const std::string message = refusal(with(here, {{"CPLAB_TOKEN", std::string(length, 'x')}}));
+    CHECK(contains(message, "CPLAB_TOKEN has " + std::to_string(length) + " characters; 16 to 256"));
+    CHECK_FALSE(contains(message, "xx"));  // it is a secret
+  }
+  CHECK(discover(with(here, {{"CPLAB_TOKEN", std::string(256, 'x')}})).token.size() == 256);
+  CHECK(contains(refusal(with(here, {{"TORCHELASTIC_RUN_ID", std::string(2000, 'j')}})),
+                 "name of this run has 2002 characters"));
 }
 
 TEST_CASE("variables that are wrong are named") {

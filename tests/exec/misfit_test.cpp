@@ -1,20 +1,23 @@
 // Processes that do not fit together: other calls, other counts, other launches, other programs at the port.
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "exec/rendezvous.hpp"
 #include "exec/wire.hpp"
+#include "tests/exec/peer_by_hand.hpp"
 #include "tests/exec/processes.hpp"
 
 namespace cplab {
 namespace {
 
+using by_hand::knock;
+using by_hand::token;
 using processes::free_port;
 using processes::launch_of;
 using processes::Outcome;
@@ -76,20 +79,9 @@ TEST_CASE("processes that do not fit together") {
   }
 }
 
-// The other side of a connection, by hand.
-void say(const wire::Socket& socket, const void* data, std::size_t bytes) {
-  [[maybe_unused]] const ssize_t written = ::write(socket.get(), data, bytes);
-}
-
-wire::Socket knock(int port) {
-  const auto deadline = wire::Clock::now() + std::chrono::seconds(5);
-  while (wire::Clock::now() < deadline) {
-    std::string why;
-    wire::Socket socket = wire::connect_to("127.0.0.1", port, deadline, why);
-    if (socket) return socket;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  throw std::runtime_error("nobody listens");
+wire::Bytes bytes_of(const wire::Header& header) {
+  const auto bytes = std::as_bytes(std::span(&header, 1));
+  return {bytes.begin(), bytes.end()};
 }
 
 TEST_CASE("an older launch at the same port is waited out, not joined") {
@@ -112,23 +104,27 @@ TEST_CASE("an older launch at the same port is waited out, not joined") {
 }
 
 TEST_CASE("another program at the port") {
-  const char stranger[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+  const std::string greeting = "HTTP/1.1 400 Bad Request\r\n\r\n";
+  const wire::Bytes stranger = *wire::bytes_of(greeting);
   SUBCASE("in the place of rank 0 is an error at once") {
     const int port = free_port();
     const wire::Socket listener = wire::listen_at("127.0.0.1", port, 4);
     std::thread server([&] {
       while (true) {
         wire::wait_for(listener, false, wire::Clock::now() + std::chrono::seconds(1));
-        const wire::Socket socket = wire::accept_from(listener);
+        bool starved = false;
+        const wire::Socket socket = wire::accept_from(listener, starved);
         if (!socket) continue;
-        say(socket, stranger, sizeof(stranger));
+        by_hand::say(socket, stranger);
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         return;
       }
     });
     std::string message;
     try {
-      Rendezvous::join(launch_of(1, 2, port), patience_s);
+      Launch launch = launch_of(1, 2, port);
+      launch.token = token;
+      Rendezvous::join(launch, patience_s);
     } catch (const RendezvousError& error) {
       message = error.what();
     }
@@ -141,7 +137,7 @@ TEST_CASE("another program at the port") {
       wire::Socket socket;
       if (rank == 1) {
         socket = knock(port);
-        say(socket, stranger, sizeof(stranger));
+        by_hand::say(socket, stranger);
       }
       join(rank, 2, port)->barrier(patience_s);
     }));
@@ -152,7 +148,7 @@ TEST_CASE("another program at the port") {
       if (process == 0) Rendezvous::join(launch_of(0, 2, port), 1);
       const wire::Socket socket = knock(port);
       const wire::Header header = {wire::magic, wire::version + 1, wire::Kind::hello, 1, 0, 2, 0};
-      say(socket, &header, sizeof(header));
+      by_hand::say(socket, bytes_of(header));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     });
     CHECK(thrown(outcomes[0]) == "RendezvousTimeout");
@@ -164,12 +160,14 @@ TEST_CASE("another program at the port") {
       const int port = free_port();
       const auto outcomes = processes::run(3, [&](int process, Outcome&) {
         if (process < 2) {
-          join(process, 3, port)->barrier(patience_s);
+          Launch launch = launch_of(process, 3, port);
+          launch.token = token;
+          Rendezvous::join(launch, patience_s)->barrier(patience_s);
           return;
         }
-        wire::Connection connection(knock(port));
+        wire::Connection connection(knock(port), wire::Sender::member);
+        by_hand::say(connection.socket(), by_hand::hello({2, 3, token, ""}));
         wire::Header header = {wire::magic, wire::version, wire::Kind::hello, 2, 0, 3, 0};
-        say(connection.socket(), &header, sizeof(header));
         std::vector<wire::Frame> frames;
         const auto read_until = [&](auto&& enough) {
           const auto deadline = wire::Clock::now() + std::chrono::seconds(5);
@@ -188,7 +186,7 @@ TEST_CASE("another program at the port") {
         if (what == 0) header.magic += 1;
         if (what == 1) header.bytes = ~std::uint64_t{0};
         header.sequence = what == 2 ? 1 : 0;
-        say(connection.socket(), &header, sizeof(header));
+        by_hand::say(connection.socket(), bytes_of(header));
         read_until([] { return false; });
       });
       for (const int rank : {0, 1}) {

@@ -95,6 +95,21 @@ TEST_CASE("ranks.sh gives each process its rank and one place to meet") {
   }
 }
 
+TEST_CASE("ranks.sh gives all processes one launch token, another in each launch, or the one it was given") {
+  const Folder folder;
+  const std::string out = folder.path.string();
+  ::unsetenv("CPLAB_TOKEN");
+  for (const char* launch : {"a", "b"})
+    CHECK(run(ranks_command(2, std::string("echo $CPLAB_TOKEN >") + out + "/" + launch + "$RANK")) == 0);
+  CHECK(read(folder.path / "a0").size() == 33);  // 16 bytes in hexadecimal digits, and a line feed
+  CHECK(read(folder.path / "a0") == read(folder.path / "a1"));
+  CHECK(read(folder.path / "b0") == read(folder.path / "b1"));
+  CHECK(read(folder.path / "a0") != read(folder.path / "b0"));
+  CHECK(run("CPLAB_TOKEN=mine-mine-mine-mine " + ranks_command(1, "echo $CPLAB_TOKEN >" + out + "/given")) ==
+        0);
+  CHECK(read(folder.path / "given") == "mine-mine-mine-mine\n");
+}
+
 TEST_CASE("ranks.sh fails as the first process that failed, and kills the others") {
   const Folder folder;
   const double start_s = now_s();

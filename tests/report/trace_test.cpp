@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "algorithms/registry.hpp"
+#include "report/output_file.hpp"
 #include "tests/report/hand_plan.hpp"
 
 using namespace cplab;
@@ -236,7 +237,7 @@ TEST_CASE("a folder that cannot be made is an error that names it") {
   try {
     write_traces("/dev/null/traces", plan, hand_timeline(), memory_of(plan));
     FAIL("no error");
-  } catch (const TraceError& error) {
+  } catch (const OutputError& error) {
     CHECK(std::string(error.what()).find("/dev/null/traces: cannot be created: ") == 0);
   }
   Timeline other = hand_timeline();
