@@ -336,7 +336,9 @@ def table_of(record):
                 "a phase, largest (%)"]
         parts += ["", *lines(head, summary_rows(done), {0})]
         wrong = [point for point in done if point["errors"]["peak_bytes"]]
-        parts += ["", f"Peak memory: as predicted to the byte in {len(done) - len(wrong)} of {len(done)} points."]
+        inside = [p for p in done if p["predicted"]["low_s"] <= p["measured"]["time_s"] <= p["predicted"]["high_s"]]
+        parts += ["", f"Measured time between the predicted low and high: in {len(inside)} of {len(done)} points.",
+                  f"Peak memory as predicted to the byte: in {len(done) - len(wrong)} of {len(done)} points."]
     failed = [p for p in record["points"] if "errors" not in p]
     parts += [f"Point {p['number']} failed: {p['predicted'].get('failed') or p['measured']['failed']}" for p in failed]
     return "\n".join(parts) + "\n"

@@ -3,7 +3,7 @@
 # scripts/gpu/off_grid.sh OUT_DIR [ARGUMENTS of off_grid.py: --seed N --points N --hardware FILE ...]
 # Leaves OUT_DIR/predicted.json (before anything runs), record.json, table.md and runs.tar.gz.
 set -uo pipefail
-out=$1
+out=$(realpath -m "$1")
 shift
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154

@@ -100,7 +100,7 @@ class OffGrid(unittest.TestCase):
         self.assertEqual(table, (self.out / "table.md").read_text())
         self.assertEqual(table.count("| failed |"), len(failed))
         done = len(record["points"]) - len(failed)
-        self.assertIn(f"in {done} of {done} points", table)
+        self.assertIn(f"to the byte: in {done} of {done} points", table)
 
     def test_when_the_time_is_over_the_rest_is_not_run(self):
         self.call("campaign", self.out, "--device", "cpu", "--tokens", 30, 60, "--points", 2, "--budget-s", -1,
