@@ -5,6 +5,7 @@
 set -uo pipefail
 out=$(realpath -m "$1")
 shift
+mkdir -p "$out"
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh

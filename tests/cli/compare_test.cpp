@@ -1,6 +1,7 @@
 // cplab compare: two results in, errors out; and what it refuses.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,10 @@ TEST_CASE("compare: the keys of the contract, and which kinds of operation diffe
   const double time_a = a.at("time_s"), time_b = b.at("time_s");
   CHECK(report.at("time_error").get<double>() == doctest::Approx(time_a / time_b - 1).epsilon(1e-14));
   CHECK(report.at("time_error").get<double>() < 0);
+  double alone_s = 0;
+  for (const json& rank : a.at("ranks")) alone_s = std::max(alone_s, rank.at("compute_s").get<double>());
+  CHECK(report.at("compute_alone_s") == alone_s);
+  CHECK(report.at("compute_alone_error").get<double>() == doctest::Approx(alone_s / time_b - 1).epsilon(1e-14));
   CHECK(report.at("memory_error_bytes") == 0);
   CHECK(report.at("predicted").at("time_s") == time_a);
   CHECK(report.at("measured").at("time_s") == time_b);
@@ -79,6 +84,7 @@ TEST_CASE("compare: the keys of the contract, and which kinds of operation diffe
   CHECK(text.out.find("note: both files are predictions") != std::string::npos);
   CHECK(text.out.find("most of the difference, mean of the ranks: ") != std::string::npos);
   CHECK(text.out.find("exposed_communication") != std::string::npos);
+  CHECK(text.out.find("\ncompute alone, without launches, messages and waiting: ") != std::string::npos);
   CHECK(read_file(folder.path("out.csv")).starts_with("segment,predicted_s,measured_s,error\r\ntotal,"));
 }
 
