@@ -21,6 +21,8 @@ from pathlib import Path
 
 COLUMNS = ("tokens,ranks,predicted,measured,error,null,forward,backward,exposed_predicted,exposed_measured,"
            "peak_predicted,peak_measured,peers")
+FULL = "tokens,ranks,predicted,measured,error,null,forward,backward,exposed_predicted,exposed_measured,peer"
+BRIEF = "tokens,ranks,predicted,measured,error,null,beside.predicted,beside.measured,beside.error,beside.null,peer"
 
 
 def fail(message):
@@ -130,11 +132,13 @@ def columns_of(names, comparisons, beside, peers):
             yield "GPUs", {size: str(size[1]) for size in comparisons}
         elif name in ("peers", "peer"):
             for title, cells in list(peers.items())[:None if name == "peers" else 1]:
-                yield title, {size: cells.get((*size, result["scenario"]["problem"]["direction"]), "-")
+                yield title if name == "peers" else f"{title.split()[0].rstrip(',')} (ms)", {size: cells.get((*size, result["scenario"]["problem"]["direction"]), "-")
                               for size, result in comparisons.items()}
         elif plain in CELLS and source is not None:
             title, cell = CELLS[plain]
-            yield title if source is comparisons else f"NCCL: {title}", {size: cell(r) for size, r in source.items()}
+            if source is beside:
+                title = f"{next(iter(beside.values()))['scenario']['schedule']['transport']}: {title}"
+            yield title, {size: cell(r) for size, r in source.items()}
         else:
             fail(f"no column {name}; legal: tokens, ranks, peer, peers, {', '.join(CELLS)}, and with --beside "
                  "these with beside. before them")
@@ -169,7 +173,8 @@ def main():
     parser.add_argument("folder", nargs="?", help="of compare-S<tokens>-P<ranks>.json")
     parser.add_argument("--beside", metavar="DIR2", help="of the same runs over another link")
     parser.add_argument("--peers", metavar="FILE", nargs="+", default=[], help="what other tools measured")
-    parser.add_argument("--columns", default=COLUMNS, help=f"default: {COLUMNS}")
+    parser.add_argument("--columns", default=COLUMNS, help=f"default: {COLUMNS}; full: {FULL}; brief: "
+                        f"{BRIEF}")
     parser.add_argument("--ranks", help="these rank counts only: 1,4")
     parser.add_argument("--summary", action="store_true", help="sizes of errors instead of rows")
     options = parser.parse_args()
@@ -184,7 +189,8 @@ def main():
         print_summary(comparisons)
         return
     beside = read_comparisons(options.beside) if options.beside else None
-    columns = list(columns_of(options.columns.split(","), comparisons, beside, read_peers(options.peers, comparisons)))
+    names = {"full": FULL, "brief": BRIEF}.get(options.columns, options.columns).split(",")
+    columns = list(columns_of(names, comparisons, beside, read_peers(options.peers, comparisons)))
     print_table([[title for title, _ in columns],
                  *([cells.get(size, "-") for _, cells in columns] for size in comparisons)])
 

@@ -180,7 +180,7 @@ TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
                            "' --columns tokens,error,beside.null,peer > '" + table + "'";
   REQUIRE(std::system(more.c_str()) == 0);
   CHECK(read_file(table) ==
-        "| tokens | error (%) | NCCL: compute alone (%) | other, allgather (ms) |\n"
+        "| tokens | error (%) | nccl: compute alone (%) | other (ms) |\n"
         "| ---: | ---: | ---: | ---: |\n| 4K | -25.0 | -50.0 | 5.500 |\n");
   REQUIRE(std::system((script + folder.path("") + "' --summary > '" + table + "'").c_str()) == 0);
   CHECK(read_file(table).ends_with("| " + std::to_string(ranks.size()) +
