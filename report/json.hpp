@@ -143,8 +143,8 @@ struct CompareReport {
   Scenario scenario;  // of both
   CompareSide predicted, measured;
   double time_error = 0;  // predicted / measured - 1
-  // The null model, which a prediction must beat: compute_s of the rank that computes longest in `predicted`, as
-  // if launches, messages and waiting took no time; and its error beside `measured`.
+  // The null model, which a prediction must beat: compute_s of the rank that computes longest in `predicted`,
+  // as if launches, messages and waiting took no time; and its error beside `measured`.
   double compute_alone_s = 0;
   double compute_alone_error = 0;
   std::vector<CompareSegment> segments;

@@ -60,7 +60,8 @@ TEST_CASE("compare: the keys of the contract, and which kinds of operation diffe
   double alone_s = 0;
   for (const json& rank : a.at("ranks")) alone_s = std::max(alone_s, rank.at("compute_s").get<double>());
   CHECK(report.at("compute_alone_s") == alone_s);
-  CHECK(report.at("compute_alone_error").get<double>() == doctest::Approx(alone_s / time_b - 1).epsilon(1e-14));
+  CHECK(report.at("compute_alone_error").get<double>() ==
+        doctest::Approx(alone_s / time_b - 1).epsilon(1e-14));
   CHECK(report.at("memory_error_bytes") == 0);
   CHECK(report.at("predicted").at("time_s") == time_a);
   CHECK(report.at("measured").at("time_s") == time_b);
@@ -169,15 +170,16 @@ TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
   REQUIRE(std::system(command.c_str()) == 0);
   const std::string text = read_file(table);
   CAPTURE(text);
-  CHECK(text.starts_with("| tokens | GPUs | predicted (ms) | measured (ms) | error (%) | compute alone (%) |"));
+  CHECK(
+      text.starts_with("| tokens | GPUs | predicted (ms) | measured (ms) | error (%) | compute alone (%) |"));
   CHECK(text.find("| other, allgather (ms) | other, alltoall (ms) |\n") != std::string::npos);
   const std::string row =
       "| 4K | " + std::to_string(ranks.size()) + " | 3.000 | 4.000 | -25.0 | -50.0 | +0.0 | +0.0 |";
   CHECK(text.find(row) != std::string::npos);
   CHECK(text.find(" | 1.50 | 5.500 | failed |\n") != std::string::npos);
   // Columns by name, the first peer only, another link beside; and the sizes of errors.
-  const std::string more = script + folder.path("") + "' --beside '" + folder.path("") + "' --peers '" + peers +
-                           "' --columns tokens,error,beside.null,peer > '" + table + "'";
+  const std::string more = script + folder.path("") + "' --beside '" + folder.path("") + "' --peers '" +
+                           peers + "' --columns tokens,error,beside.null,peer > '" + table + "'";
   REQUIRE(std::system(more.c_str()) == 0);
   CHECK(read_file(table) ==
         "| tokens | error (%) | nccl: compute alone (%) | other (ms) |\n"
