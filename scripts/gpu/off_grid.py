@@ -179,7 +179,7 @@ def measure(path, options, work):
     (work / f"{path.stem}.json").write_text(json.dumps(result))
     times = result["times_s"]
     return {"time_s": result["time_s"], "lowest_s": min(times), "highest_s": max(times),
-            "deviation_s": statistics.pstdev(times), "iterations": len(times), "phases": phases_of(result),
+            "times_s": times, "phases": phases_of(result),
             "instrumented_s": result.get("instrumented_s"), "peak_bytes": result["peak_bytes"],
             "gauge": gauge.read(), "wall_s": round(time.monotonic() - began, 2),
             "environment": result.get("environment", {}), "versions": result["versions"]}

@@ -94,7 +94,7 @@ class OffGrid(unittest.TestCase):
             self.assertAlmostEqual(errors["null"], point["predicted"]["null_s"] / measured["time_s"] - 1)
             self.assertEqual(set(errors["phases"]), {"forward", "backward"})
             self.assertEqual(errors["peak_bytes"], 0)
-            self.assertEqual(measured["iterations"], 2)
+            self.assertEqual(len(measured["times_s"]), 2)
         self.assertIn("commit", record["versions"])
         table = self.call("table", self.out / "record.json")
         self.assertEqual(table, (self.out / "table.md").read_text())
