@@ -6,9 +6,10 @@
     scripts/gpu/off_grid.py table RECORD.json            the table of a record, as markdown
 
 A point is drawn from --seed alone. Of every six, one each is: plain (batch 1, one sequence), a batch of 2 to 4, a packed
-list, a window, one GPU, and anything of these together. Heads, key heads and length (log-uniform) are drawn at random,
-masks and placements dealt equally often; of two GPUs half go over `copy`, half over `nccl`. Points predicted to take
-longer than --most-s or more memory than --most-gib are drawn again: the record counts them.
+list, a window, one GPU, and anything of these together; in 18 each of these has each placement once. Heads, key heads
+and length (log-uniform) are drawn at random, a full mask for half of the contiguous ones (the other placements are for
+causal masks); of two GPUs half go over `copy`, half over `nccl`. Points predicted to take longer than --most-s or more
+memory than --most-gib are drawn again: the record counts them.
 The null model is compute alone: compute_s of the rank that computes longest, in the same simulation, and not a
 microsecond for launches, messages and waiting. Errors are predicted / measured - 1. Phases are of the instrumented
 iterations.
@@ -28,6 +29,7 @@ import time
 from pathlib import Path
 
 FORMS = ("plain", "batch", "packed", "window", "one GPU", "mixed")
+PLACEMENTS = ("zigzag", "contiguous", "striped")
 GIB = 2**30
 
 
@@ -43,15 +45,8 @@ def split(rng, total, parts):
     return [b - a for a, b in zip([0, *cuts], [*cuts, total])]
 
 
-def dealt(seed, name, values, number):
-    """The value of point `number` from decks of `values`, each shuffled: every value equally often, in random order."""
-    deck = list(values)
-    random.Random(f"{seed}/{name}/{number // len(deck)}").shuffle(deck)
-    return deck[number % len(deck)]
-
-
-def draw(rng, form, cards, shortest, longest, gpus):
-    """One point: the sections of its scenario file. `cards`: what was dealt to it."""
+def draw(rng, form, transport, placement, shortest, longest, gpus):
+    """One point: the sections of its scenario file."""
     def has(feature):
         return form == feature or form == "mixed" and rng.random() < 0.5
 
@@ -67,13 +62,14 @@ def draw(rng, form, cards, shortest, longest, gpus):
         problem["sequence"] = tokens
     problem["heads"] = kv_heads * rng.randint(max(1, 8 // kv_heads), most)
     problem["kv_heads"] = kv_heads
-    problem |= {"head_size": 128, "dtype": "bf16", "mask": cards["mask"]}
+    full = placement == "contiguous" and rng.random() < 0.5
+    problem |= {"head_size": 128, "dtype": "bf16", "mask": "full" if full else "causal"}
     if has("window"):
         left = log_uniform(rng, max(1, min(256, tokens // 4)), max(2, tokens // 2))
         problem["window"] = [left, 0 if problem["mask"] == "causal" else rng.choice([-1, left])]
     problem["direction"] = "forward+backward"
-    parallel = {"ranks": 1 if one_gpu else 2, "algorithm": "ring", "placement": cards["placement"]}
-    schedule = {"transport": "copy" if one_gpu else cards["transport"]}
+    parallel = {"ranks": 1 if one_gpu else 2, "algorithm": "ring", "placement": placement}
+    schedule = {"transport": "copy" if one_gpu else transport}
     return {"problem": problem, "parallel": parallel, "schedule": schedule}
 
 
@@ -164,7 +160,8 @@ class Gauge:
             return {"samples": 0}
         clocks, watts, degrees, _ = zip(*loaded)
         return {"samples": len(loaded), "clock_sm_mhz": statistics.median(clocks), "clock_sm_lowest_mhz": min(clocks),
-                "power_w": statistics.median(watts), "power_highest_w": max(watts), "temperature_highest_c": max(degrees)}
+                "power_w": statistics.median(watts), "power_highest_w": max(watts),
+                "temperature_highest_c": max(degrees)}
 
 
 def measure(path, options, work):
@@ -214,13 +211,13 @@ def draw_points(options, work):
     for number in range(options.points):
         rng = random.Random(f"{options.seed}/{number}")
         form = FORMS[number % len(FORMS)]
-        cards = {"transport": ("copy", "nccl")[(number // len(FORMS) + number) % 2],
-                 "placement": dealt(options.seed, "placement", ("zigzag", "contiguous", "striped"), number),
-                 "mask": dealt(options.seed, "mask", ("causal", "causal", "full"), number)}
+        turn, place = divmod(number, len(FORMS))
+        transport = ("copy", "nccl")[(turn + place) % 2]
+        placement = PLACEMENTS[(turn + place) % len(PLACEMENTS)]
         path = work / f"point-{number:02}.toml"
         again = 0
         while True:
-            sections = draw(rng, form, cards, *options.tokens, options.gpus)
+            sections = draw(rng, form, transport, placement, *options.tokens, options.gpus)
             path.write_text(scenario_text(sections, options.hardware))
             predicted = predict(path)
             if "failed" in predicted:
