@@ -4,7 +4,8 @@
     plots/compare.py DIR                 DIR/compare-S65536-P4.json, ...: what cplab compare --json wrote
     plots/compare.py DIR --beside DIR2   rows of DIR; columns named "beside.error" and so on are of DIR2
     plots/compare.py DIR --peers FILE... beside what other tools measured on the same problems
-    plots/compare.py DIR --summary       mean, median and largest |error|, ours and the null model's
+    plots/compare.py DIR --summary       mean, median and largest |error|, ours and the null model's; bytes by
+                                         which peak memory is off, of the rank where it is off most
     plots/compare.py                     this text (scripts/figures.sh runs every script here)
 
 FILE: what scripts/peer_context_parallel.py writes, one for each rank count. A column for each of its rotate
@@ -156,14 +157,14 @@ def print_summary(comparisons):
     several = [count for count in counts if count > 1]
     groups = [[count] for count in counts] + ([several] if len(several) > 1 else [])
     rows = [["GPUs", "runs", *(f"{whose}: {what} (%)" for whose in ("error", "compute alone")
-                               for what in ("mean", "median", "largest"))]]
+                               for what in ("mean", "median", "largest")), "peak memory: largest (bytes)"]]
     for group in groups:
         some = [result for (_, ranks), result in comparisons.items() if ranks in group]
         row = [", ".join(map(str, group)), str(len(some))]
         for key in ("time_error", "compute_alone_error"):
             sizes = [abs(result[key]) * 100 for result in some]
             row += [f"{value:.2f}" for value in (statistics.mean(sizes), statistics.median(sizes), max(sizes))]
-        rows.append(row)
+        rows.append([*row, str(max(abs(result["rank_memory_error_bytes"]) for result in some))])
     print_table(rows)
 
 

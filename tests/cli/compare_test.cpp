@@ -186,7 +186,7 @@ TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
         "| ---: | ---: | ---: | ---: |\n| 4K | -25.0 | -50.0 | 5.500 |\n");
   REQUIRE(std::system((script + folder.path("") + "' --summary > '" + table + "'").c_str()) == 0);
   CHECK(read_file(table).ends_with("| " + std::to_string(ranks.size()) +
-                                   " | 1 | 25.00 | 25.00 | 25.00 | 50.00 | 50.00 | 50.00 |\n"));
+                                   " | 1 | 25.00 | 25.00 | 25.00 | 50.00 | 50.00 | 50.00 | 0 |\n"));
   CHECK(std::system((script + folder.path("") + "' --columns nonsense 2> /dev/null").c_str()) != 0);
   // Another problem than the peer's is refused.
   peer["problem"]["heads"] = 3;
