@@ -199,7 +199,8 @@ def machine():
     cpus = Path("/proc/cpuinfo")
     models = [line.split(":")[1].strip() for line in cpus.read_text().splitlines() if line.startswith("model name")] \
         if cpus.exists() else []
-    return {"host": {"kernel": platform.release(), "cpu": models[0] if models else platform.machine(),
+    system = platform.system() + " " + platform.release().split("-")[0]
+    return {"host": {"system": system, "cpu": models[0] if models else platform.machine(),
                      "cpus": os.cpu_count(), "python": platform.python_version()},
             "gpus": [dict(zip(query.split(","), map(str.strip, line.split(",")))) for line in text.splitlines()],
             "nccl_variables": {key: value for key, value in sorted(os.environ.items()) if key.startswith("NCCL_")}}
@@ -301,13 +302,30 @@ def row_of(point):
             percent(errors["null"]), percent(errors["phases"].get("forward")), percent(errors["phases"].get("backward"))]
 
 
+def several_runs(point):
+    """Zigzag over ranks takes halves of sequences: of several sequences these lie in several runs of rows."""
+    problem, parallel = point["problem"], point["parallel"]
+    sequences = len(problem["lengths"]) if "lengths" in problem else problem["batch"]
+    return parallel["ranks"] > 1 and parallel["placement"] == "zigzag" and sequences > 1
+
+
+KINDS = {
+    "all": lambda p: True,
+    "1 GPU": lambda p: p["parallel"]["ranks"] == 1,
+    "2 GPUs over copy": lambda p: p["parallel"]["ranks"] > 1 and p["schedule"]["transport"] == "copy",
+    "2 GPUs over nccl": lambda p: p["parallel"]["ranks"] > 1 and p["schedule"]["transport"] == "nccl",
+    "batches": lambda p: p["problem"].get("batch", 1) > 1,
+    "packed": lambda p: "lengths" in p["problem"],
+    "windows": lambda p: "window" in p["problem"],
+    "2 GPUs, several sequences, zigzag": several_runs,
+    "2 GPUs, all others": lambda p: p["parallel"]["ranks"] > 1 and not several_runs(p),
+}
+
+
 def summary_rows(points):
-    """Median and largest |error|, ours and the null model's, of all points and of each kind."""
-    kinds = {"all": points}
-    kinds |= {form: [p for p in points if p["form"] == form] for form in FORMS}
-    kinds |= {f"2 GPUs over {link}": [p for p in points if p["parallel"]["ranks"] > 1
-                                      and p["schedule"]["transport"] == link] for link in ("copy", "nccl")}
-    for name, some in kinds.items():
+    """Median and largest |error|, ours and the null model's, of each kind of points."""
+    for name, belongs in KINDS.items():
+        some = [point for point in points if belongs(point)]
         if not some:
             continue
         row = [name, str(len(some))]
