@@ -99,7 +99,8 @@ void write_text(std::ostream& out, const CompareReport& report, bool color) {
     out << fmt::format("; on the rank where it differs most {} bytes",
                        format_count(report.rank_memory_error_bytes));
   }
-  out << '\n';
+  out << fmt::format("\ncompute alone, without launches, messages and waiting: {} ms, {} %\n",
+                     format_ms(report.compute_alone_s), format_signed_percent(report.compute_alone_error));
   write_largest(out, report);
   for (const std::string& note : report.notes) out << "note: " << note << '\n';
   out << '\n';

@@ -275,6 +275,9 @@ CompareReport compare_results(const ResultFile& predicted, const ResultFile& mea
   report.predicted = predicted.side;
   report.measured = measured.side;
   report.time_error = relative_error(predicted.side.time_s, measured.side.time_s);
+  for (const ResultFile::Rank& rank : predicted.ranks)
+    report.compute_alone_s = std::max(report.compute_alone_s, rank.compute_s);
+  report.compute_alone_error = relative_error(report.compute_alone_s, measured.side.time_s);
   add_segment(report, "total", predicted.side.time_s, measured.side.time_s);
   add_phases(predicted, measured, report);
   add_rank_means(predicted, measured, report);

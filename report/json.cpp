@@ -339,6 +339,8 @@ void write_json(std::ostream& out, const CompareReport& report) {
   write_side(json, "predicted", report.predicted);
   write_side(json, "measured", report.measured);
   json.field("time_error", report.time_error);
+  json.field("compute_alone_s", report.compute_alone_s);
+  json.field("compute_alone_error", report.compute_alone_error);
   json.objects("segments", report.segments, [&](const CompareSegment& segment) {
     json.field("name", segment.name);
     json.field("predicted_s", segment.predicted_s);

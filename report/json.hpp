@@ -143,6 +143,10 @@ struct CompareReport {
   Scenario scenario;  // of both
   CompareSide predicted, measured;
   double time_error = 0;  // predicted / measured - 1
+  // The null model, which a prediction must beat: compute_s of the rank that computes longest in `predicted`,
+  // as if launches, messages and waiting took no time; and its error beside `measured`.
+  double compute_alone_s = 0;
+  double compute_alone_error = 0;
   std::vector<CompareSegment> segments;
   std::int64_t memory_error_bytes = 0;       // predicted - measured peak_bytes
   std::int64_t rank_memory_error_bytes = 0;  // the same, of the rank where they differ most

@@ -1,6 +1,7 @@
 // cplab compare: two results in, errors out; and what it refuses.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,11 @@ TEST_CASE("compare: the keys of the contract, and which kinds of operation diffe
   const double time_a = a.at("time_s"), time_b = b.at("time_s");
   CHECK(report.at("time_error").get<double>() == doctest::Approx(time_a / time_b - 1).epsilon(1e-14));
   CHECK(report.at("time_error").get<double>() < 0);
+  double alone_s = 0;
+  for (const json& rank : a.at("ranks")) alone_s = std::max(alone_s, rank.at("compute_s").get<double>());
+  CHECK(report.at("compute_alone_s") == alone_s);
+  CHECK(report.at("compute_alone_error").get<double>() ==
+        doctest::Approx(alone_s / time_b - 1).epsilon(1e-14));
   CHECK(report.at("memory_error_bytes") == 0);
   CHECK(report.at("predicted").at("time_s") == time_a);
   CHECK(report.at("measured").at("time_s") == time_b);
@@ -79,6 +85,7 @@ TEST_CASE("compare: the keys of the contract, and which kinds of operation diffe
   CHECK(text.out.find("note: both files are predictions") != std::string::npos);
   CHECK(text.out.find("most of the difference, mean of the ranks: ") != std::string::npos);
   CHECK(text.out.find("exposed_communication") != std::string::npos);
+  CHECK(text.out.find("\ncompute alone, without launches, messages and waiting: ") != std::string::npos);
   CHECK(read_file(folder.path("out.csv")).starts_with("segment,predicted_s,measured_s,error\r\ntotal,"));
 }
 
@@ -143,6 +150,7 @@ TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
   report.at("predicted").at("time_s") = 0.003;
   report.at("measured").at("time_s") = 0.004;
   report.at("time_error") = -0.25;
+  report.at("compute_alone_error") = -0.5;
   report.at("measured").at("peak_bytes") = std::int64_t{3} << 29;
   folder.write(name, report.dump());
   const auto rows = [&](const char* rotate, double time_s) {
@@ -162,12 +170,24 @@ TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
   REQUIRE(std::system(command.c_str()) == 0);
   const std::string text = read_file(table);
   CAPTURE(text);
-  CHECK(text.starts_with("| S | P | predicted (ms) | measured (ms) | error (%) |"));
+  CHECK(
+      text.starts_with("| tokens | GPUs | predicted (ms) | measured (ms) | error (%) | compute alone (%) |"));
   CHECK(text.find("| other, allgather (ms) | other, alltoall (ms) |\n") != std::string::npos);
   const std::string row =
-      "| 4096 | " + std::to_string(ranks.size()) + " | 3.000 | 4.000 | -25.0 | +0.0 | +0.0 |";
+      "| 4K | " + std::to_string(ranks.size()) + " | 3.000 | 4.000 | -25.0 | -50.0 | +0.0 | +0.0 |";
   CHECK(text.find(row) != std::string::npos);
   CHECK(text.find(" | 1.50 | 5.500 | failed |\n") != std::string::npos);
+  // Columns by name, the first peer only, another link beside; and the sizes of errors.
+  const std::string more = script + folder.path("") + "' --beside '" + folder.path("") + "' --peers '" +
+                           peers + "' --columns tokens,error,beside.null,peer > '" + table + "'";
+  REQUIRE(std::system(more.c_str()) == 0);
+  CHECK(read_file(table) ==
+        "| tokens | error (%) | nccl: compute alone (%) | other (ms) |\n"
+        "| ---: | ---: | ---: | ---: |\n| 4K | -25.0 | -50.0 | 5.500 |\n");
+  REQUIRE(std::system((script + folder.path("") + "' --summary > '" + table + "'").c_str()) == 0);
+  CHECK(read_file(table).ends_with("| " + std::to_string(ranks.size()) +
+                                   " | 1 | 25.00 | 25.00 | 25.00 | 50.00 | 50.00 | 50.00 | 0 |\n"));
+  CHECK(std::system((script + folder.path("") + "' --columns nonsense 2> /dev/null").c_str()) != 0);
   // Another problem than the peer's is refused.
   peer["problem"]["heads"] = 3;
   folder.write("peers.json", peer.dump());

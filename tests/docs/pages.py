@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every "$ " command in the console blocks of the pages named and compares its output with the page.
+"""Runs every "$ " command in the console blocks of the pages named and compares its output with the page; so too what
+stands between <!-- $ COMMAND --> and <!-- end -->: tables that a command prints as markdown.
 
     tests/docs/pages.py [--fix] docs/*.md        from the root, with build/release built
 
@@ -47,15 +48,26 @@ def checked_block(block, page, differences):
     return "```console\n" + "\n".join(result) + "\n```"
 
 
+def checked_table(command, lines, page, differences):
+    output = run(command)
+    if output != lines:
+        differences.append(f"{page}: {command}")
+        differences += difflib.unified_diff(lines, output, "page", "now", lineterm="", n=0)
+    return "\n".join([f"<!-- $ {command} -->", *output, "<!-- end -->"])
+
+
 def main(arguments):
     differences = []
     pages = [pathlib.Path(a) for a in arguments if a != "--fix"]
     commands = 0
     for page in pages:
         text = page.read_text()
-        commands += len(re.findall(r"^\$ ", text, flags=re.M))
+        commands += len(re.findall(r"^(?:<!-- )?\$ ", text, flags=re.M))
         new = re.sub(r"```console\n(.*?)\n```", lambda m: checked_block(m.group(1), page, differences), text,
                      flags=re.S)
+        new = re.sub(r"^<!-- \$ (.*?) -->\n(.*?)^<!-- end -->$",
+                     lambda m: checked_table(m.group(1), m.group(2).splitlines(), page, differences), new,
+                     flags=re.S | re.M)
         if "--fix" in arguments and new != text:
             page.write_text(new)
     print("\n".join(differences + [f"{commands} commands on {len(pages)} pages"]))

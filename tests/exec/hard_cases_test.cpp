@@ -48,8 +48,7 @@ std::vector<HardCase> hard_cases() {
   window.lengths = {2, 11};
   window.padded_lengths = {8, 12};
   window.causal = false;
-  window.window = {3,
-                   3};  // spec/softmax-cp.md 6.3: the shift of the longest sequence is wrong for the shortest
+  window.window = {3, 3};  // the shift of the longest sequence is wrong for the shortest
   cases.push_back({"window (3,3) over sequences of unlike length", window});
   return cases;
 }

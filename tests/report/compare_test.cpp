@@ -80,6 +80,8 @@ TEST_CASE("errors of time, segments and memory") {
   // communication 2-5, 10-11. Measured: compute 0-4, 6-10 on rank 0, and no all_reduce.
   CHECK(segment(report, "compute").predicted_s == (6 + 7.5) / 2);
   CHECK(segment(report, "compute").measured_s == (8 + 7.5) / 2);
+  CHECK(report.compute_alone_s == 7.5);
+  CHECK(report.compute_alone_error == doctest::Approx(7.5 / 8 - 1).epsilon(1e-15));
   CHECK(segment(report, "communication").predicted_s == (5.0 + 4) / 2);
   CHECK(segment(report, "communication").measured_s == (4.0 + 3) / 2);
   CHECK(segment(report, "exposed_communication").predicted_s == (4.0 + 3) / 2);

@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+"""How predictions do where nobody tuned: draws points, predicts them, and only then runs them.
+
+    scripts/gpu/off_grid.py predict OUT_DIR  [options]   OUT_DIR/predicted.json: the points and their predictions
+    scripts/gpu/off_grid.py campaign OUT_DIR [options]   the same, then runs every point: record.json, table.md
+    scripts/gpu/off_grid.py table RECORD.json            the table of a record, as markdown
+
+A point is drawn from --seed alone. Of every six, one each is: plain (batch 1, one sequence), a batch of 2 to 4, a packed
+list, a window, one GPU, and anything of these together; in 18 each of these has each placement once. Heads, key heads
+and length (log-uniform) are drawn at random, a full mask for half of the contiguous ones (the other placements are for
+causal masks); of two GPUs half go over `copy`, half over `nccl`. Points predicted to take longer than --most-s or more
+memory than --most-gib are drawn again: the record counts them.
+The null model is compute alone: compute_s of the rank that computes longest, in the same simulation, and not a
+microsecond for launches, messages and waiting. Errors are predicted / measured - 1. Phases are of the instrumented
+iterations.
+"""
+import argparse
+import datetime
+import json
+import math
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+FORMS = ("plain", "batch", "packed", "window", "one GPU", "mixed")
+PLACEMENTS = ("zigzag", "contiguous", "striped")
+GIB = 2**30
+
+
+# ---- drawing ---------------------------------------------------------------------------------------------------------
+
+def log_uniform(rng, low, high):
+    return round(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def split(rng, total, parts):
+    """`parts` positive lengths that sum to `total`."""
+    cuts = sorted(rng.sample(range(1, total), parts - 1))
+    return [b - a for a, b in zip([0, *cuts], [*cuts, total])]
+
+
+def draw(rng, form, transport, placement, shortest, longest, gpus):
+    """One point: the sections of its scenario file."""
+    def has(feature):
+        return form == feature or form == "mixed" and rng.random() < 0.5
+
+    one_gpu = has("one GPU") or gpus < 2
+    tokens = log_uniform(rng, shortest, longest)
+    kv_heads = rng.choice([1, 2, 4, 8, 16])
+    most = 32 // kv_heads
+    problem = {}
+    if has("packed"):
+        problem["lengths"] = split(rng, tokens, rng.randint(2, 12))
+    else:
+        problem["batch"] = rng.randint(2, 4) if has("batch") else 1
+        problem["sequence"] = tokens
+    problem["heads"] = kv_heads * rng.randint(max(1, 8 // kv_heads), most)
+    problem["kv_heads"] = kv_heads
+    full = placement == "contiguous" and rng.random() < 0.5
+    problem |= {"head_size": 128, "dtype": "bf16", "mask": "full" if full else "causal"}
+    if has("window"):
+        left = log_uniform(rng, max(1, min(256, tokens // 4)), max(2, tokens // 2))
+        problem["window"] = [left, 0 if problem["mask"] == "causal" else rng.choice([-1, left])]
+    problem["direction"] = "forward+backward"
+    parallel = {"ranks": 1 if one_gpu else 2, "algorithm": "ring", "placement": placement}
+    schedule = {"transport": "copy" if one_gpu else transport}
+    return {"problem": problem, "parallel": parallel, "schedule": schedule}
+
+
+def scenario_text(sections, hardware):
+    sections = sections | {"hardware": {"file": hardware}}
+    lines = []
+    for section, keys in sections.items():
+        lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items()), ""]
+    return "\n".join(lines)
+
+
+def describe(sections):
+    """The point in a line: "5 sequences, 41007 tokens, 24/8 heads, causal, window 900, striped"."""
+    problem, parallel = sections["problem"], sections["parallel"]
+    if "lengths" in problem:
+        shape = f"{len(problem['lengths'])} packed, {sum(problem['lengths'])}"
+    else:
+        shape = f"{problem['batch']} x {problem['sequence']}"
+    window = f", window {problem['window'][0]}" if "window" in problem else ""
+    return f"{shape}, heads {problem['heads']}/{problem['kv_heads']}, {problem['mask']}{window}, {parallel['placement']}"
+
+
+# ---- cplab -----------------------------------------------------------------------------------------------------------
+
+def cplab(*arguments, limit_s):
+    """(JSON or None, what went wrong)."""
+    try:
+        result = subprocess.run([os.environ.get("CPLAB", "cplab"), *arguments, "--quiet", "--json", "-"], text=True,
+                                capture_output=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        return None, f"not finished after {limit_s} s"
+    except OSError as error:
+        sys.exit(f"off_grid.py: {error}: put cplab on PATH, or set CPLAB to it")
+    if result.returncode == 0:
+        try:
+            return json.loads(result.stdout[result.stdout.index("{"):]), ""
+        except ValueError as error:
+            return None, f"no JSON: {error}"
+    said = (result.stderr.strip() or result.stdout.strip() or "nothing").splitlines()
+    return None, f"exit {result.returncode}: {said[-1][:300]}"
+
+
+def phases_of(result):
+    return {phase["name"]: phase["time_s"] for phase in result["phases"]}
+
+
+def predict(path):
+    """What `cplab simulate` says of the scenario file `path`, before anything is measured."""
+    result, wrong = cplab("simulate", str(path), limit_s=60)
+    if result is None:
+        return {"failed": wrong}
+    return {"time_s": result["time_s"], "low_s": result["low_s"], "high_s": result["high_s"],
+            "null_s": max(rank["compute_s"] for rank in result["ranks"]), "phases": phases_of(result),
+            "origins": result["origins"], "peak_bytes": result["peak_bytes"], "versions": result["versions"]}
+
+
+class Gauge:
+    """Clock, power and temperature of the GPUs while a point runs: medians of the samples under load."""
+
+    QUERY = "clocks.sm,power.draw,temperature.gpu,utilization.gpu"
+
+    def __enter__(self):
+        self.file = tempfile.TemporaryFile("w+")
+        # By lines: what is still in a buffer is lost when the loop is ended.
+        command = ["stdbuf", "-oL", "nvidia-smi", f"--query-gpu={self.QUERY}", "--format=csv,noheader,nounits", "-lms",
+                   "100"]
+        try:
+            self.process = subprocess.Popen(command, stdout=self.file, stderr=subprocess.DEVNULL)
+        except OSError:
+            self.process = None
+        return self
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+
+    def read(self):
+        self.file.seek(0)
+        samples = []
+        for line in self.file:
+            try:
+                samples.append([float(cell) for cell in line.split(",")])
+            except ValueError:
+                continue
+        loaded = [sample for sample in samples if len(sample) == 4 and sample[3] >= 50]
+        if not loaded:
+            return {"samples": 0}
+        clocks, watts, degrees, _ = zip(*loaded)
+        return {"samples": len(loaded), "clock_sm_mhz": statistics.median(clocks), "clock_sm_lowest_mhz": min(clocks),
+                "power_w": statistics.median(watts), "power_highest_w": max(watts),
+                "temperature_highest_c": max(degrees)}
+
+
+def measure(path, options, work):
+    """What `cplab run` says of it; the whole result stays in `work`."""
+    repeats = ["--warmup", str(options.warmup), "--iterations", str(options.iterations)]
+    began = time.monotonic()
+    with Gauge() as gauge:
+        result, wrong = cplab("run", str(path), "--device", options.device, "--timeout", "40", "--operations", *repeats,
+                              limit_s=50)
+    if result is None:
+        return {"failed": wrong}
+    (work / f"{path.stem}.json").write_text(json.dumps(result))
+    times = result["times_s"]
+    return {"time_s": result["time_s"], "lowest_s": min(times), "highest_s": max(times),
+            "times_s": times, "phases": phases_of(result),
+            "instrumented_s": result.get("instrumented_s"), "peak_bytes": result["peak_bytes"],
+            "gauge": gauge.read(), "wall_s": round(time.monotonic() - began, 2),
+            "environment": result.get("environment", {}), "versions": result["versions"]}
+
+
+# ---- the campaign ----------------------------------------------------------------------------------------------------
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def machine():
+    """Who measured: the host and what the driver says of each GPU."""
+    query = "name,uuid,driver_version,vbios_version,power.limit,clocks.max.sm,clocks.max.mem,temperature.gpu"
+    try:
+        text = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"], text=True, timeout=30,
+                              capture_output=True, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        text = ""
+    cpus = Path("/proc/cpuinfo")
+    models = [line.split(":")[1].strip() for line in cpus.read_text().splitlines() if line.startswith("model name")] \
+        if cpus.exists() else []
+    system = platform.system() + " " + platform.release().split("-")[0]
+    return {"host": {"system": system, "cpu": models[0] if models else platform.machine(),
+                     "cpus": os.cpu_count(), "python": platform.python_version()},
+            "gpus": [dict(zip(query.split(","), map(str.strip, line.split(",")))) for line in text.splitlines()],
+            "nccl_variables": {key: value for key, value in sorted(os.environ.items()) if key.startswith("NCCL_")}}
+
+
+def draw_points(options, work):
+    """`options.points` points with their predictions. One rng a point: what is drawn again moves no other."""
+    points = []
+    for number in range(options.points):
+        rng = random.Random(f"{options.seed}/{number}")
+        form = FORMS[number % len(FORMS)]
+        turn, place = divmod(number, len(FORMS))
+        transport = ("copy", "nccl")[(turn + place) % 2]
+        placement = PLACEMENTS[(turn + place) % len(PLACEMENTS)]
+        path = work / f"point-{number:02}.toml"
+        again = 0
+        while True:
+            sections = draw(rng, form, transport, placement, *options.tokens, options.gpus)
+            path.write_text(scenario_text(sections, options.hardware))
+            predicted = predict(path)
+            if "failed" in predicted:
+                break
+            if predicted["time_s"] <= options.most_s and predicted["peak_bytes"] <= options.most_gib * GIB:
+                break
+            again += 1
+        points.append({"number": number, "form": form, "drawn_again": again, "what": describe(sections), **sections,
+                       "predicted": predicted})
+    return points
+
+
+def errors_of(point):
+    predicted, measured = point["predicted"], point["measured"]
+
+    def error(a, b):
+        return a / b - 1 if a is not None and b else None
+
+    return {"time": error(predicted["time_s"], measured["time_s"]), "null": error(predicted["null_s"], measured["time_s"]),
+            "phases": {name: error(predicted["phases"].get(name), seconds)
+                       for name, seconds in measured["phases"].items()},
+            "peak_bytes": predicted["peak_bytes"] - measured["peak_bytes"]}
+
+
+def save(path, value):
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def campaign(options):
+    options.out.mkdir(parents=True, exist_ok=True)
+    work = options.work or Path(tempfile.mkdtemp())
+    record = {"schema": "cplab.off_grid.1", "seed": options.seed, "tokens": options.tokens, "most_s": options.most_s,
+              "most_gib": options.most_gib, "hardware": options.hardware, "predicted_at": now()}
+    record["points"] = draw_points(options, work)
+    save(options.out / "predicted.json", record)
+    print(f"{len(record['points'])} points drawn from seed {options.seed} and predicted", flush=True)
+    if options.command == "predict":
+        return 0
+    record |= {"measured_at": now(), "device": options.device, "warmup": options.warmup, "machine": machine()}
+    began = time.monotonic()
+    failed = 0
+    for point in record["points"]:
+        if "failed" in point["predicted"]:
+            point["measured"] = {"failed": "not run: no prediction"}
+        elif time.monotonic() - began > options.budget_s:
+            point["measured"] = {"failed": f"not run: {options.budget_s:.0f} s were over"}
+        else:
+            point["measured"] = measure(work / f"point-{point['number']:02}.toml", options, work)
+        measured = point["measured"]
+        if "failed" in measured:
+            failed += 1
+        else:
+            point["errors"] = errors_of(point)
+            record |= {key: measured.pop(key) for key in ("environment", "versions")}
+        save(options.out / "record.json", record)  # after every point: what is measured stays
+        print(f"{time.monotonic() - began:6.1f} s  {point['number']:2}  {point['what']}: "
+              + (measured.get("failed") or f"{point['errors']['time'] * 100:+.1f} %"), flush=True)
+    table = table_of(record)
+    (options.out / "table.md").write_text(table)
+    print(table)
+    return 1 if failed == len(record["points"]) else 0
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+def percent(error):
+    return "-" if error is None else f"{error * 100:+.1f}"
+
+
+def row_of(point):
+    start = [point["what"], str(point["parallel"]["ranks"]), point["schedule"]["transport"]]
+    predicted, measured = point["predicted"], point["measured"]
+    if "failed" in predicted:
+        return [*start, "failed", "-", "-", "-", "-", "-", "-", "-"]
+    times = [f"{predicted['time_s'] * 1e3:.3f}", f"{predicted['null_s'] * 1e3:.3f}"]
+    if "failed" in measured:
+        return [*start, *times, "failed", "-", "-", "-", "-", "-"]
+    errors = point["errors"]
+    spread = (measured["highest_s"] - measured["lowest_s"]) / measured["time_s"]
+    return [*start, *times, f"{measured['time_s'] * 1e3:.3f}", f"{spread * 100:.1f}", percent(errors["time"]),
+            percent(errors["null"]), percent(errors["phases"].get("forward")), percent(errors["phases"].get("backward"))]
+
+
+def several_runs(point):
+    """Zigzag over ranks takes halves of sequences: of several sequences these lie in several runs of rows."""
+    problem, parallel = point["problem"], point["parallel"]
+    sequences = len(problem["lengths"]) if "lengths" in problem else problem["batch"]
+    return parallel["ranks"] > 1 and parallel["placement"] == "zigzag" and sequences > 1
+
+
+KINDS = {
+    "all": lambda p: True,
+    "1 GPU": lambda p: p["parallel"]["ranks"] == 1,
+    "2 GPUs over copy": lambda p: p["parallel"]["ranks"] > 1 and p["schedule"]["transport"] == "copy",
+    "2 GPUs over nccl": lambda p: p["parallel"]["ranks"] > 1 and p["schedule"]["transport"] == "nccl",
+    "batches": lambda p: p["problem"].get("batch", 1) > 1,
+    "packed": lambda p: "lengths" in p["problem"],
+    "windows": lambda p: "window" in p["problem"],
+    "2 GPUs, several sequences, zigzag": several_runs,
+    "2 GPUs, all others": lambda p: p["parallel"]["ranks"] > 1 and not several_runs(p),
+}
+
+
+def summary_rows(points):
+    """Median and largest |error|, ours and the null model's, of each kind of points."""
+    for name, belongs in KINDS.items():
+        some = [point for point in points if belongs(point)]
+        if not some:
+            continue
+        row = [name, str(len(some))]
+        for key in ("time", "null"):
+            sizes = [abs(p["errors"][key]) * 100 for p in some]
+            row += [f"{statistics.median(sizes):.1f}", f"{max(sizes):.1f}"]
+        phases = [abs(e) * 100 for p in some for e in p["errors"]["phases"].values() if e is not None]
+        yield [*row, f"{max(phases):.1f}" if phases else "-"]
+
+
+def table_of(record):
+    def lines(head, rows, left):
+        yield "| " + " | ".join(head) + " |"
+        yield "|" + "|".join("---" if i in left else "---:" for i in range(len(head))) + "|"
+        yield from ("| " + " | ".join(row) + " |" for row in rows)
+
+    head = ["point", "GPUs", "link", "predicted (ms)", "compute alone (ms)", "measured (ms)", "spread (%)", "error (%)",
+            "null model (%)", "forward (%)", "backward (%)"]
+    done = [point for point in record["points"] if "errors" in point]
+    parts = [*lines(head, map(row_of, record["points"]), {0, 2})]
+    if done:
+        head = ["points", "number", "error, median (%)", "largest (%)", "null model, median (%)", "largest (%)",
+                "a phase, largest (%)"]
+        parts += ["", *lines(head, summary_rows(done), {0})]
+        wrong = [point for point in done if point["errors"]["peak_bytes"]]
+        inside = [p for p in done if p["predicted"]["low_s"] <= p["measured"]["time_s"] <= p["predicted"]["high_s"]]
+        parts += ["", f"Measured time between the predicted low and high: in {len(inside)} of {len(done)} points.",
+                  f"Peak memory as predicted to the byte: in {len(done) - len(wrong)} of {len(done)} points."]
+    failed = [p for p in record["points"] if "errors" not in p]
+    parts += [f"Point {p['number']} failed: {p['predicted'].get('failed') or p['measured']['failed']}" for p in failed]
+    return "\n".join(parts) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["predict", "campaign", "table"])
+    parser.add_argument("out", type=Path, help="OUT_DIR or RECORD.json")
+    parser.add_argument("--seed", default="2026-11-22", help="any word")
+    parser.add_argument("--points", type=int, default=18)
+    parser.add_argument("--hardware", default="hardware/h200x4-hopper.toml")
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--device", default="gpu", choices=["gpu", "cpu"])
+    parser.add_argument("--tokens", type=int, nargs=2, default=[3 * 1024, 128 * 1024], metavar=("SHORTEST", "LONGEST"))
+    parser.add_argument("--most-s", type=float, default=0.25, help="of predicted time")
+    parser.add_argument("--most-gib", type=float, default=100, help="of predicted peak memory")
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--budget-s", type=float, default=240, help="no point begins later")
+    parser.add_argument("--work", type=Path, help="folder for scenarios and whole results")
+    options = parser.parse_args()
+    if options.command == "table":
+        print(table_of(json.loads(options.out.read_text())), end="")
+        return 0
+    return campaign(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
