@@ -52,8 +52,8 @@ Plan plan_of(std::uint64_t seed) {
   switch (seed % 13) {
     case 0: return hand::ring(3, 4, hand::Merge::incremental, Direction::forward_backward, dtype);
     case 1: return hand::ring(3, 4, hand::Merge::deferred, Direction::forward_backward, dtype);
-    case 2:
-    case 3: return hand::gathered(3, 4, dtype);
+    case 2: return hand::gathered(3, 4, dtype);
+    case 3: return hand::in_place(4, dtype);
     case 4:
     case 5: return hand::traded(4, dtype);
     case 6:

@@ -148,6 +148,50 @@ Plan reduced(std::int64_t rows, DType dtype) {
   return with_edges(std::move(plan));
 }
 
+Plan in_place(std::int64_t rows, DType dtype) {
+  constexpr int P = 3;
+  const std::int64_t N = P * rows;
+  Plan plan = empty_plan(P, N, true, Direction::forward_backward, dtype);
+  const Problem& p = plan.scenario.problem;
+  const std::int64_t width = p.head_size + p.value_size;
+  for (int r = 0; r < P; ++r) {
+    Rank rank(plan, r);
+    const Tensors t = tensors(plan, rank);
+    const auto all = rank.buffer("kv_all", Role::nominal, Category::working, 1, N, p.kv_heads, width);
+    const auto dall = rank.buffer("dkv_all", Role::wide, Category::working, 1, N, p.kv_heads, width);
+    const Segment causal{0, rows, 0, (r + 1) * rows, r * rows, -1, 0};
+    std::vector<std::uint32_t> slices, dslices;
+    std::vector<Part> gather, scatter;
+    for (int peer = 0; peer < P; ++peer) {
+      slices.push_back(rank.view(rows_at(all, peer * rows, rows)));
+      dslices.push_back(rank.view(rows_at(dall, peer * rows, rows)));
+    }
+    const auto own = static_cast<std::size_t>(r);
+    for (int peer = 0; peer < P; ++peer) {
+      gather.push_back(send(slices[own], peer));
+      gather.push_back(receive(slices[static_cast<std::size_t>(peer)], peer));
+      scatter.push_back(send(dslices[static_cast<std::size_t>(peer)], peer));
+      scatter.push_back(receive(dslices[own], peer));
+    }
+    rank.operation(compute, OpKind::copy, {rank.view({t.kv})}, {{slices[own], store}});
+    rank.communicate(comm, OpKind::all_gather, gather);
+    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {all}), values(plan, rank, {all})},
+                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, {causal});
+    rank.phase(Phase::backward);
+    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
+                   {{rank.view({t.delta}), store}});
+    rank.attend(
+        compute,
+        {rank.view({t.q}), keys(plan, rank, {all}), values(plan, rank, {all}), rank.view({t.dout}),
+         rank.view({t.lse}), rank.view({t.delta})},
+        {{rank.view({t.dq}), store}, {keys(plan, rank, {dall}), store}, {values(plan, rank, {dall}), store}},
+        {causal});
+    rank.communicate(comm, OpKind::reduce_scatter, scatter);
+    rank.operation(compute, OpKind::cast, {dslices[own]}, {{rank.view({t.dkv}), store}});
+  }
+  return with_edges(std::move(plan));
+}
+
 Plan permuted(std::int64_t rows, DType dtype) {
   Plan plan = empty_plan(2, 2 * rows, false, Direction::forward_backward, dtype);
   const Problem& p = plan.scenario.problem;
