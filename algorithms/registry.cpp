@@ -24,27 +24,10 @@ std::string quoted(const OptionValue& value) {
   return std::holds_alternative<std::string>(value) ? '"' + to_string(value) + '"' : to_string(value);
 }
 
-std::string legal_values(const OptionInfo& option) {
-  const std::string values = listed(option.legal, quoted);
-  return option.any_count ? "any integer >= " + values : values;
-}
-
-bool is_legal(const OptionInfo& option, const OptionValue& value) {
-  if (option.any_count) {
-    const std::int64_t* count = std::get_if<std::int64_t>(&value);
-    return count && *count >= std::get<std::int64_t>(option.legal[0]) && *count <= INT32_MAX;
-  }
-  return std::find(option.legal.begin(), option.legal.end(), value) != option.legal.end();
-}
-
 void resolve_schedule(const Algorithm& algorithm, Schedule& schedule) {
-  const auto find = [&](std::string_view key) {
-    return std::find_if(algorithm.options.begin(), algorithm.options.end(),
-                        [&](const OptionInfo& option) { return option.key == key; });
-  };
   for (const auto& [key, value] : schedule.options) {
-    const auto option = find(key);
-    if (option == algorithm.options.end()) {
+    const OptionInfo* option = find_option(algorithm, key);
+    if (!option) {
       throw ScenarioError("schedule." + key,
                           "algorithm \"" + std::string(algorithm.name) + "\" has no option \"" + key +
                               "\"; it has: " + listed(algorithm.options, [](auto& o) { return o.key; }));
@@ -132,6 +115,25 @@ void check_groups(Parallel& parallel) {
 }
 
 }  // namespace
+
+std::string legal_values(const OptionInfo& option) {
+  const std::string values = listed(option.legal, quoted);
+  return option.any_count ? "any integer >= " + values : values;
+}
+
+bool is_legal(const OptionInfo& option, const OptionValue& value) {
+  if (option.any_count) {
+    const std::int64_t* count = std::get_if<std::int64_t>(&value);
+    return count && *count >= std::get<std::int64_t>(option.legal[0]) && *count <= INT32_MAX;
+  }
+  return std::find(option.legal.begin(), option.legal.end(), value) != option.legal.end();
+}
+
+const OptionInfo* find_option(const Algorithm& algorithm, std::string_view key) {
+  for (const OptionInfo& option : algorithm.options)
+    if (option.key == key) return &option;
+  return nullptr;
+}
 
 std::span<const Algorithm> algorithms() {
   static const std::array<Algorithm, 1> all{ring_attention()};

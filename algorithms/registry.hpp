@@ -42,6 +42,11 @@ struct PlacementInfo {
   std::string_view help;
 };
 
+// The option of that key, or null.
+const OptionInfo* find_option(const Algorithm&, std::string_view key);
+bool is_legal(const OptionInfo&, const OptionValue&);
+std::string legal_values(const OptionInfo&);  // "2, 3, \"all\""
+
 std::span<const Algorithm> algorithms();
 std::span<const PlacementInfo> placements();
 const Algorithm* find_algorithm(std::string_view name_or_alias);

@@ -20,9 +20,10 @@ int command_check(const Arguments& arguments, Console& console) {
     if (arguments.has("set")) throw InputError("--set: a plan file is taken as it is");
     const std::string path = arguments.text("plan", "");
     plan = read_plan_json(read_text_file(path, std::size_t{4} << 30), path);
-    report.header = {versions_of_build(), plan.scenario, {}};
+    report.header = {versions_of_build(), plan.scenario, {}, {}};
   } else {
-    const ScenarioFile file = scenario_of(arguments);
+    const ScenarioFile file = scenario_of(arguments, "check", {});
+    say_notes(console, file);
     plan = plan_of(file);
     report.header = header_of(file);
   }

@@ -3,12 +3,14 @@
 #include <filesystem>
 #include <fstream>
 #include <ostream>
+#include <set>
 
 #include "algorithms/faults.hpp"
 #include "algorithms/registry.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"
+#include "cli/vocabulary.hpp"
 
 namespace cplab {
 
@@ -21,21 +23,25 @@ std::string joined(const Words& words) {
   return text;
 }
 
-std::string legal_values(const OptionInfo& option) {
+std::string legal_text(const OptionInfo& option) {
   std::string text;
   for (const OptionValue& value : option.legal) text += (text.empty() ? "" : ", ") + to_string(value);
   return text + (option.any_count ? ", ..." : "");
 }
 
-// The files of scenarios/`folder`; the summary is the file's first line of comment.
-std::vector<ListedFile> listed_files(const std::string& folder) {
+// Files of scenarios/; the summary is the file's first line of comment. The name is what finds it: that of
+// the file where no earlier one has it.
+std::vector<ListedFile> listed_files(const std::vector<std::string>& names) {
   std::vector<ListedFile> files;
-  for (const std::string& file : scenario_names(folder)) {
+  std::set<std::string> taken;
+  for (const std::string& file : names) {
     std::ifstream in(std::filesystem::path(scenarios_folder()) / file);
     std::string line;
     std::getline(in, line);
     if (line.starts_with("#")) line.erase(0, line.find_first_not_of("# "));
-    files.push_back({std::filesystem::path(file).stem().string(), file, line});
+    const std::filesystem::path path(file);
+    const std::string stem = path.stem().string();
+    files.push_back({taken.insert(stem).second ? stem : (path.parent_path() / stem).string(), file, line});
   }
   return files;
 }
@@ -60,7 +66,7 @@ TextTable algorithm_table() {
                    joined(algorithm.placements), "parallel.placement"});
     for (const OptionInfo& option : algorithm.options) {
       const std::string applies = applies_text(algorithm, option);
-      table.add_row({"", std::string(option.key), to_string(option.default_value), legal_values(option),
+      table.add_row({"", std::string(option.key), to_string(option.default_value), legal_text(option),
                      std::string(option.help) + (applies.empty() ? "" : " (" + applies + ")")});
     }
   }
@@ -99,13 +105,14 @@ TextTable fault_table() {
 }  // namespace
 
 int command_list(const Arguments& arguments, Console& console) {
-  const std::vector<std::string> kinds{"algorithms", "placements", "hardware", "faults", "published"};
+  const std::vector<std::string> kinds{"algorithms", "placements", "scenarios",
+                                       "hardware",   "faults",     "published"};
   std::string kind;
   if (!arguments.positional().empty()) {
     kind = arguments.positional().front();
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
-      throw InputError("list " + kind + ": did you mean " + nearest(kind, kinds) +
-                       "? Legal: " + joined(kinds));
+      throw InputError("list " + kind + ": " + meant_value("list", kind, kinds, Quotes::no) +
+                       " Legal: " + joined(kinds));
     }
   }
   if (arguments.has("csv") && kind.empty()) throw InputError("--csv: needs a KIND of " + joined(kinds));
@@ -121,14 +128,17 @@ int command_list(const Arguments& arguments, Console& console) {
     } else if (each == "placements") {
       report.placements = placements();
       tables.push_back(placement_table());
+    } else if (each == "scenarios") {
+      report.scenarios = listed_files(all_scenario_names());
+      tables.push_back(file_table(*report.scenarios));
     } else if (each == "hardware") {
-      report.hardware = listed_files("hardware");
+      report.hardware = listed_files(scenario_names("hardware"));
       tables.push_back(file_table(*report.hardware));
     } else if (each == "faults") {
       report.faults = faults();
       tables.push_back(fault_table());
     } else {
-      report.published = listed_files("published");
+      report.published = listed_files(scenario_names("published"));
       tables.push_back(file_table(*report.published));
     }
     if (kind.empty()) console.text() << (tables.size() > 1 ? "\n" : "") << each << "\n";

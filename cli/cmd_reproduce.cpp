@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/reproduce.hpp"
 #include "cli/session.hpp"
+#include "cli/vocabulary.hpp"
 
 namespace cplab {
 

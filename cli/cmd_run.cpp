@@ -82,7 +82,7 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
 }
 
 int report_run(const Arguments& arguments, Console& console) {
-  const ScenarioFile file = scenario_of(arguments);
+  const ScenarioFile file = scenario_of(arguments, "run", {});
   const bool gpu = on_gpu(arguments, "gpu");
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   const Plan plan = plan_of(file);

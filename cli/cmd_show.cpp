@@ -194,13 +194,12 @@ void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenar
     out << fmt::format("{} of {} steps are bound by: {}. What would help: {}.\n", count, steps.size(),
                        bound_names[static_cast<std::size_t>(bound)], remedy(bound, scenario, imbalance));
   }
-  if (!times) out << "No [hardware] in the scenario: bytes and FLOPs only, not what binds.\n";
 }
 
 }  // namespace
 
 int command_show(const Arguments& arguments, Console& console) {
-  const ScenarioFile file = scenario_of(arguments);
+  ScenarioFile file = scenario_of(arguments, "show", {.hardware = true, .simulate = true});
   const std::int64_t world = file.scenario.parallel.world();
   const std::string which = arguments.text("rank", "0");
   const std::int64_t only = which == "all" ? -1 : arguments.integer("rank", 0, 0, world - 1);
@@ -208,8 +207,21 @@ int command_show(const Arguments& arguments, Console& console) {
   const double imbalance = work_imbalance(plan);
 
   std::optional<Prediction> prediction;
+  std::string no_times;  // why
   constexpr std::int64_t most_ranks_to_predict = 1024;
-  if (!file.hardware.empty() && world <= most_ranks_to_predict) prediction = predict(file, plan);
+  if (file.hardware.empty()) {
+    if (!file.hardware_overrides.empty()) require_machine(file);
+    no_times = "no [hardware] in the scenario";
+  } else if (world > most_ranks_to_predict) {
+    no_times = fmt::format("{} ranks are more than the {} that show simulates", world, most_ranks_to_predict);
+  } else {
+    try {
+      prediction = predict(file, plan);
+    } catch (const CannotPredict& error) {
+      no_times = error.what();
+    }
+  }
+  say_notes(console, file);
 
   std::ostream& out = console.text();
   out << describe(file.scenario) << '\n';
@@ -237,6 +249,8 @@ int command_show(const Arguments& arguments, Console& console) {
   }
   if (prediction)
     out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";
+  else
+    out << "Bytes and FLOPs only, not what binds: " << no_times << ".\n";
   console.write_json_to_option(
       [&](std::ostream& stream) { write_plan_json(stream, plan, versions_of_build(), sections_of(file)); });
   console.write_csv_to_option([&](std::ostream& stream) { all_operations.write_csv(stream); });

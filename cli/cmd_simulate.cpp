@@ -14,15 +14,12 @@
 namespace cplab {
 
 int command_simulate(const Arguments& arguments, Console& console) {
-  const ScenarioFile file = scenario_of(arguments);
-  if (file.hardware.empty()) {
-    std::string shipped;
-    for (const std::string& each : scenario_names("hardware")) shipped += " " + each;
-    file.table.fail("hardware.file", "missing: simulate needs a machine; shipped:" + shipped +
-                                         "; for example --set hardware.file=hardware/h100x8.toml");
-  }
+  ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
+  require_machine(file);
   const Plan plan = plan_of(file);
   const Prediction prediction = predict(file, plan);
+  file.notes.insert(file.notes.end(), prediction.notes.begin(), prediction.notes.end());
+  say_notes(console, file);
   const Figures& figures = prediction.figures;
 
   std::ostream& out = console.text();

@@ -9,6 +9,7 @@
 #include "cli/execution.hpp"
 #include "cli/session.hpp"
 #include "cli/verify.hpp"
+#include "cli/vocabulary.hpp"
 
 namespace cplab {
 
@@ -70,7 +71,7 @@ TextTable worst_table(const std::vector<TensorFigures>& tensors) {
 }  // namespace
 
 int command_verify(const Arguments& arguments, Console& console) {
-  const ScenarioFile file = scenario_of(arguments);
+  const ScenarioFile file = scenario_of(arguments, "verify", {});
   const std::string injected = arguments.text("inject", "");
   const Fault* fault = arguments.has("inject") ? &fault_of(injected) : nullptr;
   const bool gpu = on_gpu(arguments, "cpu");

@@ -5,6 +5,7 @@
 
 #include "cli/text_file.hpp"
 #include "cli/toml_table.hpp"
+#include "cli/vocabulary.hpp"
 
 namespace cplab {
 namespace {
@@ -22,7 +23,7 @@ Enum choice(const Table& table, const char* key, const std::string& given, const
   }
   std::string message = "\"" + given + "\" is not legal; legal are";
   for (const std::string& word : legal) message += " \"" + word + "\"";
-  table.fail(key, message + "; nearest: \"" + nearest(given, legal) + "\"");
+  table.fail(key, message + "; " + meant_value(key, given, legal));
 }
 
 const std::vector<OpKind> kernel_kinds = {OpKind::attend,  OpKind::attend_backward,
@@ -253,6 +254,23 @@ std::string blamed_overrides(const HardwareError& error, const Overrides& overri
 
 Hardware read_hardware(const std::string& path, const Overrides& overrides) {
   return parse_hardware(read_text_file(path), path, overrides);
+}
+
+std::string with_section(std::string message) {
+  for (std::size_t at = message.find("--set "); at != std::string::npos; at = message.find("--set ", at)) {
+    message.insert(at += 6, "hardware.");
+  }
+  return message;
+}
+
+Hardware read_hardware_of(const ScenarioFile& file) {
+  try {
+    return read_hardware(file.hardware, file.hardware_overrides);
+  } catch (const InputError& error) {
+    const std::string message = error.what();
+    if (!message.starts_with("--set ")) throw;
+    throw InputError(with_section(message));
+  }
 }
 
 Hardware parse_hardware(const std::string& text, const std::string& file_name, const Overrides& overrides) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/scenario_file.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -19,6 +20,12 @@ Hardware read_hardware(const std::string& path, const HardwareOverrides& overrid
 // The same of text; `file_name` is for messages.
 Hardware parse_hardware(const std::string& text, const std::string& file_name,
                         const HardwareOverrides& overrides = {});
+
+// The machine that a scenario names, with its --set hardware.KEY: errors say "--set hardware.KEY". The
+// scenario names one.
+Hardware read_hardware_of(const ScenarioFile&);
+// "--set gpu.sms" is "--set hardware.gpu.sms" to the user.
+std::string with_section(std::string message);
 
 // "--set gpu.sms": the overrides that the error is put down to, for a machine that would do without them: the
 // key that is named itself, else those of its section, else all. Empty without overrides.

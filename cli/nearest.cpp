@@ -3,7 +3,7 @@
 #include <cctype>
 #include <numeric>
 
-#include "cli/toml_table.hpp"
+#include "cli/vocabulary.hpp"
 
 namespace cplab {
 
@@ -28,11 +28,22 @@ std::int64_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view given, const std::vector<std::string>& legal) {
+  // The beginning of a word is nearer to it than to any short one.
+  constexpr std::size_t least = 3;
+  for (const std::string& word : legal) {
+    if (given.size() >= least && edit_distance(given, word.substr(0, given.size())) == 0) return word;
+  }
   const auto best =
       std::min_element(legal.begin(), legal.end(), [&](const std::string& a, const std::string& b) {
         return edit_distance(given, a) < edit_distance(given, b);
       });
   return best == legal.end() ? std::string() : *best;
+}
+
+std::string quoted_list(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) text += (i ? ", \"" : "\"") + words[i] + "\"";
+  return text;
 }
 
 }  // namespace cplab

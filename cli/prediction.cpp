@@ -15,24 +15,6 @@ namespace cplab {
 
 namespace {
 
-// The reader of hardware files does not know that its --set keys began with "hardware.".
-std::string with_section(std::string message) {
-  for (std::size_t at = message.find("--set "); at != std::string::npos; at = message.find("--set ", at)) {
-    message.insert(at += 6, "hardware.");
-  }
-  return message;
-}
-
-Hardware hardware_of(const ScenarioFile& file) {
-  try {
-    return read_hardware(file.hardware, file.hardware_overrides);
-  } catch (const InputError& error) {
-    const std::string message = error.what();
-    if (!message.starts_with("--set ")) throw;
-    throw InputError(with_section(message));
-  }
-}
-
 // Would the machine of the file serve the plan as it is?
 bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOptions& options) {
   try {
@@ -47,20 +29,28 @@ bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOpti
                        const HardwareError& error) {
   const std::string message = place_of(error) + ": " + error.what();
   if (!file.hardware_overrides.empty() && serves_alone(file, plan, options)) {
-    throw InputError(with_section(blamed_overrides(error, file.hardware_overrides)) + ": " + message);
+    throw CannotPredict(with_section(blamed_overrides(error, file.hardware_overrides)) + ": " + message);
   }
-  throw InputError(file.hardware + ": " + message);
+  throw CannotPredict(file.hardware + ": " + message);
 }
 
 }  // namespace
 
-Prediction predict(const ScenarioFile& file, const Plan& plan) {
+void require_machine(const ScenarioFile& file) {
   if (file.hardware.empty()) {
     std::string shipped;
     for (const std::string& each : scenario_names("hardware")) shipped += " " + each;
-    file.table.fail("hardware.file", "missing: a machine is needed; shipped:" + shipped);
+    const std::string message = "missing: a machine is needed; shipped:" + shipped +
+                                "; for example --set hardware.file=hardware/h100x8.toml";
+    if (file.hardware_overrides.empty()) file.table.fail("hardware.file", message);
+    throw InputError("--set hardware." + file.hardware_overrides.front().first + ": hardware.file is " +
+                     message);
   }
-  const Hardware hardware = hardware_of(file);
+}
+
+Prediction predict(const ScenarioFile& file, const Plan& plan) {
+  require_machine(file);
+  const Hardware hardware = read_hardware_of(file);
   SimulateOptions options;
   options.collective_model = file.simulate.stepwise ? CollectiveModel::stepwise : CollectiveModel::curve;
   options.cuda_graph = file.simulate.cuda_graph;

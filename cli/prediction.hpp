@@ -16,10 +16,19 @@ struct Prediction {
   std::vector<MemoryPlan> memory;  // by rank
   Figures figures;
   Fit fit;
-  double low_s = 0, high_s = 0;  // the band around figures.time_s
+  double low_s = 0, high_s = 0;    // the band around figures.time_s
+  std::vector<std::string> notes;  // what a reader of the times must know, a sentence each
 };
 
-// Throws InputError when the scenario names no hardware file, or the file cannot serve the plan.
+// The hardware file is right and cannot serve the plan: a table is missing, or there are too few GPUs.
+struct CannotPredict : InputError {
+  using InputError::InputError;
+};
+
+// Throws InputError if the scenario names no hardware file.
+void require_machine(const ScenarioFile&);
+
+// Throws InputError when the scenario names no hardware file or the file is wrong, and CannotPredict.
 Prediction predict(const ScenarioFile&, const Plan&);
 
 // "measured 61.2 %, assumed 38.8 %": the shares of busy time that are not zero.

@@ -9,6 +9,7 @@
 #include "cli/command.hpp"
 #include "cli/outputs.hpp"
 #include "cli/toml_table.hpp"
+#include "cli/vocabulary.hpp"
 #include "exec/board.hpp"
 #include "exec/rendezvous.hpp"
 #include "report/json_reader.hpp"
@@ -47,7 +48,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       {"list",
        "[KIND]",
-       "what exists: algorithms, placements, hardware, faults, published",
+       "what exists: algorithms, placements, scenarios, hardware, faults, published",
        "cplab list algorithms",
        {},
        command_list},
@@ -173,7 +174,7 @@ const Command& find_command(const std::string& name) {
   if (found != commands().end()) return *found;
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
-  throw InputError(name + ": no such command; did you mean " + nearest(name, names) + "? See cplab --help");
+  throw InputError(name + ": no such command; " + meant_command(name, names) + " See cplab --help");
 }
 
 // Words of "PREDICTED.json MEASURED.json"; an option after "|" is none.

@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
+#include <functional>
 #include <numeric>
 #include <set>
 
 #include "algorithms/registry.hpp"
+#include "cli/scenario_choices.hpp"
+#include "cli/vocabulary.hpp"
 
 namespace cplab {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // Bounds that keep every product below in 64 bits and every vector in memory; real problems are far away.
 constexpr std::int64_t max_sequences = std::int64_t{1} << 20;
@@ -27,12 +26,6 @@ void know(const Table& table, std::initializer_list<const char*> keys) {
   for (const char* key : keys) (void)table.has(key);
 }
 
-std::string quoted_list(const std::vector<std::string>& words) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) text += (i ? ", \"" : "\"") + words[i] + "\"";
-  return text;
-}
-
 // The place of the word at `key` in `legal`.
 std::size_t word(const Table& table, const char* key, const std::vector<std::string>& legal,
                  const char* otherwise = nullptr) {
@@ -40,8 +33,8 @@ std::size_t word(const Table& table, const char* key, const std::vector<std::str
   const std::string given = otherwise ? table.text(key, otherwise) : table.text(key);
   const auto found = std::find(legal.begin(), legal.end(), given);
   if (found == legal.end()) {
-    table.fail(key, "\"" + given + "\" is not known; did you mean \"" + nearest(given, legal) +
-                        "\"? Legal: " + quoted_list(legal));
+    table.fail(key, "\"" + given + "\" is not known; " + meant_value(key, given, legal) +
+                        " Legal: " + quoted_list(legal));
   }
   return static_cast<std::size_t>(found - legal.begin());
 }
@@ -126,9 +119,8 @@ Problem read_problem(const Table& table) {
     read_packed_lengths(table, problem);
   } else {
     if (table.has("padded_lengths")) table.fail("padded_lengths", "needs lengths beside it");
-    const char* packed_instead = "; or lengths instead of batch and sequence";
-    problem.batch = size(table, "batch", max_sequences, packed_instead);
-    problem.sequence = size(table, "sequence", max_tokens, packed_instead);
+    problem.batch = in_range(table, "batch", table.integer("batch", 1), 1, max_sequences);
+    problem.sequence = size(table, "sequence", max_tokens, "; or lengths instead of batch and sequence");
     problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
     problem.padded_lengths = problem.lengths;
   }
@@ -213,19 +205,6 @@ Parallel read_parallel(const Table& table) {
   return parallel;
 }
 
-Schedule read_schedule(const Table& table) {
-  Schedule schedule;
-  for (const std::string& key : table.keys()) {
-    switch (table.kind(key)) {
-      case Table::Kind::flag: schedule.set(key, table.flag(key, false)); break;
-      case Table::Kind::integer: schedule.set(key, table.integer(key)); break;
-      case Table::Kind::text: schedule.set(key, table.text(key)); break;
-      default: table.fail(key, "must be true, false, an integer or a word");
-    }
-  }
-  return schedule;
-}
-
 SimulateSettings read_simulate(const Table& table) {
   SimulateSettings settings;
   settings.stepwise = word(table, "collective_model", {"curve", "stepwise"}, "curve") == 1;
@@ -234,35 +213,9 @@ SimulateSettings read_simulate(const Table& table) {
   return settings;
 }
 
-std::string find_hardware(const Table& table, const fs::path& beside) {
-  const fs::path given = table.text("file");
-  std::vector<fs::path> places;
-  if (given.is_absolute()) {
-    places.push_back(given);
-  } else {
-    if (!beside.empty()) places.push_back(beside.parent_path() / given);
-    const std::string folder = scenarios_folder();
-    if (!folder.empty() && (beside.empty() || places.front() != fs::path(folder) / given)) {
-      places.push_back(fs::path(folder) / given);
-    }
-  }
-  std::string looked;
-  for (const fs::path& place : places) {
-    std::error_code error;
-    if (fs::exists(place, error)) return place.string();
-    looked += (looked.empty() ? "" : ", ") + place.string();
-  }
-  const auto shipped = scenario_names("hardware");
-  std::string message = "\"" + given.string() + "\" is not there; looked for: " + looked;
-  if (!shipped.empty()) {
-    message +=
-        "; did you mean \"" + nearest(given.string(), shipped) + "\"? Shipped: " + quoted_list(shipped);
-  }
-  table.fail("file", message);
-}
-
 ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets, bool is_file) {
-  ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}};
+  ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}, sets, {}};
+  const std::string file_algorithm = algorithm_of(file.table);
   for (const std::string& set : sets) {
     const auto equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -295,18 +248,11 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
 
   file.scenario.problem = read_problem(problem);
   file.scenario.parallel = read_parallel(parallel);
-  if (!parallel.has("algorithm")) {
-    std::vector<std::string> names;
-    for (const Algorithm& algorithm : algorithms()) names.emplace_back(algorithm.name);
-    parallel.fail("algorithm", "missing; legal: " + quoted_list(names));
-  }
-  file.scenario.algorithm = parallel.text("algorithm");
-  file.scenario.placement = parallel.text("placement", "");
-  file.scenario.schedule = read_schedule(schedule);
+  read_choices(file.table, file_algorithm, file.scenario, file.notes);
   file.simulate = read_simulate(simulate);
   if (hardware.has("file")) {
     file.hardware_given = hardware.text("file");
-    file.hardware = find_hardware(hardware, is_file ? fs::path(path) : fs::path());
+    file.hardware = find_hardware(hardware, is_file ? path : std::string());
   }
   try {
     file.scenario = resolve(std::move(file.scenario));
@@ -316,71 +262,57 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   return file;
 }
 
-// Every scenario below scenarios/, for the nearest name.
-std::vector<std::string> all_scenario_names() {
-  std::vector<std::string> names;
-  for (const char* folder : {"", "studies", "published", "faults"}) {
-    const auto some = scenario_names(folder);
-    names.insert(names.end(), some.begin(), some.end());
+// An error that the file alone does not have is put down to the --set without which it is gone, else to all.
+ScenarioFile read_blaming_sets(const std::function<Table()>& open, const std::string& path,
+                               const std::vector<std::string>& sets, bool is_file) {
+  const auto reads = [&](const std::vector<std::string>& some) {
+    try {
+      (void)read(open(), path, some, is_file);
+      return true;
+    } catch (const InputError&) {
+      return false;
+    }
+  };
+  Table table = open();
+  try {
+    return read(std::move(table), path, sets, is_file);
+  } catch (const InputError& error) {
+    if (sets.empty() || std::string_view(error.what()).starts_with("--set ") || !reads({})) throw;
+    std::string blamed, all;
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      std::vector<std::string> others = sets;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      if (reads(others)) blamed += (blamed.empty() ? "--set " : ", --set ") + sets[i];
+      all += (all.empty() ? "--set " : ", --set ") + sets[i];
+    }
+    throw InputError((blamed.empty() ? all : blamed) + ": " + error.what());
   }
-  return names;
 }
 
 }  // namespace
 
-void ScenarioFile::fail(const ScenarioError& error) const {
-  table.fail(error.key, error.what());
-}
-
-std::string scenarios_folder() {
-  std::error_code error;
-  if (const char* given = std::getenv("CPLAB_SCENARIOS"); given && *given) return given;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return {};
-  const fs::path folder = (program.parent_path() / ".." / ".." / "scenarios").lexically_normal();
-  return fs::is_directory(folder, error) ? folder.string() : std::string();
-}
-
-std::vector<std::string> scenario_names(const std::string& folder) {
-  std::vector<std::string> names;
-  const std::string root = scenarios_folder();
-  if (root.empty()) return names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(root) / folder, error)) {
-    if (entry.path().extension() != ".toml") continue;
-    names.push_back((fs::path(folder) / entry.path().filename()).string());
+void ScenarioFile::fail(const std::string& key, const std::string& message) const {
+  // What the file says in one line may be too much only beside what --set says in another.
+  std::string with;
+  const std::string section = key.substr(0, key.find('.') + 1);
+  for (const std::string& set : sets) {
+    if (!table.is_set(key) && set.starts_with(section)) with += (with.empty() ? "--set " : ", --set ") + set;
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  table.fail(key, message + (with.empty() ? "" : "; with " + with));
+}
+
+void ScenarioFile::fail(const ScenarioError& error) const {
+  fail(error.key, error.what());
 }
 
 ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets) {
-  std::vector<fs::path> places{argument};
-  const std::string folder = scenarios_folder();
-  if (!folder.empty() && !fs::path(argument).is_absolute()) {
-    places.push_back(fs::path(folder) / argument);
-    places.push_back(fs::path(folder) / (argument + ".toml"));
-  }
-  for (const fs::path& place : places) {
-    std::error_code error;
-    // A folder of the name of a scenario (ring/ beside scenarios/ring.toml) is not meant.
-    const bool last_resort = place == places.front() && places.size() > 1;
-    if (!fs::exists(place, error) || (last_resort && fs::is_directory(place, error))) continue;
-    return read(Table::open(place.string()), place.string(), sets, true);
-  }
-  std::error_code error;
-  if (fs::is_directory(argument, error)) throw InputError(argument + ": is a directory, not a scenario");
-  std::string message = argument + ": no such scenario; looked for:";
-  for (const fs::path& place : places) message += " " + place.string();
-  if (folder.empty()) message += " (and found no scenarios/ folder: set CPLAB_SCENARIOS)";
-  const auto names = all_scenario_names();
-  if (!names.empty()) message += "; did you mean \"" + nearest(argument, names) + "\"?";
-  throw InputError(message);
+  const std::string path = find_scenario(argument);
+  return read_blaming_sets([&] { return Table::open(path); }, path, sets, true);
 }
 
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
                             const std::vector<std::string>& sets) {
-  return read(Table::parse(text, file_name), file_name, sets, false);
+  return read_blaming_sets([&] { return Table::parse(text, file_name); }, file_name, sets, false);
 }
 
 }  // namespace cplab

@@ -30,14 +30,18 @@ struct ScenarioFile {
   std::string hardware_given;  // the same as the scenario says it
   // --set hardware.KEY=VALUE as (KEY, VALUE), for the reader of the hardware file.
   std::vector<std::pair<std::string, std::string>> hardware_overrides;
+  std::vector<std::string> sets;   // of --set, as given
+  std::vector<std::string> notes;  // what was left out of the file's own, a sentence each: to be said
 
-  // Throws the error of a later stage (ScenarioError) as one of this file: with its line.
+  // Throws the error of a later stage (ScenarioError) as one of this file: with its line, and the --set of
+  // the same section that stand beside it.
   [[noreturn]] void fail(const ScenarioError&) const;
+  [[noreturn]] void fail(const std::string& key, const std::string& message) const;
 };
 
-// `argument` is a path, or a name relative to scenarios/ with or without ".toml". `sets` holds the
-// "section.key=value" of --set in order. A section [published] is left to `reproduce`.
-// The scenario is resolved (algorithms/registry.hpp): canonical names, defaults filled in, validated.
+// `argument` as for find_scenario. `sets` holds the "section.key=value" of --set in order. A section
+// [published] is left to `reproduce`. The scenario is resolved (algorithms/registry.hpp): canonical names,
+// defaults filled in, validated.
 ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets);
 // The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
@@ -49,5 +53,15 @@ std::string scenarios_folder();
 
 // Names of the *.toml files in scenarios/`folder` (no recursion), sorted, relative to scenarios/.
 std::vector<std::string> scenario_names(const std::string& folder);
+// Of all folders that hold scenarios: those that lie in scenarios/ itself first.
+std::vector<std::string> all_scenario_names();
+
+// The path of a scenario: a path, a name relative to scenarios/ with or without ".toml", or the name of a
+// file in one of its folders. Throws InputError with the nearest name.
+std::string find_scenario(const std::string& argument);
+// The path that table.text("file") of [hardware] means: a path, relative to the folder of `scenario` (empty:
+// there is none) or to scenarios/, or a name that `list hardware` prints. Throws InputError with the nearest
+// name.
+std::string find_hardware(const Table& table, const std::string& scenario);
 
 }  // namespace cplab

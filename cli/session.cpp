@@ -9,6 +9,7 @@
 
 #include "algorithms/registry.hpp"
 #include "cli/console.hpp"
+#include "cli/hardware_file.hpp"
 
 namespace cplab {
 
@@ -60,13 +61,45 @@ void refuse_huge_plan(const ScenarioFile& file) {
                   world, need / gib, physical_memory_bytes() / gib, ranks_that_fit(file.scenario)));
 }
 
+// A machine is named in most scenarios, whatever reads them: only what was set for this command is worth a
+// word.
+void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
+  const auto note = [&](const std::string& what, const std::string& why) {
+    file.notes.push_back(what + ": not used by " + command + ", " + why);
+  };
+  if (!reads.hardware) {
+    const char* why = "which knows no machine; simulate and show do";
+    if (!file.hardware.empty() && !file.hardware_overrides.empty()) {
+      (void)read_hardware_of(file);  // wrong is wrong even where it is not used
+    }
+    if (file.table.is_set("hardware.file")) note("--set hardware.file", why);
+    for (const auto& [key, value] : file.hardware_overrides) note("--set hardware." + key, why);
+  }
+  if (!reads.simulate && file.table.has("simulate")) {
+    const bool set = file.table.is_set("simulate");
+    note(set ? "--set simulate.*" : "[simulate] of " + file.path,
+         "which has no clock to set; simulate and show do");
+  }
+  if (file.scenario.problem.format == Format::sbhd) {
+    file.notes.push_back(
+        "problem.format = \"sbhd\" changes nothing: tensors are rows of tokens inside, and "
+        "[B, S, heads, size] in .npy files");
+  }
+}
+
 }  // namespace
 
-ScenarioFile scenario_of(const Arguments& arguments) {
+ScenarioFile scenario_of(const Arguments& arguments, const char* command, Reads reads) {
   if (arguments.positional().empty()) {
     throw InputError("SCENARIO is missing: a path, or a name in scenarios/; see --help");
   }
-  return read_scenario(arguments.positional().front(), arguments.all("set"));
+  ScenarioFile file = read_scenario(arguments.positional().front(), arguments.all("set"));
+  note_unused(file, command, reads);
+  return file;
+}
+
+void say_notes(Console& console, const ScenarioFile& file) {
+  for (const std::string& note : file.notes) console.say("note: " + note);
 }
 
 Plan plan_of(const ScenarioFile& file) {
@@ -80,7 +113,7 @@ Plan plan_of(const ScenarioFile& file) {
 
 void fail_environment(const ScenarioFile& file, const std::string& key, const std::string& message) {
   try {
-    file.table.fail(key, message);
+    file.fail(key, message);
   } catch (const InputError& error) {
     throw EnvironmentError(error.what());
   }
@@ -112,7 +145,7 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
 }
 
 ResultHeader header_of(const ScenarioFile& file) {
-  return {versions_of_build(), file.scenario, sections_of(file)};
+  return {versions_of_build(), file.scenario, sections_of(file), file.notes};
 }
 
 std::string describe(const Scenario& scenario, std::span<const std::int64_t> ranks) {

@@ -11,13 +11,21 @@
 #include "algorithms/memory.hpp"
 #include "algorithms/plan.hpp"
 #include "cli/arguments.hpp"
+#include "cli/console.hpp"
 #include "cli/scenario_file.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
 
-// The scenario that the command line names, --set applied. Throws InputError if it names none.
-ScenarioFile scenario_of(const Arguments&);
+// What of a scenario a command reads beside problem, parallel and schedule.
+struct Reads {
+  bool hardware = false, simulate = false;
+};
+// The scenario that the command line names, --set applied; its notes say what `command` does not use of it.
+// Throws InputError if it names none.
+ScenarioFile scenario_of(const Arguments&, const char* command, Reads reads);
+// The notes as talk, a line each.
+void say_notes(Console&, const ScenarioFile&);
 
 // All ranks. Throws EnvironmentError (naming parallel.ranks and how many would do) before the plan would fill
 // this machine's memory.

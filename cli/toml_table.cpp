@@ -12,6 +12,7 @@
 
 #include "cli/size.hpp"
 #include "cli/text_file.hpp"
+#include "cli/vocabulary.hpp"
 
 namespace cplab {
 
@@ -160,8 +161,7 @@ struct Table::State {
       if (first) {
         const std::vector<std::string> legal(asked.begin(), asked.end());
         std::string message = (*node)[first->str()].is_table() ? "unknown section" : "unknown key";
-        if (!legal.empty())
-          message += "; did you mean \"" + nearest(first->str(), legal) + "\"? Legal here: ";
+        if (!legal.empty()) message += "; " + meant_key(path, first->str(), legal) + " Legal here: ";
         for (std::size_t i = 0; i < legal.size(); ++i) message += (i ? ", " : "") + legal[i];
         fail(first->str(), message);
       }
@@ -257,6 +257,14 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
 
 bool Table::has(std::string_view key) const {
   return state_->find(key) != nullptr;
+}
+
+bool Table::is_set(std::string_view key) const {
+  const std::string path = joined(state_->path, key);
+  const auto& assigned = state_->document->assigned;
+  return std::any_of(assigned.begin(), assigned.end(), [&](const std::string& each) {
+    return is_at_or_below(path, each) || is_at_or_below(each, path);
+  });
 }
 
 std::vector<std::string> Table::keys() const {

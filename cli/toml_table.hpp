@@ -28,6 +28,8 @@ class Table {
   void assign(const std::string& dotted_key, const std::string& value_text);
 
   bool has(std::string_view key) const;
+  // Was the value, or a part of it, set by assign()? `key` may be dotted.
+  bool is_set(std::string_view key) const;
   std::vector<std::string> keys() const;
 
   // Each throws InputError for a missing key (the form without a default) or a wrong type. Integers also
@@ -57,8 +59,5 @@ class Table {
   explicit Table(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };
-
-// The word in `legal` nearest to `given` by edit distance, for "did you mean".
-std::string nearest(std::string_view given, const std::vector<std::string>& legal);
 
 }  // namespace cplab

@@ -285,6 +285,7 @@ void write_json(std::ostream& out, const SimulateReport& report) {
   json.field("high_s", report.high_s);
   write_figures(json, report.figures, report.fit);
   write_operations(json, report.operations);
+  write_notes(json, report.header.notes);
   json.end_object();
 }
 
@@ -298,6 +299,7 @@ void write_json(std::ostream& out, const RunReport& report) {
   if (report.gpu) write_gpu(json, *report.gpu, report.figures.time_s);
   write_figures(json, report.figures, report.fit);
   write_operations(json, report.operations);
+  write_notes(json, report.header.notes);
   json.end_object();
 }
 
@@ -317,6 +319,7 @@ void write_json(std::ostream& out, const VerifyReport& report) {
     json.field("ok", tensor.ok);
   });
   write_findings(json, report.findings);
+  write_notes(json, report.header.notes);
   json.end_object();
 }
 
@@ -330,12 +333,13 @@ void write_json(std::ostream& out, const CheckReport& report) {
   json.field("messages", report.result.messages);
   json.list("flops", report.result.flops);
   json.list("sent_bytes", report.result.sent_bytes);
+  write_notes(json, report.header.notes);
   json.end_object();
 }
 
 void write_json(std::ostream& out, const CompareReport& report) {
   JsonWriter json(out);
-  write_start(json, "compare", ResultHeader{report.versions, report.scenario, {}});
+  write_start(json, "compare", ResultHeader{report.versions, report.scenario, {}, {}});
   write_side(json, "predicted", report.predicted);
   write_side(json, "measured", report.measured);
   json.field("time_error", report.time_error);
@@ -374,6 +378,7 @@ void write_json(std::ostream& out, const ListReport& report) {
   write_start(json, "list", report.versions);
   write_list(json, "algorithms", report.algorithms, write_algorithm);
   write_list(json, "placements", report.placements, write_placement);
+  write_list(json, "scenarios", report.scenarios, write_listed_file);
   write_list(json, "hardware", report.hardware, write_listed_file);
   write_list(json, "faults", report.faults, write_fault);
   write_list(json, "published", report.published, write_listed_file);

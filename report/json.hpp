@@ -36,6 +36,8 @@ struct ResultHeader {
   Versions versions;
   Scenario scenario;                      // as resolved
   std::vector<ScenarioSection> sections;  // after problem, parallel and schedule
+  // What of the command line or the scenario had no effect, and what else a reader must know.
+  std::vector<std::string> notes;
 };
 
 // Names every operation with its times under `operations` (--operations). Both stay the caller's.
@@ -181,6 +183,7 @@ struct ListReport {
   Versions versions;
   std::optional<std::span<const Algorithm>> algorithms;
   std::optional<std::span<const PlacementInfo>> placements;
+  std::optional<std::vector<ListedFile>> scenarios;
   std::optional<std::vector<ListedFile>> hardware;
   std::optional<std::span<const Fault>> faults;
   std::optional<std::vector<ListedFile>> published;

@@ -47,7 +47,6 @@ const std::vector<Bad>& bad_lines() {
       {6, "", 1, "problem.head_size", "missing; legal: an integer from 1 to 65536"},
       {7, "", 1, "problem.dtype", "missing; legal: \"bf16\", \"fp16\", \"fp32\", \"fp64\""},
       {8, "", 1, "problem.mask", "missing; legal: \"full\", \"causal\""},
-      {2, "", 1, "problem.batch", "missing; legal: an integer from 1 to 1048576"},
       {3, "", 1, "problem.sequence", "missing; legal: an integer from 1 to 2147483648"},
       {10, "", 9, "parallel.ranks", "missing; legal: an integer from 1 to 65536"},
       {11, "", 9, "parallel.algorithm", "missing; legal: \"ring\""},

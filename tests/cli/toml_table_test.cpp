@@ -8,6 +8,8 @@
 #include <fstream>
 #include <functional>
 
+#include "cli/vocabulary.hpp"
+
 using cplab::InputError;
 using cplab::Table;
 

@@ -1,0 +1,36 @@
+// What other tools call our keys and values, for "did you mean": Hugging Face configurations, Megatron-LM,
+// DeepSpeed, TransformerEngine, PyTorch. A synonym is suggested, never taken; aliases that are taken are
+// those of the registry (algorithms/registry.hpp).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cplab {
+
+// "did you mean \"parallel.ranks\"?" for a key that is not legal in `section` of a scenario or of a hardware
+// file ("" is the root): by meaning first (a synonym, or the name of a key of another section), else the
+// nearest of `legal` by letters. Without the section where the key belongs into this one. Empty if nothing is
+// legal.
+std::string meant_key(std::string_view section, std::string_view given,
+                      const std::vector<std::string>& legal);
+
+// The same for a value of a key of [problem], [parallel] or [schedule], or of an option of the command line
+// ("dtype", "mask", "algorithm", "device", ...). A value whose meaning is known and not among `legal` is said
+// to be missing in this version. Values of files stand in quotes, words of the command line do not.
+enum class Quotes : bool { no, yes };
+std::string meant_value(std::string_view key, std::string_view given, const std::vector<std::string>& legal,
+                        Quotes quotes = Quotes::yes);
+
+// The same for commands and for long options ("--cp" is "--set parallel.ranks=...").
+std::string meant_command(std::string_view given, const std::vector<std::string>& legal);
+std::string meant_option(std::string_view given, const std::vector<std::string>& legal);
+
+// "\"full\", \"causal\"".
+std::string quoted_list(const std::vector<std::string>& words);
+
+// The word in `legal` nearest to `given` by edit distance, or that begins with it. Use the functions above where a table knows more.
+std::string nearest(std::string_view given, const std::vector<std::string>& legal);
+
+}  // namespace cplab
