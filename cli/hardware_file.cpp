@@ -1,11 +1,14 @@
 // Reader of hardware files; every key is asked for, every value checked.
 #include "cli/hardware_file.hpp"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "cli/text_file.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
+#include "sim/plausible.hpp"
 
 namespace cplab {
 namespace {
@@ -176,25 +179,56 @@ HostSpec read_host(const Table& table) {
   return host;
 }
 
-// What was set by hand is assumed, whatever the file says about the rest of its section.
+// No time depends on them: names, sizes that decide what fits, figures for comparison in print.
+bool is_beside_times(const std::string& key) {
+  constexpr std::array whole{"name", "gpu.name", "gpu.capacity_bytes", "network.max_nodes"};
+  constexpr std::array below{"gpu.peak_flops", "fixed", "environment"};
+  constexpr std::array last{"tool", "machine", "date", "source"};
+  constexpr std::array last_of_kernel{"variant", "sustained", "l2"};
+  const auto is = [](const auto& names, std::string_view word) {
+    return std::find(names.begin(), names.end(), word) != names.end();
+  };
+  const std::string leaf = key.substr(key.rfind('.') + 1);
+  const bool deeper = key.find('.') != std::string::npos;
+  return is(whole, key) || (deeper && is(last, leaf)) ||
+         (key.starts_with("kernel.") && is(last_of_kernel, leaf)) ||
+         std::any_of(below.begin(), below.end(), [&](const std::string& section) {
+           return key == section || key.starts_with(section + ".");
+         });
+}
+
+// A time that depends on what was set by hand is assumed, whatever the file says about the rest of its
+// section, or of its entry in a list (kernel.3.seconds).
 void mark_overridden(Hardware& hardware, const std::string& key) {
   const std::string section = key.substr(0, key.find('.'));
   Provenance assumed;
   assumed.source = "set by hand";
+  if (section == "fixed") hardware.fixed = assumed;  // of a size
+  if (is_beside_times(key)) return;
   if (section == "node") hardware.node.provenance = assumed;
   if (section == "network") hardware.network.provenance = assumed;
   if (section == "gpu") hardware.gpu.provenance = assumed;
   if (section == "host") hardware.host.provenance = assumed;
-  if (section == "fixed") hardware.fixed = assumed;
+  const auto mark_entries = [&](auto& entries) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::string entry = section + "." + std::to_string(i);
+      if (key == section || key == entry || key.starts_with(entry + ".")) entries[i].provenance = assumed;
+    }
+  };
+  if (section == "kernel") mark_entries(hardware.kernels);
+  if (section == "message") mark_entries(hardware.messages);
+  if (section == "interference") mark_entries(hardware.interference);
 }
 
 // Throws HardwareError for a machine that cannot be, InputError for all else.
 Hardware read(Table& table, const std::string& file_name, const Overrides& overrides) {
   Hardware hardware;
-  const Table measured_node = table.table("node"), measured_network = table.table("network");
+  const Table measured_node = table.table("node"), measured_network = table.table("network"),
+              measured_gpu = table.table("gpu");
   if (!overrides.empty()) {
     hardware.curve_link_bytes_s = measured_node.number("link_bytes_s", 0.0);
     hardware.curve_nic_bytes_s = measured_network.number("nic_bytes_s", 0.0);
+    hardware.curve_copy_bytes_s = measured_gpu.number("copy_bytes_s", 0.0);
   }
   for (const auto& [key, value] : overrides) table.assign(key, value);
   hardware.name = table.text("name", std::filesystem::path(file_name).stem().string());
@@ -217,7 +251,9 @@ Hardware read(Table& table, const std::string& file_name, const Overrides& overr
     hardware.interference.push_back(read_interference(row));
   table.finish();
   for (const auto& [key, value] : overrides) mark_overridden(hardware, key);
+  require_plausible_numbers(hardware);
   validate(hardware);
+  require_plausible_rows(hardware);
   return hardware;
 }
 

@@ -85,8 +85,7 @@ struct RateTable {
     for (const KernelPoint& point : t.points) {
       const double pairs = square_pairs(point.sequence, t.causal);
       const double blocks = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
-      const double flops = pairs * static_cast<double>(point.batch * point.heads) *
-                           flops_per_pair(t.kind, t.head_size, t.value_size);
+      const double flops = point_flops(t, point);
       // A point given twice: the first stands.
       rates[pairs / static_cast<double>(point.sequence)].try_emplace(
           blocks, Rate{scale * flops / (point.seconds * waves_of(blocks, own_sms).fill), origin});
@@ -309,6 +308,11 @@ class StandardCost {
 };
 
 }  // namespace
+
+double point_flops(const KernelTable& table, const KernelPoint& point) {
+  return square_pairs(point.sequence, table.causal) * static_cast<double>(point.batch * point.heads) *
+         flops_per_pair(table.kind, table.head_size, table.value_size);
+}
 
 KernelCostFunction standard_kernel_cost(const Hardware& hardware) {
   const auto standard = std::make_shared<StandardCost>(hardware);

@@ -18,6 +18,9 @@ struct KernelCost {
   Origin origin = Origin::assumed;
 };
 
+// The work of a point of a table of attend or attend_backward.
+double point_flops(const KernelTable&, const KernelPoint&);
+
 // Called once for every operation that is neither communication nor host_sync. May throw HardwareError.
 using KernelCostFunction = std::function<KernelCost(const Plan&, const RankPlan&, const Operation&)>;
 

@@ -1,0 +1,34 @@
+// Numbers that no machine has and that somebody meant in another unit: 450 where 450e9 bytes/s was meant. The
+// ranges are wide enough for teaching machines and for those of the next decades; validate (sim/hardware.hpp)
+// says what the simulator can compute with, this what can have been meant.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "sim/hardware.hpp"
+
+namespace cplab {
+
+enum class NumberUnit : std::uint8_t { bytes_s, network_bytes_s, flops_s, bytes, seconds, count, factor };
+
+// One number of a hardware file: what it may be, where it usually is (for "did you mean"), and why.
+struct PlausibleRange {
+  std::string_view key;  // "node.link_bytes_s"
+  NumberUnit unit;
+  double low, high;
+  double usual_low, usual_high;
+  std::string_view reason;  // of low and high
+};
+std::span<const PlausibleRange> plausible_ranges();
+
+// Throws HardwareError for a number outside its range that is not one that validate refuses (0 and less),
+// with the value in the unit that was probably meant.
+void require_plausible_numbers(const Hardware&);
+
+// Throws HardwareError for rows of [[kernel]] and [[message]] that the machine's own peaks and links
+// contradict: faster than they allow, or so slow that seconds or bytes must have been given in another unit.
+// Of a machine that passed validate.
+void require_plausible_rows(const Hardware&);
+
+}  // namespace cplab

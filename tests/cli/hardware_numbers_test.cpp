@@ -1,0 +1,110 @@
+// Numbers of hardware files as a user meets them: implausible ones by file and by --set, and which of them a
+// time depends on.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/hardware_file.hpp"
+#include "tests/cli/program.hpp"
+
+using nlohmann::json;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+json simulated(const std::vector<std::string>& sets) {
+  std::vector<std::string> arguments{"simulate", "ring", "--json", "-", "--quiet"};
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  const ProgramResult result = run_cplab(arguments);
+  CAPTURE(sets);
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  return json::parse(result.out);
+}
+
+}  // namespace
+
+TEST_CASE("an implausible number names its place and what was meant, by --set and in a file") {
+  for (const auto& [set, meant] :
+       {std::pair<std::string, std::string>{"hardware.node.link_bytes_s=450", "450e9"},
+        {"hardware.gpu.capacity_bytes=80", "80e9"},
+        {"hardware.gpu.peak_flops.bf16=989", "989e12"},
+        {"hardware.host.kernel_launch_s=3", "3e-6"},
+        {"hardware.gpu.copy_bytes_s=3.35", "3.35e12"}}) {
+    const ProgramResult result = run_cplab({"simulate", "ring", "--set", set});
+    CAPTURE(result.err);
+    CHECK(result.code == 2);
+    CHECK(result.err.find("cplab: --set " + set.substr(0, set.find('=')) + ": ") == 0);
+    CHECK(contains(result.err, "did you mean " + meant + " ("));
+  }
+  std::string text = read_file(CPLAB_TEST_SCENARIOS "/hardware/h100x8.toml");
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    return std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
+  };
+  const TemporaryFolder folder;
+  const auto error = [&] {
+    const std::string file = folder.write("machine.toml", text);
+    const ProgramResult result = run_cplab({"simulate", "ring", "--set", "hardware.file=" + file});
+    CHECK(result.code == 2);
+    return result.err.substr(7 + file.size());
+  };
+  const auto line = replace("link_bytes_s = 450e9", "link_bytes_s = 450");
+  CHECK(error().find(":" + std::to_string(line) + ": node.link_bytes_s: 450 bytes/s is in no machine") == 0);
+  replace("link_bytes_s = 450 ", "link_bytes_s = 450e9 ");
+  // A row: the first table of attend ten thousand times as fast.
+  replace("seconds = [4.4051e-04, 1.6890e-03, 1.4444e-02]", "seconds = [4.4051e-08, 1.6890e-07, 1.4444e-06]");
+  const std::string row = error();
+  CAPTURE(row);
+  CHECK(contains(row, "kernel[0]: class=attend dtype=bf16: batch 8, sequence 2048, heads 16"));
+  CHECK(contains(row, "beyond the peak of 989 TFLOP/s (gpu.peak_flops.bf16)"));
+}
+
+TEST_CASE("only numbers that a time depends on become assumed times") {
+  const json base = simulated({});
+  for (const char* set :
+       {"hardware.gpu.capacity_bytes=40G", "hardware.gpu.name=\"other\"", "hardware.gpu.peak_flops.bf16=2e15",
+        "hardware.gpu.source=\"me\"", "hardware.fixed.bytes=1G", "hardware.name=\"other\"",
+        "hardware.environment.driver=\"1\"", "hardware.kernel.0.variant=\"mine\"",
+        "hardware.message.0.source=\"mine\"", "hardware.network.max_nodes=3"}) {
+    CAPTURE(set);
+    std::vector<std::string> sets{set};
+    const bool network = contains(set, "network");
+    if (network) sets.insert(sets.end(), {"hardware.file=h100x64"});
+    const json result = simulated(sets);
+    const json& beside = network ? simulated({"hardware.file=h100x64"}) : base;
+    CHECK(result.at("time_s") == beside.at("time_s"));
+    CHECK(result.at("low_s") == beside.at("low_s"));
+    CHECK(result.at("high_s") == beside.at("high_s"));
+    CHECK(result.at("origins") == beside.at("origins"));
+  }
+  // What fits does depend on them.
+  CHECK(simulated({"hardware.gpu.capacity_bytes=40G"}).at("headroom_bytes") < base.at("headroom_bytes"));
+  // Those that times depend on widen the band.
+  for (const char* set :
+       {"hardware.gpu.copy_bytes_s=2e12", "hardware.kernel.0.seconds=[4.5e-4, 1.7e-3, 1.45e-2]"}) {
+    CAPTURE(set);
+    const json result = simulated({set});
+    CHECK(result.at("origins").at("assumed") > base.at("origins").at("assumed"));
+  }
+}
+
+TEST_CASE("an entry of a list that is set by hand is assumed, the others stay") {
+  using namespace cplab;
+  const std::string path = CPLAB_TEST_SCENARIOS "/hardware/h200x4-measured.toml";
+  const Hardware base = read_hardware(path);
+  REQUIRE(base.messages.size() >= 2);
+  REQUIRE(base.messages[0].provenance.origin == Origin::measured);
+  const Hardware one = read_hardware(path, {{"message.0.channels", "8"}, {"kernel.0.tile_rows", "64"}});
+  CHECK(one.messages[0].provenance.origin == Origin::assumed);
+  CHECK(one.messages[1].provenance.origin == base.messages[1].provenance.origin);
+  CHECK(one.kernels[0].provenance.origin == Origin::assumed);
+  CHECK(one.kernels[1].provenance.origin == base.kernels[1].provenance.origin);
+  const Hardware none = read_hardware(path, {{"kernel.0.l2", "warm"}});
+  CHECK(none.kernels[0].provenance.origin == base.kernels[0].provenance.origin);
+}
