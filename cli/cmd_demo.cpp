@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <ostream>
+#include <set>
 
 #include "cli/command.hpp"
 #include "cli/prediction.hpp"
@@ -144,6 +145,12 @@ int command_demo(const Arguments& arguments, Console& console) {
     }
   }
   console.progress("");
+  std::set<std::string> said;
+  for (const Row& row : rows) {
+    for (const std::string& note : row.prediction.notes) {
+      if (said.insert(note).second) console.say("note: " + note);
+    }
+  }
   const auto best = best_row(rows);
   TextTable table = demo_table(rows);
   if (best) table.mark_best(*best);

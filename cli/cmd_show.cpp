@@ -217,6 +217,7 @@ int command_show(const Arguments& arguments, Console& console) {
   } else {
     try {
       prediction = predict(file, plan);
+      file.notes.insert(file.notes.end(), prediction->notes.begin(), prediction->notes.end());
     } catch (const CannotPredict& error) {
       no_times = error.what();
     }

@@ -108,3 +108,30 @@ TEST_CASE("an entry of a list that is set by hand is assumed, the others stay") 
   const Hardware none = read_hardware(path, {{"kernel.0.l2", "warm"}});
   CHECK(none.kernels[0].provenance.origin == base.kernels[0].provenance.origin);
 }
+
+TEST_CASE("a bandwidth that was set and changes nothing is said to, with what binds") {
+  const auto notes = [](const std::vector<std::string>& sets) {
+    std::string text;
+    const json result = simulated(sets);
+    for (const json& note : result.at("notes")) text += note.get<std::string>() + "\n";
+    return text;
+  };
+  CHECK(notes({}).empty());
+  const std::string faster = notes({"hardware.node.link_bytes_s=900e9"});
+  CHECK(faster.find(
+            "hardware.node.link_bytes_s=900e9 changes no time: the message curves bind, through which a "
+            "rank sends at most 2.41e+11 bytes/s") == 0);
+  // What the note says is so.
+  CHECK(simulated({"hardware.node.link_bytes_s=900e9"}).at("time_s") == simulated({}).at("time_s"));
+  // A link below the cap binds; the total shows it where communication is exposed.
+  CHECK(notes({"hardware.node.link_bytes_s=100e9", "parallel.placement=contiguous"}).empty());
+  CHECK(contains(notes({"hardware.node.link_bytes_s=200e9"}), "changes transfers and not the total"));
+  CHECK(contains(notes({"hardware.file=h100x64", "hardware.network.nic_bytes_s=100e9"}),
+                 "no message of this plan goes over the network"));
+  const std::vector<std::string> far{"hardware.file=h100x64", "parallel.ranks=16"};
+  CHECK(contains(notes({far[0], far[1], "hardware.network.nic_bytes_s=100e9"}), "the message curves bind"));
+  CHECK(notes({far[0], far[1], "hardware.network.nic_bytes_s=1e9"}).empty());
+  // On stderr too.
+  const ProgramResult said = run_cplab({"simulate", "ring", "--set", "hardware.node.link_bytes_s=900e9"});
+  CHECK(contains(said.err, "note: hardware.node.link_bytes_s=900e9 changes no time"));
+}
