@@ -101,13 +101,8 @@ void note_idle_bandwidths(const ScenarioFile& file, const Plan& plan, const Hard
     } catch (const std::runtime_error&) {
       continue;  // the machine needs what was set
     }
+    if (!same_times(prediction.timeline, without->timeline)) continue;
     const std::string what = "hardware." + key + "=" + value;
-    if (!same_times(prediction.timeline, without->timeline)) {
-      if (std::abs(without->time_s - prediction.figures.time_s) > 1e-9 * without->time_s) continue;
-      prediction.notes.push_back(what +
-                                 " changes transfers and not the total: they are hidden behind computation");
-      continue;
-    }
     const Path path = link ? Path::intra : Path::inter;
     const std::optional<double> cap = largest_cap_bytes_s(plan, hardware, path, options.cuda_graph);
     std::string why = link ? "no message of this plan stays inside a node"
