@@ -86,6 +86,12 @@ std::int64_t view_bytes(const RankPlan& plan, const View& view, DType nominal) {
   return element_count(plan, view) * element_bytes(plan.buffers[view.buffer].role, nominal);
 }
 
+std::int64_t operation_count(const Plan& plan) {
+  std::int64_t count = 0;
+  for (const RankPlan& rank : plan.ranks) count += std::ssize(rank.operations);
+  return count;
+}
+
 std::string operation_id(const RankPlan& plan, const Operation& op) {
   return std::to_string(plan.rank) + "/" + std::string(name(op.phase)) + "/" + std::to_string(op.ordinal);
 }

@@ -240,6 +240,7 @@ std::int64_t element_bytes(Role, DType nominal);
 std::int64_t row_count(std::span<const RowRange>);
 std::int64_t element_count(const RankPlan&, const View&);
 std::int64_t view_bytes(const RankPlan&, const View&, DType nominal);
+std::int64_t operation_count(const Plan&);  // of all ranks
 
 // "rank/phase/ordinal", the same in check, sim and run.
 std::string operation_id(const RankPlan&, const Operation&);

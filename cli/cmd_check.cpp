@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "cli/command.hpp"
+#include "cli/progress.hpp"
 #include "cli/session.hpp"
 #include "cli/text_file.hpp"
 #include "report/plan_json.hpp"
@@ -15,6 +16,7 @@ namespace cplab {
 int command_check(const Arguments& arguments, Console& console) {
   CheckReport report;
   Plan plan;
+  Progress progress(console, "reading the plan");
   if (arguments.has("plan")) {
     if (!arguments.positional().empty()) throw InputError("--plan: goes without SCENARIO");
     if (arguments.has("set")) throw InputError("--set: a plan file is taken as it is");
@@ -24,11 +26,14 @@ int command_check(const Arguments& arguments, Console& console) {
   } else {
     const ScenarioFile file = scenario_of(arguments, "check", {});
     say_notes(console, file);
+    progress.stage("building the plan");
     plan = plan_of(file);
     report.header = header_of(file);
   }
   report.placement_padding_tokens = plan.placement_padding_tokens;
+  progress.stage("checking");
   report.result = check(plan);
+  progress.end();
   const CheckResult& result = report.result;
 
   std::ostream& out = console.text();

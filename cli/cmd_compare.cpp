@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "cli/text_file.hpp"
@@ -116,8 +117,11 @@ int command_compare(const Arguments& arguments, Console& console) {
   if (arguments.has("set")) {
     throw InputError("--set: the results are compared as they are; change what simulate is given");
   }
+  Progress progress(console, "reading " + arguments.positional()[0]);
   const ResultFile predicted = read_result(arguments.positional()[0]);
+  progress.stage("reading " + arguments.positional()[1]);
   const ResultFile measured = read_result(arguments.positional()[1]);
+  progress.end();
   CompareReport report = compare_results(predicted, measured);
   report.versions = versions_of_build();
   write_text(console.text(), report, console.color());

@@ -134,9 +134,10 @@ int command_demo(const Arguments& arguments, Console& console) {
   const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
   const ScenarioFile file = read_scenario(scenario_name, sets);
   std::vector<Row> rows;
+  Progress progress(console, "simulating and verifying");
   for (const char* kv_slots : {"2", "3", "all"}) {
     for (const char* placement : {"contiguous", "zigzag", "striped"}) {
-      console.progress(fmt::format("kv_slots {}, {}", kv_slots, placement));
+      progress.stage(fmt::format("kv_slots {}, {}: row {} of 9", kv_slots, placement, rows.size() + 1));
       rows.push_back(demo_row(with(sets, {std::string("schedule.kv_slots=") + kv_slots,
                                           std::string("parallel.placement=") + placement}),
                               seed));
@@ -144,7 +145,7 @@ int command_demo(const Arguments& arguments, Console& console) {
       rows.back().placement = placement;
     }
   }
-  console.progress("");
+  progress.end();
   std::set<std::string> said;
   for (const Row& row : rows) {
     for (const std::string& note : row.prediction.notes) {

@@ -27,7 +27,10 @@ int command_reproduce(const Arguments& arguments, Console& console) {
   const std::string wanted = arguments.positional().front();
   for (const Published& each : published()) {
     if (each.name != wanted) continue;
-    const ReproduceReport report = each.reproduce("published/" + wanted + ".toml", arguments.all("set"));
+    Progress progress(console, "reading " + wanted);
+    const ReproduceReport report =
+        each.reproduce("published/" + wanted + ".toml", arguments.all("set"), progress);
+    progress.end();
     const std::string unit(each.unit);
     TextTable table({{"figure", "", Align::left},
                      {"published", unit},

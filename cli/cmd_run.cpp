@@ -7,6 +7,7 @@
 
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
+#include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "cli/verify.hpp"
@@ -39,10 +40,14 @@ ExecutionResult execute(const Arguments& arguments, const Plan& plan, Executor& 
   return result;
 }
 
-Measured run_on_cpu(const Arguments& arguments, const Plan& plan) {
+Measured run_on_cpu(const Arguments& arguments, const Plan& plan, Progress& progress) {
   CpuOptions options = cpu_options(arguments);
+  options.progress = progress.counter();
   set_repetitions(arguments, 1, 3, options.warmup, options.iterations);
   options.keep_log = false;
+  const int iterations = options.warmup + options.iterations;
+  progress.stage(fmt::format("{} iterations, {} of them measured", iterations, options.iterations),
+                 iterations * operation_count(plan), "operations");
   Measured measured;
   CpuExecutor executor(plan, options);
   measured.result = execute(arguments, plan, executor, true);
@@ -85,9 +90,12 @@ int report_run(const Arguments& arguments, Console& console) {
   const ScenarioFile file = scenario_of(arguments, "run", {});
   const bool gpu = on_gpu(arguments, "gpu");
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
+  Progress progress(console, "building the plan", with.speaks());
   const Plan plan = plan_of(file);
+  progress.stage("measuring");
   if (!gpu || arguments.has("inputs") || arguments.has("save")) require_memory(file, plan, gpu);
-  const Measured measured = gpu ? run_on_gpu(arguments, with, plan) : run_on_cpu(arguments, plan);
+  const Measured measured = gpu ? run_on_gpu(arguments, with, plan) : run_on_cpu(arguments, plan, progress);
+  progress.end();
   if (!with.speaks()) return exit_fine;
   const ExecutionResult& result = measured.result;
   const std::vector<MemoryPlan> memory = memory_of(plan);

@@ -203,6 +203,7 @@ int command_show(const Arguments& arguments, Console& console) {
   const std::int64_t world = file.scenario.parallel.world();
   const std::string which = arguments.text("rank", "0");
   const std::int64_t only = which == "all" ? -1 : arguments.integer("rank", 0, 0, world - 1);
+  Progress progress(console, "building the plan");
   const Plan plan = plan_of(file);
   const double imbalance = work_imbalance(plan);
 
@@ -216,12 +217,13 @@ int command_show(const Arguments& arguments, Console& console) {
     no_times = fmt::format("{} ranks are more than the {} that show simulates", world, most_ranks_to_predict);
   } else {
     try {
-      prediction = predict(file, plan);
+      prediction = predict(file, plan, &progress);
       file.notes.insert(file.notes.end(), prediction->notes.begin(), prediction->notes.end());
     } catch (const CannotPredict& error) {
       no_times = error.what();
     }
   }
+  progress.end();
   say_notes(console, file);
 
   std::ostream& out = console.text();

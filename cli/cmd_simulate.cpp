@@ -16,8 +16,10 @@ namespace cplab {
 int command_simulate(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
   require_machine(file);
+  Progress progress(console, "building the plan");
   const Plan plan = plan_of(file);
-  const Prediction prediction = predict(file, plan);
+  const Prediction prediction = predict(file, plan, &progress);
+  progress.end();
   file.notes.insert(file.notes.end(), prediction.notes.begin(), prediction.notes.end());
   say_notes(console, file);
   const Figures& figures = prediction.figures;

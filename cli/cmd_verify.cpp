@@ -83,7 +83,10 @@ int command_verify(const Arguments& arguments, Console& console) {
     options.gpu->poison = true;
     options.gpu->instrumented = 0;
   }
+  Progress progress(console, "building the plan", with.speaks());
+  options.progress = &progress;
   Plan plan = plan_of(file);
+  progress.stage("making the inputs");
   require_memory(file, plan, gpu);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem);
   if (fault) {
@@ -101,6 +104,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   } catch (const GpuError& error) {
     throw EnvironmentError(error.what());
   }
+  progress.end();
   if (!with.speaks()) return exit_fine;  // rank 0 has compared all ranks' results
   if (arguments.has("save")) {
     if (result.outputs) {

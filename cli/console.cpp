@@ -1,6 +1,7 @@
 // Streams of a command, and what this build is made of.
 #include "cli/console.hpp"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -46,13 +47,20 @@ Console::Console(std::ostream& out, std::ostream& err, const Arguments& argument
 
 void Console::say(const std::string& line) {
   if (quiet_) return;
-  progress("");
+  const std::lock_guard lock(err_mutex_);
+  if (line_shown_) err_ << "\r\033[K";
+  line_shown_ = false;
   err_ << line << '\n';
 }
 
 void Console::progress(const std::string& line) {
   if (!progress_) return;
-  err_ << "\r\033[K" << line << std::flush;
+  const std::lock_guard lock(err_mutex_);
+  if (line.empty() && !line_shown_) return;
+  winsize size{};
+  const std::size_t width = ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : 79U;
+  err_ << "\r\033[K" << line.substr(0, width) << std::flush;
+  line_shown_ = !line.empty();
 }
 
 void Console::write_option(const std::optional<std::string>& target,

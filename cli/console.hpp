@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -32,8 +33,10 @@ class Console {
 
   // A line of talk; not with --quiet.
   void say(const std::string& line);
-  // A line that is rewritten on a terminal and not shown elsewhere. An empty one clears it.
+  // A line that is rewritten on a terminal and not shown elsewhere, cut to its width. An empty one clears it.
+  // For class Progress (cli/progress.hpp), from any thread.
   void progress(const std::string& line);
+  bool shows_progress() const { return progress_; }
 
   // Calls the writer with the stream that --json (--csv) names, if the option is there. Throws OutputError if
   // the file cannot be written.
@@ -51,6 +54,8 @@ class Console {
   bool quiet_ = false;
   bool color_ = false;
   bool progress_ = false;
+  bool line_shown_ = false;
+  std::mutex err_mutex_;  // talk and the live line come from different threads
 };
 
 // The build's own versions and those of the libraries a command uses.

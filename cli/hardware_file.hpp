@@ -15,7 +15,8 @@ namespace cplab {
 using HardwareOverrides = std::vector<std::pair<std::string, std::string>>;
 
 // Reads and validates. `overrides` are (key, value) of --set hardware.KEY=VALUE, such as ("gpu.sms", "114");
-// the section (or list entry) of an overridden key becomes `assumed` if a time depends on the key. Throws InputError (file, line, key; exit code 2).
+// the section (or list entry) of an overridden key becomes `assumed` if a time depends on the key. Throws
+// InputError (file, line, key; exit code 2).
 Hardware read_hardware(const std::string& path, const HardwareOverrides& overrides = {});
 // The same of text; `file_name` is for messages.
 Hardware parse_hardware(const std::string& text, const std::string& file_name,

@@ -130,13 +130,18 @@ void require_machine(const ScenarioFile& file) {
   }
 }
 
-Prediction predict(const ScenarioFile& file, const Plan& plan) {
+Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress) {
   require_machine(file);
   const Hardware hardware = read_hardware_of(file);
   SimulateOptions options;
   options.collective_model = file.simulate.stepwise ? CollectiveModel::stepwise : CollectiveModel::curve;
   options.cuda_graph = file.simulate.cuda_graph;
   options.run_ahead = file.simulate.run_ahead;
+  const auto stage = [&](const char* what) {
+    if (progress) progress->stage(what, operation_count(plan), "operations");
+  };
+  if (progress) options.progress = progress->counter();
+  stage("simulating");
   Prediction prediction;
   OriginSeconds origins;
   try {
@@ -157,6 +162,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan) {
   // A kernel beside traffic has several origins; the simulator has split its time between them.
   prediction.figures.origins = {origins.share(Origin::measured), origins.share(Origin::interpolated),
                                 origins.share(Origin::extrapolated), origins.share(Origin::assumed)};
+  stage("simulating without the bandwidth that was set");
   note_idle_bandwidths(file, plan, hardware, options, prediction);
   prediction.fit = fit(prediction.figures, hardware.gpu.capacity_bytes, hardware.fixed_bytes);
   return prediction;

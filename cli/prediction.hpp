@@ -5,6 +5,7 @@
 
 #include "algorithms/memory.hpp"
 #include "algorithms/plan.hpp"
+#include "cli/progress.hpp"
 #include "cli/scenario_file.hpp"
 #include "report/figures.hpp"
 #include "report/timeline.hpp"
@@ -29,7 +30,7 @@ struct CannotPredict : InputError {
 void require_machine(const ScenarioFile&);
 
 // Throws InputError when the scenario names no hardware file or the file is wrong, and CannotPredict.
-Prediction predict(const ScenarioFile&, const Plan&);
+Prediction predict(const ScenarioFile&, const Plan&, Progress* progress = nullptr);
 
 // "measured 61.2 %, assumed 38.8 %": the shares of busy time that are not zero.
 std::string describe(const OriginShares&);

@@ -186,7 +186,8 @@ std::vector<std::string> contradictions(const Problem& problem) {
 
 }  // namespace
 
-ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vector<std::string>& sets) {
+ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vector<std::string>& sets,
+                                        Progress& progress) {
   for (const std::string& set : sets) {
     if (set.starts_with("parallel.ranks=") || set.starts_with("published.")) {
       throw InputError("--set " + set + ": the rank counts and figures are the published ones");
@@ -206,6 +207,7 @@ ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vect
   report.ranks = source.ranks;
   for (std::size_t i = 0; i < source.ranks.size(); ++i) {
     const std::int64_t ranks = source.ranks[i];
+    progress.stage(fmt::format("plans of {} ranks: {} of {} counts", ranks, i + 1, source.ranks.size()));
     const std::string prefix = fmt::format("C={} ", ranks);
     add_rows(report, prefix, parts_of(read(sets, ranks), source),
              [&](const std::string& column) -> std::optional<double> {

@@ -88,7 +88,7 @@ class Model {
     }
   }
 
-  ExpectedErrors run() {
+  ExpectedErrors run(const std::function<void(std::int64_t)>& after_head) {
     const std::int64_t G = shape_.G, per_group = shape_.H / G;
     make_room(errors_.out, shape_.H, shape_.E);
     make_room(errors_.lse, shape_.H, 1);
@@ -103,6 +103,7 @@ class Model {
       prepare_keys(g);
       for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) {
         for (std::int64_t i = 0; i < shape_.S; ++i) row(i, h, g);
+        if (after_head) after_head(h + 1);
       }
     }
     if (!dout_.empty()) {
@@ -292,8 +293,9 @@ class Model {
 ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::AttentionShape& shape, std::span<const double> q,
                                std::span<const double> k, std::span<const double> v,
-                               std::span<const double> dout, const reference::AttentionResult& right) {
-  return Model(dtype, roundings, shape, q, k, v, dout, right).run();
+                               std::span<const double> dout, const reference::AttentionResult& right,
+                               const std::function<void(std::int64_t)>& after_head) {
+  return Model(dtype, roundings, shape, q, k, v, dout, right).run(after_head);
 }
 
 double relative_tolerance(DType dtype, double variance_sum, double scale, std::int64_t rows,

@@ -31,6 +31,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -50,11 +51,12 @@ struct ExpectedErrors {
   ExpectedError out, lse, dq, dk, dv;  // gradients empty without dout
 };
 
-// For one sequence; arguments as for reference::dense_attention, whose result `right` is.
+// For one sequence; arguments as for reference::dense_attention, whose result `right` is; `after_head` too.
 ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::AttentionShape& shape, std::span<const double> q,
                                std::span<const double> k, std::span<const double> v,
-                               std::span<const double> dout, const reference::AttentionResult& right);
+                               std::span<const double> dout, const reference::AttentionResult& right,
+                               const std::function<void(std::int64_t heads_done)>& after_head = {});
 
 // The tolerance of the relative error ||error|| / scale of a slice of `rows` x `width` elements, where
 // scale = max(||reference||, sqrt(sum of terms)): expected root mean square times safety_factor, and times

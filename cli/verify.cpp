@@ -37,7 +37,12 @@ std::span<const double> sequence_rows(const Tensor& tensor, std::int64_t first, 
                static_cast<std::size_t>(count * row_elements));
 }
 
-std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs) {
+// "reference of sequence 2 of 5".
+std::string of_sequence(const char* what, std::size_t sequence, std::size_t sequences) {
+  return sequences == 1 ? what : fmt::format("{} of sequence {} of {}", what, sequence + 1, sequences);
+}
+
+std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, Progress* progress) {
   const Problem& p = plan.scenario.problem;
   const PlanRoundings roundings = count_roundings(plan);
   std::vector<Expected> expected(p.lengths.size());
@@ -52,8 +57,16 @@ std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs) {
       const auto k = sequence_rows(inputs.k, first, n, p.kv_heads * p.head_size);
       const auto v = sequence_rows(inputs.v, first, n, p.kv_heads * p.value_size);
       const auto dout = sequence_rows(inputs.dout, first, n, p.heads * p.value_size);
-      expected[b].right = reference::dense_attention(shape, q, k, v, dout);
-      expected[b].errors = expected_errors(p.dtype, roundings, shape, q, k, v, dout, expected[b].right);
+      std::function<void(std::int64_t)> after_head;
+      if (progress) after_head = [&](std::int64_t done) { progress->set_done(done, p.heads); };
+      const auto stage = [&](const char* what) {
+        if (progress) progress->stage(of_sequence(what, b, p.lengths.size()), p.heads, "heads");
+      };
+      stage("reference");
+      expected[b].right = reference::dense_attention(shape, q, k, v, dout, after_head);
+      stage("tolerances");
+      expected[b].errors =
+          expected_errors(p.dtype, roundings, shape, q, k, v, dout, expected[b].right, after_head);
     }
     first += p.padded_lengths[b];
   }
@@ -231,7 +244,7 @@ std::string one_sentence(const ExecutionHang& hang) {
 }
 
 void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
-                            VerifyResult& result) {
+                            VerifyResult& result, Progress* progress) {
   const Problem& p = plan.scenario.problem;
   const std::int64_t H = p.heads, G = p.kv_heads, D = p.head_size, E = p.value_size;
   using Right = reference::AttentionResult;
@@ -245,8 +258,10 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
     comparisons.push_back({"dk", "dkv", G, D, D + E, 0, &Right::dk, &Error::dk, false});
     comparisons.push_back({"dv", "dkv", G, E, D + E, D, &Right::dv, &Error::dv, false});
   }
-  const std::vector<Expected> expected = expected_results(plan, inputs);
+  const std::vector<Expected> expected = expected_results(plan, inputs, progress);
+  if (progress) progress->stage("comparing", std::ssize(plan.ranks), "ranks");
   for (const RankPlan& rank : plan.ranks) {
+    if (progress) progress->set_done(rank.rank, std::ssize(plan.ranks));
     RankComparison comparison(plan, rank, expected, executor, result);
     for (const Comparison& c : comparisons) comparison.compare(c);
   }
@@ -254,6 +269,10 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
 
 VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions& options) {
   VerifyResult result;
+  const auto stage = [&](const char* what, std::int64_t all = 0, const char* unit = "") {
+    if (options.progress) options.progress->stage(what, all, unit);
+  };
+  stage("checking");
   result.findings = check(plan, options.max_findings).findings;
   try {
     std::unique_ptr<Executor> executor;
@@ -263,9 +282,13 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
       gpu = made.get();
       executor = std::move(made);
     } else {
-      executor = std::make_unique<CpuExecutor>(plan, options.execution);
+      CpuOptions execution = options.execution;
+      if (options.progress) execution.progress = options.progress->counter();
+      executor = std::make_unique<CpuExecutor>(plan, execution);
     }
+    stage("loading the inputs");
     scatter(plan, inputs, *executor);
+    stage("executing", gpu ? 0 : operation_count(plan), "operations");
     const ExecutionResult execution = executor->run();
     if (gpu != nullptr) {
       result.gpu = gpu->facts();
@@ -282,7 +305,7 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
                                  "a tile wrote outside the arena of rank " + std::to_string(rank)});
     }
     result.outputs = gather(plan, *executor);
-    compare_with_reference(plan, inputs, *executor, result);
+    compare_with_reference(plan, inputs, *executor, result, options.progress);
   } catch (const BadPlan& bad) {
     result.findings.push_back(finding_of(bad));
   } catch (const ExecutionHang& hang) {

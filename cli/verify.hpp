@@ -9,6 +9,7 @@
 
 #include "algorithms/check.hpp"
 #include "algorithms/plan.hpp"
+#include "cli/progress.hpp"
 #include "cli/tensors.hpp"
 #include "exec/cpu_executor.hpp"
 #include "exec/gpu_executor.hpp"
@@ -20,6 +21,7 @@ struct VerifyOptions {
   CpuOptions execution;                          // order, tiles (a substitute's, for faults), timeout
   std::optional<GpuOptions> gpu = std::nullopt;  // on GPUs instead
   std::size_t max_findings = 100;
+  Progress* progress = nullptr;  // is told the stages
 };
 
 struct VerifyResult {
@@ -47,6 +49,6 @@ std::string one_sentence(const ExecutionHang& hang);
 // its tolerance (cli/tolerance.hpp), no single element is further off than its own tolerance, and nothing is
 // NaN or of the wrong infinity.
 void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
-                            VerifyResult& result);
+                            VerifyResult& result, Progress* progress = nullptr);
 
 }  // namespace cplab

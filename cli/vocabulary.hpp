@@ -30,7 +30,8 @@ std::string meant_option(std::string_view given, const std::vector<std::string>&
 // "\"full\", \"causal\"".
 std::string quoted_list(const std::vector<std::string>& words);
 
-// The word in `legal` nearest to `given` by edit distance, or that begins with it. Use the functions above where a table knows more.
+// The word in `legal` nearest to `given` by edit distance, or that begins with it. Use the functions above
+// where a table knows more.
 std::string nearest(std::string_view given, const std::vector<std::string>& legal);
 
 }  // namespace cplab

@@ -66,10 +66,16 @@ ExecutionResult CpuExecutor::run() {
   ExecutionResult result;
   if (options.keep_log) result.memory.resize(state_->plan.ranks.size());
   std::vector<std::pair<double, Timeline>> timed;
+  const std::int64_t operations = operation_count(state_->plan);
   const int repetitions = options.warmup + std::max(1, options.iterations);
   for (int i = 0; i < repetitions; ++i) {
     std::vector<MemoryLog>* log = i == 0 && options.keep_log ? &result.memory : nullptr;
     Repetition repetition(state_->plan, options.order, state_->ranks, deadline, log);
+    if (options.progress) {
+      repetition.after_operation = [&, i](std::int64_t done) {
+        options.progress(i * operations + done, repetitions * operations);
+      };
+    }
     const double time_s = repetition.run();
     if (i < options.warmup) continue;
     result.times_s.push_back(time_s);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,6 +35,8 @@ struct CpuOptions {
   int warmup = 0;                         // repetitions before those that are timed
   int iterations = 1;
   bool keep_log = true;  // MemoryLog of the first repetition
+  // Called after every operation with those done and all, of all ranks and repetitions together.
+  std::function<void(std::int64_t done, std::int64_t all)> progress;
 };
 
 // ExecutionResult::timeline is that of the repetition whose time is the (lower) median.

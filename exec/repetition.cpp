@@ -253,6 +253,8 @@ void Repetition::complete(OpRef ref) {
     time.wait_s = std::max(0.0, time.end_s - time.start_s - moved_s);
   }
   walk_.complete(ref, ready_);
+  ++done_;
+  if (after_operation) after_operation(done_);
 }
 
 void Repetition::throw_hang(bool timed_out) const {

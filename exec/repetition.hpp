@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -40,6 +41,8 @@ class Repetition {
   // before the plan is finished or the deadline has passed.
   double run();
 
+  std::function<void(std::int64_t done)> after_operation;  // may be empty; to be set before run()
+
   // What run() measured. To be called once.
   Timeline take_timeline() { return std::move(timeline_); }
 
@@ -76,6 +79,7 @@ class Repetition {
   Walk walk_;
   ReadyPool pool_;
   Timeline timeline_;
+  std::int64_t done_ = 0;  // operations
   std::vector<OpRef> ready_;
   std::vector<Match> matches_;
   std::vector<std::vector<OpRef>> meetings_;

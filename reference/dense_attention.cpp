@@ -68,7 +68,8 @@ void require_size(std::span<const double> tensor, std::int64_t rows, std::int64_
 
 AttentionResult dense_attention(const AttentionShape& shape, std::span<const double> q,
                                 std::span<const double> k, std::span<const double> v,
-                                std::span<const double> dout) {
+                                std::span<const double> dout,
+                                const std::function<void(std::int64_t)>& after_head) {
   const auto [S, H, G, D, E, scale, left, right] = shape;
   if (S < 0 || H < 1 || G < 1 || D < 1 || E < 1 || H % G != 0)
     throw std::invalid_argument("dense_attention: sizes must be positive and H a multiple of G");
@@ -116,6 +117,7 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
       head_of(result.dk, S, G, g, D).middleRows(key, keys).noalias() += ds.transpose() * q_block;
       head_of(result.dv, S, G, g, E).middleRows(key, keys).noalias() += p.transpose() * dout_block;
     }
+    if (after_head) after_head(h + 1);
   }
   return result;
 }

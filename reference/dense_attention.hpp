@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -39,9 +40,11 @@ struct AttentionResult {
 
 // q [S,H,D], k [S,G,D], v [S,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.
 // Memory beyond inputs and results is O(S) per row of a block, so S of many thousands is fine; time is
-// O(H S min(S, window) (D + E)). Throws std::invalid_argument if a size does not fit `shape`.
+// O(H S min(S, window) (D + E)). `after_head` is called with the number of query heads that are done. Throws
+// std::invalid_argument if a size does not fit `shape`.
 AttentionResult dense_attention(const AttentionShape& shape, std::span<const double> q,
                                 std::span<const double> k, std::span<const double> v,
-                                std::span<const double> dout = {});
+                                std::span<const double> dout = {},
+                                const std::function<void(std::int64_t heads_done)>& after_head = {});
 
 }  // namespace cplab::reference

@@ -271,6 +271,7 @@ void Engine::drain() {
       }
       ready.clear();
       walk_.complete(ref, ready);
+      if (done_ != nullptr) done_->fetch_add(1, std::memory_order_relaxed);
       for (const OpRef next : ready) on_ready(next, ref.operation);
       advance_host(ref.rank);
     } else if (!resident_.empty()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <span>
@@ -25,6 +26,8 @@ class Engine {
          const KernelCostFunction& kernel_cost, std::span<const std::size_t> first,
          std::span<OperationTime> times, std::span<Cause> causes);
 
+  // run() adds the operations that are done; `done` may lie in memory shared with another process.
+  void count_in(std::atomic<std::int64_t>* done) { done_ = done; }
   void run();
 
  private:
@@ -175,6 +178,7 @@ class Engine {
   const MessageCost* last_cost_ = nullptr;
   std::map<std::pair<Path, std::size_t>, int> exchange_channels_;
   std::vector<Path> group_path_;
+  std::atomic<std::int64_t>* done_ = nullptr;
 
   std::vector<Multiprocessors::Event> events_;  // scratch, as the next two
   std::vector<Match> matched_;

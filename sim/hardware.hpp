@@ -156,8 +156,8 @@ struct Hardware {
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
 
-  // The links that the message curves were measured with, where `node` or `network` was changed since, and the
-  // memory that the kernel curves were, where `gpu` was; 0: the same.
+  // The links that the message curves were measured with, where `node` or `network` was changed since, and
+  // the memory that the kernel curves were, where `gpu` was; 0: the same.
   double curve_link_bytes_s = 0, curve_nic_bytes_s = 0, curve_copy_bytes_s = 0;
 
   int node_of(int rank) const { return rank / node.gpus; }

@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "sim/engine.hpp"
 
@@ -36,6 +39,7 @@ struct Report {
   Outcome outcome;
   OriginSeconds critical, busy;
   std::int64_t host_syncs;
+  std::atomic<std::int64_t> done;  // operations, while it runs
   char table[64], key[192], message[4096];
 
   void set(Outcome what, const std::string& text) {
@@ -81,6 +85,7 @@ void run_in_child(const Job& job, Report& report, std::span<OperationTime> times
     std::vector<Cause> causes(times.size());
     const std::span<const std::size_t> first(job.first.data(), job.plan.ranks.size());
     Engine engine(job.plan, job.hardware, job.options, job.kernel_cost, first, times, causes);
+    engine.count_in(&report.done);
     engine.run();
     report.critical = critical_path({times, causes, first}, job.hardware.host.provenance.origin);
     for (std::size_t r = 0, i = 0; r < job.plan.ranks.size(); ++r) {
@@ -105,10 +110,23 @@ void run_in_child(const Job& job, Report& report, std::span<OperationTime> times
   }
 }
 
-void wait_for(pid_t child) {
+// With `tell`, which is called every now and then: looks again after a pause that grows to a tenth of a
+// second.
+void wait_for(pid_t child, const std::function<void()>& tell) {
+  constexpr std::chrono::milliseconds longest{100};
+  std::chrono::milliseconds pause{1};
   int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
+  for (;;) {
+    const pid_t ended = waitpid(child, &status, tell ? WNOHANG : 0);
+    if (ended == child) break;
+    if (ended < 0 && errno != EINTR)
+      throw std::runtime_error(std::string("waitpid: ") + std::strerror(errno));
+    if (ended == 0) {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, longest);
+      tell();
+    }
+  }
   if (WIFSIGNALED(status))
     throw std::runtime_error("the simulation's process was ended by signal " +
                              std::to_string(WTERMSIG(status)));
@@ -172,7 +190,14 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
     run_in_child(job, *report, {times, operations});
     _exit(0);  // without the parent's destructors and buffered output
   }
-  wait_for(child);
+  std::function<void()> tell;
+  if (options.progress) {
+    tell = [&] {
+      options.progress(report->done.load(std::memory_order_relaxed), static_cast<std::int64_t>(operations));
+    };
+  }
+  wait_for(child, tell);
+  if (tell) tell();
   raise(*report);
   return collect(job, *report, {times, operations});
 }

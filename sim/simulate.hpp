@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -20,6 +21,8 @@ struct SimulateOptions {
   CollectiveModel collective_model = CollectiveModel::curve;
   bool cuda_graph = false;
   std::int64_t run_ahead = 0;  // operations; 0: the hardware file's
+  // Called every now and then, and at the end, with the operations done and all of them.
+  std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };
 
 // Seconds by origin.

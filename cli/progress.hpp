@@ -1,0 +1,58 @@
+// One live line on a terminal for what takes longer than two seconds: what is being done, how much of it, for
+// how long. Nothing elsewhere: not in files and pipes, not with --quiet.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "cli/console.hpp"
+
+namespace cplab {
+
+class Progress {
+ public:
+  // Done and all, as the libraries below count them. May be called from any thread, as often as one likes.
+  using Count = std::function<void(std::int64_t done, std::int64_t all)>;
+
+  // Begins with the stage `what` ("building the plan"). Without a terminal, or if `speaks` is false (other
+  // ranks of one job), nothing is ever written and no thread is started. The console outlives it.
+  Progress(Console& console, const std::string& what, bool speaks = true);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // The next stage. With `unit` ("operations") the line says how many of `all` are done.
+  void stage(const std::string& what, std::int64_t all = 0, const std::string& unit = {});
+  void set_done(std::int64_t done, std::int64_t all);
+  // set_done as what a library takes; empty if nothing is shown. This outlives the calls.
+  Count counter();
+
+  // Clears the line: to be called before the result is written. Nothing is shown afterwards.
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void watch();
+  void show();  // with mutex_ held
+  bool due() const { return Clock::now() - start_ >= after_; }
+
+  Console& console_;
+  const bool live_;
+  const Clock::time_point start_ = Clock::now();
+  std::chrono::duration<double> after_{2};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false;
+  std::string what_, unit_;
+  std::atomic<std::int64_t> done_{0}, all_{0};
+  std::thread watcher_;
+};
+
+}  // namespace cplab
