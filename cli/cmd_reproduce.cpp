@@ -24,6 +24,10 @@ int command_reproduce(const Arguments& arguments, Console& console) {
     for (const std::string& each : names) out << each << '\n';
     return exit_fine;
   }
+  for (const std::string& set : arguments.all("set")) {
+    if (!set.starts_with("simulate.") && !set.starts_with("hardware.")) continue;
+    console.say("note: --set " + set + ": not used by reproduce, which has no clock and knows no machine");
+  }
   const std::string wanted = arguments.positional().front();
   for (const Published& each : published()) {
     if (each.name != wanted) continue;

@@ -87,9 +87,11 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
 }
 
 int report_run(const Arguments& arguments, Console& console) {
-  const ScenarioFile file = scenario_of(arguments, "run", {});
+  ScenarioFile file = scenario_of(arguments, "run", {});
   const bool gpu = on_gpu(arguments, "gpu");
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
+  note_unused_of_execution(arguments, gpu, file);
+  if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   const Plan plan = plan_of(file);
   progress.stage("measuring");

@@ -13,6 +13,19 @@
 
 namespace cplab {
 
+namespace {
+
+bool has_collective(const Plan& plan) {
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Operation& op : rank.operations) {
+      if (is_communication(op.kind) && op.kind != OpKind::exchange && op.kind != OpKind::barrier) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 int command_simulate(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
   require_machine(file);
@@ -21,6 +34,9 @@ int command_simulate(const Arguments& arguments, Console& console) {
   const Prediction prediction = predict(file, plan, &progress);
   progress.end();
   file.notes.insert(file.notes.end(), prediction.notes.begin(), prediction.notes.end());
+  if (file.table.is_set("simulate.collective_model") && !has_collective(plan)) {
+    file.notes.push_back("--set simulate.collective_model: not used, the plan has no collectives");
+  }
   say_notes(console, file);
   const Figures& figures = prediction.figures;
 

@@ -71,7 +71,7 @@ TextTable worst_table(const std::vector<TensorFigures>& tensors) {
 }  // namespace
 
 int command_verify(const Arguments& arguments, Console& console) {
-  const ScenarioFile file = scenario_of(arguments, "verify", {});
+  ScenarioFile file = scenario_of(arguments, "verify", {});
   const std::string injected = arguments.text("inject", "");
   const Fault* fault = arguments.has("inject") ? &fault_of(injected) : nullptr;
   const bool gpu = on_gpu(arguments, "cpu");
@@ -83,6 +83,8 @@ int command_verify(const Arguments& arguments, Console& console) {
     options.gpu->poison = true;
     options.gpu->instrumented = 0;
   }
+  note_unused_of_execution(arguments, gpu, file);
+  if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   options.progress = &progress;
   Plan plan = plan_of(file);

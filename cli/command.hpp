@@ -18,6 +18,7 @@ struct Command {
   // Returns an exit code of the contract; throws what run.cpp turns into one.
   int (*run)(const Arguments&, Console&) = nullptr;  // none: comes with a later version
   bool has_timeline = false;                         // --trace writes something
+  bool uses_seed = false;
 };
 
 int command_list(const Arguments&, Console&);

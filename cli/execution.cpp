@@ -1,6 +1,9 @@
 // Device, order and inputs from the command line.
 #include "cli/execution.hpp"
 
+#include <filesystem>
+#include <set>
+
 #include "cli/console.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
@@ -85,6 +88,29 @@ void require_memory(const ScenarioFile& file, const Plan& plan, bool gpu) {
                    std::to_string(static_cast<std::int64_t>(tokens)) + " tokens: executing this " +
                        (gpu ? "needs about " : "on the CPU needs about ") + bytes_text(need) +
                        " of memory; this machine has " + bytes_text(there));
+}
+
+void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile& file) {
+  for (const char* key : {"schedule.transport", "schedule.reserved_sms"}) {
+    if (gpu || !file.table.is_set(key)) continue;
+    file.notes.push_back(std::string("--set ") + key +
+                         ": not used by the execution on a CPU, which has no links and no multiprocessors");
+  }
+  if (!arguments.has("inputs")) return;
+  const bool forward = file.scenario.problem.direction == Direction::forward;
+  std::set<std::string> read{"q.npy", "k.npy", "v.npy"};
+  if (!forward) read.insert("dout.npy");
+  std::set<std::string> others;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(arguments.text("inputs", ""), error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".npy" && !read.contains(name)) others.insert(name);
+  }
+  std::string text;
+  for (const std::string& name : others) {
+    text += (text.empty() ? "" : ", ") + name + (name == "dout.npy" ? " (the direction is forward)" : "");
+  }
+  if (!text.empty()) file.notes.push_back("--inputs: not read: " + text);
 }
 
 Inputs inputs_of(const Arguments& arguments, const Problem& problem) {

@@ -37,6 +37,10 @@ CpuOptions cpu_options(const Arguments&);
 // machine's memory; with `gpu` the arenas lie elsewhere.
 void require_memory(const ScenarioFile&, const Plan&, bool gpu);
 
+// What of --inputs DIR is not read (dout of a forward pass, other files), and which options of the schedule
+// set for this command have no meaning on the CPU: a sentence each, into the notes of the file.
+void note_unused_of_execution(const Arguments&, bool gpu, ScenarioFile&);
+
 // --inputs DIR, or random data from --seed.
 Inputs inputs_of(const Arguments&, const Problem&);
 

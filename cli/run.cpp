@@ -89,6 +89,7 @@ const std::vector<Command>& commands() {
         {"warmup", "N", "iterations that are not measured (default 5 on a GPU, 1 on a CPU)"},
         {"iterations", "N", "measured iterations (default 20 on a GPU, 3 on a CPU)"}},
        command_run,
+       true,
        true},
       {"verify",
        "SCENARIO",
@@ -104,7 +105,9 @@ const std::vector<Command>& commands() {
         allocator,
         jitter,
         deterministic},
-       command_verify},
+       command_verify,
+       false,
+       true},
       {"reproduce",
        "[NAME]",
        "published figures beside ours",
@@ -116,7 +119,9 @@ const std::vector<Command>& commands() {
        "ring attention on a node of 8 GPUs: buffers and placements compared",
        "cplab demo",
        {},
-       command_demo},
+       command_demo,
+       false,
+       true},
       {"compare",
        "PREDICTED.json MEASURED.json",
        "a prediction beside a measurement (JSON, with --operations)",
@@ -183,6 +188,28 @@ std::size_t positional_count(const Command& command) {
   return words.empty() ? 0 : static_cast<std::size_t>(std::count(words.begin(), words.end(), ' ')) + 1;
 }
 
+// Options that are taken everywhere and have no effect here. What of a scenario a command does not use is
+// said in cli/session.cpp.
+void say_unused(const Arguments& arguments, const Command& command, Console& console) {
+  const std::string name(command.name);
+  if (arguments.has("trace") && !command.has_timeline) {
+    console.say("note: --trace: " + name + " has no timeline; nothing is written there");
+  }
+  if (arguments.has("seed") && !command.uses_seed) {
+    console.say("note: --seed: not used by " + name + ", which draws nothing at random");
+  }
+  if (arguments.has("seed") && arguments.has("inputs")) {
+    console.say(
+        "note: --seed: not used beside --inputs; orders have seeds of their own (--order random:SEED)");
+  }
+  if (arguments.has("operations") && !arguments.has("json")) {
+    console.say("note: --operations: not used without --json, which alone names operations");
+  }
+  if (arguments.has("set") && command.name == "list") {
+    console.say("note: --set: not used by list, which reads no scenario");
+  }
+}
+
 int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   if (words.empty()) {
     write_overview(err);
@@ -211,9 +238,7 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
   (void)arguments.integer("seed", 1, 0, INT64_MAX);  // wrong is wrong even where it is not used
   Console console(out, err, arguments);
   try_outputs(arguments);
-  if (arguments.has("trace") && !command.has_timeline) {
-    console.say("--trace: " + std::string(command.name) + " has no timeline; nothing is written there");
-  }
+  say_unused(arguments, command, console);
   return command.run(arguments, console);
 }
 
