@@ -8,6 +8,7 @@
 #include "algorithms/finding.hpp"
 #include "cli/command.hpp"
 #include "cli/outputs.hpp"
+#include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
 #include "exec/board.hpp"
@@ -179,6 +180,12 @@ const Command& find_command(const std::string& name) {
   if (found != commands().end()) return *found;
   std::vector<std::string> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
+  for (const std::string& scenario : all_scenario_names()) {
+    if (scenario == name || scenario == name + ".toml") {
+      throw InputError(name + ": a scenario, not a command; did you mean cplab simulate " + name +
+                       ", show, check, verify or run? See cplab --help");
+    }
+  }
   throw InputError(name + ": no such command; " + meant_command(name, names) + " See cplab --help");
 }
 
@@ -216,7 +223,11 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
     return exit_usage;
   }
   if (words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
-    write_overview(out);
+    if (words.size() > 1 && !words[1].starts_with("-")) {
+      write_help(out, find_command(words[1]));
+    } else {
+      write_overview(out);
+    }
     return exit_fine;
   }
   if (words.front() == "--version") {

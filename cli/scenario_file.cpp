@@ -26,10 +26,21 @@ void know(const Table& table, std::initializer_list<const char*> keys) {
   for (const char* key : keys) (void)table.has(key);
 }
 
+// "problem.heads = 4" is what a file would say.
+std::string trimmed(const std::string& text) {
+  const std::size_t from = text.find_first_not_of(" \t");
+  return from == std::string::npos ? "" : text.substr(from, text.find_last_not_of(" \t") + 1 - from);
+}
+
 // The place of the word at `key` in `legal`.
 std::size_t word(const Table& table, const char* key, const std::vector<std::string>& legal,
                  const char* otherwise = nullptr) {
   if (!otherwise && !table.has(key)) table.fail(key, "missing; legal: " + quoted_list(legal));
+  if (table.kind(key) == Table::Kind::flag) {
+    const std::string given = table.flag(key, false) ? "true" : "false";
+    table.fail(key, "must be a word, but is " + given + "; " + meant_value(key, given, legal) +
+                        " Legal: " + quoted_list(legal));
+  }
   const std::string given = otherwise ? table.text(key, otherwise) : table.text(key);
   const auto found = std::find(legal.begin(), legal.end(), given);
   if (found == legal.end()) {
@@ -141,9 +152,11 @@ Problem read_problem(const Table& table) {
   problem.dtype = dtypes[word(table, "dtype", {"bf16", "fp16", "fp32", "fp64"})];
   problem.causal = word(table, "mask", {"full", "causal"}) == 1;
   if (table.has("window")) {
-    const auto window = table.integers("window");
+    const bool list = table.kind("window") == Table::Kind::list;
+    const auto window = list ? table.integers("window") : std::vector<std::int64_t>();
     if (window.size() != 2 || window[0] < -1 || window[1] < -1) {
-      table.fail("window", "must be [left, right], each -1 (unlimited) or a count of tokens from 0 on");
+      table.fail("window",
+                 "must be a list [left, right], each -1 (unlimited) or a count of tokens from 0 on");
     }
     problem.window = {window[0], window[1]};
   }
@@ -221,8 +234,11 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
     if (equals == std::string::npos || equals == 0) {
       throw InputError("--set " + set + ": must be section.key=value, such as --set problem.heads=8");
     }
-    const std::string key = set.substr(0, equals);
-    const std::string value = set.substr(equals + 1);
+    const std::string key = trimmed(set.substr(0, equals));
+    const std::string value = trimmed(set.substr(equals + 1));
+    if (key == "hardware" && !value.starts_with("{")) {
+      throw InputError("--set " + set + ": did you mean --set hardware.file=" + value + "?");
+    }
     if (key.starts_with("published.")) {
       throw InputError("--set " + set + ": published figures are what they are; no command changes them");
     }

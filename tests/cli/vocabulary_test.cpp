@@ -150,6 +150,18 @@ TEST_CASE("commands and options by meaning") {
   CHECK(contains(error_of({"list", "machines"}), "did you mean hardware?"));
 }
 
+TEST_CASE("what a new user types") {
+  CHECK(contains(error_of({"ring"}), "ring: a scenario, not a command; did you mean cplab simulate ring"));
+  CHECK(contains(error_of({"faults/ring"}), "did you mean cplab simulate faults/ring"));
+  CHECK(run_cplab({"help", "simulate"}).out == run_cplab({"simulate", "--help"}).out);
+  CHECK(contains(error_of({"help", "simulat"}), "did you mean simulate?"));
+  CHECK(run_cplab({"check", "ring", "--set", " problem.heads = 64 "}).code == 0);
+  CHECK(contains(set_error("hardware=h200x4"), "did you mean --set hardware.file=h200x4?"));
+  CHECK(contains(set_error("problem.mask=true"), "did you mean \"causal\"?"));
+  CHECK(contains(set_error("problem.mask=false"), "did you mean \"full\"?"));
+  CHECK(contains(set_error("problem.window=4096"), "must be a list [left, right]"));
+}
+
 TEST_CASE("no word means two things in one table") {
   for (const auto* table : {&synonyms::keys(), &synonyms::hardware_keys(), &synonyms::commands_elsewhere(),
                             &synonyms::options_elsewhere()}) {
