@@ -133,6 +133,7 @@ int command_demo(const Arguments& arguments, Console& console) {
   }
   const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
   const ScenarioFile file = read_scenario(scenario_name, sets);
+  say_notes(console, file);
   std::vector<Row> rows;
   Progress progress(console, "simulating and verifying");
   for (const char* kv_slots : {"2", "3", "all"}) {

@@ -35,6 +35,7 @@ int command_reproduce(const Arguments& arguments, Console& console) {
     const ReproduceReport report =
         each.reproduce("published/" + wanted + ".toml", arguments.all("set"), progress);
     progress.end();
+    for (const std::string& note : report.header.notes) console.say("note: " + note);
     const std::string unit(each.unit);
     TextTable table({{"figure", "", Align::left},
                      {"published", unit},

@@ -223,6 +223,7 @@ ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vect
              [](const std::string&) { return std::optional<double>(); });
   }
   report.notes = contradictions(original.scenario.problem);
+  report.notes.insert(report.notes.begin(), report.header.notes.begin(), report.header.notes.end());
   if (changed) {
     report.notes.insert(report.notes.begin(),
                         "--set changed the scenario: the published figures belong to another problem and are "
