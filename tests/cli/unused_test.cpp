@@ -30,13 +30,14 @@ TEST_CASE("options that a command takes and does not use") {
     std::vector<std::string> arguments;
     std::string said;  // empty: all is used
   };
+  const TemporaryFolder folder;
   for (const Case& c :
        {Case{{"check", "ring-small", "--seed", "2"}, "--seed: not used by check"},
         Case{{"simulate", "ring", "--seed", "2"}, "--seed: not used by simulate"},
         Case{{"show", "ring-small", "--seed", "2"}, "--seed: not used by show"},
         Case{{"list", "faults", "--seed", "2"}, "--seed: not used by list"},
         Case{{"list", "faults", "--set", "problem.heads=2"}, "--set: not used by list"},
-        Case{{"check", "ring-small", "--trace", "/nowhere"}, "--trace: check has no timeline"},
+        Case{{"check", "ring-small", "--trace", folder.path("traces")}, "--trace: check has no timeline"},
         Case{{"simulate", "ring", "--operations"}, "--operations: not used without --json"},
         Case{{"run", "ring-small", "--device", "cpu", "--operations"},
              "--operations: not used without --json"},
