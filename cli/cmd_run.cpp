@@ -7,6 +7,7 @@
 
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "cli/verify.hpp"
@@ -85,8 +86,9 @@ int report_run(const Arguments& arguments, Console& console) {
   const ScenarioFile file = scenario_of(arguments);
   const bool gpu = on_gpu(arguments, "gpu");
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
-  const Plan plan = plan_of(file);
-  if (!gpu || arguments.has("inputs") || arguments.has("save")) require_memory(file, plan, gpu);
+  const Plan plan = plan_of(file, PlanUse::simulate);
+  if (!gpu || arguments.has("inputs") || arguments.has("save"))
+    require_execution_memory(file, plan, gpu, false);
   const Measured measured = gpu ? run_on_gpu(arguments, with, plan) : run_on_cpu(arguments, plan);
   if (!with.speaks()) return exit_fine;
   const ExecutionResult& result = measured.result;

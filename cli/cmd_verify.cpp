@@ -7,6 +7,7 @@
 #include "algorithms/faults.hpp"
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/session.hpp"
 #include "cli/verify.hpp"
 
@@ -82,8 +83,8 @@ int command_verify(const Arguments& arguments, Console& console) {
     options.gpu->poison = true;
     options.gpu->instrumented = 0;
   }
-  Plan plan = plan_of(file);
-  require_memory(file, plan, gpu);
+  Plan plan = plan_of(file, PlanUse::check);
+  require_execution_memory(file, plan, gpu, true);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem);
   if (fault) {
     if (gpu && fault->form == FaultForm::substitute) {

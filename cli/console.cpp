@@ -9,6 +9,7 @@
 #include "cli/toml_table.hpp"
 #include "cmake/version.hpp"
 #include "report/output_file.hpp"
+#include "report/printable.hpp"
 
 namespace cplab {
 
@@ -47,12 +48,13 @@ Console::Console(std::ostream& out, std::ostream& err, const Arguments& argument
 void Console::say(const std::string& line) {
   if (quiet_) return;
   progress("");
-  err_ << line << '\n';
+  err_ << printable(line) << '\n';
 }
 
 void Console::progress(const std::string& line) {
   if (!progress_) return;
-  err_ << "\r\033[K" << line << std::flush;
+  write_control(err_, "\r\033[K");
+  err_ << printable(line) << std::flush;
 }
 
 void Console::write_option(const std::optional<std::string>& target,

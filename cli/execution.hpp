@@ -33,10 +33,6 @@ double timeout_of(const Arguments&);
 // --order and --timeout.
 CpuOptions cpu_options(const Arguments&);
 
-// Throws EnvironmentError before the execution of the plan and the tensors in global order would fill this
-// machine's memory; with `gpu` the arenas lie elsewhere.
-void require_memory(const ScenarioFile&, const Plan&, bool gpu);
-
 // --inputs DIR, or random data from --seed.
 Inputs inputs_of(const Arguments&, const Problem&);
 

@@ -13,6 +13,7 @@
 #include "exec/rendezvous.hpp"
 #include "report/json_reader.hpp"
 #include "report/output_file.hpp"
+#include "report/printable.hpp"
 
 namespace cplab {
 
@@ -182,6 +183,15 @@ std::size_t positional_count(const Command& command) {
   return words.empty() ? 0 : static_cast<std::size_t>(std::count(words.begin(), words.end(), ' ')) + 1;
 }
 
+// A message quotes files and command lines: nothing in it may pass for a line of its own, or fill the screen.
+std::string one_line(const std::string& message) {
+  constexpr std::size_t most = 8000, kept_at_end = 2000;
+  std::string text = printable(message.substr(0, most));
+  if (message.size() <= most) return text;
+  const std::string end = printable(message.substr(std::max(most, message.size() - kept_at_end)));
+  return text + " [...] " + end;
+}
+
 int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   if (words.empty()) {
     write_overview(err);
@@ -219,9 +229,11 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
 }  // namespace
 
 int run_program(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  const PrintableStream results(out), talk(err);
   const auto complain = [&](int code, const std::string& message) {
     out.flush();
-    err << "cplab: " + message + "\n";  // in one piece: other ranks may speak at the same time
+    // In one line and one piece: other ranks may speak at the same time.
+    err << "cplab: " + one_line(message) + "\n";
     return code;
   };
   try {
