@@ -28,6 +28,7 @@ std::int64_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view given, const std::vector<std::string>& legal) {
+  given = given.substr(0, 100);  // longer than any word of ours; a file's may have a megabyte
   const auto best =
       std::min_element(legal.begin(), legal.end(), [&](const std::string& a, const std::string& b) {
         return edit_distance(given, a) < edit_distance(given, b);
