@@ -156,7 +156,9 @@ void write_overview(std::ostream& out) {
   out << "\nSCENARIO is a path or a name in scenarios/. Exit codes: 0 fine, 1 ran and is wrong, 2 usage or\n"
          "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
          "(SIGINT\n"
-         "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n";
+         "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n"
+         "CPLAB_MEMORY=SIZE (such as 64G) is the memory that a command may use; default: what the machine, the\n"
+         "cgroup and the limits of the process leave. What needs more is refused (3).\n";
 }
 
 void write_help(std::ostream& out, const Command& command) {

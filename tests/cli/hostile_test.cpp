@@ -82,7 +82,7 @@ TEST_CASE("control characters of plan files reach no terminal, neither as text n
   const std::string text = read_file(good);
   const std::string escape = "\\u001b]0;x\\u0007\\u009b31m\\u007f\\nline";  // as JSON writes them
   // A buffer's name stands in the findings of a plan whose lanes do not wait for each other.
-  std::string wrong = replaced(text, "\"kv_slots\"", "\"" + escape + "\"");
+  std::string wrong = replaced(text, "\"kv_slots_backward\"", "\"" + escape + "\"");
   REQUIRE(wrong != text);
   wrong = std::regex_replace(wrong, std::regex("\"after\": \\[[^\\]]*\\]"), "\"after\": []");
   const std::string plan = folder.write("wrong.json", wrong);

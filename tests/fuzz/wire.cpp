@@ -1,43 +1,60 @@
-// Fuzz target: what a stranger may send to the port of a launch. The first byte says how the rest is cut into
-// pieces as they arrive, and whether the peer is one that has said who it is.
-#include <sys/socket.h>
-#include <unistd.h>
-
+// Fuzz target: what may come to the port of a launch. The first byte says from whom, and how the rest is cut into
+// pieces as they arrive.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 #include <vector>
 
-#include "exec/wire.hpp"
+#include "exec/frame.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+using namespace cplab::wire;
+
+// The frames of `bytes` in pieces; `refused` says whether they were refused before the end.
+std::vector<Frame> in_pieces(std::span<const std::byte> bytes, std::size_t piece, Sender sender, bool& refused) {
+  Decoder decoder(sender);
+  std::vector<Frame> frames;
+  refused = false;
+  try {
+    while (!bytes.empty()) {
+      const std::span<std::byte> space = decoder.space();
+      const std::size_t count = std::min({piece, space.size(), bytes.size()});
+      std::memcpy(space.data(), bytes.data(), count);
+      bytes = bytes.subspan(count);
+      decoder.advance(count, frames);
+    }
+  } catch (const NotOurs&) {
+    refused = true;
+  }
+  return frames;
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   const std::size_t piece = std::size_t{1} << (data[0] & 15);
-  const bool trusted = (data[0] & 16) != 0;
-  ++data;
-  --size;
-  int ends[2] = {-1, -1};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return 0;
-  const cplab::wire::Socket theirs(ends[0]);
-  cplab::wire::Connection mine{cplab::wire::Socket(ends[1])};
-  if (trusted) mine.trust();
-  std::vector<cplab::wire::Frame> frames;
+  const auto sender = static_cast<Sender>((data[0] >> 4) % 3);
+  const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
+  bool refused = false, refused_at_once = false;
+  const std::vector<Frame> frames = in_pieces(bytes, piece, sender, refused);
+  const std::vector<Frame> whole = in_pieces(bytes, size, sender, refused_at_once);
+  if (refused != refused_at_once || frames.size() != whole.size()) std::abort();
   std::size_t payload_bytes = 0;
-  try {
-    for (std::size_t at = 0; at < size;) {
-      const ssize_t sent = ::send(theirs.get(), data + at, std::min(piece, size - at), MSG_NOSIGNAL);
-      if (sent <= 0) break;
-      at += static_cast<std::size_t>(sent);
-      if (!mine.read(frames)) break;
+  for (const Frame& frame : frames) {
+    payload_bytes += frame.payload->size();
+    try {
+      (void)greeting_of(frame);
+    } catch (const NotOurs&) {
     }
-    ::shutdown(theirs.get(), SHUT_WR);
-    while (mine.read(frames) && !frames.empty()) frames.pop_back();
-  } catch (const cplab::wire::NotOurs&) {
-    return 0;
+    (void)text_of(frame);
   }
-  for (const cplab::wire::Frame& frame : frames) payload_bytes += frame.payload->size();
   if (payload_bytes > size) std::abort();  // more than was ever sent
   return 0;
 }
