@@ -19,8 +19,8 @@ namespace cplab {
 // The scenario that the command line names, --set applied. Throws InputError if it names none.
 ScenarioFile scenario_of(const Arguments&);
 
-// All ranks. Throws EnvironmentError (naming how many ranks or sequences would do) before the plan and what the
-// command makes of it would take more memory than there is.
+// All ranks. Throws EnvironmentError (naming how many ranks or sequences would do) before the plan and what
+// the command makes of it would take more memory than there is.
 enum class PlanUse : std::uint8_t;  // cli/memory_need.hpp
 Plan plan_of(const ScenarioFile&, PlanUse);
 

@@ -10,10 +10,10 @@
 #include <set>
 #include <sstream>
 
-#include "report/size.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/text_file.hpp"
 #include "cli/toml_nesting.hpp"
+#include "report/size.hpp"
 
 namespace cplab {
 
@@ -209,7 +209,8 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
   // The value as TOML if it is exactly one value, else as text.
   toml::table parsed;
   try {
-    if (line_nested_too_deep("value = " + value_text) > 0) refuse("lists and tables stand too deep in one another");
+    if (line_nested_too_deep("value = " + value_text) > 0)
+      refuse("lists and tables stand too deep in one another");
     if (value_text.find('\n') == std::string::npos) parsed = toml::parse("value = " + value_text);
   } catch (const toml::parse_error& error) {
     // What begins as a list, a table or quoted text is no bare word.
