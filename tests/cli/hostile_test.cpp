@@ -182,6 +182,15 @@ TEST_CASE("what is no regular file is refused at once") {
                  "q.npy: is not a file");
 }
 
+TEST_CASE("the longest problems are simulated to an end") {
+  // Kernels of hours in millions of waves, on a clock of doubles.
+  for (const char* tokens : {"problem.sequence=16M", "problem.sequence=2G"}) {
+    const ProgramResult result = run_cplab({"simulate", "ring", "--set", "problem.batch=1", "--set", tokens});
+    CHECK(result.err == "");
+    CHECK(result.code == 0);
+  }
+}
+
 TEST_CASE("names of a megabyte neither fill the screen nor take minutes") {
   const TemporaryFolder folder;
   const std::string name(1 << 20, 'x');
