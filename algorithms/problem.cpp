@@ -104,8 +104,9 @@ void require_lengths(const Problem& p) {
                           "sequence " + std::to_string(b) + ": needs 0 <= length <= padded length");
     // So that pairs of tokens fit too. The sum cannot overflow: each is tested before it is added.
     if (padded > limits::tokens || (tokens += padded) > limits::tokens)
-      throw ScenarioError(padded_key, "more than " + std::to_string(limits::tokens) +
-                                          " tokens in all sequences together, with their padding");
+      throw ScenarioError(padded > p.lengths[b] ? padded_key : key,
+                          "more than " + std::to_string(limits::tokens) +
+                              " tokens in all sequences together, with their padding");
   }
 }
 

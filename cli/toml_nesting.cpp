@@ -1,7 +1,11 @@
 // Reads as little of TOML as tells a dot in a key from one in text, a comment or a number.
 #include "cli/toml_nesting.hpp"
 
+#include <toml++/toml.h>
+
 #include <vector>
+
+#include "cli/toml_table.hpp"
 
 namespace cplab {
 
@@ -118,6 +122,24 @@ class Scanner {
 
 std::size_t line_nested_too_deep(std::string_view text) {
   return Scanner(text).run();
+}
+
+void require_shallow_toml(const std::string& text, const std::string& file_name) {
+  const std::size_t line = line_nested_too_deep(text);
+  if (line == 0) return;
+  std::size_t end = 0;  // of the lines before it
+  for (std::size_t i = 1; i < line; ++i) end = text.find('\n', end) + 1;
+  try {
+    (void)toml::parse(std::string_view(text).substr(0, end));
+  } catch (const toml::parse_error& error) {
+    // At the very end it may only be what is cut off here: a list that goes on.
+    const auto& at = error.source().begin;
+    if (at.line + 1 < line)
+      throw InputError(file_name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +
+                       ": not TOML: " + std::string(error.description()));
+  }
+  throw InputError(file_name + ":" + std::to_string(line) + ": tables and lists stand more than " +
+                   std::to_string(deepest_toml) + " levels deep in one another");
 }
 
 }  // namespace cplab

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace cplab {
@@ -14,5 +15,9 @@ inline constexpr std::size_t deepest_toml = 64;
 // another: parts of the table's header, of dotted keys, lists and inline tables together. 0 if there is none.
 // Right for every text that is TOML up to that line.
 std::size_t line_nested_too_deep(std::string_view text);
+
+// Throws InputError (file, line) for a text with such a line; one that is no TOML even before it is refused
+// as that.
+void require_shallow_toml(const std::string& text, const std::string& file_name);
 
 }  // namespace cplab

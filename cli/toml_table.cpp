@@ -185,10 +185,7 @@ Table Table::parse(const std::string& text, const std::string& file_name) {
   state->document = std::make_shared<Document>();
   state->document->file = file_name;
   require_toml_memory(text.size(), file_name);
-  if (const std::size_t line = line_nested_too_deep(text); line > 0) {
-    throw InputError(file_name + ":" + std::to_string(line) + ": tables and lists stand more than " +
-                     std::to_string(deepest_toml) + " levels deep in one another");
-  }
+  require_shallow_toml(text, file_name);
   try {
     state->document->root = toml::parse(text, file_name);
   } catch (const toml::parse_error& error) {

@@ -122,6 +122,9 @@ TEST_CASE("TOML of any depth is refused with its line, and no legal file is") {
   refuse("x = " + repeated("{a.a.a.a=", 20) + "1" + repeated("}", 20) + "\n", 1);
   refuse("[a" + repeated(".a", 40) + "]\nb" + repeated(".b", 40) + " = 1\n", 2);
   refuse("x = [\n" + repeated("[\n", 70) + repeated("]\n", 70) + "]\n", 64);
+  // Not TOML long before anything looks deep.
+  expect_refused({"check", folder.write("deep.toml", "?\n\n\n\na" + repeated(".a", 1000) + " = 1\n")},
+                 "deep.toml:1:1: not TOML");
   expect_refused({"check", "ring-small", "--set", "a" + repeated(".a", 40000) + "=1"}, "names in the key");
   expect_refused({"check", "ring-small", "--set", "problem.heads=" + repeated("[", 40000)}, "too deep");
 
