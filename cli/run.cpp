@@ -157,7 +157,8 @@ void write_overview(std::ostream& out) {
          "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
          "(SIGINT\n"
          "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n"
-         "CPLAB_MEMORY=SIZE (such as 64G) is the memory that a command may use; default: what the machine, the\n"
+         "CPLAB_MEMORY=SIZE (such as 64G) is the memory that a command may use; default: what the machine, "
+         "the\n"
          "cgroup and the limits of the process leave. What needs more is refused (3).\n";
 }
 

@@ -1,5 +1,5 @@
-// Fuzz target: what may come to the port of a launch. The first byte says from whom, and how the rest is cut into
-// pieces as they arrive.
+// Fuzz target: what may come to the port of a launch. The first byte says from whom, and how the rest is cut
+// into pieces as they arrive.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,8 @@ namespace {
 using namespace cplab::wire;
 
 // The frames of `bytes` in pieces; `refused` says whether they were refused before the end.
-std::vector<Frame> in_pieces(std::span<const std::byte> bytes, std::size_t piece, Sender sender, bool& refused) {
+std::vector<Frame> in_pieces(std::span<const std::byte> bytes, std::size_t piece, Sender sender,
+                             bool& refused) {
   Decoder decoder(sender);
   std::vector<Frame> frames;
   refused = false;
