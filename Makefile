@@ -3,11 +3,12 @@
 #   make test       the same, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
 #   make build      build/release/cplab alone
 #   make grid       every three and every four choices of ring attention verified together, and 110000 mutants
+#   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
 #   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
 .NOTPARALLEL:
-.PHONY: demo test build grid figures plots format clean setup
+.PHONY: demo test build grid fuzz figures plots format clean setup
 
 SANITIZERS ?= 0
 ifeq ($(SANITIZERS),1)
@@ -33,6 +34,10 @@ grid: build
 	@build/release/grid --strength 4
 	@build/release/mutants 10000
 	@build/release/plan_mutants 100000
+
+fuzz: setup
+	@scripts/setup.sh fuzz || echo "cplab: without clang" >&2
+	@scripts/fuzz.sh
 
 figures plots: build
 	@scripts/setup.sh figures

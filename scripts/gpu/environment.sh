@@ -6,6 +6,9 @@ export LD_LIBRARY_PATH="$pack/lib:${nccl:-}:${LD_LIBRARY_PATH:-}"
 export PATH="$PWD/$pack:$PATH"
 export CPLAB_SCENARIOS="$PWD/scenarios"
 export NCCL_NVLS_ENABLE=0
+# What campaigns run fits into the machine; a container's limit counts file caches that would be given up.
+CPLAB_MEMORY=${CPLAB_MEMORY:-$(awk '/^MemTotal:/ { printf "%dK", $2 }' /proc/meminfo)}
+export CPLAB_MEMORY
 results=$(mktemp -d)  # what a campaign keeps
 
 # What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
