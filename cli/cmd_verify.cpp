@@ -1,8 +1,10 @@
-// cplab verify SCENARIO: check the plan, execute it, compare with the dense reference; with --inject FAULT,
+// cplab verify SCENARIO | --plan FILE: check the plan, execute it, compare with the dense reference; with --inject FAULT,
 // after putting a known bug into the plan or the tiles. Neither checker nor comparison learns of it.
 #include <fmt/format.h>
 
+#include <optional>
 #include <ostream>
+#include <utility>
 
 #include "algorithms/faults.hpp"
 #include "cli/command.hpp"
@@ -72,7 +74,9 @@ TextTable worst_table(const std::vector<TensorFigures>& tensors) {
 }  // namespace
 
 int command_verify(const Arguments& arguments, Console& console) {
-  ScenarioFile file = scenario_of(arguments, "verify", {});
+  std::optional<Plan> given;
+  if (arguments.has("plan")) given = read_plan(arguments);
+  ScenarioFile file = given ? file_of_plan(arguments, *given) : scenario_of(arguments, "verify", {});
   const std::string injected = arguments.text("inject", "");
   const Fault* fault = arguments.has("inject") ? &fault_of(injected) : nullptr;
   const bool gpu = on_gpu(arguments, "cpu");
@@ -88,7 +92,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   options.progress = &progress;
-  Plan plan = plan_of(file, PlanUse::check);
+  Plan plan = given ? std::move(*given) : plan_of(file, PlanUse::check);
   progress.stage("making the inputs");
   require_execution_memory(file, plan, gpu, true);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem);

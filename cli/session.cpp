@@ -10,6 +10,8 @@
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/memory_need.hpp"
+#include "cli/text_file.hpp"
+#include "report/plan_json.hpp"
 #include "report/printable.hpp"
 
 namespace cplab {
@@ -55,6 +57,24 @@ ScenarioFile scenario_of(const Arguments& arguments, const char* command, Reads 
 
 void say_notes(Console& console, const ScenarioFile& file) {
   for (const std::string& note : file.notes) console.say("note: " + note);
+}
+
+Plan read_plan(const Arguments& arguments) {
+  if (!arguments.positional().empty()) throw InputError("--plan: goes without SCENARIO");
+  if (arguments.has("set")) throw InputError("--set: a plan file is taken as it is");
+  const std::string path = arguments.text("plan", "");
+  constexpr std::size_t most_bytes = std::size_t{4} << 30;
+  const std::string text = read_text_file(path, most_bytes);
+  require_json_memory(text, path);
+  Plan plan = read_plan_json(text, path);
+  require_check_memory(plan, path);
+  return plan;
+}
+
+ScenarioFile file_of_plan(const Arguments& arguments, const Plan& plan) {
+  const std::string path = arguments.text("plan", "");
+  ScenarioFile file{path, Table::parse("", path), plan.scenario, {}, {}, {}, {}, {}, {}};
+  return file;
 }
 
 Plan plan_of(const ScenarioFile& file, PlanUse use) {

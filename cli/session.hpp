@@ -32,6 +32,12 @@ void say_notes(Console&, const ScenarioFile&);
 enum class PlanUse : std::uint8_t;  // cli/memory_need.hpp
 Plan plan_of(const ScenarioFile&, PlanUse);
 
+// The plan of --plan FILE, which goes without SCENARIO and without --set. Throws InputError, JsonFileError,
+// EnvironmentError.
+Plan read_plan(const Arguments&);
+// What stands for the scenario's file then.
+ScenarioFile file_of_plan(const Arguments&, const Plan&);
+
 // EnvironmentError with the message of file.table.fail(key, message): file, line or --set, key.
 [[noreturn]] void fail_environment(const ScenarioFile& file, const std::string& key,
                                    const std::string& message);
