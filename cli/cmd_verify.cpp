@@ -1,5 +1,6 @@
-// cplab verify SCENARIO | --plan FILE: check the plan, execute it, compare with the dense reference; with --inject FAULT,
-// after putting a known bug into the plan or the tiles. Neither checker nor comparison learns of it.
+// cplab verify SCENARIO | --plan FILE: check the plan, execute it, compare with the dense reference; with
+// --inject FAULT, after putting a known bug into the plan or the tiles. Neither checker nor comparison learns
+// of it.
 #include <fmt/format.h>
 
 #include <optional>

@@ -13,8 +13,8 @@
 #include "cli/memory_need.hpp"
 #include "cli/text_file.hpp"
 #include "cli/toml_nesting.hpp"
-#include "report/size.hpp"
 #include "cli/vocabulary.hpp"
+#include "report/size.hpp"
 
 namespace cplab {
 

@@ -65,7 +65,7 @@ Segment full(std::int64_t queries, std::int64_t keys_count) {
 TEST_CASE("check: hand-made plans with collectives, sub-groups and row maps are right") {
   require_right(traded(4, DType::bf16));
   require_right(reduced(4, DType::bf16));
-  require_right(in_place(4, DType::bf16));
+  require_right(in_place(3, 4, DType::bf16));
   require_right(permuted(6, DType::bf16));
   require_right(permuted(5, DType::fp64));
 }

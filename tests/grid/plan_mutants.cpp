@@ -4,18 +4,21 @@
 // mutant escapes if its numbers are wrong, if the executor refuses it or hangs, or if the checker says that
 // it lost track.
 //   build/release/plan_mutants [COUNT [FIRST_SEED]]
+//   build/release/plan_mutants --write DIR      right plans of two ranks, for `verify --plan` on GPUs
 // Prints how each kind of mutation was judged, and every mutant that escaped.
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <string>
 
 #include "algorithms/check.hpp"
 #include "algorithms/registry.hpp"
 #include "cli/verify.hpp"
+#include "report/plan_json.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 #include "tests/hand_plans/mutations.hpp"
@@ -53,7 +56,7 @@ Plan plan_of(std::uint64_t seed) {
     case 0: return hand::ring(3, 4, hand::Merge::incremental, Direction::forward_backward, dtype);
     case 1: return hand::ring(3, 4, hand::Merge::deferred, Direction::forward_backward, dtype);
     case 2: return hand::gathered(3, 4, dtype);
-    case 3: return hand::in_place(4, dtype);
+    case 3: return hand::in_place(3, 4, dtype);
     case 4:
     case 5: return hand::traded(4, dtype);
     case 6:
@@ -62,6 +65,25 @@ Plan plan_of(std::uint64_t seed) {
     case 9: return hand::permuted(6, dtype);
     default: return built(seed / 13 % 30, dtype);
   }
+}
+
+// Over both links where both carry what the plan does.
+void write_plans(const std::string& folder) {
+  const auto write = [&](Plan plan, const std::string& name, bool over_copy) {
+    for (const Transport transport : {Transport::nccl, Transport::copy}) {
+      if (transport == Transport::copy && !over_copy) continue;
+      for (RankPlan& rank : plan.ranks)
+        for (Operation& op : rank.operations) op.transport = transport;
+      std::ofstream file(folder + "/" + name + "-" + std::string(cplab::name(transport)) + ".json");
+      write_plan_json(file, plan, {}, {});
+    }
+  };
+  constexpr DType dtype = DType::bf16;
+  write(hand::ring(2, 70, hand::Merge::deferred, Direction::forward_backward, dtype), "ring", true);
+  write(hand::gathered(2, 70, dtype), "gathered", false);
+  write(hand::in_place(2, 70, dtype), "in-place", false);
+  write(hand::traded(70, dtype), "traded", true);
+  write(hand::permuted(71, dtype), "permuted", true);
 }
 
 std::string judge(std::uint64_t seed, std::string& text) {
@@ -89,6 +111,10 @@ std::string judge(std::uint64_t seed, std::string& text) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--write") {
+    write_plans(argv[2]);
+    return 0;
+  }
   const std::uint64_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
   const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   std::map<std::string, std::map<std::string, int>> table;  // kind of mutation -> verdict -> how many

@@ -148,8 +148,7 @@ Plan reduced(std::int64_t rows, DType dtype) {
   return with_edges(std::move(plan));
 }
 
-Plan in_place(std::int64_t rows, DType dtype) {
-  constexpr int P = 3;
+Plan in_place(int P, std::int64_t rows, DType dtype) {
   const std::int64_t N = P * rows;
   Plan plan = empty_plan(P, N, true, Direction::forward_backward, dtype);
   const Problem& p = plan.scenario.problem;
