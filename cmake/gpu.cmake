@@ -74,6 +74,9 @@ else()
     set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")  # the toolkit that was just reported
   endif()
   enable_language(CUDA)
+  # Launcher of what must not spill registers. Unquoted: without ccache the second part is nothing, not an empty
+  # element, which the script would try to run.
+  set(CPLAB_STRICT_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/nvcc_strict.sh" ${CMAKE_CUDA_COMPILER_LAUNCHER})
   # CMake 3.25.1 does not know that nvcc has C++20, so no cuda_std_20 here.
   target_compile_options(cplab_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-Xcompiler=-Wall,-Wextra,-Wshadow>)

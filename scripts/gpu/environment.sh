@@ -6,6 +6,13 @@ export LD_LIBRARY_PATH="$pack/lib:${nccl:-}:${LD_LIBRARY_PATH:-}"
 export PATH="$PWD/$pack:$PATH"
 export CPLAB_SCENARIOS="$PWD/scenarios"
 export NCCL_NVLS_ENABLE=0
+need() {  # COMMAND...: ends the campaign before it begins
+  local command
+  for command in "$@"; do
+    command -v "$command" >/dev/null || { echo "$0: no $command on this machine" >&2; exit 3; }
+  done
+}
+need nvidia-smi pgrep pkill python3
 results=$(mktemp -d)  # what a campaign keeps
 
 # What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
