@@ -15,7 +15,12 @@ set(gpu_summary "")
 if(CPLAB_CUDA STREQUAL "OFF")
   set(gpu_summary "CUDA not wanted (CPLAB_CUDA=OFF)")
 else()
+  # CMake 3.25.1 (Debian 12) stops at CUDA 13, where nvToolsExt is no more: it deprecates that target, there or not, for
+  # projects that require 3.25. So for this one call we do not.
+  set(required "${CMAKE_MINIMUM_REQUIRED_VERSION}")
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit QUIET)  # a runtime without a compiler does not help
+  set(CMAKE_MINIMUM_REQUIRED_VERSION "${required}")
   if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CPLAB_HAVE_CUDA ON)
     set(gpu_summary "CUDA ${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR} found")
