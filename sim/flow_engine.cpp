@@ -4,13 +4,13 @@
 // tests/sim/flow_engine_test.cpp pins these settings on closed forms.
 #include "sim/flow_engine.hpp"
 
+#include <simgrid/version.h>
 #include <xbt/log.h>
 #include <functional>
 #include <limits>
 #include <queue>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
-#include <simgrid/version.h>
 #include <stdexcept>
 #include <string>
 #include <utility>
