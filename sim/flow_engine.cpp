@@ -4,7 +4,6 @@
 // tests/sim/flow_engine_test.cpp pins these settings on closed forms.
 #include "sim/flow_engine.hpp"
 
-#include <simgrid/version.h>
 #include <xbt/log.h>
 #include <functional>
 #include <limits>
@@ -15,6 +14,8 @@
 #include <string>
 #include <utility>
 #include <xbt/config.hpp>
+// Needs macros of the headers above.
+#include <simgrid/version.h>
 
 namespace cplab {
 namespace s4u = simgrid::s4u;
@@ -100,9 +101,10 @@ s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double bytes_u
 s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
   return zone->create_host(name, 1.0);
 }
-void add_route(s4u::NetZone* zone, simgrid::kernel::routing::NetPoint* from,
-               simgrid::kernel::routing::NetPoint* to, const std::vector<s4u::LinkInRoute>& links) {
-  zone->add_route(from, to, nullptr, nullptr, links, false);
+void add_route(s4u::NetZone* zone, const s4u::Host* from, const s4u::Host* to,
+               const std::vector<s4u::LinkInRoute>& links) {
+  const auto point = [](const s4u::Host* host) { return host != nullptr ? host->get_netpoint() : nullptr; };
+  zone->add_route(point(from), point(to), nullptr, nullptr, links, false);
 }
 #else
 using Ended = s4u::Comm;
@@ -118,8 +120,8 @@ s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double bytes_u
 s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
   return zone->add_host(name, 1.0);
 }
-void add_route(s4u::NetZone* zone, simgrid::kernel::routing::NetPoint* from,
-               simgrid::kernel::routing::NetPoint* to, const std::vector<s4u::LinkInRoute>& links) {
+void add_route(s4u::NetZone* zone, const s4u::Host* from, const s4u::Host* to,
+               const std::vector<s4u::LinkInRoute>& links) {
   zone->add_route(from, to, links, false);
 }
 #endif
@@ -158,8 +160,8 @@ struct FlowEngine::State::Zone {
     std::vector<s4u::LinkInRoute> out{s4u::LinkInRoute(port.cap)}, in;
     for (const s4u::Link* l : ups) out.emplace_back(l);
     for (const s4u::Link* l : downs) in.emplace_back(l);
-    add_route(zone, port.host->get_netpoint(), nullptr, out);
-    add_route(zone, nullptr, port.host->get_netpoint(), in);
+    add_route(zone, port.host, nullptr, out);
+    add_route(zone, nullptr, port.host, in);
   }
 };
 
