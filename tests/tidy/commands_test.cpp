@@ -92,6 +92,9 @@ TEST_CASE("tidy rules: commands that nobody installs") {
   CHECK(found("tests/a.sh", "shellcheck x\n", "shellcheck lint\n"));
   CHECK_FALSE(found("tests/a.sh", "shellcheck x || exit 77\n", "shellcheck lint\n"));
   CHECK(found("scripts/gpu/a.sh", "ncu x\n", "ncu asked\n"));
+  CHECK(found("scripts/gpu/a.py", "subprocess.run([\"ncu\"])\n", "ncu asked\n"));
+  CHECK_FALSE(found("scripts/gpu/a.py", "try:\n  subprocess.run([\"ncu\"])\nexcept (OSError, X):\n  pass\n",
+                    "ncu asked\n"));
   CHECK_FALSE(found("scripts/gpu/a.sh", "need() {\n  command -v $1\n}\nneed ncu\nncu x\n", "ncu asked\n"));
 }
 
