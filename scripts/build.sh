@@ -35,7 +35,7 @@ else
   log=build/build-$preset.log
   # A pager's buffer would hold the lines back; NINJA_STATUS is the user's to set, but not for what is read here.
   if ! NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" -- "$@" 2>&1 | tee "$log" | tell_progress; then
-    sed -n '/^FAILED: /,$p' "$log" | grep . >&2 || cat "$log" >&2
+    sed -n '/^FAILED: /,$p' "$log" | grep -a . >&2 || cat "$log" >&2
     exit 1
   fi
 fi
