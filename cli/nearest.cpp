@@ -1,5 +1,6 @@
 // The nearest legal word, for "did you mean".
 #include <algorithm>
+#include <cstdint>
 #include <cctype>
 #include <numeric>
 
