@@ -4,11 +4,12 @@
 #   make build      build/release/cplab alone
 #   make gpu        the programs that check, time and measure on a GPU too (needs nvcc); scripts/gpu/ runs them
 #   make grid       every three and every four choices of ring attention verified together, and 110000 mutants
+#   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
 #   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
 .NOTPARALLEL:
-.PHONY: demo test build gpu grid figures plots format clean setup
+.PHONY: demo test build gpu grid fuzz figures plots format clean setup
 
 SANITIZERS ?= 0
 ifeq ($(SANITIZERS),1)
@@ -40,6 +41,10 @@ grid: setup
 	@build/release/grid --strength 4
 	@build/release/mutants 10000
 	@build/release/plan_mutants 100000
+
+fuzz: setup
+	@scripts/setup.sh fuzz || echo "cplab: without clang" >&2
+	@scripts/fuzz.sh
 
 figures plots: build
 	@scripts/setup.sh figures

@@ -2,6 +2,8 @@
 #include "algorithms/problem.hpp"
 
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <stdexcept>
 
 namespace cplab {
@@ -77,6 +79,74 @@ bool Schedule::is_word(std::string_view key, std::string_view word) const {
   const OptionValue* value = find(key);
   const std::string* text = value ? std::get_if<std::string>(value) : nullptr;
   return text && *text == word;
+}
+
+namespace {
+
+void require_count(std::int64_t value, std::int64_t most, const char* key) {
+  if (value < 1 || value > most)
+    throw ScenarioError(key, std::to_string(value) + " is not legal; legal: 1 to " + std::to_string(most));
+}
+
+void require_lengths(const Problem& p) {
+  const char* key = p.packed ? "problem.lengths" : "problem.sequence";
+  const char* padded_key = p.packed ? "problem.padded_lengths" : key;
+  if (p.lengths.size() != p.padded_lengths.size())
+    throw ScenarioError("problem.padded_lengths", "needs one entry for every sequence");
+  if (std::ssize(p.lengths) > limits::sequences)
+    throw ScenarioError(p.packed ? key : "problem.batch",
+                        "more than " + std::to_string(limits::sequences) + " sequences");
+  std::int64_t tokens = 0;
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    const std::int64_t padded = p.padded_lengths[b];
+    if (p.lengths[b] < 0 || padded < p.lengths[b])
+      throw ScenarioError(padded_key,
+                          "sequence " + std::to_string(b) + ": needs 0 <= length <= padded length");
+    // So that pairs of tokens fit too. The sum cannot overflow: each is tested before it is added.
+    if (padded > limits::tokens || (tokens += padded) > limits::tokens)
+      throw ScenarioError(padded > p.lengths[b] ? padded_key : key,
+                          "more than " + std::to_string(limits::tokens) +
+                              " tokens in all sequences together, with their padding");
+  }
+}
+
+}  // namespace
+
+void require_sizes(const Problem& p, const Parallel& parallel) {
+  require_count(p.heads, limits::heads, "problem.heads");
+  require_count(p.kv_heads, limits::heads, "problem.kv_heads");
+  require_count(p.head_size, limits::head_size, "problem.head_size");
+  require_count(p.value_size, limits::head_size, "problem.value_size");
+  if (p.heads % p.kv_heads != 0)
+    throw ScenarioError("problem.kv_heads", "heads (" + std::to_string(p.heads) +
+                                                ") must be a multiple of kv_heads (" +
+                                                std::to_string(p.kv_heads) + ")");
+  if (p.heads * (p.head_size + p.value_size) > limits::row_elements)
+    throw ScenarioError("problem.heads", "heads x (head_size + value_size) is " +
+                                             std::to_string(p.heads * (p.head_size + p.value_size)) +
+                                             "; at most " + std::to_string(limits::row_elements));
+  if (!std::isfinite(p.scale))
+    throw ScenarioError("problem.scale", "the softmax scale must be a finite number");
+  for (const std::int64_t bound : {p.window.left, p.window.right})
+    if (bound < -1 || bound > limits::tokens)
+      throw ScenarioError("problem.window", "a bound is " + std::to_string(bound) +
+                                                "; legal: a count of tokens up to " +
+                                                std::to_string(limits::tokens) + ", or -1 for unlimited");
+  require_count(parallel.ranks, limits::world, "parallel.ranks");
+  require_count(parallel.replicas, limits::world, "parallel.replicas");
+  if (parallel.world() > limits::world)
+    throw ScenarioError("parallel.replicas", "ranks x replicas is " + std::to_string(parallel.world()) +
+                                                 "; at most " + std::to_string(limits::world));
+  require_lengths(p);
+  // Everything a plan computes in bytes and offsets stays far inside the 64-bit integers if the largest
+  // tensor of the whole problem, held once per slot and rank, does.
+  double tokens = 0;
+  for (const std::int64_t padded : p.padded_lengths)
+    tokens += static_cast<double>(padded) + 2.0 * static_cast<double>(parallel.ranks);
+  const double bytes = 8 * tokens * static_cast<double>(p.heads * (p.head_size + p.value_size));
+  if (bytes * static_cast<double>(parallel.ranks + 4) > 4e18)
+    throw ScenarioError(p.packed ? "problem.lengths" : "problem.sequence",
+                        "tensors of this size do not fit 64-bit byte counts");
 }
 
 int reserved_sms(const Schedule& schedule, int sms) {

@@ -99,6 +99,23 @@ struct ScenarioError : std::runtime_error {
   std::string key;
 };
 
+// The largest problem that anybody may ask for, in a scenario or in a plan file: far above what can be run,
+// and small enough that bytes, offsets and counts of (query, key) pairs stay inside the 64-bit integers.
+namespace limits {
+inline constexpr std::int64_t world = 65536;  // ranks x replicas
+inline constexpr std::int64_t sequences = std::int64_t{1} << 20;
+inline constexpr std::int64_t tokens = std::int64_t{1}
+                                       << 31;  // of all sequences with their padding; of a window
+inline constexpr std::int64_t heads = 65536;
+inline constexpr std::int64_t head_size = 65536;
+inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;  // heads x (head_size + value_size)
+}  // namespace limits
+
+// Throws ScenarioError for sizes that are not positive, contradict each other (heads that kv_heads does not
+// divide, a length above its padded length) or are beyond `limits`, alone or as a product. Readers say so
+// before they reserve memory by any of them.
+void require_sizes(const Problem&, const Parallel&);
+
 // The multiprocessors that schedule.reserved_sms takes from kernels on a GPU of `sms`; 0 where it does not
 // say. Throws ScenarioError unless one is left.
 int reserved_sms(const Schedule& schedule, int sms);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 
 #include "algorithms/builder.hpp"
@@ -47,47 +46,6 @@ void resolve_schedule(const Algorithm& algorithm, Schedule& schedule) {
       complete.set(option.key, option.default_value);
   }
   schedule = std::move(complete);
-}
-
-void check_sizes(const Problem& p, const Parallel& parallel) {
-  const auto positive = [](std::int64_t value, const char* key) {
-    if (value < 1 || value > INT32_MAX / 4)
-      throw ScenarioError(key, std::to_string(value) + " is not legal; legal: 1 to 536870911");
-  };
-  positive(p.heads, "problem.heads");
-  positive(p.kv_heads, "problem.kv_heads");
-  positive(p.head_size, "problem.head_size");
-  positive(p.value_size, "problem.value_size");
-  if (p.heads % p.kv_heads != 0)
-    throw ScenarioError("problem.kv_heads", "heads (" + std::to_string(p.heads) +
-                                                ") must be a multiple of kv_heads (" +
-                                                std::to_string(p.kv_heads) + ")");
-  if (!std::isfinite(p.scale))
-    throw ScenarioError("problem.scale", "the softmax scale must be a finite number");
-  if (p.window.left < -1 || p.window.right < -1)
-    throw ScenarioError("problem.window", "window bounds are counts of tokens, or -1 for unlimited");
-  constexpr std::int64_t max_ranks = 65536;
-  if (parallel.ranks < 1 || parallel.replicas < 1 || parallel.ranks > max_ranks ||
-      parallel.replicas > max_ranks || parallel.world() > max_ranks)
-    throw ScenarioError(
-        parallel.replicas < 1 || parallel.replicas > max_ranks ? "parallel.replicas" : "parallel.ranks",
-        "ranks and replicas must be at least 1, and ranks x replicas at most 65536");
-  if (p.lengths.size() != p.padded_lengths.size() || p.lengths.size() > INT32_MAX)
-    throw ScenarioError("problem.padded_lengths", "needs one entry for every sequence");
-  // Everything a plan computes in bytes, FLOPs and offsets stays far inside int64 if the largest tensor of
-  // the whole problem, held once per slot, does.
-  double tokens = 0;
-  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    if (p.lengths[b] < 0 || p.padded_lengths[b] < p.lengths[b])
-      throw ScenarioError("problem.padded_lengths",
-                          "sequence " + std::to_string(b) + ": needs 0 <= length <= padded length");
-    tokens += static_cast<double>(p.padded_lengths[b]) + 2.0 * static_cast<double>(parallel.ranks);
-  }
-  const double elements =
-      tokens * static_cast<double>(p.heads) * static_cast<double>(p.head_size + p.value_size);
-  if (tokens > 1e12 || elements * 8 * static_cast<double>(parallel.ranks + 4) > 4e18)
-    throw ScenarioError(p.packed ? "problem.lengths" : "problem.sequence",
-                        "tensors of this size do not fit 64-bit byte counts");
 }
 
 void check_groups(Parallel& parallel) {
@@ -176,7 +134,7 @@ Scenario resolve(Scenario s) {
     throw ScenarioError("parallel.placement", "no placement \"" + s.placement + "\" for " + s.algorithm +
                                                   "; legal: " + listed(legal, [](auto& p) { return p; }));
   s.placement = placement->name;
-  check_sizes(s.problem, s.parallel);
+  require_sizes(s.problem, s.parallel);
   check_groups(s.parallel);
   resolve_schedule(*algorithm, s.schedule);
   if (algorithm->validate) algorithm->validate(s);

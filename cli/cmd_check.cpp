@@ -6,12 +6,26 @@
 #include <ostream>
 
 #include "cli/command.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/progress.hpp"
 #include "cli/session.hpp"
 #include "cli/text_file.hpp"
 #include "report/plan_json.hpp"
 
 namespace cplab {
+
+namespace {
+
+Plan read_plan(const std::string& path) {
+  constexpr std::size_t most_bytes = std::size_t{4} << 30;
+  const std::string text = read_text_file(path, most_bytes);
+  require_json_memory(text, path);
+  Plan plan = read_plan_json(text, path);
+  require_check_memory(plan, path);
+  return plan;
+}
+
+}  // namespace
 
 int command_check(const Arguments& arguments, Console& console) {
   CheckReport report;
@@ -21,13 +35,13 @@ int command_check(const Arguments& arguments, Console& console) {
     if (!arguments.positional().empty()) throw InputError("--plan: goes without SCENARIO");
     if (arguments.has("set")) throw InputError("--set: a plan file is taken as it is");
     const std::string path = arguments.text("plan", "");
-    plan = read_plan_json(read_text_file(path, std::size_t{4} << 30), path);
+    plan = read_plan(path);
     report.header = {versions_of_build(), plan.scenario, {}, {}};
   } else {
     const ScenarioFile file = scenario_of(arguments, "check", {});
     say_notes(console, file);
     progress.stage("building the plan");
-    plan = plan_of(file);
+    plan = plan_of(file, PlanUse::check);
     report.header = header_of(file);
   }
   report.placement_padding_tokens = plan.placement_padding_tokens;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
@@ -22,7 +23,9 @@ namespace {
 constexpr std::size_t most_result_bytes = std::size_t{1} << 30;
 
 ResultFile read_result(const std::string& path) {
-  return read_result_json(read_text_file(path, most_result_bytes), path);
+  const std::string text = read_text_file(path, most_result_bytes);
+  require_json_memory(text, path);
+  return read_result_json(text, path);
 }
 
 double difference_s(const CompareSegment& segment) {

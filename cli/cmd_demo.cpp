@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cli/command.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"
 #include "cli/verify.hpp"
@@ -39,7 +40,7 @@ std::vector<std::string> with(std::vector<std::string> sets, const std::vector<s
 
 bool verify_small(const std::vector<std::string>& sets, std::uint64_t seed) {
   const ScenarioFile file = read_scenario(scenario_name, with(sets, small_size));
-  const Plan plan = plan_of(file);
+  const Plan plan = plan_of(file, PlanUse::check);
   VerifyOptions options;
   options.execution.order = {true, seed};
   return verify(plan, random_inputs(file.scenario.problem, seed), options).ok();
@@ -48,7 +49,7 @@ bool verify_small(const std::vector<std::string>& sets, std::uint64_t seed) {
 Row demo_row(const std::vector<std::string>& sets, std::uint64_t seed) {
   Row row;
   const ScenarioFile file = read_scenario(scenario_name, sets);
-  const Plan plan = plan_of(file);
+  const Plan plan = plan_of(file, PlanUse::check);
   row.prediction = predict(file, plan);
   for (const RankFigures& rank : row.prediction.figures.ranks) {
     row.exposed_s = std::max(row.exposed_s, rank.exposed_communication_s);

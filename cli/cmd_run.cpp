@@ -7,6 +7,7 @@
 
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
@@ -93,9 +94,11 @@ int report_run(const Arguments& arguments, Console& console) {
   note_unused_of_execution(arguments, gpu, file);
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
-  const Plan plan = plan_of(file);
+  const Plan plan = plan_of(file, PlanUse::simulate);
   progress.stage("measuring");
-  if (!gpu || arguments.has("inputs") || arguments.has("save")) require_memory(file, plan, gpu);
+  if (!gpu || arguments.has("inputs") || arguments.has("save")) {
+    require_execution_memory(file, plan, gpu, false);
+  }
   const Measured measured = gpu ? run_on_gpu(arguments, with, plan) : run_on_cpu(arguments, plan, progress);
   progress.end();
   if (!with.speaks()) return exit_fine;

@@ -10,6 +10,7 @@
 
 #include "algorithms/registry.hpp"
 #include "cli/command.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/plan_text.hpp"
 #include "cli/prediction.hpp"
 #include "cli/result_text.hpp"
@@ -183,7 +184,9 @@ void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenar
       const auto most = std::max_element(sums.seconds.begin(), sums.seconds.end());
       const auto bound = static_cast<Resource>(most - sums.seconds.begin());
       ++bound_steps[bound];
-      const auto ms = [&](Resource r) { return format_ms(sums.seconds[static_cast<std::size_t>(r)]); };
+      const auto ms = [&seconds = sums.seconds](Resource r) {
+        return format_ms(seconds[static_cast<std::size_t>(r)]);
+      };
       row.insert(row.end(), {ms(Resource::compute), ms(Resource::link), ms(Resource::memory),
                              bound_names[static_cast<std::size_t>(bound)]});
     }
@@ -204,7 +207,7 @@ int command_show(const Arguments& arguments, Console& console) {
   const std::string which = arguments.text("rank", "0");
   const std::int64_t only = which == "all" ? -1 : arguments.integer("rank", 0, 0, world - 1);
   Progress progress(console, "building the plan");
-  const Plan plan = plan_of(file);
+  const Plan plan = plan_of(file, PlanUse::show);
   const double imbalance = work_imbalance(plan);
 
   std::optional<Prediction> prediction;

@@ -6,9 +6,11 @@
 #include <ostream>
 
 #include "cli/command.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
+#include "report/printable.hpp"
 #include "report/trace.hpp"
 
 namespace cplab {
@@ -30,7 +32,7 @@ int command_simulate(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
   require_machine(file);
   Progress progress(console, "building the plan");
-  const Plan plan = plan_of(file);
+  const Plan plan = plan_of(file, PlanUse::simulate);
   const Prediction prediction = predict(file, plan, &progress);
   progress.end();
   file.notes.insert(file.notes.end(), prediction.notes.begin(), prediction.notes.end());
@@ -42,8 +44,8 @@ int command_simulate(const Arguments& arguments, Console& console) {
 
   std::ostream& out = console.text();
   out << describe(file.scenario) << '\n';
-  out << fmt::format("on {}: {} ms (between {} and {})\n", file.hardware_given, format_ms(figures.time_s),
-                     format_ms(prediction.low_s), format_ms(prediction.high_s));
+  out << fmt::format("on {}: {} ms (between {} and {})\n", printable(file.hardware_given),
+                     format_ms(figures.time_s), format_ms(prediction.low_s), format_ms(prediction.high_s));
   out << "of the busy time: " << describe(figures.origins) << '\n';
   write_figures(out, figures, prediction.fit, console.color());
 

@@ -7,6 +7,7 @@
 #include "algorithms/faults.hpp"
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/session.hpp"
 #include "cli/verify.hpp"
 #include "cli/vocabulary.hpp"
@@ -87,9 +88,9 @@ int command_verify(const Arguments& arguments, Console& console) {
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   options.progress = &progress;
-  Plan plan = plan_of(file);
+  Plan plan = plan_of(file, PlanUse::check);
   progress.stage("making the inputs");
-  require_memory(file, plan, gpu);
+  require_execution_memory(file, plan, gpu, true);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem);
   if (fault) {
     if (gpu && fault->form == FaultForm::substitute) {

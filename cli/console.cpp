@@ -10,6 +10,7 @@
 #include "cli/toml_table.hpp"
 #include "cmake/version.hpp"
 #include "report/output_file.hpp"
+#include "report/printable.hpp"
 
 namespace cplab {
 
@@ -48,9 +49,9 @@ Console::Console(std::ostream& out, std::ostream& err, const Arguments& argument
 void Console::say(const std::string& line) {
   if (quiet_) return;
   const std::lock_guard lock(err_mutex_);
-  if (line_shown_) err_ << "\r\033[K";
+  if (line_shown_) write_control(err_, "\r\033[K");
   line_shown_ = false;
-  err_ << line << '\n';
+  err_ << printable(line) << '\n';
 }
 
 void Console::progress(const std::string& line) {
@@ -59,7 +60,8 @@ void Console::progress(const std::string& line) {
   if (line.empty() && !line_shown_) return;
   winsize size{};
   const std::size_t width = ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : 79U;
-  err_ << "\r\033[K" << line.substr(0, width) << std::flush;
+  write_control(err_, "\r\033[K");
+  err_ << printable(line).substr(0, width) << std::flush;
   line_shown_ = !line.empty();
 }
 

@@ -5,8 +5,6 @@
 #include <set>
 
 #include "cli/console.hpp"
-#include "cli/result_text.hpp"
-#include "cli/session.hpp"
 #include "cli/toml_table.hpp"
 
 namespace cplab {
@@ -70,24 +68,6 @@ CpuOptions cpu_options(const Arguments& arguments) {
   options.order = *parsed;
   options.timeout_s = timeout_of(arguments);
   return options;
-}
-
-void require_memory(const ScenarioFile& file, const Plan& plan, bool gpu) {
-  const Problem& problem = plan.scenario.problem;
-  double tokens = 0, arenas = 0;
-  for (const std::int64_t length : problem.padded_lengths) tokens += static_cast<double>(length);
-  for (const RankPlan& rank : plan.ranks) arenas += static_cast<double>(rank.arena_bytes);
-  if (gpu) arenas = 0;
-  // Inputs and results, each once in global order as double: q, k, v, dout and out, dq, dk, dv.
-  const double widths =
-      static_cast<double>((problem.heads + problem.kv_heads) * (problem.head_size + problem.value_size));
-  const double need = arenas + 2 * tokens * widths * sizeof(double);
-  const double there = physical_memory_bytes();
-  if (need <= there) return;
-  fail_environment(file, problem.packed ? "problem.lengths" : "problem.sequence",
-                   std::to_string(static_cast<std::int64_t>(tokens)) + " tokens: executing this " +
-                       (gpu ? "needs about " : "on the CPU needs about ") + bytes_text(need) +
-                       " of memory; this machine has " + bytes_text(there));
 }
 
 void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile& file) {

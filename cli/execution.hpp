@@ -33,10 +33,6 @@ double timeout_of(const Arguments&);
 // --order and --timeout.
 CpuOptions cpu_options(const Arguments&);
 
-// Throws EnvironmentError before the execution of the plan and the tensors in global order would fill this
-// machine's memory; with `gpu` the arenas lie elsewhere.
-void require_memory(const ScenarioFile&, const Plan&, bool gpu);
-
 // What of --inputs DIR is not read (dout of a forward pass, other files), and which options of the schedule
 // set for this command have no meaning on the CPU: a sentence each, into the notes of the file.
 void note_unused_of_execution(const Arguments&, bool gpu, ScenarioFile&);

@@ -29,6 +29,7 @@ std::int64_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view given, const std::vector<std::string>& legal) {
+  given = given.substr(0, 100);  // longer than any word of ours; a file's may have a megabyte
   // The beginning of a word is nearer to it than to any short one.
   constexpr std::size_t least = 3;
   for (const std::string& word : legal) {

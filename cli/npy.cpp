@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "cli/toml_table.hpp"
 
@@ -148,15 +149,71 @@ void append_as(std::string& out, std::span<const double> values) {
   }
 }
 
+// Appends the numbers whose bytes are `data`.
 template <class T>
-std::vector<double> values_of(std::string_view data) {
-  std::vector<double> out(data.size() / sizeof(T));
-  for (std::size_t i = 0; i < out.size(); ++i) {
+void append_values(std::string_view data, std::vector<double>& values) {
+  for (std::size_t i = 0; i < data.size() / sizeof(T); ++i) {
     T value;
     std::memcpy(&value, data.data() + i * sizeof(T), sizeof(T));
-    out[i] = static_cast<double>(value);
+    values.push_back(static_cast<double>(value));
   }
-  return out;
+}
+
+void append_values(std::string_view data, NpyArray& array) {
+  array.fp64 ? append_values<double>(data, array.values) : append_values<float>(data, array.values);
+}
+
+// NumPy writes 128 bytes, and reads no more than 10,000 itself unless told to.
+constexpr std::size_t longest_header = 65536;
+constexpr std::size_t most_before_header = 12;  // magic, version, length
+
+// What the first bytes say, without the values.
+struct Start {
+  NpyArray array;
+  std::size_t data_begin = 0;
+};
+
+// Where the header begins and ends, from at least the first 12 bytes (or the whole file).
+std::pair<std::size_t, std::size_t> header_place(std::string_view bytes, const std::string& file) {
+  if (bytes.substr(0, magic.size()) != magic) fail(file, "is not a NumPy .npy file (wrong first bytes)");
+  if (bytes.size() < magic.size() + 4) fail(file, "the .npy header is cut off");
+  const auto byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(bytes[i])}; };
+  const std::size_t major = byte(6);
+  if (major < 1 || major > 3)
+    fail(file, "has .npy format version " + std::to_string(major) + "; 1 to 3 are read");
+  const std::size_t begin = major == 1 ? 10 : most_before_header;
+  if (bytes.size() < begin) fail(file, "the .npy header is cut off");
+  std::size_t length = byte(8) | byte(9) << 8;
+  if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
+  if (length > longest_header)
+    fail(file, "has a header of " + std::to_string(length) + " bytes; at most " +
+                   std::to_string(longest_header) + " are read");
+  return {begin, begin + length};
+}
+
+// `bytes`: the file at least to the end of the header; `file_bytes`: the size of the whole.
+Start parse_start(std::string_view bytes, std::uintmax_t file_bytes, const std::string& file) {
+  const auto [begin, end] = header_place(bytes, file);
+  if (bytes.size() < end) fail(file, "the .npy header is cut off");
+  Header header = HeaderParser(bytes.substr(begin, end - begin), file).parse();
+  if (header.descr != "<f4" && header.descr != "<f8") {
+    fail(file, "has dtype '" + header.descr +
+                   "'; float32 ('<f4') and float64 ('<f8') are read: save array.astype(numpy.float32)");
+  }
+  if (header.fortran_order && header.shape.size() > 1) {
+    fail(file, "is in Fortran order; save numpy.ascontiguousarray(array)");
+  }
+  Start start;
+  start.data_begin = end;
+  start.array.shape = std::move(header.shape);
+  start.array.fp64 = header.descr == "<f8";
+  const std::optional<std::size_t> expected = data_bytes(start.array.shape, start.array.fp64 ? 8 : 4);
+  if (!expected || file_bytes - end != *expected) {
+    fail(file, "holds " + std::to_string(file_bytes - end) + " bytes of data, and its shape " +
+                   shape_text(start.array.shape) + " takes " +
+                   (expected ? std::to_string(*expected) : std::string("more than can be")));
+  }
+  return start;
 }
 
 }  // namespace
@@ -168,51 +225,49 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 }
 
 NpyArray parse_npy(std::string_view bytes, const std::string& file) {
-  if (bytes.substr(0, magic.size()) != magic) fail(file, "is not a NumPy .npy file (wrong first bytes)");
-  if (bytes.size() < magic.size() + 4) fail(file, "the .npy header is cut off");
-  const auto byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(bytes[i])}; };
-  const std::size_t major = byte(6);
-  if (major < 1 || major > 3)
-    fail(file, "has .npy format version " + std::to_string(major) + "; 1 to 3 are read");
-  const std::size_t begin = major == 1 ? 10 : 12;
-  if (bytes.size() < begin) fail(file, "the .npy header is cut off");
-  std::size_t length = byte(8) | byte(9) << 8;
-  if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
-  if (bytes.size() - begin < length) fail(file, "the .npy header is cut off");
-
-  const Header header = HeaderParser(bytes.substr(begin, length), file).parse();
-  if (header.descr != "<f4" && header.descr != "<f8") {
-    fail(file, "has dtype '" + header.descr +
-                   "'; float32 ('<f4') and float64 ('<f8') are read: save array.astype(numpy.float32)");
-  }
-  if (header.fortran_order && header.shape.size() > 1) {
-    fail(file, "is in Fortran order; save numpy.ascontiguousarray(array)");
-  }
-  NpyArray array;
-  array.shape = header.shape;
-  array.fp64 = header.descr == "<f8";
-  const std::string_view data = bytes.substr(begin + length);
-  const std::optional<std::size_t> expected = data_bytes(array.shape, array.fp64 ? 8 : 4);
-  if (!expected || data.size() != *expected) {
-    fail(file, "holds " + std::to_string(data.size()) + " bytes of data, and its shape " +
-                   shape_text(array.shape) + " takes " +
-                   (expected ? std::to_string(*expected) : std::string("more than can be")));
-  }
-  array.values = array.fp64 ? values_of<double>(data) : values_of<float>(data);
-  return array;
+  Start start = parse_start(bytes, bytes.size(), file);
+  append_values(bytes.substr(start.data_begin), start.array);
+  return std::move(start.array);
 }
 
-NpyArray read_npy(const std::string& path) {
+NpyArray read_npy(const std::string& path, const NpyShapeCheck& check_shape) {
   std::error_code error;
+  if (path.find('\0') != std::string::npos) fail(path, "a file name holds no NUL");
   if (!std::filesystem::exists(path, error)) fail(path, "no such file");
   if (!std::filesystem::is_regular_file(path, error)) fail(path, "is not a file");
-  const auto size = std::filesystem::file_size(path, error);
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
   std::ifstream in(path, std::ios::binary);
-  std::string bytes(error ? 0 : static_cast<std::size_t>(size), '\0');
-  if (!in || error || !in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
-    fail(path, "cannot be read");
+  if (error || !in) fail(path, "cannot be read");
+  // As many of the next bytes as there are, `most` at most.
+  std::string bytes;
+  const auto read_on = [&](std::size_t most) {
+    const std::size_t before = bytes.size();
+    bytes.resize(before + most);
+    in.read(bytes.data() + before, static_cast<std::streamsize>(most));
+    bytes.resize(before + static_cast<std::size_t>(in.gcount()));
+    if (in.bad()) fail(path, "cannot be read");
+  };
+  read_on(most_before_header);
+  const std::size_t header_end = header_place(bytes, path).second;
+  if (header_end > bytes.size()) read_on(header_end - bytes.size());
+  Start start = parse_start(bytes, size, path);
+  if (check_shape) check_shape(start.array.shape);
+
+  NpyArray array = std::move(start.array);
+  const auto count = static_cast<std::size_t>((size - start.data_begin) / (array.fp64 ? 8 : 4));
+  array.values.reserve(count);
+  bytes.erase(0, start.data_begin);  // what was read of the data
+  constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
+  while (true) {
+    read_on(chunk_bytes - bytes.size());
+    const std::size_t whole = bytes.size() / 8 * 8;
+    append_values(std::string_view(bytes).substr(0, whole), array);
+    bytes.erase(0, whole);
+    if (!in) break;
   }
-  return parse_npy(bytes, path);
+  append_values(bytes, array);  // one float32 may be left
+  if (array.values.size() != count) fail(path, "has changed while it was read");
+  return array;
 }
 
 std::string format_npy(std::span<const std::int64_t> shape, std::span<const double> values, bool fp64) {

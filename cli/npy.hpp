@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +20,12 @@ struct NpyArray {
 // `file_name` is for messages only. Throws InputError ("FILE: ...") for anything that is not such an array,
 // with less or more data than its shape says included.
 NpyArray parse_npy(std::string_view bytes, const std::string& file_name);
-NpyArray read_npy(const std::string& path);
+
+// Called with the shape that a header names, before any data are read; throws if it is not the one wanted.
+using NpyShapeCheck = std::function<void(const std::vector<std::int64_t>& shape)>;
+// The header is tested (format, dtype, order, shape, against the size of the file) before room is made for
+// the data. Throws InputError for what is no regular file.
+NpyArray read_npy(const std::string& path, const NpyShapeCheck& check_shape = {});
 
 // The file's bytes, version 1.0, header padded to 64 bytes as NumPy does. Without fp64 values are rounded to
 // float32 (to nearest even). `values` has as many elements as `shape`.

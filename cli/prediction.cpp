@@ -12,6 +12,7 @@
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/session.hpp"
+#include "cli/verify.hpp"
 #include "report/table.hpp"
 #include "sim/simulate.hpp"
 
@@ -155,7 +156,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   } catch (const ScenarioError& error) {
     file.fail({error.key, std::string(error.what()) + "; the hardware file is " + file.hardware});
   } catch (const StalledError& error) {
-    throw EnvironmentError(file.hardware + ": the plan hangs on this machine: " + error.what());
+    throw EnvironmentError(file.hardware + ": the plan hangs on this machine: " + one_sentence(error));
   }
   prediction.memory = memory_of(plan);
   prediction.figures = derive_figures(plan, prediction.timeline, prediction.memory);

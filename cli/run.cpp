@@ -15,6 +15,7 @@
 #include "exec/rendezvous.hpp"
 #include "report/json_reader.hpp"
 #include "report/output_file.hpp"
+#include "report/printable.hpp"
 
 namespace cplab {
 
@@ -162,7 +163,10 @@ void write_overview(std::ostream& out) {
   out << "\nSCENARIO is a path or a name in scenarios/. Exit codes: 0 fine, 1 ran and is wrong, 2 usage or\n"
          "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
          "(SIGINT\n"
-         "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n";
+         "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n"
+         "CPLAB_MEMORY=SIZE (such as 64G) is the memory that a command may use; default: what the machine, "
+         "the\n"
+         "cgroup and the limits of the process leave. What needs more is refused (3).\n";
 }
 
 void write_help(std::ostream& out, const Command& command) {
@@ -217,6 +221,15 @@ void say_unused(const Arguments& arguments, const Command& command, Console& con
   }
 }
 
+// A message quotes files and command lines: nothing in it may pass for a line of its own, or fill the screen.
+std::string one_line(const std::string& message) {
+  constexpr std::size_t most = 8000, kept_at_end = 2000;
+  std::string text = printable(message.substr(0, most));
+  if (message.size() <= most) return text;
+  const std::string end = printable(message.substr(std::max(most, message.size() - kept_at_end)));
+  return text + " [...] " + end;
+}
+
 int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   if (words.empty()) {
     write_overview(err);
@@ -256,9 +269,11 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
 }  // namespace
 
 int run_program(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  const PrintableStream results(out), talk(err);
   const auto complain = [&](int code, const std::string& message) {
     out.flush();
-    err << "cplab: " + message + "\n";  // in one piece: other ranks may speak at the same time
+    // In one line and one piece: other ranks may speak at the same time.
+    err << "cplab: " + one_line(message) + "\n";
     return code;
   };
   try {

@@ -16,12 +16,6 @@ namespace cplab {
 
 namespace {
 
-// Bounds that keep every product below in 64 bits and every vector in memory; real problems are far away.
-constexpr std::int64_t max_sequences = std::int64_t{1} << 20;
-constexpr std::int64_t max_tokens = std::int64_t{1} << 31;  // of one sequence: pairs stay below 2^62
-constexpr std::int64_t max_heads = 65536;
-constexpr std::int64_t max_head_size = 65536;
-
 void know(const Table& table, std::initializer_list<const char*> keys) {
   for (const char* key : keys) (void)table.has(key);
 }
@@ -79,10 +73,10 @@ void read_packed_lengths(const Table& table, Problem& problem) {
   problem.packed = true;
   problem.lengths = table.integers("lengths");
   const auto count = static_cast<std::int64_t>(problem.lengths.size());
-  if (count < 1 || count > max_sequences) {
-    table.fail("lengths", "must hold from 1 to " + std::to_string(max_sequences) + " lengths");
+  if (count < 1 || count > limits::sequences) {
+    table.fail("lengths", "must hold from 1 to " + std::to_string(limits::sequences) + " lengths");
   }
-  for (const std::int64_t length : problem.lengths) in_range(table, "lengths", length, 0, max_tokens);
+  for (const std::int64_t length : problem.lengths) in_range(table, "lengths", length, 0, limits::tokens);
   problem.padded_lengths = problem.lengths;
   if (!table.has("padded_lengths")) return;
   problem.padded_lengths = table.integers("padded_lengths");
@@ -96,25 +90,7 @@ void read_packed_lengths(const Table& table, Problem& problem) {
                                        std::to_string(problem.padded_lengths[b]) +
                                        ", shorter than its length " + std::to_string(problem.lengths[b]));
     }
-    in_range(table, "padded_lengths", problem.padded_lengths[b], 0, max_tokens);
-  }
-}
-
-// The largest products that anyone forms from the problem: bytes of a whole tensor at 8 bytes an element,
-// and live pairs over all sequences.
-void refuse_overflow(const Table& table, const Problem& problem) {
-  const char* key = problem.packed ? "lengths" : "sequence";
-  std::int64_t tokens = 0;
-  std::int64_t pairs = 0;
-  for (const std::int64_t length : problem.padded_lengths) {
-    tokens += length;  // at most 2^20 x 2^31
-    if (__builtin_add_overflow(pairs, length * length, &pairs)) {
-      table.fail(key, "the (query, key) pairs of all sequences are beyond the 64-bit integers");
-    }
-  }
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(tokens, problem.heads * (problem.head_size + problem.value_size) * 8, &bytes)) {
-    table.fail(key, "tokens x heads x (head_size + value_size) x 8 bytes is beyond the 64-bit integers");
+    in_range(table, "padded_lengths", problem.padded_lengths[b], 0, limits::tokens);
   }
 }
 
@@ -130,13 +106,13 @@ Problem read_problem(const Table& table) {
     read_packed_lengths(table, problem);
   } else {
     if (table.has("padded_lengths")) table.fail("padded_lengths", "needs lengths beside it");
-    problem.batch = in_range(table, "batch", table.integer("batch", 1), 1, max_sequences);
-    problem.sequence = size(table, "sequence", max_tokens, "; or lengths instead of batch and sequence");
+    problem.batch = in_range(table, "batch", table.integer("batch", 1), 1, limits::sequences);
+    problem.sequence = size(table, "sequence", limits::tokens, "; or lengths instead of batch and sequence");
     problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
     problem.padded_lengths = problem.lengths;
   }
-  problem.heads = size(table, "heads", max_heads);
-  problem.kv_heads = in_range(table, "kv_heads", table.integer("kv_heads", problem.heads), 1, max_heads);
+  problem.heads = size(table, "heads", limits::heads);
+  problem.kv_heads = in_range(table, "kv_heads", table.integer("kv_heads", problem.heads), 1, limits::heads);
   if (problem.heads % problem.kv_heads != 0) {
     std::string divisors;
     for (std::int64_t g = 1; g <= problem.heads; ++g) {
@@ -145,9 +121,9 @@ Problem read_problem(const Table& table) {
     table.fail("kv_heads", "must divide heads = " + std::to_string(problem.heads) + ", but is " +
                                std::to_string(problem.kv_heads) + "; legal: " + divisors);
   }
-  problem.head_size = size(table, "head_size", max_head_size);
+  problem.head_size = size(table, "head_size", limits::head_size);
   problem.value_size =
-      in_range(table, "value_size", table.integer("value_size", problem.head_size), 1, max_head_size);
+      in_range(table, "value_size", table.integer("value_size", problem.head_size), 1, limits::head_size);
   constexpr DType dtypes[] = {DType::bf16, DType::fp16, DType::fp32, DType::fp64};
   problem.dtype = dtypes[word(table, "dtype", {"bf16", "fp16", "fp32", "fp64"})];
   problem.causal = word(table, "mask", {"full", "causal"}) == 1;
@@ -163,7 +139,6 @@ Problem read_problem(const Table& table) {
   problem.scale = table.number("scale", 1.0 / std::sqrt(static_cast<double>(problem.head_size)));
   const std::size_t direction = word(table, "direction", {"forward", "forward+backward"}, "forward+backward");
   problem.direction = direction == 0 ? Direction::forward : Direction::forward_backward;
-  refuse_overflow(table, problem);
   return problem;
 }
 
@@ -208,11 +183,11 @@ std::vector<std::vector<int>> read_groups(const Table& table, const Parallel& pa
 
 Parallel read_parallel(const Table& table) {
   Parallel parallel;
-  parallel.ranks = size(table, "ranks", max_world);
-  parallel.replicas = in_range(table, "replicas", table.integer("replicas", 1), 1, max_world);
-  if (parallel.world() > max_world) {
+  parallel.ranks = size(table, "ranks", limits::world);
+  parallel.replicas = in_range(table, "replicas", table.integer("replicas", 1), 1, limits::world);
+  if (parallel.world() > limits::world) {
     table.fail("replicas", "ranks x replicas is " + std::to_string(parallel.world()) + "; at most " +
-                               std::to_string(max_world) + " ranks are supported");
+                               std::to_string(limits::world) + " ranks are supported");
   }
   parallel.groups = read_groups(table, parallel);
   return parallel;

@@ -12,9 +12,6 @@
 
 namespace cplab {
 
-// The most ranks of a world (ranks x replicas) that a scenario may ask for.
-inline constexpr std::int64_t max_world = 65536;
-
 struct SimulateSettings {
   bool stepwise = false;  // collective_model = "stepwise"; else "curve"
   bool cuda_graph = false;

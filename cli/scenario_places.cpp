@@ -98,6 +98,7 @@ std::string find_scenario(const std::string& argument) {
 
 std::string find_hardware(const Table& table, const std::string& scenario) {
   const fs::path given = table.text("file");
+  if (given.native().find('\0') != std::string::npos) table.fail("file", "a file name holds no NUL");
   std::vector<fs::path> places;
   const std::string folder = scenarios_folder();
   const bool bare = !given.has_parent_path();  // a name such as h100x8

@@ -4,62 +4,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <numeric>
 #include <ostream>
 
 #include "algorithms/registry.hpp"
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
+#include "cli/memory_need.hpp"
+#include "report/printable.hpp"
 
 namespace cplab {
 
 namespace {
-
-template <class T>
-std::size_t pool_bytes(const std::vector<T>& pool) {
-  return pool.size() * sizeof(T);
-}
-
-std::size_t plan_bytes(const RankPlan& rank) {
-  return pool_bytes(rank.buffers) + pool_bytes(rank.operations) + pool_bytes(rank.row_ranges) +
-         pool_bytes(rank.views) + pool_bytes(rank.accesses) + pool_bytes(rank.segments) +
-         pool_bytes(rank.parts) + pool_bytes(rank.edges);
-}
-
-// A rank's share times the ranks, times two for what a command keeps beside the plan (timeline,
-// interpretation). The ranks' shares are about equal.
-double bytes_of_plan(const Scenario& scenario) {
-  return 2.0 * static_cast<double>(plan_bytes(build_rank(scenario, 0))) *
-         static_cast<double>(scenario.parallel.world());
-}
-
-// The most ranks, of ranks / 2, ranks / 4, ..., whose plan fits.
-std::int64_t ranks_that_fit(Scenario scenario) {
-  Parallel& parallel = scenario.parallel;
-  while (parallel.ranks > 1) {
-    parallel.ranks /= 2;
-    for (std::size_t g = 0; g < parallel.groups.size(); ++g) {
-      parallel.groups[g].resize(static_cast<std::size_t>(parallel.ranks));
-      std::iota(parallel.groups[g].begin(), parallel.groups[g].end(),
-                static_cast<int>(static_cast<std::int64_t>(g) * parallel.ranks));
-    }
-    if (bytes_of_plan(scenario) <= physical_memory_bytes()) break;
-  }
-  return parallel.ranks;
-}
-
-void refuse_huge_plan(const ScenarioFile& file) {
-  const std::int64_t world = file.scenario.parallel.world();
-  if (world <= 256) return;  // smaller plans fit anywhere
-  const double need = bytes_of_plan(file.scenario);
-  if (need <= physical_memory_bytes()) return;
-  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-  fail_environment(
-      file, "parallel.ranks",
-      fmt::format("the plan of {} ranks needs about {:.0f} GiB of memory; this machine has {:.0f} GiB, "
-                  "enough for parallel.ranks = {}",
-                  world, need / gib, physical_memory_bytes() / gib, ranks_that_fit(file.scenario)));
-}
 
 // A machine is named in most scenarios, whatever reads them: only what was set for this command is worth a
 // word.
@@ -102,9 +57,9 @@ void say_notes(Console& console, const ScenarioFile& file) {
   for (const std::string& note : file.notes) console.say("note: " + note);
 }
 
-Plan plan_of(const ScenarioFile& file) {
+Plan plan_of(const ScenarioFile& file, PlanUse use) {
   try {
-    refuse_huge_plan(file);
+    require_plan_memory(file, use);
     return build_plan(file.scenario);
   } catch (const ScenarioError& error) {
     file.fail(error);
@@ -152,7 +107,8 @@ std::string describe(const Scenario& scenario, std::span<const std::int64_t> ran
   const Problem& problem = scenario.problem;
   const std::string counts =
       ranks.empty() ? std::to_string(scenario.parallel.ranks) : fmt::format("{}", fmt::join(ranks, ", "));
-  std::string text = fmt::format("{}, {}, {} ranks", scenario.algorithm, scenario.placement, counts);
+  std::string text =
+      fmt::format("{}, {}, {} ranks", printable(scenario.algorithm), printable(scenario.placement), counts);
   if (scenario.parallel.replicas > 1) text += fmt::format(" x {} replicas", scenario.parallel.replicas);
   if (problem.packed) {
     std::int64_t tokens = 0;
@@ -172,11 +128,13 @@ std::string describe(const Scenario& scenario, std::span<const std::int64_t> ran
 
 void write_findings(std::ostream& out, std::span<const Finding> findings, bool color) {
   for (const Finding& finding : findings) {
-    out << (color ? "\033[1;31m" : "") << name(finding.kind) << (color ? "\033[0m" : "");
+    if (color) write_control(out, "\033[1;31m");
+    out << name(finding.kind);
+    if (color) write_control(out, "\033[0m");
     if (finding.rank >= 0) out << "  rank " << finding.rank;
-    if (!finding.operation.empty()) out << "  operation " << finding.operation;
-    if (!finding.buffer.empty()) out << "  buffer " << finding.buffer;
-    out << "  " << finding.message << '\n';
+    if (!finding.operation.empty()) out << "  operation " << printable(finding.operation);
+    if (!finding.buffer.empty()) out << "  buffer " << printable(finding.buffer);
+    out << "  " << printable(finding.message) << '\n';
   }
 }
 

@@ -27,9 +27,10 @@ ScenarioFile scenario_of(const Arguments&, const char* command, Reads reads);
 // The notes as talk, a line each.
 void say_notes(Console&, const ScenarioFile&);
 
-// All ranks. Throws EnvironmentError (naming parallel.ranks and how many would do) before the plan would fill
-// this machine's memory.
-Plan plan_of(const ScenarioFile&);
+// All ranks. Throws EnvironmentError (naming how many ranks or sequences would do) before the plan and what
+// the command makes of it would take more memory than there is.
+enum class PlanUse : std::uint8_t;  // cli/memory_need.hpp
+Plan plan_of(const ScenarioFile&, PlanUse);
 
 // EnvironmentError with the message of file.table.fail(key, message): file, line or --set, key.
 [[noreturn]] void fail_environment(const ScenarioFile& file, const std::string& key,

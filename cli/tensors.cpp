@@ -127,12 +127,12 @@ void round_values(const Problem& p, const std::string& path, const std::vector<s
 Tensor read_tensor(const Problem& p, const std::string& directory, std::string_view which, std::int64_t heads,
                    std::int64_t width) {
   const std::string path = (std::filesystem::path(directory) / (std::string(which) + ".npy")).string();
-  NpyArray array = read_npy(path);
   const std::vector<std::int64_t> shape = shape_of(p, heads, width);
-  if (array.shape != shape) {
-    throw InputError(path + ": has shape " + shape_text(array.shape) + "; the scenario asks for " +
+  NpyArray array = read_npy(path, [&](const std::vector<std::int64_t>& given) {
+    if (given == shape) return;
+    throw InputError(path + ": has shape " + shape_text(given) + "; the scenario asks for " +
                      shape_text(shape) + (p.packed ? " [T, heads, size]" : " [B, S, heads, size]"));
-  }
+  });
   round_values(p, path, shape, heads * width, array.values);
   return {shape, std::move(array.values)};
 }

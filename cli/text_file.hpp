@@ -5,8 +5,8 @@
 
 namespace cplab {
 
-// The whole file. Throws InputError when it is missing, a directory, unreadable or larger than `max_bytes`
-// (which keeps an endless file from eating the memory).
+// The whole file. Throws InputError when it is missing, unreadable, larger than `max_bytes`, or no regular
+// file: a pipe or a device may never end and may never begin. /dev/stdin is read, up to `max_bytes`.
 std::string read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{64} << 20);
 
 }  // namespace cplab

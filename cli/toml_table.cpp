@@ -10,8 +10,10 @@
 #include <set>
 #include <sstream>
 
-#include "cli/size.hpp"
+#include "cli/memory_need.hpp"
 #include "cli/text_file.hpp"
+#include "cli/toml_nesting.hpp"
+#include "report/size.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {
@@ -182,6 +184,8 @@ Table Table::parse(const std::string& text, const std::string& file_name) {
   auto state = std::make_shared<State>();
   state->document = std::make_shared<Document>();
   state->document->file = file_name;
+  require_toml_memory(text.size(), file_name);
+  require_shallow_toml(text, file_name);
   try {
     state->document->root = toml::parse(text, file_name);
   } catch (const toml::parse_error& error) {
@@ -202,6 +206,8 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
   // The value as TOML if it is exactly one value, else as text.
   toml::table parsed;
   try {
+    if (line_nested_too_deep("value = " + value_text) > 0)
+      refuse("lists and tables stand too deep in one another");
     if (value_text.find('\n') == std::string::npos) parsed = toml::parse("value = " + value_text);
   } catch (const toml::parse_error& error) {
     // What begins as a list, a table or quoted text is no bare word.
@@ -217,6 +223,8 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
     parsed.insert("value", value_text);
   }
 
+  if (static_cast<std::size_t>(std::count(dotted_key.begin(), dotted_key.end(), '.')) >= deepest_toml)
+    refuse("more than " + std::to_string(deepest_toml) + " names in the key");
   toml::table* table = state_->node;
   std::string path = state_->path;
   std::string_view rest = dotted_key;

@@ -232,7 +232,7 @@ Finding finding_of(const ExecutionHang& hang) {
 
 }  // namespace
 
-std::string one_sentence(const ExecutionHang& hang) {
+std::string one_sentence(const std::exception& hang) {
   std::istringstream lines(hang.what());
   std::string text;
   for (std::string line; std::getline(lines, line);) {

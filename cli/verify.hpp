@@ -41,7 +41,7 @@ struct VerifyResult {
 VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions& options);
 
 // hang.what(), which has a line for each rank, in one line: "...: rank 0: ...; rank 1: ...".
-std::string one_sentence(const ExecutionHang& hang);
+std::string one_sentence(const std::exception& hang);
 
 // The comparison alone, of a finished execution: appends to tensors and findings of `result`.
 //

@@ -1,13 +1,12 @@
 // Arenas, tensors in and out of them, and timed repetitions; see cpu_executor.hpp.
 #include "exec/cpu_executor.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "exec/buffer_image.hpp"
+#include "exec/host_memory.hpp"
 #include "exec/repeated.hpp"
 #include "exec/repetition.hpp"
 
@@ -26,13 +25,11 @@ CpuExecutor::CpuExecutor(const Plan& plan, const CpuOptions& options)
   require_executable(plan);
   double bytes = 0;
   for (const RankPlan& rank : plan.ranks) bytes += static_cast<double>(rank.arena_bytes);
-  const double physical =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  if (bytes > 0.9 * physical) {
+  const HostMemory memory = host_memory_left();
+  if (bytes > static_cast<double>(memory.bytes)) {
     throw NotEnoughMemory("the arenas of " + std::to_string(plan.ranks.size()) + " ranks take " +
-                          std::to_string(static_cast<std::int64_t>(bytes / (1 << 20))) +
-                          " MiB, and this machine has " +
-                          std::to_string(static_cast<std::int64_t>(physical / (1 << 20))));
+                          std::to_string(static_cast<std::int64_t>(bytes / (1 << 20))) + " MiB, and " +
+                          memory.source + " leaves " + std::to_string(memory.bytes >> 20) + " MiB");
   }
   const kernels::Tiles& tiles = options.tiles != nullptr ? *options.tiles : kernels::cpu_tiles();
   for (const RankPlan& rank : plan.ranks) {

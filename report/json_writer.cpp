@@ -6,6 +6,8 @@
 #include <cmath>
 #include <ostream>
 
+#include "report/printable.hpp"
+
 namespace cplab {
 namespace {
 
@@ -18,21 +20,12 @@ void append_number(std::string& out, Number number) {
   out.append(digits.data(), end);
 }
 
-// Length of the well-formed UTF-8 sequence at the front of `text` (RFC 3629: no surrogates, nothing overlong,
-// nothing above U+10FFFF), 0 if there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const unsigned second = byte(1);
-  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
-      (lead == 0xF4 && second > 0x8F))
-    return 0;
-  return length;
+// The control character (C0, DEL, C1: terminals obey them all) that this sequence is, else 0.
+unsigned control_in(std::string_view sequence) {
+  const unsigned lead = static_cast<unsigned char>(sequence.front());
+  if (sequence.size() == 1) return lead < 0x20 || lead == 0x7F ? lead : 0;
+  const unsigned second = static_cast<unsigned char>(sequence[1]);
+  return lead == 0xC2 && second < 0xA0 ? second : 0;
 }
 
 void append_text(std::string& out, std::string_view text) {
@@ -50,10 +43,10 @@ void append_text(std::string& out, std::string_view text) {
       out += "\\n";
     } else if (c == '\t') {
       out += "\\t";
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (const unsigned control = control_in(text.substr(0, length)); control != 0) {
       out += "\\u00";
-      out += hex[static_cast<unsigned char>(c) >> 4];
-      out += hex[static_cast<unsigned char>(c) & 15];
+      out += hex[control >> 4];
+      out += hex[control & 15];
     } else {
       out += text.substr(0, length);
     }

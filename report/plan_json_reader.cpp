@@ -8,6 +8,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "report/plan_json.hpp"
@@ -328,10 +329,10 @@ std::unordered_map<std::string, std::uint16_t> read_groups(const JsonNode& node,
     if (!by_name.emplace(group.name, static_cast<std::uint16_t>(g)).second)
       entry.at("name").fail("another group has this name");
     const JsonNode ranks = entry.at("ranks");
+    std::unordered_set<int> members;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const auto rank = static_cast<int>(ranks.at(i).integer(0, parallel.world() - 1));
-      if (std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end())
-        ranks.at(i).fail("a rank is in a group once");
+      if (!members.insert(rank).second) ranks.at(i).fail("a rank is in a group once");
       group.ranks.push_back(rank);
     }
     plan.groups.push_back(std::move(group));

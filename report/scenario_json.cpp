@@ -9,14 +9,6 @@
 namespace cplab {
 namespace {
 
-// Far above anything that can be planned, small enough that tokens x heads x (D + E) x 8 bytes stay below
-// 2^62: who reads a plan from a file may multiply without looking.
-constexpr std::int64_t most_tokens = std::int64_t{1} << 36;
-constexpr std::int64_t most_sequences = 1 << 24;
-constexpr std::int64_t most_heads = 1 << 20;
-constexpr std::int64_t most_row_elements = 1 << 22;  // heads x (D + E)
-constexpr std::int64_t most_ranks = 1 << 20;
-
 void write_problem(JsonWriter& json, const Problem& problem) {
   json.begin_object();
   json.field("attention", name(problem.attention));
@@ -69,7 +61,7 @@ Enum read_word(const JsonNode& node, std::initializer_list<Enum> values) {
 
 std::vector<std::int64_t> read_lengths(const JsonNode& node) {
   std::vector<std::int64_t> lengths;
-  for (std::size_t i = 0; i < node.size(); ++i) lengths.push_back(node.at(i).integer(0, most_tokens));
+  for (std::size_t i = 0; i < node.size(); ++i) lengths.push_back(node.at(i).integer(0, limits::tokens));
   return lengths;
 }
 
@@ -79,17 +71,9 @@ void read_sizes(const JsonNode& node, Problem& problem) {
     problem.lengths = read_lengths(node.at("lengths"));
     problem.padded_lengths = read_lengths(node.at("padded_lengths"));
     node.at("padded_lengths").expect_size(problem.lengths.size(), "one padded length for each length");
-    std::int64_t tokens = 0;
-    for (std::size_t i = 0; i < problem.lengths.size(); ++i) {
-      const JsonNode padded = node.at("padded_lengths").at(i);
-      padded.integer(problem.lengths[i], most_tokens);
-      tokens += problem.padded_lengths[i];
-      if (tokens > most_tokens) padded.fail("more than 2^36 tokens in all");
-    }
   } else {
-    problem.batch = node.at("batch").integer(1, most_sequences);
-    problem.sequence = node.at("sequence").integer(1, most_tokens);
-    if (problem.batch > most_tokens / problem.sequence) node.fail("more than 2^36 tokens in all");
+    problem.batch = node.at("batch").integer(1, limits::sequences);
+    problem.sequence = node.at("sequence").integer(1, limits::tokens);
     problem.lengths.assign(static_cast<std::size_t>(problem.batch), problem.sequence);
     problem.padded_lengths = problem.lengths;
   }
@@ -104,14 +88,12 @@ Problem read_problem(const JsonNode& node) {
   problem.format = read_word(node.at("format"), {Format::bshd, Format::sbhd, Format::thd});
   problem.dtype = read_word(node.at("dtype"), {DType::fp64, DType::fp32, DType::bf16, DType::fp16});
   problem.direction = read_word(node.at("direction"), {Direction::forward, Direction::forward_backward});
-  problem.heads = node.at("heads").integer(1, most_heads);
-  problem.kv_heads = node.at("kv_heads").integer(1, most_heads);
+  problem.heads = node.at("heads").integer(1, limits::heads);
+  problem.kv_heads = node.at("kv_heads").integer(1, limits::heads);
   if (problem.heads % problem.kv_heads != 0)
     node.at("kv_heads").fail("legal: divisors of heads, which is " + std::to_string(problem.heads));
-  problem.head_size = node.at("head_size").integer(1, most_heads);
-  problem.value_size = node.at("value_size").integer(1, most_heads);
-  if (problem.heads > most_row_elements / (problem.head_size + problem.value_size))
-    node.fail("heads x (head_size + value_size) is more than 2^22");
+  problem.head_size = node.at("head_size").integer(1, limits::head_size);
+  problem.value_size = node.at("value_size").integer(1, limits::head_size);
   read_sizes(node, problem);
   const JsonNode mask = node.at("mask");
   problem.causal = mask.text() == "causal";
@@ -119,8 +101,8 @@ Problem read_problem(const JsonNode& node) {
     mask.fail("\"" + mask.text() + "\" is unknown; legal: full, causal");
   const JsonNode window = node.at("window");
   window.expect_size(2, "[left, right]");
-  problem.window.left = window.at(std::size_t{0}).integer(-1, most_tokens);
-  problem.window.right = window.at(std::size_t{1}).integer(-1, most_tokens);
+  problem.window.left = window.at(std::size_t{0}).integer(-1, limits::tokens);
+  problem.window.right = window.at(std::size_t{1}).integer(-1, limits::tokens);
   problem.scale = node.at("scale").number();
   return problem;
 }
@@ -166,13 +148,13 @@ void write_scenario(JsonWriter& json, const Scenario& scenario, std::span<const 
   json.key("schedule");
   json.begin_object();
   for (const auto& [key, option] : scenario.schedule.options)
-    std::visit([&](const auto& value) { json.field(key, value); }, option);
+    std::visit([&json, &key = key](const auto& value) { json.field(key, value); }, option);
   json.end_object();
   for (const ScenarioSection& section : sections) {
     json.key(section.name);
     json.begin_object();
     for (const auto& [key, setting] : section.settings)
-      std::visit([&](const auto& value) { json.field(key, value); }, setting);
+      std::visit([&json, &key = key](const auto& value) { json.field(key, value); }, setting);
     json.end_object();
   }
   json.end_object();
@@ -183,8 +165,13 @@ Scenario read_scenario(const JsonNode& node) {
   scenario.problem = read_problem(node.at("problem"));
   const JsonNode parallel = node.at("parallel");
   parallel.only({"ranks", "replicas", "groups", "algorithm", "placement"});
-  scenario.parallel.ranks = parallel.at("ranks").integer(1, most_ranks);
-  scenario.parallel.replicas = parallel.at("replicas").integer(1, most_ranks / scenario.parallel.ranks);
+  scenario.parallel.ranks = parallel.at("ranks").integer(1, limits::world);
+  scenario.parallel.replicas = parallel.at("replicas").integer(1, limits::world / scenario.parallel.ranks);
+  try {
+    require_sizes(scenario.problem, scenario.parallel);
+  } catch (const ScenarioError& error) {
+    node.fail(error.key + ": " + error.what());
+  }
   read_groups(parallel.at("groups"), scenario.parallel);
   scenario.algorithm = parallel.at("algorithm").text();
   scenario.placement = parallel.at("placement").text();

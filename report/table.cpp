@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "report/printable.hpp"
+
 namespace cplab {
 namespace {
 
@@ -117,10 +119,15 @@ void TextTable::mark_best(std::size_t row) {
 }
 
 void TextTable::write(std::ostream& out, bool color) const {
+  std::vector<std::vector<std::string>> rows;  // as they are shown
+  for (const auto& row : rows_) {
+    auto& shown = rows.emplace_back();
+    for (const std::string& cell : row) shown.push_back(printable(cell));
+  }
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     widths.push_back(width_of(title(columns_[c])));
-    for (const auto& row : rows_) widths[c] = std::max(widths[c], width_of(row[c]));
+    for (const auto& row : rows) widths[c] = std::max(widths[c], width_of(row[c]));
   }
   const auto line = [&](const auto& cell_of, bool best) {
     std::string text = best_.empty() ? "" : best ? "* " : "  ";
@@ -135,16 +142,19 @@ void TextTable::write(std::ostream& out, bool color) const {
   };
   const auto paint = [&](const std::string& text, std::string_view style) {
     if (color && !style.empty()) {
-      out << style << text << plain << '\n';
+      write_control(out, style);
+      out << text;
+      write_control(out, plain);
+      out << '\n';
     } else {
       out << text << '\n';
     }
   };
   paint(line([&](std::size_t c) { return title(columns_[c]); }, false), bold);
   out << line([&](std::size_t c) { return std::string(widths[c], '-'); }, false) << '\n';
-  for (std::size_t r = 0; r < rows_.size(); ++r) {
+  for (std::size_t r = 0; r < rows.size(); ++r) {
     const bool best = std::find(best_.begin(), best_.end(), r) != best_.end();
-    const std::string text = line([&](std::size_t c) { return rows_[r][c]; }, best);
+    const std::string text = line([&](std::size_t c) { return rows[r][c]; }, best);
     paint(text, best ? bold_green : std::string_view());
   }
 }

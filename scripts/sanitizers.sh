@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-folders=(algorithms kernels exec cli)
+folders=(algorithms kernels exec cli fuzz)
 
 case "${1:-}" in
   build)

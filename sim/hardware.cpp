@@ -138,13 +138,20 @@ void check_kernel(const KernelTable& table) {
     check_curve(table.curve, "kernel", key);
     return;
   }
-  require(table.head_size > 0 && table.value_size > 0, "kernel", key, "head_size must be positive");
+  for (const auto& [what, size] : {std::pair{"head_size", table.head_size}, {"value_size", table.value_size}})
+    require(size > 0 && size <= limits::head_size, "kernel", key,
+            std::string(what) + " must be from 1 to " + std::to_string(limits::head_size));
   require(table.tile_rows > 0, "kernel", key, "tile_rows must be positive");
   require(table.sms >= 0, "kernel", key, "sms must not be negative");
   require(!table.points.empty(), "kernel", key, "needs at least one point");
   for (const KernelPoint& point : table.points) {
     require(point.batch > 0 && point.sequence > 0 && point.heads > 0 && point.seconds > 0, "kernel", key,
             "every number of a point must be positive");
+    require(
+        point.batch <= limits::sequences && point.sequence <= limits::tokens && point.heads <= limits::heads,
+        "kernel", key,
+        "a point has at most " + std::to_string(limits::sequences) + " sequences of " +
+            std::to_string(limits::tokens) + " tokens and " + std::to_string(limits::heads) + " heads");
     require(point.seconds <= longest_s, "kernel", key, "seconds must be at most " + text_of(longest_s));
   }
 }

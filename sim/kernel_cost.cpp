@@ -15,7 +15,7 @@ namespace cplab {
 namespace {
 
 double blocks_of(std::int64_t rows, std::int64_t heads, int tile_rows) {
-  return static_cast<double>((rows + tile_rows - 1) / tile_rows * heads);
+  return static_cast<double>(rows / tile_rows + (rows % tile_rows != 0)) * static_cast<double>(heads);
 }
 
 struct Waves {

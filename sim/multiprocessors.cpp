@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace cplab {
 
@@ -33,9 +34,16 @@ int Multiprocessors::compute_limit() const {
   return sms_ - std::max(reserved_, communication_sms_ + awaited_sms_);
 }
 
+// In waves. Beside a clock of minutes and millions of waves the rounding of both exceeds any fixed share of a
+// wave: a boundary that lies less than an ulp of the clock ahead would be woken for again and again.
+double Multiprocessors::slack(const Kernel& kernel) const {
+  constexpr double roundings = 16 * std::numeric_limits<double>::epsilon();
+  return std::max(tolerance, roundings * (updated_us_ + kernel.left_us) / wave_us(kernel));
+}
+
 bool Multiprocessors::at_boundary(const Kernel& kernel) const {
   const double waves_left = kernel.left_us / wave_us(kernel);
-  return std::abs(waves_left - std::round(waves_left)) <= tolerance;
+  return std::abs(waves_left - std::round(waves_left)) <= slack(kernel);
 }
 
 void Multiprocessors::advance(double now_us) {
@@ -160,7 +168,7 @@ void Multiprocessors::schedule(double now_us) {
     if (in_tail(kernel) || kernel.rate <= 0 || (!make_room && waiting_.empty())) continue;
     // Only the tail frees multiprocessors for other compute; every wave's end does for communication.
     const double wave = wave_us(kernel);
-    const double boundary = make_room ? (std::ceil(kernel.left_us / wave - tolerance) - 1) * wave : wave;
+    const double boundary = make_room ? (std::ceil(kernel.left_us / wave - slack(kernel)) - 1) * wave : wave;
     next_us_ = std::min(next_us_, now_us + (kernel.left_us - boundary) / kernel.rate);
   }
 }

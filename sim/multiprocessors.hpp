@@ -87,7 +87,8 @@ class Multiprocessors {
   };
 
   double wave_us(const Kernel& kernel) const { return kernel.cost.seconds * 1e6 / kernel.cost.waves; }
-  bool in_tail(const Kernel& kernel) const { return kernel.left_us <= wave_us(kernel) * (1 + tolerance); }
+  bool in_tail(const Kernel& kernel) const { return kernel.left_us <= wave_us(kernel) * (1 + slack(kernel)); }
+  double slack(const Kernel& kernel) const;
   bool at_boundary(const Kernel& kernel) const;
   int demand(const Kernel& kernel) const;
   int held(const Kernel& kernel) const;

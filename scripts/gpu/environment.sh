@@ -13,6 +13,9 @@ need() {  # COMMAND...: ends the campaign before it begins
   done
 }
 need nvidia-smi pgrep pkill python3
+# What campaigns run fits into the machine; a container's limit counts file caches that would be given up.
+CPLAB_MEMORY=${CPLAB_MEMORY:-$(awk '/^MemTotal:/ { printf "%dK", $2 }' /proc/meminfo)}
+export CPLAB_MEMORY
 results=$(mktemp -d)  # what a campaign keeps
 
 # What fails must say which rank and operation, end in time with the right code, and leave nothing behind.

@@ -159,7 +159,7 @@ TEST_CASE("toml files that are none") {
   const std::string binary = write("binary.toml", garbage);
   CHECK(error_of([&] { Table::open(binary); }).find(binary + ":") == 0);
   const std::string deep = write("deep.toml", "x = " + std::string(100000, '['));
-  CHECK(error_of([&] { Table::open(deep); }).find("not TOML") != std::string::npos);
+  CHECK(error_of([&] { Table::open(deep); }).find(deep + ":1: tables and lists stand more than 64") == 0);
   std::filesystem::remove_all(folder);
 }
 

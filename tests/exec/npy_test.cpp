@@ -1,6 +1,7 @@
 // .npy files: what is written can be read, also by NumPy's rules, and what is malformed is refused with a
 // reason.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -119,6 +120,46 @@ TEST_CASE("files that are missing or no files are refused") {
   const auto folder = std::filesystem::temp_directory_path();
   CHECK_THROWS_AS(read_npy((folder / "cplab-no-such-file.npy").string()), InputError);
   CHECK_THROWS_AS(read_npy(folder.string()), InputError);
+}
+
+TEST_CASE("a header is tested before room is made for what it promises") {
+  const auto file =
+      (std::filesystem::temp_directory_path() / ("cplab-header-" + std::to_string(getpid()) + ".npy"))
+          .string();
+  const auto error = [&](const std::string& bytes, std::uintmax_t size, const NpyShapeCheck& check) {
+    std::ofstream(file, std::ios::binary) << bytes;
+    if (size > 0)
+      std::filesystem::resize_file(file, size);  // a hole: as large as it likes, and takes no room
+    try {
+      (void)read_npy(file, check);
+    } catch (const InputError& refused) {
+      return std::string(refused.what());
+    }
+    return std::string();
+  };
+  const auto refuse = [](const std::vector<std::int64_t>& shape) {
+    throw InputError("refused " + shape_text(shape));
+  };
+  const std::uintmax_t huge = std::uintmax_t{1} << 42;
+  const std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627766,), }";
+  const std::string start = with_header(header, "");
+  REQUIRE(start.size() == 79);
+  // Shape and size agree on 4 TiB; the caller wants another shape.
+  CHECK(error(with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627756,), } ", ""), huge,
+              refuse) == "refused [1099511627756]");
+  CHECK(error(start, huge, {}).find("bytes of data, and its shape") != std::string::npos);
+  CHECK(error("not an array", huge, {}).find("not a NumPy") != std::string::npos);
+  CHECK(error(std::string("\x93NUMPY\x02\0\xff\xff\xff\xff{", 13), huge, {}).find("at most 65536 are read") !=
+        std::string::npos);
+  // More than one piece of 1 MiB, of each width.
+  for (const bool fp64 : {false, true}) {
+    std::vector<double> values(300001);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+    const std::vector<std::int64_t> shape{300001};
+    std::ofstream(file, std::ios::binary) << format_npy(shape, values, fp64);
+    CHECK(read_npy(file).values == values);
+  }
+  std::filesystem::remove(file);
 }
 
 }  // namespace

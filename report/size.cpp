@@ -1,5 +1,5 @@
 // Sizes in text.
-#include "cli/size.hpp"
+#include "report/size.hpp"
 
 #include <charconv>
 #include <system_error>

@@ -1,0 +1,279 @@
+// Counts, and the factors between counts and bytes; see memory_need.hpp.
+#include "cli/memory_need.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "algorithms/registry.hpp"
+#include "cli/console.hpp"
+#include "cli/result_text.hpp"
+#include "cli/session.hpp"
+#include "cli/tensors.hpp"
+#include "exec/host_memory.hpp"
+
+namespace cplab {
+
+namespace {
+
+template <class T>
+double bytes_of(const std::vector<T>& pool) {
+  return static_cast<double>(pool.size() * sizeof(T));
+}
+
+PlanSize size_of(const RankPlan& rank) {
+  const double lists = bytes_of(rank.row_ranges) + bytes_of(rank.segments);
+  return {lists + bytes_of(rank.buffers) + bytes_of(rank.operations) + bytes_of(rank.views) +
+              bytes_of(rank.accesses) + bytes_of(rank.parts) + bytes_of(rank.edges),
+          lists};
+}
+
+// Peak resident bytes of a command, measured on rings of 2 to 512 ranks and 2 to 16384 sequences (GCC 12,
+// glibc 2.36) and rounded up. Pools grow by doubling and are looked up by hash while they grow; the simulator
+// adds little. The checker keeps contents and coverage row range by row range, of every rank about every
+// other.
+double peak_bytes(const Scenario& scenario, const PlanSize& size, PlanUse use) {
+  constexpr double per_pool_byte = 3, checked_per_list_byte = 20, checked_per_pair = 110;
+  if (use != PlanUse::check) return per_pool_byte * size.pools;
+  const Parallel& parallel = scenario.parallel;
+  const double pairs = static_cast<double>(parallel.ranks) * static_cast<double>(parallel.ranks) *
+                       static_cast<double>(scenario.problem.lengths.size());
+  return per_pool_byte * size.pools + checked_per_list_byte * size.lists + checked_per_pair * pairs;
+}
+
+double peak_bytes(const Scenario& scenario, PlanUse use) {
+  return peak_bytes(scenario, estimated_size(scenario), use);
+}
+
+// One group of the scenario's ranks with `count` of the sequences of its largest replica, evenly chosen.
+Scenario sample_of(const Scenario& scenario, std::int64_t count) {
+  Scenario sample = scenario;
+  Problem& p = sample.problem;
+  const std::vector<std::int64_t> lengths = p.lengths, padded = p.padded_lengths;
+  const std::int64_t replicas = scenario.parallel.replicas;
+  const std::int64_t all = (std::ssize(lengths) + replicas - 1) / replicas;  // of replica 0
+  p.lengths.clear();
+  p.padded_lengths.clear();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto b = static_cast<std::size_t>(i * all / count * replicas);
+    p.lengths.push_back(lengths[b]);
+    p.padded_lengths.push_back(padded[b]);
+  }
+  if (!p.packed) p.batch = count;
+  sample.parallel.replicas = 1;
+  sample.parallel.groups.assign(1, std::vector<int>(static_cast<std::size_t>(scenario.parallel.ranks)));
+  std::iota(sample.parallel.groups[0].begin(), sample.parallel.groups[0].end(), 0);
+  return sample;
+}
+
+// Of a rank, the mean over some of them: a causal mask gives the last more work than the first.
+PlanSize mean_size(const Scenario& sample) {
+  constexpr std::int64_t most_built = 4;
+  const std::int64_t P = sample.parallel.ranks, built = std::min(P, most_built);
+  PlanSize mean;
+  for (std::int64_t i = 0; i < built; ++i) {
+    const std::int64_t rank = built == 1 ? 0 : i * (P - 1) / (built - 1);
+    const PlanSize size = size_of(build_rank(sample, static_cast<int>(rank)));
+    mean.pools += size.pools / static_cast<double>(built);
+    mean.lists += size.lists / static_cast<double>(built);
+  }
+  return mean;
+}
+
+// The largest of scenario/2, /4, ... of a count for which the plan would fit; 0 if none.
+template <class Shrink>
+std::int64_t count_that_fits(Scenario scenario, std::int64_t count, PlanUse use, double there,
+                             Shrink shrink) {
+  while (count > 1) {
+    count /= 2;
+    shrink(scenario, count);
+    if (peak_bytes(scenario, use) <= there) return count;
+  }
+  return 0;
+}
+
+void take_ranks(Scenario& scenario, std::int64_t ranks) {
+  Parallel& parallel = scenario.parallel;
+  parallel.ranks = ranks;
+  for (auto& group : parallel.groups) group.resize(static_cast<std::size_t>(ranks));  // counted only
+}
+
+void take_sequences(Scenario& scenario, std::int64_t count) {
+  Problem& p = scenario.problem;
+  p.lengths.resize(static_cast<std::size_t>(count));
+  p.padded_lengths.resize(static_cast<std::size_t>(count));
+  if (!p.packed) p.batch = count;
+}
+
+// "12.3 GiB (plan 1.2 GiB, ...)".
+std::string parts_text(const MemoryParts& parts) {
+  std::string text;
+  double total = 0;
+  for (const auto& [what, bytes] : parts) {
+    total += bytes;
+    if (bytes >= 1) text += (text.empty() ? "" : ", ") + what + " " + bytes_text(bytes);
+  }
+  return bytes_text(total) + (parts.size() > 1 ? " (" + text + ")" : "");
+}
+
+double total_of(const MemoryParts& parts) {
+  double total = 0;
+  for (const auto& [what, bytes] : parts) total += bytes;
+  return total;
+}
+
+// "; 3.1 GiB can still be had (the cgroup limit; CPLAB_MEMORY=SIZE says otherwise)".
+std::string there_text() {
+  const HostMemory memory = host_memory_left();
+  return fmt::format("; {} can still be had ({}{})", bytes_text(static_cast<double>(memory.bytes)),
+                     memory.source,
+                     memory.source == "CPLAB_MEMORY" ? "" : "; CPLAB_MEMORY=SIZE overrides it");
+}
+
+void require_file_memory(double need, const char* what, const std::string& file_name) {
+  constexpr double never_asked = 1 << 24;  // so much is always there
+  if (need <= never_asked || need <= memory_left()) return;
+  throw EnvironmentError(
+      fmt::format("{}: {} needs about {} of memory{}", file_name, what, bytes_text(need), there_text()));
+}
+
+}  // namespace
+
+double memory_left() {
+  try {
+    return static_cast<double>(host_memory_left().bytes);
+  } catch (const std::runtime_error& error) {
+    throw InputError(error.what());
+  }
+}
+
+PlanSize size_of(const Plan& plan) {
+  PlanSize sum;
+  for (const RankPlan& rank : plan.ranks) {
+    const PlanSize size = size_of(rank);
+    sum.pools += size.pools;
+    sum.lists += size.lists;
+  }
+  return sum;
+}
+
+PlanSize estimated_size(const Scenario& scenario) {
+  const Parallel& parallel = scenario.parallel;
+  const std::int64_t all = (std::ssize(scenario.problem.lengths) + parallel.replicas - 1) / parallel.replicas;
+  // As many as make runs of tokens for a few thousand ranks and sequences together.
+  constexpr std::int64_t most_runs = 4096, most_sequences = 64;
+  const std::int64_t few =
+      std::min(all, std::clamp<std::int64_t>(most_runs / parallel.ranks, 1, most_sequences));
+  PlanSize size = mean_size(sample_of(scenario, few));
+  if (all > few) {
+    const std::int64_t more = std::min(all, 2 * few);
+    const PlanSize larger = mean_size(sample_of(scenario, more));
+    const double times = static_cast<double>(all - few) / static_cast<double>(more - few);
+    size.pools += std::max(0.0, larger.pools - size.pools) * times;
+    size.lists += std::max(0.0, larger.lists - size.lists) * times;
+  }
+  const auto world = static_cast<double>(parallel.world());
+  return {size.pools * world, size.lists * world};
+}
+
+void require_plan_memory(const ScenarioFile& file, PlanUse use) {
+  const Scenario& scenario = file.scenario;
+  const double there = memory_left();
+  const double need = peak_bytes(scenario, use);
+  if (need <= there) return;
+  const std::int64_t ranks = scenario.parallel.ranks, sequences = std::ssize(scenario.problem.lengths);
+  std::string enough;
+  const auto suggest = [&](const std::string& what, std::int64_t count) {
+    if (count > 0)
+      enough += (enough.empty() ? " Enough for " : " or for ") + what + " = " + std::to_string(count);
+  };
+  suggest("parallel.ranks", count_that_fits(scenario, ranks, use, there, take_ranks));
+  if (sequences > 1) {
+    const char* what = scenario.problem.packed ? "the first sequences of problem.lengths" : "problem.batch";
+    suggest(what, count_that_fits(scenario, sequences, use, there, take_sequences));
+  }
+  fail_environment(
+      file,
+      sequences > ranks ? (scenario.problem.packed ? "problem.lengths" : "problem.batch") : "parallel.ranks",
+      fmt::format("the plan of {} ranks and {} sequences needs about {} of memory{}.{}",
+                  scenario.parallel.world(), sequences, bytes_text(need), there_text(), enough));
+}
+
+MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
+  const Problem& p = plan.scenario.problem;
+  const auto H = static_cast<double>(p.heads), G = static_cast<double>(p.kv_heads);
+  const auto D = static_cast<double>(p.head_size), E = static_cast<double>(p.value_size);
+  const bool gradients = p.direction == Direction::forward_backward;
+  double tokens = 0, longest = 0, arenas = 0, local = 0;
+  for (const std::int64_t length : p.padded_lengths) {
+    tokens += static_cast<double>(length);
+    longest = std::max(longest, static_cast<double>(length));
+  }
+  for (const RankPlan& rank : plan.ranks) {
+    arenas += static_cast<double>(rank.arena_bytes);
+    double rows = 0;
+    for (const Buffer& buffer : rank.buffers)
+      if (buffer.category == Category::input) rows = std::max(rows, static_cast<double>(buffer.rows));
+    local = std::max(local, rows);
+  }
+  constexpr double number = sizeof(double);
+  const double q = H * D, k = G * D, v = G * E, out = H * E, lse = H;
+  const double inputs = q + k + v + (gradients ? out : 0);
+  const double outputs = out + lse + (gradients ? q + k + v : 0);
+  MemoryParts parts{{"arenas of the ranks", gpu ? 0 : arenas},
+                    {"inputs", tokens * inputs * number},
+                    {"outputs", tokens * outputs * number},
+                    // of one rank at a time, with where its rows lie
+                    {"a rank's tensors", local * (inputs * number + 2 * sizeof(LocalRow))}};
+  if (!compared) return parts;
+  parts.emplace_back("the dense reference", tokens * outputs * number);
+  parts.emplace_back("its error model", tokens * 2 * outputs * number);
+  // Of one sequence: 64 rows of scores and of their gradients, three times over; K and V by columns and
+  // squared.
+  constexpr double block_rows = 64;
+  parts.emplace_back("scores", longest * (3 * block_rows * number + (D + E) * (sizeof(float) + number)));
+  return parts;
+}
+
+void require_execution_memory(const ScenarioFile& file, const Plan& plan, bool gpu, bool compared) {
+  const MemoryParts parts = execution_parts(plan, gpu, compared);
+  if (total_of(parts) <= memory_left()) return;
+  const Problem& p = plan.scenario.problem;
+  std::int64_t tokens = 0;
+  for (const std::int64_t length : p.padded_lengths) tokens += length;
+  fail_environment(file, p.packed ? "problem.lengths" : "problem.sequence",
+                   fmt::format("{} tokens: executing this {}needs about {} of memory{}", tokens,
+                               gpu ? "" : "on the CPU ", parts_text(parts), there_text()));
+}
+
+void require_json_memory(const std::string& text, const std::string& file_name) {
+  // A value takes 16 bytes and a list or object its vector beside it, doubled while it grows; a key 48 bytes
+  // and, while its object is open, a place in a set. The plan made of it is smaller.
+  double values = 1, containers = 0, keys = 0;
+  for (const char c : text) {
+    values += c == ',';
+    containers += c == '[' || c == '{';
+    keys += c == ':';
+  }
+  const double need =
+      3 * 16 * (values + containers) + 56 * containers + 200 * keys + static_cast<double>(text.size());
+  require_file_memory(need, "reading this file", file_name);
+}
+
+void require_check_memory(const Plan& plan, const std::string& file_name) {
+  require_file_memory(peak_bytes(plan.scenario, size_of(plan), PlanUse::check), "checking this plan",
+                      file_name);
+}
+
+void require_text_memory(std::uintmax_t bytes, const std::string& file_name) {
+  require_file_memory(static_cast<double>(bytes), "the text of this file", file_name);
+}
+
+void require_toml_memory(std::size_t bytes, const std::string& file_name) {
+  // toml++ 3.3: about 90 bytes for "1," and 200 for "a=1".
+  constexpr double tree_bytes_per_byte = 50;
+  require_file_memory(tree_bytes_per_byte * static_cast<double>(bytes), "reading this file", file_name);
+}
+
+}  // namespace cplab
