@@ -1,6 +1,7 @@
 // The nearest legal word, for "did you mean".
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <numeric>
 
 #include "cli/vocabulary.hpp"

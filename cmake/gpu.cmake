@@ -15,7 +15,12 @@ set(gpu_summary "")
 if(CPLAB_CUDA STREQUAL "OFF")
   set(gpu_summary "CUDA not wanted (CPLAB_CUDA=OFF)")
 else()
+  # CMake 3.25.1 (Debian 12) stops at CUDA 13, where nvToolsExt is no more: it deprecates that target, there or not, for
+  # projects that require 3.25. So for this one call we do not.
+  set(required "${CMAKE_MINIMUM_REQUIRED_VERSION}")
+  set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit QUIET)  # a runtime without a compiler does not help
+  set(CMAKE_MINIMUM_REQUIRED_VERSION "${required}")
   if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CPLAB_HAVE_CUDA ON)
     set(gpu_summary "CUDA ${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR} found")
@@ -74,6 +79,9 @@ else()
     set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")  # the toolkit that was just reported
   endif()
   enable_language(CUDA)
+  # Launcher of what must not spill registers. Unquoted: without ccache the second part is nothing, not an empty
+  # element, which the script would try to run.
+  set(CPLAB_STRICT_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/nvcc_strict.sh" ${CMAKE_CUDA_COMPILER_LAUNCHER})
   # CMake 3.25.1 does not know that nvcc has C++20, so no cuda_std_20 here.
   target_compile_options(cplab_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;-Xcompiler=-Wall,-Wextra,-Wshadow>)

@@ -25,7 +25,7 @@ add_custom_target(cplab_commit
   COMMAND "${CMAKE_COMMAND}" -D "SOURCE=${PROJECT_SOURCE_DIR}" -D "OUTPUT=${version_directory}/commit.inc"
           -P "${PROJECT_SOURCE_DIR}/cmake/version.cmake"
   BYPRODUCTS "${version_directory}/commit.inc"
-  COMMENT "" VERBATIM)
+  COMMENT "Asking git which commit this is" VERBATIM)
 
 add_library(cplab_version STATIC cmake/version.cpp)
 add_dependencies(cplab_version cplab_commit)

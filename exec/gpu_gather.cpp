@@ -32,10 +32,8 @@ class Writer {
 
  private:
   void append(const void* data, std::size_t count) {
-    if (count == 0) return;
-    const std::size_t at = bytes.size();
-    bytes.resize(at + count);
-    std::memcpy(bytes.data() + at, data, count);
+    const auto* first = static_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), first, first + count);
   }
 };
 

@@ -20,6 +20,7 @@ import math
 import os
 import random
 import statistics
+import shutil
 import subprocess
 import sys
 
@@ -100,9 +101,11 @@ COMPILED = {"triton": triton_candidate, "fa4": fa4_candidate}
 def environment(program):
     """Versions, clocks and the commit of our build, where they can be found."""
     query = "driver_version,clocks.sm,clocks.max.sm,clocks.max.mem"
-    values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", "--id=0"],
-                            capture_output=True, text=True).stdout.strip().split(", ")
-    facts = dict(zip(query.split(","), values))
+    facts = {}
+    if shutil.which("nvidia-smi"):
+        values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", "--id=0"],
+                                capture_output=True, text=True).stdout.strip().split(", ")
+        facts = dict(zip(query.split(","), values))
     facts["cuda"] = torch.version.cuda
     if program:
         cplab = os.path.join(os.path.dirname(program), "cplab")

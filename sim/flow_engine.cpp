@@ -1,7 +1,7 @@
-// SimGrid 3.32 as a flow engine: CM02 without factors, cross-traffic or TCP window, zero link latency (a
-// start-up is a timer before the flow), microseconds as the unit of time. No actors, no Exec: timers of the
-// kernel and host-to-host communications whose completion signal is the event. tests/sim/flow_engine_test.cpp
-// pins these settings on closed forms.
+// SimGrid (3.32, 4.0) as a flow engine: CM02 without factors, cross-traffic or TCP window, zero link latency
+// (a start-up is a timer before the flow), microseconds as the unit of time. No actors, no Exec: timers of
+// the kernel and host-to-host communications whose completion signal is the event.
+// tests/sim/flow_engine_test.cpp pins these settings on closed forms.
 #include "sim/flow_engine.hpp"
 
 #include <xbt/log.h>
@@ -14,6 +14,8 @@
 #include <string>
 #include <utility>
 #include <xbt/config.hpp>
+// Needs macros of the headers above.
+#include <simgrid/version.h>
 
 namespace cplab {
 namespace s4u = simgrid::s4u;
@@ -83,6 +85,47 @@ struct FlowEngine::State {
 
 namespace {
 
+// SimGrid 4 (Debian 13) names what a platform is built from differently and has no signal common to all
+// activities.
+#if SIMGRID_VERSION_MAJOR < 4
+using Ended = s4u::Activity;
+s4u::NetZone* make_root(s4u::Engine&) {
+  return s4u::create_full_zone("fabric");
+}
+s4u::NetZone* make_star(s4u::NetZone* root, const std::string& name) {
+  return s4u::create_star_zone(name)->set_parent(root);
+}
+s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double bytes_us) {
+  return zone->create_link(name, bytes_us);
+}
+s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
+  return zone->create_host(name, 1.0);
+}
+void add_route(s4u::NetZone* zone, const s4u::Host* from, const s4u::Host* to,
+               const std::vector<s4u::LinkInRoute>& links) {
+  const auto point = [](const s4u::Host* host) { return host != nullptr ? host->get_netpoint() : nullptr; };
+  zone->add_route(point(from), point(to), nullptr, nullptr, links, false);
+}
+#else
+using Ended = s4u::Comm;
+s4u::NetZone* make_root(s4u::Engine& engine) {
+  return engine.get_netzone_root()->add_netzone_full("fabric");
+}
+s4u::NetZone* make_star(s4u::NetZone* root, const std::string& name) {
+  return root->add_netzone_star(name);
+}
+s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double bytes_us) {
+  return zone->add_link(name, bytes_us);
+}
+s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
+  return zone->add_host(name, 1.0);
+}
+void add_route(s4u::NetZone* zone, const s4u::Host* from, const s4u::Host* to,
+               const std::vector<s4u::LinkInRoute>& links) {
+  zone->add_route(from, to, links, false);
+}
+#endif
+
 FlowEngine* current = nullptr;
 
 void configure() {
@@ -100,12 +143,10 @@ struct FlowEngine::State::Zone {
   std::string prefix;
   std::vector<s4u::Link*> up, down;
 
-  Zone(s4u::NetZone* root, std::string prefix_) : zone(s4u::create_star_zone(prefix_)), prefix(prefix_) {
-    zone->set_parent(root);
-  }
+  Zone(s4u::NetZone* root, std::string prefix_) : zone(make_star(root, prefix_)), prefix(prefix_) {}
   s4u::Link* link(const char* what, int level, int i, double bytes_us) {
     const std::string name = prefix + what + std::to_string(level) + "_" + std::to_string(i);
-    return zone->create_link(name, bytes_us)->set_latency(0)->seal();
+    return make_link(zone, name, bytes_us)->set_latency(0)->seal();
   }
   void add_cap(Port& port, int index, double bytes_us) {
     port.cap = link("c", 0, index, bytes_us);
@@ -115,12 +156,12 @@ struct FlowEngine::State::Zone {
   void add_host(Port& port, int level, int index, const std::vector<s4u::Link*>& ups,
                 const std::vector<s4u::Link*>& downs) {
     const std::string name = prefix + "h" + std::to_string(level) + "_" + std::to_string(index);
-    port.host = zone->create_host(name, 1.0)->seal();
+    port.host = make_host(zone, name)->seal();
     std::vector<s4u::LinkInRoute> out{s4u::LinkInRoute(port.cap)}, in;
     for (const s4u::Link* l : ups) out.emplace_back(l);
     for (const s4u::Link* l : downs) in.emplace_back(l);
-    zone->add_route(port.host->get_netpoint(), nullptr, nullptr, nullptr, out, false);
-    zone->add_route(nullptr, port.host->get_netpoint(), nullptr, nullptr, in, false);
+    add_route(zone, port.host, nullptr, out);
+    add_route(zone, nullptr, port.host, in);
   }
 };
 
@@ -130,7 +171,7 @@ void FlowEngine::State::build(const Fabric& fabric) {
   alarms.assign(static_cast<std::size_t>(ranks), 0);
   const int levels = 2 + static_cast<int>(fabric.switches.size());
   table.resize(static_cast<std::size_t>(ranks) * ports * levels);
-  s4u::NetZone* root = s4u::create_full_zone("fabric");
+  s4u::NetZone* root = make_root(*engine);
   const int nodes = (ranks + fabric.ranks_per_node - 1) / fabric.ranks_per_node;
 
   if (fabric.ranks_per_node > 1 && ranks > 1) {
@@ -192,7 +233,7 @@ FlowEngine::FlowEngine(const Fabric& fabric, Handler on_timer, Handler on_flow_e
   state_->engine = std::make_unique<s4u::Engine>("cplab");
   configure();
   state_->build(fabric);
-  s4u::Activity::on_completion_cb([](const s4u::Activity& activity) { current->state_->ended(activity); });
+  Ended::on_completion_cb([](const Ended& activity) { current->state_->ended(activity); });
 }
 
 FlowEngine::~FlowEngine() {

@@ -11,7 +11,7 @@ namespace cplab::kernels::cuda {
 std::span<const AttendVariant> attend_mma_variants();
 std::span<const AttendBackwardVariant> attend_backward_mma_variants();
 
-// One translation unit each.
+// One translation unit for each head size.
 AttendVariant attend_mma_bf16_64();
 AttendVariant attend_mma_bf16_128();
 AttendVariant attend_mma_fp16_64();

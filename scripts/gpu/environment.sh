@@ -6,6 +6,13 @@ export LD_LIBRARY_PATH="$pack/lib:${nccl:-}:${LD_LIBRARY_PATH:-}"
 export PATH="$PWD/$pack:$PATH"
 export CPLAB_SCENARIOS="$PWD/scenarios"
 export NCCL_NVLS_ENABLE=0
+need() {  # COMMAND...: ends the campaign before it begins
+  local command
+  for command in "$@"; do
+    command -v "$command" >/dev/null || { echo "$0: no $command on this machine" >&2; exit 3; }
+  done
+}
+need nvidia-smi pgrep pkill python3
 # What campaigns run fits into the machine; a container's limit counts file caches that would be given up.
 CPLAB_MEMORY=${CPLAB_MEMORY:-$(awk '/^MemTotal:/ { printf "%dK", $2 }' /proc/meminfo)}
 export CPLAB_MEMORY

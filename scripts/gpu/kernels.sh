@@ -9,6 +9,7 @@ wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
+if wants checkers; then need compute-sanitizer; fi
 step() { echo "== $1 ($SECONDS s)"; }
 # shellcheck disable=SC2154
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm --format=csv,noheader | tee "$results/nvidia-smi.txt"

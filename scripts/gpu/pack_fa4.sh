@@ -3,6 +3,9 @@
 # PyTorch are there, the rest is packed. scripts/gpu/pack_fa4.sh OUT.tar.xz   (54 MiB; compressing takes minutes)
 # There: tar xJf OUT.tar.xz -C DIR; FA4_DIR=DIR/fa4 scripts/peer_attention.py --candidates cudnn,fa4,best ...
 set -euo pipefail
+for command in pip python3 xz; do
+  command -v "$command" >/dev/null || { echo "$0: no $command here" >&2; exit 3; }
+done
 out=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

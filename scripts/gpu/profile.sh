@@ -7,6 +7,7 @@ shift
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
+need ncu
 [[ $# -gt 0 ]] || set -- "2 8192 16 128 full forward best" "2 8192 16 128 full backward best" \
   "2 8192 32 64 full forward best" "2 8192 32 64 full backward best"
 metrics=sm__cycles_elapsed.max,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed

@@ -9,6 +9,7 @@ wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
+if wants checkers; then need compute-sanitizer; fi
 step() { echo "== $1 ($SECONDS s)"; }
 several=(--device gpu --ranks-per-gpu 8 --set schedule.transport=copy --quiet)
 

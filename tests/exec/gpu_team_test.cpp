@@ -50,8 +50,8 @@ TEST_CASE("a rank that does not come is named when the time is up") {
   std::atomic<int> waiting{2};
   try {
     team.run([&](int rank) {
-      team.barrier(rank, far);
       team.report_progress(rank, static_cast<std::size_t>(10 + rank));
+      team.barrier(rank, far);
       try {
         if (rank != 1) team.barrier(rank, soon);
       } catch (...) {
@@ -62,8 +62,11 @@ TEST_CASE("a rank that does not come is named when the time is up") {
     });
     FAIL("nobody was late");
   } catch (const GpuTeam::Late& late) {
-    CHECK(std::string(late.what()) ==
-          "the time is up: rank 1 does not come to the end of a repetition (it has issued 11 operations)");
+    // On a busy machine another rank may be late as well; rank 1 is in any case.
+    const std::string what = late.what();
+    CHECK(what.starts_with("the time is up: "));
+    CHECK(what.find("rank 1 does not come to the end of a repetition (it has issued 11 operations)") !=
+          std::string::npos);
   }
 }
 

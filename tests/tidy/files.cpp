@@ -144,6 +144,31 @@ std::vector<Finding> check_trailing_blanks(const Tree& tree) {
   return findings;
 }
 
+std::vector<Finding> check_quoted_lists(const Tree& tree) {
+  std::vector<Finding> findings;
+  for (const auto& [path, text] : tree) {
+    if (!path.ends_with("CMakeLists.txt") && extension_of(path) != ".cmake") continue;
+    int number = 0;
+    for (const std::string_view line : lines_of(text)) {
+      ++number;
+      bool quoted = false;
+      for (std::size_t i = 0; i < line.size(); ++i) {
+        if (line[i] == '\\')
+          ++i;
+        else if (line[i] == '"')
+          quoted = !quoted;
+        else if (line[i] == '#' && !quoted)
+          break;
+        else if (quoted && (line.substr(i).starts_with(";${") ||
+                            (line.substr(i).starts_with("};") && line.substr(i + 2, 1) != " ")))
+          findings.push_back(
+              {path, number, "a quoted list with a variable in it: \"a\" ${b} leaves out an empty b"});
+      }
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> check_machine_paths(const Tree& tree, const std::vector<std::string>& folders) {
   // Put together here, so that this file does not accuse itself.
   std::vector<std::string> wanted;

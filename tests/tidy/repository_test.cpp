@@ -55,6 +55,14 @@ TEST_CASE("tidy: no line ends in blanks") {
   expect_none(check_trailing_blanks(repository()));
 }
 
+TEST_CASE("tidy: no variable in a quoted CMake list") {
+  expect_none(check_quoted_lists(repository()));
+}
+
+TEST_CASE("tidy: every command that runs is installed or may be missing") {
+  expect_none(check_commands(repository()));
+}
+
 TEST_CASE("tidy: no file names a path of one machine") {
   std::vector<std::string> folders = {CPLAB_SOURCE_DIR};
   if (const char* home = std::getenv("HOME")) folders.emplace_back(home);

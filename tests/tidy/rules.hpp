@@ -53,6 +53,16 @@ std::vector<Finding> check_trailing_blanks(const Tree& tree);
 // No path of one machine: the given folders (the repository's root, the user's home), anybody's home.
 std::vector<Finding> check_machine_paths(const Tree& tree, const std::vector<std::string>& folders);
 
+// A list in quotes with a variable as one of its elements, "a;${b}": where the variable is empty, so is an
+// element, and a compiler launcher with an empty element runs a command without a name.
+std::vector<Finding> check_quoted_lists(const Tree& tree);
+
+// --- commands.cpp: what runs
+
+// Every command that scripts, the Makefile, pages and programs run stands in tests/tidy/commands.txt and is
+// there when they run; what that list says of scripts/setup.sh is so; nothing in it is left over.
+std::vector<Finding> check_commands(const Tree& tree);
+
 // --- tree.cpp
 
 // What git tracks or would track under `root`; without git (or in no checkout), every file there except

@@ -201,5 +201,16 @@ TEST_CASE("tidy rules: a tree without git is read from its folders") {
   CHECK(tree.contains(".ci/run"));
 }
 
+TEST_CASE("tidy rules: quoted CMake lists") {
+  const auto bad = [](const std::string& line) {
+    return count(check_quoted_lists, "exec/CMakeLists.txt", "# x\n" + line + "\n") == 1;
+  };
+  CHECK(bad("set_target_properties(a PROPERTIES CUDA_COMPILER_LAUNCHER \"strict.sh;${launcher}\")"));
+  CHECK(bad("set(launchers \"${first};strict.sh\")"));
+  CHECK_FALSE(bad("set(launchers strict.sh ${launcher})"));
+  CHECK_FALSE(bad("set(launchers \"${launchers}\" ${launcher}) # \";${launcher}\""));
+  CHECK_FALSE(bad("set(x \"A=\\\"${a}\\\";B=\\\"${b}\\\"\")"));
+}
+
 }  // namespace
 }  // namespace cplab::tidy

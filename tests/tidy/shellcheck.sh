@@ -7,4 +7,4 @@ if ! command -v shellcheck >/dev/null 2>&1; then
   echo "skipped: no shellcheck"
   exit 77
 fi
-shellcheck .ci/run scripts/*.sh scripts/gpu/*.sh tests/tidy/*.sh
+shellcheck -x .ci/run scripts/*.sh scripts/gpu/*.sh tests/tidy/*.sh

@@ -16,7 +16,7 @@ std::span<const AttendBackwardVariant> attend_backward_hopper_variants();
 
 namespace hopper {
 
-// One translation unit each.
+// One translation unit for each head size.
 std::vector<AttendVariant> attend_hopper_bf16_64();  // of several tile heights
 std::vector<AttendVariant> attend_hopper_bf16_128();
 std::vector<AttendVariant> attend_hopper_fp16_64();
