@@ -17,7 +17,6 @@
 #include "report/size.hpp"
 
 namespace cplab {
-
 namespace {
 
 const std::string wanted_integer = "an integer (or a size such as \"128K\")";
@@ -37,8 +36,8 @@ bool is_at_or_below(std::string_view path, std::string_view ancestor) {
 }
 
 std::string joined(std::string_view path, std::string_view key) {
-  if (path.empty() || key.empty()) return std::string(path.empty() ? key : path);
-  return std::string(path) + "." + std::string(key);
+  const bool both = !path.empty() && !key.empty();
+  return std::string(path) + (both ? "." : "") + std::string(key);
 }
 
 std::string_view kind_text(const toml::node& node) {
@@ -205,9 +204,9 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
 
   // The value as TOML if it is exactly one value, else as text.
   toml::table parsed;
+  if (line_nested_too_deep("value = " + value_text) > 0)
+    refuse("lists and tables stand too deep in one another");
   try {
-    if (line_nested_too_deep("value = " + value_text) > 0)
-      refuse("lists and tables stand too deep in one another");
     if (value_text.find('\n') == std::string::npos) parsed = toml::parse("value = " + value_text);
   } catch (const toml::parse_error& error) {
     // What begins as a list, a table or quoted text is no bare word.
@@ -320,17 +319,15 @@ bool Table::flag(std::string_view key, bool otherwise) const {
 
 std::vector<std::int64_t> Table::integers(std::string_view key) const {
   std::vector<std::int64_t> values;
-  for (const toml::node& value : state_->need_list(key, wanted_integers)) {
+  for (const toml::node& value : state_->need_list(key, wanted_integers))
     values.push_back(state_->to_integer(key, value, wanted_integers));
-  }
   return values;
 }
 
 std::vector<double> Table::numbers(std::string_view key) const {
   std::vector<double> values;
-  for (const toml::node& value : state_->need_list(key, "a list of numbers")) {
+  for (const toml::node& value : state_->need_list(key, "a list of numbers"))
     values.push_back(state_->to_number(key, value, "a list of numbers"));
-  }
   return values;
 }
 

@@ -11,9 +11,9 @@ Plan traded(std::int64_t rows, DType dtype);
 // Four ranks: all gather K and V, each query-head half on a lane of its own; gradients of all keys are summed
 // over two pairs of sub-groups, in place; causal.
 Plan reduced(std::int64_t rows, DType dtype);
-// Three ranks gather K and V and scatter the sums of their gradients, each rank's own part in its place;
+// P ranks gather K and V and scatter the sums of their gradients, each rank's own part in its place;
 // causal.
-Plan in_place(std::int64_t rows, DType dtype);
+Plan in_place(int P, std::int64_t rows, DType dtype);
 // Two ranks: K and V travel with even rows before odd ones, and so do their gradients; full mask, fused
 // merge.
 Plan permuted(std::int64_t rows, DType dtype);
