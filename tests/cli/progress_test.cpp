@@ -33,6 +33,7 @@ Terminal on_terminal(const std::vector<std::string>& arguments, const char* afte
   size.ws_col = columns;
   size.ws_row = 24;
   int terminal = -1;
+  std::fflush(nullptr);  // what is buffered would be written by both
   const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
   REQUIRE(child >= 0);
   if (child == 0) {
