@@ -46,7 +46,11 @@ double peak_bytes(const Scenario& scenario, PlanUse use) {
   return peak_bytes(scenario, estimated_size(scenario), use);
 }
 
-// One group of the scenario's ranks with `count` of the sequences of its largest replica, evenly chosen.
+// A rank of more takes seconds to build; its share grows at least as their number does.
+constexpr std::int64_t most_ranks_built = 2048;
+
+// One group of the scenario's ranks (of so many at most) with `count` of the sequences of its largest
+// replica, evenly chosen.
 Scenario sample_of(const Scenario& scenario, std::int64_t count) {
   Scenario sample = scenario;
   Problem& p = sample.problem;
@@ -62,7 +66,8 @@ Scenario sample_of(const Scenario& scenario, std::int64_t count) {
   }
   if (!p.packed) p.batch = count;
   sample.parallel.replicas = 1;
-  sample.parallel.groups.assign(1, std::vector<int>(static_cast<std::size_t>(scenario.parallel.ranks)));
+  sample.parallel.ranks = std::min(scenario.parallel.ranks, most_ranks_built);
+  sample.parallel.groups.assign(1, std::vector<int>(static_cast<std::size_t>(sample.parallel.ranks)));
   std::iota(sample.parallel.groups[0].begin(), sample.parallel.groups[0].end(), 0);
   return sample;
 }
@@ -173,7 +178,8 @@ PlanSize estimated_size(const Scenario& scenario) {
     size.pools += std::max(0.0, larger.pools - size.pools) * times;
     size.lists += std::max(0.0, larger.lists - size.lists) * times;
   }
-  const auto world = static_cast<double>(parallel.world());
+  const double world = static_cast<double>(parallel.world()) *
+                       std::max(1.0, static_cast<double>(parallel.ranks) / most_ranks_built);
   return {size.pools * world, size.lists * world};
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <iostream>
 
 #include "algorithms/registry.hpp"
