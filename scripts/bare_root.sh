@@ -35,6 +35,8 @@ leave() {
 trap leave EXIT
 mount --bind /dev "$root/dev"
 mounted+=("$root/dev")
+mount --bind /dev/pts "$root/dev/pts"  # pseudo-terminals, which a machine has
+mounted=("$root/dev/pts" "${mounted[@]}")
 mount -t proc proc "$root/proc"
 mounted+=("$root/proc")
 if [ -n "$toolkit" ]; then
