@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "algorithms/structure.hpp"
+
 namespace cplab {
 
 namespace {
@@ -109,9 +111,7 @@ kernels::View Binder::piece(const View& view, std::int64_t slot, std::int64_t be
 }
 
 std::int32_t Binder::plane_cut(const View& view) const {
-  const std::int64_t planes = plan_.buffers[view.buffer].planes;
-  if (planes <= view.width_begin || planes >= view.width_end) return 0;
-  return static_cast<std::int32_t>(planes - view.width_begin);
+  return cplab::plane_cut(plan_.buffers[view.buffer], view);
 }
 
 std::vector<kernels::View> Binder::pieces(const Operation& operation, const View& view,

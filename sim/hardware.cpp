@@ -8,6 +8,17 @@
 
 namespace cplab {
 
+std::array<std::pair<const char*, double>, 8> HostSpec::times() const {
+  return {{{"kernel_launch_s", kernel_launch_s},
+           {"communication_launch_s", communication_launch_s},
+           {"copy_launch_s", copy_launch_s},
+           {"launch_latency_s", launch_latency_s},
+           {"dependency_s", dependency_s},
+           {"sync_s", sync_s},
+           {"graph_launch_s", graph_launch_s},
+           {"graph_node_s", graph_node_s}}};
+}
+
 HardwareError::HardwareError(std::string table_, std::string key_, const std::string& message)
     : std::runtime_error(message), table(std::move(table_)), key(std::move(key_)) {}
 
@@ -213,15 +224,7 @@ void validate(const Hardware& hardware) {
   require_range(static_cast<double>(hardware.fixed_bytes), 0, most_bytes, " bytes", "fixed", "bytes");
   check_network(hardware);
   const HostSpec& host = hardware.host;
-  for (const auto& [key, value] : {std::pair{"kernel_launch_s", host.kernel_launch_s},
-                                   {"communication_launch_s", host.communication_launch_s},
-                                   {"copy_launch_s", host.copy_launch_s},
-                                   {"launch_latency_s", host.launch_latency_s},
-                                   {"dependency_s", host.dependency_s},
-                                   {"sync_s", host.sync_s},
-                                   {"graph_launch_s", host.graph_launch_s},
-                                   {"graph_node_s", host.graph_node_s}})
-    require_seconds(value, "host", key);
+  for (const auto& [key, value] : hardware.host.times()) require_seconds(value, "host", key);
   require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1");
   check_each(hardware.kernels, check_kernel);
   check_each(hardware.messages, [&](const MessageTable& table) { check_message(hardware, table); });

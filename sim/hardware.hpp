@@ -3,6 +3,7 @@
 // numbers mean. Seconds and bytes; bandwidth is wire bytes sent per rank per second.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -94,6 +95,9 @@ struct HostSpec {
   double graph_node_s = 0;            // replaces dependency_s inside a graph
   std::int64_t run_ahead = 1024;      // operations issued and not complete, at most
   Provenance provenance;
+
+  // All of them but run_ahead, by the name of their key.
+  std::array<std::pair<const char*, double>, 8> times() const;
 };
 
 // One kernel class; several tables of one class, dtype, sizes and mask are one larger table. attend,

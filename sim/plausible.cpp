@@ -277,16 +277,7 @@ void require_plausible_numbers(const Hardware& hardware) {
   for (const auto& [dtype, flops] : hardware.gpu.peak_flops)
     require("gpu.peak_flops", flops, "peak_flops." + dtype);
   require("fixed.bytes", static_cast<double>(hardware.fixed_bytes));
-  const HostSpec& host = hardware.host;
-  for (const auto& [key, value] : {std::pair{"kernel_launch_s", host.kernel_launch_s},
-                                   {"communication_launch_s", host.communication_launch_s},
-                                   {"copy_launch_s", host.copy_launch_s},
-                                   {"launch_latency_s", host.launch_latency_s},
-                                   {"dependency_s", host.dependency_s},
-                                   {"sync_s", host.sync_s},
-                                   {"graph_launch_s", host.graph_launch_s},
-                                   {"graph_node_s", host.graph_node_s}})
-    require("host.*_s", value, key);
+  for (const auto& [key, value] : hardware.host.times()) require("host.*_s", value, key);
 }
 
 void require_plausible_rows(const Hardware& hardware) {
