@@ -4,8 +4,9 @@
 #include <cassert>
 #include <unordered_map>
 
-#include "algorithms/memory.hpp"
-#include "algorithms/order.hpp"
+#include "derive/edges.hpp"
+#include "derive/memory.hpp"
+#include "plan/live_pairs.hpp"
 
 namespace cplab {
 namespace {
@@ -202,8 +203,8 @@ void Builder::attach_segments(Operation& op, const std::vector<Segment>& segment
   op.value = problem().scale;
   double pairs = 0;
   for (const Segment& s : segments) pairs += live_pairs(s);
-  const auto D = static_cast<double>(problem().head_size), E = static_cast<double>(problem().value_size);
-  op.flops = pairs * (op.head_end - op.head_begin) * 2 * (op.kind == OpKind::attend ? D + E : 3 * D + 2 * E);
+  op.flops = pairs * (op.head_end - op.head_begin) *
+             flops_per_pair(op.kind, problem().head_size, problem().value_size);
 }
 
 void Builder::attend(Lane lane, const Attend& a) {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "algorithms/placement.hpp"
-#include "algorithms/plan.hpp"
 #include "algorithms/rows.hpp"
 #include "algorithms/tile.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 

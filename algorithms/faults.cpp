@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 
-#include "algorithms/order.hpp"
+#include "algorithms/build.hpp"
 #include "algorithms/placement.hpp"
-#include "algorithms/plan_edit.hpp"
-#include "algorithms/registry.hpp"
+#include "derive/edges.hpp"
+#include "derive/edits.hpp"
 
 namespace cplab {
 namespace {

@@ -9,19 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/check.hpp"
-#include "algorithms/plan.hpp"
+#include "plan/finding.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 
 enum class FaultForm : std::uint8_t { mutation, substitute, identity };
 std::string_view name(FaultForm);
-
-struct ExpectedFinding {
-  FindingKind kind = FindingKind::race;
-  int rank = -1;          // -1: any
-  std::string operation;  // id, or empty: any
-};
 
 struct Fault {
   std::string_view name;
@@ -37,9 +31,5 @@ struct Fault {
 
 std::span<const Fault> faults();
 const Fault* find_fault(std::string_view name);
-
-// One random mutation of a plan (drop an edge, swap two neighbouring operations of a rank, shift a view, drop
-// a part of an exchange), drawn from `seed`; the text says what was done.
-std::string mutate_at_random(Plan&, std::uint64_t seed);
 
 }  // namespace cplab

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/problem.hpp"
+#include "plan/problem.hpp"
 
 namespace cplab {
 

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "algorithms/common_options.hpp"
+
 namespace cplab {
 namespace {
 
@@ -53,9 +55,7 @@ RingOptions ring_options(const Schedule& s) {
   return o;
 }
 
-Algorithm ring_attention() {
-  const auto word = [](const char* text) { return OptionValue(std::string(text)); };
-  const auto count = [](std::int64_t value) { return OptionValue(value); };
+Algorithm ring_algorithm() {
   Algorithm a;
   a.name = "ring";
   a.aliases = {"p2p"};
@@ -63,49 +63,39 @@ Algorithm ring_attention() {
   a.placements = {"zigzag", "contiguous", "striped"};
   a.options = {
       {.key = "kv_slots",
-       .legal = {count(2), count(3), word("all")},
-       .default_value = count(2),
+       .legal = {option_count(2), option_count(3), option_word("all")},
+       .default_value = option_count(2),
        .help = "receive buffers for K and V in the forward; with tile_inputs=copy one of them holds the own "
                "K, V"},
       {.key = "out_slots",
-       .legal = {count(1), count(2), word("all")},
-       .default_value = count(2),
+       .legal = {option_count(1), option_count(2), option_word("all")},
+       .default_value = option_count(2),
        .applies = not_fused,
        .help = "partial results kept before they are merged; \"all\" for merge=deferred, none for fused"},
       {.key = "compute_lanes",
-       .legal = {count(1), count(2)},
-       .default_value = count(2),
+       .legal = {option_count(1), option_count(2)},
+       .default_value = option_count(2),
        .help = "lanes that tiles alternate on in the forward; 1 where overlap=false"},
       {.key = "merge",
-       .legal = {word("incremental"), word("deferred"), word("fused")},
-       .default_value = word("incremental"),
+       .legal = {option_word("incremental"), option_word("deferred"), option_word("fused")},
+       .default_value = option_word("incremental"),
        .help = "after every tile, all at the end, or inside the attention kernel"},
       {.key = "accumulator",
-       .legal = {word("fp32"), word("nominal")},
-       .default_value = word("fp32"),
+       .legal = {option_word("fp32"), option_word("nominal")},
+       .default_value = option_word("fp32"),
        .help = "dtype of the running out and dq"},
       {.key = "gradient_wire_dtype",
-       .legal = {word("fp32"), word("nominal")},
-       .default_value = word("fp32"),
+       .legal = {option_word("fp32"), option_word("nominal")},
+       .default_value = option_word("fp32"),
        .help = "dtype in which dK and dV are summed and sent"},
       {.key = "overlap",
        .legal = {OptionValue(true), OptionValue(false)},
        .default_value = OptionValue(true),
        .help = "communication on a lane of its own"},
       {.key = "tile_inputs",
-       .legal = {word("view"), word("copy")},
-       .default_value = word("view"),
+       .legal = {option_word("view"), option_word("copy")},
+       .default_value = option_word("view"),
        .help = "tiles read views, or contiguous copies as in TransformerEngine (slot 0 copies the own K, V)"},
-      {.key = "transport",
-       .legal = {word("nccl"), word("copy")},
-       .default_value = word("nccl"),
-       .help = "NCCL kernels or copy engines"},
-      {.key = "reserved_sms",
-       .legal = {count(0)},
-       .any_count = true,
-       .default_value = count(0),
-       .help = "multiprocessors left free for communication; of kernels on GPUs only those for Hopper obey, "
-               "the deterministic backward not"},
   };
   a.resolve_defaults = resolve_defaults;
   a.validate = validate;

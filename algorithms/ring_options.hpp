@@ -3,9 +3,8 @@
 
 #include <cstdint>
 
-#include "algorithms/plan.hpp"
-#include "algorithms/registry.hpp"
 #include "algorithms/softmax_sum.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 
@@ -21,8 +20,6 @@ struct RingOptions {
 
 RingOptions ring_options(const Schedule& resolved);
 
-// The registry's entry: name, options, validation, and build (ring.cpp).
-Algorithm ring_attention();
 void build_ring(Builder&);
 
 }  // namespace cplab

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 

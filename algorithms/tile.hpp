@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "algorithms/placement.hpp"
-#include "algorithms/plan.hpp"
 #include "algorithms/rows.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 
@@ -24,8 +24,5 @@ Tile tile_between(const Placement&, Window visible, int q_position, int k_positi
 
 // The key rows of that tile alone.
 Rows live_key_rows(const Placement&, Window visible, int q_position, int k_position);
-
-// Number of (query, key) pairs that a segment makes visible.
-double live_pairs(const Segment&);
 
 }  // namespace cplab

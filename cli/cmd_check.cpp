@@ -1,5 +1,5 @@
 // cplab check SCENARIO | --plan FILE: the proof without a clock.
-#include "algorithms/check.hpp"
+#include "check/check.hpp"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include "cli/memory_need.hpp"
 #include "cli/progress.hpp"
 #include "cli/session.hpp"
+#include "report/json.hpp"
 
 namespace cplab {
 

@@ -14,6 +14,7 @@
 #include "cli/text_file.hpp"
 #include "cli/toml_table.hpp"
 #include "report/compare.hpp"
+#include "report/json.hpp"
 
 namespace cplab {
 

@@ -12,7 +12,7 @@
 #include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
 #include "cli/session.hpp"
-#include "cli/verify.hpp"
+#include "cli/verify/verify.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 #include "report/scenario_json.hpp"

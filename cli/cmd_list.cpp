@@ -5,12 +5,14 @@
 #include <ostream>
 #include <set>
 
+#include "algorithms/algorithm.hpp"
 #include "algorithms/faults.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/list.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
+#include "report/json.hpp"
 
 namespace cplab {
 
@@ -27,6 +29,30 @@ std::string legal_text(const OptionInfo& option) {
   std::string text;
   for (const OptionValue& value : option.legal) text += (text.empty() ? "" : ", ") + to_string(value);
   return text + (option.any_count ? ", ..." : "");
+}
+
+std::vector<ListedAlgorithm> listed_algorithms() {
+  std::vector<ListedAlgorithm> listed;
+  for (const Algorithm& a : algorithms()) {
+    ListedAlgorithm& entry =
+        listed.emplace_back(ListedAlgorithm{a.name, a.aliases, a.summary, a.placements, {}});
+    for (const OptionInfo& o : a.options)
+      entry.options.push_back({o.key, o.legal, o.any_count, o.default_value, applies_text(a, o), o.help});
+  }
+  return listed;
+}
+
+std::vector<ListedPlacement> listed_placements() {
+  std::vector<ListedPlacement> listed;
+  for (const PlacementInfo& p : placements()) listed.push_back({p.name, p.aliases, p.help});
+  return listed;
+}
+
+std::vector<ListedFault> listed_faults() {
+  std::vector<ListedFault> listed;
+  for (const Fault& f : faults())
+    listed.push_back({f.name, name(f.form), f.help, f.scenario, f.devices, f.expected});
+  return listed;
 }
 
 // Files of scenarios/; the summary is the file's first line of comment. The name is what finds it: that of
@@ -123,10 +149,10 @@ int command_list(const Arguments& arguments, Console& console) {
   for (const std::string& each : kinds) {
     if (!kind.empty() && each != kind) continue;
     if (each == "algorithms") {
-      report.algorithms = algorithms();
+      report.algorithms = listed_algorithms();
       tables.push_back(algorithm_table());
     } else if (each == "placements") {
-      report.placements = placements();
+      report.placements = listed_placements();
       tables.push_back(placement_table());
     } else if (each == "scenarios") {
       report.scenarios = listed_files(all_scenario_names());
@@ -135,7 +161,7 @@ int command_list(const Arguments& arguments, Console& console) {
       report.hardware = listed_files(scenario_names("hardware"));
       tables.push_back(file_table(*report.hardware));
     } else if (each == "faults") {
-      report.faults = faults();
+      report.faults = listed_faults();
       tables.push_back(fault_table());
     } else {
       report.published = listed_files(scenario_names("published"));

@@ -5,6 +5,7 @@
 #include "cli/reproduce.hpp"
 #include "cli/session.hpp"
 #include "cli/vocabulary.hpp"
+#include "report/json.hpp"
 
 namespace cplab {
 

@@ -11,7 +11,8 @@
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
-#include "cli/verify.hpp"
+#include "cli/verify/verify.hpp"
+#include "report/json.hpp"
 #include "report/trace.hpp"
 
 namespace cplab {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <ostream>
 
-#include "algorithms/registry.hpp"
 #include "cli/command.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/plan_text.hpp"

@@ -10,6 +10,7 @@
 #include "cli/prediction.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
+#include "report/json.hpp"
 #include "report/printable.hpp"
 #include "report/trace.hpp"
 

@@ -12,8 +12,9 @@
 #include "cli/execution.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/session.hpp"
-#include "cli/verify.hpp"
+#include "cli/verify/verify.hpp"
 #include "cli/vocabulary.hpp"
+#include "report/json.hpp"
 
 namespace cplab {
 

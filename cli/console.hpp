@@ -10,7 +10,7 @@
 #include <string>
 
 #include "cli/arguments.hpp"
-#include "report/json.hpp"
+#include "report/results.hpp"
 #include "report/table.hpp"
 
 namespace cplab {

@@ -3,13 +3,13 @@
 
 #include <memory>
 
-#include "algorithms/problem.hpp"
 #include "cli/arguments.hpp"
 #include "cli/scenario_file.hpp"
-#include "cli/tensors.hpp"
-#include "exec/cpu_executor.hpp"
-#include "exec/gpu_executor.hpp"
-#include "exec/rendezvous.hpp"
+#include "cli/verify/tensors.hpp"
+#include "exec/cpu/executor.hpp"
+#include "exec/gpu/executor.hpp"
+#include "exec/processes/rendezvous.hpp"
+#include "plan/problem.hpp"
 
 namespace cplab {
 

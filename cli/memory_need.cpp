@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
 #include "cli/console.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
-#include "cli/tensors.hpp"
+#include "cli/verify/tensors.hpp"
 #include "exec/host_memory.hpp"
 
 namespace cplab {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/plan.hpp"
 #include "cli/scenario_file.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 

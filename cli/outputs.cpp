@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/tensors.hpp"
 #include "cli/toml_table.hpp"
-#include "exec/launch.hpp"
+#include "cli/verify/tensors.hpp"
+#include "exec/processes/launch.hpp"
 #include "report/output_file.hpp"
 
 namespace cplab {

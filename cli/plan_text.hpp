@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "algorithms/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 

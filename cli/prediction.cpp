@@ -12,7 +12,7 @@
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/session.hpp"
-#include "cli/verify.hpp"
+#include "cli/verify/verify.hpp"
 #include "report/table.hpp"
 #include "sim/simulate.hpp"
 

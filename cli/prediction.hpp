@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "algorithms/memory.hpp"
-#include "algorithms/plan.hpp"
 #include "cli/progress.hpp"
 #include "cli/scenario_file.hpp"
+#include "derive/memory.hpp"
+#include "plan/plan.hpp"
 #include "report/figures.hpp"
 #include "report/timeline.hpp"
 

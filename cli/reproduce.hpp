@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/progress.hpp"
-#include "report/json.hpp"
+#include "report/results.hpp"
 
 namespace cplab {
 

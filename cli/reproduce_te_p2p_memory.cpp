@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <map>
 
-#include "algorithms/memory.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
 #include "cli/console.hpp"
 #include "cli/reproduce.hpp"
 #include "cli/session.hpp"
+#include "derive/memory.hpp"
 
 namespace cplab {
 

@@ -5,14 +5,14 @@
 #include <iostream>
 #include <new>
 
-#include "algorithms/finding.hpp"
 #include "cli/command.hpp"
 #include "cli/outputs.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
-#include "exec/board.hpp"
-#include "exec/rendezvous.hpp"
+#include "exec/processes/board.hpp"
+#include "exec/processes/rendezvous.hpp"
+#include "plan/finding.hpp"
 #include "report/json_reader.hpp"
 #include "report/output_file.hpp"
 #include "report/printable.hpp"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "algorithms/list.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {

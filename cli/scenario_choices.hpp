@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/list.hpp"
 #include "cli/toml_table.hpp"
 
 namespace cplab {

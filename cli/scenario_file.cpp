@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/resolve.hpp"
 #include "cli/scenario_choices.hpp"
 #include "cli/vocabulary.hpp"
 

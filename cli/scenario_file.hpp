@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/problem.hpp"
 #include "cli/toml_table.hpp"
+#include "plan/problem.hpp"
 
 namespace cplab {
 
@@ -37,7 +37,7 @@ struct ScenarioFile {
 };
 
 // `argument` as for find_scenario. `sets` holds the "section.key=value" of --set in order. A section
-// [published] is left to `reproduce`. The scenario is resolved (algorithms/registry.hpp): canonical names,
+// [published] is left to `reproduce`. The scenario is resolved (algorithms/resolve.hpp): canonical names,
 // defaults filled in, validated.
 ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets);
 // The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.

@@ -6,7 +6,7 @@
 
 #include <ostream>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/memory_need.hpp"

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/check.hpp"
-#include "algorithms/memory.hpp"
-#include "algorithms/plan.hpp"
+#include "check/check.hpp"
 #include "cli/arguments.hpp"
 #include "cli/console.hpp"
 #include "cli/scenario_file.hpp"
-#include "report/json.hpp"
+#include "derive/memory.hpp"
+#include "plan/plan.hpp"
+#include "report/results.hpp"
 
 namespace cplab {
 

@@ -7,7 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/algorithm.hpp"
+#include "algorithms/list.hpp"
 #include "cli/synonyms.hpp"
 
 namespace cplab {

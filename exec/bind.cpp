@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "algorithms/structure.hpp"
+#include "plan/structure.hpp"
 
 namespace cplab {
 

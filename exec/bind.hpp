@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "algorithms/finding.hpp"
-#include "algorithms/plan.hpp"
 #include "kernels/kernels.hpp"
+#include "plan/finding.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 
@@ -63,7 +63,7 @@ struct MemoryUse {
 
 kernels::DType kernel_dtype(Role role, DType nominal);  // integer has none: BadPlan without a place
 
-// Throws BadPlan at the first fault of the plan's form (algorithms/structure.hpp): indices, extents, arenas,
+// Throws BadPlan at the first fault of the plan's form (plan/structure.hpp): indices, extents, arenas,
 // groups, operands. Whoever walks or binds a plan that may have been mutated calls this first; afterwards
 // nothing can reach outside an arena. What the checker accepts passes.
 void require_executable(const Plan& plan);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
 

@@ -17,7 +17,7 @@ inline constexpr std::byte poison_byte{0xFF};
 class Device {
  public:
   virtual ~Device() = default;
-  // Byte 0 of the arena, aligned to arena_alignment (algorithms/memory.hpp).
+  // Byte 0 of the arena, aligned to arena_alignment (derive/memory.hpp).
   virtual std::byte* base() = 0;
   virtual void launch(const KernelCall& call, Lane lane) = 0;
   // Moves bytes between tensors of equal shape and dtype; `from` may lie in a peer's arena.

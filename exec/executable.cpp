@@ -2,8 +2,8 @@
 // before it may be walked and bound. Whether it is right is the checker's question.
 #include <string>
 
-#include "algorithms/structure.hpp"
 #include "exec/bind.hpp"
+#include "plan/structure.hpp"
 
 namespace cplab {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "algorithms/memory.hpp"
+#include "derive/memory.hpp"
 #include "exec/bind.hpp"
 
 namespace cplab {
@@ -23,7 +23,7 @@ struct MemoryLog {
 };
 
 // +bytes at the birth and -bytes at the death of every buffer in the log, by program order and by the rules
-// of algorithms/memory.hpp: the order of execution does not matter. Sorted by operation, births before
+// of derive/memory.hpp: the order of execution does not matter. Sorted by operation, births before
 // deaths, then by buffer.
 std::vector<MemoryEvent> memory_events(const RankPlan& plan, const MemoryLog& log);
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/problem.hpp"
-#include "report/json.hpp"
+#include "plan/problem.hpp"
 #include "report/json_reader.hpp"
+#include "report/results.hpp"
 
 namespace cplab {
 

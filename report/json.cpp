@@ -189,13 +189,13 @@ void write_value(JsonWriter& json, const OptionValue& option) {
   std::visit([&](const auto& value) { json.value(value); }, option);
 }
 
-void write_algorithm(JsonWriter& json, const Algorithm& algorithm) {
+void write_algorithm(JsonWriter& json, const ListedAlgorithm& algorithm) {
   json.begin_object();
   json.field("name", algorithm.name);
   json.list("aliases", algorithm.aliases);
   json.field("summary", algorithm.summary);
   json.list("placements", algorithm.placements);
-  json.objects("options", algorithm.options, [&](const OptionInfo& option) {
+  json.objects("options", algorithm.options, [&](const ListedOption& option) {
     json.field("key", option.key);
     json.key("legal");
     json.begin_array();
@@ -204,13 +204,13 @@ void write_algorithm(JsonWriter& json, const Algorithm& algorithm) {
     json.field("any_count", option.any_count);
     json.key("default");
     write_value(json, option.default_value);
-    write_text_or_null(json, "applies", applies_text(algorithm, option));
+    write_text_or_null(json, "applies", option.applies);
     json.field("help", option.help);
   });
   json.end_object();
 }
 
-void write_placement(JsonWriter& json, const PlacementInfo& placement) {
+void write_placement(JsonWriter& json, const ListedPlacement& placement) {
   json.begin_object();
   json.field("name", placement.name);
   json.list("aliases", placement.aliases);
@@ -218,10 +218,10 @@ void write_placement(JsonWriter& json, const PlacementInfo& placement) {
   json.end_object();
 }
 
-void write_fault(JsonWriter& json, const Fault& fault) {
+void write_fault(JsonWriter& json, const ListedFault& fault) {
   json.begin_object();
   json.field("name", fault.name);
-  json.field("form", name(fault.form));
+  json.field("form", fault.form);
   json.field("help", fault.help);
   json.field("scenario", fault.scenario);
   json.list("devices", fault.devices);
@@ -256,25 +256,6 @@ void write_list(JsonWriter& json, const char* key, const std::optional<Entries>&
 }
 
 }  // namespace
-
-std::string applies_text(const Algorithm& algorithm, const OptionInfo& option) {
-  if (!option.applies) return {};
-  Schedule defaults;
-  for (const OptionInfo& each : algorithm.options) defaults.set(each.key, each.default_value);
-  const bool by_default = option.applies(defaults);
-  std::string text;
-  for (const OptionInfo& other : algorithm.options) {
-    if (other.key == option.key) continue;
-    for (const OptionValue& value : other.legal) {
-      Schedule schedule = defaults;
-      schedule.set(other.key, value);
-      if (option.applies(schedule) == by_default) continue;
-      text += text.empty() ? (by_default ? "not with " : "only with ") : " or ";
-      text += std::string(other.key) + "=" + to_string(value);
-    }
-  }
-  return text;
-}
 
 void write_json(std::ostream& out, const SimulateReport& report) {
   JsonWriter json(out);

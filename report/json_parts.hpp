@@ -3,9 +3,9 @@
 
 #include <string_view>
 
-#include "algorithms/plan.hpp"
-#include "report/json.hpp"
+#include "plan/plan.hpp"
 #include "report/json_writer.hpp"
+#include "report/results.hpp"
 
 namespace cplab {
 

@@ -20,9 +20,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "algorithms/plan.hpp"
-#include "report/json.hpp"
+#include "plan/plan.hpp"
 #include "report/json_reader.hpp"
+#include "report/results.hpp"
 
 namespace cplab {
 

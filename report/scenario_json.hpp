@@ -3,10 +3,10 @@
 
 #include <span>
 
-#include "algorithms/problem.hpp"
-#include "report/json.hpp"
+#include "plan/problem.hpp"
 #include "report/json_reader.hpp"
 #include "report/json_writer.hpp"
+#include "report/results.hpp"
 
 namespace cplab {
 

@@ -25,7 +25,7 @@ struct OperationTime {
 struct Timeline {
   bool predicted = false;
   // ranks[r][i]: operation i of Plan::ranks[r]. Memory needs no entry of its own: births and deaths are keyed
-  // by operation (algorithms/memory.hpp, or the executor's log).
+  // by operation (derive/memory.hpp, or the executor's log).
   std::vector<std::vector<OperationTime>> ranks;
 };
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/memory.hpp"
-#include "algorithms/plan.hpp"
+#include "derive/memory.hpp"
+#include "plan/plan.hpp"
 #include "report/timeline.hpp"
 
 namespace cplab {

@@ -5,7 +5,7 @@
     scripts/fit_tile_costs.py --self-check      on times made from known constants
 
 The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "rows", "seconds"}, `rows` the height. The
-model is that of tile_times() and makespan() in kernels/cuda/tile_cuts.cpp: a tile is as long as its blocks of 128 keys,
+model is that of tile_times() and makespan() in kernels/work/tile_cuts.cpp: a tile is as long as its blocks of 128 keys,
 plus `beyond`, plus `masked` for each block in which not all pairs are live; a unit of length costs a time of its own for
 each head size and height; the tiles of all heads are given to the multiprocessors, the longest first. `beyond`, `masked`
 and the costs are those of the least squares of the relative error. Printed are these constants of tile_cuts.cpp and

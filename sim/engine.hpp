@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "algorithms/walk.hpp"
+#include "derive/walk.hpp"
 #include "sim/critical_path.hpp"
 #include "sim/flow_engine.hpp"
 #include "sim/multiprocessors.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/plan.hpp"
+#include "plan/plan.hpp"
 #include "report/timeline.hpp"
 
 namespace cplab {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "algorithms/tile.hpp"
+#include "plan/live_pairs.hpp"
 
 namespace cplab {
 namespace {
@@ -31,11 +31,6 @@ Waves waves_of(double blocks, int sms) {
   waves.tail_sms = std::clamp(static_cast<int>(blocks - (count - 1) * sms), 1, sms);
   waves.fill = std::max(1.0, blocks) / (count * sms);
   return waves;
-}
-
-double flops_per_pair(OpKind kind, std::int64_t head_size, std::int64_t value_size) {
-  return kind == OpKind::attend ? 2.0 * static_cast<double>(head_size + value_size)
-                                : 2.0 * static_cast<double>(3 * head_size + 2 * value_size);
 }
 
 double square_pairs(std::int64_t sequence, bool causal) {

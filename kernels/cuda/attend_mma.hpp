@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "kernels/cuda/fits.hpp"
 #include "kernels/cuda/variants.hpp"
+#include "kernels/work/fits.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -12,11 +12,11 @@
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/cuda_error.hpp"
 #include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/fits.hpp"
-#include "kernels/cuda/tables.hpp"
-#include "kernels/cuda/tile_cuts.hpp"
 #include "kernels/cuda/variants.hpp"
-#include "kernels/cuda/work_list.hpp"
+#include "kernels/work/fits.hpp"
+#include "kernels/work/tables.hpp"
+#include "kernels/work/tile_cuts.hpp"
+#include "kernels/work/work_list.hpp"
 
 namespace cplab::kernels {
 namespace {

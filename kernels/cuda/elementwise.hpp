@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/cuda/params.hpp"
+#include "kernels/work/params.hpp"
 
 struct CUstream_st;
 

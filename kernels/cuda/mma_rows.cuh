@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/params.hpp"
+#include "kernels/work/params.hpp"
 
 namespace cplab::kernels::cuda {
 

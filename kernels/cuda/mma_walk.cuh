@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/params.hpp"
+#include "kernels/work/params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/element.cuh"
-#include "kernels/cuda/params.hpp"
 #include "kernels/cuda/primitives.cuh"
+#include "kernels/work/params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/mma_rows.cuh"
-#include "kernels/cuda/params.hpp"
+#include "kernels/work/params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -6,8 +6,8 @@
 #include <functional>
 #include <span>
 
-#include "kernels/cuda/params.hpp"
-#include "kernels/cuda/tile_cuts.hpp"
+#include "kernels/work/params.hpp"
+#include "kernels/work/tile_cuts.hpp"
 
 struct CUstream_st;
 

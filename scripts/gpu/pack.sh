@@ -7,7 +7,7 @@ out=$2
 rm -rf "$out"
 mkdir -p "$out/lib"
 programs=("$build/cplab" "$build/grid" "$build/tests/gpu/tiles" "$build/tests/gpu/measure"
-  "$build/kernels/cuda/rungs/rungs")
+  "$build/tests/rungs/rungs")
 for program in "${programs[@]}"; do
   if [ -x "$program" ]; then
     cp "$program" "$out/"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/check.hpp"
-#include "algorithms/order.hpp"
+#include "check/check.hpp"
+#include "derive/edges.hpp"
 #include "tests/algorithms/check_expect.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
 

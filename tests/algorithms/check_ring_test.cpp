@@ -7,11 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/check.hpp"
+#include "algorithms/algorithm.hpp"
+#include "algorithms/build.hpp"
 #include "algorithms/faults.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/list.hpp"
+#include "check/check.hpp"
 #include "tests/algorithms/scenarios.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/random_mutation.hpp"
 
 using namespace cplab;
 using testing::Shape;

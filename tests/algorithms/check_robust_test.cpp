@@ -8,7 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "algorithms/check.hpp"
+#include "algorithms/build.hpp"
+#include "check/check.hpp"
 #include "tests/algorithms/scenarios.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/check.hpp"
+#include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"

@@ -1,6 +1,6 @@
 // The checker on plans written by hand: right ones pass, and each single mistake of order, matching, memory
 // or launch is found with its kind, rank and operation. Mistakes of contents are in check_contents_test.cpp.
-#include "algorithms/check.hpp"
+#include "check/check.hpp"
 
 #include <doctest/doctest.h>
 

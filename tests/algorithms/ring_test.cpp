@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <set>
 
-#include "algorithms/memory.hpp"
-#include "algorithms/walk.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/resolve.hpp"
+#include "derive/memory.hpp"
+#include "derive/walk.hpp"
 #include "tests/algorithms/scenarios.hpp"
 
 using namespace cplab;

@@ -8,6 +8,7 @@
 
 #include "algorithms/placement.hpp"
 #include "algorithms/tile.hpp"
+#include "plan/live_pairs.hpp"
 #include "tests/algorithms/scenarios.hpp"
 
 using namespace cplab;

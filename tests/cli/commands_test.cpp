@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/npy.hpp"
+#include "cli/verify/npy.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;

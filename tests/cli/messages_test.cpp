@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/npy.hpp"
+#include "cli/verify/npy.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;

@@ -12,10 +12,10 @@
 #include <cstdio>
 #include <iostream>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/run.hpp"
-#include "exec/cpu_executor.hpp"
+#include "exec/cpu/executor.hpp"
 #include "sim/simulate.hpp"
 #include "tests/cli/program.hpp"
 

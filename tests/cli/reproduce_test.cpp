@@ -6,9 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/memory.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
 #include "cli/scenario_file.hpp"
+#include "derive/memory.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/npy.hpp"
+#include "cli/verify/npy.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/params.hpp"
+#include "kernels/work/params.hpp"
 
 namespace cplab::emulator {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "kernels/cuda/fits.hpp"
+#include "kernels/work/fits.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
 //

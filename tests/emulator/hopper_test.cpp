@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/fits.hpp"
-#include "kernels/cuda/tile_cuts.hpp"
-#include "kernels/cuda/work_list.hpp"
+#include "kernels/work/fits.hpp"
+#include "kernels/work/tile_cuts.hpp"
+#include "kernels/work/work_list.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/tile_cases.hpp"

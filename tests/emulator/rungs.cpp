@@ -6,7 +6,7 @@
 
 #include "tests/emulator/shim/device.hpp"
 //
-#include "kernels/cuda/rungs/ladder.cuh"
+#include "tests/rungs/ladder.cuh"
 
 namespace cplab::kernels::cuda::hopper::rungs {
 

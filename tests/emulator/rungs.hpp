@@ -1,9 +1,9 @@
-// The ladder of kernels/cuda/rungs, run by the emulator on host memory.
+// The ladder of tests/rungs, run by the emulator on host memory.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/rungs/rung.hpp"
+#include "tests/rungs/rung.hpp"
 
 namespace cplab::emulator {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/rungs/check.hpp"
 #include "tests/emulator/rungs.hpp"
+#include "tests/rungs/check.hpp"
 
 namespace cplab::emulator {
 namespace {

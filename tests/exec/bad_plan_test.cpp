@@ -3,11 +3,12 @@
 
 #include <limits>
 
-#include "algorithms/faults.hpp"
-#include "cli/tensors.hpp"
-#include "exec/cpu_executor.hpp"
+#include "algorithms/build.hpp"
+#include "cli/verify/tensors.hpp"
+#include "exec/cpu/executor.hpp"
 #include "tests/exec/hand_plans.hpp"
 #include "tests/exec/scenarios.hpp"
+#include "tests/hand_plans/random_mutation.hpp"
 
 namespace cplab {
 namespace {

@@ -1,5 +1,5 @@
 // Counters of threads and of processes; nothing stays in /dev/shm.
-#include "exec/board.hpp"
+#include "exec/processes/board.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/rendezvous.hpp"
+#include "exec/processes/rendezvous.hpp"
 #include "tests/exec/processes.hpp"
 
 namespace cplab {

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "exec/cpu_executor.hpp"
+#include "exec/cpu/executor.hpp"
 #include "tests/exec/hand_plans.hpp"
 
 namespace cplab {

@@ -1,6 +1,6 @@
 // Messages between processes as bytes: what is taken, what is refused, from whom, and that no bytes can do
 // more than be refused.
-#include "exec/frame.hpp"
+#include "exec/processes/frame.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
-#include "exec/gpu_gather.hpp"
-#include "exec/gpu_team.hpp"
+#include "exec/gpu/gather.hpp"
+#include "exec/gpu/team.hpp"
 
 namespace cplab {
 namespace {

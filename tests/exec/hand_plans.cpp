@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "algorithms/memory.hpp"
+#include "derive/memory.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab::hand {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/verify.hpp"
+#include "algorithms/build.hpp"
+#include "cli/verify/verify.hpp"
 #include "tests/exec/scenarios.hpp"
 
 using namespace cplab;

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "exec/rendezvous.hpp"
-#include "exec/wire.hpp"
+#include "exec/processes/rendezvous.hpp"
+#include "exec/processes/wire.hpp"
 #include "tests/exec/peer_by_hand.hpp"
 #include "tests/exec/processes.hpp"
 

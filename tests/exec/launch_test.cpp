@@ -1,5 +1,5 @@
 // Discovery of ranks: what each launcher sets, what a mere allocation sets, and what is refused by name.
-#include "exec/launch.hpp"
+#include "exec/processes/launch.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <tuple>
 
-#include "cli/tensors.hpp"
-#include "exec/cpu_executor.hpp"
+#include "algorithms/build.hpp"
+#include "cli/verify/tensors.hpp"
+#include "exec/cpu/executor.hpp"
 #include "tests/exec/hand_plans.hpp"
 #include "tests/exec/scenarios.hpp"
 

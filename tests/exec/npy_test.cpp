@@ -9,8 +9,8 @@
 #include <limits>
 #include <string>
 
-#include "cli/npy.hpp"
 #include "cli/toml_table.hpp"
+#include "cli/verify/npy.hpp"
 
 namespace cplab {
 namespace {

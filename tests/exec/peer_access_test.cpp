@@ -1,5 +1,5 @@
 // Which message cannot go where two GPUs have no peer access; the machine is a function here.
-#include "exec/peer_access.hpp"
+#include "exec/gpu/peer_access.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "exec/gpu_error.hpp"
+#include "exec/gpu/error.hpp"
 #include "tests/exec/hand_plans.hpp"
 
 namespace cplab {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "exec/launch.hpp"
-#include "exec/wire.hpp"
+#include "exec/processes/launch.hpp"
+#include "exec/processes/wire.hpp"
 
 namespace cplab::by_hand {
 

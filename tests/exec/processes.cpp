@@ -16,8 +16,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "exec/board.hpp"
-#include "exec/rendezvous.hpp"
+#include "exec/processes/board.hpp"
+#include "exec/processes/rendezvous.hpp"
 
 namespace cplab::processes {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/launch.hpp"
+#include "exec/processes/launch.hpp"
 
 namespace cplab::processes {
 

@@ -1,6 +1,6 @@
 // Processes that meet: gathers, barriers, and how soon each learns that another failed, died, left or never
 // came.
-#include "exec/rendezvous.hpp"
+#include "exec/processes/rendezvous.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "exec/board.hpp"
+#include "exec/processes/board.hpp"
 #include "tests/exec/processes.hpp"
 
 namespace cplab {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/resolve.hpp"
 
 namespace cplab {
 

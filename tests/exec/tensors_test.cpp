@@ -8,10 +8,11 @@
 #include <random>
 #include <set>
 
+#include "algorithms/build.hpp"
 #include "algorithms/placement.hpp"
-#include "cli/npy.hpp"
-#include "cli/tensors.hpp"
 #include "cli/toml_table.hpp"
+#include "cli/verify/npy.hpp"
+#include "cli/verify/tensors.hpp"
 #include "tests/exec/scenarios.hpp"
 
 namespace cplab {

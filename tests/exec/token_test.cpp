@@ -12,8 +12,8 @@
 
 #include "cli/console.hpp"
 #include "cli/execution.hpp"
-#include "exec/rendezvous.hpp"
-#include "exec/shared_token.hpp"
+#include "exec/processes/rendezvous.hpp"
+#include "exec/processes/shared_token.hpp"
 #include "tests/exec/peer_by_hand.hpp"
 #include "tests/exec/processes.hpp"
 

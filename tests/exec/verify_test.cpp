@@ -5,10 +5,11 @@
 #include <cmath>
 #include <map>
 
+#include "algorithms/build.hpp"
 #include "algorithms/faults.hpp"
-#include "cli/roundings.hpp"
-#include "cli/tolerance.hpp"
-#include "cli/verify.hpp"
+#include "cli/verify/roundings.hpp"
+#include "cli/verify/tolerance.hpp"
+#include "cli/verify/verify.hpp"
 #include "tests/exec/scenarios.hpp"
 
 namespace cplab {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"

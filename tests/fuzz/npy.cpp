@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "cli/npy.hpp"
 #include "cli/toml_table.hpp"
+#include "cli/verify/npy.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

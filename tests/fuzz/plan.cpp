@@ -5,8 +5,8 @@
 #include <sstream>
 #include <string>
 
-#include "algorithms/check.hpp"
-#include "algorithms/memory.hpp"
+#include "check/check.hpp"
+#include "derive/memory.hpp"
 #include "report/plan_json.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

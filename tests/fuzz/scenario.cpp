@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "algorithms/check.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
+#include "check/check.hpp"
 #include "cli/scenario_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "exec/frame.hpp"
+#include "exec/processes/frame.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

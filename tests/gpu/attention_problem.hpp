@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda.hpp"
-#include "kernels/cuda/device_memory.hpp"
+#include "tests/gpu/device_memory.hpp"
 #include "tests/kernels/tensor.hpp"
 
 namespace cplab::testing {

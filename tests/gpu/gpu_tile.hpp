@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda.hpp"
-#include "kernels/cuda/device_memory.hpp"
+#include "tests/gpu/device_memory.hpp"
 #include "tests/kernels/tensor.hpp"
 #include "tests/kernels/tile_cases.hpp"
 

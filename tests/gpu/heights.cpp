@@ -12,7 +12,7 @@
 
 #include "kernels/cuda/cuda_error.hpp"
 #include "kernels/cuda/variants.hpp"
-#include "kernels/cuda/work_list.hpp"
+#include "kernels/work/work_list.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 

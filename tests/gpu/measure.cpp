@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "exec/measure.hpp"
+#include "calibrate/machine.hpp"
 
 namespace {
 

@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/check.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/algorithm.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/list.hpp"
+#include "algorithms/resolve.hpp"
+#include "check/check.hpp"
 
 using namespace cplab;
 

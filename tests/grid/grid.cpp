@@ -14,8 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/registry.hpp"
-#include "cli/verify.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/resolve.hpp"
+#include "cli/verify/verify.hpp"
 #include "tests/grid/covering.hpp"
 
 using namespace cplab;

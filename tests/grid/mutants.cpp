@@ -12,10 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/check.hpp"
-#include "algorithms/faults.hpp"
-#include "algorithms/registry.hpp"
-#include "cli/verify.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/resolve.hpp"
+#include "check/check.hpp"
+#include "cli/verify/verify.hpp"
+#include "tests/hand_plans/random_mutation.hpp"
 
 using namespace cplab;
 

@@ -15,9 +15,10 @@
 #include <map>
 #include <string>
 
-#include "algorithms/check.hpp"
-#include "algorithms/registry.hpp"
-#include "cli/verify.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/resolve.hpp"
+#include "check/check.hpp"
+#include "cli/verify/verify.hpp"
 #include "report/plan_json.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"

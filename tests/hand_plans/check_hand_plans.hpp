@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/check.hpp"
-#include "algorithms/plan.hpp"
+#include "check/check.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab::hand {
 

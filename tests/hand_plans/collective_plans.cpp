@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/order.hpp"
+#include "derive/edges.hpp"
 #include "tests/hand_plans/check_hand_plans.hpp"
 
 namespace cplab::hand {

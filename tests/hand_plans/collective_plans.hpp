@@ -2,7 +2,7 @@
 // several compute lanes, strided and permuted rows, barriers and host waits.
 #pragma once
 
-#include "algorithms/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab::hand {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab::hand {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "algorithms/plan_edit.hpp"
+#include "derive/edits.hpp"
 
 namespace cplab::hand {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "algorithms/plan.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab::hand {
 

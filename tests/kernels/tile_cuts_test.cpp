@@ -1,5 +1,5 @@
 // Where rows are cut into tiles and how long those take, against numbers derived by hand.
-#include "kernels/cuda/tile_cuts.hpp"
+#include "kernels/work/tile_cuts.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "reference/dense_attention.hpp"
-#include "reference/second_formulation.hpp"
+#include "tests/reference/second_formulation.hpp"
 
 namespace cplab::testing {
 

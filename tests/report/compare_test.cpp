@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "report/json.hpp"
 #include "tests/report/hand_plan.hpp"
 
 using namespace cplab;

@@ -4,7 +4,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
 #include "report/figures.hpp"
 #include "tests/report/hand_plan.hpp"
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <map>
 
-#include "algorithms/registry.hpp"
-#include "algorithms/walk.hpp"
+#include "algorithms/resolve.hpp"
+#include "derive/walk.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "algorithms/memory.hpp"
-#include "algorithms/plan.hpp"
-#include "report/json.hpp"
+#include "derive/memory.hpp"
+#include "plan/plan.hpp"
+#include "report/results.hpp"
 #include "report/timeline.hpp"
 
 namespace cplab {

@@ -8,7 +8,8 @@
 #include <random>
 #include <sstream>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/resolve.hpp"
 #include "tests/report/hand_plan.hpp"
 
 using namespace cplab;

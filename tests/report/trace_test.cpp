@@ -14,7 +14,8 @@
 #include <sstream>
 #include <vector>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/resolve.hpp"
 #include "report/output_file.hpp"
 #include "tests/report/hand_plan.hpp"
 

@@ -5,7 +5,8 @@
 
 #include <cstring>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/build.hpp"
+#include "algorithms/resolve.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {

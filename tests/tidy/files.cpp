@@ -30,10 +30,10 @@ bool is_source(std::string_view path) {
 }
 
 // What includes the builder tells it what a rank does and is an algorithm, unless it is part of the builder
-// or of the registry.
+// or makes plans of it.
 bool is_algorithm(std::string_view path, std::string_view text) {
   if (folder_of(path) != "algorithms" || extension_of(path) != ".cpp") return false;
-  constexpr std::array<std::string_view, 3> others = {"builder", "order", "registry"};
+  constexpr std::array<std::string_view, 1> others = {"build"};  // and builder
   for (const std::string_view stem : others)
     if (path.substr(path.find('/') + 1).starts_with(stem)) return false;
   return text.find("#include \"algorithms/builder.hpp\"") != std::string_view::npos;

@@ -29,10 +29,6 @@ std::ostream& operator<<(std::ostream& out, const Finding& finding);
 // Every #include: folders of ours by the table, third parties by folder and kind of file, unknown headers.
 std::vector<Finding> check_includes(const Tree& tree);
 
-// algorithms/check*: includes the plan's data types and its own headers, and through them nothing that the
-// builder, placements, masks or `walk` are made of.
-std::vector<Finding> check_checker_is_apart(const Tree& tree);
-
 // target_link_libraries of each folder's CMakeLists.txt, by the same table.
 std::vector<Finding> check_links(const Tree& tree);
 
@@ -72,7 +68,7 @@ Tree read_tree(const std::filesystem::path& root);
 // Splits at '\n'; a last line without one counts.
 std::vector<std::string_view> lines_of(std::string_view text);
 
-// "algorithms" of "algorithms/plan.hpp"; empty for a file at the root.
+// "plan" of "plan/plan.hpp"; empty for a file at the root.
 std::string_view folder_of(std::string_view path);
 
 // ".cpp" of "a/b.cpp"; empty without one.

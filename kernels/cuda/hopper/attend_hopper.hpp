@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/fits.hpp"
 #include "kernels/cuda/variants.hpp"
+#include "kernels/work/fits.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -3,8 +3,8 @@
 
 #include <cuda.h>
 
-#include "kernels/cuda/params.hpp"
 #include "kernels/kernels.hpp"
+#include "kernels/work/params.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

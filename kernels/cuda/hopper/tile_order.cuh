@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/params.hpp"
+#include "kernels/work/params.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -1,7 +1,7 @@
 // Stands in for CUDA's header: a tensor map that says what it means.
 #pragma once
 
-#include "kernels/cuda/params.hpp"
+#include "kernels/work/params.hpp"
 
 struct CUtensorMap {
   cplab::kernels::cuda::DeviceView view;

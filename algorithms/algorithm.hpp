@@ -1,0 +1,46 @@
+// What an algorithm registers: its names, options, placements and the function that writes its plan.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/problem.hpp"
+
+namespace cplab {
+
+class Builder;
+
+struct OptionInfo {
+  std::string_view key;            // of [schedule]
+  std::vector<OptionValue> legal;  // every legal value; with any_count also every integer >= legal[0]
+  bool any_count = false;
+  OptionValue default_value;                   // unless resolve_defaults has put another
+  bool (*applies)(const Schedule&) = nullptr;  // false: the option has no value beside these others
+  std::string_view help;                       // one line
+};
+
+struct Algorithm {
+  std::string_view name;
+  std::vector<std::string_view> aliases;
+  std::string_view summary;  // one line with its source
+  std::vector<OptionInfo> options;
+  std::vector<std::string_view> placements;  // legal ones, the default first
+  // Called with the options the user gave; adds defaults that depend on other options (plain defaults are
+  // filled in afterwards).
+  void (*resolve_defaults)(Schedule&);
+  // Throws ScenarioError for a combination that it cannot do.
+  void (*validate)(const Scenario&);
+  void (*build)(Builder&);  // tells the builder what its rank does
+};
+
+std::string quoted(const OptionValue&);  // words in quotes
+// The option of that key, or null.
+const OptionInfo* find_option(const Algorithm&, std::string_view key);
+bool is_legal(const OptionInfo&, const OptionValue&);
+std::string legal_values(const OptionInfo&);  // "2, 3, \"all\""
+// When an option of the algorithm has no value, or needs others: "not with merge=fused", "only with a=b";
+// empty if it always applies. Found by trying every legal value of every other option beside the defaults.
+std::string applies_text(const Algorithm&, const OptionInfo&);
+
+}  // namespace cplab

@@ -1,0 +1,25 @@
+// The options that every algorithm has.
+#include "algorithms/common_options.hpp"
+
+namespace cplab {
+
+std::vector<OptionInfo> common_options() {
+  return {
+      {.key = "transport",
+       .legal = {option_word("nccl"), option_word("copy")},
+       .default_value = option_word("nccl"),
+       .help = "NCCL kernels or copy engines"},
+      {.key = "reserved_sms",
+       .legal = {option_count(0)},
+       .any_count = true,
+       .default_value = option_count(0),
+       .help = "multiprocessors left free for communication; of kernels on GPUs only those for Hopper obey, "
+               "the deterministic backward not"},
+  };
+}
+
+Transport transport_of(const Schedule& s) {
+  return s.is_word("transport", "copy") ? Transport::copy : Transport::nccl;
+}
+
+}  // namespace cplab

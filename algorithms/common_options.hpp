@@ -1,0 +1,25 @@
+// Options of [schedule] that every algorithm has, because readers beside the algorithm know them; and what
+// tables of options are written with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+inline OptionValue option_word(const char* text) {
+  return std::string(text);
+}
+inline OptionValue option_count(std::int64_t value) {
+  return value;
+}
+
+// transport: of communication. reserved_sms: read by the cost model and by kernel launches.
+std::vector<OptionInfo> common_options();
+
+Transport transport_of(const Schedule& resolved);
+
+}  // namespace cplab

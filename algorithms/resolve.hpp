@@ -1,0 +1,12 @@
+// From what a user asked for to a scenario without gaps.
+#pragma once
+
+#include "plan/problem.hpp"
+
+namespace cplab {
+
+// The scenario with canonical names and every default filled in. Throws ScenarioError (key, message with
+// the legal values) for anything that cannot be: unknown names, illegal option values, sizes that overflow.
+Scenario resolve(Scenario);
+
+}  // namespace cplab

@@ -1,0 +1,155 @@
+// Times of the tile operations on one GPU; see measure.hpp.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "calibrate/loads.hpp"
+#include "calibrate/parts.hpp"
+#include "calibrate/team.hpp"
+
+namespace cplab::measure {
+namespace {
+
+// By the name of the variant; a backward variant may be several kernels, then that of the key tiles, which is
+// the larger share of the work.
+int tile_rows_of(const std::vector<kernels::CudaKernel>& kernels, const std::string& variant) {
+  for (const kernels::CudaKernel& kernel : kernels)
+    if (kernel.name == variant && kernel.tile_rows > 0) return kernel.tile_rows;
+  for (const kernels::CudaKernel& kernel : kernels)
+    if (kernel.name.starts_with(variant) && kernel.tile_rows > 0) return kernel.tile_rows;
+  return 0;
+}
+
+struct Job {
+  AttentionShape shape;
+  bool backward = false;
+  std::size_t table = 0;
+};
+
+std::string text_of(const Job& job) {
+  const AttentionShape& s = job.shape;
+  return std::string(job.backward ? "attend_backward" : "attend") + " D=" + std::to_string(s.head_size) +
+         (s.causal ? " causal" : " full") + " batch " + std::to_string(s.batch) + " sequence " +
+         std::to_string(s.sequence);
+}
+
+double pairs(const AttentionShape& s) {
+  const auto n = static_cast<double>(s.sequence);
+  return static_cast<double>(s.batch) * n * n / (s.causal ? 2 : 1);
+}
+
+std::vector<Job> attention_jobs(std::vector<AttentionTable>& tables) {
+  std::vector<Job> jobs;
+  for (const std::int64_t head_size : {128, 64})
+    for (const bool causal : {false, true})
+      for (const bool backward : {false, true}) {
+        const std::int64_t heads = head_size == 64 ? 32 : 16;
+        AttentionTable table;
+        table.kind = backward ? "attend_backward" : "attend";
+        table.head_size = head_size;
+        table.causal = causal;
+        tables.push_back(table);
+        const auto add = [&](std::int64_t batch, std::int64_t sequence) {
+          jobs.push_back({{batch, sequence, heads, head_size, causal}, backward, tables.size() - 1});
+        };
+        for (std::int64_t sequence = 512; sequence <= 32768; sequence *= 2) add(1, sequence);
+        add(8, 2048);
+        add(2, 8192);
+      }
+  // The long ones last: they are what a spent budget leaves out.
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const Job& a, const Job& b) { return pairs(a.shape) < pairs(b.shape); });
+  return jobs;
+}
+
+// The table of the same measurements with that kernel: the fastest may be another for small problems.
+AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTable& asked,
+                         const std::string& variant, int tile_rows) {
+  for (AttentionTable& table : tables)
+    if (table.kind == asked.kind && table.head_size == asked.head_size && table.causal == asked.causal &&
+        table.variant == variant)
+      return table;
+  AttentionTable& added = tables.emplace_back(asked);
+  added.variant = variant;
+  added.tile_rows = tile_rows;
+  return added;
+}
+
+// Long calls need no queue to hide their launch, and few of them fill a sample.
+Effort effort_for(double seconds) {
+  if (seconds > 0.05) return {0.1, 2, 2, 3};
+  if (seconds > 0.01) return {0.1, 4, 10, 3};
+  return {0.04, 10, 100, seconds > 0.002 ? 3 : 5};
+}
+
+void measure_attention(const Options& options, const Progress& progress, Bench& bench,
+                       const DeviceMemory& arena, Measurement& into) {
+  const std::vector<kernels::CudaKernel> kernels = kernels::cuda_kernels();
+  const double begun = now_s();
+  std::uint64_t seed = options.seed;
+  std::vector<AttentionTable> tables;
+  for (const Job& job : attention_jobs(tables)) {
+    if (now_s() - begun > options.kernel_budget_s) {
+      into.left_out.push_back(text_of(job) + ": the time for kernels was spent");
+      continue;
+    }
+    Load load(arena, into.l2_bytes, job.shape, job.backward);
+    load.prepare(++seed, bench.stream());
+    const auto queue = [&](std::int64_t i, CudaStream stream) { load.queue(i, stream); };
+    bench.warm_up(queue, 1);
+    const double first = bench.sample(1, queue);
+    const std::string variant = load.variant();
+    AttentionTable& table =
+        table_of(into.attention, tables[job.table], variant, tile_rows_of(kernels, variant));
+    const double seconds = bench.typical(queue, effort_for(first));
+    table.points.push_back({job.shape.batch, job.shape.sequence, job.shape.heads, seconds});
+  }
+  progress("attention kernels: " + std::to_string(now_s() - begun) + " s");
+}
+
+void measure_elementwise(const Options& options, Bench& bench, const DeviceMemory& arena, Measurement& into) {
+  std::uint64_t seed = options.seed + 1000;
+  for (const char* kind : {"row_dot", "merge", "copy", "cast", "add", "fill"}) {
+    CurveTable table;
+    table.kind = kind;
+    for (std::int64_t bytes = 64 << 10; bytes <= 256 << 20; bytes *= 2) {
+      Load load(arena, into.l2_bytes, kind, bytes);
+      load.prepare(++seed, bench.stream());
+      table.variant = load.variant();
+      table.operands = load.operands();
+      const double seconds =
+          bench.typical([&](std::int64_t i, CudaStream stream) { load.queue(i, stream); }, Effort{});
+      table.points.push_back({load.bytes(), seconds});
+    }
+    into.curves.push_back(std::move(table));
+  }
+}
+
+void measure_copy(const DeviceMemory& arena, Bench& bench, Measurement& into) {
+  const std::int64_t half = arena.bytes() / 2 / 256 * 256;
+  const auto queue = [&](std::int64_t, CudaStream stream) {
+    require_cuda(cudaMemcpyAsync(arena.data() + half, arena.data(), static_cast<std::size_t>(half),
+                                 cudaMemcpyDeviceToDevice, stream),
+                 "cudaMemcpyAsync");
+  };
+  arena.fill_random(17, arena.bytes(), bench.stream());
+  into.copy_bytes_s = 2 * static_cast<double>(half) / bench.typical(queue, {0.02, 10, 50, 7});
+}
+
+}  // namespace
+
+void measure_kernels(const Options& options, const Progress& progress, Measurement& into) {
+  Team team(1);
+  team.run([&](int rank) {
+    kernels::load_cuda_kernels();
+    Bench bench(team, rank);
+    const DeviceMemory arena(Load::arena_bytes());
+    measure_copy(arena, bench, into);
+    measure_elementwise(options, bench, arena, into);
+    progress("copies and elementwise kernels");
+    measure_attention(options, progress, bench, arena, into);
+  });
+}
+
+}  // namespace cplab::measure

@@ -1,0 +1,65 @@
+// Communication between the GPUs of a team, for calibrate/machine*: NCCL communicators and a ring of peer
+// copies.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "calibrate/team.hpp"
+
+struct ncclComm;
+
+namespace cplab::measure {
+
+// One per rank; made and destroyed by all ranks of the team together.
+class NcclRank {
+ public:
+  NcclRank(Team& team, int rank);
+  ~NcclRank();
+  NcclRank(const NcclRank&) = delete;
+  NcclRank& operator=(const NcclRank&) = delete;
+
+  // `bytes` to the next rank, as many from the one before, in one group.
+  void shift(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const;
+  // `bytes` of every rank to all; `receive` holds bytes x ranks.
+  void all_gather(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const;
+
+ private:
+  Team& team_;
+  int rank_, next_, previous_;
+  ncclComm* communicator_ = nullptr;
+};
+
+// The same shift by copy engines. Each message: the receiver's permission (an event) is waited for, the data
+// are put into its memory, and it waits for the sender's event. Shared by all ranks; call prepare on each of
+// them before the first shift.
+class CopyRing {
+ public:
+  explicit CopyRing(Team& team);
+  void prepare(int rank, char* receive);
+  void shift(int rank, const char* send, std::int64_t bytes, CudaStream stream);
+  // What one shift costs the host, without waiting for the host of another rank: the same calls on events
+  // that have been recorded already.
+  void shift_unpaired(int rank, const char* send, std::int64_t bytes, CudaStream stream);
+
+ private:
+  static constexpr std::int64_t events = 1024;  // more than shifts are ever queued at once
+  struct Member {
+    char* receive = nullptr;
+    std::vector<std::unique_ptr<Event>> ready, done;
+    std::atomic<std::int64_t> readied{0}, finished{0};
+    std::int64_t shifts = 0;  // of this rank's own thread
+  };
+  void put(int rank, const char* send, std::int64_t bytes, CudaStream stream) const;
+  void wait_until(const std::atomic<std::int64_t>& count, std::int64_t least) const;
+
+  Team& team_;
+  std::vector<std::unique_ptr<Member>> members_;
+};
+
+// From the current device to `peer`'s memory. Throws Error if the machine does not allow it.
+void allow_peer_access(int device, int peer);
+
+}  // namespace cplab::measure

@@ -1,0 +1,52 @@
+// Kernel calls to be timed, on as many sets of operands as do not fit into L2 together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calibrate/device.hpp"
+#include "kernels/cuda.hpp"
+
+namespace cplab::measure {
+
+struct AttentionShape {
+  std::int64_t batch = 0, sequence = 0, heads = 0, head_size = 0;
+  bool causal = false;
+};
+
+// Operands are views into an arena of random data, which must outlive the load.
+class Load {
+ public:
+  // attend or attend_backward, bf16 in and out, fp32 lse, delta and gradients, rows first as in plans.
+  Load(const DeviceMemory& arena, std::int64_t l2_bytes, const AttentionShape& shape, bool backward);
+  // row_dot, merge, copy, cast, add or fill that reads and writes about `bytes`; the operands' dtypes are
+  // those of plans in bf16.
+  Load(const DeviceMemory& arena, std::int64_t l2_bytes, const std::string& kind, std::int64_t bytes);
+
+  // Uploads the tables, fills the operands with random data and, for a backward pass, computes its lse, out
+  // and delta. Waits. To be called once, and when another load has used the arena since.
+  void prepare(std::uint64_t seed, CudaStream stream);
+  void queue(std::int64_t index, CudaStream stream) const;
+
+  double bytes() const { return bytes_; }  // read plus written, as Operation::bytes; elementwise kinds only
+  const std::string& operands() const { return operands_; }
+  std::string variant() const { return calls_.variant(timed_.front()); }
+  static std::int64_t arena_bytes() { return std::int64_t{7} << 28; }  // enough for 32768 x 16 x 128
+
+ private:
+  char* take(std::int64_t bytes);
+  int sets_for(std::int64_t set_bytes, std::int64_t touched_bytes, std::int64_t l2_bytes) const;
+  void add_elementwise(const std::string& kind, std::int64_t rows);
+
+  const DeviceMemory& arena_;
+  std::int64_t used_ = 0;
+  double bytes_ = 0;
+  std::string operands_;
+  kernels::CudaCalls calls_;
+  std::vector<std::size_t> before_, timed_;
+  std::unique_ptr<DeviceMemory> tables_;
+};
+
+}  // namespace cplab::measure

@@ -1,0 +1,159 @@
+// Backward tiles of the symbolic run, and the row sums that they need; see check_contents.hpp.
+#include <algorithm>
+#include <string>
+
+#include "check/contents.hpp"
+
+namespace cplab::checking {
+
+// The query heads h, of the key heads g: their dq is written; dk and dv are what they contribute. False:
+// reported.
+bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv,
+                             std::uint32_t dq_writer) {
+  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2), &dout = box_of_read(s, 3);
+  const Box &lse = box_of_read(s, 4), &delta = box_of_read(s, 5), &dq = box_of_write(s, 0);
+  read(s.rank, q, h, q_);
+  read(s.rank, k, g, k_);
+  read(s.rank, v, g, v_);
+  read(s.rank, dout, h, dout_);
+  read(s.rank, lse, h, lse_);
+  read(s.rank, delta, h, delta_);
+  const std::int32_t kv_head = k_.empty() ? 0 : k_.front().value.head_shift;
+  bool good = expect(s, q, q_, Holds::q, op.head_begin);
+  good = expect(s, k, k_, Holds::k, kv_head) && good;
+  good = expect(s, v, v_, Holds::v, kv_head) && good;
+  good = expect(s, dout, dout_, Holds::dout, op.head_begin) && good;
+  good = expect(s, delta, delta_, Holds::delta, op.head_begin) && good;
+  good = good && expect_complete_lse(s, lse, q_, lse_) && expect_same_rows(s, v, k_, v_) &&
+         expect_same_rows(s, dout, q_, dout_) && expect_same_rows(s, delta, q_, delta_) &&
+         expect_group(s, op, q, k, k_);
+  if (!good) return false;
+  cover_tile(s, q_, k_);
+  const bool by_query = collect(by_query_, sets_, covers_);
+  tile_runs(q_, covers_, Holds::dq, tile_);
+  store_or_add(s, dq, h, tile_, mode_of_write(s, 0), dq_writer);
+  const bool by_key = collect(by_key_, sets_, covers_);  // a query twice counts twice for its keys
+  tile_runs(k_, covers_, Holds::dk, dk);
+  tile_runs(v_, covers_, Holds::dv, dv);
+  if (!by_query || !by_key)
+    report(s, FindingKind::coverage, k, "covers a pair twice, by its own segments or by repeated rows");
+  return true;
+}
+
+void Contents::attend_backward(Site s, const Operation& op) {
+  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2), &dout = box_of_read(s, 3);
+  const Box &lse = box_of_read(s, 4), &delta = box_of_read(s, 5);
+  const Box &dq = box_of_write(s, 0), &dk = box_of_write(s, 1), &dv = box_of_write(s, 2);
+  const Problem& p = model_.plan->scenario.problem;
+  result_.flops[s.rank] +=
+      pairs_of(s) * q.heads() * 2 * static_cast<double>(3 * p.head_size + 2 * p.value_size);
+  const std::uint32_t dq_writer = writer(s, dq), dk_writer = writer(s, dk);
+  const std::uint32_t dv_writer = dv.buffer == dk.buffer ? dk_writer : writer(s, dv);
+  const std::int32_t ratio = q.heads() / k.heads();
+  const std::vector<Heads> cuts = cut_heads(s.rank,
+                                            {{&q, 1},
+                                             {&k, ratio},
+                                             {&v, ratio},
+                                             {&dout, 1},
+                                             {&lse, 1},
+                                             {&delta, 1},
+                                             {&dq, 1},
+                                             {&dk, ratio},
+                                             {&dv, ratio}},
+                                            q.heads());
+  // The gradient of a key head is the sum over its query heads: it is written once, when all of them are
+  // seen.
+  for (std::size_t first = 0, last = 0; first < cuts.size(); first = last) {
+    do ++last;
+    while (cuts[last - 1].end % ratio != 0);
+    const Heads g{cuts[first].begin / ratio, cuts[last - 1].end / ratio};
+    Runs dk_runs, dv_runs, more_dk, more_dv;
+    bool good = true;
+    for (std::size_t c = first; c < last; ++c) {
+      good = backward_tile(s, op, cuts[c], g, c == first ? dk_runs : more_dk, c == first ? dv_runs : more_dv,
+                           dq_writer) &&
+             good;
+      if (!good || c == first) continue;
+      zip(dk_runs, more_dk, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+        good = good && a.value.set == b.value.set;
+      });
+      if (!good)
+        report(s, FindingKind::coverage, k,
+               "covers other queries with some query heads of a key head than with others");
+    }
+    if (good) {
+      store_or_add(s, dk, g, dk_runs, mode_of_write(s, 1), dk_writer);
+      store_or_add(s, dv, g, dv_runs, mode_of_write(s, 2), dv_writer);
+      continue;
+    }
+    write_unknown(s, dq, dq_writer);
+    write_unknown(s, dk, dk_writer);
+    write_unknown(s, dv, dv_writer);
+  }
+}
+
+// Rows to which the tile contributes nothing are stored as zero, but stay as they are in an add.
+void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, WriteMode mode,
+                            std::uint32_t writer) {
+  if (box.empty()) return;
+  if (mode == WriteMode::store) return write(s, box, heads, tile, writer);
+  read(s.rank, box, heads, b_);
+  Runs sum;
+  zip(tile, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+    Run result = b.value.located() ? b : a;
+    if (a.value.set == 0) {
+      result.value = b.value;
+    } else if (b.value.holds == Holds::nothing) {
+      report(s, FindingKind::uninitialised, box,
+             "adds to " + describe_box(model_.ranks[s.rank], box) + ", part of which nobody has written");
+      result.value = Value::unknown();
+    } else {
+      result.value = join(s, box, a, b);
+    }
+    sum.push_back(result);
+  });
+  write(s, box, heads, sum, writer);
+}
+
+// delta of rows whose out and dout are complete.
+void Contents::row_dot(Site s) {
+  const Box &dout = box_of_read(s, 0), &out = box_of_read(s, 1), &delta = box_of_write(s, 0);
+  if (delta.empty()) return;
+  const std::uint32_t w = writer(s, delta);
+  for (const Heads h : cut_heads(s.rank, {{&dout, 1}, {&out, 1}, {&delta, 1}}, dout.heads())) {
+    read(s.rank, dout, h, a_);
+    read(s.rank, out, h, b_);
+    const std::int32_t head = a_.empty() ? 0 : a_.front().value.head_shift;
+    const bool good = expect(s, dout, a_, Holds::dout, head);
+    Runs result;
+    zip(a_, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+      Run run = a;
+      run.value.holds = Holds::delta;
+      const Value& v = b.value;
+      const auto wrong = [&](FindingKind kind, const std::string& what) {
+        report(s, kind, out, what);
+        run.value = Value::unknown();
+      };
+      const std::uint32_t set = v.holds == Holds::zero ? 0 : v.set;
+      if (!good || v.holds == Holds::unknown) {
+        run.value = Value::unknown();
+      } else if (v.holds == Holds::nothing) {
+        wrong(FindingKind::uninitialised,
+              "reads " + describe_box(model_.ranks[s.rank], out) + ", part of which nobody has written");
+      } else if (v.holds != Holds::zero && v.holds != Holds::out) {
+        wrong(FindingKind::coverage, "reads " + std::string(name(v.holds)) + " where it needs out");
+      } else if (v.holds == Holds::out && (!a.same_rows(b) || v.head_shift != head || v.width_shift != 0)) {
+        wrong(FindingKind::coverage, "reads the out of other queries or heads than its dout");
+      } else if (v.holds == Holds::out && v.set != v.norm) {
+        wrong(FindingKind::coverage, "reads an out that is normalised by other keys than it covers");
+      } else if (!complete(Axis::queries, a, set)) {
+        wrong(FindingKind::coverage, "reads an out that " + missing(Axis::queries, a, set));
+      }
+      run.value.set = run.value.norm = 0;
+      result.push_back(run);
+    });
+    write(s, delta, h, result, w);
+  }
+}
+
+}  // namespace cplab::checking

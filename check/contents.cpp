@@ -1,0 +1,336 @@
+// Buffers, moves and sums of the symbolic run, and what must stand at its end; see check_contents.hpp.
+#include "check/contents.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "check/columns.hpp"
+
+namespace cplab::checking {
+
+Contents::Contents(Model& model, Findings& findings, CheckResult& result)
+    : model_(model),
+      findings_(findings),
+      result_(result),
+      tokens_(model.plan->scenario),
+      ranks_(model.ranks.size()),
+      known_(1024) {
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) hold_inputs(r);
+}
+
+// q, kv and dout hold the rank's own rows, padding included.
+void Contents::hold_inputs(std::uint32_t r) {
+  const RankModel& rank = model_.ranks[r];
+  const Problem& p = model_.plan->scenario.problem;
+  const std::int64_t n = tokens_.rows(rank.plan->replica),
+                     id = tokens_.first_row(rank.plan->replica, rank.plan->position);
+  ranks_[r].buffers.resize(rank.plan->buffers.size());
+  for (std::uint32_t b = 0; b < rank.plan->buffers.size(); ++b) {
+    const Buffer& buffer = rank.plan->buffers[b];
+    if (buffer.category != Category::input) continue;
+    const auto hold = [&](Holds holds, std::int64_t begin, std::int64_t width) {
+      if (n == 0) return;
+      Region& slot = region(r, b, 0);
+      const auto from = static_cast<std::int32_t>(begin), to = static_cast<std::int32_t>(begin + width);
+      slot.align(0, static_cast<std::int32_t>(buffer.heads), from, to, budget_);
+      Value value;
+      value.holds = holds;
+      value.shift = id;
+      value.width_shift = -from;
+      for (Column& column : slot.columns())
+        if (column.width_begin >= from && column.width_end <= to) column.pieces.push_back({0, n, value});
+    };
+    const auto is = [&](std::int64_t heads, std::int64_t width) {
+      return buffer.role == Role::nominal && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
+             buffer.width == width;
+    };
+    if (buffer.name == "q" && is(p.heads, p.head_size)) {
+      hold(Holds::q, 0, p.head_size);
+    } else if (buffer.name == "kv" && is(p.kv_heads, p.head_size + p.value_size)) {
+      hold(Holds::k, 0, p.head_size);
+      hold(Holds::v, p.head_size, p.value_size);
+    } else if (buffer.name == "dout" && is(p.heads, p.value_size)) {
+      hold(Holds::dout, 0, p.value_size);
+    } else {
+      findings_.add(FindingKind::coverage, rank.plan, none, b,
+                    "input " + buffer.name + " is none that this problem has, or not of its shape and dtype");
+    }
+  }
+}
+
+Region& Contents::region(std::uint32_t r, std::uint32_t b, std::int32_t slot) {
+  const Buffer& buffer = model_.ranks[r].plan->buffers[b];
+  std::vector<Region>& slots = ranks_[r].buffers[b];
+  if (slots.size() <= static_cast<std::size_t>(slot)) slots.resize(static_cast<std::size_t>(slot) + 1);
+  Region& region = slots[static_cast<std::size_t>(slot)];
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (!region.shaped())
+    region.shape(static_cast<std::int32_t>(std::min(buffer.heads, most)),
+                 static_cast<std::int32_t>(std::min(buffer.width, most)));
+  return region;
+}
+
+std::uint32_t Contents::writer(Site s, const Box& box) {
+  if (box.empty()) return none;
+  ranks_[s.rank].writes.push_back({s.operation, box.buffer, false});
+  return static_cast<std::uint32_t>(ranks_[s.rank].writes.size() - 1);
+}
+
+void Contents::mark_read(std::uint32_t r, const Runs& runs) {
+  for (const Run& run : runs)
+    if (run.value.writer != none) ranks_[r].writes[run.value.writer].read = true;
+}
+
+// What came of something wrong is no leak besides.
+void Contents::excuse(std::uint32_t r, const Runs& runs, std::uint32_t writer) {
+  if (writer == none) return;
+  for (const Run& run : runs)
+    if (run.value.holds == Holds::unknown) ranks_[r].writes[writer].read = true;
+}
+
+void Contents::report(Site s, FindingKind kind, const Box& box, const std::string& what) {
+  report_peer(s, s.rank, kind, box, what);
+}
+
+// A buffer of another rank is named in the text only: the finding's rank has no such index.
+void Contents::report_peer(Site s, std::uint32_t peer, FindingKind kind, const Box& box,
+                           const std::string& what) {
+  const RankModel& rank = model_.ranks[s.rank];
+  findings_.add(
+      kind, rank.plan, s.operation, peer == s.rank ? box.buffer : none,
+      describe_operation(rank, s.operation) + " " + what +
+          (peer == s.rank ? "" : " (on rank " + std::to_string(model_.ranks[peer].plan->rank) + ")"));
+}
+
+// What is about to be written into the box. LSEs and row sums are kept wide: nominal digits would be too few.
+void Contents::settle(Site s, const Box& box, Runs& runs, std::uint32_t writer) {
+  const bool nominal = model_.ranks[s.rank].plan->buffers[box.buffer].role == Role::nominal;
+  for (Run& run : runs) {
+    Value& v = run.value;
+    if (nominal && (v.holds == Holds::lse || v.holds == Holds::delta)) {
+      report(s, FindingKind::coverage, box,
+             "writes " + std::string(name(v.holds)) + " into a buffer of the nominal dtype; it is kept wide");
+      v = Value::unknown();
+    }
+    lost_track_ = lost_track_ || v.holds == Holds::unknown;
+    v.writer = writer;
+  }
+  excuse(s.rank, runs, writer);
+}
+
+// ---- reading and writing one slot's heads -------------------------------------------------------
+
+void Contents::read(std::uint32_t r, const Box& box, Heads heads, Runs& runs) {
+  runs.clear();
+  bool found = false;
+  for (const Column& c : region(r, box.buffer, box.slot_begin).columns()) {
+    if (c.head_begin >= box.head_begin + heads.end || c.head_end <= box.head_begin + heads.begin ||
+        c.width_begin >= box.width_end || c.width_end <= box.width_begin)
+      continue;
+    Runs& into = found ? joined_ : runs;
+    read_rows(c, box, into);
+    mark_read(r, into);
+    if (!found) {
+      found = true;
+      continue;
+    }
+    // Rows of which other columns say something else hold nothing that has a name.
+    Runs both;
+    zip(runs, into, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+      Run run = a;
+      Value other = b.value;
+      other.writer = a.value.writer;
+      if (!(other == a.value)) {
+        const bool lost = a.value.holds == Holds::nothing || b.value.holds == Holds::nothing;
+        const bool known = a.value.holds != Holds::unknown && b.value.holds != Holds::unknown;
+        run.value = Value{};
+        run.value.holds = !known ? Holds::unknown : lost ? Holds::nothing : Holds::constant;
+      }
+      both.push_back(run);
+    });
+    runs = std::move(both);
+  }
+  for (Run& run : runs) {
+    if (!run.value.located()) continue;
+    run.value.head_shift += box.head_begin;
+    run.value.width_shift += box.width_begin;
+  }
+}
+
+void Contents::write(Site s, const Box& box, Heads heads, Runs& runs, std::uint32_t writer) {
+  settle(s, box, runs, writer);
+  for (Run& run : runs) {
+    const bool located = run.value.located();
+    run.value.head_shift = located ? run.value.head_shift - box.head_begin : 0;
+    run.value.width_shift = located ? run.value.width_shift - box.width_begin : 0;
+  }
+  Region& slot = region(s.rank, box.buffer, box.slot_begin);
+  const std::int32_t from = box.head_begin + heads.begin, to = box.head_begin + heads.end;
+  slot.align(from, to, box.width_begin, box.width_end, budget_);
+  for (Column& c : slot.columns())
+    if (c.head_begin >= from && c.head_end <= to && c.width_begin >= box.width_begin &&
+        c.width_end <= box.width_end)
+      write_rows(c, box, runs, budget_);
+}
+
+void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
+  if (box.empty()) return;
+  Value unknown;
+  unknown.holds = Holds::unknown;
+  Box slot = box;
+  for (std::int32_t k = box.slot_begin; k < box.slot_end; ++k) {
+    slot.slot_begin = k, slot.slot_end = k + 1;
+    for (const Column& c :
+         region(s.rank, box.buffer, k).columns()) {  // what it replaces may have been needed
+      read_rows(c, slot, joined_);
+      mark_read(s.rank, joined_);
+    }
+    Runs runs{{0, box.rows, 0, 1, unknown}};
+    write(s, slot, {0, box.heads()}, runs, writer);
+  }
+}
+
+// Heads at which some operand's columns end: between them every operand says one thing.
+std::vector<Contents::Heads> Contents::cut_heads(std::uint32_t r, std::initializer_list<Operand> operands,
+                                                 std::int32_t heads) {
+  std::vector<std::int32_t> cuts;
+  for (const Operand& o : operands) {
+    const auto& columns = region(r, o.box->buffer, o.box->slot_begin).columns();
+    if (columns.size() == 1) continue;
+    for (const Column& c : columns) {
+      if (c.width_begin >= o.box->width_end || c.width_end <= o.box->width_begin) continue;
+      for (const std::int32_t at : {c.head_begin, c.head_end})
+        if (at > o.box->head_begin && at < o.box->head_end)
+          cuts.push_back((at - o.box->head_begin) * o.query_heads);
+    }
+  }
+  if (cuts.empty()) return {{0, heads}};
+  cuts.push_back(0), cuts.push_back(heads);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<Heads> result;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) result.push_back({cuts[i], cuts[i + 1]});
+  return result;
+}
+
+// ---- moves and sums -----------------------------------------------------------------------------
+
+void Contents::move(Site s, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
+                    std::uint32_t writer) {
+  for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
+    for (Run& run : runs) {
+      if (!report_nothing || run.value.holds != Holds::nothing) continue;
+      report_peer(
+          s, from_rank, FindingKind::uninitialised, from,
+          "reads " + describe_box(model_.ranks[from_rank], from) + ", part of which nobody has written");
+      run.value.holds = Holds::unknown;
+    }
+    settle(s, into, runs, writer);
+    write_rows(column, into, runs, budget_);
+  });
+}
+
+// into += from, row by row.
+void Contents::add(Site s, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
+                   std::uint32_t writer) {
+  for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
+    read_rows(column, into, b_);
+    mark_read(s.rank, b_);
+    joined_.clear();
+    zip(runs, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+      Run sum = b.value.located() ? b : a;
+      if (a.value.holds == Holds::nothing || b.value.holds == Holds::nothing) {
+        sum.value = Value{};
+        if (report_nothing) {
+          const bool source = a.value.holds == Holds::nothing;
+          const std::uint32_t owner = source ? from_rank : s.rank;
+          report_peer(s, owner, FindingKind::uninitialised, source ? from : into,
+                      "adds " + describe_box(model_.ranks[owner], source ? from : into) +
+                          ", part of which nobody has written");
+          sum.value.holds = Holds::unknown;
+        }
+      } else {
+        sum.value = join(s, into, a, b);
+      }
+      joined_.push_back(sum);
+    });
+    settle(s, into, joined_, writer);
+    write_rows(column, into, joined_, budget_);
+  });
+}
+
+// The sum of two partial results of the same rows.
+Value Contents::join(Site s, const Box& into, const Run& a, const Run& b) {
+  const Value &x = a.value, &y = b.value;
+  Value unknown;
+  unknown.holds = Holds::unknown;
+  if (x.holds == Holds::unknown || y.holds == Holds::unknown) return unknown;
+  if (x.holds == Holds::zero) return y;
+  if (y.holds == Holds::zero) return x;
+  const auto wrong = [&](const std::string& what) {
+    report(s, FindingKind::coverage, into, what);
+    return unknown;
+  };
+  const bool summable =
+      x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dk || x.holds == Holds::dv;
+  if (x.holds != y.holds || !summable)
+    return wrong("adds " + std::string(name(x.holds)) + " to " + std::string(name(y.holds)));
+  if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
+    return wrong("adds " + std::string(name(x.holds)) + " of " + tokens_.describe(tokens_.at(a.id())) +
+                 " to that of " + tokens_.describe(tokens_.at(b.id())) +
+                 (a.id() == b.id() ? " in other heads, columns or steps" : ""));
+  if (x.norm != y.norm) return wrong("adds parts of out that are normalised by different keys");
+  const auto set = sets_.join(x.set, y.set);
+  if (!set)
+    return wrong("adds contributions to " + std::string(name(x.holds)) + " that cover a pair twice, for " +
+                 tokens_.describe(tokens_.at(b.id())));
+  Value sum = y;
+  sum.set = *set;
+  return sum;
+}
+
+void Contents::fill(Site s, const Operation& op, const Box& box) {
+  Value value;
+  value.holds = op.value == 0                                          ? Holds::zero
+                : op.value == -std::numeric_limits<double>::infinity() ? Holds::minus_infinity
+                                                                       : Holds::constant;
+  const std::uint32_t w = writer(s, box);
+  Box slot = box;
+  for (std::int32_t k = box.slot_begin; k < box.slot_end; ++k) {
+    slot.slot_begin = k, slot.slot_end = k + 1;
+    Runs runs{{0, box.rows, 0, 1, value}};
+    if (!box.empty()) write(s, slot, {0, box.heads()}, runs, w);
+  }
+}
+
+void Contents::run(std::uint32_t r, std::uint32_t i) {
+  const RankModel& rank = model_.ranks[r];
+  const Site s{r, i};
+  if (rank.forms[i] != Form::good) {
+    for (const Access& a : rank.writes(i))
+      if (a.view < rank.boxes.size() && rank.boxes[a.view].valid) write_unknown(s, rank.boxes[a.view]);
+    return;
+  }
+  const Operation& op = rank.op(i);
+  switch (op.kind) {
+    case OpKind::attend: return attend(s, op);
+    case OpKind::attend_backward: return attend_backward(s, op);
+    case OpKind::row_dot: return row_dot(s);
+    case OpKind::merge: return merge(s);
+    case OpKind::copy:
+    case OpKind::cast:
+      return move(s, r, box_of_read(s, 0), box_of_write(s, 0), true, writer(s, box_of_write(s, 0)));
+    case OpKind::add:
+      return add(s, r, box_of_read(s, 0), box_of_write(s, 0), true, writer(s, box_of_write(s, 0)));
+    case OpKind::fill: return fill(s, op, box_of_write(s, 0));
+    case OpKind::exchange:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+    case OpKind::all_to_all:
+    case OpKind::all_reduce:
+    case OpKind::barrier:
+    case OpKind::host_sync: return;  // moved where both sides meet, or moves nothing
+  }
+}
+
+}  // namespace cplab::checking

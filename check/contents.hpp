@@ -1,0 +1,146 @@
+// The symbolic run of a plan: what every buffer holds, moved and joined by the operations as they happen.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check/coverage.hpp"
+#include "check/model.hpp"
+#include "check/regions.hpp"
+
+namespace cplab::checking {
+
+class Contents final : public Interpreter {
+ public:
+  Contents(Model&, Findings&, CheckResult&);
+
+  void run(std::uint32_t rank, std::uint32_t operation) override;
+  void transfer(std::uint32_t from_rank, std::uint32_t send_operation, const Part& send,
+                std::uint32_t into_rank, std::uint32_t receive_operation, const Part& receive, bool fits,
+                bool first) override;
+  void all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) override;
+  // After everything happened: are the outputs complete, was everything that was computed used?
+  void finish();
+  // Something became unknown.
+  bool lost_track() const { return lost_track_; }
+
+ private:
+  struct Write {  // by one operation into one buffer
+    std::uint32_t operation = none;
+    std::uint32_t buffer = none;
+    bool read = false;
+  };
+  struct RankState {
+    std::vector<std::vector<Region>> buffers;  // by buffer and slot
+    std::vector<Write> writes;
+  };
+  // The operation at work, for messages and book-keeping.
+  struct Site {
+    std::uint32_t rank = 0;
+    std::uint32_t operation = 0;
+  };
+  // Heads [begin, end) of an operation, the same heads of every operand.
+  struct Heads {
+    std::int32_t begin = 0, end = 0;
+  };
+  struct Operand {
+    const Box* box;
+    std::int32_t query_heads;  // for each of its heads
+  };
+  enum class Axis : std::uint8_t { queries, keys };
+
+  // check_contents.cpp: buffers and their values.
+  void hold_inputs(std::uint32_t rank);
+  Region& region(std::uint32_t rank, std::uint32_t buffer, std::int32_t slot);
+  std::uint32_t writer(Site, const Box&);
+  void mark_read(std::uint32_t rank, const Runs&);
+  // Values come relative to the view: its head and column 0.
+  void read(std::uint32_t rank, const Box&, Heads, Runs&);
+  void write(Site, const Box&, Heads, Runs&, std::uint32_t writer);
+  void excuse(std::uint32_t rank, const Runs&, std::uint32_t writer);
+  void write_unknown(Site, const Box&, std::uint32_t writer = none);
+  template <class Visit>
+  void for_each_column(std::uint32_t from_rank, const Box& from, std::uint32_t into_rank, const Box& into,
+                       Visit);
+  std::vector<Heads> cut_heads(std::uint32_t rank, std::initializer_list<Operand>, std::int32_t heads);
+
+  void fill(Site, const Operation&, const Box&);
+  void move(Site, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
+            std::uint32_t writer);
+  void add(Site, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
+           std::uint32_t writer);
+  Value join(Site, const Box& into, const Run& a, const Run& b);
+  void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into);
+  void settle(Site, const Box&, Runs&, std::uint32_t writer);
+  void check_output(std::uint32_t rank, std::string_view name, Holds, std::int64_t width_begin,
+                    std::int64_t width_end);
+  void check_piece(Site, const Box&, const Column&, const Piece&, Holds);
+  void find_leaks(std::uint32_t rank);
+
+  // check_attention.cpp, check_merge.cpp: operations that compute.
+  double pairs_of(Site) const;
+  void attend(Site, const Operation&);
+  void attend_backward(Site, const Operation&);
+  bool backward_tile(Site, const Operation&, Heads, Heads keys, Runs& dk, Runs& dv, std::uint32_t dq_writer);
+  void row_dot(Site);
+  void merge(Site);
+  bool expect(Site, const Box&, const Runs&, Holds, std::int32_t head);
+  bool expect_same_rows(Site, const Box&, const Runs&, const Runs&);
+  bool expect_group(Site, const Operation&, const Box& q, const Box& k, const Runs& k_runs);
+  bool expect_complete_lse(Site, const Box&, const Runs& q, const Runs& lse);
+  void cover_tile(Site, const Runs& q, const Runs& k);
+  void tile_runs(const Runs& rows, const std::vector<Cover>&, Holds, Runs&) const;
+  void pair_up(Site, const Box& out_box, const Box& lse_box, const Runs& out, const Runs& lse, bool own_norm,
+               Runs&);
+  void merge_into(Site, const Box& out, const Box& lse, Heads, const Runs& part, std::uint32_t out_writer,
+                  std::uint32_t lse_writer);
+  void store_or_add(Site, const Box&, Heads, Runs& tile, WriteMode, std::uint32_t writer);
+  bool complete(Axis, std::int64_t id, std::int64_t count, std::uint32_t set);
+  bool complete(Axis, const Run& rows, std::uint32_t set);
+  std::string missing(Axis, std::int64_t id, std::int64_t count, std::uint32_t set) const;
+  std::string missing(Axis, const Run& rows, std::uint32_t set) const;
+
+  const Box& box_of_read(Site s, std::size_t i) const {
+    return model_.ranks[s.rank].boxes[model_.ranks[s.rank].reads(s.operation)[i].view];
+  }
+  const Box& box_of_write(Site s, std::size_t i) const {
+    return model_.ranks[s.rank].boxes[model_.ranks[s.rank].writes(s.operation)[i].view];
+  }
+  WriteMode mode_of_write(Site s, std::size_t i) const {
+    return model_.ranks[s.rank].writes(s.operation)[i].mode;
+  }
+  void report(Site, FindingKind, const Box&, const std::string& what);  // a box of the site's rank
+  void report_peer(Site, std::uint32_t peer_rank, FindingKind, const Box&, const std::string& what);
+
+  struct Known {
+    std::int64_t id = -1, count = 0;
+    std::uint32_t set = 0;
+    Axis axis = Axis::queries;
+    bool result = false;
+  };
+  struct Place {  // a stretch of a segment's runs and where it begins in them
+    Stretch stretch;
+    std::int64_t at = 0;    // in the segment
+    std::int64_t view = 0;  // in the view
+  };
+  void places(const Runs&, std::int64_t begin, std::int64_t count, std::vector<Place>&) const;
+
+  Model& model_;
+  Findings& findings_;
+  CheckResult& result_;
+  Budget budget_;
+  bool lost_track_ = false;  // something became unknown
+  Tokens tokens_;
+  Sets sets_;
+  std::vector<RankState> ranks_;
+  std::vector<Known> known_;  // completeness, direct-mapped
+  // Scratch of one operation.
+  Runs q_, k_, v_, dout_, lse_, delta_, a_, b_, joined_, tile_, into_out_, into_lse_;
+  std::vector<Rectangle> by_query_, by_key_;
+  std::vector<Cover> covers_;
+  std::vector<Place> q_places_, k_places_;
+};
+
+}  // namespace cplab::checking

@@ -1,0 +1,290 @@
+// Tokens, live pairs and sets of tokens; see check_coverage.hpp.
+#include "check/coverage.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cplab::checking {
+namespace {
+
+constexpr std::int64_t far = std::int64_t{1} << 42;  // beyond every difference of positions
+
+std::int64_t floor_of(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+std::int64_t ceil_of(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b > 0 ? 1 : 0);
+}
+
+// Differences j - i of two stretches' live pairs, before clipping.
+std::pair<std::int64_t, std::int64_t> live_band(Window w, std::int64_t q_position, std::int64_t k_position,
+                                                std::int64_t stride) {
+  const std::int64_t apart = q_position - k_position;
+  return {w.left < 0 ? -far : ceil_of(apart - w.left, stride),
+          w.right < 0 ? far : floor_of(apart + w.right, stride)};
+}
+
+}  // namespace
+
+Stretch Stretch::part(std::int64_t from, std::int64_t n) const {
+  Stretch s = *this;
+  s.row += from;
+  s.count = n;
+  s.valid = std::clamp<std::int64_t>(valid - from, 0, n);
+  s.position += from * stride;
+  s.token += from;
+  return s;
+}
+
+Tokens::Tokens(const Scenario& scenario)
+    : kind_(scenario.placement == "zigzag"    ? Kind::zigzag
+            : scenario.placement == "striped" ? Kind::striped
+                                              : Kind::contiguous),
+      P_(scenario.parallel.ranks) {
+  const Problem& p = scenario.problem;
+  visible_ = {std::min(p.window.left, far), std::min(p.window.right, far)};
+  if (p.causal) visible_.right = 0;
+  const std::int64_t unit = kind_ == Kind::zigzag ? 2 * P_ : P_, replicas = scenario.parallel.replicas;
+  place_.resize(p.lengths.size());
+  std::int64_t id = 0, token = 0;
+  for (std::int64_t replica = 0; replica < replicas; ++replica) {
+    Replica r;
+    r.first_id = id;
+    for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
+         b += static_cast<std::size_t>(replicas)) {
+      const std::int64_t padded = (p.padded_lengths[b] + unit - 1) / unit * unit;
+      if (padded == 0) continue;
+      place_[b] = {static_cast<std::uint32_t>(replica), static_cast<std::uint32_t>(r.sequences.size())};
+      r.sequences.push_back({p.lengths[b], padded / P_, r.rows, token, static_cast<std::uint32_t>(b)});
+      r.rows += padded / P_;
+      token += padded;
+    }
+    id += r.rows * P_;
+    replicas_.push_back(std::move(r));
+  }
+}
+
+std::int64_t Tokens::first_row(int replica, int position) const {
+  const Replica& r = replicas_[static_cast<std::size_t>(replica)];
+  return r.first_id + r.rows * position;
+}
+
+const Tokens::Sequence& Tokens::sequence(std::uint32_t number) const {
+  return replicas_[place_[number].first].sequences[place_[number].second];
+}
+
+Stretch Tokens::at(std::int64_t id) const {
+  auto replica = replicas_.begin();
+  if (replicas_.size() > 1)
+    replica = std::partition_point(replicas_.begin() + 1, replicas_.end(),
+                                   [&](const Replica& r) { return r.first_id <= id; }) -
+              1;
+  while (replica->rows == 0) --replica;  // several may begin at one id
+  const std::int64_t position = (id - replica->first_id) / replica->rows,
+                     local = (id - replica->first_id) % replica->rows;
+  auto s = replica->sequences.begin();
+  if (replica->sequences.size() > 1)
+    s = std::partition_point(s + 1, replica->sequences.end(),
+                             [&](const Sequence& q) { return q.first_row <= local; }) -
+        1;
+  const std::int64_t i = local - s->first_row, n = s->local_rows;
+  Stretch stretch;
+  stretch.row = id;
+  stretch.sequence = s->number;
+  if (kind_ == Kind::striped) {
+    stretch.count = n - i;
+    stretch.position = position + i * P_;
+    stretch.stride = P_;
+    stretch.token = s->first_token + position * n + i;
+  } else {
+    const std::int64_t chunk = kind_ == Kind::zigzag ? n / 2 : n;
+    const bool second = i >= chunk;
+    stretch.count = second ? n - i : chunk - i;
+    stretch.position = second ? (2 * P_ - 1 - position) * chunk + (i - chunk) : position * chunk + i;
+    stretch.token = s->first_token + stretch.position;
+  }
+  stretch.valid =
+      std::clamp<std::int64_t>(ceil_of(s->length - stretch.position, stretch.stride), 0, stretch.count);
+  return stretch;
+}
+
+std::int64_t pairs_in_band(std::int64_t rows, std::int64_t columns, std::int64_t low, std::int64_t high) {
+  low = std::max(low, -(rows - 1));
+  high = std::min(high, columns - 1);
+  if (rows <= 0 || columns <= 0 || low > high) return 0;
+  // Pairs with j - i <= h, for -rows <= h < columns: sum over i of clamp(i + h + 1, 0, columns).
+  const auto below = [&](std::int64_t h) {
+    const std::int64_t first = std::max<std::int64_t>(0, -h);                          // first row with any
+    const std::int64_t full = std::clamp<std::int64_t>(columns - 1 - h, first, rows);  // first row with all
+    const std::int64_t n = full - first, ends = (first + h + 1) + (full + h);          // an arithmetic series
+    return (n % 2 == 0 ? n / 2 * ends : ends / 2 * n) + (rows - full) * columns;
+  };
+  return below(high) - below(low - 1);
+}
+
+// Rows see token t at position x iff -left <= t - x <= right.
+std::int64_t Tokens::live_between(const Stretch& rows, std::int64_t begin, std::int64_t end, Window w) const {
+  const Sequence& s = sequence(rows.sequence);
+  std::int64_t sum = 0;
+  const auto add = [&](std::int64_t position, std::int64_t count) {
+    count = std::min(count, ceil_of(s.length - position, rows.stride));
+    const auto [low, high] = live_band(w, rows.position, position, rows.stride);
+    sum += pairs_in_band(rows.valid, count, low, high);
+  };
+  begin = std::max<std::int64_t>(begin - s.first_token, 0);
+  end = std::min(end - s.first_token, s.local_rows * P_);
+  if (begin >= end) return 0;
+  if (kind_ != Kind::striped) {
+    add(begin, end - begin);
+    return sum;
+  }
+  while (begin < end) {  // stripe by stripe
+    const std::int64_t stripe = begin / s.local_rows, stop = std::min(end, (stripe + 1) * s.local_rows);
+    add(stripe + (begin - stripe * s.local_rows) * P_, stop - begin);
+    begin = stop;
+  }
+  return sum;
+}
+
+std::int64_t Tokens::live_with_keys(const Stretch& queries, std::int64_t begin, std::int64_t end) const {
+  return live_between(queries, begin, end, visible_);
+}
+std::int64_t Tokens::live_with_queries(const Stretch& keys, std::int64_t begin, std::int64_t end) const {
+  return live_between(keys, begin, end, {visible_.right, visible_.left});
+}
+std::int64_t Tokens::live_of_queries(const Stretch& queries) const {
+  const Sequence& s = sequence(queries.sequence);
+  return live_with_keys(queries, s.first_token, s.first_token + s.local_rows * P_);
+}
+std::int64_t Tokens::live_of_keys(const Stretch& keys) const {
+  const Sequence& s = sequence(keys.sequence);
+  return live_with_queries(keys, s.first_token, s.first_token + s.local_rows * P_);
+}
+
+std::string Tokens::describe(const Stretch& s) const {
+  std::string text = s.count == 1 ? "token " + std::to_string(s.position)
+                                  : "tokens " + std::to_string(s.position) + ".." +
+                                        std::to_string(s.position + (s.count - 1) * s.stride);
+  if (s.stride > 1 && s.count > 1) text += " in steps of " + std::to_string(s.stride);
+  return text + " of sequence " + std::to_string(s.sequence);
+}
+
+Pairs compare_band(const Tokens& tokens, const Segment& segment, const Stretch& q, std::int64_t i0,
+                   const Stretch& k, std::int64_t j0, bool& live) {
+  live = false;
+  if (q.valid < q.count || k.valid < k.count) return Pairs::padding;
+  const std::int64_t least = -(q.count - 1), greatest = k.count - 1, shift = i0 - j0 + segment.offset;
+  const std::int64_t low = segment.left < 0 ? least : std::max(least, shift - segment.left);
+  const std::int64_t high = segment.right < 0 ? greatest : std::min(greatest, shift + segment.right);
+  live = low <= high;
+  if (q.sequence != k.sequence) return live ? Pairs::foreign : Pairs::right;
+  auto [want_low, want_high] = live_band(tokens.visible(), q.position, k.position, q.stride);
+  want_low = std::max(want_low, least);
+  want_high = std::min(want_high, greatest);
+  if (want_low > want_high) return live ? Pairs::dead : Pairs::right;
+  if (!live) return Pairs::left_out;
+  if (low < want_low || high > want_high) return Pairs::dead;
+  return low == want_low && high == want_high ? Pairs::right : Pairs::left_out;
+}
+
+// ---- sets ---------------------------------------------------------------------------------------
+
+Sets::Sets() : table_(1024, none), joins_(4096) {
+  spans_.push_back({});
+  hashes_.push_back(0);
+}
+
+std::span<const Sets::Interval> Sets::operator[](std::uint32_t id) const {
+  return {pool_.data() + spans_[id].first, spans_[id].count};
+}
+
+std::uint32_t Sets::of(std::span<const Interval> sorted) {
+  if (sorted.empty()) return 0;
+  std::uint64_t hash = sorted.size();
+  for (const Interval& i : sorted) {
+    for (const std::int64_t word : {i.begin, i.end}) {
+      hash = (hash ^ static_cast<std::uint64_t>(word)) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 32;
+    }
+  }
+  const std::size_t mask = table_.size() - 1;
+  std::size_t at = hash & mask;
+  for (; table_[at] != none; at = (at + 1) & mask) {
+    const std::uint32_t id = table_[at];
+    if (hashes_[id] == hash && std::ranges::equal((*this)[id], sorted)) return id;
+  }
+  const auto id = static_cast<std::uint32_t>(spans_.size());
+  spans_.push_back({static_cast<std::uint32_t>(pool_.size()), static_cast<std::uint32_t>(sorted.size())});
+  hashes_.push_back(hash);
+  pool_.insert(pool_.end(), sorted.begin(), sorted.end());
+  table_[at] = id;
+  if (spans_.size() * 2 > table_.size()) grow();
+  return id;
+}
+
+void Sets::grow() {
+  table_.assign(table_.size() * 2, none);
+  const std::size_t mask = table_.size() - 1;
+  for (std::uint32_t id = 1; id < spans_.size(); ++id) {
+    std::size_t at = hashes_[id] & mask;
+    while (table_[at] != none) at = (at + 1) & mask;
+    table_[at] = id;
+  }
+}
+
+std::optional<std::uint32_t> Sets::join(std::uint32_t a, std::uint32_t b) {
+  if (a == 0) return b;
+  if (b == 0) return a;
+  Known& known = joins_[(a * 2654435761u ^ b * 40503u) % joins_.size()];
+  if (known.a == a && known.b == b) return known.result;
+  scratch_.clear();
+  const std::span<const Interval> x = (*this)[a], y = (*this)[b];
+  for (std::size_t i = 0, j = 0; i < x.size() || j < y.size();) {
+    const bool from_x = j == y.size() || (i < x.size() && x[i].begin < y[j].begin);
+    const Interval next = from_x ? x[i++] : y[j++];
+    if (!scratch_.empty() && scratch_.back().end > next.begin) return std::nullopt;
+    if (!scratch_.empty() && scratch_.back().end == next.begin)
+      scratch_.back().end = next.end;
+    else
+      scratch_.push_back(next);
+  }
+  const std::uint32_t result = of(scratch_);
+  known = {a, b, result};
+  return result;
+}
+
+bool collect(std::vector<Rectangle>& rectangles, Sets& sets, std::vector<Cover>& covers) {
+  covers.clear();
+  std::sort(rectangles.begin(), rectangles.end(), [](const Rectangle& a, const Rectangle& b) {
+    return std::pair(a.first, a.begin) < std::pair(b.first, b.begin);
+  });
+  bool once = true;
+  thread_local std::vector<Rectangle> active;
+  thread_local std::vector<Sets::Interval> intervals;
+  active.clear();
+  std::int64_t at = 0;
+  for (std::size_t n = 0; n < rectangles.size() || !active.empty();) {
+    if (active.empty()) at = rectangles[n].first;
+    while (n < rectangles.size() && rectangles[n].first == at) active.push_back(rectangles[n++]);
+    std::int64_t end = n < rectangles.size() ? rectangles[n].first : std::numeric_limits<std::int64_t>::max();
+    for (const Rectangle& r : active) end = std::min(end, r.first + r.count);
+    intervals.clear();
+    for (const Rectangle& r : active) intervals.push_back({r.begin, r.end});
+    std::sort(intervals.begin(), intervals.end(),
+              [](const Sets::Interval& a, const Sets::Interval& b) { return a.begin < b.begin; });
+    std::size_t kept = 0;
+    for (const Sets::Interval& i : intervals) {
+      if (kept > 0 && i.begin < intervals[kept - 1].end) once = false;
+      if (kept > 0 && i.begin <= intervals[kept - 1].end)
+        intervals[kept - 1].end = std::max(intervals[kept - 1].end, i.end);
+      else
+        intervals[kept++] = i;
+    }
+    covers.push_back({at, end - at, sets.of({intervals.data(), kept})});
+    std::erase_if(active, [&](const Rectangle& r) { return r.first + r.count == end; });
+    at = end;
+  }
+  return once;
+}
+
+}  // namespace cplab::checking

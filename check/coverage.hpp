@@ -1,0 +1,135 @@
+// Which token every local row is, which pairs are live, and sets of tokens. Written from the definition of
+// the placements and masks, apart from the code that builds plans.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check/model.hpp"
+
+namespace cplab::checking {
+
+// Rows of all ranks have one number each, `row id`: those of a replica's ranks by position, one rank after
+// the other. Tokens have one number each, `token id`: a sequence's tokens in their order (striped: stripe
+// after stripe), so that what neighbours hold is one run. A stretch of rows that are consecutive tokens of
+// one sequence: position + stride * i.
+struct Stretch {
+  std::int64_t row = 0;    // id of the first row
+  std::int64_t count = 0;  // rows
+  std::int64_t valid = 0;  // the first of them are tokens, the rest padding
+  std::uint32_t sequence = 0;
+  std::int64_t position = 0;
+  std::int64_t stride = 1;
+  std::int64_t token = 0;  // id of the first; the next are token + 1, ...
+
+  // Rows [from, from + n) of it.
+  Stretch part(std::int64_t from, std::int64_t n) const;
+};
+
+class Tokens {
+ public:
+  explicit Tokens(const Scenario&);
+
+  std::int64_t rows(int replica) const { return replicas_[static_cast<std::size_t>(replica)].rows; }
+  std::int64_t first_row(int replica, int position) const;
+  // The stretch that row `id` is in, from that row on.
+  Stretch at(std::int64_t id) const;
+  // Calls visit(Stretch) for the rows [id, id + count).
+  template <class Visit>
+  void for_each(std::int64_t id, std::int64_t count, Visit visit) const {
+    while (count > 0) {
+      Stretch s = at(id);
+      if (s.count > count) s = s.part(0, count);
+      visit(s);
+      id += s.count;
+      count -= s.count;
+    }
+  }
+
+  // Live pairs of rows with any token of their sequence; as queries or as keys.
+  std::int64_t live_of_queries(const Stretch&) const;
+  std::int64_t live_of_keys(const Stretch&) const;
+  // Live pairs of the rows with tokens [begin, end) (token ids of one sequence).
+  std::int64_t live_with_keys(const Stretch& queries, std::int64_t begin, std::int64_t end) const;
+  std::int64_t live_with_queries(const Stretch& keys, std::int64_t begin, std::int64_t end) const;
+
+  Window visible() const { return visible_; }
+  std::string describe(const Stretch&) const;  // "tokens 0..63 of sequence 2"
+
+ private:
+  struct Sequence {
+    std::int64_t length = 0;
+    std::int64_t local_rows = 0;
+    std::int64_t first_row = 0;  // within a rank
+    std::int64_t first_token = 0;
+    std::uint32_t number = 0;
+  };
+  struct Replica {
+    std::vector<Sequence> sequences;  // without empty ones
+    std::int64_t rows = 0;
+    std::int64_t first_id = 0;
+  };
+  std::int64_t live_between(const Stretch&, std::int64_t begin, std::int64_t end, Window) const;
+  const Sequence& sequence(std::uint32_t number) const;
+
+  enum class Kind : std::uint8_t { contiguous, zigzag, striped };
+  Kind kind_ = Kind::contiguous;
+  std::int64_t P_ = 1;
+  Window visible_;
+  std::vector<Replica> replicas_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> place_;  // of a sequence: replica, index
+};
+
+// Sets of token ids as sorted runs; equal sets have equal ids, 0 is the empty one.
+class Sets {
+ public:
+  struct Interval {
+    std::int64_t begin = 0, end = 0;
+    bool operator==(const Interval&) const = default;
+  };
+  Sets();
+  std::span<const Interval> operator[](std::uint32_t id) const;
+  std::uint32_t of(std::span<const Interval> sorted);
+  // Nothing if they share a token.
+  std::optional<std::uint32_t> join(std::uint32_t a, std::uint32_t b);
+
+ private:
+  struct Known {
+    std::uint32_t a = none, b = none, result = 0;
+  };
+  void grow();
+  std::vector<Interval> pool_;
+  std::vector<Span> spans_;
+  std::vector<std::uint64_t> hashes_;
+  std::vector<std::uint32_t> table_;  // open addressing
+  std::vector<Known> joins_;          // direct-mapped
+  std::vector<Interval> scratch_;
+};
+
+// Pairs (i, j), 0 <= i < rows, 0 <= j < columns, with low <= j - i <= high.
+std::int64_t pairs_in_band(std::int64_t rows, std::int64_t columns, std::int64_t low, std::int64_t high);
+
+// A rectangle of a tile: rows [first, first + count) of a view with tokens [begin, end).
+struct Rectangle {
+  std::int64_t first = 0, count = 0;
+  std::int64_t begin = 0, end = 0;
+};
+// Rows with the same set.
+struct Cover {
+  std::int64_t first = 0, count = 0;
+  std::uint32_t set = 0;
+};
+// Collects rectangles by rows; false if a row has a token twice. `rectangles` is sorted.
+bool collect(std::vector<Rectangle>& rectangles, Sets&, std::vector<Cover>&);
+
+// What is wrong with the pairs a segment computes between two stretches, or nothing. i0, j0: where they begin
+// within the segment's runs. Sets `live`: some pair is computed.
+enum class Pairs : std::uint8_t { right, padding, foreign, dead, left_out };
+Pairs compare_band(const Tokens&, const Segment&, const Stretch& q, std::int64_t i0, const Stretch& k,
+                   std::int64_t j0, bool& live);
+
+}  // namespace cplab::checking

@@ -1,0 +1,65 @@
+// Which send meets which receive, over all ranks: made by check_matching.cpp, followed by check_walk.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "check/model.hpp"
+
+namespace cplab::checking {
+
+// Operations of all ranks are numbered one after the other, and so are their parts.
+struct Pairing {
+  struct Meeting {                       // one collective or barrier: the k-th of its group on every member
+    std::vector<std::uint32_t> members;  // operations by position, or none
+    std::uint32_t posted = 0;
+    std::uint32_t start_round = 0;
+  };
+
+  explicit Pairing(const Model& plan_model) : model(&plan_model) {}
+
+  std::uint32_t flat(std::uint32_t rank, std::uint32_t operation_of_rank) const {
+    return model->first_operation[rank] + operation_of_rank;
+  }
+  std::uint32_t local(std::uint32_t op) const { return op - model->first_operation[rank_of[op]]; }
+  const RankModel& rank_model(std::uint32_t op) const { return model->ranks[rank_of[op]]; }
+  const Operation& operation(std::uint32_t op) const { return rank_model(op).op(local(op)); }
+  const Part& part(std::uint32_t p) const {
+    const std::uint32_t op = op_of_part[p];
+    return rank_model(op).parts(local(op))[p - first_part[op]];
+  }
+  std::string id(std::uint32_t op) const { return id_of(*rank_model(op).plan, operation(op)); }
+  std::string describe(std::uint32_t op) const { return describe_operation(rank_model(op), local(op)); }
+
+  const Model* model;
+  std::vector<std::uint32_t> rank_of;     // by operation
+  std::vector<std::uint32_t> first_part;  // by operation; one more at the end
+  std::vector<std::uint32_t> op_of_part;
+  std::vector<std::uint32_t> partner;  // by part, or none
+  std::vector<std::uint8_t> skip;      // by part: malformed, takes no part
+  std::vector<std::uint32_t> meeting;  // by operation: index into meetings, or none
+  std::vector<Meeting> meetings;
+  bool lost = false;  // something has no partner
+};
+
+inline bool communicates(const Operation& op) {
+  return op.kind >= OpKind::exchange && op.kind <= OpKind::barrier;
+}
+
+// Every member of the group takes part: all_reduce and barrier, and the collectives that have parts.
+inline bool is_collective(const Operation& op) {
+  return communicates(op) && op.kind != OpKind::exchange;
+}
+
+// Size and dtype agree, and the planes: then the memory of both has one form.
+bool fits(const RankModel& a, const Box& x, const RankModel& b, const Box& y);
+
+// Lets the plan happen with zero buffering; true when every operation completed, else the causes are
+// reported.
+bool check_walk(Pairing&, Findings&, Interpreter&, CheckResult&);
+// Lets it happen once more with the communication of each rank one after the other in the order of issue, as
+// a communicator runs what is launched on it. What then never ends has no order that all ranks could keep.
+void check_launches(Pairing&, Findings&);
+
+}  // namespace cplab::checking

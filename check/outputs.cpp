@@ -1,0 +1,113 @@
+// What must stand at the end of the symbolic run: complete outputs, and nothing computed in vain; see
+// check_contents.hpp.
+#include <algorithm>
+#include <string>
+
+#include "check/contents.hpp"
+
+namespace cplab::checking {
+
+void Contents::finish() {
+  const Problem& p = model_.plan->scenario.problem;
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    check_output(r, "out", Holds::out, 0, p.value_size);
+    check_output(r, "lse", Holds::lse, 0, 1);
+    if (p.direction == Direction::forward_backward) {
+      check_output(r, "dq", Holds::dq, 0, p.head_size);
+      check_output(r, "dkv", Holds::dk, 0, p.head_size);
+      check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
+    }
+    const bool backward = p.direction == Direction::forward_backward;
+    for (const Buffer& b : model_.ranks[r].plan->buffers) {
+      const bool known =
+          b.name == "out" || b.name == "lse" || (backward && (b.name == "dq" || b.name == "dkv"));
+      if (b.category == Category::output && !known)
+        findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
+                      static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),
+                      "buffer " + b.name + " is an output that the problem does not have");
+    }
+    find_leaks(r);
+  }
+}
+
+void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds holds, std::int64_t width_begin,
+                            std::int64_t width_end) {
+  const RankModel& rank = model_.ranks[r];
+  const Problem& p = model_.plan->scenario.problem;
+  const std::int64_t rows = tokens_.rows(rank.plan->replica), heads = wanted == "dkv" ? p.kv_heads : p.heads;
+  if (rows == 0) return;
+  const auto& list = rank.plan->buffers;
+  const auto at = std::find_if(list.begin(), list.end(), [&](const Buffer& b) {
+    return b.name == wanted && b.category == Category::output;
+  });
+  const Role role = wanted == "lse" ? Role::wide : Role::nominal;
+  if (at == list.end() || at->role != role || at->slots != 1 || at->rows != rows || at->heads != heads ||
+      at->width < width_end)
+    return findings_.add(FindingKind::uninitialised, rank.plan, none, none,
+                         "rank " + std::to_string(rank.plan->rank) + " has no output " + std::string(wanted) +
+                             " of the problem's shape and dtype");
+  Box box;
+  box.buffer = static_cast<std::uint32_t>(at - list.begin());
+  box.width_begin = static_cast<std::int32_t>(width_begin);
+  Region& slot = region(r, box.buffer, 0);
+  slot.align(0, static_cast<std::int32_t>(heads), box.width_begin, static_cast<std::int32_t>(width_end),
+             budget_);
+  for (const Column& c : slot.columns()) {
+    if (c.width_begin < width_begin || c.width_end > width_end) continue;
+    std::int64_t end = 0;
+    for (const Piece& piece : c.pieces) {
+      if (piece.begin == end) end = piece.end;
+      if (piece.value.writer != none) ranks_[r].writes[piece.value.writer].read = true;
+      check_piece({r, none}, box, c, piece, holds);
+    }
+    if (end == rows) continue;
+    findings_.add(
+        FindingKind::uninitialised, rank.plan, none, box.buffer,
+        "output " + std::string(wanted) + " row " + std::to_string(end) + " (" +
+            tokens_.describe(
+                tokens_.at(tokens_.first_row(rank.plan->replica, rank.plan->position) + end).part(0, 1)) +
+            ") and maybe more is never written");
+  }
+}
+
+void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece& piece, Holds holds) {
+  const RankModel& rank = model_.ranks[s.rank];
+  const Value& v = piece.value;
+  if (v.holds == Holds::unknown) return;
+  const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position) + piece.begin,
+                     count = piece.end - piece.begin;
+  const Axis axis = holds == Holds::dk || holds == Holds::dv ? Axis::keys : Axis::queries;
+  const auto wrong = [&](const std::string& what) {
+    findings_.add(FindingKind::coverage, rank.plan, none, box.buffer,
+                  "output " + rank.plan->buffers[box.buffer].name + " heads " + std::to_string(c.head_begin) +
+                      ".." + std::to_string(c.head_end - 1) + " " + what);
+  };
+  const bool blank = v.holds == (holds == Holds::lse ? Holds::minus_infinity : Holds::zero);
+  if (!blank) {
+    bool padding = axis == Axis::keys || holds == Holds::dq;  // of gradients: anything that is written
+    if (padding) tokens_.for_each(id, count, [&](const Stretch& t) { padding = padding && t.valid == 0; });
+    if (padding) return;
+    if (v.holds != holds)
+      return wrong("holds " + std::string(name(v.holds)) + " where " + std::string(name(holds)) + " belongs");
+    if (piece.begin + v.shift != id || v.head_shift != 0 || v.width_shift != -box.width_begin)
+      return wrong("holds the rows, heads or columns of " +
+                   tokens_.describe(tokens_.at(piece.begin + v.shift)) + " at " +
+                   tokens_.describe(tokens_.at(id)));
+    if (holds == Holds::out && v.set != v.norm)
+      return wrong("is normalised by other keys than it covers, for " + tokens_.describe(tokens_.at(id)));
+  }
+  const std::uint32_t set = blank ? 0 : v.set;
+  if (!complete(axis, id, count, set)) wrong(missing(axis, id, count, set));
+}
+
+void Contents::find_leaks(std::uint32_t r) {
+  const RankModel& rank = model_.ranks[r];
+  for (const Write& w : ranks_[r].writes) {
+    if (w.read) continue;
+    findings_.add(FindingKind::leak, rank.plan, w.operation, w.buffer,
+                  "what " + describe_operation(rank, w.operation) + " writes into " +
+                      rank.plan->buffers[w.buffer].name + " is never read");
+  }
+}
+
+}  // namespace cplab::checking

@@ -1,0 +1,85 @@
+// What comes from other ranks in the symbolic run: received parts, sums and maxima over a group; see
+// check_contents.hpp.
+#include <algorithm>
+#include <string>
+
+#include "check/columns.hpp"
+#include "check/matching.hpp"
+
+namespace cplab::checking {
+
+// Regions that hold nothing may travel: the target then holds nothing.
+void Contents::transfer(std::uint32_t from_rank, std::uint32_t, const Part& send, std::uint32_t into_rank,
+                        std::uint32_t receive_operation, const Part& receive, bool fits, bool first) {
+  const Site s{into_rank, receive_operation};
+  const Box &from = model_.ranks[from_rank].boxes[send.view],
+            &into = model_.ranks[into_rank].boxes[receive.view];
+  if (!fits) return write_unknown(s, into);
+  first ? move(s, from_rank, from, into, false, none) : add(s, from_rank, from, into, false, none);
+}
+
+// The maximum of equal values is that value, and minus infinity is below every LSE. No other maximum is
+// anything that the problem asks for.
+void Contents::maximum(Site s, std::uint32_t from_rank, const Box& from, const Box& into) {
+  for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
+    read_rows(column, into, b_);
+    mark_read(s.rank, b_);
+    joined_.clear();
+    zip(runs, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+      Run most = b;
+      Value x = a.value;
+      x.writer = b.value.writer;
+      x.shift = b.value.shift;  // rows are compared by their numbers
+      const bool unknown = x.holds == Holds::unknown || b.value.holds == Holds::unknown;
+      const bool equal = x == b.value && (!x.located() || a.same_rows(b));
+      if (unknown) {
+        most.value = Value::unknown();
+      } else if (x.holds == Holds::nothing || b.value.holds == Holds::nothing) {
+        report(s, FindingKind::uninitialised, into,
+               "takes the maximum over " + describe_box(model_.ranks[from_rank], from) +
+                   " of ranks, part of which nobody has written");
+        most.value = Value::unknown();
+      } else if (x.holds == Holds::lse && b.value.holds == Holds::minus_infinity) {
+        most = a;
+      } else if (!equal && !(x.holds == Holds::minus_infinity && b.value.holds == Holds::lse)) {
+        report(s, FindingKind::coverage, into,
+               "takes the maximum of " + std::string(name(x.holds)) + " and " +
+                   std::string(name(b.value.holds)) + " of other contents, which is nothing that has a name");
+        most.value = Value::unknown();
+      }
+      joined_.push_back(most);
+    });
+    settle(s, into, joined_, none);
+    write_rows(column, into, joined_, budget_);
+  });
+}
+
+// A sum or maximum over the group of results of the same rows.
+void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) {
+  const Site root{members[0].first, members[0].second};
+  const RankModel& home = model_.ranks[root.rank];
+  const auto fits_root = [&](std::uint32_t r, std::uint32_t i) {
+    const RankModel& rank = model_.ranks[r];
+    return rank.forms[i] == Form::good && rank.op(i).kind == OpKind::all_reduce &&
+           fits(rank, box_of_read({r, i}, 0), home, box_of_write(root, 0));
+  };
+  if (!std::ranges::all_of(members, [&](const auto& m) { return fits_root(m.first, m.second); })) {
+    for (const auto& [r, i] : members)  // reported where the members meet
+      for (const Access& a : model_.ranks[r].writes(i))
+        if (a.view < model_.ranks[r].boxes.size() && model_.ranks[r].boxes[a.view].valid)
+          write_unknown({r, i}, model_.ranks[r].boxes[a.view]);
+    return;
+  }
+  // The first member's target collects the sum; what the others hold is read before anything is overwritten.
+  const Box& target = box_of_write(root, 0);
+  const bool max = home.op(root.operation).reduction == Reduction::max;
+  move(root, root.rank, box_of_read(root, 0), target, true, none);
+  for (const auto& [r, i] : members.subspan(1)) {
+    const Box& from = box_of_read({r, i}, 0);
+    max ? maximum(root, r, from, target) : add(root, r, from, target, true, none);
+  }
+  for (const auto& [r, i] : members.subspan(1))
+    move({r, i}, root.rank, target, box_of_write({r, i}, 0), false, none);
+}
+
+}  // namespace cplab::checking

@@ -1,0 +1,137 @@
+// The checker's first pass: the structural validator tests every reference of a plan before anything else
+// follows it, views become boxes, and tiles are compared with the problem: its sizes, scale and heads.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "check/model.hpp"
+
+namespace cplab::checking {
+namespace {
+
+class Resolver {
+ public:
+  Resolver(const Plan& plan, RankModel& rank, const Model& model, Findings& findings)
+      : plan_(plan), problem_(plan.scenario.problem), rank_(rank), model_(model), findings_(findings) {}
+
+  void run() {
+    RankForm form = inspect(plan_, *rank_.plan, *model_.groups, [&](const StructureFault& fault) {
+      findings_.add(fault.kind, rank_.plan, fault.operation, fault.buffer, fault.message);
+    });
+    rank_.forms = std::move(form.operations);
+    for (std::size_t v = 0; v < rank_.plan->views.size(); ++v)
+      rank_.boxes.push_back(form.views[v] ? box_of(rank_.plan->views[v]) : Box{});
+    find_lanes();
+    for (std::uint32_t i = 0; i < rank_.forms.size(); ++i) {
+      if (rank_.forms[i] != Form::good) continue;
+      const char* wrong = test_problem(rank_.op(i));
+      if (!wrong) continue;
+      rank_.forms[i] = Form::malformed;
+      findings_.add(FindingKind::coverage, rank_.plan, i, none, describe_operation(rank_, i) + " " + wrong);
+    }
+  }
+
+ private:
+  Box box_of(const View& view) {
+    Box box;
+    const RankPlan& plan = *rank_.plan;
+    box.buffer = view.buffer;
+    box.slot_begin = view.slot_begin, box.slot_end = view.slot_end;
+    box.head_begin = view.head_begin, box.head_end = view.head_end;
+    box.width_begin = view.width_begin, box.width_end = view.width_end;
+    box.ranges = plan.rows_of(view);
+    box.low = plan.buffers[view.buffer].rows;
+    bool plain = true;
+    for (const RowRange& r : box.ranges) {
+      if (r.count == 0) continue;
+      plain = plain && (r.step == 1 || r.count == 1) && (box.rows == 0 || r.begin == box.high);
+      box.low = std::min(box.low, r.begin);
+      box.high = std::max(box.high, r.begin + (r.count - 1) * r.step + 1);
+      box.rows += r.count;
+    }
+    if (!plain) {
+      const std::uint64_t key = (std::uint64_t{view.ranges.first} << 32) | view.ranges.count;
+      const auto [at, fresh] = row_sets_.try_emplace(key, static_cast<std::int32_t>(rank_.row_sets.size()));
+      if (fresh) rank_.row_sets.push_back(row_set(box.ranges));
+      box.row_set = at->second;
+    }
+    box.valid = true;
+    return box;
+  }
+
+  void find_lanes() {
+    std::unordered_map<std::uint32_t, std::uint16_t> index;
+    for (std::uint32_t i = 0; i < rank_.plan->operations.size(); ++i) {
+      const Lane lane = rank_.plan->operations[i].lane;
+      const std::uint32_t key = static_cast<std::uint32_t>(lane.kind) * 256u + lane.index;
+      std::uint16_t number = last_lane_;
+      if (rank_.lanes.empty() || key != last_key_) {
+        number = index.try_emplace(key, static_cast<std::uint16_t>(rank_.lanes.size())).first->second;
+        if (number == rank_.lanes.size()) rank_.lanes.emplace_back();
+        last_key_ = key;
+        last_lane_ = number;
+      }
+      rank_.lane_of.push_back(number);
+      rank_.place.push_back(static_cast<std::uint32_t>(rank_.lanes[number].size()));
+      rank_.lanes[number].push_back(i);
+    }
+  }
+
+  const Box& read(const Operation& op, std::size_t i) const {
+    return rank_.boxes[rank_.plan->reads(op)[i].view];
+  }
+
+  // What a well-formed tile has that the problem's tiles do not, or null.
+  const char* test_problem(const Operation& op) const {
+    const auto is = [](const Box& box, std::int64_t width) { return box.width() == width; };
+    const std::int64_t D = problem_.head_size, E = problem_.value_size;
+    constexpr const char* part = "takes part of the columns only";
+    if (op.kind == OpKind::row_dot) return is(read(op, 0), E) ? nullptr : part;
+    if (op.kind != OpKind::attend && op.kind != OpKind::attend_backward) return nullptr;
+    const Box &q = read(op, 0), &k = read(op, 1);
+    if (!is(q, D) || !is(read(op, 2), E)) return part;
+    if (!(std::abs(op.value - problem_.scale) <= 1e-12 * std::abs(problem_.scale)))
+      return "scales the logits by another factor than the problem's";
+    if (q.rows > most_tokens || k.rows > most_tokens) return "has more rows than can be counted exactly";
+    return op.head_end <= problem_.heads ? nullptr : "names query heads that the problem does not have";
+  }
+
+  const Plan& plan_;
+  const Problem& problem_;
+  RankModel& rank_;
+  const Model& model_;
+  Findings& findings_;
+  std::unordered_map<std::uint64_t, std::int32_t> row_sets_;
+  std::uint32_t last_key_ = 0;
+  std::uint16_t last_lane_ = 0;
+};
+
+}  // namespace
+
+std::span<const Access> RankModel::reads(std::uint32_t i) const {
+  return forms[i] == Form::broken ? std::span<const Access>{} : plan->reads(op(i));
+}
+std::span<const Access> RankModel::writes(std::uint32_t i) const {
+  return forms[i] == Form::broken ? std::span<const Access>{} : plan->writes(op(i));
+}
+std::span<const Part> RankModel::parts(std::uint32_t i) const {
+  return forms[i] == Form::broken ? std::span<const Part>{} : plan->parts_of(op(i));
+}
+std::span<const Segment> RankModel::segments(std::uint32_t i) const {
+  return forms[i] == Form::broken ? std::span<const Segment>{} : plan->segments_of(op(i));
+}
+
+void resolve(const Plan& plan, Model& model, Findings& findings) {
+  model.plan = &plan;
+  model.groups.emplace(plan);
+  model.ranks.resize(plan.ranks.size());
+  model.first_operation.push_back(0);
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    model.ranks[r].plan = &plan.ranks[r];
+    Resolver(plan, model.ranks[r], model, findings).run();
+    model.first_operation.push_back(model.first_operation.back() +
+                                    static_cast<std::uint32_t>(plan.ranks[r].operations.size()));
+  }
+}
+
+}  // namespace cplab::checking

@@ -1,0 +1,119 @@
+// Roundings to nominal, counted along the plan; see roundings.hpp.
+#include "cli/verify/roundings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace cplab {
+
+namespace {
+
+// Follows the tensors of one rank; `family[buffer]` says which result a buffer holds.
+class RoundingCounter {
+ public:
+  explicit RoundingCounter(const RankPlan& rank) : rank_(rank) {
+    family_.assign(rank.buffers.size(), none);
+    for (const Operation& op : rank_.operations) spread(op);
+    for (const Operation& op : rank_.operations) spread(op);  // around a ring: found late, used early
+    for (const Operation& op : rank_.operations) count(op);
+  }
+
+  Roundings result(std::string_view output, std::uint8_t family) const {
+    const auto found = std::find_if(rank_.buffers.begin(), rank_.buffers.end(),
+                                    [&](const Buffer& b) { return b.name == output; });
+    if (found == rank_.buffers.end()) return {};
+    const double elements = static_cast<double>(found->rows * found->heads * found->width);
+    Roundings r = sums_[family];
+    r.running = elements > 0 ? r.running / elements : 0;
+    r.casts = elements > 0 ? r.casts / elements : 0;
+    return r;
+  }
+
+  static constexpr std::uint8_t none = 0, out = 1, dq = 2, dkv = 3;
+
+ private:
+  const View& view(const Access& access) const { return rank_.views[access.view]; }
+  bool is_nominal(const View& v) const { return rank_.buffers[v.buffer].role == Role::nominal; }
+
+  void join(const View& v, std::uint8_t family) {
+    if (family != none && family_[v.buffer] == none) family_[v.buffer] = family;
+  }
+
+  void spread(const Operation& op) {
+    const auto writes = rank_.writes(op);
+    const auto reads = rank_.reads(op);
+    if (op.kind == OpKind::attend && !writes.empty()) join(view(writes[0]), out);
+    if (op.kind == OpKind::merge && reads.size() > 1 && !writes.empty()) join(view(writes[0]), out);
+    if (op.kind == OpKind::attend_backward && writes.size() == 3) {
+      join(view(writes[0]), dq);
+      join(view(writes[1]), dkv);
+      join(view(writes[2]), dkv);
+    }
+    if (op.kind == OpKind::copy || op.kind == OpKind::cast || op.kind == OpKind::add) {
+      if (!reads.empty() && !writes.empty()) join(view(writes[0]), family_[view(reads[0]).buffer]);
+    }
+    if (!is_communication(op.kind)) return;
+    // Every rank does the same: what arrives is of the kind of what is sent in the same place of the list.
+    std::vector<std::uint8_t> sent;
+    std::vector<const View*> received;
+    for (const Part& part : rank_.parts_of(op)) {
+      const View& v = rank_.views[part.view];
+      part.send ? sent.push_back(family_[v.buffer]) : received.push_back(&v);
+    }
+    for (std::size_t i = 0; i < std::min(sent.size(), received.size()); ++i) join(*received[i], sent[i]);
+  }
+
+  void count(const Operation& op) {
+    for (const Part& part : rank_.parts_of(op)) {
+      if (op.kind == OpKind::reduce_scatter && !part.send) add_running(rank_.views[part.view]);
+    }
+    const auto writes = rank_.writes(op);
+    for (std::size_t i = 0; i < writes.size(); ++i) {
+      const View& v = view(writes[i]);
+      const std::uint8_t family = family_[v.buffer];
+      if (family == none) continue;
+      const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward;
+      if (tile && i < 2) sums_[family].tile_count += 1;  // dk and dv are one tile
+      if (!is_nominal(v)) continue;
+      if (writes[i].mode != WriteMode::store || op.kind == OpKind::merge) {
+        add_running(v);
+      } else if (tile) {
+        sums_[family].tiles = true;
+      } else if (op.kind == OpKind::cast) {
+        sums_[family].casts += static_cast<double>(element_count(rank_, v));
+      }
+    }
+  }
+
+  void add_running(const View& v) {
+    if (is_nominal(v)) sums_[family_[v.buffer]].running += static_cast<double>(element_count(rank_, v));
+  }
+
+  const RankPlan& rank_;
+  std::vector<std::uint8_t> family_;  // by buffer
+  std::array<Roundings, 4> sums_;
+};
+
+Roundings larger(const Roundings& a, const Roundings& b) {
+  return {a.tiles || b.tiles, std::max(a.running, b.running), std::max(a.casts, b.casts),
+          std::max(a.tile_count, b.tile_count)};
+}
+
+}  // namespace
+
+PlanRoundings count_roundings(const Plan& plan) {
+  PlanRoundings total;
+  if (plan.scenario.problem.dtype == DType::fp64) return total;
+  for (const RankPlan& rank : plan.ranks) {
+    const RoundingCounter counter(rank);
+    total.out = larger(total.out, counter.result("out", RoundingCounter::out));
+    total.dq = larger(total.dq, counter.result("dq", RoundingCounter::dq));
+    total.dkv = larger(total.dkv, counter.result("dkv", RoundingCounter::dkv));
+  }
+  return total;
+}
+
+}  // namespace cplab

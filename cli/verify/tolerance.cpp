@@ -1,0 +1,313 @@
+// Expected rounding errors; see tolerance.hpp for the model.
+#include "cli/verify/tolerance.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace cplab {
+
+namespace {
+
+constexpr double fp64_tolerance = 1e-12;
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::fp64: return 0x1p-53;
+    case DType::fp32: return 0x1p-24;
+    case DType::bf16: return 0x1p-8;
+    case DType::fp16: return 0x1p-11;
+  }
+  return 0;
+}
+
+// What is smaller than the dtype can hold comes out as 0, or rounded to a multiple of the smallest number:
+// errors do not shrink with the value for ever. fp16: the root mean square of rounding to its subnormals'
+// spacing, 2^-24. bf16 and fp32: exp and products underflow below 2^-126 each; room for 2^14 of them. fp64:
+// far below anything that can matter, and its square can still be told from 0.
+double underflow(DType dtype) {
+  switch (dtype) {
+    case DType::fp64: return 0x1p-500;
+    case DType::fp32:
+    case DType::bf16: return 0x1p-112;
+    case DType::fp16: return 0x1p-24 / std::sqrt(12.0);
+  }
+  return 0;
+}
+
+double square(double x) {
+  return x * x;
+}
+
+// a += p x, b += q x. These sums over all pairs are where the time goes: restrict lets them be vectorised.
+void add_scaled(double p, double* __restrict a, double q, double* __restrict b, const double* __restrict x,
+                std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    a[i] += p * x[i];
+    b[i] += q * x[i];
+  }
+}
+
+template <class T>
+void add_scaled(T p, T* __restrict a, const T* __restrict x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) a[i] += p * x[i];
+}
+
+void squares(const double* x, double* into, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) into[i] = x[i] * x[i];
+}
+
+// Roundings of a result whose terms have squares summing to `terms` and whose value is `value`.
+double result_variance(const Roundings& r, double terms, double value) {
+  const double mixed = (terms + square(value)) / 2;
+  double roundings = r.casts * square(value);
+  if (r.tiles) roundings += r.tile_count > 1 ? mixed : square(value);
+  if (r.running > 0) roundings += (r.running + 1) / 2 * mixed;
+  return roundings;
+}
+
+class Model {
+ public:
+  Model(DType dtype, const PlanRoundings& roundings, const reference::AttentionShape& shape,
+        std::span<const double> q, std::span<const double> k, std::span<const double> v,
+        std::span<const double> dout, const reference::AttentionResult& right)
+      : dtype_(dtype),
+        roundings_(roundings),
+        shape_(shape),
+        q_(q),
+        k_(k),
+        v_(v),
+        dout_(dout),
+        right_(right),
+        e2_(square(0.4247 * unit_roundoff(dtype))),
+        f2_(square(0.4247 * std::min(unit_roundoff(dtype), 0x1p-24))),
+        tiny2_(square(underflow(dtype))),
+        keys_(static_cast<double>(shape.S)) {
+    if (shape.left >= 0 && shape.right >= 0) {
+      keys_ = std::min(keys_, static_cast<double>(shape.left + shape.right + 1));
+    }
+  }
+
+  ExpectedErrors run(const std::function<void(std::int64_t)>& after_head) {
+    const std::int64_t G = shape_.G, per_group = shape_.H / G;
+    make_room(errors_.out, shape_.H, shape_.E);
+    make_room(errors_.lse, shape_.H, 1);
+    if (!dout_.empty()) {
+      make_room(errors_.dq, shape_.H, shape_.D);
+      make_room(errors_.dk, G, shape_.D);
+      make_room(errors_.dv, G, shape_.E);
+    }
+    p_.resize(at(shape_.S));
+    dp_.resize(at(shape_.S));
+    for (std::int64_t g = 0; g < G; ++g) {
+      prepare_keys(g);
+      for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) {
+        for (std::int64_t i = 0; i < shape_.S; ++i) row(i, h, g);
+        if (after_head) after_head(h + 1);
+      }
+    }
+    if (!dout_.empty()) {
+      finish(errors_.dk, roundings_.dkv, right_.dk);
+      finish(errors_.dv, roundings_.dkv, right_.dv);
+    }
+    if (dtype_ == DType::fp64) replace_by_fp64();
+    return std::move(errors_);
+  }
+
+ private:
+  // Of rounding a value with this square to nominal; what is next to nothing becomes 0.
+  double rounding_variance(double square_of_value) const {
+    return e2_ * square_of_value + std::min(square_of_value, tiny2_);
+  }
+
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+  void make_room(ExpectedError& error, std::int64_t heads, std::int64_t width) const {
+    error.variance.assign(at(shape_.S * heads * width), 0);
+    error.terms.assign(error.variance.size(), 0);
+  }
+
+  // K and V of one head, also with the tokens side by side, so that a row of products is a sum of rows.
+  void prepare_keys(std::int64_t g) {
+    const std::int64_t S = shape_.S, G = shape_.G, D = shape_.D, E = shape_.E;
+    k_columns_.resize(at(D * S));
+    v_columns_.resize(at(E * S));
+    k_squares_.resize(at(D * S));
+    v_squares_.resize(at(E * S));
+    k_mean_square_.assign(at(D), 0);
+    v_norm2_.assign(at(S), 0);
+    for (std::int64_t j = 0; j < S; ++j) {
+      squares(&k_[at((j * G + g) * D)], &k_squares_[at(j * D)], D);
+      squares(&v_[at((j * G + g) * E)], &v_squares_[at(j * E)], E);
+      for (std::int64_t d = 0; d < D; ++d) {
+        const double key = k_[at((j * G + g) * D + d)];
+        k_columns_[at(d * S + j)] = static_cast<float>(key);
+        k_mean_square_[at(d)] += square(key) / static_cast<double>(S);
+      }
+      for (std::int64_t x = 0; x < E; ++x) {
+        const double value = v_[at((j * G + g) * E + x)];
+        v_columns_[at(x * S + j)] = static_cast<float>(value);
+        v_norm2_[at(j)] += square(value);
+      }
+    }
+  }
+
+  // into[j] = sum_x vector[x] columns[x][begin + j]: products of one row with all its keys.
+  void multiply(const double* vector, double factor, std::int64_t size, const std::vector<float>& columns,
+                std::vector<float>& into) const {
+    std::fill_n(into.begin(), count_, 0.0f);
+    for (std::int64_t x = 0; x < size; ++x)
+      add_scaled(static_cast<float>(factor * vector[x]), into.data(), &columns[at(x * shape_.S + begin_)],
+                 count_);
+  }
+
+  void row(std::int64_t i, std::int64_t h, std::int64_t g) {
+    const std::int64_t S = shape_.S, D = shape_.D;
+    begin_ = shape_.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape_.left);
+    count_ = (shape_.right < 0 ? S : std::min(S, i + shape_.right + 1)) - begin_;
+    const double* query = &q_[at((i * shape_.H + h) * D)];
+    const double lse = right_.lse[at(h * S + i)];
+    multiply(query, shape_.scale, D, k_columns_, p_);
+    for (std::int64_t j = 0; j < count_; ++j) p_[at(j)] = std::exp(p_[at(j)] - static_cast<float>(lse));
+
+    double t2 = 0;
+    for (std::int64_t d = 0; d < D; ++d) t2 += square(shape_.scale * query[d]) * k_mean_square_[at(d)];
+    const double products = static_cast<double>(D) / 2, tiles = roundings_.out.tile_count;
+    weight_variance_ =
+        f2_ * ((products + 32) * t2 + 2 + keys_ / 3 + square(lse) + tiles * (4 + 2 * square(lse)));
+    const double lse_terms = 1 + t2 + square(lse);
+    errors_.lse.terms[at(h * S + i)] = lse_terms;
+    errors_.lse.variance[at(h * S + i)] = f2_ * (products + keys_ / 3 + 32 + 4 * tiles) * lse_terms;
+    out_row(i, h);
+    if (!dout_.empty()) gradient_row(i, h, g);
+  }
+
+  void out_row(std::int64_t i, std::int64_t h) {
+    const std::int64_t E = shape_.E;
+    const std::size_t first = at((i * shape_.H + h) * E);
+    double* terms = &errors_.out.terms[first];
+    double* variance = &errors_.out.variance[first];
+    for (std::int64_t j = 0; j < count_; ++j) {
+      const double p2 = square(p_[at(j)]);
+      add_scaled(p2, terms, rounding_variance(p2), variance, &v_squares_[at((begin_ + j) * E)], E);
+    }
+    for (std::int64_t x = 0; x < E; ++x) {
+      const double out = right_.out[first + at(x)];
+      variance[x] += e2_ * result_variance(roundings_.out, terms[x], out) +
+                     (weight_variance_ + f2_ * keys_ / 2) * (terms[x] + square(out)) / 2 + tiny2_;
+    }
+  }
+
+  // Variance of delta_i = sum_e dout_ie out_ie, formed from the stored out.
+  double delta_variance(const double* dout, const double* out, const double* out_variance,
+                        double delta) const {
+    double variance = f2_ * square(delta);
+    for (std::int64_t x = 0; x < shape_.E; ++x) {
+      const double products = f2_ * static_cast<double>(shape_.E) / 3 * square(out[x]);
+      variance += square(dout[x]) * (out_variance[x] + products);
+    }
+    return variance;
+  }
+
+  void gradient_row(std::int64_t i, std::int64_t h, std::int64_t g) {
+    const std::int64_t D = shape_.D, E = shape_.E;
+    const std::size_t q_first = at((i * shape_.H + h) * D), o_first = at((i * shape_.H + h) * E);
+    const double *query = &q_[q_first], *dout = &dout_[o_first], *out = &right_.out[o_first];
+    const double delta = std::inner_product(dout, dout + E, out, 0.0);
+    const double dout_norm2 = std::inner_product(dout, dout + E, dout, 0.0);
+    const double of_delta = delta_variance(dout, out, &errors_.out.variance[o_first], delta);
+    const double s2 = square(shape_.scale), accumulation = weight_variance_ + f2_ * keys_ / 2;
+    multiply(dout, 1, E, v_columns_, dp_);
+
+    double* dq_terms = &errors_.dq.terms[q_first];
+    double* dq_variance = &errors_.dq.variance[q_first];
+    mean_key_.assign(at(D), 0);
+    q_squares_.resize(at(D));
+    dout_squares_.resize(at(E));
+    squares(query, q_squares_.data(), D);
+    squares(dout, dout_squares_.data(), E);
+    for (std::int64_t j = 0; j < count_; ++j) {
+      const std::int64_t key = begin_ + j;
+      const double p = p_[at(j)], p2 = square(p), dp = dp_[at(j)], ds2 = p2 * square(dp - delta);
+      const std::size_t k_first = at((key * shape_.G + g) * D), v_first = at((key * shape_.G + g) * E);
+      // Before the cancellation of dP and delta; and what becomes of the roundings. dP is a sum of E
+      // products: its error is measured by them, not by what they add up to.
+      const double term = s2 * p2 * (square(dp) + square(delta));
+      const double products = f2_ / 2 * dout_norm2 * v_norm2_[at(key)];
+      const double pair = s2 * (rounding_variance(ds2) + accumulation * ds2 + p2 * products);
+      add_scaled(p, mean_key_.data(), &k_[k_first], D);
+      add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[at(key * D)], D);
+      add_scaled(term, &errors_.dk.terms[k_first], pair + s2 * p2 * of_delta, &errors_.dk.variance[k_first],
+                 q_squares_.data(), D);
+      add_scaled(p2, &errors_.dv.terms[v_first], rounding_variance(p2) + accumulation * p2,
+                 &errors_.dv.variance[v_first], dout_squares_.data(), E);
+    }
+    for (std::int64_t d = 0; d < D; ++d) {
+      dq_variance[d] += s2 * of_delta * square(mean_key_[at(d)]) + tiny2_ +
+                        e2_ * result_variance(roundings_.dq, dq_terms[d], right_.dq[q_first + at(d)]);
+    }
+  }
+
+  // Adds what rounds the sum over the heads of a group.
+  void finish(ExpectedError& error, const Roundings& roundings, const std::vector<double>& right) const {
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      error.variance[i] += e2_ * result_variance(roundings, error.terms[i], right[i]) + tiny2_;
+    }
+  }
+
+  // fp64 is held to a flat relative error that any summation order keeps by orders of magnitude.
+  void replace_by_fp64() {
+    const auto flat = [this](ExpectedError& error, const std::vector<double>& right) {
+      for (std::size_t i = 0; i < right.size(); ++i) {
+        error.variance[i] =
+            square(fp64_tolerance / safety_factor) * std::max(error.terms[i], square(right[i])) + tiny2_;
+      }
+    };
+    flat(errors_.out, right_.out);
+    flat(errors_.lse, right_.lse);
+    flat(errors_.dq, right_.dq);
+    flat(errors_.dk, right_.dk);
+    flat(errors_.dv, right_.dv);
+  }
+
+  DType dtype_;
+  const PlanRoundings& roundings_;
+  const reference::AttentionShape& shape_;
+  std::span<const double> q_, k_, v_, dout_;
+  const reference::AttentionResult& right_;
+  double e2_, f2_, tiny2_, keys_;
+  // Of the current key/value head: [D,S] and [E,S], mean k_d^2 over the keys, ||v_j||^2.
+  std::vector<float> k_columns_, v_columns_;
+  std::vector<double> k_squares_, v_squares_;  // [S,D], [S,E]
+  std::vector<double> k_mean_square_, v_norm2_;
+  // Of the current row: the keys it sees, its p and dp, and the relative variance of its p.
+  std::int64_t begin_ = 0, count_ = 0;
+  std::vector<float> p_, dp_;
+  std::vector<double> mean_key_, q_squares_, dout_squares_;
+  double weight_variance_ = 0;
+  ExpectedErrors errors_;
+};
+
+}  // namespace
+
+ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
+                               const reference::AttentionShape& shape, std::span<const double> q,
+                               std::span<const double> k, std::span<const double> v,
+                               std::span<const double> dout, const reference::AttentionResult& right,
+                               const std::function<void(std::int64_t)>& after_head) {
+  return Model(dtype, roundings, shape, q, k, v, dout, right).run(after_head);
+}
+
+double relative_tolerance(DType dtype, double variance_sum, double scale, std::int64_t rows,
+                          std::int64_t width) {
+  if (dtype == DType::fp64) return fp64_tolerance;
+  if (scale <= 0 || rows <= 0) return 0;
+  const double sample = static_cast<double>(rows) * std::sqrt(static_cast<double>(width));
+  return safety_factor * (1 + 3 / std::sqrt(2 * sample)) * std::sqrt(variance_sum) / scale;
+}
+
+double element_tolerance(double variance) {
+  return 5 * safety_factor * std::sqrt(variance);
+}
+
+}  // namespace cplab

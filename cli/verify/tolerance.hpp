@@ -1,0 +1,74 @@
+// How large the error of a right execution is expected to be, element by element, from the roundings that the
+// dtype, the tiles and the plan imply; and the tolerances of `verify` that follow.
+//
+// Every rounding to nearest with unit roundoff u gives an independent relative error whose root mean square
+// is 0.4247 u: uniform in +-u / m for a mantissa m, and m log-uniform in [1, 2). Errors of independent
+// roundings add in squares, so that the variance of an element's error is a sum over everything that was
+// rounded on its way. With e = 0.4247 u of the nominal dtype, f = 0.4247 u of the accumulation dtype (fp32,
+// or fp64 for fp64), N the number of keys a query sees and s_ij, p_ij, dp_ij, ds_ij as in
+// reference/dense_attention.hpp:
+//
+//  p_ij      error of s_ij: dot product of D terms f^2 D/2 t_i^2; t_i^2 = scale^2 sum_d q_id^2 mean(k_d^2);
+//            scaling, subtraction of the maximum and exp (logits up to 4 t): f^2 (32 t_i^2 + 2); the sum of p
+//            over the keys: f^2 N/3; the stored lse: f^2 lse_i^2; each merge of tiles: f^2 (4 + 2 lse_i^2)
+//  out       p_ij is rounded before P V:           e^2 A,  A = sum_j p_ij^2 v_j^2
+//            error of p and accumulation:          (var(p) + f^2 N/2) (A + out^2) / 2
+//            tile results kept in nominal:         e^2 (A + out^2) / 2;   one tile only: e^2 out^2
+//            n merges or additions in nominal:     e^2 (n + 1)/2 (A + out^2) / 2   (partial sums grow evenly)
+//            casts to nominal:                     e^2 out^2 each
+//  lse       all of it in the accumulation dtype:  f^2 (D/2 + N/3 + 32 + 4 tiles) (1 + t_i^2 + lse_i^2)
+//  delta     error of the stored out, times dout:  sum_e dout_ie^2 var(out_ie), and the sum itself
+//  dq        ds_ij rounded before dS K:            scale^2 sum_j e^2 ds_ij^2 k_j^2
+//            delta is one error for all keys:      scale^2 var(delta_i) (sum_j p_ij k_j)^2
+//            results and merges as for out
+//  dk        the same over queries, delta apart:   scale^2 sum_i p_ij^2 var(delta_i) q_i^2
+//  dv        p_ij rounded before P^T dO:           sum_i e^2 p_ij^2 dout_i^2
+//
+// fp16 rounds values in its subnormal range to multiples of 2^-24: each of its roundings has min(value^2,
+// 2^-48 / 12) on top. Squares of tensors above are elementwise. The sums are formed from the data at hand, so
+// that cancellation (a query with one key has dq = 0, and rounding noise in it) is judged by its terms and
+// not by its result.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "cli/verify/roundings.hpp"
+#include "reference/dense_attention.hpp"
+
+namespace cplab {
+
+// Variances and scales by element, in the layout of the tensor
+// in reference::AttentionResult.
+struct ExpectedError {
+  std::vector<double> variance;  // of the error
+  std::vector<double> terms;     // sum of the squares of the terms that make the element up
+};
+
+struct ExpectedErrors {
+  ExpectedError out, lse, dq, dk, dv;  // gradients empty without dout
+};
+
+// For one sequence; arguments as for reference::dense_attention, whose result `right` is; `after_head` too.
+ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
+                               const reference::AttentionShape& shape, std::span<const double> q,
+                               std::span<const double> k, std::span<const double> v,
+                               std::span<const double> dout, const reference::AttentionResult& right,
+                               const std::function<void(std::int64_t heads_done)>& after_head = {});
+
+// The tolerance of the relative error ||error|| / scale of a slice of `rows` x `width` elements, where
+// scale = max(||reference||, sqrt(sum of terms)): expected root mean square times safety_factor, and times
+// 1 + 3 / sqrt(2 n) for the scatter of a sample of n = rows sqrt(width) (elements of a row share errors of
+// its logits and of delta). fp64: 1e-12.
+inline constexpr double safety_factor = 2;
+double relative_tolerance(DType dtype, double variance_sum, double scale, std::int64_t rows,
+                          std::int64_t width);
+
+// The tolerance of a single element: 5 safety_factor standard deviations. The sum of rounding errors is
+// nearly normal and a sample of 1e9 elements stays within 6.1 standard deviations; a single rounding stays
+// within 1 / 0.4247 = 2.4.
+double element_tolerance(double variance);
+
+}  // namespace cplab

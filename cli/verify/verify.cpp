@@ -1,0 +1,317 @@
+// Checking, executing and comparing; see verify.hpp.
+#include "cli/verify/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cli/verify/roundings.hpp"
+#include "cli/verify/tolerance.hpp"
+#include "reference/dense_attention.hpp"
+
+namespace cplab {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// The right results of one sequence and how far off a right execution may be.
+struct Expected {
+  reference::AttentionResult right;
+  ExpectedErrors errors;
+};
+
+// The rows of one sequence without its padding, from [tokens, heads, width].
+std::span<const double> sequence_rows(const Tensor& tensor, std::int64_t first, std::int64_t count,
+                                      std::int64_t row_elements) {
+  if (tensor.values.empty()) return {};
+  return std::span<const double>(tensor.values)
+      .subspan(static_cast<std::size_t>(first * row_elements),
+               static_cast<std::size_t>(count * row_elements));
+}
+
+// "reference of sequence 2 of 5".
+std::string of_sequence(const char* what, std::size_t sequence, std::size_t sequences) {
+  return sequences == 1 ? what : fmt::format("{} of sequence {} of {}", what, sequence + 1, sequences);
+}
+
+std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, Progress* progress) {
+  const Problem& p = plan.scenario.problem;
+  const PlanRoundings roundings = count_roundings(plan);
+  std::vector<Expected> expected(p.lengths.size());
+  std::int64_t first = 0;
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    const std::int64_t n = p.lengths[b];
+    const Window visible = p.visible();
+    const reference::AttentionShape shape{n,       p.heads,      p.kv_heads,   p.head_size, p.value_size,
+                                          p.scale, visible.left, visible.right};
+    if (n > 0) {
+      const auto q = sequence_rows(inputs.q, first, n, p.heads * p.head_size);
+      const auto k = sequence_rows(inputs.k, first, n, p.kv_heads * p.head_size);
+      const auto v = sequence_rows(inputs.v, first, n, p.kv_heads * p.value_size);
+      const auto dout = sequence_rows(inputs.dout, first, n, p.heads * p.value_size);
+      std::function<void(std::int64_t)> after_head;
+      if (progress) after_head = [&](std::int64_t done) { progress->set_done(done, p.heads); };
+      const auto stage = [&](const char* what) {
+        if (progress) progress->stage(of_sequence(what, b, p.lengths.size()), p.heads, "heads");
+      };
+      stage("reference");
+      expected[b].right = reference::dense_attention(shape, q, k, v, dout, after_head);
+      stage("tolerances");
+      expected[b].errors =
+          expected_errors(p.dtype, roundings, shape, q, k, v, dout, expected[b].right, after_head);
+    }
+    first += p.padded_lengths[b];
+  }
+  return expected;
+}
+
+// Without the sign of a NaN, which means nothing and would be printed.
+double shown(double value) {
+  return std::isnan(value) ? std::abs(value) : value;
+}
+
+// One tensor of one rank: which columns of which buffer, and what they are compared with.
+struct Comparison {
+  std::string_view tensor;
+  std::string_view buffer;
+  std::int64_t heads = 0;
+  std::int64_t width = 0;
+  std::int64_t buffer_width = 0;
+  std::int64_t first_column = 0;
+  std::vector<double> reference::AttentionResult::*right = nullptr;
+  ExpectedError ExpectedErrors::*error = nullptr;
+  bool heads_first = false;  // the reference lies [heads, S]
+};
+
+struct Slice {  // one head
+  double error2 = 0, right2 = 0, terms2 = 0, variance = 0;
+  double rel_l2 = 0, tolerance = 0;
+  double use() const {
+    if (std::isnan(rel_l2)) return infinity;
+    return tolerance > 0 ? rel_l2 / tolerance : (rel_l2 > 0 ? infinity : 0);
+  }
+};
+
+struct WorstElement {
+  double use = -1;  // |error| / tolerance
+  LocalRow row;
+  std::int64_t head = 0, column = 0;
+  double value = 0, right = 0;
+};
+
+class RankComparison {
+ public:
+  RankComparison(const Plan& plan, const RankPlan& rank, const std::vector<Expected>& expected,
+                 const Executor& executor, VerifyResult& result)
+      : plan_(plan),
+        rank_(rank),
+        expected_(expected),
+        executor_(executor),
+        result_(result),
+        rows_(local_rows(plan.scenario, rank.replica, rank.position)) {}
+
+  void compare(const Comparison& c) {
+    const DType dtype = plan_.scenario.problem.dtype;
+    const std::vector<double> values = executor_.read(rank_.rank, c.buffer);
+    std::vector<Slice> slices(static_cast<std::size_t>(c.heads));
+    WorstElement worst;
+    TensorFigures figures;
+    figures.rank = rank_.rank;
+    figures.tensor = c.tensor;
+    std::int64_t valid_rows = 0, wrong = 0;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!rows_[i].valid) continue;
+      ++valid_rows;
+      for (std::int64_t h = 0; h < c.heads; ++h) {
+        for (std::int64_t x = 0; x < c.width; ++x) {
+          const std::int64_t local =
+              (static_cast<std::int64_t>(i) * c.heads + h) * c.buffer_width + c.first_column + x;
+          const double value = values[static_cast<std::size_t>(local)];
+          wrong +=
+              compare_element(c, rows_[i], h, x, value, slices[static_cast<std::size_t>(h)], worst, figures);
+        }
+      }
+    }
+    bool ok = wrong == 0;
+    Slice most;
+    for (Slice& s : slices) {
+      const double scale = std::sqrt(std::max(s.right2, s.terms2));
+      const double error = std::sqrt(s.error2);
+      s.rel_l2 = error == 0 ? 0 : error / scale;
+      s.tolerance = relative_tolerance(dtype, s.variance, scale, valid_rows, c.width);
+      ok = ok && s.use() <= 1;
+      if (&s == &slices.front() || s.use() > most.use()) most = s;
+    }
+    figures.rel_l2 = shown(most.rel_l2);
+    figures.tolerance = shown(most.tolerance);
+    figures.max_abs = shown(figures.max_abs);
+    figures.ok = ok;
+    result_.tensors.push_back(figures);
+    if (!ok) report(c, figures, worst, wrong, valid_rows);
+  }
+
+ private:
+  // True if the element is beyond its own tolerance, NaN, or not the infinity it should be.
+  bool compare_element(const Comparison& c, const LocalRow& row, std::int64_t head, std::int64_t column,
+                       double value, Slice& slice, WorstElement& worst, TensorFigures& figures) const {
+    const Expected& expected = expected_[static_cast<std::size_t>(row.sequence)];
+    const std::int64_t length = plan_.scenario.problem.lengths[static_cast<std::size_t>(row.sequence)];
+    const std::int64_t at =
+        c.heads_first ? head * length + row.position : (row.position * c.heads + head) * c.width + column;
+    const auto index = static_cast<std::size_t>(at);
+    const double right = (expected.right.*c.right)[index];
+    const ExpectedError& model = expected.errors.*c.error;
+    const double error = value == right ? 0 : std::abs(value - right);  // equal infinities included
+    const double tolerance = element_tolerance(model.variance[index]);
+    slice.error2 += error * error;
+    slice.right2 += right * right;
+    slice.terms2 += model.terms[index];
+    slice.variance += model.variance[index];
+    if (std::isnan(error) || error > figures.max_abs) figures.max_abs = error;  // a NaN stays
+    double use = error == 0 ? 0 : error / tolerance;
+    if (std::isnan(use)) use = infinity;
+    if (use > worst.use) worst = {use, row, head, column, value, right};
+    return use > 1;
+  }
+
+  void report(const Comparison& c, const TensorFigures& figures, const WorstElement& worst,
+              std::int64_t wrong, std::int64_t valid_rows) {
+    Finding finding;
+    finding.kind = FindingKind::numerics;
+    finding.rank = rank_.rank;
+    finding.buffer = c.buffer;
+    const std::string element =
+        fmt::format("sequence {}, position {}, head {}, column {} is {} and should be {}", worst.row.sequence,
+                    worst.row.position, worst.head, worst.column, shown(worst.value), shown(worst.right));
+    if (wrong > 0) {
+      finding.message = fmt::format(
+          "{}: {} of {} elements are beyond their tolerance; relative error {:.3g} (tolerance {:.3g}); "
+          "the worst: {}",
+          c.tensor, wrong, valid_rows * c.heads * c.width, figures.rel_l2, figures.tolerance, element);
+    } else {
+      finding.message = fmt::format(
+          "{}: relative error {:.3g} is {:.2f} times its tolerance {:.3g}; the worst "
+          "element: {}",
+          c.tensor, figures.rel_l2, figures.rel_l2 / figures.tolerance, figures.tolerance, element);
+    }
+    result_.findings.push_back(std::move(finding));
+  }
+
+  const Plan& plan_;
+  const RankPlan& rank_;
+  const std::vector<Expected>& expected_;
+  const Executor& executor_;
+  VerifyResult& result_;
+  std::vector<LocalRow> rows_;
+};
+
+Finding finding_of(const BadPlan& bad) {
+  return {bad.kind, bad.rank, bad.operation, bad.buffer, bad.what()};
+}
+
+Finding finding_of(const ExecutionHang& hang) {
+  Finding finding;
+  finding.kind = FindingKind::deadlock;
+  if (!hang.ranks.empty()) {
+    finding.rank = hang.ranks.front();
+    finding.operation = hang.operations.front();
+  }
+  finding.message =
+      fmt::format("execution {}: {} of its ranks are unfinished; {}",
+                  hang.timed_out ? "ran out of time" : "hangs", hang.ranks.size(), one_sentence(hang));
+  return finding;
+}
+
+}  // namespace
+
+std::string one_sentence(const std::exception& hang) {
+  std::istringstream lines(hang.what());
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    if (!text.empty()) text += text.back() == ':' ? " " : "; ";
+    text += line;
+  }
+  return text;
+}
+
+void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
+                            VerifyResult& result, Progress* progress) {
+  const Problem& p = plan.scenario.problem;
+  const std::int64_t H = p.heads, G = p.kv_heads, D = p.head_size, E = p.value_size;
+  using Right = reference::AttentionResult;
+  using Error = ExpectedErrors;
+  std::vector<Comparison> comparisons{
+      {"out", "out", H, E, E, 0, &Right::out, &Error::out, false},
+      {"lse", "lse", H, 1, 1, 0, &Right::lse, &Error::lse, true},
+  };
+  if (p.direction == Direction::forward_backward) {
+    comparisons.push_back({"dq", "dq", H, D, D, 0, &Right::dq, &Error::dq, false});
+    comparisons.push_back({"dk", "dkv", G, D, D + E, 0, &Right::dk, &Error::dk, false});
+    comparisons.push_back({"dv", "dkv", G, E, D + E, D, &Right::dv, &Error::dv, false});
+  }
+  const std::vector<Expected> expected = expected_results(plan, inputs, progress);
+  if (progress) progress->stage("comparing", std::ssize(plan.ranks), "ranks");
+  for (const RankPlan& rank : plan.ranks) {
+    if (progress) progress->set_done(rank.rank, std::ssize(plan.ranks));
+    RankComparison comparison(plan, rank, expected, executor, result);
+    for (const Comparison& c : comparisons) comparison.compare(c);
+  }
+}
+
+VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions& options) {
+  VerifyResult result;
+  const auto stage = [&](const char* what, std::int64_t all = 0, const char* unit = "") {
+    if (options.progress) options.progress->stage(what, all, unit);
+  };
+  stage("checking");
+  result.findings = check(plan, options.max_findings).findings;
+  try {
+    std::unique_ptr<Executor> executor;
+    const GpuExecutor* gpu = nullptr;
+    if (options.gpu) {
+      auto made = std::make_unique<GpuExecutor>(plan, *options.gpu);
+      gpu = made.get();
+      executor = std::move(made);
+    } else {
+      CpuOptions execution = options.execution;
+      if (options.progress) execution.progress = options.progress->counter();
+      executor = std::make_unique<CpuExecutor>(plan, execution);
+    }
+    stage("loading the inputs");
+    scatter(plan, inputs, *executor);
+    stage("executing", gpu ? 0 : operation_count(plan), "operations");
+    const ExecutionResult execution = executor->run();
+    if (gpu != nullptr) {
+      result.gpu = gpu->facts();
+      if (!result.gpu->allocation_log_equals_plan) {
+        result.findings.push_back(
+            {FindingKind::lifetime, -1, "", "", "the execution's allocation log is not what was predicted"});
+      }
+    }
+    const bool compares =
+        !options.gpu || options.gpu->rendezvous == nullptr || options.gpu->rendezvous->rank() == 0;
+    if (!compares) return result;
+    for (const int rank : execution.overrun_ranks) {
+      result.findings.push_back({FindingKind::lifetime, rank, "", "",
+                                 "a tile wrote outside the arena of rank " + std::to_string(rank)});
+    }
+    result.outputs = gather(plan, *executor);
+    compare_with_reference(plan, inputs, *executor, result, options.progress);
+  } catch (const BadPlan& bad) {
+    result.findings.push_back(finding_of(bad));
+  } catch (const ExecutionHang& hang) {
+    result.findings.push_back(finding_of(hang));
+  }
+  return result;
+}
+
+}  // namespace cplab

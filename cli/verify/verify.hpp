@@ -1,0 +1,54 @@
+// Is the plan right? It is checked without a clock, executed, and every rank's results are compared with the
+// dense double-precision reference on the rank's own rows.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "check/check.hpp"
+#include "cli/progress.hpp"
+#include "cli/verify/tensors.hpp"
+#include "exec/cpu/executor.hpp"
+#include "exec/gpu/executor.hpp"
+#include "plan/plan.hpp"
+#include "report/results.hpp"
+
+namespace cplab {
+
+struct VerifyOptions {
+  CpuOptions execution;                          // order, tiles (a substitute's, for faults), timeout
+  std::optional<GpuOptions> gpu = std::nullopt;  // on GPUs instead
+  std::size_t max_findings = 100;
+  Progress* progress = nullptr;  // is told the stages
+};
+
+struct VerifyResult {
+  // For every rank: out, lse and, with gradients, dq, dk, dv. rel_l2 and tolerance are those of the head that
+  // uses most of its tolerance, max_abs is over all heads. Empty if the execution did not end.
+  std::vector<TensorFigures> tensors;
+  // The checker's, then the execution's (deadlock, or what made the plan impossible to execute), then one
+  // of kind numerics for every tensor that is not ok.
+  std::vector<Finding> findings;
+  std::optional<Outputs> outputs;  // in global order; unset if the execution did not end
+  std::optional<GpuRun> gpu;       // of an execution on GPUs that ended
+  bool ok() const { return findings.empty(); }
+};
+
+// `inputs` as random_inputs or read_inputs give them. The plan is executed whatever the checker finds. Throws
+// NotEnoughMemory, and GpuError if the machine cannot execute it.
+VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions& options);
+
+// hang.what(), which has a line for each rank, in one line: "...: rank 0: ...; rank 1: ...".
+std::string one_sentence(const std::exception& hang);
+
+// The comparison alone, of a finished execution: appends to tensors and findings of `result`.
+//
+// A tensor is ok if for every head the relative error ||error|| / max(||reference||, ||terms||) is within
+// its tolerance (cli/verify/tolerance.hpp), no single element is further off than its own tolerance, and
+// nothing is NaN or of the wrong infinity.
+void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
+                            VerifyResult& result, Progress* progress = nullptr);
+
+}  // namespace cplab

@@ -1,0 +1,220 @@
+// Event edges from views: vector clocks over the lanes of one rank, with transitive reduction on the fly.
+//
+// clock(o)[l] = 1 + the last operation of lane l that is known complete when o starts. An edge from x to o is
+// needed only if x is not below that clock after the other edges of o are counted.
+#include "derive/edges.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <unordered_map>
+
+namespace cplab {
+namespace {
+
+constexpr std::size_t max_lanes = 8;
+using Clock = std::array<std::uint32_t, max_lanes>;
+
+bool disjoint(std::int32_t a_begin, std::int32_t a_end, std::int32_t b_begin, std::int32_t b_end) {
+  return a_end <= b_begin || b_end <= a_begin;
+}
+
+// Two strided ranges share a row.
+bool overlap(const RowRange& a, const RowRange& b) {
+  const std::int64_t a_last = a.begin + (a.count - 1) * a.step, b_last = b.begin + (b.count - 1) * b.step;
+  if (a_last < b.begin || b_last < a.begin) return false;
+  if (a.step == 1 && b.step == 1) return true;
+  const RowRange& few = a.count <= b.count ? a : b;
+  const RowRange& many = a.count <= b.count ? b : a;
+  for (std::int64_t i = 0; i < few.count; ++i) {
+    const std::int64_t from = few.begin + i * few.step - many.begin;
+    if (from >= 0 && from % many.step == 0 && from / many.step < many.count) return true;
+  }
+  return false;
+}
+
+class Edges {
+ public:
+  Edges(RankPlan& plan, const MemoryPlan& memory)
+      : plan_(plan), live_(plan.buffers.size()), reuse_(plan.buffers.size()) {
+    find_lanes();
+    find_reuse(memory);
+  }
+
+  void derive() {
+    plan_.edges.clear();
+    clocks_.resize(plan_.operations.size());
+    for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
+      Operation& op = plan_.operations[i];
+      Clock wanted{};  // 1 + the last conflicting operation, by lane
+      const auto visit = [&](auto&& each) {
+        for (const Access& a : plan_.reads(op)) each(a.view, false);
+        for (const Access& a : plan_.writes(op)) each(a.view, true);
+        for (const Part& p : plan_.parts_of(op)) each(p.view, !p.send);
+      };
+      visit([&](std::uint32_t view, bool write) { conflicts(view, write, wanted); });
+      add_edges(i, op, wanted);
+      visit([&](std::uint32_t view, bool write) { remember(i, view, write); });
+    }
+  }
+
+ private:
+  struct Live {
+    std::uint32_t operation;
+    std::uint32_t view;
+    bool write;
+  };
+
+  void find_lanes() {
+    std::vector<Lane> lanes;
+    for (const Operation& op : plan_.operations) {
+      auto at = std::find(lanes.begin(), lanes.end(), op.lane);
+      if (at == lanes.end()) at = lanes.insert(lanes.end(), op.lane);
+      lane_of_.push_back(static_cast<std::uint8_t>(at - lanes.begin()));
+    }
+    lane_count_ = lanes.size();
+    if (lane_count_ > max_lanes) throw std::length_error("more than 8 lanes on one rank");
+  }
+
+  // For every buffer: the last operations on buffers that died before it and whose bytes it takes over.
+  void find_reuse(const MemoryPlan& memory) {
+    std::vector<Clock> last(plan_.buffers.size(), Clock{});
+    for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
+      const Operation& op = plan_.operations[i];
+      const auto touch = [&](std::uint32_t view) { last[plan_.views[view].buffer][lane_of_[i]] = i + 1; };
+      for (const Access& a : plan_.reads(op)) touch(a.view);
+      for (const Access& a : plan_.writes(op)) touch(a.view);
+      for (const Part& p : plan_.parts_of(op)) touch(p.view);
+    }
+    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
+      reuse_[b] = Clock{};
+      for (std::size_t a = 0; a < plan_.buffers.size(); ++a) {
+        const Buffer &older = plan_.buffers[a], &newer = plan_.buffers[b];
+        if (memory.lifetimes[a].death >= memory.lifetimes[b].birth) continue;
+        if (older.offset + older.bytes <= newer.offset || newer.offset + newer.bytes <= older.offset)
+          continue;
+        for (std::size_t l = 0; l < lane_count_; ++l) reuse_[b][l] = std::max(reuse_[b][l], last[a][l]);
+      }
+    }
+  }
+
+  void conflicts(std::uint32_t view, bool write, Clock& wanted) {
+    const std::uint32_t buffer = plan_.views[view].buffer;
+    for (std::size_t l = 0; l < lane_count_; ++l) wanted[l] = std::max(wanted[l], reuse_[buffer][l]);
+    for (const Live& live : live_[buffer]) {
+      std::uint32_t& at = wanted[lane_of_[live.operation]];
+      if ((write || live.write) && at <= live.operation && overlaps(view, live.view)) at = live.operation + 1;
+    }
+  }
+
+  void add_edges(std::uint32_t i, Operation& op, const Clock& wanted) {
+    const std::size_t own = lane_of_[i];
+    Clock clock{};
+    if (last_on_lane_[own]) {
+      clock = clocks_[last_on_lane_[own] - 1];
+      clock[own] = last_on_lane_[own];
+    }
+    op.after.first = static_cast<std::uint32_t>(plan_.edges.size());
+    for (std::size_t l = 0; l < lane_count_; ++l) {
+      if (l == own || wanted[l] <= clock[l]) continue;
+      bool implied = false;
+      for (std::size_t m = 0; m < lane_count_ && !implied; ++m) {
+        implied = m != l && m != own && wanted[m] > clock[m] && clocks_[wanted[m] - 1][l] >= wanted[l];
+      }
+      if (!implied) plan_.edges.push_back(wanted[l] - 1);
+    }
+    op.after.count = static_cast<std::uint32_t>(plan_.edges.size()) - op.after.first;
+    for (std::size_t l = 0; l < lane_count_; ++l) {
+      if (l == own || wanted[l] == 0) continue;
+      const Clock& other = clocks_[wanted[l] - 1];
+      for (std::size_t m = 0; m < lane_count_; ++m) clock[m] = std::max(clock[m], other[m]);
+      clock[l] = std::max(clock[l], wanted[l]);
+    }
+    clocks_[i] = clock;
+    last_on_lane_[own] = i + 1;
+  }
+
+  // An access that a later ordered one implies need not be kept: a write that covers it, or the same read
+  // later on the same lane.
+  void remember(std::uint32_t i, std::uint32_t view, bool write) {
+    std::vector<Live>& list = live_[plan_.views[view].buffer];
+    std::erase_if(list, [&](const Live& live) {
+      if (live.operation == i) return live.view == view && live.write == write;
+      if (write) return covers(view, live.view);
+      return !live.write && live.view == view && lane_of_[live.operation] == lane_of_[i];
+    });
+    list.push_back({i, view, write});
+  }
+
+  bool overlaps(std::uint32_t a_index, std::uint32_t b_index) {
+    const View &a = plan_.views[a_index], &b = plan_.views[b_index];
+    if (disjoint(a.slot_begin, a.slot_end, b.slot_begin, b.slot_end) ||
+        disjoint(a.head_begin, a.head_end, b.head_begin, b.head_end) ||
+        disjoint(a.width_begin, a.width_end, b.width_begin, b.width_end)) {
+      return false;
+    }
+    if (a.ranges.count == 0 || b.ranges.count == 0) return false;
+    if (a.ranges == b.ranges) return true;
+    // Lists of ranges are interned, so the place in the pool names the list.
+    const auto [at, fresh] =
+        row_overlap_.try_emplace((std::uint64_t{std::min(a.ranges.first, b.ranges.first)} << 32) |
+                                     std::max(a.ranges.first, b.ranges.first),
+                                 false);
+    if (fresh) at->second = rows_overlap(plan_.rows_of(a), plan_.rows_of(b));
+    return at->second;
+  }
+
+  static bool rows_overlap(std::span<const RowRange> a, std::span<const RowRange> b) {
+    const auto simple = [](std::span<const RowRange> rows) {
+      std::int64_t end = 0;
+      for (const RowRange& r : rows) {
+        if (r.step != 1 || r.begin < end) return false;
+        end = r.begin + r.count;
+      }
+      return true;
+    };
+    if (!simple(a) || !simple(b)) {
+      for (const RowRange& x : a)
+        for (const RowRange& y : b)
+          if (overlap(x, y)) return true;
+      return false;
+    }
+    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+      if (overlap(a[i], b[j])) return true;
+      (a[i].begin + a[i].count <= b[j].begin ? i : j)++;
+    }
+    return false;
+  }
+
+  // The box of a holds that of b; answers no where it would be work to tell.
+  bool covers(std::uint32_t a_index, std::uint32_t b_index) const {
+    if (a_index == b_index) return true;
+    const View &a = plan_.views[a_index], &b = plan_.views[b_index];
+    const Buffer& buffer = plan_.buffers[a.buffer];
+    const bool all_rows = a.ranges.count == 1 && plan_.rows_of(a)[0] == RowRange{0, buffer.rows, 1};
+    return a.slot_begin <= b.slot_begin && b.slot_end <= a.slot_end && a.head_begin <= b.head_begin &&
+           b.head_end <= a.head_end && a.width_begin <= b.width_begin && b.width_end <= a.width_end &&
+           (all_rows || a.ranges == b.ranges);
+  }
+
+  RankPlan& plan_;
+  std::vector<std::uint8_t> lane_of_;
+  std::size_t lane_count_ = 0;
+  std::array<std::uint32_t, max_lanes> last_on_lane_{};
+  std::vector<Clock> clocks_;
+  std::vector<std::vector<Live>> live_;  // by buffer
+  std::vector<Clock> reuse_;             // by buffer
+  std::unordered_map<std::uint64_t, bool> row_overlap_;
+};
+
+}  // namespace
+
+void derive_edges(RankPlan& plan, const MemoryPlan& memory) {
+  Edges(plan, memory).derive();
+}
+
+void derive_edges(RankPlan& plan) {
+  derive_edges(plan, plan_memory(plan));
+}
+
+}  // namespace cplab

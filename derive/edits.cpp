@@ -1,0 +1,89 @@
+// See plan_edit.hpp. Every edit that moves operations rewrites all edges through a map of places.
+#include "derive/edits.hpp"
+
+#include <cstdint>
+#include <numeric>
+
+namespace cplab {
+namespace {
+
+constexpr std::uint32_t gone = UINT32_MAX;
+
+template <class T>
+Span append(std::vector<T>& pool, const std::vector<T>& list) {
+  const Span s{static_cast<std::uint32_t>(pool.size()), static_cast<std::uint32_t>(list.size())};
+  pool.insert(pool.end(), list.begin(), list.end());
+  return s;
+}
+
+// Edges name new places (`places` by old index); those that are gone or point forward are dropped.
+void rewrite_edges(RankPlan& plan, const std::vector<std::uint32_t>& places) {
+  const std::vector<std::uint32_t> old = std::move(plan.edges);
+  plan.edges.clear();
+  for (std::uint32_t i = 0; i < plan.operations.size(); ++i) {
+    Operation& op = plan.operations[i];
+    std::vector<std::uint32_t> after;
+    for (const std::uint32_t before : RankPlan::slice(old, op.after))
+      if (places[before] != gone && places[before] < i) after.push_back(places[before]);
+    op.after = append(plan.edges, after);
+  }
+}
+
+void count_ordinals(RankPlan& plan) {
+  std::uint32_t ordinals[2] = {0, 0};
+  for (Operation& op : plan.operations) op.ordinal = ordinals[static_cast<std::size_t>(op.phase)]++;
+}
+
+std::vector<std::uint32_t> same_places(const RankPlan& plan) {
+  std::vector<std::uint32_t> places(plan.operations.size());
+  std::iota(places.begin(), places.end(), 0u);
+  return places;
+}
+
+}  // namespace
+
+Span add_ranges(RankPlan& plan, const std::vector<RowRange>& list) {
+  return append(plan.row_ranges, list);
+}
+Span add_accesses(RankPlan& plan, const std::vector<Access>& list) {
+  return append(plan.accesses, list);
+}
+Span add_parts(RankPlan& plan, const std::vector<Part>& list) {
+  return append(plan.parts, list);
+}
+
+std::uint32_t add_view(RankPlan& plan, const View& view) {
+  plan.views.push_back(view);
+  return static_cast<std::uint32_t>(plan.views.size() - 1);
+}
+
+void set_after(RankPlan& plan, std::size_t operation, const std::vector<std::uint32_t>& after) {
+  plan.operations[operation].after = append(plan.edges, after);
+}
+
+void insert_operation(RankPlan& plan, std::size_t place, Operation op) {
+  std::vector<std::uint32_t> places = same_places(plan);
+  for (std::size_t i = place; i < places.size(); ++i) ++places[i];
+  plan.operations.insert(plan.operations.begin() + static_cast<std::ptrdiff_t>(place), op);
+  rewrite_edges(plan, places);
+  count_ordinals(plan);
+}
+
+void remove_operation(RankPlan& plan, std::size_t place) {
+  std::vector<std::uint32_t> places = same_places(plan);
+  places[place] = gone;
+  for (std::size_t i = place + 1; i < places.size(); ++i) --places[i];
+  plan.operations.erase(plan.operations.begin() + static_cast<std::ptrdiff_t>(place));
+  rewrite_edges(plan, places);
+  count_ordinals(plan);
+}
+
+void swap_operations(RankPlan& plan, std::size_t a, std::size_t b) {
+  std::vector<std::uint32_t> places = same_places(plan);
+  std::swap(places[a], places[b]);
+  std::swap(plan.operations[a], plan.operations[b]);
+  rewrite_edges(plan, places);
+  count_ordinals(plan);
+}
+
+}  // namespace cplab

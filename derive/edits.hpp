@@ -1,0 +1,26 @@
+// Editing a finished plan: what mutations are made of. The pools only grow; edges follow their operations.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+Span add_ranges(RankPlan&, const std::vector<RowRange>&);
+std::uint32_t add_view(RankPlan&, const View&);
+Span add_accesses(RankPlan&, const std::vector<Access>&);
+Span add_parts(RankPlan&, const std::vector<Part>&);
+void set_after(RankPlan&, std::size_t operation, const std::vector<std::uint32_t>& after);
+
+// The operation comes to stand at `place`; ordinals of its phase are counted anew. Its edges must name
+// earlier operations. Edges to the operations behind move with them.
+void insert_operation(RankPlan&, std::size_t place, Operation);
+// Edges to it are dropped, ordinals of its phase are counted anew.
+void remove_operation(RankPlan&, std::size_t place);
+// Two operations change places; edges to them follow them, and an edge that would then point forward is
+// dropped, as waiting for an event that nobody has recorded yet is no waiting. Ordinals stay with the places.
+void swap_operations(RankPlan&, std::size_t a, std::size_t b);
+
+}  // namespace cplab

@@ -1,0 +1,96 @@
+// Readiness and matching of a plan's operations, for every reader that lets a plan happen (the simulator, the
+// CPU executor). It knows order, not time: the reader decides when a ready operation runs and tells when it
+// is complete.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+struct OpRef {
+  std::uint32_t rank = 0;       // index into Plan::ranks
+  std::uint32_t operation = 0;  // index into RankPlan::operations
+  bool operator==(const OpRef&) const = default;
+};
+
+// A send part and the receive part it pairs with (indices into the pools RankPlan::parts).
+struct Match {
+  OpRef sender;
+  std::uint32_t send_part = 0;
+  OpRef receiver;
+  std::uint32_t receive_part = 0;
+};
+
+// An operation is ready when its predecessor on its lane, everything in its `after`, and every earlier
+// host_sync of its rank are complete.
+// A communication, once ready, is posted; its parts match peers' posted parts; when the reader has moved the
+// data of a match it calls part_done for both sides; the operation completes when all its parts are done.
+// all_reduce and barrier meet: they match when every member of the group has posted its own.
+class Walk {
+ public:
+  explicit Walk(const Plan& plan);
+
+  // Appends the operations that are ready before anything has happened, by rank.
+  void begin(std::vector<OpRef>& ready);
+
+  // Posts a ready communication; appends the pairs that now match (both sides posted).
+  void post(OpRef op, std::vector<Match>& matched);
+
+  // For all_reduce and barrier instead of post: true when this was the last member; `members` then holds
+  // the operations that met, in group order.
+  bool meet(OpRef op, std::vector<OpRef>& members);
+
+  // One part of a posted communication is done; true when it was the last. (An operation without parts has
+  // nothing to wait for: complete it at once.)
+  bool part_done(OpRef op);
+
+  // The operation is complete; appends what became ready, by lane.
+  void complete(OpRef op, std::vector<OpRef>& ready);
+
+  bool finished() const { return remaining_ == 0; }
+  std::uint64_t remaining() const { return remaining_; }
+
+  // What every unfinished rank waits in, one line a rank (at most `lines`), for messages after a hang.
+  std::string blocked(std::size_t lines = 16) const;
+
+ private:
+  struct LaneState {
+    std::vector<std::uint32_t> queue;  // operations of this lane in order
+    std::uint32_t done = 0;            // how many are complete
+    std::uint32_t offered = 0;         // how many have been reported ready (done or done + 1)
+    std::uint32_t parts_left = 0;      // of the posted communication at the head
+  };
+  struct RankState {
+    std::vector<LaneState> lanes;
+    std::vector<std::uint16_t> lane_of;        // by operation
+    std::vector<std::uint32_t> place_in_lane;  // by operation
+    std::vector<std::uint32_t> host_syncs;     // in order
+    std::uint32_t host_syncs_done = 0;
+  };
+  struct Waiting {  // posted parts of one direction that have no partner yet
+    std::deque<std::pair<OpRef, std::uint32_t>> sends, receives;
+  };
+
+  bool is_complete(const RankState&, std::uint32_t operation) const;
+  bool is_ready(std::uint32_t rank, const LaneState&) const;
+
+  const Plan& plan_;
+  std::vector<RankState> ranks_;
+  struct ChannelHash {  // the ring's keys are multiples of one number: spread them
+    std::size_t operator()(std::uint64_t key) const {
+      key *= 0x9E3779B97F4A7C15u;
+      return static_cast<std::size_t>(key ^ (key >> 32));
+    }
+  };
+  std::unordered_map<std::uint64_t, Waiting, ChannelHash> waiting_;  // by (group, sender, receiver)
+  std::unordered_map<std::uint32_t, std::vector<std::vector<OpRef>>> meetings_;  // by group, by member
+  std::uint64_t remaining_ = 0;
+};
+
+}  // namespace cplab

@@ -1,0 +1,50 @@
+// The CPU as a device; see cpu_device.hpp.
+#include "exec/cpu/device.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "derive/memory.hpp"
+#include "exec/chunks.hpp"
+
+namespace cplab {
+
+static_assert(red_zone_bytes % arena_alignment == 0);
+
+void CpuDevice::Free::operator()(std::byte* memory) const {
+  ::operator delete (memory, std::align_val_t{static_cast<std::size_t>(arena_alignment)});
+}
+
+CpuDevice::CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles)
+    : arena_bytes_(arena_bytes), tiles_(tiles) {
+  const auto size = static_cast<std::size_t>(arena_bytes + 2 * red_zone_bytes);
+  memory_.reset(static_cast<std::byte*>(
+      ::operator new (size, std::align_val_t{static_cast<std::size_t>(arena_alignment)})));
+  std::fill_n(memory_.get(), size, poison_byte);
+  arena_ = memory_.get() + red_zone_bytes;
+}
+
+void CpuDevice::launch(const KernelCall& call, Lane) {
+  cplab::launch(tiles_, call);
+}
+
+void CpuDevice::move(const kernels::View& from, const kernels::View& into, Lane) {
+  for (const Chunk& chunk : contiguous_chunks(from, into)) {
+    std::memmove(chunk.into, chunk.from, chunk.bytes);  // a wrong plan may send a buffer onto itself
+  }
+}
+
+void CpuDevice::poison(std::int64_t offset, std::int64_t bytes) {
+  std::fill_n(arena_ + offset, bytes, poison_byte);
+}
+
+bool CpuDevice::red_zones_intact() const {
+  const auto is_poison = [](std::byte b) { return b == poison_byte; };
+  const std::byte* behind = arena_ + arena_bytes_;
+  return std::all_of(memory_.get(), memory_.get() + red_zone_bytes, is_poison) &&
+         std::all_of(behind, behind + red_zone_bytes, is_poison);
+}
+
+}  // namespace cplab

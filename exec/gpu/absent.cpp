@@ -1,0 +1,40 @@
+// The GPU executor in a build without CUDA: it says so.
+#include "exec/gpu/executor.hpp"
+
+namespace cplab {
+
+struct GpuExecutor::State {
+  GpuRun facts;
+};
+
+bool have_gpu_device() {
+  return false;
+}
+
+GpuExecutor::GpuExecutor(const Plan&, const GpuOptions&) {
+  throw GpuError(
+      "this build has no GPU device (it needs a CUDA toolkit with nvcc when built); --device cpu executes "
+      "the "
+      "same plan on the CPU");
+}
+GpuExecutor::~GpuExecutor() = default;
+bool GpuExecutor::has(int, std::string_view) const {
+  return false;
+}
+void GpuExecutor::write(int, std::string_view, std::span<const double>) {}
+std::vector<double> GpuExecutor::read(int, std::string_view) const {
+  return {};
+}
+void GpuExecutor::randomize_inputs(std::uint64_t) {}
+ExecutionResult GpuExecutor::run() {
+  return {};
+}
+const GpuRun& GpuExecutor::facts() const {
+  return state_->facts;
+}
+
+std::int64_t GpuExecutor::capacity_bytes() const {
+  return 0;
+}
+
+}  // namespace cplab

@@ -1,0 +1,398 @@
+// Ranks on GPUs, their threads, and timed repetitions; see gpu_executor.hpp.
+#include "exec/gpu/executor.hpp"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "exec/buffer_image.hpp"
+#include "exec/gpu/clock.hpp"
+#include "exec/gpu/gather.hpp"
+#include "exec/gpu/graph.hpp"
+#include "exec/gpu/issuer.hpp"
+#include "exec/gpu/machine.hpp"
+#include "exec/gpu/messages.hpp"
+#include "exec/gpu/nccl_link.hpp"
+#include "exec/gpu/peer_access.hpp"
+#include "exec/gpu/rank.hpp"
+#include "exec/gpu/team.hpp"
+#include "exec/repeated.hpp"
+
+namespace cplab {
+
+namespace {
+
+struct TimeUp {};  // a rank's thread has waited until the deadline
+
+}  // namespace
+
+struct GpuExecutor::State {
+  using Clock = GpuTeam::Clock;
+
+  State(const Plan& plan_, const GpuOptions& options_)
+      : plan(plan_),
+        options(options_),
+        ranks(plan_.ranks.size()),
+        links(plan_.ranks.size()),
+        outcomes(plan_.ranks.size()) {}
+
+  int world() const { return static_cast<int>(plan.ranks.size()); }
+  void require_machine();
+  void set_up();
+  void make_rank(int rank);
+  void repeat(GpuTeam& team, int rank);
+  void wait_for(GpuTeam& team, int rank, GpuIssuer& issuer);
+  [[noreturn]] void throw_hang(bool timed_out, const std::string& head);
+  void finish_outcome(int rank);
+  void gather_outcomes();
+  ExecutionResult result_of_outcomes(std::vector<double> graph_times_s);
+
+  const Plan& plan;
+  GpuOptions options;
+  bool uses_nccl = false, uses_copy = false;
+  // By rank; null where the rank belongs to another process. Links and messages go before the memory.
+  std::vector<std::unique_ptr<GpuRank>> ranks;
+  std::unique_ptr<GpuMessages> messages;
+  std::vector<std::unique_ptr<NcclLink>> links;
+  std::vector<RankOutcome> outcomes;
+  GpuRun facts;
+  Clock::time_point deadline;
+  std::uint32_t repetitions = 0;  // before this run, of the messages' counters
+  bool hung = false;
+  std::vector<std::size_t> unfinished;  // by rank, the operation waited in after a hang; past the end: none
+};
+
+bool have_gpu_device() {
+  return true;
+}
+
+GpuExecutor::GpuExecutor(const Plan& plan, const GpuOptions& options)
+    : state_(std::make_unique<State>(plan, options)) {
+  require_executable(plan);
+  state_->require_machine();
+  try {
+    state_->set_up();
+  } catch (const std::exception& error) {
+    if (options.rendezvous != nullptr) options.rendezvous->announce_failure(error.what());
+    throw;
+  }
+}
+
+// What hangs may never end, and freeing its memory would wait for it: left to the end of the process, so that
+// whoever waits for a word about the hang gets it now.
+GpuExecutor::~GpuExecutor() {
+  if (state_->hung) (void)state_.release();
+}
+
+void GpuExecutor::State::require_machine() {
+  for (const RankPlan& rank : plan.ranks) {
+    for (const Operation& op : rank.operations) {
+      if (!is_communication(op.kind)) continue;
+      (op.transport == Transport::nccl ? uses_nccl : uses_copy) = true;
+      const bool carried =
+          op.kind == OpKind::exchange || op.kind == OpKind::all_gather || op.kind == OpKind::all_to_all;
+      if (op.transport == Transport::nccl || carried) continue;
+      throw GpuError(operation_id(rank, op) + ": the link copy carries no " + std::string(name(op.kind)) +
+                     "; schedule.transport=nccl does");
+    }
+  }
+  const Rendezvous* processes = options.rendezvous;
+  if (processes != nullptr) {
+    if (processes->world() != world()) {
+      throw GpuError("the plan has " + std::to_string(world()) + " ranks and the launch " +
+                     std::to_string(processes->world()) + " processes: one process for every rank");
+    }
+    if (options.cuda_graph) throw GpuError("--graph: the ranks of one CUDA graph are threads of one process");
+    if (options.separate && uses_copy && world() > 1) {
+      throw GpuError("--allocator separate: ranks that are processes copy into each other's arena");
+    }
+    if (options.ranks_per_gpu > 1 && uses_nccl && world() > 1) {
+      throw GpuError("--ranks-per-gpu: NCCL takes one rank a GPU; schedule.transport=copy takes several");
+    }
+  }
+  const int here = processes == nullptr ? world() : options.local_world;
+  require_gpus(here, options.ranks_per_gpu, uses_nccl && world() > 1);
+  // Processes of one host number their GPUs as the launcher numbers them.
+  const int first = processes == nullptr ? 0 : processes->rank() - options.local_rank;
+  const auto device_of = [&](int rank) {
+    return rank < first || rank >= first + here ? -1 : (rank - first) / options.ranks_per_gpu;
+  };
+  require_peer_access(plan, device_of, can_access_peer);
+}
+
+void GpuExecutor::State::make_rank(int r) {
+  const auto i = static_cast<std::size_t>(r);
+  const int place = options.rendezvous == nullptr ? r : options.local_rank;
+  GpuRankOptions of;
+  of.device = place / options.ranks_per_gpu;
+  of.separate = options.separate;
+  of.deterministic = options.deterministic;
+  of.poison = options.poison;
+  of.jitter = options.jitter;
+  load_gpu(of.device, uses_copy, r);
+  of.reserved_sms = reserved_sms(plan.scenario.schedule, multiprocessors(of.device));
+  RankMemory& memory = outcomes[i].memory;
+  memory.rank = r;
+  memory.context_bytes = used_gpu_bytes(of.device);
+  ranks[i] = std::make_unique<GpuRank>(plan.ranks[i], plan.scenario.problem.dtype, of);
+  ranks[i]->prepare();
+  memory.tables_bytes = ranks[i]->tables_bytes();
+  memory.arena_bytes = plan.ranks[i].arena_bytes;
+}
+
+void GpuExecutor::State::set_up() {
+  facts.environment = gpu_environment();
+  facts.launch = options.rendezvous == nullptr ? "threads" : "processes";
+  facts.ranks_per_gpu = options.ranks_per_gpu;
+  facts.cuda_graph = options.cuda_graph;
+  if (uses_copy) facts.links.emplace_back("copy", options.rendezvous == nullptr ? "peer access" : "CUDA IPC");
+  if (uses_nccl) facts.links.emplace_back("nccl", nccl_version());
+
+  GpuTeam team(world(), options.rendezvous);
+  for (const int r : team.local()) make_rank(r);
+  messages = std::make_unique<GpuMessages>(plan, ranks, team);
+  for (const int r : team.local()) {
+    GpuRank& rank = *ranks[static_cast<std::size_t>(r)];
+    rank.use_device();
+    if (options.instrumented > 0) rank.make_timing_events();
+  }
+  if (!uses_nccl || world() == 1) return;
+  NcclLink::WorldId id;
+  if (team.is_local(0)) id = NcclLink::make_id();
+  if (options.rendezvous != nullptr) {
+    const auto ids = options.rendezvous->all_gather(std::as_bytes(std::span(id)), options.timeout_s);
+    const auto* first = reinterpret_cast<const char*>(ids.front().data());
+    id.assign(first, first + ids.front().size());
+  }
+  team.run([&](int r) {
+    const auto i = static_cast<std::size_t>(r);
+    ranks[i]->use_device();
+    const std::int64_t before = ranks[i]->used_bytes();
+    links[i] = std::make_unique<NcclLink>(plan, *ranks[i], id);
+    links[i]->connect();
+    outcomes[i].memory.communicator_bytes = ranks[i]->used_bytes() - before;
+  });
+}
+
+bool GpuExecutor::has(int rank, std::string_view buffer) const {
+  return find_buffer(state_->plan, rank, buffer) != nullptr;
+}
+
+void GpuExecutor::write(int rank, std::string_view buffer, std::span<const double> values) {
+  const Buffer& b = require_buffer(state_->plan, rank, buffer);
+  GpuRank* own = state_->ranks[static_cast<std::size_t>(rank)].get();
+  if (own != nullptr) own->write(b, values);
+}
+
+void GpuExecutor::randomize_inputs(std::uint64_t seed) {
+  for (const auto& rank : state_->ranks) {
+    if (rank == nullptr) continue;
+    for (const Buffer& buffer : rank->plan().buffers) {
+      if (buffer.category == Category::input) rank->randomize(buffer, seed);
+    }
+  }
+}
+
+std::vector<double> GpuExecutor::read(int rank, std::string_view buffer) const {
+  const Buffer& b = require_buffer(state_->plan, rank, buffer);
+  const auto i = static_cast<std::size_t>(rank);
+  if (state_->ranks[i] != nullptr) return state_->ranks[i]->read(b);
+  const std::size_t index = static_cast<std::size_t>(&b - state_->plan.ranks[i].buffers.data());
+  const auto& outputs = state_->outcomes[i].outputs;
+  if (index >= outputs.size() || outputs[index].empty()) {
+    throw GpuError("buffer " + b.name + " of rank " + std::to_string(rank) + " lies in another process");
+  }
+  return load_buffer(b, state_->plan.scenario.problem.dtype, outputs[index].data());
+}
+
+const GpuRun& GpuExecutor::facts() const {
+  return state_->facts;
+}
+
+std::int64_t GpuExecutor::capacity_bytes() const {
+  std::size_t free = 0, total = 0;
+  cuda_require(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", -1);
+  return static_cast<std::int64_t>(total) / state_->options.ranks_per_gpu;
+}
+
+// Polls rather than blocks: the deadline and the failure of another rank end it.
+void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer) {
+  const auto i = static_cast<std::size_t>(rank);
+  try {
+    for (std::uint32_t round = 1; !issuer.complete(); ++round) {
+      if (issuer.advance()) {
+        team.report_progress(rank, issuer.issued());
+      } else if (!issuer.all_issued()) {
+        std::this_thread::yield();
+      }
+      if (round % 64 != 0) continue;
+      team.stop_if_failed();
+      if (Clock::now() > deadline) throw TimeUp{};
+      if (links[i] != nullptr && round % 4096 == 0) links[i]->require_healthy();
+    }
+  } catch (...) {
+    try {
+      unfinished[i] = issuer.first_unfinished();
+    } catch (const GpuError&) {  // the device is lost; the first message is the one that counts
+      unfinished[i] = 0;
+    }
+    if (links[i] != nullptr) links[i]->abort();
+    throw;
+  }
+}
+
+void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
+  const auto i = static_cast<std::size_t>(rank);
+  GpuRank& own = *ranks[i];
+  own.use_device();
+  GpuIssuer issuer(own, *messages, links[i].get());
+  GpuClock clock;
+  const int timed = options.cuda_graph ? 0 : options.iterations;
+  const int warmup = options.cuda_graph ? 1 : options.warmup;
+  for (int n = 0; n < warmup + timed + options.instrumented; ++n) {
+    const bool instrument = n >= warmup + timed;
+    if (n == warmup + timed) clock.align(own);
+    GpuIssuer::Iteration iteration;
+    iteration.number = repetitions + static_cast<std::uint32_t>(n) + 1;
+    iteration.instrumented = instrument;
+    iteration.jitter = !instrument;
+    iteration.log = n == 0 && options.keep_log ? &outcomes[i].log : nullptr;
+    unfinished[i] = own.plan().operations.size();  // between repetitions there is nothing to wait in
+    team.report_progress(rank, 0);
+    iteration.start = team.barrier(rank, deadline);
+    issuer.begin(iteration);
+    wait_for(team, rank, issuer);
+    const double end_s = std::chrono::duration<double>(Clock::now() - iteration.start).count();
+    if (n >= warmup && !instrument) outcomes[i].ends_s.push_back(end_s);
+    if (instrument) outcomes[i].operations.push_back(clock.read(own, issuer.issue_s(), iteration.start));
+    team.barrier(rank, deadline);
+  }
+  if (options.instrumented > 0) clock.check(own);
+  outcomes[i].clock_residual_s = clock.residual_s();
+}
+
+void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) {
+  hung = true;
+  std::vector<int> waiting;
+  std::vector<std::string> operations;
+  std::string message = head + "\n";
+  for (std::size_t r = 0; r < unfinished.size(); ++r) {
+    const RankPlan& rank = plan.ranks[r];
+    if (ranks[r] == nullptr) continue;
+    if (unfinished[r] >= rank.operations.size()) {
+      message += "rank " + std::to_string(rank.rank) + " waits for others, its own operations done\n";
+      continue;
+    }
+    const Operation& op = rank.operations[unfinished[r]];
+    waiting.push_back(rank.rank);
+    operations.push_back(operation_id(rank, op));
+    message += "rank " + std::to_string(rank.rank) + " waits in " + operations.back() + " (" +
+               describe(rank, op) + ")\n";
+  }
+  if (timed_out && options.rendezvous != nullptr) options.rendezvous->announce_failure(message);
+  throw ExecutionHang(timed_out, std::move(waiting), std::move(operations), message);
+}
+
+void GpuExecutor::State::finish_outcome(int rank) {
+  const auto i = static_cast<std::size_t>(rank);
+  RankOutcome& outcome = outcomes[i];
+  outcome.overrun = !ranks[i]->red_zones_intact();
+  outcome.memory.growth_bytes = ranks[i]->used_bytes();
+  if (options.rendezvous == nullptr) return;
+  outcome.outputs.clear();
+  for (const Buffer& buffer : plan.ranks[i].buffers) {
+    outcome.outputs.emplace_back();
+    if (buffer.category == Category::output) outcome.outputs.back() = ranks[i]->image(buffer);
+  }
+}
+
+void GpuExecutor::State::gather_outcomes() {
+  if (options.rendezvous == nullptr) return;
+  const auto own = static_cast<std::size_t>(options.rendezvous->rank());
+  const auto all = options.rendezvous->all_gather(pack(outcomes[own]), options.timeout_s);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (r != own) outcomes[r] = received_outcome(plan.ranks[r], all[r], outcomes[own]);
+  }
+}
+
+ExecutionResult GpuExecutor::run() {
+  State& s = *state_;
+  s.deadline = GpuTeam::Clock::now() + std::chrono::duration_cast<GpuTeam::Clock::duration>(
+                                           std::chrono::duration<double>(s.options.timeout_s));
+  s.unfinished.clear();
+  for (const RankPlan& rank : s.plan.ranks) s.unfinished.push_back(rank.operations.size());
+  std::vector<double> graph_times_s;
+  try {
+    GpuTeam team(s.world(), s.options.rendezvous);
+    team.run([&](int rank) { s.repeat(team, rank); });
+    const int timed = s.options.cuda_graph ? 1 : s.options.warmup + s.options.iterations;
+    s.repetitions += static_cast<std::uint32_t>(timed + s.options.instrumented);
+    if (s.options.cuda_graph) {
+      GpuGraph graph(s.ranks, *s.messages, s.links, ++s.repetitions);
+      for (int n = 0; n < s.options.warmup + s.options.iterations; ++n) {
+        const double time_s = graph.replay(s.deadline);
+        if (n >= s.options.warmup) graph_times_s.push_back(time_s);
+      }
+    }
+    for (const int rank : team.local()) s.finish_outcome(rank);
+    s.gather_outcomes();
+  } catch (const TimeUp&) {
+    s.throw_hang(true, "the time is up; unfinished ranks:");
+  } catch (const GpuTeam::Late& late) {
+    s.throw_hang(true, late.what());
+  } catch (const GpuTeam::Elsewhere& other) {
+    s.throw_hang(false, other.what());
+  } catch (const PeerLost& lost) {
+    s.throw_hang(false, lost.what());
+  } catch (const PeerFailed& failed) {
+    s.throw_hang(false, failed.what());
+  } catch (const RendezvousTimeout& late) {
+    s.throw_hang(true, late.what());
+  }
+  return s.result_of_outcomes(std::move(graph_times_s));
+}
+
+ExecutionResult GpuExecutor::State::result_of_outcomes(std::vector<double> graph_times_s) {
+  ExecutionResult result;
+  result.times_s = std::move(graph_times_s);
+  std::vector<std::pair<double, Timeline>> instrumented(static_cast<std::size_t>(options.instrumented));
+  facts.memory.clear();
+  facts.allocation_log_equals_plan = options.keep_log;
+  facts.clock_residual_s = 0;
+  for (std::size_t r = 0; r < outcomes.size(); ++r) {
+    RankOutcome& outcome = outcomes[r];
+    for (std::size_t n = 0; n < outcome.ends_s.size(); ++n) {
+      if (n >= result.times_s.size()) result.times_s.push_back(0);
+      result.times_s[n] = std::max(result.times_s[n], outcome.ends_s[n]);
+    }
+    for (std::size_t n = 0; n < instrumented.size(); ++n) {
+      instrumented[n].second.ranks.push_back(std::move(outcome.operations[n]));
+    }
+    facts.memory.push_back(outcome.memory);
+    facts.clock_residual_s = std::max(facts.clock_residual_s, outcome.clock_residual_s);
+    if (options.keep_log) {
+      if (!equals_plan(plan.ranks[r], outcome.log)) facts.allocation_log_equals_plan = false;
+      result.memory.push_back(std::move(outcome.log));
+    }
+    if (outcome.overrun) result.overrun_ranks.push_back(static_cast<int>(r));
+    outcome.ends_s.clear();
+    outcome.operations.clear();
+    outcome.log = {};
+  }
+  for (auto& [time_s, timeline] : instrumented) {
+    nccl_waits(plan, *messages, timeline);
+    for (const auto& rank : timeline.ranks) {
+      for (const OperationTime& time : rank) time_s = std::max(time_s, time.end_s);
+    }
+  }
+  result.time_s = median(result.times_s);
+  if (!instrumented.empty()) result.timeline = take_lower_median(instrumented);
+  explain_memory(facts.memory, options.rendezvous == nullptr ? options.ranks_per_gpu : 1);
+  return result;
+}
+
+}  // namespace cplab

@@ -1,0 +1,70 @@
+// Executes a plan on GPUs: lanes are streams, edges events, the links `nccl` and `copy` as the plan says. One
+// process with a thread for every rank (ranks fill the GPUs in order), or one process for every rank.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "exec/executor.hpp"
+#include "exec/gpu/error.hpp"
+#include "exec/processes/rendezvous.hpp"
+#include "plan/plan.hpp"
+#include "report/results.hpp"
+
+namespace cplab {
+
+struct GpuOptions {
+  int ranks_per_gpu = 1;  // more than 1 needs transport copy
+  int warmup = 0;         // repetitions before those that are timed
+  int iterations = 1;
+  int instrumented = 1;     // further ones, with events around every operation, for the timeline
+  double timeout_s = 600;   // for all repetitions together
+  bool cuda_graph = false;  // the whole plan, all ranks, captured once and replayed (timed repetitions only)
+  bool separate = false;    // an allocation for every buffer, for memory checkers
+  bool poison = false;      // fresh memory is NaN from its first use on, in every repetition
+  bool deterministic = false;           // kernels that give the same bits in every run
+  std::optional<std::uint64_t> jitter;  // seed of random spins before operations, not in instrumented ones
+  bool keep_log = true;                 // MemoryLog of the first repetition
+  // One process for every rank: this one executes rendezvous->rank() on GPU `local_rank` of its host, which
+  // has `local_world` of them. Null: all ranks are threads of this process. Outlives the executor.
+  Rendezvous* rendezvous = nullptr;
+  int local_rank = 0, local_world = 1;
+};
+
+bool have_gpu_device();  // in this build
+
+class GpuExecutor final : public Executor {
+ public:
+  // Throws BadPlan if the plan cannot be executed, NotEnoughMemory, and GpuError if there are too few GPUs,
+  // if they cannot reach each other's memory over which the plan copies, or if CUDA fails. The plan outlives
+  // the executor.
+  GpuExecutor(const Plan& plan, const GpuOptions& options);
+  ~GpuExecutor() override;
+  GpuExecutor(const GpuExecutor&) = delete;
+  GpuExecutor& operator=(const GpuExecutor&) = delete;
+
+  bool has(int rank, std::string_view buffer) const override;
+  void write(int rank, std::string_view buffer, std::span<const double> values) override;
+  std::vector<double> read(int rank, std::string_view buffer) const override;
+  // Every input buffer uniform in [-1, 1), made on the GPUs, in no global order: for runs whose results
+  // nobody reads.
+  void randomize_inputs(std::uint64_t seed);
+  // Results of ranks in other processes can be read after run(), which brings them here.
+  // The timeline is that of the instrumented repetition whose time is the (lower) median. Throws GpuError
+  // too.
+  ExecutionResult run() override;
+
+  // What a result says of the machine and the launch; complete after run().
+  const GpuRun& facts() const;
+  std::int64_t capacity_bytes() const;  // of one GPU, its ranks' share each
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cplab

@@ -1,0 +1,36 @@
+// What each process knows of its rank after a run, brought to all.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "exec/memory_log.hpp"
+#include "report/results.hpp"
+#include "report/timeline.hpp"
+
+namespace cplab {
+
+struct RankOutcome {
+  std::vector<double> ends_s;                          // by timed repetition
+  std::vector<std::vector<OperationTime>> operations;  // by instrumented repetition
+  double clock_residual_s = 0;
+  RankMemory memory;
+  MemoryLog log;
+  bool overrun = false;
+  std::vector<std::vector<std::byte>> outputs;  // by buffer; empty unless it is an output
+};
+
+std::vector<std::byte> pack(const RankOutcome& outcome);
+// Throws std::invalid_argument if the bytes are no outcome.
+RankOutcome unpack(const std::vector<std::byte>& bytes);
+// Whether `theirs` can be what a process knows of that rank, whose run was like `own`: as many repetitions,
+// operations, buffers and bytes as this plan has, finite times, sizes that memory can have. Throws
+// std::invalid_argument, which says what is not.
+void require_outcome_of(const RankPlan& rank, const RankOutcome& theirs, const RankOutcome& own);
+// Both, of bytes that another process sent. Throws RendezvousError, which names the rank.
+RankOutcome received_outcome(const RankPlan& rank, const std::vector<std::byte>& bytes,
+                             const RankOutcome& own);
+
+}  // namespace cplab

@@ -1,0 +1,48 @@
+// The link `nccl`: communication operations of one rank as grouped NCCL calls on the stream of their lane.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/gpu/messages.hpp"
+#include "exec/gpu/rank.hpp"
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+bool have_nccl();            // in this build
+std::string nccl_version();  // "2.28.3", of the library that is loaded; empty without
+
+class NcclLink {
+ public:
+  // An id for one world, made by one rank and handed to all.
+  using WorldId = std::vector<char>;
+  static WorldId make_id();
+
+  // Collective over all ranks of the plan, each from its own thread or process: the world's communicator,
+  // then one for every group of the plan that is not the world, in plan order. Throws GpuError.
+  NcclLink(const Plan& plan, GpuRank& rank, const WorldId& id);
+  ~NcclLink();
+  NcclLink(const NcclLink&) = delete;
+  NcclLink& operator=(const NcclLink&) = delete;
+
+  // Sends and receives one byte with every neighbour that the plan sends to, so that connections and their
+  // memory exist before the run. Collective.
+  void connect();
+  // Queues the operation as one group.
+  void queue(std::uint32_t operation, const GpuMessages& messages);
+  // Throws GpuError with NCCL's last error if a communicator has failed.
+  void require_healthy() const;
+  // Ends whatever is running or stuck; from any thread. The link is of no use afterwards.
+  void abort();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cplab

@@ -1,0 +1,232 @@
+// Cuts of rows, and how long their tiles take; see tile_cuts.hpp.
+#include "kernels/work/tile_cuts.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace cplab::kernels::cuda {
+namespace {
+
+constexpr double handicap = 1.015;  // of tiles other than the plain ones
+constexpr double few_waves = 32;    // after more, the last one hardly matters
+
+// Loads of multiprocessors, and how many have each. In whole ticks, so that equal loads are equal.
+using Loads = std::map<std::int64_t, std::int64_t>;
+
+// `count` tiles go where least is to be done.
+void add_tiles(Loads& loads, std::int64_t ticks, std::int64_t count) {
+  while (count > 0) {
+    const auto least = loads.begin();
+    const std::int64_t taken = std::min(count, least->second);
+    const std::int64_t load = least->first;
+    count -= taken;
+    least->second -= taken;
+    if (least->second == 0) loads.erase(least);
+    loads[load + ticks] += taken;
+  }
+}
+
+WorkTables tiles_of(const TileProblem& problem, const Cuts& cuts) {
+  return problem.by_key ? key_tiles(problem.live, cuts, problem.keep_empty)
+                        : query_tiles(problem.live, cuts, problem.keep_empty);
+}
+
+double sum_of(std::span<const double> times) {
+  return std::accumulate(times.begin(), times.end(), 0.0);
+}
+
+// The tiles that take longest come first, as the walk takes them, and those without segments last.
+void sort_by_time(WorkTables& work, std::vector<double>& times) {
+  std::vector<std::size_t> order(times.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const bool a_live = work.tiles[a].count > 0, b_live = work.tiles[b].count > 0;
+    return a_live != b_live ? a_live : times[a] > times[b];
+  });
+  std::vector<WorkTile> tiles;
+  std::vector<double> sorted;
+  for (const std::size_t tile : order) {
+    tiles.push_back(work.tiles[tile]);
+    sorted.push_back(times[tile]);
+  }
+  work.tiles = std::move(tiles);
+  times = std::move(sorted);
+}
+
+// Looks for the cheapest plan.
+class Search {
+ public:
+  Search(const TileProblem& problem, const TileCosts& costs, const TileWalk& walk)
+      : problem_(problem), costs_(costs), walk_(walk) {}
+
+  void plain(const Cuts& cuts) {
+    best_.work = tiles_of(problem_, cuts);
+    const std::vector<double> times = tile_times(best_.work, costs_, problem_.by_key);
+    best_.cost = makespan(times, walk_of(best_.work));
+    mean_ = mean_of(times);
+  }
+
+  // Whether these are cheaper.
+  bool other(const Cuts& cuts) {
+    TilePlan plan{tiles_of(problem_, cuts), 0};
+    std::vector<double> times = tile_times(plan.work, costs_, problem_.by_key);
+    if (handicap * mean_of(times) >= best_.cost) return false;
+    sort_by_time(plan.work, times);
+    plan.cost = handicap * makespan(times, walk_of(plan.work));
+    if (plan.cost >= best_.cost) return false;
+    best_ = std::move(plan);
+    mean_ = mean_of(times);
+    return true;
+  }
+
+  // Whether the last wave leaves so much idle that other heights may help; they only add to the mean.
+  bool can_gain() const {
+    const double tiles = static_cast<double>(best_.work.tiles.size()) * static_cast<double>(walk_.heads);
+    return best_.cost > handicap * mean_ && tiles < few_waves * static_cast<double>(walk_.sms);
+  }
+
+  TilePlan take() { return std::move(best_); }
+
+ private:
+  TileWalk walk_of(const WorkTables& work) const {
+    TileWalk walk = walk_;
+    walk.fixed_share = walk_.fixed_share && work.even;
+    return walk;
+  }
+  double mean_of(std::span<const double> times) const {
+    return sum_of(times) * static_cast<double>(walk_.heads) / static_cast<double>(walk_.sms);
+  }
+
+  const TileProblem& problem_;
+  const TileCosts& costs_;
+  const TileWalk& walk_;
+  TilePlan best_;
+  double mean_ = 0;
+};
+
+}  // namespace
+
+Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height) {
+  std::vector<std::int64_t> ends;
+  for (const DeviceSegment& segment : live) {
+    const RowRange range = live_rows(segment);
+    ends.push_back(range.begin);
+    ends.push_back(range.end);
+  }
+  ends.push_back(rows);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  Cuts borders = {0};
+  for (std::size_t n = 0; n < ends.size(); ++n)
+    if (ends[n] > borders.back() && (ends[n] == rows || ends[n + 1] - borders.back() > height))
+      borders.push_back(static_cast<std::int32_t>(ends[n]));
+  return borders;
+}
+
+Cuts row_cuts(const Cuts& borders, std::int64_t height, const SmallTiles& small) {
+  Cuts cuts = {0};
+  const auto cut = [&](std::int64_t end, std::int64_t rows) {
+    while (cuts.back() < end) cuts.push_back(static_cast<std::int32_t>(std::min(cuts.back() + rows, end)));
+  };
+  for (std::size_t piece = 1; piece < borders.size(); ++piece) {
+    const std::int64_t begin = borders[piece - 1], end = borders[piece];
+    const std::int64_t apart = std::min(small.rows * small.count, end - begin);
+    if (small.first) cut(begin + apart, small.rows);
+    cut(small.first ? end : end - apart, height);
+    cut(end, small.rows);
+  }
+  return cuts;
+}
+
+Cuts even_cuts(std::int64_t rows, std::int64_t height) {
+  return row_cuts({0, static_cast<std::int32_t>(rows)}, height);
+}
+
+std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key) {
+  constexpr std::int64_t block = 128;
+  constexpr double beyond_keys = 1.5, masked = 0.5;
+  std::vector<double> times;
+  times.reserve(work.tiles.size());
+  for (const WorkTile& tile : work.tiles) {
+    double length = beyond_keys;
+    for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
+      const DeviceSegment& listed = work.segments[static_cast<std::size_t>(at)];
+      const DeviceSegment s = by_key ? transposed(listed) : listed;
+      const std::int64_t first = std::max(s.q_begin, tile.begin), last = std::min(s.q_end, tile.end) - 1;
+      const auto keys = [&](std::int64_t low_row, std::int64_t high_row) {  // live for both
+        return std::min<std::int64_t>(s.k_end, high_row + s.high + 1) -
+               std::max<std::int64_t>(s.k_begin, low_row + s.low);
+      };
+      const std::int64_t blocks = std::max<std::int64_t>(keys(first, last) + block - 1, 0) / block;
+      const std::int64_t whole = std::max<std::int64_t>(keys(last, first), 0) / block;
+      length += static_cast<double>(blocks) +
+                masked * static_cast<double>(std::max<std::int64_t>(blocks - whole, 0));
+    }
+    const auto warpgroups = static_cast<std::size_t>((tile.end - tile.begin + 63) / 64);
+    times.push_back(length * costs[std::min(warpgroups, costs.size()) - 1]);
+  }
+  return times;
+}
+
+double makespan(std::span<const double> times, const TileWalk& walk) {
+  const auto tiles = static_cast<std::int64_t>(times.size()) * walk.heads;
+  if (tiles == 0) return 0;
+  const auto for_each = [&](auto take) {  // each tile of the list, in how many heads
+    for (std::int64_t head = 0; head < walk.heads; head += walk.heads_per_group)
+      for (const double time : times) take(time, std::min(walk.heads_per_group, walk.heads - head));
+  };
+  if (walk.fixed_share) {
+    std::vector<double> loads(static_cast<std::size_t>(walk.sms));
+    std::size_t next = 0;
+    for_each([&](double time, std::int64_t heads) {
+      for (; heads > 0; --heads, next = next + 1 < loads.size() ? next + 1 : 0) loads[next] += time;
+    });
+    return *std::max_element(loads.begin(), loads.end());
+  }
+  const double mean = sum_of(times) * static_cast<double>(walk.heads) / static_cast<double>(walk.sms);
+  if (static_cast<double>(tiles) > few_waves * static_cast<double>(walk.sms)) {
+    // No walk is shorter than the mean; nor, as one of the multiprocessors has n + 1 of the n sms + 1
+    // longest tiles, than n + 1 of the shortest of those. Longest first comes close to the larger bound.
+    std::vector<double> sorted(times.begin(), times.end());
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    double longest = mean;
+    for (std::int64_t n = 0; n * walk.sms < tiles; ++n)
+      longest = std::max(
+          longest, static_cast<double>(n + 1) * sorted[static_cast<std::size_t>(n * walk.sms / walk.heads)]);
+    return longest;
+  }
+  constexpr double ticks = 1e4;
+  Loads loads = {{0, walk.sms}};
+  for_each([&](double time, std::int64_t heads) { add_tiles(loads, std::llround(time * ticks), heads); });
+  return static_cast<double>(loads.rbegin()->first) / ticks;
+}
+
+TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,
+                        const TileWalk& walk) {
+  Search search(problem, costs, walk);
+  Cuts borders = {0, static_cast<std::int32_t>(problem.rows)};
+  search.plain(row_cuts(borders, height));
+  std::vector<DeviceSegment> bands(problem.live.begin(), problem.live.end());
+  if (problem.by_key)
+    for (DeviceSegment& band : bands) band = transposed(band);
+  const Cuts at_segments = segment_borders(bands, problem.rows, height);
+  if (at_segments != borders && search.other(row_cuts(at_segments, height))) borders = at_segments;
+  const auto cost_of = [&](std::int64_t rows) {
+    return costs[std::min(static_cast<std::size_t>((rows - 1) / 64), costs.size() - 1)];
+  };
+  for (const std::int64_t rows : {128, 64}) {
+    if (rows >= height || cost_of(rows) >= cost_of(height)) continue;
+    for (const std::int64_t count : {1, 2, 3, 4, 6, 8, 12, 16})
+      for (const bool first : {false, true})
+        if (search.can_gain()) search.other(row_cuts(borders, height, {rows, count, first}));
+  }
+  return search.take();
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,250 @@
+// The vocabulary: what a context-parallel algorithm is, as data. Read this page first.
+//
+// A plan holds, per rank, an ordered list of operations on named buffers, each on a lane. Lanes are in-order
+// queues that run beside each other; `after` holds the event edges that order operations across the lanes
+// of one rank; `exchange` and the collectives order operations across ranks. Nothing else orders anything.
+// Three readers share it: the simulator, the executor and the checker. Operations are small and refer to
+// pools of their rank (views, segments, parts, edges); equal entries are stored once.
+//
+// docs/02-plan.md shows ring, head-strided backward, hierarchical and a scan in this vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/problem.hpp"
+
+namespace cplab {
+
+// ---- buffers -------------------------------------------------------------------------------------
+
+// nominal: the problem's dtype. wide: fp32, for LSE, accumulators and states. integer: int32.
+// With an fp64 problem nominal and wide are both fp64.
+enum class Role : std::uint8_t { nominal, wide, integer };
+enum class Category : std::uint8_t { input, output, working, workspace };
+
+// How a slot lies in memory. rows_first: [rows, heads, width]; heads_first: [heads, rows, width] (LSE).
+enum class Layout : std::uint8_t { rows_first, heads_first };
+
+// A buffer has four logical axes; an axis that a buffer does not need has extent 1. `planes` > 0 cuts the
+// width at that column into two planes stored one after the other inside each slot (K then V): a slot is
+// then one contiguous message and each plane one contiguous tensor.
+// Inputs live from the start of the phase that first reads them to the end, outputs from their first
+// use to the end, all others from first to last use (memory.hpp).
+struct Buffer {
+  std::string name;
+  Role role = Role::nominal;
+  Category category = Category::working;
+  Layout layout = Layout::rows_first;
+  std::int64_t slots = 1;
+  std::int64_t rows = 1;
+  std::int64_t heads = 1;
+  std::int64_t width = 1;
+  std::int64_t planes = 0;
+  std::int64_t bytes = 0;   // slots * rows * heads * width * element size
+  std::int64_t offset = 0;  // in the rank's arena, set by the memory planner
+};
+
+// The rows begin, begin + step, ... (count of them).
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+  std::int64_t step = 1;
+  bool operator==(const RowRange&) const = default;
+};
+
+struct Span {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+  bool operator==(const Span&) const = default;
+};
+
+// A box in a buffer's logical axes. `ranges` names entries of RankPlan::row_ranges; the view's rows are
+// those ranges one after the other (ascending and disjoint except where an operation permutes rows: then
+// the order is the row map).
+struct View {
+  std::uint32_t buffer = 0;
+  Span ranges;
+  std::int32_t slot_begin = 0, slot_end = 1;
+  std::int32_t head_begin = 0, head_end = 1;
+  std::int32_t width_begin = 0, width_end = 1;
+  bool operator==(const View&) const = default;
+};
+
+// add and merge also read what they write. merge is the softmax merge of (out, lse).
+enum class WriteMode : std::uint8_t { store, add, merge };
+
+struct Access {
+  std::uint32_t view = 0;             // index into RankPlan::views
+  WriteMode mode = WriteMode::store;  // reads: store
+  bool operator==(const Access&) const = default;
+};
+
+// ---- operations ----------------------------------------------------------------------------------
+
+// Operands, in this order; `=>` what is written with which modes:
+// clang-format off
+//   attend           q, k, v => out, lse                      both store, or both merge (fused merge)
+//   attend_backward  q, k, v, dout, lse, delta => dq, dk, dv  store or add; dk and dv alike
+//   row_dot          dout, out => delta                       store
+//   merge            part_out, part_lse => out, lse           both merge (incremental)
+//                    part_lse => lse                          merge (deferred: fold of the LSEs)
+//                    part_out, part_lse, lse => out           store or add: out (+)= part_out exp(part_lse - lse)
+//   copy             from => into                             store; boxes of equal shape, same dtype
+//   cast             from => into                             store; dtypes may differ
+//   add              from => into                             add
+//   fill             => into                                  store of Operation::value
+//   exchange         parts      a set of sends and receives posted together, complete when all parts are
+//   all_gather       parts      the same, with a part for every peer, itself included
+//   all_to_all       parts      the same
+//   reduce_scatter   parts      what is received into one view is summed in the order of the group; every member,
+//                               the rank itself included, contributes to each view that a rank receives
+//   all_reduce       from => into                             sum or max over the group (Operation::reduction)
+//   barrier                     of a group
+//   host_sync                   the host waits until the lane of this operation has come here
+// No operation takes an integer buffer, and none writes into an input. attend, attend_backward, row_dot and
+// merge take operands that lie in one slot and one plane. Both ends of a message have one shape, role and
+// transport, and their planes part at the same column. Within one operation nothing is written that it also
+// reads, but: all_reduce may work in place, and in a collective a rank may receive its own part where it lies.
+// clang-format on
+enum class OpKind : std::uint8_t {
+  attend,
+  attend_backward,
+  row_dot,
+  merge,
+  copy,
+  cast,
+  add,
+  fill,
+  exchange,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  all_reduce,
+  barrier,
+  host_sync,
+};
+
+enum class Phase : std::uint8_t { forward, backward };
+enum class LaneKind : std::uint8_t { compute, comm, copy, host };
+enum class Transport : std::uint8_t { nccl, copy };
+enum class Reduction : std::uint8_t { sum, max };
+
+struct Lane {
+  LaneKind kind = LaneKind::compute;
+  std::uint8_t index = 0;
+  bool operator==(const Lane&) const = default;
+};
+
+// A run of query rows against a run of key rows, as row numbers of the operation's q and k views (row i is
+// the view's i-th row). With i, j counted inside the runs and d = j - (i + offset), query i sees key j iff
+// (left < 0 or d >= -left) and (right < 0 or d <= right). Rows in no segment see no key.
+struct Segment {
+  std::int64_t q_begin = 0, q_count = 0;
+  std::int64_t k_begin = 0, k_count = 0;
+  std::int64_t offset = 0;
+  std::int64_t left = -1, right = -1;
+  bool operator==(const Segment&) const = default;
+};
+
+// One message of a communication. Parts between one ordered pair of ranks in one group match in the order
+// in which they are posted. A received part is stored (reduce_scatter: summed).
+struct Part {
+  std::uint32_t view = 0;
+  std::int32_t peer = 0;  // global rank
+  bool send = false;
+  bool operator==(const Part&) const = default;
+};
+
+struct Operation {
+  OpKind kind = OpKind::attend;
+  Phase phase = Phase::forward;
+  Lane lane;
+  Transport transport = Transport::nccl;
+  Reduction reduction = Reduction::sum;
+  std::uint16_t group = 0;  // index into Plan::groups
+  std::uint32_t step = 0;
+  std::uint32_t ordinal = 0;  // counts the operations of this rank and phase from 0
+  Span reads;                 // Access, in RankPlan::accesses
+  Span writes;                // Access, in RankPlan::accesses
+  Span parts;                 // RankPlan::parts
+  Span segments;              // RankPlan::segments
+  Span after;                 // RankPlan::edges: indices of earlier operations of this rank on other lanes
+  std::int32_t head_begin = 0, head_end = 0;  // query heads of attend and attend_backward
+  double value = 0;                           // fill: the value; attend, attend_backward: the softmax scale
+  double flops = 0;                           // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward
+  std::int64_t bytes = 0;                     // communication: bytes sent; others: bytes read plus written
+};
+static_assert(sizeof(Operation) <= 128);
+
+// ---- plans ---------------------------------------------------------------------------------------
+
+struct Group {
+  std::string name;
+  std::vector<int> ranks;  // global ranks, by position
+};
+
+struct RankPlan {
+  int rank = 0;  // global
+  int replica = 0;
+  int position = 0;  // in its context-parallel group
+  std::vector<Buffer> buffers;
+  std::vector<Operation> operations;  // in issue order
+  std::vector<RowRange> row_ranges;
+  std::vector<View> views;
+  std::vector<Access> accesses;
+  std::vector<Segment> segments;
+  std::vector<Part> parts;
+  std::vector<std::uint32_t> edges;
+  std::int64_t arena_bytes = 0;
+
+  template <class T>
+  static std::span<const T> slice(const std::vector<T>& pool, Span s) {
+    return {pool.data() + s.first, s.count};
+  }
+  std::span<const Access> reads(const Operation& op) const { return slice(accesses, op.reads); }
+  std::span<const Access> writes(const Operation& op) const { return slice(accesses, op.writes); }
+  std::span<const Part> parts_of(const Operation& op) const { return slice(parts, op.parts); }
+  std::span<const Segment> segments_of(const Operation& op) const { return slice(segments, op.segments); }
+  std::span<const std::uint32_t> after(const Operation& op) const { return slice(edges, op.after); }
+  std::span<const RowRange> rows_of(const View& view) const { return slice(row_ranges, view.ranges); }
+};
+
+struct Plan {
+  Scenario scenario;
+  std::vector<Group> groups;    // groups[replica] first: the context-parallel groups; then sub-groups
+  std::vector<RankPlan> ranks;  // ranks[r].rank == r
+  std::int64_t placement_padding_tokens = 0;  // rows added by the placement, all sequences together
+};
+
+// ---- small questions everyone asks ---------------------------------------------------------------
+
+std::string_view name(Role);
+std::string_view name(Category);
+std::string_view name(Layout);
+std::string_view name(WriteMode);
+std::string_view name(OpKind);
+std::string_view name(Phase);
+std::string_view name(LaneKind);
+std::string_view name(Transport);
+std::string_view name(Reduction);
+
+bool is_communication(OpKind);  // exchange .. barrier
+std::int64_t element_bytes(DType);
+DType dtype_of(Role, DType nominal);  // integer is not a floating dtype: asserts
+std::int64_t element_bytes(Role, DType nominal);
+std::int64_t row_count(std::span<const RowRange>);
+std::int64_t element_count(const RankPlan&, const View&);
+std::int64_t view_bytes(const RankPlan&, const View&, DType nominal);
+std::int64_t operation_count(const Plan&);  // of all ranks
+
+// "rank/phase/ordinal", the same in check, sim and run.
+std::string operation_id(const RankPlan&, const Operation&);
+// "attend, step 3, lane compute 0": for messages.
+std::string describe(const RankPlan&, const Operation&);
+
+}  // namespace cplab

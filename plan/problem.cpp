@@ -1,0 +1,163 @@
+// Names of the problem's words, and the schedule's look-ups.
+#include "plan/problem.hpp"
+
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+
+namespace cplab {
+namespace {
+constexpr std::array<std::string_view, 3> attention_names{"softmax", "linear", "dynamic_mask"};
+constexpr std::array<std::string_view, 4> dtype_names{"fp64", "fp32", "bf16", "fp16"};
+constexpr std::array<std::string_view, 3> format_names{"bshd", "sbhd", "thd"};
+constexpr std::array<std::string_view, 2> direction_names{"forward", "forward+backward"};
+}  // namespace
+
+std::string_view name(Attention value) {
+  return attention_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(DType value) {
+  return dtype_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(Format value) {
+  return format_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(Direction value) {
+  return direction_names.at(static_cast<std::size_t>(value));
+}
+
+Window Problem::visible() const {
+  Window both = window;
+  if (causal) both.right = 0;  // the intersection with any right bound >= 0
+  return both;
+}
+
+std::string to_string(const OptionValue& value) {
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const std::int64_t* count = std::get_if<std::int64_t>(&value)) return std::to_string(*count);
+  return std::get<std::string>(value);
+}
+
+const OptionValue* Schedule::find(std::string_view key) const {
+  for (const auto& [name, value] : options)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+void Schedule::set(std::string_view key, OptionValue value) {
+  for (auto& [name, old] : options) {
+    if (name == key) {
+      old = std::move(value);
+      return;
+    }
+  }
+  options.emplace_back(std::string(key), std::move(value));
+}
+
+namespace {
+template <class T>
+const T& get(const Schedule& schedule, std::string_view key) {
+  const OptionValue* value = schedule.find(key);
+  if (!value || !std::holds_alternative<T>(*value))
+    throw std::logic_error("schedule option read before it was resolved: " + std::string(key));
+  return std::get<T>(*value);
+}
+}  // namespace
+
+bool Schedule::is_on(std::string_view key) const {
+  return get<bool>(*this, key);
+}
+std::int64_t Schedule::count(std::string_view key) const {
+  return get<std::int64_t>(*this, key);
+}
+const std::string& Schedule::word(std::string_view key) const {
+  return get<std::string>(*this, key);
+}
+
+bool Schedule::is_word(std::string_view key, std::string_view word) const {
+  const OptionValue* value = find(key);
+  const std::string* text = value ? std::get_if<std::string>(value) : nullptr;
+  return text && *text == word;
+}
+
+namespace {
+
+void require_count(std::int64_t value, std::int64_t most, const char* key) {
+  if (value < 1 || value > most)
+    throw ScenarioError(key, std::to_string(value) + " is not legal; legal: 1 to " + std::to_string(most));
+}
+
+void require_lengths(const Problem& p) {
+  const char* key = p.packed ? "problem.lengths" : "problem.sequence";
+  const char* padded_key = p.packed ? "problem.padded_lengths" : key;
+  if (p.lengths.size() != p.padded_lengths.size())
+    throw ScenarioError("problem.padded_lengths", "needs one entry for every sequence");
+  if (std::ssize(p.lengths) > limits::sequences)
+    throw ScenarioError(p.packed ? key : "problem.batch",
+                        "more than " + std::to_string(limits::sequences) + " sequences");
+  std::int64_t tokens = 0;
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    const std::int64_t padded = p.padded_lengths[b];
+    if (p.lengths[b] < 0 || padded < p.lengths[b])
+      throw ScenarioError(padded_key,
+                          "sequence " + std::to_string(b) + ": needs 0 <= length <= padded length");
+    // So that pairs of tokens fit too. The sum cannot overflow: each is tested before it is added.
+    if (padded > limits::tokens || (tokens += padded) > limits::tokens)
+      throw ScenarioError(padded > p.lengths[b] ? padded_key : key,
+                          "more than " + std::to_string(limits::tokens) +
+                              " tokens in all sequences together, with their padding");
+  }
+}
+
+}  // namespace
+
+void require_sizes(const Problem& p, const Parallel& parallel) {
+  require_count(p.heads, limits::heads, "problem.heads");
+  require_count(p.kv_heads, limits::heads, "problem.kv_heads");
+  require_count(p.head_size, limits::head_size, "problem.head_size");
+  require_count(p.value_size, limits::head_size, "problem.value_size");
+  if (p.heads % p.kv_heads != 0)
+    throw ScenarioError("problem.kv_heads", "heads (" + std::to_string(p.heads) +
+                                                ") must be a multiple of kv_heads (" +
+                                                std::to_string(p.kv_heads) + ")");
+  if (p.heads * (p.head_size + p.value_size) > limits::row_elements)
+    throw ScenarioError("problem.heads", "heads x (head_size + value_size) is " +
+                                             std::to_string(p.heads * (p.head_size + p.value_size)) +
+                                             "; at most " + std::to_string(limits::row_elements));
+  if (!std::isfinite(p.scale))
+    throw ScenarioError("problem.scale", "the softmax scale must be a finite number");
+  for (const std::int64_t bound : {p.window.left, p.window.right})
+    if (bound < -1 || bound > limits::tokens)
+      throw ScenarioError("problem.window", "a bound is " + std::to_string(bound) +
+                                                "; legal: a count of tokens up to " +
+                                                std::to_string(limits::tokens) + ", or -1 for unlimited");
+  require_count(parallel.ranks, limits::world, "parallel.ranks");
+  require_count(parallel.replicas, limits::world, "parallel.replicas");
+  if (parallel.world() > limits::world)
+    throw ScenarioError("parallel.replicas", "ranks x replicas is " + std::to_string(parallel.world()) +
+                                                 "; at most " + std::to_string(limits::world));
+  require_lengths(p);
+  // Everything a plan computes in bytes and offsets stays far inside the 64-bit integers if the largest
+  // tensor of the whole problem, held once per slot and rank, does.
+  double tokens = 0;
+  for (const std::int64_t padded : p.padded_lengths)
+    tokens += static_cast<double>(padded) + 2.0 * static_cast<double>(parallel.ranks);
+  const double bytes = 8 * tokens * static_cast<double>(p.heads * (p.head_size + p.value_size));
+  if (bytes * static_cast<double>(parallel.ranks + 4) > 4e18)
+    throw ScenarioError(p.packed ? "problem.lengths" : "problem.sequence",
+                        "tensors of this size do not fit 64-bit byte counts");
+}
+
+int reserved_sms(const Schedule& schedule, int sms) {
+  const OptionValue* value = schedule.find("reserved_sms");
+  const auto* count = value ? std::get_if<std::int64_t>(value) : nullptr;
+  if (!count) return 0;
+  if (*count < 0 || *count >= sms)
+    throw ScenarioError("schedule.reserved_sms", "must be from 0 to " + std::to_string(sms - 1) +
+                                                     ", all but one of a GPU's multiprocessors, but is " +
+                                                     std::to_string(*count));
+  return static_cast<int>(*count);
+}
+
+}  // namespace cplab

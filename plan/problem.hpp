@@ -1,0 +1,123 @@
+// What is asked for, before any algorithm: the problem, how many ranks share it, and the free choices.
+// Plain data, filled by cli from a scenario file (DESIGN.md section 6) and read by everyone.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace cplab {
+
+// Shape letters: B batch, S sequence, H query heads, G key/value heads, D key size, E value size,
+// P ranks of one context-parallel group.
+
+enum class Attention : std::uint8_t { softmax, linear, dynamic_mask };
+enum class DType : std::uint8_t { fp64, fp32, bf16, fp16 };
+enum class Format : std::uint8_t { bshd, sbhd, thd };
+enum class Direction : std::uint8_t { forward, forward_backward };
+
+std::string_view name(Attention);
+std::string_view name(DType);
+std::string_view name(Format);
+std::string_view name(Direction);
+
+// Query at position p sees key at position t of the same sequence iff -left <= t - p <= right;
+// a negative bound is unlimited.
+struct Window {
+  std::int64_t left = -1;
+  std::int64_t right = -1;
+  bool operator==(const Window&) const = default;
+};
+
+struct Problem {
+  Attention attention = Attention::softmax;
+  Format format = Format::bshd;
+  // Dense ([B,S,...] tensors): batch sequences of `sequence` tokens. Packed ([T,...] tensors): batch and
+  // sequence are 0. `lengths` and `padded_lengths` hold one entry per sequence in both cases.
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  bool packed = false;
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> padded_lengths;
+  std::int64_t heads = 0;       // H
+  std::int64_t kv_heads = 0;    // G, divides H
+  std::int64_t head_size = 0;   // D
+  std::int64_t value_size = 0;  // E
+  DType dtype = DType::bf16;
+  bool causal = false;
+  Window window;
+  double scale = 0;
+  Direction direction = Direction::forward_backward;
+
+  // Mask and window together: causal is right = 0.
+  Window visible() const;
+};
+
+struct Parallel {
+  std::int64_t ranks = 1;     // P of one group
+  std::int64_t replicas = 1;  // sample b belongs to replica b mod replicas
+  // groups[replica] lists the global ranks of that context-parallel group by position; a partition of
+  // 0 .. ranks*replicas-1.
+  std::vector<std::vector<int>> groups;
+  std::int64_t world() const { return ranks * replicas; }
+};
+
+// One option's value: a switch, a count or a word.
+using OptionValue = std::variant<bool, std::int64_t, std::string>;
+std::string to_string(const OptionValue&);
+
+// The free choices of an algorithm; keys and legal values are registered by it (algorithms/algorithm.hpp).
+// After `resolve` every registered key is present, defaults included.
+struct Schedule {
+  std::vector<std::pair<std::string, OptionValue>> options;
+
+  const OptionValue* find(std::string_view key) const;
+  void set(std::string_view key, OptionValue value);
+  bool is_on(std::string_view key) const;               // a bool option
+  std::int64_t count(std::string_view key) const;       // an integer option
+  const std::string& word(std::string_view key) const;  // a string option
+  bool is_word(std::string_view key, std::string_view word) const;
+};
+
+struct Scenario {
+  Problem problem;
+  Parallel parallel;
+  std::string algorithm;
+  std::string placement;
+  Schedule schedule;
+};
+
+// The user's scenario asks for something that does not exist. `key` is "section.key" of the scenario
+// file, so that cli can name the line; exit code 2.
+struct ScenarioError : std::runtime_error {
+  ScenarioError(std::string key_, const std::string& message)
+      : std::runtime_error(message), key(std::move(key_)) {}
+  std::string key;
+};
+
+// The largest problem that anybody may ask for, in a scenario or in a plan file: far above what can be run,
+// and small enough that bytes, offsets and counts of (query, key) pairs stay inside the 64-bit integers.
+namespace limits {
+inline constexpr std::int64_t world = 65536;  // ranks x replicas
+inline constexpr std::int64_t sequences = std::int64_t{1} << 20;
+inline constexpr std::int64_t tokens = std::int64_t{1}
+                                       << 31;  // of all sequences with their padding; of a window
+inline constexpr std::int64_t heads = 65536;
+inline constexpr std::int64_t head_size = 65536;
+inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;  // heads x (head_size + value_size)
+}  // namespace limits
+
+// Throws ScenarioError for sizes that are not positive, contradict each other (heads that kv_heads does not
+// divide, a length above its padded length) or are beyond `limits`, alone or as a product. Readers say so
+// before they reserve memory by any of them.
+void require_sizes(const Problem&, const Parallel&);
+
+// The multiprocessors that schedule.reserved_sms takes from kernels on a GPU of `sms`; 0 where it does not
+// say. Throws ScenarioError unless one is left.
+int reserved_sms(const Schedule& schedule, int sms);
+
+}  // namespace cplab

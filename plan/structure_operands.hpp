@@ -1,0 +1,20 @@
+// What is wrong with the operands of one operation; a part of structure.cpp alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/structure.hpp"
+
+namespace cplab {
+
+struct WrongOperands {
+  FindingKind kind = FindingKind::coverage;
+  std::string what;  // "has operands whose shapes do not fit each other"; empty: nothing is wrong
+};
+
+// Every index of the operation must have been tested before. `view_rows`: by view, its number of rows.
+WrongOperands wrong_operands(const RankPlan&, const Operation&, const std::vector<std::int64_t>& view_rows);
+
+}  // namespace cplab
