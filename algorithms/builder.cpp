@@ -7,6 +7,7 @@
 #include "derive/edges.hpp"
 #include "derive/memory.hpp"
 #include "plan/live_pairs.hpp"
+#include "plan/operands.hpp"
 
 namespace cplab {
 namespace {
@@ -38,7 +39,8 @@ class Interner {
     return step(step(step(h, r.begin), r.count), r.step);
   }
   static std::uint64_t mix(std::uint64_t h, const Access& a) {
-    return step(step(h, a.view), static_cast<std::int64_t>(a.mode));
+    return step(step(step(h, a.view), static_cast<std::int64_t>(a.mode)),
+                static_cast<std::int64_t>(a.operand));
   }
   static std::uint64_t mix(std::uint64_t h, const Part& p) {
     return step(step(step(h, p.view), p.peer), p.send);
@@ -66,7 +68,7 @@ struct Builder::Pools {
   Interner<Part> parts;
   std::vector<RowRange> range_list;  // scratch, to spare allocations
   std::vector<View> view_list;
-  std::vector<Access> access_list;
+  std::vector<Access> access_list, written_list;
   std::vector<Part> part_list;
 };
 
@@ -185,13 +187,15 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
     list.push_back({intern_view(box.view()), WriteMode::store});
     op.bytes += view_bytes(plan_, box.view(), dtype);
   }
-  op.reads = pools_->accesses(plan_.accesses, list);
-  list.clear();
+  std::vector<Access>& written = pools_->written_list;
+  written.clear();
   for (const auto& [box, mode] : writes) {
-    list.push_back({intern_view(box.view()), mode});
+    written.push_back({intern_view(box.view()), mode});
     op.bytes += view_bytes(plan_, box.view(), dtype) * (mode == WriteMode::store ? 1 : 2);
   }
-  op.writes = pools_->accesses(plan_.accesses, list);
+  name_by_position(kind, list, written);  // the emitting functions below keep the table's order
+  op.reads = pools_->accesses(plan_.accesses, list);
+  op.writes = pools_->accesses(plan_.accesses, written);
   plan_.operations.push_back(op);
   return plan_.operations.back();
 }

@@ -62,13 +62,14 @@ void stale_kv(Plan& plan) {
   if (i < 0) no_place("stale-kv", "a second backward tile on rank 1");
   Operation& op = rank.operations[static_cast<std::size_t>(i)];
   std::vector<Access> reads(rank.reads(op).begin(), rank.reads(op).end());
-  for (std::size_t operand : {1, 2}) {  // k, v
-    View view = rank.views[reads[operand].view];
+  for (Access& access : reads) {
+    if (access.operand != Operand::k && access.operand != Operand::v) continue;
+    View view = rank.views[access.view];
     const auto slots = static_cast<std::int32_t>(rank.buffers[view.buffer].slots);
     if (slots < 2) no_place("stale-kv", "two slots for K and V");
     view.slot_begin = (view.slot_begin + slots - 1) % slots;
     view.slot_end = view.slot_begin + 1;
-    reads[operand].view = add_view(rank, view);
+    access.view = add_view(rank, view);
   }
   op.reads = add_accesses(rank, reads);
   derive_edges(rank);
@@ -113,8 +114,9 @@ void dropped_receive(Plan& plan) {
 void upper_half_overwrite(Plan& plan) {
   RankPlan& rank = rank_at(plan, 0, "upper-half-overwrite");
   const auto i = find_operation(rank, OpKind::merge, Phase::forward, [&](const Operation& op) {
-    const View& out = rank.views[rank.writes(op)[0].view];
-    return op.writes.count == 2 && row_count(rank.rows_of(out)) < rank.buffers[out.buffer].rows;
+    if (op.writes.count != 2) return false;
+    const View& out = rank.view_of(op, Operand::out);
+    return row_count(rank.rows_of(out)) < rank.buffers[out.buffer].rows;
   });
   if (i < 0)
     no_place("upper-half-overwrite", "an incremental merge of half a rank's queries (zigzag, causal)");

@@ -162,7 +162,7 @@ void Contents::places(const Runs& runs, std::int64_t begin, std::int64_t count,
 void Contents::cover_tile(Site s, const Runs& q, const Runs& k) {
   by_query_.clear();
   by_key_.clear();
-  const Box& k_box = box_of_read(s, 1);
+  const Box& k_box = box_of(s, Operand::k);
   for (const Segment& segment : model_.ranks[s.rank].segments(s.operation)) {
     places(q, segment.q_begin, segment.q_count, q_places_);
     places(k, segment.k_begin, segment.k_count, k_places_);
@@ -224,8 +224,8 @@ double Contents::pairs_of(Site s) const {
 }
 
 void Contents::attend(Site s, const Operation& op) {
-  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2);
-  const Box &out = box_of_write(s, 0), &lse = box_of_write(s, 1);
+  const Box &q = box_of(s, Operand::q), &k = box_of(s, Operand::k), &v = box_of(s, Operand::v);
+  const Box &out = box_of(s, Operand::out), &lse = box_of(s, Operand::lse);
   const Problem& p = model_.plan->scenario.problem;
   result_.flops[s.rank] += pairs_of(s) * q.heads() * 2 * static_cast<double>(p.head_size + p.value_size);
   if (out.empty()) return;
@@ -250,7 +250,7 @@ void Contents::attend(Site s, const Operation& op) {
     } else {
       tile_.assign(1, {0, q.rows, 0, 1, Value::unknown()});
     }
-    if (mode_of_write(s, 0) == WriteMode::merge) {
+    if (mode_of(s, Operand::out) == WriteMode::merge) {
       merge_into(s, out, lse, h, tile_, out_writer, lse_writer);
       continue;
     }

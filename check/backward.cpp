@@ -10,8 +10,10 @@ namespace cplab::checking {
 // reported.
 bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv,
                              std::uint32_t dq_writer) {
-  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2), &dout = box_of_read(s, 3);
-  const Box &lse = box_of_read(s, 4), &delta = box_of_read(s, 5), &dq = box_of_write(s, 0);
+  const Box &q = box_of(s, Operand::q), &k = box_of(s, Operand::k), &v = box_of(s, Operand::v);
+  const Box &dout = box_of(s, Operand::dout), &lse = box_of(s, Operand::lse),
+            &delta = box_of(s, Operand::delta);
+  const Box& dq = box_of(s, Operand::dq);
   read(s.rank, q, h, q_);
   read(s.rank, k, g, k_);
   read(s.rank, v, g, v_);
@@ -31,7 +33,7 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
   cover_tile(s, q_, k_);
   const bool by_query = collect(by_query_, sets_, covers_);
   tile_runs(q_, covers_, Holds::dq, tile_);
-  store_or_add(s, dq, h, tile_, mode_of_write(s, 0), dq_writer);
+  store_or_add(s, dq, h, tile_, mode_of(s, Operand::dq), dq_writer);
   const bool by_key = collect(by_key_, sets_, covers_);  // a query twice counts twice for its keys
   tile_runs(k_, covers_, Holds::dk, dk);
   tile_runs(v_, covers_, Holds::dv, dv);
@@ -41,9 +43,10 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
 }
 
 void Contents::attend_backward(Site s, const Operation& op) {
-  const Box &q = box_of_read(s, 0), &k = box_of_read(s, 1), &v = box_of_read(s, 2), &dout = box_of_read(s, 3);
-  const Box &lse = box_of_read(s, 4), &delta = box_of_read(s, 5);
-  const Box &dq = box_of_write(s, 0), &dk = box_of_write(s, 1), &dv = box_of_write(s, 2);
+  const Box &q = box_of(s, Operand::q), &k = box_of(s, Operand::k), &v = box_of(s, Operand::v);
+  const Box &dout = box_of(s, Operand::dout), &lse = box_of(s, Operand::lse),
+            &delta = box_of(s, Operand::delta);
+  const Box &dq = box_of(s, Operand::dq), &dk = box_of(s, Operand::dk), &dv = box_of(s, Operand::dv);
   const Problem& p = model_.plan->scenario.problem;
   result_.flops[s.rank] +=
       pairs_of(s) * q.heads() * 2 * static_cast<double>(3 * p.head_size + 2 * p.value_size);
@@ -82,8 +85,8 @@ void Contents::attend_backward(Site s, const Operation& op) {
                "covers other queries with some query heads of a key head than with others");
     }
     if (good) {
-      store_or_add(s, dk, g, dk_runs, mode_of_write(s, 1), dk_writer);
-      store_or_add(s, dv, g, dv_runs, mode_of_write(s, 2), dv_writer);
+      store_or_add(s, dk, g, dk_runs, mode_of(s, Operand::dk), dk_writer);
+      store_or_add(s, dv, g, dv_runs, mode_of(s, Operand::dv), dv_writer);
       continue;
     }
     write_unknown(s, dq, dq_writer);
@@ -117,7 +120,8 @@ void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, Wri
 
 // delta of rows whose out and dout are complete.
 void Contents::row_dot(Site s) {
-  const Box &dout = box_of_read(s, 0), &out = box_of_read(s, 1), &delta = box_of_write(s, 0);
+  const Box &dout = box_of(s, Operand::dout), &out = box_of(s, Operand::out),
+            &delta = box_of(s, Operand::delta);
   if (delta.empty()) return;
   const std::uint32_t w = writer(s, delta);
   for (const Heads h : cut_heads(s.rank, {{&dout, 1}, {&out, 1}, {&delta, 1}}, dout.heads())) {

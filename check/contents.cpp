@@ -191,10 +191,10 @@ void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
 }
 
 // Heads at which some operand's columns end: between them every operand says one thing.
-std::vector<Contents::Heads> Contents::cut_heads(std::uint32_t r, std::initializer_list<Operand> operands,
+std::vector<Contents::Heads> Contents::cut_heads(std::uint32_t r, std::initializer_list<HeadsOf> operands,
                                                  std::int32_t heads) {
   std::vector<std::int32_t> cuts;
-  for (const Operand& o : operands) {
+  for (const HeadsOf& o : operands) {
     const auto& columns = region(r, o.box->buffer, o.box->slot_begin).columns();
     if (columns.size() == 1) continue;
     for (const Column& c : columns) {
@@ -319,10 +319,12 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::merge: return merge(s);
     case OpKind::copy:
     case OpKind::cast:
-      return move(s, r, box_of_read(s, 0), box_of_write(s, 0), true, writer(s, box_of_write(s, 0)));
+      return move(s, r, box_of(s, Operand::from), box_of(s, Operand::into), true,
+                  writer(s, box_of(s, Operand::into)));
     case OpKind::add:
-      return add(s, r, box_of_read(s, 0), box_of_write(s, 0), true, writer(s, box_of_write(s, 0)));
-    case OpKind::fill: return fill(s, op, box_of_write(s, 0));
+      return add(s, r, box_of(s, Operand::from), box_of(s, Operand::into), true,
+                 writer(s, box_of(s, Operand::into)));
+    case OpKind::fill: return fill(s, op, box_of(s, Operand::into));
     case OpKind::exchange:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

@@ -45,7 +45,7 @@ class Contents final : public Interpreter {
   struct Heads {
     std::int32_t begin = 0, end = 0;
   };
-  struct Operand {
+  struct HeadsOf {
     const Box* box;
     std::int32_t query_heads;  // for each of its heads
   };
@@ -64,7 +64,7 @@ class Contents final : public Interpreter {
   template <class Visit>
   void for_each_column(std::uint32_t from_rank, const Box& from, std::uint32_t into_rank, const Box& into,
                        Visit);
-  std::vector<Heads> cut_heads(std::uint32_t rank, std::initializer_list<Operand>, std::int32_t heads);
+  std::vector<Heads> cut_heads(std::uint32_t rank, std::initializer_list<HeadsOf>, std::int32_t heads);
 
   void fill(Site, const Operation&, const Box&);
   void move(Site, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
@@ -102,14 +102,12 @@ class Contents final : public Interpreter {
   std::string missing(Axis, std::int64_t id, std::int64_t count, std::uint32_t set) const;
   std::string missing(Axis, const Run& rows, std::uint32_t set) const;
 
-  const Box& box_of_read(Site s, std::size_t i) const {
-    return model_.ranks[s.rank].boxes[model_.ranks[s.rank].reads(s.operation)[i].view];
+  const Box& box_of(Site s, Operand operand) const {
+    return model_.ranks[s.rank].operand(s.operation, operand);
   }
-  const Box& box_of_write(Site s, std::size_t i) const {
-    return model_.ranks[s.rank].boxes[model_.ranks[s.rank].writes(s.operation)[i].view];
-  }
-  WriteMode mode_of_write(Site s, std::size_t i) const {
-    return model_.ranks[s.rank].writes(s.operation)[i].mode;
+  WriteMode mode_of(Site s, Operand operand) const {
+    const RankModel& rank = model_.ranks[s.rank];
+    return rank.plan->mode_of(rank.op(s.operation), operand);
   }
   void report(Site, FindingKind, const Box&, const std::string& what);  // a box of the site's rank
   void report_peer(Site, std::uint32_t peer_rank, FindingKind, const Box&, const std::string& what);

@@ -226,7 +226,7 @@ class Matching {
 
   const Box* operand(std::uint32_t op) const {
     const RankModel& rank = pairs_.rank_model(op);
-    return rank.forms[pairs_.local(op)] == Form::good ? &rank.boxes[rank.reads(pairs_.local(op))[0].view]
+    return rank.forms[pairs_.local(op)] == Form::good ? &rank.operand(pairs_.local(op), Operand::from)
                                                       : nullptr;
   }
 

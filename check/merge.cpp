@@ -134,12 +134,15 @@ void Contents::merge_into(Site s, const Box& out, const Box& lse, Heads heads, c
 }
 
 void Contents::merge(Site s) {
-  const std::size_t reads = model_.ranks[s.rank].reads(s.operation).size();
-  const Box& first = box_of_read(s, 0);
+  const RankModel& rank = model_.ranks[s.rank];
+  const Operation& op = rank.op(s.operation);
+  const bool folds = !rank.plan->find(op, Operand::part_out);
+  const Box &part_lse = box_of(s, Operand::part_lse), &lse = box_of(s, Operand::lse);
+  const Box& first = folds ? part_lse : box_of(s, Operand::part_out);
   if (first.empty()) return;
-  const Box& target = box_of_write(s, 0);
+  const Box& target = folds ? lse : box_of(s, Operand::out);
   const std::uint32_t w = writer(s, target);
-  if (reads == 1) {  // deferred: the LSEs only
+  if (folds) {  // deferred: the LSEs only
     for (const Heads h : cut_heads(s.rank, {{&first, 1}, {&target, 1}}, first.heads())) {
       read(s.rank, first, h, a_);
       read(s.rank, target, h, b_);
@@ -175,9 +178,7 @@ void Contents::merge(Site s) {
     }
     return;
   }
-  const Box& part_lse = box_of_read(s, 1);
-  if (reads == 2) {  // incremental
-    const Box& lse = box_of_write(s, 1);
+  if (op.writes.count == 2) {  // incremental
     const std::uint32_t lse_writer = writer(s, lse);
     for (const Heads h :
          cut_heads(s.rank, {{&first, 1}, {&part_lse, 1}, {&target, 1}, {&lse, 1}}, first.heads())) {
@@ -188,7 +189,7 @@ void Contents::merge(Site s) {
     }
     return;
   }
-  const Box& lse = box_of_read(s, 2);  // deferred: out (+)= part_out exp(part_lse - lse)
+  // Deferred: out (+)= part_out exp(part_lse - lse).
   for (const Heads h :
        cut_heads(s.rank, {{&first, 1}, {&part_lse, 1}, {&lse, 1}, {&target, 1}}, first.heads())) {
     read(s.rank, first, h, a_);
@@ -221,7 +222,7 @@ void Contents::merge(Site s) {
       run.value = Value::unknown();
       scaled.push_back(run);
     });
-    if (mode_of_write(s, 0) == WriteMode::store) {
+    if (mode_of(s, Operand::out) == WriteMode::store) {
       write(s, target, h, scaled, w);
       continue;
     }

@@ -87,6 +87,10 @@ class RankModel {
   bool comes_before(std::uint32_t x, std::uint32_t y) const {
     return clocks[std::size_t{y} * lanes.size() + lane_of[x]] > place[x];
   }
+  // The box of an operand that the operation has; the operation is of good form.
+  const Box& operand(std::uint32_t i, Operand operand) const {
+    return boxes[plan->find(op(i), operand)->view];
+  }
   // Empty for a broken operation, so that every later loop is safe.
   std::span<const Access> reads(std::uint32_t i) const;
   std::span<const Access> writes(std::uint32_t i) const;

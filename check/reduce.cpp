@@ -61,7 +61,7 @@ void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t
   const auto fits_root = [&](std::uint32_t r, std::uint32_t i) {
     const RankModel& rank = model_.ranks[r];
     return rank.forms[i] == Form::good && rank.op(i).kind == OpKind::all_reduce &&
-           fits(rank, box_of_read({r, i}, 0), home, box_of_write(root, 0));
+           fits(rank, box_of({r, i}, Operand::from), home, box_of(root, Operand::into));
   };
   if (!std::ranges::all_of(members, [&](const auto& m) { return fits_root(m.first, m.second); })) {
     for (const auto& [r, i] : members)  // reported where the members meet
@@ -71,15 +71,15 @@ void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t
     return;
   }
   // The first member's target collects the sum; what the others hold is read before anything is overwritten.
-  const Box& target = box_of_write(root, 0);
+  const Box& target = box_of(root, Operand::into);
   const bool max = home.op(root.operation).reduction == Reduction::max;
-  move(root, root.rank, box_of_read(root, 0), target, true, none);
+  move(root, root.rank, box_of(root, Operand::from), target, true, none);
   for (const auto& [r, i] : members.subspan(1)) {
-    const Box& from = box_of_read({r, i}, 0);
+    const Box& from = box_of({r, i}, Operand::from);
     max ? maximum(root, r, from, target) : add(root, r, from, target, true, none);
   }
   for (const auto& [r, i] : members.subspan(1))
-    move({r, i}, root.rank, target, box_of_write({r, i}, 0), false, none);
+    move({r, i}, root.rank, target, box_of({r, i}, Operand::into), false, none);
 }
 
 }  // namespace cplab::checking

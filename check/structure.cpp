@@ -77,8 +77,8 @@ class Resolver {
     }
   }
 
-  const Box& read(const Operation& op, std::size_t i) const {
-    return rank_.boxes[rank_.plan->reads(op)[i].view];
+  const Box& box(const Operation& op, Operand operand) const {
+    return rank_.boxes[rank_.plan->find(op, operand)->view];
   }
 
   // What a well-formed tile has that the problem's tiles do not, or null.
@@ -86,10 +86,10 @@ class Resolver {
     const auto is = [](const Box& box, std::int64_t width) { return box.width() == width; };
     const std::int64_t D = problem_.head_size, E = problem_.value_size;
     constexpr const char* part = "takes part of the columns only";
-    if (op.kind == OpKind::row_dot) return is(read(op, 0), E) ? nullptr : part;
+    if (op.kind == OpKind::row_dot) return is(box(op, Operand::dout), E) ? nullptr : part;
     if (op.kind != OpKind::attend && op.kind != OpKind::attend_backward) return nullptr;
-    const Box &q = read(op, 0), &k = read(op, 1);
-    if (!is(q, D) || !is(read(op, 2), E)) return part;
+    const Box &q = box(op, Operand::q), &k = box(op, Operand::k);
+    if (!is(q, D) || !is(box(op, Operand::v), E)) return part;
     if (!(std::abs(op.value - problem_.scale) <= 1e-12 * std::abs(problem_.scale)))
       return "scales the logits by another factor than the problem's";
     if (q.rows > most_tokens || k.rows > most_tokens) return "has more rows than can be counted exactly";

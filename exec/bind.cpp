@@ -135,8 +135,11 @@ std::vector<kernels::View> Binder::pieces(const Operation& operation, const View
   return out;
 }
 
-kernels::View Binder::operand(const Operation& operation, std::uint32_t access, std::string_view role) const {
-  const View& view = plan_.views[plan_.accesses[access].view];
+kernels::View Binder::operand(const Operation& operation, Operand name_of_it) const {
+  const std::string_view role = name(name_of_it);
+  const Access* access = plan_.find(operation, name_of_it);
+  require(access != nullptr, operation, "has no operand " + std::string(role));
+  const View& view = plan_.views[access->view];
   if (view.slot_end - view.slot_begin != 1 || plane_cut(view) != 0) {
     fail(operation,
          std::string(role) + " must lie in one slot and one plane of " + plan_.buffers[view.buffer].name);
@@ -168,13 +171,13 @@ void Binder::require_fit(const Operation& op, const kernels::View& q, const kern
 KernelCall Binder::bind_attend(const Operation& op) const {
   require(op.reads.count == 3 && op.writes.count == 2, op, "attend takes q, k, v => out, lse");
   kernels::Attend call;
-  call.q = operand(op, op.reads.first, "q");
-  call.k = operand(op, op.reads.first + 1, "k");
-  call.v = operand(op, op.reads.first + 2, "v");
-  call.out = operand(op, op.writes.first, "out");
-  call.lse = operand(op, op.writes.first + 1, "lse");
-  const WriteMode mode = plan_.accesses[op.writes.first].mode;
-  require(mode != WriteMode::add && mode == plan_.accesses[op.writes.first + 1].mode, op,
+  call.q = operand(op, Operand::q);
+  call.k = operand(op, Operand::k);
+  call.v = operand(op, Operand::v);
+  call.out = operand(op, Operand::out);
+  call.lse = operand(op, Operand::lse);
+  const WriteMode mode = plan_.mode_of(op, Operand::out);
+  require(mode != WriteMode::add && mode == plan_.mode_of(op, Operand::lse), op,
           "out and lse are both stored or both merged");
   require_fit(op, call.q, call.k, call.v);
   require(same_rows_and_heads(call.q, call.out) && call.out.width == call.v.width, op, "out does not fit");
@@ -189,18 +192,17 @@ KernelCall Binder::bind_attend_backward(const Operation& op) const {
   require(op.reads.count == 6 && op.writes.count == 3, op,
           "attend_backward takes q, k, v, dout, lse, delta => dq, dk, dv");
   kernels::AttendBackward call;
-  call.q = operand(op, op.reads.first, "q");
-  call.k = operand(op, op.reads.first + 1, "k");
-  call.v = operand(op, op.reads.first + 2, "v");
-  call.dout = operand(op, op.reads.first + 3, "dout");
-  call.lse = operand(op, op.reads.first + 4, "lse");
-  call.delta = operand(op, op.reads.first + 5, "delta");
-  call.dq = operand(op, op.writes.first, "dq");
-  call.dk = operand(op, op.writes.first + 1, "dk");
-  call.dv = operand(op, op.writes.first + 2, "dv");
-  const std::array<WriteMode, 3> modes{plan_.accesses[op.writes.first].mode,
-                                       plan_.accesses[op.writes.first + 1].mode,
-                                       plan_.accesses[op.writes.first + 2].mode};
+  call.q = operand(op, Operand::q);
+  call.k = operand(op, Operand::k);
+  call.v = operand(op, Operand::v);
+  call.dout = operand(op, Operand::dout);
+  call.lse = operand(op, Operand::lse);
+  call.delta = operand(op, Operand::delta);
+  call.dq = operand(op, Operand::dq);
+  call.dk = operand(op, Operand::dk);
+  call.dv = operand(op, Operand::dv);
+  const std::array<WriteMode, 3> modes{plan_.mode_of(op, Operand::dq), plan_.mode_of(op, Operand::dk),
+                                       plan_.mode_of(op, Operand::dv)};
   require(modes[0] != WriteMode::merge && modes[1] != WriteMode::merge && modes[1] == modes[2], op,
           "dq, dk and dv are stored or added, dk and dv alike");
   require_fit(op, call.q, call.k, call.v);
@@ -218,29 +220,30 @@ KernelCall Binder::bind_attend_backward(const Operation& op) const {
 
 // The three forms of merge are told apart by how many operands they have.
 KernelCall Binder::bind_merge(const Operation& op) const {
-  const std::uint32_t r = op.reads.first, w = op.writes.first;
-  const auto mode = [&](std::uint32_t i) { return plan_.accesses[w + i].mode; };
+  const auto mode = [&](Operand written) { return plan_.mode_of(op, written); };
   if (op.reads.count == 2 && op.writes.count == 2) {
-    const kernels::Merge call{operand(op, r, "part_out"), operand(op, r + 1, "part_lse"),
-                              operand(op, w, "out"), operand(op, w + 1, "lse")};
-    require(mode(0) == WriteMode::merge && mode(1) == WriteMode::merge, op, "out and lse are merged into");
+    const kernels::Merge call{operand(op, Operand::part_out), operand(op, Operand::part_lse),
+                              operand(op, Operand::out), operand(op, Operand::lse)};
+    require(mode(Operand::out) == WriteMode::merge && mode(Operand::lse) == WriteMode::merge, op,
+            "out and lse are merged into");
     require(same_shape(call.part_out, call.into_out) && same_shape(call.part_lse, call.into_lse) &&
                 same_rows_and_heads(call.part_out, call.part_lse) && call.part_lse.width == 1,
             op, "the two partial results do not have one shape");
     return call;
   }
   if (op.reads.count == 1 && op.writes.count == 1) {
-    const kernels::MergeLse call{operand(op, r, "part_lse"), operand(op, w, "lse")};
-    require(mode(0) == WriteMode::merge, op, "lse is merged into");
+    const kernels::MergeLse call{operand(op, Operand::part_lse), operand(op, Operand::lse)};
+    require(mode(Operand::lse) == WriteMode::merge, op, "lse is merged into");
     require(same_shape(call.part_lse, call.into_lse) && call.part_lse.width == 1, op, "lse does not fit");
     return call;
   }
   require(
       op.reads.count == 3 && op.writes.count == 1, op,
       "merge takes (part_out, part_lse => out, lse), (part_lse => lse) or (part_out, part_lse, lse => out)");
-  const kernels::Rescale call{operand(op, r, "part_out"), operand(op, r + 1, "part_lse"),
-                              operand(op, r + 2, "lse"), operand(op, w, "out"), kernel_write(mode(0))};
-  require(mode(0) != WriteMode::merge, op, "out is stored or added to");
+  const kernels::Rescale call{operand(op, Operand::part_out), operand(op, Operand::part_lse),
+                              operand(op, Operand::lse), operand(op, Operand::out),
+                              kernel_write(mode(Operand::out))};
+  require(mode(Operand::out) != WriteMode::merge, op, "out is stored or added to");
   require(same_shape(call.part_out, call.into_out) && same_rows_and_heads(call.part_out, call.part_lse) &&
               same_shape(call.part_lse, call.final_lse) && call.part_lse.width == 1,
           op, "the partial result and out do not have one shape");
@@ -250,8 +253,8 @@ KernelCall Binder::bind_merge(const Operation& op) const {
 // copy, cast and add: whole boxes, over any number of slots and both planes.
 void Binder::bind_pairs(const Operation& op, std::vector<KernelCall>& calls) const {
   require(op.reads.count == 1 && op.writes.count == 1, op, "takes one view and writes one");
-  const Access& from = plan_.accesses[op.reads.first];
-  const Access& into = plan_.accesses[op.writes.first];
+  const Access& from = *plan_.find(op, Operand::from);
+  const Access& into = *plan_.find(op, Operand::into);
   const bool adds = op.kind == OpKind::add;
   require(into.mode == (adds ? WriteMode::add : WriteMode::store), op, "wrong write mode");
   const View& a = plan_.views[from.view];
@@ -279,9 +282,9 @@ std::vector<KernelCall> Binder::bind(const Operation& op) const {
     case OpKind::merge: calls.push_back(bind_merge(op)); break;
     case OpKind::row_dot: {
       require(op.reads.count == 2 && op.writes.count == 1, op, "row_dot takes dout, out => delta");
-      require(plan_.accesses[op.writes.first].mode == WriteMode::store, op, "delta is stored");
-      const RowDotCall call{operand(op, op.reads.first, "dout"), operand(op, op.reads.first + 1, "out"),
-                            operand(op, op.writes.first, "delta")};
+      require(plan_.mode_of(op, Operand::delta) == WriteMode::store, op, "delta is stored");
+      const RowDotCall call{operand(op, Operand::dout), operand(op, Operand::out),
+                            operand(op, Operand::delta)};
       require(same_shape(call.a, call.b) && same_rows_and_heads(call.a, call.into) && call.into.width == 1,
               op, "dout, out and delta do not fit");
       calls.emplace_back(call);
@@ -292,7 +295,7 @@ std::vector<KernelCall> Binder::bind(const Operation& op) const {
     case OpKind::add: bind_pairs(op, calls); break;
     case OpKind::fill: {
       require(op.reads.count == 0 && op.writes.count == 1, op, "fill writes one view");
-      const Access& into = plan_.accesses[op.writes.first];
+      const Access& into = *plan_.find(op, Operand::into);
       require(into.mode == WriteMode::store, op, "fill stores");
       for (const kernels::View& view : pieces(op, plan_.views[into.view])) {
         calls.emplace_back(FillCall{view, op.value});

@@ -94,7 +94,7 @@ class Binder {
   const RankPlan& plan() const { return plan_; }
 
  private:
-  kernels::View operand(const Operation&, std::uint32_t access, std::string_view role) const;
+  kernels::View operand(const Operation&, Operand) const;
   kernels::View piece(const View&, std::int64_t slot, std::int64_t begin, std::int64_t end) const;
   [[noreturn]] void fail(const Operation&, const std::string& message) const;
   void require(bool holds, const Operation&, std::string_view message) const;

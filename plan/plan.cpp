@@ -9,6 +9,9 @@ namespace {
 constexpr std::array<std::string_view, 3> role_names{"nominal", "wide", "integer"};
 constexpr std::array<std::string_view, 4> category_names{"input", "output", "working", "workspace"};
 constexpr std::array<std::string_view, 2> layout_names{"rows_first", "heads_first"};
+constexpr std::array<std::string_view, 15> operand_names{"q",        "k",        "v",    "out",  "lse",
+                                                         "dout",     "delta",    "dq",   "dk",   "dv",
+                                                         "part_out", "part_lse", "from", "into", "unnamed"};
 constexpr std::array<std::string_view, 3> mode_names{"store", "add", "merge"};
 constexpr std::array<std::string_view, 15> kind_names{
     "attend",   "attend_backward", "row_dot",    "merge",          "copy",       "cast",       "add",
@@ -31,6 +34,9 @@ std::string_view name(Layout value) {
 }
 std::string_view name(WriteMode value) {
   return mode_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(Operand value) {
+  return operand_names.at(static_cast<std::size_t>(value));
 }
 std::string_view name(OpKind value) {
   return kind_names.at(static_cast<std::size_t>(value));

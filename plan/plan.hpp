@@ -78,15 +78,35 @@ struct View {
 // add and merge also read what they write. merge is the softmax merge of (out, lse).
 enum class WriteMode : std::uint8_t { store, add, merge };
 
+// What an access is to its operation. Readers ask by name (RankPlan::find, view_of), never by position.
+enum class Operand : std::uint8_t {
+  q,
+  k,
+  v,
+  out,
+  lse,
+  dout,
+  delta,
+  dq,
+  dk,
+  dv,
+  part_out,  // a partial result that is merged into (out, lse)
+  part_lse,
+  from,
+  into,
+  unnamed,  // of no operation: where a plan has more accesses than its operation has operands
+};
+
 struct Access {
   std::uint32_t view = 0;             // index into RankPlan::views
   WriteMode mode = WriteMode::store;  // reads: store
+  Operand operand = Operand::unnamed;
   bool operator==(const Access&) const = default;
 };
 
 // ---- operations ----------------------------------------------------------------------------------
 
-// Operands, in this order; `=>` what is written with which modes:
+// Operands by name (operands.hpp has them as a table); `=>` what is written with which modes:
 // clang-format off
 //   attend           q, k, v => out, lse                      both store, or both merge (fused merge)
 //   attend_backward  q, k, v, dout, lse, delta => dq, dk, dv  store or add; dk and dv alike
@@ -212,6 +232,19 @@ struct RankPlan {
   std::span<const Segment> segments_of(const Operation& op) const { return slice(segments, op.segments); }
   std::span<const std::uint32_t> after(const Operation& op) const { return slice(edges, op.after); }
   std::span<const RowRange> rows_of(const View& view) const { return slice(row_ranges, view.ranges); }
+
+  // The operation's access of that name; null where it has none. No operation reads and writes under one
+  // name.
+  const Access* find(const Operation& op, Operand operand) const {
+    for (const Access& a : reads(op))
+      if (a.operand == operand) return &a;
+    for (const Access& a : writes(op))
+      if (a.operand == operand) return &a;
+    return nullptr;
+  }
+  // Its view. The operation has it: guaranteed for what the structural validator (structure.hpp) found good.
+  const View& view_of(const Operation& op, Operand operand) const { return views[find(op, operand)->view]; }
+  WriteMode mode_of(const Operation& op, Operand operand) const { return find(op, operand)->mode; }
 };
 
 struct Plan {
@@ -227,6 +260,7 @@ std::string_view name(Role);
 std::string_view name(Category);
 std::string_view name(Layout);
 std::string_view name(WriteMode);
+std::string_view name(Operand);
 std::string_view name(OpKind);
 std::string_view name(Phase);
 std::string_view name(LaneKind);

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <map>
 
+#include "plan/operands.hpp"
+
 namespace cplab {
 namespace {
 
 constexpr const char* wrong_count = "has the wrong number of operands";
+constexpr const char* wrong_names = "has operands under other names than its kind has";
 constexpr const char* wrong_shape = "has operands whose shapes do not fit each other";
 constexpr const char* wrong_mode = "writes in a mode that it does not have";
 constexpr const char* wrong_role = "has an operand of the wrong dtype role";
@@ -26,6 +29,9 @@ class Operands {
     for (const Part& p : plan_.parts_of(op_))
       if (role(p.view) == Role::integer) return "has an integer operand, which no operation takes";
     if (op_.parts.count > 0 && !has_parts()) return "has parts, which it cannot have";
+    if (op_.kind > OpKind::host_sync) return "is of an unknown kind";
+    if (!has_right_count()) return wrong_count;
+    if (!find_signature(op_.kind, plan_.reads(op_), plan_.writes(op_))) return wrong_names;
     switch (op_.kind) {
       case OpKind::attend:
       case OpKind::attend_backward: return attention();
@@ -34,23 +40,22 @@ class Operands {
       case OpKind::copy:
       case OpKind::cast:
       case OpKind::add: return pair();
-      case OpKind::fill:
-        if (!counts(0, 1)) return wrong_count;
-        return all_modes(WriteMode::store) ? nullptr : wrong_mode;
-      case OpKind::reduce_scatter: return counts(0, 0) ? reduce_scatter() : wrong_count;
+      case OpKind::fill: return all_modes(WriteMode::store) ? nullptr : wrong_mode;
+      case OpKind::reduce_scatter: return reduce_scatter();
       case OpKind::all_reduce: return all_reduce();
       case OpKind::exchange:
       case OpKind::all_gather:
       case OpKind::all_to_all:
       case OpKind::barrier:
-      case OpKind::host_sync: return counts(0, 0) ? nullptr : wrong_count;
+      case OpKind::host_sync: return nullptr;
     }
     return "is of an unknown kind";
   }
 
  private:
-  const View& read(std::size_t i) const { return plan_.views[plan_.reads(op_)[i].view]; }
-  const View& write(std::size_t i) const { return plan_.views[plan_.writes(op_)[i].view]; }
+  const View& view(Operand operand) const { return plan_.view_of(op_, operand); }
+  bool has(Operand operand) const { return plan_.find(op_, operand) != nullptr; }
+  WriteMode mode(Operand operand) const { return plan_.mode_of(op_, operand); }
   std::int64_t rows(const View& v) const { return rows_[static_cast<std::size_t>(&v - plan_.views.data())]; }
   static std::int32_t slots(const View& v) { return v.slot_end - v.slot_begin; }
   static std::int32_t heads(const View& v) { return v.head_end - v.head_begin; }
@@ -61,8 +66,10 @@ class Operands {
   bool wide(const View& v) const { return buffer(v).role == Role::wide; }
   bool has_parts() const { return op_.kind >= OpKind::exchange && op_.kind <= OpKind::all_to_all; }
 
-  bool counts(std::uint32_t reads, std::uint32_t writes) const {
-    return op_.reads.count == reads && op_.writes.count == writes;
+  bool has_right_count() const {
+    return std::ranges::any_of(signatures(), [&](const Signature& s) {
+      return s.kind == op_.kind && s.reads.size() == op_.reads.count && s.writes.size() == op_.writes.count;
+    });
   }
   bool all_modes(WriteMode mode) const {
     return std::ranges::all_of(plan_.writes(op_), [&](const Access& a) { return a.mode == mode; });
@@ -77,27 +84,25 @@ class Operands {
 
   const char* attention() const {
     const bool forward = op_.kind == OpKind::attend;
-    if (!counts(forward ? 3 : 6, forward ? 2 : 3)) return wrong_count;
-    const View &q = read(0), &k = read(1), &v = read(2);
+    const View &q = view(Operand::q), &k = view(Operand::k), &v = view(Operand::v), &lse = view(Operand::lse);
     const std::int32_t H = heads(q), G = heads(k), D = width(q), E = width(v);
     const std::int64_t n = rows(q), m = rows(k);
     if (H < 1 || G < 1 || H % G != 0) return "has q heads that are no multiple of its k heads";
-    bool fits = tensor(q, n, H, D) && tensor(k, m, G, D) && tensor(v, m, G, E);
-    fits = fits && (forward ? tensor(write(0), n, H, E) && tensor(write(1), n, H, 1)
-                            : tensor(read(3), n, H, E) && tensor(read(4), n, H, 1) &&
-                                  tensor(read(5), n, H, 1) && tensor(write(0), n, H, D) &&
-                                  tensor(write(1), m, G, D) && tensor(write(2), m, G, E));
+    bool fits = tensor(q, n, H, D) && tensor(k, m, G, D) && tensor(v, m, G, E) && tensor(lse, n, H, 1);
+    fits = fits && (forward ? tensor(view(Operand::out), n, H, E)
+                            : tensor(view(Operand::dout), n, H, E) && tensor(view(Operand::delta), n, H, 1) &&
+                                  tensor(view(Operand::dq), n, H, D) && tensor(view(Operand::dk), m, G, D) &&
+                                  tensor(view(Operand::dv), m, G, E));
     if (!fits) return "has operands whose shapes do not fit each other, or not one slot and plane";
-    if (!nominal(q) || !nominal(k) || !nominal(v) ||
-        !(forward ? wide(write(1)) : nominal(read(3)) && wide(read(4)) && wide(read(5))))
+    if (!nominal(q) || !nominal(k) || !nominal(v) || !wide(lse) ||
+        !(forward || (nominal(view(Operand::dout)) && wide(view(Operand::delta)))))
       return wrong_role;
     if (op_.head_end - op_.head_begin != H || op_.head_begin < 0)
       return "names query heads that its q view does not have";
-    const auto modes = plan_.writes(op_);
-    if (forward && (modes[0].mode != modes[1].mode || modes[0].mode == WriteMode::add))
+    if (forward && (mode(Operand::out) != mode(Operand::lse) || mode(Operand::out) == WriteMode::add))
       return "must write out and lse both with store or both with merge";
-    if (!forward && (modes[1].mode != modes[2].mode || modes[0].mode == WriteMode::merge ||
-                     modes[1].mode == WriteMode::merge))
+    if (!forward && (mode(Operand::dk) != mode(Operand::dv) || mode(Operand::dq) == WriteMode::merge ||
+                     mode(Operand::dk) == WriteMode::merge))
       return "must write dq with store or add, and dk and dv alike";
     return segments(n, m);
   }
@@ -116,51 +121,52 @@ class Operands {
   }
 
   const char* row_dot() const {
-    if (!counts(2, 1)) return wrong_count;
-    const View& dout = read(0);
+    const View &dout = view(Operand::dout), &out = view(Operand::out), &delta = view(Operand::delta);
     const std::int64_t n = rows(dout);
-    if (!tensor(dout, n, heads(dout), width(dout)) || !tensor(read(1), n, heads(dout), width(dout)) ||
-        !tensor(write(0), n, heads(dout), 1))
+    if (!tensor(dout, n, heads(dout), width(dout)) || !tensor(out, n, heads(dout), width(dout)) ||
+        !tensor(delta, n, heads(dout), 1))
       return wrong_shape;
-    if (!nominal(dout) || !nominal(read(1)) || !wide(write(0))) return wrong_role;
+    if (!nominal(dout) || !nominal(out) || !wide(delta)) return wrong_role;
     return all_modes(WriteMode::store) ? nullptr : wrong_mode;
   }
 
-  // The three forms of merge are told apart by how many operands they have.
+  // With part_out and a written lse: incremental. Without part_out: LSEs are folded. With lse read: part_out
+  // is rescaled to it.
   const char* merge() const {
-    if (op_.reads.count < 1 || op_.reads.count > 3 || op_.writes.count != (op_.reads.count == 2 ? 2u : 1u))
-      return wrong_count;
-    const View& first = read(0);
+    const View &part_lse = view(Operand::part_lse),
+               &first = has(Operand::part_out) ? view(Operand::part_out) : part_lse;
     const std::int64_t n = rows(first);
     const std::int32_t h = heads(first), w = width(first);
-    const auto lse = [&](const View& v) { return tensor(v, n, h, 1) && wide(v); };
-    if (op_.reads.count == 1) {
-      if (!lse(first) || !lse(write(0))) return "folds LSEs of different shapes, or not wide";
+    const auto is_lse = [&](const View& v) { return tensor(v, n, h, 1) && wide(v); };
+    if (!has(Operand::part_out)) {
+      if (!is_lse(part_lse) || !is_lse(view(Operand::lse)))
+        return "folds LSEs of different shapes, or not wide";
       return all_modes(WriteMode::merge) ? nullptr : "must write with merge";
     }
-    const bool fits = tensor(first, n, h, w) && lse(read(1)) && tensor(write(0), n, h, w);
-    if (op_.reads.count == 2) {
-      if (!fits || !lse(write(1))) return "merges results of different shapes, or LSEs that are not wide";
+    const bool fits = tensor(first, n, h, w) && is_lse(part_lse) && tensor(view(Operand::out), n, h, w) &&
+                      is_lse(view(Operand::lse));
+    if (op_.writes.count == 2) {
+      if (!fits) return "merges results of different shapes, or LSEs that are not wide";
       return all_modes(WriteMode::merge) ? nullptr : "must write with merge";
     }
-    if (!fits || !lse(read(2))) return "rescales a result of another shape, or LSEs that are not wide";
+    if (!fits) return "rescales a result of another shape, or LSEs that are not wide";
     return all_modes(WriteMode::merge) ? "must write with store or add" : nullptr;
   }
 
   const char* pair() const {
-    if (!counts(1, 1)) return wrong_count;
-    if (!same_shape(read(0), write(0))) return wrong_shape;
-    if (op_.kind == OpKind::copy && buffer(read(0)).role != buffer(write(0)).role)
+    const View &from = view(Operand::from), &into = view(Operand::into);
+    if (!same_shape(from, into)) return wrong_shape;
+    if (op_.kind == OpKind::copy && buffer(from).role != buffer(into).role)
       return "copies between different dtypes";
     return all_modes(op_.kind == OpKind::add ? WriteMode::add : WriteMode::store) ? nullptr : wrong_mode;
   }
 
   const char* all_reduce() const {
-    if (!counts(1, 1)) return wrong_count;
+    const View &from = view(Operand::from), &into = view(Operand::into);
     if (op_.reduction > Reduction::max) return "reduces in a way that is unknown";
-    if (!same_shape(read(0), write(0))) return "reads and writes different shapes";
-    if (buffer(read(0)).role != buffer(write(0)).role) return wrong_role;
-    if (plane_cut(buffer(read(0)), read(0)) != plane_cut(buffer(write(0)), write(0)))
+    if (!same_shape(from, into)) return "reads and writes different shapes";
+    if (buffer(from).role != buffer(into).role) return wrong_role;
+    if (plane_cut(buffer(from), from) != plane_cut(buffer(into), into))
       return "reads and writes with different planes";
     return all_modes(WriteMode::store) ? nullptr : wrong_mode;
   }

@@ -123,6 +123,7 @@ class RankWriter {
 
   void write_accesses(const char* key, std::span<const Access> accesses, bool written) {
     json_.objects(key, accesses, [&](const Access& access) {
+      if (access.operand != Operand::unnamed) json_.field("operand", name(access.operand));
       write_view(rank_.views[access.view]);
       if (written) json_.field("mode", name(access.mode));
     });

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "plan/operands.hpp"
 #include "report/plan_json.hpp"
 #include "report/scenario_json.hpp"
 
@@ -151,8 +152,7 @@ class RankReader {
     read_group(node, op);
     if (op.kind == OpKind::all_reduce) op.reduction = read_word(node.at("reduction"), Reduction::max);
     if (op.kind == OpKind::fill || has_scale(op.kind)) op.value = read_value(node.at("value"));
-    op.reads = read_accesses(node.at("reads"), false);
-    op.writes = read_accesses(node.at("writes"), true);
+    read_operands(node, op);
     if (node.has("parts")) read_parts(node.at("parts"), op);
     if (node.has("heads")) std::tie(op.head_begin, op.head_end) = read_bounds(node.at("heads"));
     if (node.has("segments")) read_segments(node.at("segments"), op);
@@ -229,20 +229,42 @@ class RankReader {
     return views_.store({view}, key).first;
   }
 
-  Span read_accesses(const JsonNode& node, bool written) {
+  // Every access has the name of its operand, or none of the operation has: then their order names them.
+  void read_operands(const JsonNode& node, Operation& op) {
+    std::vector<Access> reads = read_accesses(node.at("reads"), false);
+    std::vector<Access> writes = read_accesses(node.at("writes"), true);
+    std::size_t named = 0;
+    for (const Access& a : reads) named += a.operand != Operand::unnamed;
+    for (const Access& a : writes) named += a.operand != Operand::unnamed;
+    if (named == 0) name_by_position(op.kind, reads, writes);
+    if (named != 0 && named != reads.size() + writes.size())
+      node.fail("some of its operands have no \"operand\"; legal: a name for each of them, or for none");
+    op.reads = store(reads);
+    op.writes = store(writes);
+  }
+
+  std::vector<Access> read_accesses(const JsonNode& node, bool written) {
     std::vector<Access> accesses;
-    std::vector<std::int64_t> key;
     for (std::size_t i = 0; i < node.size(); ++i) {
       const JsonNode access = node.at(i);
       if (written) {
-        access.only({"buffer", "box", "mode"});
+        access.only({"operand", "buffer", "box", "mode"});
       } else {
-        access.only({"buffer", "box"});
+        access.only({"operand", "buffer", "box"});
       }
-      const WriteMode mode = written ? read_word(access.at("mode"), WriteMode::merge) : WriteMode::store;
-      accesses.push_back({read_view(access), mode});
-      key.insert(key.end(), {accesses.back().view, static_cast<std::int64_t>(mode)});
+      Access& a = accesses.emplace_back();
+      if (access.has("operand")) a.operand = read_word(access.at("operand"), Operand::into);
+      if (written) a.mode = read_word(access.at("mode"), WriteMode::merge);
+      a.view = read_view(access);
     }
+    return accesses;
+  }
+
+  Span store(const std::vector<Access>& accesses) {
+    std::vector<std::int64_t> key;
+    for (const Access& a : accesses)
+      key.insert(key.end(),
+                 {a.view, static_cast<std::int64_t>(a.mode), static_cast<std::int64_t>(a.operand)});
     return accesses_.store(accesses, key);
   }
 

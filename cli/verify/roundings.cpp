@@ -43,17 +43,13 @@ class RoundingCounter {
   }
 
   void spread(const Operation& op) {
-    const auto writes = rank_.writes(op);
-    const auto reads = rank_.reads(op);
-    if (op.kind == OpKind::attend && !writes.empty()) join(view(writes[0]), out);
-    if (op.kind == OpKind::merge && reads.size() > 1 && !writes.empty()) join(view(writes[0]), out);
-    if (op.kind == OpKind::attend_backward && writes.size() == 3) {
-      join(view(writes[0]), dq);
-      join(view(writes[1]), dkv);
-      join(view(writes[2]), dkv);
-    }
-    if (op.kind == OpKind::copy || op.kind == OpKind::cast || op.kind == OpKind::add) {
-      if (!reads.empty() && !writes.empty()) join(view(writes[0]), family_[view(reads[0]).buffer]);
+    for (const Access& access : rank_.writes(op)) {
+      if (access.operand == Operand::out) join(view(access), out);
+      if (access.operand == Operand::dq) join(view(access), dq);
+      if (access.operand == Operand::dk || access.operand == Operand::dv) join(view(access), dkv);
+      const Access* from = rank_.find(op, Operand::from);
+      if (access.operand == Operand::into && from && !is_communication(op.kind))
+        join(view(access), family_[view(*from).buffer]);
     }
     if (!is_communication(op.kind)) return;
     // Every rank does the same: what arrives is of the kind of what is sent in the same place of the list.
@@ -70,15 +66,14 @@ class RoundingCounter {
     for (const Part& part : rank_.parts_of(op)) {
       if (op.kind == OpKind::reduce_scatter && !part.send) add_running(rank_.views[part.view]);
     }
-    const auto writes = rank_.writes(op);
-    for (std::size_t i = 0; i < writes.size(); ++i) {
-      const View& v = view(writes[i]);
+    for (const Access& access : rank_.writes(op)) {
+      const View& v = view(access);
       const std::uint8_t family = family_[v.buffer];
       if (family == none) continue;
       const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward;
-      if (tile && i < 2) sums_[family].tile_count += 1;  // dk and dv are one tile
+      if (tile && access.operand != Operand::dv) sums_[family].tile_count += 1;  // dk and dv are one tile
       if (!is_nominal(v)) continue;
-      if (writes[i].mode != WriteMode::store || op.kind == OpKind::merge) {
+      if (access.mode != WriteMode::store || op.kind == OpKind::merge) {
         add_running(v);
       } else if (tile) {
         sums_[family].tiles = true;

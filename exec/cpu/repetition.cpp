@@ -189,15 +189,12 @@ void Repetition::hold_meeting(const std::vector<OpRef>& members) {
   const Operation& first = operation(members.front());
   for (const OpRef ref : members) {
     const Operation& op = operation(ref);
-    if (op.kind == first.kind && op.reduction == first.reduction && op.reads.count == first.reads.count)
-      continue;
+    if (op.kind == first.kind && op.reduction == first.reduction) continue;
     const RankPlan& plan = plan_.ranks[ref.rank];
     throw BadPlan(FindingKind::unmatched, plan.rank, operation_id(plan, op), "",
                   operation_id(plan, op) + " meets a different collective of its group");
   }
-  if (first.kind == OpKind::all_reduce) {
-    for (std::uint32_t i = 0; i < first.reads.count; ++i) all_reduce(members, i);
-  }
+  if (first.kind == OpKind::all_reduce) all_reduce(members);
   const double moved = now_s() - begin;
   for (const OpRef ref : members) {
     moved_s_[{ref.rank, ref.operation}] += moved;
@@ -205,11 +202,10 @@ void Repetition::hold_meeting(const std::vector<OpRef>& members) {
   }
 }
 
-void Repetition::all_reduce(const std::vector<OpRef>& members, std::uint32_t operand) {
+void Repetition::all_reduce(const std::vector<OpRef>& members) {
   const auto view_of = [&](OpRef ref, bool write) -> const View& {
     const RankPlan& plan = plan_.ranks[ref.rank];
-    const Operation& op = operation(ref);
-    return plan.views[plan.accesses[(write ? op.writes.first : op.reads.first) + operand].view];
+    return plan.view_of(operation(ref), write ? Operand::into : Operand::from);
   };
   std::vector<std::vector<std::unique_ptr<StagedTensor>>> sources(members.size());
   std::vector<std::vector<kernels::View>> targets(members.size());

@@ -61,7 +61,7 @@ class Repetition {
   void part_done(OpRef ref, double moved_s);
   void sum_received(OpRef ref);
   void hold_meeting(const std::vector<OpRef>& members);
-  void all_reduce(const std::vector<OpRef>& members, std::uint32_t operand);
+  void all_reduce(const std::vector<OpRef>& members);
   void complete(OpRef ref);
   [[noreturn]] void throw_hang(bool timed_out) const;
 

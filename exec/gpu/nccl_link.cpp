@@ -190,16 +190,15 @@ void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
   const int id = state_->id();
   nccl_require(ncclGroupStart(), "ncclGroupStart", id);
   switch (op.kind) {
-    case OpKind::all_reduce:
-      for (std::uint32_t i = 0; i < op.reads.count; ++i) {
-        const kernels::View from = state_->flat(op, own.views[own.accesses[op.reads.first + i].view]);
-        const kernels::View into = state_->flat(op, own.views[own.accesses[op.writes.first + i].view]);
-        nccl_require(
-            ncclAllReduce(from.data, into.data, static_cast<std::size_t>(into.rows), nccl_type(into.dtype),
-                          op.reduction == Reduction::max ? ncclMax : ncclSum, comm, stream),
-            "ncclAllReduce", id, comm);
-      }
+    case OpKind::all_reduce: {
+      const kernels::View from = state_->flat(op, own.view_of(op, Operand::from));
+      const kernels::View into = state_->flat(op, own.view_of(op, Operand::into));
+      nccl_require(
+          ncclAllReduce(from.data, into.data, static_cast<std::size_t>(into.rows), nccl_type(into.dtype),
+                        op.reduction == Reduction::max ? ncclMax : ncclSum, comm, stream),
+          "ncclAllReduce", id, comm);
       break;
+    }
     case OpKind::barrier: break;
     case OpKind::reduce_scatter: {
       // One reduction for every root and view that it sums, in group order: the k-th part that this rank

@@ -221,8 +221,8 @@ TEST_CASE("attend and its backward get every operand, mode, segment and the scal
   CHECK(g.scale == 0.5);
 
   SUBCASE("operands that do not fit are refused") {
-    std::swap(plan.ranks[0].accesses[plan.ranks[0].operations[attend].reads.first],
-              plan.ranks[0].accesses[plan.ranks[0].operations[attend].reads.first + 2]);  // q <-> v
+    const std::uint32_t first = plan.ranks[0].operations[attend].reads.first;
+    std::swap(plan.ranks[0].accesses[first].operand, plan.ranks[0].accesses[first + 2].operand);  // q <-> v
     CHECK_THROWS_AS(binder.bind(plan.ranks[0].operations[attend]), BadPlan);
   }
   SUBCASE("a segment beyond the rows is refused") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "derive/memory.hpp"
+#include "plan/operands.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab::hand {
@@ -51,8 +52,10 @@ std::uint32_t Rank::operation(OpKind kind, Lane lane, const std::vector<std::uin
   op.value = value;
   std::vector<Access> reads;
   for (const std::uint32_t v : read_views) reads.push_back({v, WriteMode::store});
+  std::vector<Access> named = writes;
+  name_by_position(kind, reads, named);
   op.reads = append(p.accesses, reads);
-  op.writes = append(p.accesses, writes);
+  op.writes = append(p.accesses, named);
   op.after = append(p.edges, after);
   p.operations.push_back(op);
   return op.ordinal;

@@ -2,6 +2,7 @@
 #include "tests/hand_plans/check_hand_plans.hpp"
 
 #include <algorithm>
+#include "plan/operands.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab::hand {
@@ -78,12 +79,12 @@ std::uint32_t Rank::operation(Lane lane, OpKind kind, const std::vector<std::uin
   o.lane = lane;
   o.step = step;
   o.ordinal = ordinal_++;
-  std::vector<Access> list;
-  for (const std::uint32_t view : reads) list.push_back({view, store});
-  o.reads = append(plan->accesses, list);
-  list.clear();
-  for (const auto& [view, mode] : writes) list.push_back({view, mode});
-  o.writes = append(plan->accesses, list);
+  std::vector<Access> read_list, write_list;
+  for (const std::uint32_t view : reads) read_list.push_back({view, store});
+  for (const auto& [view, mode] : writes) write_list.push_back({view, mode});
+  name_by_position(kind, read_list, write_list);
+  o.reads = append(plan->accesses, read_list);
+  o.writes = append(plan->accesses, write_list);
   set_after(o, after);
   plan->operations.push_back(o);
   return static_cast<std::uint32_t>(plan->operations.size() - 1);

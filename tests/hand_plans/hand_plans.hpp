@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/operands.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab::hand {
@@ -17,6 +18,13 @@ Span append(std::vector<T>& pool, const std::vector<T>& items) {
   const Span span{static_cast<std::uint32_t>(pool.size()), static_cast<std::uint32_t>(items.size())};
   pool.insert(pool.end(), items.begin(), items.end());
   return span;
+}
+
+// Names the operands of all operations by their order (plan/operands.hpp).
+inline void name_operands(RankPlan& plan) {
+  for (const Operation& op : plan.operations)
+    name_by_position(op.kind, std::span(plan.accesses).subspan(op.reads.first, op.reads.count),
+                     std::span(plan.accesses).subspan(op.writes.first, op.writes.count));
 }
 
 // `ranks` empty ranks in one group of that name; the problem is the default one.

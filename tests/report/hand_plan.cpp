@@ -106,6 +106,7 @@ class HandRank {
     all_reduce.after = hand::append(plan_.edges, {3, 4});
     all_reduce.bytes = 32;
     add(OpKind::host_sync, Phase::backward, LaneKind::comm, 0);
+    hand::name_operands(plan_);
     return plan_;
   }
 

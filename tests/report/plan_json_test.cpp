@@ -33,7 +33,7 @@ bool same_view(const RankPlan& a, std::uint32_t va, const RankPlan& b, std::uint
 bool same_accesses(const RankPlan& a, std::span<const Access> x, const RankPlan& b,
                    std::span<const Access> y) {
   return std::equal(x.begin(), x.end(), y.begin(), y.end(), [&](const Access& m, const Access& n) {
-    return m.mode == n.mode && same_view(a, m.view, b, n.view);
+    return m.mode == n.mode && m.operand == n.operand && same_view(a, m.view, b, n.view);
   });
 }
 
@@ -180,6 +180,41 @@ TEST_CASE("the JSON has the keys that DESIGN lists") {
   CHECK(rank["operations"][4]["value"] == "-inf");
   CHECK(rank["operations"][4]["writes"][0]["box"]["rows"] == Json::parse("[[1, 2, 2]]"));
   CHECK(rank["operations"][5]["reduction"] == "max");
+}
+
+TEST_CASE("operands go by name; a file without names keeps the order of cplab.plan.1") {
+  const Plan plan = hand_plan();
+  Json json = Json::parse(text_of(plan));
+  const auto read = [&] { return read_plan_json(json.dump(), "p.json"); };
+  Json& attend = json["ranks"][0]["operations"][1];
+  REQUIRE(attend["reads"][1]["operand"] == "k");
+  SUBCASE("names may come in any order") {
+    std::swap(attend["reads"][0], attend["reads"][2]);
+    std::swap(attend["writes"][0], attend["writes"][1]);
+    const RankPlan got = read().ranks[0];
+    const RankPlan& want = plan.ranks[0];
+    for (const Operand o : {Operand::q, Operand::k, Operand::v, Operand::out, Operand::lse}) {
+      INFO(name(o));
+      CHECK(got.view_of(got.operations[1], o).buffer == want.view_of(want.operations[1], o).buffer);
+      CHECK(got.view_of(got.operations[1], o).width_begin == want.view_of(want.operations[1], o).width_begin);
+    }
+  }
+  SUBCASE("without names the order counts") {
+    for (Json& rank : json["ranks"])
+      for (Json& op : rank["operations"])
+        for (const char* key : {"reads", "writes"})
+          for (Json& access : op[key]) access.erase("operand");
+    const Plan got = read();
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r) check_same(plan.ranks[r], got.ranks[r]);
+  }
+  SUBCASE("a name for some of them is none") {
+    attend["reads"][1].erase("operand");
+    CHECK_THROWS(read());
+  }
+  SUBCASE("an unknown name is an error") {
+    attend["reads"][1]["operand"] = "keys";
+    CHECK_THROWS(read());
+  }
 }
 
 TEST_CASE("equal views, accesses and segments are stored once") {

@@ -78,7 +78,7 @@ std::uint32_t HandPlan::collective(int rank_index, OpKind kind, std::int64_t byt
   std::vector<Message> messages;
   if (kind == OpKind::all_reduce) {
     op.reads = {static_cast<std::uint32_t>(rank.accesses.size()), 1};
-    rank.accesses.push_back({view(rank, bytes)});
+    rank.accesses.push_back({view(rank, bytes), WriteMode::store, Operand::from});
   } else if (kind != OpKind::barrier) {
     for (int peer = 0; peer < static_cast<int>(plan.ranks.size()); ++peer) {
       messages.push_back(send(peer, bytes));

@@ -1,0 +1,25 @@
+// Which operands each kind of operation has: the one table of it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+// One form of an operation. merge has three, told apart by their operands.
+struct Signature {
+  OpKind kind;
+  std::vector<Operand> reads, writes;  // in the order of cplab.plan.1, which files without names keep
+};
+
+std::span<const Signature> signatures();
+
+// The form that has these operands, in any order; null if none has.
+const Signature* find_signature(OpKind, std::span<const Access> reads, std::span<const Access> writes);
+
+// Names accesses by their position; those of a count that no form has stay unnamed.
+void name_by_position(OpKind, std::span<Access> reads, std::span<Access> writes);
+
+}  // namespace cplab
