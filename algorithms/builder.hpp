@@ -70,7 +70,9 @@ class Builder {
   int P() const { return static_cast<int>(scenario_.parallel.ranks); }
   int position() const { return plan_.position; }
   std::int64_t rows() const { return placement_.rows(); }  // local rows
-  bool backward() const { return problem().direction == Direction::forward_backward; }
+  bool backward() const { return problem().has_backward(); }
+  // Other layers run between forward and backward.
+  bool between_layers() const { return backward() && plan_.between_layers; }
   // Wide and nominal are different dtypes.
   bool has_wide() const;
 

@@ -15,6 +15,14 @@ std::vector<OptionInfo> common_options() {
        .default_value = option_count(0),
        .help = "multiprocessors left free for communication; of kernels on GPUs only those for Hopper obey, "
                "the deterministic backward not"},
+      {.key = "reuse",
+       .legal = {option_word("time"), option_word("peak")},
+       .default_value = option_word("time"),
+       .help = "share memory where no operation waits for it (time), or wherever lifetimes allow it (peak)"},
+      {.key = "between",
+       .legal = {option_word("nothing"), option_word("layers")},
+       .default_value = option_word("nothing"),
+       .help = "what lies between forward and backward: with layers only saved buffers and inputs cross"},
   };
 }
 

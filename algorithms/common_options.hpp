@@ -17,7 +17,8 @@ inline OptionValue option_count(std::int64_t value) {
   return value;
 }
 
-// transport: of communication. reserved_sms: read by the cost model and by kernel launches.
+// transport: of communication. reserved_sms: read by the cost model and by kernel launches. reuse: by the
+// arena (derive/arena.hpp). between: by what is derived of a plan, the checker and the simulator.
 std::vector<OptionInfo> common_options();
 
 Transport transport_of(const Schedule& resolved);

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "algorithms/builder.hpp"
+#include "algorithms/buffers.hpp"
 #include "algorithms/ring_options.hpp"
 #include "algorithms/softmax_sum.hpp"
 #include "algorithms/tile_inputs.hpp"
@@ -24,7 +24,7 @@ class Ring {
 
   void forward() {
     q = b.buffer({"q", Role::nominal, Category::input, 1, n, p.heads, p.head_size});
-    held = kv_buffer("kv", Role::nominal, Category::input, 1);
+    held = kv = kv_buffer(b, "kv", Role::nominal, Category::input, 1, n);
     out = b.buffer({"out", Role::nominal, Category::output, 1, n, p.heads, p.value_size});
     lse = lse_buffer(b, "lse", Category::output, 1, n);
     std::vector<std::int64_t> tile_rows;
@@ -35,48 +35,55 @@ class Ring {
     const int own = o.copy_tiles;  // slot 0 then holds a copy of this rank's K and V
     std::int64_t slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
     // The backward goes on in two slots from what is received last: the same ones, or two that the last hop
-    // opens.
-    const bool apart = b.backward() && P > 1 && slots != 2;
-    if (apart) slots = std::min(o.kv_slots, std::int64_t{P - 2 + own});
-    if (apart) two_slots = kv_buffer("kv_slots_backward", Role::nominal, Category::working, 2);
-    if (slots > 0) kv_slots = kv_buffer("kv_slots", Role::nominal, Category::working, slots);
+    // opens. Where layers run in between, what is received last is saved instead of the own K and V.
+    const bool saves = b.between_layers() && P > 1;
+    const bool apart = b.backward() && P > 1 && slots != 2 && !saves;
+    if (apart || saves) slots = std::min(o.kv_slots, std::int64_t{P - 2 + own});
+    if (apart) two_slots = kv_buffer(b, "kv_slots_backward", Role::nominal, Category::working, 2, n);
+    if (saves) saved = kv_buffer(b, "kv_saved", Role::nominal, Category::saved, 1, n);
+    if (slots > 0) kv_slots = kv_buffer(b, "kv_slots", Role::nominal, Category::working, slots, n);
     if (own) b.copy(compute(0), held, kv_slots.slot(0));
     if (own) held = kv_slots.slot(0);
     for (int step = 0; step < P; ++step) {
       b.step(step);
       const bool last_hop = step + 2 == P;
-      const Box next = apart && last_hop ? two_slots.slot(0)
-                       : slots > 0       ? kv_slots.slot((step + own) % slots)
-                                         : held;
+      const Box next = saves && last_hop   ? saved
+                       : apart && last_hop ? two_slots.slot(0)
+                       : slots > 0         ? kv_slots.slot((step + own) % slots)
+                                           : held;
       if (step + 1 < P) b.exchange(comm, o.transport, {send(held, right), receive(next, left)});
       if (const std::size_t owner = owner_forward(step); works(owner)) {
         const Tile& t = tiles[owner];
         const Lane lane = compute(step);
         const Box part = inputs->keys(lane, "kv_tile", held, t);
-        sum.attend(lane, inputs->queries(lane, "q_tile", q, t), k(part), v(part), t.q_rows, t.segments);
+        sum.attend(lane, inputs->queries(lane, "q_tile", q, t), keys(b, part), values(b, part), t.q_rows,
+                   t.segments);
       }
       if (step + 1 < P) held = next;
     }
     sum.finish(compute(0));
     if (!apart) two_slots = kv_slots;
-    next_slot = apart ? 1 : P - 1 + own;
+    next_slot = saves ? 0 : apart ? 1 : P - 1 + own;
   }
 
   void backward() {
     b.phase(Phase::backward);
+    const int slots = b.between_layers() ? std::min(2, P - 1) : 0;  // else the forward's go on
+    if (slots > 0) two_slots = kv_buffer(b, "kv_slots_backward", Role::nominal, Category::working, slots, n);
+    if (b.between_layers() && P == 1) held = kv;
     dout = b.buffer({"dout", Role::nominal, Category::input, 1, n, p.heads, p.value_size});
     delta = lse_buffer(b, "delta", Category::working, 1, n);
     const Box dq = b.buffer({"dq", Role::nominal, Category::output, 1, n, p.heads, p.head_size});
-    const Box dkv = kv_buffer("dkv", Role::nominal, Category::output, 1);
+    const Box dkv = kv_buffer(b, "dkv", Role::nominal, Category::output, 1, n);
     const bool wide = o.sum.wide && b.has_wide() && P > 1;
     dq_sum = wide ? b.buffer({"dq_sum", Role::wide, Category::working, 1, n, p.heads, p.head_size}) : dq;
     b.row_dot(compute(0), dout, out, delta);
 
-    if (P > 1) dkv_slots = kv_buffer("dkv_slots", o.gradient_wire, Category::working, 2);
-    if (P > 1) dkv_tile = kv_buffer("dkv_tile", o.gradient_wire, Category::working, 1);
+    if (P > 1) dkv_slots = kv_buffer(b, "dkv_slots", o.gradient_wire, Category::working, 2, n);
+    if (P > 1) dkv_tile = kv_buffer(b, "dkv_tile", o.gradient_wire, Category::working, 1, n);
     for (int step = 0; step < P; ++step) {
       b.step(step);
-      const Box next = step + 1 < P ? two_slots.slot((next_slot + step) % 2) : held;
+      const Box next = step + 1 < P ? two_slots.slot((next_slot + step) % b.declared(two_slots).slots) : held;
       const Box dkv_sum = P > 1 ? dkv_slots.slot((step + 1) % 2) : dkv;
       std::vector<Message> messages;
       if (step + 1 < P) messages = {send(held, left), receive(next, right)};
@@ -98,10 +105,10 @@ class Ring {
     const Lane lane = compute(0);
     const Box part = inputs->keys(lane, "kv_tile_backward", held, t);
     const Box into = (step == 0 ? dkv_sum : dkv_tile).rows(t.k_rows);
-    b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", q, t), k(part), v(part),
+    b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", q, t), keys(b, part), values(b, part),
                              inputs->queries(lane, "dout_tile", dout, t), lse.rows(t.q_rows),
-                             delta.rows(t.q_rows), dq_sum.rows(t.q_rows), k(into), v(into), t.segments,
-                             dq_touch.touch(b, lane, dq_sum, t.q_rows)});
+                             delta.rows(t.q_rows), dq_sum.rows(t.q_rows), keys(b, into), values(b, into),
+                             t.segments, dq_touch.touch(b, lane, dq_sum, t.q_rows)});
     if (step == 0) return;
     // The ranks to the right, which had this owner before, have touched these rows; the others hold garbage.
     Rows touched;
@@ -116,14 +123,6 @@ class Ring {
   bool works(std::size_t owner) const { return static_cast<int>(owner) == r || !tiles[owner].empty(); }
   std::size_t owner_forward(int step) const { return static_cast<std::size_t>((r - step + P) % P); }
   Lane compute(int i) const { return {LaneKind::compute, static_cast<std::uint8_t>(i % o.compute_lanes)}; }
-  Box k(const Box& kv) const { return kv.columns(0, p.head_size); }
-  Box v(const Box& kv) const { return kv.columns(p.head_size, p.head_size + p.value_size); }
-
-  // K and V of the local rows, K in front: one message, two contiguous tensors.
-  Box kv_buffer(std::string_view name, Role role, Category category, std::int64_t count) {
-    return b.buffer({name, role, category, count, n, p.kv_heads, p.head_size + p.value_size, p.head_size});
-  }
-
   Builder& b;
   const Problem& p = b.problem();
   const RingOptions o = ring_options(b.scenario().schedule);
@@ -131,7 +130,7 @@ class Ring {
   const std::int64_t n = b.rows();
   const Lane comm = o.overlap ? Lane{LaneKind::comm, 0} : compute(0);
   std::vector<Tile> tiles;  // of this rank's queries with the keys of every rank
-  Box q, out, lse, dout, delta, kv_slots, two_slots, held;
+  Box q, out, lse, dout, delta, kv_slots, two_slots, saved, kv, held;
   Box dq_sum, dkv_slots, dkv_tile;
   FirstTouch dq_touch;
   std::int64_t next_slot = 0;

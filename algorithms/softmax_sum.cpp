@@ -3,11 +3,9 @@
 
 #include <algorithm>
 
-namespace cplab {
+#include "algorithms/buffers.hpp"
 
-Box lse_buffer(Builder& b, std::string_view name, Category category, std::int64_t slots, std::int64_t rows) {
-  return b.buffer({name, Role::wide, category, slots, rows, b.problem().heads, 1, 0, Layout::heads_first});
-}
+namespace cplab {
 
 SoftmaxSum::SoftmaxSum(Builder& b, SoftmaxSumOptions options, const Box& out, const Box& lse,
                        const std::vector<std::int64_t>& tile_rows)

@@ -61,7 +61,4 @@ class FirstTouch {
   Rows touched_;
 };
 
-Box lse_buffer(Builder&, std::string_view name, Category, std::int64_t slots,
-               std::int64_t rows);  // wide, [H, rows]
-
 }  // namespace cplab

@@ -122,6 +122,9 @@ bool sane_scenario(const Plan& plan, Findings& findings) {
       if (rank.rank != ranks[position] || rank.replica != static_cast<int>(replica) ||
           rank.position != static_cast<int>(position))
         return wrong("rank " + std::to_string(ranks[position]) + " does not say its own place in its group");
+      if (rank.between_layers != between_layers(plan.scenario.schedule))
+        return wrong("rank " + std::to_string(ranks[position]) +
+                     " is for other things between forward and backward than the scenario says");
     }
   }
   if (plan.groups.size() < parallel.groups.size()) return wrong("the plan lacks groups of the scenario");

@@ -70,6 +70,18 @@ Region& Contents::region(std::uint32_t r, std::uint32_t b, std::int32_t slot) {
   return region;
 }
 
+// The first write to a buffer of a slab ends what the others hold.
+void Contents::take_slab(std::uint32_t r, std::uint32_t view) {
+  const RankModel& rank = model_.ranks[r];
+  if (view >= rank.boxes.size() || !rank.boxes[view].valid || rank.boxes[view].empty()) return;
+  const std::uint32_t buffer = rank.boxes[view].buffer;
+  if (rank.plan->buffers[buffer].slab.empty()) return;
+  const auto [at, fresh] = ranks_[r].slabs.try_emplace(rank.plan->buffers[buffer].slab, buffer);
+  if (!fresh && at->second == buffer) return;
+  at->second = buffer;
+  rank.for_each_of_slab(buffer, [&](std::uint32_t other) { ranks_[r].buffers[other].clear(); });
+}
+
 std::uint32_t Contents::writer(Site s, const Box& box) {
   if (box.empty()) return none;
   ranks_[s.rank].writes.push_back({s.operation, box.buffer, false});
@@ -306,6 +318,7 @@ void Contents::fill(Site s, const Operation& op, const Box& box) {
 void Contents::run(std::uint32_t r, std::uint32_t i) {
   const RankModel& rank = model_.ranks[r];
   const Site s{r, i};
+  for (const Access& a : rank.writes(i)) take_slab(r, a.view);
   if (rank.forms[i] != Form::good) {
     for (const Access& a : rank.writes(i))
       if (a.view < rank.boxes.size() && rank.boxes[a.view].valid) write_unknown(s, rank.boxes[a.view]);

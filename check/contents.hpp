@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ class Contents final : public Interpreter {
   struct RankState {
     std::vector<std::vector<Region>> buffers;  // by buffer and slot
     std::vector<Write> writes;
+    std::unordered_map<std::string, std::uint32_t> slabs;  // by name: the buffer that has its bytes
   };
   // The operation at work, for messages and book-keeping.
   struct Site {
@@ -55,6 +57,7 @@ class Contents final : public Interpreter {
   void hold_inputs(std::uint32_t rank);
   Region& region(std::uint32_t rank, std::uint32_t buffer, std::int32_t slot);
   std::uint32_t writer(Site, const Box&);
+  void take_slab(std::uint32_t rank, std::uint32_t view);
   void mark_read(std::uint32_t rank, const Runs&);
   // Values come relative to the view: its head and column 0.
   void read(std::uint32_t rank, const Box&, Heads, Runs&);

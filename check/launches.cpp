@@ -83,6 +83,9 @@ class Progress {
   bool is_ready(std::uint32_t r, std::uint32_t i) const {
     bool ready = i <= host_[r] && !waits_for_launch(r, i);
     model_.ranks[r].for_each_edge(i, [&](std::uint32_t e) { ready = ready && complete(r, e); });
+    // A communication that has started and whose peers can meet it is one that completes: none but those that
+    // it waits for can hold it up. What waits for its start may lean on no more than that.
+    model_.ranks[r].for_each_start_edge(i, [&](std::uint32_t e) { ready = ready && complete(r, e); });
     return ready;
   }
 
@@ -105,6 +108,8 @@ class Progress {
     LaneState& lane = lanes_[r][rank.lane_of[i]];
     std::uint32_t round = std::max(lane.round, host_round(r));
     rank.for_each_edge(i, [&](std::uint32_t e) { round = std::max(round, round_[pairs_.flat(r, e)]); });
+    rank.for_each_start_edge(
+        i, [&](std::uint32_t e) { round = std::max(round, start_round_[pairs_.flat(r, e)]); });
     start_round_[op] = round;
     round_[op] = round + (communicates(rank.op(i)) ? 1 : 0);
     started_[op] = 1;
@@ -242,6 +247,9 @@ class Progress {
       if (head > host_[r]) cause = host_[r];
       if (cause == none && waits_for_launch(r, head)) cause = launch_[r];
       rank.for_each_edge(head, [&](std::uint32_t e) {
+        if (cause == none && !complete(r, e)) cause = e;
+      });
+      rank.for_each_start_edge(head, [&](std::uint32_t e) {
         if (cause == none && !complete(r, e)) cause = e;
       });
       if (cause == none) return none;

@@ -119,6 +119,21 @@ class RankModel {
     }
   }
 
+  template <class Visit>
+  void for_each_start_edge(std::uint32_t i, Visit visit) const {
+    if (forms[i] == Form::broken) return;
+    for (std::uint32_t e : plan->after_started(op(i)))
+      if (e < i) visit(e);
+  }
+  // Calls visit(buffer) for the other buffers of the buffer's slab.
+  template <class Visit>
+  void for_each_of_slab(std::uint32_t buffer, Visit visit) const {
+    const std::vector<Buffer>& all = plan->buffers;
+    if (all[buffer].slab.empty()) return;
+    for (std::uint32_t b = 0; b < all.size(); ++b)
+      if (b != buffer && all[b].slab == all[buffer].slab) visit(b);
+  }
+
   // Two boxes of one buffer share an element; the first holds the second (false where it would be work).
   bool overlap(const Box&, const Box&);
   bool contains(const Box&, const Box&);

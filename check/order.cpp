@@ -32,6 +32,7 @@ class Order {
     }
     unused();
     shared_bytes();
+    if (rank_.plan->between_layers) between_phases();
   }
 
  private:
@@ -81,7 +82,61 @@ class Order {
       last = std::max(last, rank_.place[i] + 1);
       for (std::size_t l = 0; l < lanes_; ++l) b.known[l] = std::min(b.known[l], c[l]);
       if (b.written) touch(i, view, write, b);
+      if (!rank_.plan->buffers[rank_.boxes[view].buffer].slab.empty()) touch_slab(i, view, write, b);
     });
+  }
+
+  // What shares the slab's bytes is no longer in use.
+  void touch_slab(std::uint32_t i, std::uint32_t view, bool write, BufferState& own) {
+    const std::uint32_t buffer = rank_.boxes[view].buffer;
+    if (!own.written) own.live.push_back({i, view, write, false});  // touch() keeps no read of such a buffer
+    const std::uint32_t* c = clock(i);
+    rank_.for_each_of_slab(buffer, [&](std::uint32_t other) {
+      for (Live& old : buffers_[other].live) {
+        if (old.reported || c[rank_.lane_of[old.operation]] > rank_.place[old.operation]) continue;
+        old.reported = true;
+        findings_.add(FindingKind::lifetime, rank_.plan, i, buffer,
+                      describe_operation(rank_, i) + (write ? " writes " : " reads ") +
+                          rank_.plan->buffers[buffer].name + " while " +
+                          describe_operation(rank_, old.operation) + " may still use " +
+                          rank_.plan->buffers[other].name + ", which shares the bytes of slab " +
+                          rank_.plan->buffers[buffer].slab);
+      }
+    });
+  }
+
+  // Other layers run between the phases: all of the forward has ended before any of the backward begins, and
+  // what is neither an input nor an output nor saved does not cross.
+  void between_phases() {
+    std::vector<std::uint32_t> forward(lanes_, 0);  // by lane: 1 + place of the last of the forward
+    std::vector<std::uint8_t> phases(buffers_.size(), 0);
+    const auto count = static_cast<std::uint32_t>(rank_.plan->operations.size());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const bool backward = rank_.op(i).phase == Phase::backward;
+      if (!backward) forward[rank_.lane_of[i]] = std::max(forward[rank_.lane_of[i]], rank_.place[i] + 1);
+      rank_.for_each_access(i, [&](std::uint32_t view, bool) {
+        const std::uint32_t b = rank_.boxes[view].buffer;
+        const Category category = rank_.plan->buffers[b].category;
+        const bool freed = category == Category::working || category == Category::workspace;
+        if (freed && backward && phases[b] == 1)
+          findings_.add(FindingKind::lifetime, rank_.plan, i, b,
+                        describe_operation(rank_, i) + " uses " + rank_.plan->buffers[b].name +
+                            " of the forward: where other layers run in between, only inputs, outputs and "
+                            "saved buffers are left");
+        phases[b] |= backward ? 2 : 1;
+      });
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (rank_.op(i).phase != Phase::backward) continue;
+      for (std::size_t l = 0; l < lanes_; ++l) {
+        if (clock(i)[l] >= forward[l]) continue;
+        findings_.add(FindingKind::order, rank_.plan, i, none,
+                      describe_operation(rank_, i) + " may begin before " +
+                          describe_operation(rank_, rank_.lanes[l][forward[l] - 1]) +
+                          " of the forward has ended, although other layers run in between");
+        break;
+      }
+    }
   }
 
   void touch(std::uint32_t i, std::uint32_t view, bool write, BufferState& b) {
@@ -135,7 +190,7 @@ class Order {
     for (std::uint32_t b = 0; b < buffers_.size(); ++b) {
       const Buffer& buffer = rank_.plan->buffers[b];
       const bool holds = buffer.slots > 0 && buffer.rows > 0 && buffer.heads > 0 && buffer.width > 0;
-      const bool temporary = buffer.category == Category::working || buffer.category == Category::workspace;
+      const bool temporary = buffer.category != Category::input && buffer.category != Category::output;
       if (holds && temporary && buffers_[b].first == none)
         findings_.add(FindingKind::leak, rank_.plan, none, b, "no operation touches buffer " + buffer.name);
     }
@@ -161,6 +216,7 @@ class Order {
       for (std::size_t m = n + 1; m < order.size(); ++m) {
         const Buffer &a = list[order[n]], &b = list[order[m]];
         if (b.offset - a.offset >= a.bytes) break;
+        if (!a.slab.empty() && a.slab == b.slab) continue;  // touch_slab tests it access by access
         test_pair(std::min(order[n], order[m]), std::max(order[n], order[m]));
       }
     }

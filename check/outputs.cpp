@@ -12,12 +12,12 @@ void Contents::finish() {
   for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
     check_output(r, "out", Holds::out, 0, p.value_size);
     check_output(r, "lse", Holds::lse, 0, 1);
-    if (p.direction == Direction::forward_backward) {
+    if (p.has_backward()) {
       check_output(r, "dq", Holds::dq, 0, p.head_size);
       check_output(r, "dkv", Holds::dk, 0, p.head_size);
       check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
     }
-    const bool backward = p.direction == Direction::forward_backward;
+    const bool backward = p.has_backward();
     for (const Buffer& b : model_.ranks[r].plan->buffers) {
       const bool known =
           b.name == "out" || b.name == "lse" || (backward && (b.name == "dq" || b.name == "dkv"));

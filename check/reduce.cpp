@@ -14,6 +14,7 @@ void Contents::transfer(std::uint32_t from_rank, std::uint32_t, const Part& send
   const Site s{into_rank, receive_operation};
   const Box &from = model_.ranks[from_rank].boxes[send.view],
             &into = model_.ranks[into_rank].boxes[receive.view];
+  take_slab(into_rank, receive.view);
   if (!fits) return write_unknown(s, into);
   first ? move(s, from_rank, from, into, false, none) : add(s, from_rank, from, into, false, none);
 }
@@ -57,6 +58,8 @@ void Contents::maximum(Site s, std::uint32_t from_rank, const Box& from, const B
 // A sum or maximum over the group of results of the same rows.
 void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) {
   const Site root{members[0].first, members[0].second};
+  for (const auto& [r, i] : members)
+    for (const Access& a : model_.ranks[r].writes(i)) take_slab(r, a.view);
   const RankModel& home = model_.ranks[root.rank];
   const auto fits_root = [&](std::uint32_t r, std::uint32_t i) {
     const RankModel& rank = model_.ranks[r];

@@ -65,6 +65,9 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
   set_repetitions(arguments, 5, 20, options.warmup, options.iterations);
   options.instrumented = 5;
   options.cuda_graph = arguments.has("graph");
+  if (options.cuda_graph && plan.scenario.problem.direction == Direction::backward)
+    throw InputError(
+        "--graph: one graph is timed as a whole; with problem.direction=\"backward\" leave it out");
   Measured measured;
   GpuExecutor executor(plan, options);
   if (arguments.has("inputs") || arguments.has("save")) {

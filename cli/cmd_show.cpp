@@ -241,7 +241,7 @@ int command_show(const Arguments& arguments, Console& console) {
         prediction ? &prediction->timeline.ranks[static_cast<std::size_t>(rank.rank)] : nullptr;
     out << fmt::format("\nrank {} (replica {}, position {}): peak {} live, arena {}\n\n", rank.rank,
                        rank.replica, rank.position, bytes_text(static_cast<double>(memory.live_peak_bytes)),
-                       bytes_text(static_cast<double>(memory.arena_bytes)));
+                       bytes_text(static_cast<double>(rank.arena_bytes)));
     buffer_table(rank, memory).write(out, console.color());
     out << '\n';
     const OperationUnits units = units_of(rank);

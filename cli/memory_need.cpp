@@ -210,7 +210,7 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   const Problem& p = plan.scenario.problem;
   const auto H = static_cast<double>(p.heads), G = static_cast<double>(p.kv_heads);
   const auto D = static_cast<double>(p.head_size), E = static_cast<double>(p.value_size);
-  const bool gradients = p.direction == Direction::forward_backward;
+  const bool gradients = p.has_backward();
   double tokens = 0, longest = 0, arenas = 0, local = 0;
   for (const std::int64_t length : p.padded_lengths) {
     tokens += static_cast<double>(length);

@@ -160,6 +160,13 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   }
   prediction.memory = memory_of(plan);
   prediction.figures = derive_figures(plan, prediction.timeline, prediction.memory);
+  // Of one phase: the share of the band that its time has of the whole.
+  double all_s = 0;
+  for (const PhaseTime& phase : prediction.figures.phases) all_s += phase.time_s;
+  if (all_s > 0 && prediction.figures.time_s < all_s) {
+    prediction.low_s *= prediction.figures.time_s / all_s;
+    prediction.high_s *= prediction.figures.time_s / all_s;
+  }
   // A kernel beside traffic has several origins; the simulator has split its time between them.
   prediction.figures.origins = {origins.share(Origin::measured), origins.share(Origin::interpolated),
                                 origins.share(Origin::extrapolated), origins.share(Origin::assumed)};

@@ -67,22 +67,35 @@ TextTable rank_table(const Figures& figures, Audience audience) {
   }
   const Unit memory_unit = byte_unit(static_cast<double>(memory));
   const Unit wire_unit = byte_unit(static_cast<double>(wire));
-  TextTable table({{"rank", ""},
-                   {"time", "ms"},
-                   {"compute", "ms"},
-                   {"communication", "ms"},
-                   {"exposed", "ms"},
-                   {"peak", memory_unit.name},
-                   {"arena", memory_unit.name},
-                   {"sent", wire_unit.name},
-                   {"received", wire_unit.name}});
+  const bool saves = figures.saves();
+  std::vector<Column> columns{{"rank", ""},
+                              {"time", "ms"},
+                              {"compute", "ms"},
+                              {"communication", "ms"},
+                              {"exposed", "ms"},
+                              {"peak", memory_unit.name},
+                              {"arena", memory_unit.name},
+                              {"sent", wire_unit.name},
+                              {"received", wire_unit.name}};
+  // What other layers find in memory, and what they do not.
+  if (saves)
+    columns.insert(columns.begin() + 6, {{"saved", memory_unit.name}, {"transient", memory_unit.name}});
+  TextTable table(columns);
   for (const RankFigures& rank : figures.ranks) {
-    table.add_row({std::to_string(rank.rank), format_ms(rank.time_s), format_ms(rank.compute_s),
-                   format_ms(rank.communication_s), format_ms(rank.exposed_communication_s),
-                   memory_unit.text(static_cast<double>(rank.peak_bytes)),
-                   memory_unit.text(static_cast<double>(rank.arena_bytes)),
-                   wire_unit.text(static_cast<double>(rank.sent_bytes)),
-                   wire_unit.text(static_cast<double>(rank.received_bytes))});
+    std::vector<std::string> row{std::to_string(rank.rank),
+                                 format_ms(rank.time_s),
+                                 format_ms(rank.compute_s),
+                                 format_ms(rank.communication_s),
+                                 format_ms(rank.exposed_communication_s),
+                                 memory_unit.text(static_cast<double>(rank.peak_bytes)),
+                                 memory_unit.text(static_cast<double>(rank.arena_bytes)),
+                                 wire_unit.text(static_cast<double>(rank.sent_bytes)),
+                                 wire_unit.text(static_cast<double>(rank.received_bytes))};
+    if (saves)
+      row.insert(row.begin() + 6,
+                 {memory_unit.text(static_cast<double>(rank.saved_bytes)),
+                  memory_unit.text(static_cast<double>(rank.peak_bytes - rank.saved_bytes))});
+    table.add_row(row);
   }
   return table;
 }

@@ -3,6 +3,7 @@
 #include "cli/scenario_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -137,8 +138,10 @@ Problem read_problem(const Table& table) {
     problem.window = {window[0], window[1]};
   }
   problem.scale = table.number("scale", 1.0 / std::sqrt(static_cast<double>(problem.head_size)));
-  const std::size_t direction = word(table, "direction", {"forward", "forward+backward"}, "forward+backward");
-  problem.direction = direction == 0 ? Direction::forward : Direction::forward_backward;
+  const std::size_t direction =
+      word(table, "direction", {"forward", "forward+backward", "backward"}, "forward+backward");
+  problem.direction =
+      std::array{Direction::forward, Direction::forward_backward, Direction::backward}.at(direction);
   return problem;
 }
 

@@ -8,6 +8,9 @@
 #include <array>
 #include <stdexcept>
 #include <unordered_map>
+#include <utility>
+
+#include "derive/memory.hpp"
 
 namespace cplab {
 namespace {
@@ -35,13 +38,35 @@ bool overlap(const RowRange& a, const RowRange& b) {
 
 class Edges {
  public:
-  Edges(RankPlan& plan, const MemoryPlan& memory)
-      : plan_(plan), live_(plan.buffers.size()), reuse_(plan.buffers.size()) {
+  explicit Edges(RankPlan& plan)
+      : plan_(plan),
+        live_(plan.buffers.size()),
+        slab_(plan.buffers.size()),
+        reuse_(plan.buffers.size(), Clock{}),
+        last_(plan.buffers.size(), Clock{}) {
     find_lanes();
-    find_reuse(memory);
+    find_last();
+    for (std::uint32_t a = 0; a < slab_.size(); ++a)
+      for (std::uint32_t b = 0; b < slab_.size(); ++b)
+        if (a != b && !plan.buffers[a].slab.empty() && plan.buffers[a].slab == plan.buffers[b].slab)
+          slab_[a].push_back(b);
+  }
+
+  // For every buffer: the last operations on buffers that died before it and whose bytes it takes over.
+  void find_reuse(const MemoryPlan& memory) {
+    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
+      for (std::size_t a = 0; a < plan_.buffers.size(); ++a) {
+        const Buffer &older = plan_.buffers[a], &newer = plan_.buffers[b];
+        if (memory.lifetimes[a].death >= memory.lifetimes[b].birth) continue;
+        if (older.offset + older.bytes <= newer.offset || newer.offset + newer.bytes <= older.offset)
+          continue;
+        for (std::size_t l = 0; l < lane_count_; ++l) reuse_[b][l] = std::max(reuse_[b][l], last_[a][l]);
+      }
+    }
   }
 
   void derive() {
+    const std::vector<std::uint32_t> old = std::move(plan_.edges);
     plan_.edges.clear();
     clocks_.resize(plan_.operations.size());
     for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
@@ -53,9 +78,34 @@ class Edges {
         for (const Part& p : plan_.parts_of(op)) each(p.view, !p.send);
       };
       visit([&](std::uint32_t view, bool write) { conflicts(view, write, wanted); });
+      if (plan_.between_layers && op.phase == Phase::backward)
+        for (std::size_t l = 0; l < lane_count_; ++l) wanted[l] = std::max(wanted[l], forward_end_[l]);
       add_edges(i, op, wanted);
+      const auto started = RankPlan::slice(old, op.after_started);
+      op.after_started = {static_cast<std::uint32_t>(plan_.edges.size()), op.after_started.count};
+      plan_.edges.insert(plan_.edges.end(), started.begin(), started.end());
+      if (op.phase == Phase::forward) forward_end_[lane_of_[i]] = i + 1;
       visit([&](std::uint32_t view, bool write) { remember(i, view, write); });
     }
+  }
+
+  // After derive().
+  DataOrder order() const {
+    DataOrder order;
+    order.lanes = lane_count_;
+    order.known.assign(plan_.buffers.size() * lane_count_, UINT32_MAX);
+    for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
+      for_each_buffer(plan_.operations[i], [&](std::uint32_t b) {
+        for (std::size_t l = 0; l < lane_count_; ++l) {
+          std::uint32_t& known = order.known[b * lane_count_ + l];
+          known = std::min(known, clocks_[i][l]);
+        }
+      });
+    }
+    for (const Clock& last : last_)
+      order.last.insert(order.last.end(), last.begin(),
+                        last.begin() + static_cast<std::ptrdiff_t>(lane_count_));
+    return order;
   }
 
  private:
@@ -64,6 +114,13 @@ class Edges {
     std::uint32_t view;
     bool write;
   };
+
+  template <class Visit>
+  void for_each_buffer(const Operation& op, Visit visit) const {
+    for (const Access& a : plan_.reads(op)) visit(plan_.views[a.view].buffer);
+    for (const Access& a : plan_.writes(op)) visit(plan_.views[a.view].buffer);
+    for (const Part& p : plan_.parts_of(op)) visit(plan_.views[p.view].buffer);
+  }
 
   void find_lanes() {
     std::vector<Lane> lanes;
@@ -76,26 +133,9 @@ class Edges {
     if (lane_count_ > max_lanes) throw std::length_error("more than 8 lanes on one rank");
   }
 
-  // For every buffer: the last operations on buffers that died before it and whose bytes it takes over.
-  void find_reuse(const MemoryPlan& memory) {
-    std::vector<Clock> last(plan_.buffers.size(), Clock{});
-    for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
-      const Operation& op = plan_.operations[i];
-      const auto touch = [&](std::uint32_t view) { last[plan_.views[view].buffer][lane_of_[i]] = i + 1; };
-      for (const Access& a : plan_.reads(op)) touch(a.view);
-      for (const Access& a : plan_.writes(op)) touch(a.view);
-      for (const Part& p : plan_.parts_of(op)) touch(p.view);
-    }
-    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
-      reuse_[b] = Clock{};
-      for (std::size_t a = 0; a < plan_.buffers.size(); ++a) {
-        const Buffer &older = plan_.buffers[a], &newer = plan_.buffers[b];
-        if (memory.lifetimes[a].death >= memory.lifetimes[b].birth) continue;
-        if (older.offset + older.bytes <= newer.offset || newer.offset + newer.bytes <= older.offset)
-          continue;
-        for (std::size_t l = 0; l < lane_count_; ++l) reuse_[b][l] = std::max(reuse_[b][l], last[a][l]);
-      }
-    }
+  void find_last() {
+    for (std::uint32_t i = 0; i < plan_.operations.size(); ++i)
+      for_each_buffer(plan_.operations[i], [&](std::uint32_t b) { last_[b][lane_of_[i]] = i + 1; });
   }
 
   void conflicts(std::uint32_t view, bool write, Clock& wanted) {
@@ -104,6 +144,12 @@ class Edges {
     for (const Live& live : live_[buffer]) {
       std::uint32_t& at = wanted[lane_of_[live.operation]];
       if ((write || live.write) && at <= live.operation && overlaps(view, live.view)) at = live.operation + 1;
+    }
+    for (const std::uint32_t other : slab_[buffer]) {
+      for (const Live& live : live_[other]) {
+        std::uint32_t& at = wanted[lane_of_[live.operation]];
+        at = std::max(at, live.operation + 1);
+      }
     }
   }
 
@@ -202,19 +248,27 @@ class Edges {
   std::size_t lane_count_ = 0;
   std::array<std::uint32_t, max_lanes> last_on_lane_{};
   std::vector<Clock> clocks_;
-  std::vector<std::vector<Live>> live_;  // by buffer
-  std::vector<Clock> reuse_;             // by buffer
+  std::vector<std::vector<Live>> live_;           // by buffer
+  std::vector<std::vector<std::uint32_t>> slab_;  // by buffer: the others of its slab
+  std::vector<Clock> reuse_;                      // by buffer
+  std::vector<Clock> last_;  // by buffer: 1 + the last operation of each lane that touches it
+  Clock forward_end_{};      // by lane: 1 + the last operation of the forward
   std::unordered_map<std::uint64_t, bool> row_overlap_;
 };
 
 }  // namespace
 
-void derive_edges(RankPlan& plan, const MemoryPlan& memory) {
-  Edges(plan, memory).derive();
+void derive_edges(RankPlan& plan) {
+  Edges edges(plan);
+  edges.find_reuse(plan_memory(plan));
+  edges.derive();
 }
 
-void derive_edges(RankPlan& plan) {
-  derive_edges(plan, plan_memory(plan));
+DataOrder order_of_data(const RankPlan& plan) {
+  RankPlan copy = plan;
+  Edges edges(copy);
+  edges.derive();
+  return edges.order();
 }
 
 }  // namespace cplab

@@ -1,15 +1,36 @@
 // Event edges, derived from what operations read and write.
 #pragma once
 
-#include "derive/memory.hpp"
+#include <cstdint>
+#include <vector>
+
 #include "plan/plan.hpp"
 
 namespace cplab {
 
-// Gives every operation its `after`: for each earlier conflicting access on another lane (same buffer,
-// overlapping boxes, one of them writes; or arena bytes that a dead buffer left) an edge, unless other edges
-// and lane order imply it. Buffers need their offsets. Replaces edges that are there.
+// Gives every operation its `after`: for each earlier conflicting access on another lane an edge, unless
+// other edges and lane order imply it. Two accesses conflict if they are of one buffer, their boxes overlap
+// and one of them writes; if they are of two buffers of one slab; if they are of two buffers that share bytes
+// of the arena; and with RankPlan::between_layers the first backward operation of a lane waits for the
+// forward's last of every lane. Buffers need their offsets. Replaces the edges that are there, but for
+// `after_started`, which order no data and stay as they are.
 void derive_edges(RankPlan&);
-void derive_edges(RankPlan&, const MemoryPlan&);  // its memory plan, if at hand
+
+// Which uses the data alone orders, bytes that buffers share left out.
+struct DataOrder {
+  std::size_t lanes = 0;
+  // By buffer and lane, buffer * lanes + lane. last: 1 + the last operation of the lane that touches the
+  // buffer, 0 for none. known: of the operations that touch it, the least that one knows to be complete of
+  // the lane when it starts, counted in the same way.
+  std::vector<std::uint32_t> last, known;
+
+  // Every use of buffer a is complete before any use of buffer b starts.
+  bool before(std::uint32_t a, std::uint32_t b) const {
+    for (std::size_t l = 0; l < lanes; ++l)
+      if (last[a * lanes + l] > known[b * lanes + l]) return false;
+    return true;
+  }
+};
+DataOrder order_of_data(const RankPlan&);
 
 }  // namespace cplab

@@ -1,4 +1,4 @@
-// See plan_edit.hpp. Every edit that moves operations rewrites all edges through a map of places.
+// See edits.hpp. Every edit that moves operations rewrites all edges through a map of places.
 #include "derive/edits.hpp"
 
 #include <cstdint>
@@ -22,10 +22,14 @@ void rewrite_edges(RankPlan& plan, const std::vector<std::uint32_t>& places) {
   plan.edges.clear();
   for (std::uint32_t i = 0; i < plan.operations.size(); ++i) {
     Operation& op = plan.operations[i];
-    std::vector<std::uint32_t> after;
-    for (const std::uint32_t before : RankPlan::slice(old, op.after))
-      if (places[before] != gone && places[before] < i) after.push_back(places[before]);
-    op.after = append(plan.edges, after);
+    const auto moved = [&](Span span) {
+      std::vector<std::uint32_t> after;
+      for (const std::uint32_t before : RankPlan::slice(old, span))
+        if (places[before] != gone && places[before] < i) after.push_back(places[before]);
+      return append(plan.edges, after);
+    };
+    op.after = moved(op.after);
+    op.after_started = moved(op.after_started);
   }
 }
 

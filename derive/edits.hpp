@@ -20,7 +20,7 @@ void insert_operation(RankPlan&, std::size_t place, Operation);
 // Edges to it are dropped, ordinals of its phase are counted anew.
 void remove_operation(RankPlan&, std::size_t place);
 // Two operations change places; edges to them follow them, and an edge that would then point forward is
-// dropped, as waiting for an event that nobody has recorded yet is no waiting. Ordinals stay with the places.
+// dropped: an event that is recorded later makes nobody wait. Ordinals stay with the places.
 void swap_operations(RankPlan&, std::size_t a, std::size_t b);
 
 }  // namespace cplab

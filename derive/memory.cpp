@@ -1,9 +1,9 @@
-// Lifetimes from first and last use, the live peak by one sweep, and arena offsets by first fit of the
-// largest buffers first (the "greedy by size" rule of Pisarchyk and Lee 2020, arXiv 2001.03288).
+// Lifetimes from first and last use, and the live peak by one sweep.
 #include "derive/memory.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <string_view>
 
 namespace cplab {
 namespace {
@@ -12,6 +12,7 @@ constexpr std::uint32_t never = UINT32_MAX;
 
 struct Uses {
   std::uint32_t first = never, last = 0;
+  bool in_backward = false;
 };
 
 std::vector<Uses> uses_of(const RankPlan& plan) {
@@ -22,6 +23,7 @@ std::vector<Uses> uses_of(const RankPlan& plan) {
       Uses& u = uses[plan.views[view].buffer];
       u.first = std::min(u.first, i);
       u.last = i;
+      u.in_backward = u.in_backward || op.phase == Phase::backward;
     };
     for (const Access& a : plan.reads(op)) touch(a.view);
     for (const Access& a : plan.writes(op)) touch(a.view);
@@ -30,66 +32,64 @@ std::vector<Uses> uses_of(const RankPlan& plan) {
   return uses;
 }
 
+// The first operation of a phase; their number if there is none.
+std::uint32_t begin_of(const RankPlan& plan, Phase phase) {
+  std::uint32_t i = 0;
+  while (i < plan.operations.size() && plan.operations[i].phase != phase) ++i;
+  return i;
+}
+
 Lifetime lifetime_of(const RankPlan& plan, const Buffer& buffer, const Uses& uses) {
   const auto end = static_cast<std::uint32_t>(plan.operations.size());
   if (uses.first == never) return {end, end};
-  switch (buffer.category) {
-    case Category::input: {
-      std::uint32_t birth = 0;  // the first operation of the phase
-      while (plan.operations[birth].phase != plan.operations[uses.first].phase) ++birth;
-      return {birth, end};
-    }
-    case Category::output: return {uses.first, end};
-    case Category::working:
-    case Category::workspace: return {uses.first, uses.last};
-  }
-  return {end, end};
-}
-
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + arena_alignment - 1) / arena_alignment * arena_alignment;
-}
-
-void place_in_arena(const RankPlan& plan, MemoryPlan& memory) {
-  const auto end = static_cast<std::uint32_t>(plan.operations.size());
-  // Inputs are there before the first operation and again before every repetition: they share with nobody.
-  const auto alive = [&](std::uint32_t b) {
-    return plan.buffers[b].category == Category::input ? Lifetime{0, end} : memory.lifetimes[b];
-  };
-  std::vector<std::uint32_t> order(plan.buffers.size()), placed;
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](auto a, auto b) { return plan.buffers[a].bytes > plan.buffers[b].bytes; });
-  memory.offsets.assign(plan.buffers.size(), 0);
-  for (const std::uint32_t b : order) {
-    if (memory.lifetimes[b].birth == end || plan.buffers[b].bytes == 0) continue;
-    std::vector<std::pair<std::int64_t, std::int64_t>>
-        taken;  // byte ranges of buffers alive at the same time
-    for (const std::uint32_t other : placed) {
-      if (alive(b).birth <= alive(other).death && alive(other).birth <= alive(b).death)
-        taken.emplace_back(memory.offsets[other], memory.offsets[other] + aligned(plan.buffers[other].bytes));
-    }
-    std::sort(taken.begin(), taken.end());
-    std::int64_t offset = 0;
-    for (const auto& [from, to] : taken) {
-      if (offset + aligned(plan.buffers[b].bytes) <= from) break;
-      offset = std::max(offset, to);
-    }
-    memory.offsets[b] = offset;
-    memory.arena_bytes = std::max(memory.arena_bytes, offset + aligned(plan.buffers[b].bytes));
-    placed.push_back(b);
-  }
+  if (is_freed(buffer.category)) return {uses.first, uses.last};
+  if (buffer.category == Category::output) return {uses.first, end};
+  const std::uint32_t birth = begin_of(plan, plan.operations[uses.first].phase);
+  const std::uint32_t backward = begin_of(plan, Phase::backward);
+  const bool replaced = plan.between_layers && !uses.in_backward && backward > 0 && backward < end;
+  return {birth, replaced ? backward - 1 : end};
 }
 
 }  // namespace
+
+bool is_freed(Category category) {
+  return category == Category::saved || category == Category::working || category == Category::workspace;
+}
+
+std::vector<std::uint32_t> slab_owners(const RankPlan& plan, const std::vector<bool>& touched) {
+  std::vector<std::uint32_t> owners(plan.buffers.size());
+  std::map<std::string_view, std::uint32_t> largest;
+  for (std::uint32_t b = 0; b < owners.size(); ++b) {
+    owners[b] = b;
+    const Buffer& buffer = plan.buffers[b];
+    if (buffer.slab.empty() || !touched[b]) continue;
+    const auto [at, fresh] = largest.try_emplace(buffer.slab, b);
+    if (!fresh && buffer.bytes > plan.buffers[at->second].bytes) at->second = b;
+  }
+  for (std::uint32_t b = 0; b < owners.size(); ++b)
+    if (!plan.buffers[b].slab.empty() && touched[b]) owners[b] = largest[plan.buffers[b].slab];
+  return owners;
+}
 
 MemoryPlan plan_memory(const RankPlan& plan) {
   MemoryPlan memory;
   const auto end = static_cast<std::uint32_t>(plan.operations.size());
   const std::vector<Uses> uses = uses_of(plan);
+  std::vector<bool> touched;
   for (std::uint32_t b = 0; b < plan.buffers.size(); ++b) {
-    const Lifetime life = lifetime_of(plan, plan.buffers[b], uses[b]);
-    memory.lifetimes.push_back(life);
+    memory.lifetimes.push_back(lifetime_of(plan, plan.buffers[b], uses[b]));
+    touched.push_back(uses[b].first != never);
+  }
+  const std::vector<std::uint32_t> owners = slab_owners(plan, touched);
+  for (std::uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    if (owners[b] == b) continue;
+    Lifetime& all = memory.lifetimes[owners[b]];
+    all = {std::min(all.birth, memory.lifetimes[b].birth), std::max(all.death, memory.lifetimes[b].death)};
+  }
+  for (std::uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    memory.lifetimes[b] = memory.lifetimes[owners[b]];
+    if (owners[b] != b) continue;
+    const Lifetime& life = memory.lifetimes[b];
     if (life.birth < end) memory.events.push_back({life.birth, b, plan.buffers[b].bytes});
     if (life.death < end) memory.events.push_back({life.death, b, -plan.buffers[b].bytes});
   }
@@ -105,12 +105,15 @@ MemoryPlan plan_memory(const RankPlan& plan) {
       memory.peak_operation = event.operation;
     }
   }
+  const std::uint32_t backward = begin_of(plan, Phase::backward);
   for (std::uint32_t b = 0; b < plan.buffers.size(); ++b) {
     const Lifetime& life = memory.lifetimes[b];
-    if (life.birth < end && life.birth <= memory.peak_operation && memory.peak_operation <= life.death)
+    if (owners[b] != b || life.birth == end) continue;
+    if (life.birth <= memory.peak_operation && memory.peak_operation <= life.death)
       memory.peak_buffers.push_back(b);
+    if (plan.between_layers && backward < end && life.birth < backward && life.death >= backward)
+      memory.saved_bytes += plan.buffers[b].bytes;
   }
-  place_in_arena(plan, memory);
   return memory;
 }
 

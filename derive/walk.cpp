@@ -12,7 +12,7 @@ std::uint64_t channel(std::uint16_t group, std::uint32_t sender, std::uint32_t r
 
 }  // namespace
 
-Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.ranks.size()) {
+Walk::Walk(const Plan& plan, bool phases_apart) : plan_(plan), ranks_(plan.ranks.size()) {
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankPlan& rank = plan.ranks[r];
     RankState& state = ranks_[r];
@@ -31,6 +31,8 @@ Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.ranks.size()) {
       state.place_in_lane.push_back(static_cast<std::uint32_t>(state.lanes[at].queue.size()));
       state.lanes[at].queue.push_back(i);
       if (op.kind == OpKind::host_sync) state.host_syncs.push_back(i);
+      if (op.after_started.count > 0) state.started.resize(rank.operations.size());
+      if (phases_apart && op.phase == Phase::forward) ++forward_left_;
     }
     remaining_ += rank.operations.size();
   }
@@ -49,17 +51,28 @@ bool Walk::is_ready(std::uint32_t rank, const LaneState& lane) const {
   const RankPlan& plan = plan_.ranks[rank];
   for (const std::uint32_t before : plan.after(plan.operations[i]))
     if (!is_complete(state, before)) return false;
-  return true;
+  for (const std::uint32_t before : plan.after_started(plan.operations[i]))
+    if (!state.started[before] && !is_complete(state, before)) return false;
+  return forward_left_ == 0 || plan.operations[i].phase == Phase::forward;
+}
+
+void Walk::offer(std::uint32_t rank, std::vector<OpRef>& ready) {
+  for (LaneState& lane : ranks_[rank].lanes) {
+    if (!is_ready(rank, lane)) continue;
+    lane.offered = lane.done + 1;
+    ready.push_back({rank, lane.queue[lane.done]});
+  }
 }
 
 void Walk::begin(std::vector<OpRef>& ready) {
-  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
-    for (LaneState& lane : ranks_[r].lanes) {
-      if (!is_ready(r, lane)) continue;
-      lane.offered = lane.done + 1;
-      ready.push_back({r, lane.queue[lane.done]});
-    }
-  }
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) offer(r, ready);
+}
+
+void Walk::started(OpRef ref, std::vector<OpRef>& ready) {
+  RankState& state = ranks_[ref.rank];
+  if (state.started.empty()) return;
+  state.started[ref.operation] = true;
+  offer(ref.rank, ready);
 }
 
 void Walk::post(OpRef ref, std::vector<Match>& matched) {
@@ -110,12 +123,11 @@ void Walk::complete(OpRef ref, std::vector<OpRef>& ready) {
   RankState& state = ranks_[ref.rank];
   ++state.lanes[state.lane_of[ref.operation]].done;
   --remaining_;
-  if (plan_.ranks[ref.rank].operations[ref.operation].kind == OpKind::host_sync) ++state.host_syncs_done;
-  for (LaneState& lane : state.lanes) {
-    if (!is_ready(ref.rank, lane)) continue;
-    lane.offered = lane.done + 1;
-    ready.push_back({ref.rank, lane.queue[lane.done]});
-  }
+  const Operation& op = plan_.ranks[ref.rank].operations[ref.operation];
+  if (op.kind == OpKind::host_sync) ++state.host_syncs_done;
+  const bool last_of_forward = forward_left_ > 0 && op.phase == Phase::forward && --forward_left_ == 0;
+  if (!last_of_forward) return offer(ref.rank, ready);
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) offer(r, ready);
 }
 
 std::string Walk::blocked(std::size_t lines) const {

@@ -28,13 +28,15 @@ struct Match {
 };
 
 // An operation is ready when its predecessor on its lane, everything in its `after`, and every earlier
-// host_sync of its rank are complete.
+// host_sync of its rank are complete, and everything in its `after_started` has started.
 // A communication, once ready, is posted; its parts match peers' posted parts; when the reader has moved the
 // data of a match it calls part_done for both sides; the operation completes when all its parts are done.
 // all_reduce and barrier meet: they match when every member of the group has posted its own.
 class Walk {
  public:
-  explicit Walk(const Plan& plan);
+  // `phases_apart`: operations of the backward are not ready before those of the forward are complete on
+  // every rank, as if the ranks met between the phases.
+  explicit Walk(const Plan& plan, bool phases_apart = false);
 
   // Appends the operations that are ready before anything has happened, by rank.
   void begin(std::vector<OpRef>& ready);
@@ -50,7 +52,12 @@ class Walk {
   // nothing to wait for: complete it at once.)
   bool part_done(OpRef op);
 
-  // The operation is complete; appends what became ready, by lane.
+  // A ready operation has started; appends what only waited for that. To be called before it is complete, or
+  // not at all: what is complete has started.
+  void started(OpRef op, std::vector<OpRef>& ready);
+
+  // The operation is complete; appends what became ready, by lane of its rank (and of all, where the last of
+  // a phase was waited for).
   void complete(OpRef op, std::vector<OpRef>& ready);
 
   bool finished() const { return remaining_ == 0; }
@@ -72,6 +79,7 @@ class Walk {
     std::vector<std::uint32_t> place_in_lane;  // by operation
     std::vector<std::uint32_t> host_syncs;     // in order
     std::uint32_t host_syncs_done = 0;
+    std::vector<bool> started;  // by operation; empty where no operation waits for a start
   };
   struct Waiting {  // posted parts of one direction that have no partner yet
     std::deque<std::pair<OpRef, std::uint32_t>> sends, receives;
@@ -79,6 +87,7 @@ class Walk {
 
   bool is_complete(const RankState&, std::uint32_t operation) const;
   bool is_ready(std::uint32_t rank, const LaneState&) const;
+  void offer(std::uint32_t rank, std::vector<OpRef>& ready);
 
   const Plan& plan_;
   std::vector<RankState> ranks_;
@@ -91,6 +100,7 @@ class Walk {
   std::unordered_map<std::uint64_t, Waiting, ChannelHash> waiting_;  // by (group, sender, receiver)
   std::unordered_map<std::uint32_t, std::vector<std::vector<OpRef>>> meetings_;  // by group, by member
   std::uint64_t remaining_ = 0;
+  std::uint64_t forward_left_ = 0;  // operations of the forward that hold back the backward
 };
 
 }  // namespace cplab

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "derive/arena.hpp"
 #include "exec/bind.hpp"
 
 namespace cplab {

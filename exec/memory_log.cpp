@@ -19,22 +19,32 @@ std::vector<MemoryEvent> memory_events(const RankPlan& plan, const MemoryLog& lo
     extent.first = std::min(extent.first, use.operation);
     extent.last = std::max(extent.last, use.operation);
   }
+  // Buffers of one slab were one block, that of the largest of them.
+  std::vector<bool> touched(plan.buffers.size());
+  for (const auto& [buffer, extent] : extents) touched[buffer] = true;
+  const std::vector<std::uint32_t> owners = slab_owners(plan, touched);
+  for (const auto& [buffer, extent] : extents) {
+    Extent& all = extents[owners[buffer]];
+    all = {std::min(all.first, extent.first), std::max(all.last, extent.last)};
+  }
+  const auto begin_of = [&](Phase phase) {
+    const auto first = std::find_if(plan.operations.begin(), plan.operations.end(),
+                                    [&](const Operation& op) { return op.phase == phase; });
+    return static_cast<std::uint32_t>(first - plan.operations.begin());
+  };
   std::vector<MemoryEvent> events;
   for (const MemoryBlock& block : log.blocks) {
     const auto found = extents.find(block.buffer);
-    if (found == extents.end()) continue;  // loaded, and never used
+    if (found == extents.end() || owners[block.buffer] != block.buffer) continue;  // or loaded and never used
     const Category category = plan.buffers[block.buffer].category;
-    std::uint32_t birth = found->second.first;
-    if (category == Category::input) {
-      const Phase phase = plan.operations[birth].phase;
-      const auto first = std::find_if(plan.operations.begin(), plan.operations.end(),
-                                      [&](const Operation& op) { return op.phase == phase; });
-      birth = static_cast<std::uint32_t>(first - plan.operations.begin());
-    }
-    events.push_back({birth, block.buffer, block.bytes});
-    if (category == Category::working || category == Category::workspace) {
-      events.push_back({found->second.last, block.buffer, -block.bytes});
-    }
+    const auto [first, last] = found->second;
+    const bool input = category == Category::input;
+    events.push_back({input ? begin_of(plan.operations[first].phase) : first, block.buffer, block.bytes});
+    if (is_freed(category)) events.push_back({last, block.buffer, -block.bytes});
+    // Between layers an input that the backward does not read is nobody's to keep.
+    const std::uint32_t backward = begin_of(Phase::backward);
+    if (input && plan.between_layers && backward > 0 && backward < plan.operations.size() && last < backward)
+      events.push_back({backward - 1, block.buffer, -block.bytes});
   }
   std::sort(events.begin(), events.end(), [](const MemoryEvent& a, const MemoryEvent& b) {
     return std::make_tuple(a.operation, a.bytes < 0, a.buffer) <

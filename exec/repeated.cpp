@@ -12,6 +12,16 @@ double median(std::vector<double> values) {
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
+double time_not_reported_s(const Plan& plan, const Timeline& timeline) {
+  double forward_s = 0;
+  if (plan.scenario.problem.direction != Direction::backward) return 0;
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+    for (std::size_t i = 0; i < plan.ranks[r].operations.size(); ++i)
+      if (plan.ranks[r].operations[i].phase == Phase::forward)
+        forward_s = std::max(forward_s, timeline.ranks[r][i].end_s);
+  return forward_s;
+}
+
 Timeline take_lower_median(std::vector<std::pair<double, Timeline>>& timed) {
   std::stable_sort(timed.begin(), timed.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

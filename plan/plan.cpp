@@ -7,7 +7,7 @@
 namespace cplab {
 namespace {
 constexpr std::array<std::string_view, 3> role_names{"nominal", "wide", "integer"};
-constexpr std::array<std::string_view, 4> category_names{"input", "output", "working", "workspace"};
+constexpr std::array<std::string_view, 5> category_names{"input", "output", "saved", "working", "workspace"};
 constexpr std::array<std::string_view, 2> layout_names{"rows_first", "heads_first"};
 constexpr std::array<std::string_view, 15> operand_names{"q",        "k",        "v",    "out",  "lse",
                                                          "dout",     "delta",    "dq",   "dk",   "dv",
@@ -96,6 +96,10 @@ std::int64_t operation_count(const Plan& plan) {
   std::int64_t count = 0;
   for (const RankPlan& rank : plan.ranks) count += std::ssize(rank.operations);
   return count;
+}
+
+bool between_layers(const Schedule& schedule) {
+  return schedule.is_word("between", "layers");
 }
 
 std::string operation_id(const RankPlan& plan, const Operation& op) {

@@ -2,9 +2,10 @@
 //
 // A plan holds, per rank, an ordered list of operations on named buffers, each on a lane. Lanes are in-order
 // queues that run beside each other; `after` holds the event edges that order operations across the lanes
-// of one rank; `exchange` and the collectives order operations across ranks. Nothing else orders anything.
-// Three readers share it: the simulator, the executor and the checker. Operations are small and refer to
-// pools of their rank (views, segments, parts, edges); equal entries are stored once.
+// of one rank (`after_started` those that wait for a start); `exchange` and the collectives order operations
+// across ranks. Nothing else orders anything. Three readers share it: the simulator, the executor and the
+// checker. Operations are small and refer to pools of their rank (views, segments, parts, edges); equal
+// entries are stored once.
 //
 // docs/02-plan.md shows ring, head-strided backward, hierarchical and a scan in this vocabulary.
 #pragma once
@@ -25,7 +26,8 @@ namespace cplab {
 // nominal: the problem's dtype. wide: fp32, for LSE, accumulators and states. integer: int32.
 // With an fp64 problem nominal and wide are both fp64.
 enum class Role : std::uint8_t { nominal, wide, integer };
-enum class Category : std::uint8_t { input, output, working, workspace };
+// saved: what the backward needs of the forward while other layers run between them (schedule.between).
+enum class Category : std::uint8_t { input, output, saved, working, workspace };
 
 // How a slot lies in memory. rows_first: [rows, heads, width]; heads_first: [heads, rows, width] (LSE).
 enum class Layout : std::uint8_t { rows_first, heads_first };
@@ -33,8 +35,8 @@ enum class Layout : std::uint8_t { rows_first, heads_first };
 // A buffer has four logical axes; an axis that a buffer does not need has extent 1. `planes` > 0 cuts the
 // width at that column into two planes stored one after the other inside each slot (K then V): a slot is
 // then one contiguous message and each plane one contiguous tensor.
-// Inputs live from the start of the phase that first reads them to the end, outputs from their first
-// use to the end, all others from first to last use (memory.hpp).
+// How long each lives: derive/memory.hpp. Buffers that name one slab share its bytes: they lie at one offset,
+// one of them is live at a time, and the first write to one ends the contents of the others.
 struct Buffer {
   std::string name;
   Role role = Role::nominal;
@@ -47,6 +49,7 @@ struct Buffer {
   std::int64_t planes = 0;
   std::int64_t bytes = 0;   // slots * rows * heads * width * element size
   std::int64_t offset = 0;  // in the rank's arena, set by the memory planner
+  std::string slab = {};    // empty: the buffer has bytes of its own
 };
 
 // The rows begin, begin + step, ... (count of them).
@@ -194,6 +197,7 @@ struct Operation {
   Span parts;                 // RankPlan::parts
   Span segments;              // RankPlan::segments
   Span after;                 // RankPlan::edges: indices of earlier operations of this rank on other lanes
+  Span after_started;         // the same; waits for their start, and orders no data
   std::int32_t head_begin = 0, head_end = 0;  // query heads of attend and attend_backward
   double value = 0;                           // fill: the value; attend, attend_backward: the softmax scale
   double flops = 0;                           // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward
@@ -212,6 +216,9 @@ struct RankPlan {
   int rank = 0;  // global
   int replica = 0;
   int position = 0;  // in its context-parallel group
+  // Other layers run between forward and backward (schedule.between): no operation of the backward begins
+  // before all of the forward has ended, and what crosses is an input, an output or a saved buffer.
+  bool between_layers = false;
   std::vector<Buffer> buffers;
   std::vector<Operation> operations;  // in issue order
   std::vector<RowRange> row_ranges;
@@ -231,6 +238,9 @@ struct RankPlan {
   std::span<const Part> parts_of(const Operation& op) const { return slice(parts, op.parts); }
   std::span<const Segment> segments_of(const Operation& op) const { return slice(segments, op.segments); }
   std::span<const std::uint32_t> after(const Operation& op) const { return slice(edges, op.after); }
+  std::span<const std::uint32_t> after_started(const Operation& op) const {
+    return slice(edges, op.after_started);
+  }
   std::span<const RowRange> rows_of(const View& view) const { return slice(row_ranges, view.ranges); }
 
   // The operation's access of that name; null where it has none. No operation reads and writes under one
@@ -275,6 +285,9 @@ std::int64_t row_count(std::span<const RowRange>);
 std::int64_t element_count(const RankPlan&, const View&);
 std::int64_t view_bytes(const RankPlan&, const View&, DType nominal);
 std::int64_t operation_count(const Plan&);  // of all ranks
+
+// schedule.between = "layers": other layers run between forward and backward.
+bool between_layers(const Schedule&);
 
 // "rank/phase/ordinal", the same in check, sim and run.
 std::string operation_id(const RankPlan&, const Operation&);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 3> attention_names{"softmax", "linear", "dynamic_mask"};
 constexpr std::array<std::string_view, 4> dtype_names{"fp64", "fp32", "bf16", "fp16"};
 constexpr std::array<std::string_view, 3> format_names{"bshd", "sbhd", "thd"};
-constexpr std::array<std::string_view, 2> direction_names{"forward", "forward+backward"};
+constexpr std::array<std::string_view, 3> direction_names{"forward", "forward+backward", "backward"};
 }  // namespace
 
 std::string_view name(Attention value) {

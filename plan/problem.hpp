@@ -18,7 +18,8 @@ namespace cplab {
 enum class Attention : std::uint8_t { softmax, linear, dynamic_mask };
 enum class DType : std::uint8_t { fp64, fp32, bf16, fp16 };
 enum class Format : std::uint8_t { bshd, sbhd, thd };
-enum class Direction : std::uint8_t { forward, forward_backward };
+// backward: both phases are built and executed, the second is reported.
+enum class Direction : std::uint8_t { forward, forward_backward, backward };
 
 std::string_view name(Attention);
 std::string_view name(DType);
@@ -55,6 +56,7 @@ struct Problem {
 
   // Mask and window together: causal is right = 0.
   Window visible() const;
+  bool has_backward() const { return direction != Direction::forward; }
 };
 
 struct Parallel {

@@ -32,6 +32,7 @@ class Inspector {
         sink_({FindingKind::lifetime, no_index, b,
                "two buffers of this rank are named " + rank_.buffers[b].name});
     }
+    test_slabs();
     for (const View& view : rank_.views) test_view(view);
     form_.operations.assign(rank_.operations.size(), Form::broken);
     for (std::uint32_t i = 0; i < rank_.operations.size(); ++i) test_operation(i);
@@ -67,6 +68,24 @@ class Inspector {
       report("begins at byte " + std::to_string(b.offset) + ", which is no multiple of its element size");
   }
 
+  // Buffers of one slab lie at one offset, and none of them is anybody else's before or after the plan.
+  void test_slabs() {
+    std::unordered_map<std::string, std::uint32_t> first;
+    for (std::uint32_t b = 0; b < rank_.buffers.size(); ++b) {
+      const Buffer& buffer = rank_.buffers[b];
+      if (buffer.slab.empty() || !form_.buffers[b]) continue;
+      if (buffer.category == Category::input || buffer.category == Category::output)
+        sink_({FindingKind::lifetime, no_index, b,
+               "buffer " + buffer.name + " is an " + std::string(name(buffer.category)) +
+                   " and cannot share the bytes of slab " + buffer.slab});
+      const Buffer& other = rank_.buffers[first.try_emplace(buffer.slab, b).first->second];
+      if (buffer.offset != other.offset)
+        sink_({FindingKind::lifetime, no_index, b,
+               "buffers " + other.name + " and " + buffer.name + " of slab " + buffer.slab +
+                   " do not lie at one offset"});
+    }
+  }
+
   void test_view(const View& view) {
     view_rows_.push_back(0);
     form_.views.push_back(0);
@@ -98,17 +117,22 @@ class Inspector {
     };
     if (!inside(op.reads, rank_.accesses.size()) || !inside(op.writes, rank_.accesses.size()) ||
         !inside(op.parts, rank_.parts.size()) || !inside(op.segments, rank_.segments.size()) ||
-        !inside(op.after, rank_.edges.size()) || op.kind > OpKind::host_sync || op.phase > Phase::backward ||
-        op.lane.kind > LaneKind::host || op.transport > Transport::copy)
+        !inside(op.after, rank_.edges.size()) || !inside(op.after_started, rank_.edges.size()) ||
+        op.kind > OpKind::host_sync || op.phase > Phase::backward || op.lane.kind > LaneKind::host ||
+        op.transport > Transport::copy)
       return report(FindingKind::coverage, "refers outside the plan");
     form_.operations[i] = Form::malformed;
     if (!ids_.insert((std::uint64_t{op.ordinal} << 1) | static_cast<std::uint64_t>(op.phase)).second)
       report(FindingKind::order, "has the id of another operation");
-    for (std::uint32_t e : rank_.after(op)) {
-      if (e < i) continue;
-      report(FindingKind::deadlock,
-             e == i ? "waits for itself" : "waits for an operation that is issued later");
-    }
+    const auto test_edges = [&](std::span<const std::uint32_t> edges, const std::string& start_of) {
+      for (std::uint32_t e : edges) {
+        if (e < i) continue;
+        report(FindingKind::deadlock, e == i ? "waits for " + start_of + "itself"
+                                             : "waits for " + start_of + "an operation that is issued later");
+      }
+    };
+    test_edges(rank_.after(op), "");
+    test_edges(rank_.after_started(op), "the start of ");
     const FindingKind kind = is_communication(op.kind) ? FindingKind::unmatched : FindingKind::coverage;
     for (const Access& a : rank_.reads(op))
       if (!sound(a.view)) return report(FindingKind::uninitialised, "reads outside a buffer");

@@ -90,7 +90,8 @@ RankFigures rank_figures(const Plan& plan, const RankPlan& rank, const std::vect
                      .replica = rank.replica,
                      .position = rank.position,
                      .peak_bytes = memory.live_peak_bytes,
-                     .arena_bytes = memory.arena_bytes};
+                     .arena_bytes = rank.arena_bytes,
+                     .saved_bytes = memory.saved_bytes};
   std::vector<std::int64_t> bytes_of_view;
   for (const View& view : rank.views)
     bytes_of_view.push_back(view_bytes(rank, view, plan.scenario.problem.dtype));
@@ -160,6 +161,8 @@ Figures derive_figures(const Plan& plan, const Timeline& timeline, std::span<con
     if (figures.ranks[r].peak_bytes > figures.ranks[peak].peak_bytes) peak = r;
   }
   set_phases(totals, figures);
+  if (plan.scenario.problem.direction == Direction::backward && !figures.phases.empty())
+    figures.time_s = figures.phases.back().time_s;
   set_origins(totals, figures);
   if (!plan.ranks.empty()) {
     figures.peak_bytes = figures.ranks[peak].peak_bytes;

@@ -2,6 +2,7 @@
 // what the executor measures, so that the two can be compared. Seconds and bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,7 +25,9 @@ struct RankFigures {
   // The part of communication_s in which no compute lane runs anything.
   double exposed_communication_s = 0;
   std::int64_t peak_bytes = 0;      // MemoryPlan::live_peak_bytes
-  std::int64_t arena_bytes = 0;     // MemoryPlan::arena_bytes
+  std::int64_t arena_bytes = 0;     // RankPlan::arena_bytes
+  std::int64_t saved_bytes = 0;     // MemoryPlan::saved_bytes: what stays while other layers run; the rest of
+                                    // peak_bytes is transient
   std::int64_t sent_bytes = 0;      // to other ranks; an all_reduce counts what its operation says
   std::int64_t received_bytes = 0;  // from other ranks; an all_reduce receives what it sends
 };
@@ -50,9 +53,9 @@ struct OriginShares {
 };
 
 struct Figures {
-  double time_s = 0;  // the last end over all ranks
+  double time_s = 0;  // the last end over all ranks; with direction = "backward" the time of that phase
   // forward: from 0 to the last end of a forward operation on any rank; backward (if the plan has one): the
-  // rest. They sum to time_s.
+  // rest. They sum to the last end.
   std::vector<PhaseTime> phases;
   std::vector<RankFigures> ranks;
   std::int64_t peak_bytes = 0;           // the largest of the ranks'
@@ -61,6 +64,11 @@ struct Figures {
   std::int64_t messages = 0;             // parts sent to other ranks, all ranks and phases
   std::int64_t host_syncs = 0;           // all ranks
   OriginShares origins;
+
+  // Something stays while other layers run between the phases (schedule.between).
+  bool saves() const {
+    return std::any_of(ranks.begin(), ranks.end(), [](const RankFigures& r) { return r.saved_bytes > 0; });
+  }
 };
 
 // memory[r] is plan_memory(plan.ranks[r]). Linear in the number of operations (lanes are in order). An

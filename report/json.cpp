@@ -48,6 +48,7 @@ void write_notes(JsonWriter& json, const std::vector<std::string>& notes) {
 // ---- simulate, run -------------------------------------------------------------------------------
 
 void write_ranks(JsonWriter& json, const Figures& figures) {
+  const bool saved = figures.saves();
   json.objects("ranks", figures.ranks, [&](const RankFigures& rank) {
     json.field("rank", rank.rank);
     json.field("replica", rank.replica);
@@ -58,6 +59,8 @@ void write_ranks(JsonWriter& json, const Figures& figures) {
     json.field("exposed_communication_s", rank.exposed_communication_s);
     json.field("peak_bytes", rank.peak_bytes);
     json.field("arena_bytes", rank.arena_bytes);
+    if (saved) json.field("saved_bytes", rank.saved_bytes);
+    if (saved) json.field("transient_bytes", rank.peak_bytes - rank.saved_bytes);
     json.field("sent_bytes", rank.sent_bytes);
     json.field("received_bytes", rank.received_bytes);
   });

@@ -51,6 +51,7 @@ class RankWriter {
     json_.field("planes", buffer.planes);
     json_.field("bytes", buffer.bytes);
     json_.field("offset", buffer.offset);
+    if (!buffer.slab.empty()) json_.field("slab", buffer.slab);
     json_.end_object();
   }
 
@@ -83,13 +84,18 @@ class RankWriter {
     write_parts(op);
     write_segments(op);
     json_.pair("heads", op.head_begin, op.head_end);
-    json_.key("after");
-    json_.begin_array();
-    for (const std::uint32_t edge : rank_.after(op)) json_.value(operation_id(rank_, rank_.operations[edge]));
-    json_.end_array();
+    write_edges("after", rank_.after(op));
+    write_edges("after_started", rank_.after_started(op));
     json_.field("flops", op.flops);
     json_.field("bytes", op.bytes);
     json_.end_object();
+  }
+
+  void write_edges(const char* key, std::span<const std::uint32_t> edges) {
+    json_.key(key);
+    json_.begin_array();
+    for (const std::uint32_t edge : edges) json_.value(operation_id(rank_, rank_.operations[edge]));
+    json_.end_array();
   }
 
   void write_value(double value) {

@@ -11,6 +11,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "derive/arena.hpp"
+#include "derive/edges.hpp"
+#include "plan/interner.hpp"
 #include "plan/operands.hpp"
 #include "report/plan_json.hpp"
 #include "report/scenario_json.hpp"
@@ -50,30 +53,16 @@ bool has_scale(OpKind kind) {
   return kind == OpKind::attend || kind == OpKind::attend_backward;
 }
 
-// Stores runs of entries in a pool of a rank, equal runs once.
-template <class T>
-class Interner {
- public:
-  explicit Interner(std::vector<T>& pool) : pool_(pool) {}
-
-  // `key` holds everything that makes a run what it is.
-  Span store(const std::vector<T>& run, std::vector<std::int64_t> key) {
-    if (run.empty()) return {};
-    const Span fresh{static_cast<std::uint32_t>(pool_.size()), static_cast<std::uint32_t>(run.size())};
-    const auto [entry, is_new] = known_.try_emplace(std::move(key), fresh);
-    if (is_new) pool_.insert(pool_.end(), run.begin(), run.end());
-    return entry->second;
-  }
-
- private:
-  std::vector<T>& pool_;
-  std::map<std::vector<std::int64_t>, Span> known_;
+// What the file asks the reader to fill in.
+struct Derive {
+  bool after = false, offset = false;
 };
 
 class RankReader {
  public:
-  RankReader(const Plan& plan, RankPlan& rank, const std::unordered_map<std::string, std::uint16_t>& groups)
-      : plan_(plan), rank_(rank), groups_(groups) {}
+  RankReader(const Plan& plan, RankPlan& rank, const std::unordered_map<std::string, std::uint16_t>& groups,
+             Derive derive)
+      : plan_(plan), rank_(rank), groups_(groups), derive_(derive) {}
 
   void read(const JsonNode& node) {
     node.only({"rank", "replica", "position", "arena_bytes", "buffers", "operations"});
@@ -81,17 +70,31 @@ class RankReader {
     node.at("rank").integer(rank_.rank, rank_.rank);
     rank_.replica = static_cast<int>(node.at("replica").integer(0, parallel.replicas - 1));
     rank_.position = static_cast<int>(node.at("position").integer(0, parallel.ranks - 1));
-    rank_.arena_bytes = node.at("arena_bytes").integer(0, most_bytes);
+    rank_.between_layers = between_layers(plan_.scenario.schedule);
+    if (!derive_.offset) rank_.arena_bytes = node.at("arena_bytes").integer(0, most_bytes);
     const JsonNode buffers = node.at("buffers");
     for (std::size_t b = 0; b < buffers.size(); ++b) read_buffer(buffers.at(b));
     const JsonNode operations = node.at("operations");
     for (std::size_t i = 0; i < operations.size(); ++i) read_id(operations.at(i).at("id"));
     for (std::size_t i = 0; i < operations.size(); ++i) read_operation(operations.at(i), rank_.operations[i]);
+    if (derive_.offset) {
+      std::int64_t all = 0;
+      for (std::size_t b = 0; b < rank_.buffers.size(); ++b)
+        if ((all += rank_.buffers[b].bytes / 4) > most_bytes / 8)
+          buffers.at(b).at("bytes").fail("the buffers of this rank are together too large to be laid out");
+      place_in_arena(rank_, reuse_of(plan_.scenario.schedule));
+    }
+    if (!derive_.after) return;
+    try {
+      derive_edges(rank_);
+    } catch (const std::length_error& error) {
+      operations.fail(error.what());
+    }
   }
 
  private:
   void read_buffer(const JsonNode& node) {
-    node.only({"name", "role", "category", "layout", "axes", "planes", "bytes", "offset"});
+    node.only({"name", "role", "category", "layout", "axes", "planes", "bytes", "offset", "slab"});
     Buffer buffer;
     buffer.name = node.at("name").text();
     const auto index = static_cast<std::uint32_t>(rank_.buffers.size());
@@ -112,7 +115,8 @@ class RankReader {
     }
     buffer.planes = node.at("planes").integer(0, most_extent);
     buffer.bytes = node.at("bytes").integer(0, most_bytes);
-    buffer.offset = node.at("offset").integer(0, most_bytes);
+    if (!derive_.offset) buffer.offset = node.at("offset").integer(0, most_bytes);
+    if (node.has("slab")) buffer.slab = node.at("slab").text();
     rank_.buffers.push_back(std::move(buffer));
   }
 
@@ -139,7 +143,7 @@ class RankReader {
 
   void read_operation(const JsonNode& node, Operation& op) {
     node.only({"id", "phase", "step", "lane", "kind", "transport", "group", "reduction", "value", "reads",
-               "writes", "parts", "segments", "heads", "after", "flops", "bytes"});
+               "writes", "parts", "segments", "heads", "after", "after_started", "flops", "bytes"});
     if (read_word(node.at("phase"), Phase::backward) != op.phase)
       node.at("phase").fail("the id says " + std::string(name(op.phase)));
     op.step = static_cast<std::uint32_t>(node.at("step").integer(0, most_uint32));
@@ -156,7 +160,8 @@ class RankReader {
     if (node.has("parts")) read_parts(node.at("parts"), op);
     if (node.has("heads")) std::tie(op.head_begin, op.head_end) = read_bounds(node.at("heads"));
     if (node.has("segments")) read_segments(node.at("segments"), op);
-    read_after(node, op);
+    if (!derive_.after) op.after = read_edges(node.at("after"));
+    if (node.has("after_started")) op.after_started = read_edges(node.at("after_started"));
     op.flops = node.has("flops") ? node.at("flops").number() : 0;
     op.bytes = node.has("bytes") ? node.at("bytes").integer(0, most_bytes) : 0;
   }
@@ -213,20 +218,16 @@ class RankReader {
     box.only({"slot", "rows", "heads", "width"});
     const JsonNode rows = box.at("rows");
     std::vector<RowRange> ranges;
-    std::vector<std::int64_t> key;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const RowRange range = ranges.emplace_back(read_range(rows.at(i)));
-      key.insert(key.end(), {range.begin, range.count, range.step});
+      ranges.push_back(read_range(rows.at(i)));
     }
     View view;
     view.buffer = found->second;
-    view.ranges = row_ranges_.store(ranges, key);
+    view.ranges = row_ranges_(rank_.row_ranges, ranges);
     std::tie(view.slot_begin, view.slot_end) = read_bounds(box.at("slot"));
     std::tie(view.head_begin, view.head_end) = read_bounds(box.at("heads"));
     std::tie(view.width_begin, view.width_end) = read_bounds(box.at("width"));
-    key = {view.buffer,     view.ranges.first, view.ranges.count, view.slot_begin, view.slot_end,
-           view.head_begin, view.head_end,     view.width_begin,  view.width_end};
-    return views_.store({view}, key).first;
+    return views_(rank_.views, {view}).first;
   }
 
   // Every access has the name of its operand, or none of the operation has: then their order names them.
@@ -239,8 +240,8 @@ class RankReader {
     if (named == 0) name_by_position(op.kind, reads, writes);
     if (named != 0 && named != reads.size() + writes.size())
       node.fail("some of its operands have no \"operand\"; legal: a name for each of them, or for none");
-    op.reads = store(reads);
-    op.writes = store(writes);
+    op.reads = accesses_(rank_.accesses, reads);
+    op.writes = accesses_(rank_.accesses, writes);
   }
 
   std::vector<Access> read_accesses(const JsonNode& node, bool written) {
@@ -260,17 +261,8 @@ class RankReader {
     return accesses;
   }
 
-  Span store(const std::vector<Access>& accesses) {
-    std::vector<std::int64_t> key;
-    for (const Access& a : accesses)
-      key.insert(key.end(),
-                 {a.view, static_cast<std::int64_t>(a.mode), static_cast<std::int64_t>(a.operand)});
-    return accesses_.store(accesses, key);
-  }
-
   void read_parts(const JsonNode& node, Operation& op) {
     std::vector<Part> parts;
-    std::vector<std::int64_t> key;
     for (std::size_t i = 0; i < node.size(); ++i) {
       const JsonNode entry = node.at(i);
       entry.only({"send", "peer", "view"});
@@ -280,14 +272,12 @@ class RankReader {
       entry.at("view").only({"buffer", "box"});
       part.view = read_view(entry.at("view"));
       parts.push_back(part);
-      key.insert(key.end(), {part.view, part.peer, part.send});
     }
-    op.parts = parts_.store(parts, key);
+    op.parts = parts_(rank_.parts, parts);
   }
 
   void read_segments(const JsonNode& node, Operation& op) {
     std::vector<Segment> segments;
-    std::vector<std::int64_t> key;
     for (std::size_t i = 0; i < node.size(); ++i) {
       const JsonNode entry = node.at(i);
       entry.only({"q", "k", "offset", "left", "right"});
@@ -298,17 +288,14 @@ class RankReader {
       const auto bound = [&](const char* which) {
         return entry.at(which).integer(-most_extent, most_extent);
       };
-      const Segment& s = segments.emplace_back(Segment{run("q", 0), run("q", 1), run("k", 0), run("k", 1),
-                                                       bound("offset"), bound("left"), bound("right")});
-      key.insert(key.end(), {s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
+      segments.emplace_back(Segment{run("q", 0), run("q", 1), run("k", 0), run("k", 1), bound("offset"),
+                                    bound("left"), bound("right")});
     }
-    op.segments = segments_.store(segments, key);
+    op.segments = segments_(rank_.segments, segments);
   }
 
-  void read_after(const JsonNode& operation, Operation& op) {
-    const JsonNode node = operation.at("after");
+  Span read_edges(const JsonNode& node) {
     std::vector<std::uint32_t> edges;
-    std::vector<std::int64_t> key;
     for (std::size_t i = 0; i < node.size(); ++i) {
       const JsonNode id = node.at(i);
       const auto found = ids_.find(id.text());
@@ -316,9 +303,8 @@ class RankReader {
         id.fail("no operation of this rank has the id \"" + id.text() + "\"; legal: ids of rank " +
                 std::to_string(rank_.rank) + ", such as " + rank_first_id());
       edges.push_back(static_cast<std::uint32_t>(found->second));
-      key.push_back(edges.back());
     }
-    op.after = edges_.store(edges, key);
+    return edges_(rank_.edges, edges);
   }
 
   std::string rank_first_id() const { return operation_id(rank_, rank_.operations.front()); }
@@ -326,15 +312,29 @@ class RankReader {
   const Plan& plan_;
   RankPlan& rank_;
   const std::unordered_map<std::string, std::uint16_t>& groups_;
+  Derive derive_;
   std::unordered_map<std::string, std::uint32_t> buffers_;
   std::unordered_map<std::string, std::size_t> ids_;
-  Interner<RowRange> row_ranges_{rank_.row_ranges};
-  Interner<View> views_{rank_.views};
-  Interner<Access> accesses_{rank_.accesses};
-  Interner<Segment> segments_{rank_.segments};
-  Interner<Part> parts_{rank_.parts};
-  Interner<std::uint32_t> edges_{rank_.edges};
+  Interner<RowRange> row_ranges_;
+  Interner<View> views_;
+  Interner<Access> accesses_;
+  Interner<Segment> segments_;
+  Interner<Part> parts_;
+  Interner<std::uint32_t> edges_;
 };
+
+Derive read_derive(const JsonNode& root) {
+  Derive derive;
+  if (!root.has("derive")) return derive;
+  const JsonNode list = root.at("derive");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string& word = list.at(i).text();
+    if (word != "after" && word != "offset")
+      list.at(i).fail("\"" + word + "\" is nothing that can be derived; legal: after, offset");
+    (word == "after" ? derive.after : derive.offset) = true;
+  }
+  return derive;
+}
 
 // By name.
 std::unordered_map<std::string, std::uint16_t> read_groups(const JsonNode& node, Plan& plan) {
@@ -367,7 +367,8 @@ std::unordered_map<std::string, std::uint16_t> read_groups(const JsonNode& node,
 Plan read_plan_json(const std::string& text, const std::string& file_name) {
   const JsonDocument document(text, file_name);
   const JsonNode root = document.root();
-  root.only({"schema", "command", "versions", "scenario", "placement_padding_tokens", "groups", "ranks"});
+  root.only(
+      {"schema", "command", "versions", "scenario", "placement_padding_tokens", "groups", "ranks", "derive"});
   const JsonNode schema = root.at("schema");
   if (schema.text() != "cplab.plan.1")
     schema.fail("\"" + schema.text() + "\" is no plan; legal: cplab.plan.1");
@@ -375,12 +376,13 @@ Plan read_plan_json(const std::string& text, const std::string& file_name) {
   plan.scenario = read_scenario(root.at("scenario"));
   plan.placement_padding_tokens = root.at("placement_padding_tokens").integer(0);
   const auto groups = read_groups(root.at("groups"), plan);
+  const Derive derive = read_derive(root);
   const JsonNode ranks = root.at("ranks");
   ranks.expect_size(static_cast<std::size_t>(plan.scenario.parallel.world()), "every rank of the world");
   plan.ranks.resize(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     plan.ranks[r].rank = static_cast<int>(r);
-    RankReader(plan, plan.ranks[r], groups).read(ranks.at(r));
+    RankReader(plan, plan.ranks[r], groups, derive).read(ranks.at(r));
   }
   return plan;
 }

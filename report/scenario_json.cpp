@@ -87,7 +87,8 @@ Problem read_problem(const JsonNode& node) {
       read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
   problem.format = read_word(node.at("format"), {Format::bshd, Format::sbhd, Format::thd});
   problem.dtype = read_word(node.at("dtype"), {DType::fp64, DType::fp32, DType::bf16, DType::fp16});
-  problem.direction = read_word(node.at("direction"), {Direction::forward, Direction::forward_backward});
+  problem.direction =
+      read_word(node.at("direction"), {Direction::forward, Direction::forward_backward, Direction::backward});
   problem.heads = node.at("heads").integer(1, limits::heads);
   problem.kv_heads = node.at("kv_heads").integer(1, limits::heads);
   if (problem.heads % problem.kv_heads != 0)

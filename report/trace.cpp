@@ -263,7 +263,7 @@ class RankTrace {
   }
 
   void write_counters(const MemoryPlan& memory) {
-    std::array<std::int64_t, 4> live{};
+    std::array<std::int64_t, 5> live{};
     const std::vector<TimedMemoryEvent> events = by_time(times_, memory);
     for (std::size_t i = 0; i < events.size(); ++i) {
       const MemoryEvent& event = events[i].event;
@@ -273,7 +273,7 @@ class RankTrace {
       json_.key("args");
       json_.begin_object();
       for (const Category category :
-           {Category::input, Category::output, Category::working, Category::workspace})
+           {Category::input, Category::output, Category::saved, Category::working, Category::workspace})
         json_.field(name(category), live[static_cast<std::size_t>(category)]);
       json_.end_object();
       json_.end_object();

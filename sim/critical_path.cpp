@@ -44,7 +44,9 @@ OriginSeconds critical_path(const Recording& recording, Origin host_origin) {
     const double start_s = std::min(t, time->start_s);
     add_parts(result, t - start_s, *time, *cause);
     t = start_s;
-    const std::uint32_t before = cause->start == Cause::host ? cause->issue : cause->start;
+    const bool by_host = cause->start == Cause::host;
+    const std::uint32_t before = by_host ? cause->issue : cause->start;
+    if (!by_host && cause->start_rank >= 0) rank = static_cast<std::size_t>(cause->start_rank);
     if (before == no_operation) {
       result.add(host_origin, t);
       return result;

@@ -18,6 +18,8 @@ struct Cause {
   // The operation of the same rank that let it start (a dependency, or what held multiprocessors); `host`: it
   // was issued too late for anything else to matter; no_operation: nothing before it.
   std::uint32_t start = no_operation;
+  // Its rank, where that is another one: the last of the forward, where other layers run between the phases.
+  std::int32_t start_rank = -1;
   // The operation of the same rank for which the host last waited before it issued this one.
   std::uint32_t issue = no_operation;
   // Communication: when its last transfer began, and the peer whose posting began it (-1: its own).

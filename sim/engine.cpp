@@ -54,7 +54,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       causes_(causes),
       run_ahead_(options.run_ahead > 0 ? options.run_ahead : hardware.host.run_ahead),
       slowdowns_(hardware),
-      walk_(plan),
+      walk_(plan, between_layers(plan.scenario.schedule)),
       lane_slot_(number_lanes(plan)),
       lanes_(1 + *std::max_element(lane_slot_.begin(), lane_slot_.end())),
       hosts_(plan.ranks.size()),
@@ -114,7 +114,7 @@ void Engine::on_timer(FlowEngine::Token t) {
       for (std::uint32_t r = 0; r < hosts_.size(); ++r) {
         if (options_.cuda_graph) hosts_[r].free_us = hardware_.host.graph_launch_s * us;
       }
-      for (const OpRef ref : ready) on_ready(ref, no_operation);
+      for (const OpRef ref : ready) on_ready(ref, no_operation, ref.rank);
       break;
     }
   }
@@ -160,11 +160,12 @@ void Engine::continue_host(std::uint32_t rank, double at_us, std::uint32_t becau
   host.release = because;
 }
 
-void Engine::on_ready(OpRef ref, std::uint32_t because) {
+void Engine::on_ready(OpRef ref, std::uint32_t because, std::uint32_t because_rank) {
   LaneRun& run = lane(ref);
   run.ready = ref.operation;
   run.ready_us = now_us();
   cause(ref).start = because;
+  if (because_rank != ref.rank) cause(ref).start_rank = static_cast<std::int32_t>(because_rank);
   Host& host = hosts_[ref.rank];
   if (ref.operation < host.next) {
     schedule_start(ref);
@@ -179,7 +180,8 @@ void Engine::schedule_start(OpRef ref) {
   const bool sync = operation(ref).kind == OpKind::host_sync;
   Cause& why = cause(ref);
   // Tables are measured back to back: what follows on its own lane has paid already.
-  const bool crosses = why.start != no_operation && port({ref.rank, why.start}) != port(ref);
+  const std::uint32_t rank = why.start_rank < 0 ? ref.rank : static_cast<std::uint32_t>(why.start_rank);
+  const bool crosses = why.start != no_operation && port({rank, why.start}) != port(ref);
   double gap_us = !crosses ? 0 : options_.cuda_graph ? host.graph_node_s : host.dependency_s;
   double latency_us = host.launch_latency_s;
   if (sync) gap_us = latency_us = host.sync_s;
@@ -217,6 +219,7 @@ void Engine::start_kernel(OpRef ref) {
   if (cost.seconds <= 0) {
     finish(ref);
   } else if (op.lane.kind == LaneKind::copy && op.kind == OpKind::copy) {
+    tell_started(ref);
     flows_.timer(now_us() + cost.seconds * us, token(TokenKind::local, ref.rank, ref.operation));
   } else {
     events_.clear();
@@ -239,13 +242,21 @@ void Engine::handle(std::uint32_t rank) {
       continue;
     }
     time(ref).start_s = now_us() / us;
-    if (event.cause != no_operation) cause(ref).start = event.cause;
+    if (event.cause != no_operation) cause(ref).start = event.cause, cause(ref).start_rank = -1;
+    tell_started(ref);
     if (event.kind == Multiprocessors::EventKind::communication_placed) resident_.push_back(ref);
   }
   const double next_us = gpus_[rank].next_us();
   if (next_us == wake_us_[rank]) return;
   wake_us_[rank] = next_us;
   flows_.alarm(static_cast<int>(rank), next_us, token(TokenKind::gpu, rank, 0));
+}
+
+// Its multiprocessors are placed: what waits for a start may go on.
+void Engine::tell_started(OpRef ref) {
+  std::vector<OpRef> ready;
+  walk_.started(ref, ready);
+  for (const OpRef next : ready) on_ready(next, ref.operation, ref.rank);
 }
 
 void Engine::finish(OpRef ref) {
@@ -272,7 +283,7 @@ void Engine::drain() {
       ready.clear();
       walk_.complete(ref, ready);
       if (done_ != nullptr) done_->fetch_add(1, std::memory_order_relaxed);
-      for (const OpRef next : ready) on_ready(next, ref.operation);
+      for (const OpRef next : ready) on_ready(next, ref.operation, ref.rank);
       advance_host(ref.rank);
     } else if (!resident_.empty()) {
       const OpRef ref = resident_.front();

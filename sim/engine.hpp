@@ -93,7 +93,9 @@ class Engine {
   void advance_host(std::uint32_t rank);
   void continue_host(std::uint32_t rank, double at_us, std::uint32_t because);
   double issue_us(const Operation& op) const;
-  void on_ready(OpRef ref, std::uint32_t cause);
+  // `because`: the operation of rank `because_rank` whose end or start let it become ready.
+  void on_ready(OpRef ref, std::uint32_t because, std::uint32_t because_rank);
+  void tell_started(OpRef ref);
   void schedule_start(OpRef ref);
   void start(OpRef ref);
   void start_kernel(OpRef ref);

@@ -48,7 +48,7 @@ Tensor filled(std::vector<std::int64_t> shape, double value) {
 }
 
 bool has_gradients(const Problem& p) {
-  return p.direction == Direction::forward_backward;
+  return p.has_backward();
 }
 
 // splitmix64's output function, as a hash of (seed, tensor, element).

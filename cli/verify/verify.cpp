@@ -253,7 +253,7 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
       {"out", "out", H, E, E, 0, &Right::out, &Error::out, false},
       {"lse", "lse", H, 1, 1, 0, &Right::lse, &Error::lse, true},
   };
-  if (p.direction == Direction::forward_backward) {
+  if (p.has_backward()) {
     comparisons.push_back({"dq", "dq", H, D, D, 0, &Right::dq, &Error::dq, false});
     comparisons.push_back({"dk", "dkv", G, D, D + E, 0, &Right::dk, &Error::dk, false});
     comparisons.push_back({"dv", "dkv", G, E, D + E, D, &Right::dv, &Error::dv, false});

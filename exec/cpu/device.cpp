@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "derive/arena.hpp"
 #include "derive/memory.hpp"
 #include "exec/chunks.hpp"
 

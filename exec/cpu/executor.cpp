@@ -75,8 +75,8 @@ ExecutionResult CpuExecutor::run() {
     }
     const double time_s = repetition.run();
     if (i < options.warmup) continue;
-    result.times_s.push_back(time_s);
     timed.emplace_back(time_s, repetition.take_timeline());
+    result.times_s.push_back(time_s - time_not_reported_s(state_->plan, timed.back().second));
   }
   result.time_s = median(result.times_s);
   result.timeline = take_lower_median(timed);

@@ -77,17 +77,21 @@ void Repetition::start(OpRef ref) {
   time.issue_s = time.start_s = now_s();
   if (op.kind == OpKind::host_sync) {
     complete(ref);
+    return;
   } else if (op.kind == OpKind::all_reduce || op.kind == OpKind::barrier) {
     std::vector<OpRef> members;
-    if (!walk_.meet(ref, members)) return;
-    meetings_.push_back(std::move(members));
-    pool_.push({ReadyItem::Kind::meeting, ref, meetings_.size() - 1, op.lane});
+    if (walk_.meet(ref, members)) {
+      meetings_.push_back(std::move(members));
+      pool_.push({ReadyItem::Kind::meeting, ref, meetings_.size() - 1, op.lane});
+    }
   } else if (is_communication(op.kind)) {
     post(ref);
   } else {
     compute(ref);
     complete(ref);
+    return;
   }
+  walk_.started(ref, ready_);  // of what is not complete: it is posted
 }
 
 void Repetition::compute(OpRef ref) {

@@ -1,9 +1,8 @@
 // Ranks on GPUs, their threads, and timed repetitions; see gpu_executor.hpp.
-#include "exec/gpu/executor.hpp"
-
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -11,6 +10,7 @@
 
 #include "exec/buffer_image.hpp"
 #include "exec/gpu/clock.hpp"
+#include "exec/gpu/executor_state.hpp"
 #include "exec/gpu/gather.hpp"
 #include "exec/gpu/graph.hpp"
 #include "exec/gpu/issuer.hpp"
@@ -29,42 +29,6 @@ namespace {
 struct TimeUp {};  // a rank's thread has waited until the deadline
 
 }  // namespace
-
-struct GpuExecutor::State {
-  using Clock = GpuTeam::Clock;
-
-  State(const Plan& plan_, const GpuOptions& options_)
-      : plan(plan_),
-        options(options_),
-        ranks(plan_.ranks.size()),
-        links(plan_.ranks.size()),
-        outcomes(plan_.ranks.size()) {}
-
-  int world() const { return static_cast<int>(plan.ranks.size()); }
-  void require_machine();
-  void set_up();
-  void make_rank(int rank);
-  void repeat(GpuTeam& team, int rank);
-  void wait_for(GpuTeam& team, int rank, GpuIssuer& issuer);
-  [[noreturn]] void throw_hang(bool timed_out, const std::string& head);
-  void finish_outcome(int rank);
-  void gather_outcomes();
-  ExecutionResult result_of_outcomes(std::vector<double> graph_times_s);
-
-  const Plan& plan;
-  GpuOptions options;
-  bool uses_nccl = false, uses_copy = false;
-  // By rank; null where the rank belongs to another process. Links and messages go before the memory.
-  std::vector<std::unique_ptr<GpuRank>> ranks;
-  std::unique_ptr<GpuMessages> messages;
-  std::vector<std::unique_ptr<NcclLink>> links;
-  std::vector<RankOutcome> outcomes;
-  GpuRun facts;
-  Clock::time_point deadline;
-  std::uint32_t repetitions = 0;  // before this run, of the messages' counters
-  bool hung = false;
-  std::vector<std::size_t> unfinished;  // by rank, the operation waited in after a hang; past the end: none
-};
 
 bool have_gpu_device() {
   return true;
@@ -133,6 +97,7 @@ void GpuExecutor::State::make_rank(int r) {
   of.deterministic = options.deterministic;
   of.poison = options.poison;
   of.jitter = options.jitter;
+  of.times_forward = times_forward();
   load_gpu(of.device, uses_copy, r);
   of.reserved_sms = reserved_sms(plan.scenario.schedule, multiprocessors(of.device));
   RankMemory& memory = outcomes[i].memory;
@@ -220,10 +185,11 @@ std::int64_t GpuExecutor::capacity_bytes() const {
 }
 
 // Polls rather than blocks: the deadline and the failure of another rank end it.
-void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer) {
+void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer,
+                                  const std::function<bool()>& reached) {
   const auto i = static_cast<std::size_t>(rank);
   try {
-    for (std::uint32_t round = 1; !issuer.complete(); ++round) {
+    for (std::uint32_t round = 1; !reached(); ++round) {
       if (issuer.advance()) {
         team.report_progress(rank, issuer.issued());
       } else if (!issuer.all_issued()) {
@@ -245,6 +211,29 @@ void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer) {
   }
 }
 
+// One iteration; returns its seconds. Where other layers run between the phases the ranks meet there, and the
+// seconds of the two are added.
+double GpuExecutor::State::run_phases(GpuTeam& team, int rank, GpuIssuer& issuer,
+                                      const GpuIssuer::Iteration& iteration) {
+  const auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  double forward_s = 0;
+  Clock::time_point start = iteration.start;
+  if (times_forward()) {
+    wait_for(team, rank, issuer, [&] { return issuer.forward_complete(); });
+    forward_s = seconds_since(start);
+    outcomes[static_cast<std::size_t>(rank)].forward_ends_s.push_back(forward_s);
+  }
+  const bool apart = iteration.holds_backward;
+  if (apart) {
+    start = team.barrier(rank, deadline);
+    issuer.release_backward();
+  }
+  wait_for(team, rank, issuer, [&] { return issuer.complete(); });
+  return (apart ? forward_s : 0) + seconds_since(start);
+}
+
 void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
   const auto i = static_cast<std::size_t>(rank);
   GpuRank& own = *ranks[i];
@@ -263,60 +252,18 @@ void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
     iteration.log = n == 0 && options.keep_log ? &outcomes[i].log : nullptr;
     unfinished[i] = own.plan().operations.size();  // between repetitions there is nothing to wait in
     team.report_progress(rank, 0);
+    iteration.holds_backward = between_layers(plan.scenario.schedule);
     iteration.start = team.barrier(rank, deadline);
     issuer.begin(iteration);
-    wait_for(team, rank, issuer);
-    const double end_s = std::chrono::duration<double>(Clock::now() - iteration.start).count();
-    if (n >= warmup && !instrument) outcomes[i].ends_s.push_back(end_s);
+    const double end_s = run_phases(team, rank, issuer, iteration);
+    const bool counts = n >= warmup && !instrument;
+    if (counts) outcomes[i].ends_s.push_back(end_s);
+    if (!counts && times_forward()) outcomes[i].forward_ends_s.pop_back();
     if (instrument) outcomes[i].operations.push_back(clock.read(own, issuer.issue_s(), iteration.start));
     team.barrier(rank, deadline);
   }
   if (options.instrumented > 0) clock.check(own);
   outcomes[i].clock_residual_s = clock.residual_s();
-}
-
-void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) {
-  hung = true;
-  std::vector<int> waiting;
-  std::vector<std::string> operations;
-  std::string message = head + "\n";
-  for (std::size_t r = 0; r < unfinished.size(); ++r) {
-    const RankPlan& rank = plan.ranks[r];
-    if (ranks[r] == nullptr) continue;
-    if (unfinished[r] >= rank.operations.size()) {
-      message += "rank " + std::to_string(rank.rank) + " waits for others, its own operations done\n";
-      continue;
-    }
-    const Operation& op = rank.operations[unfinished[r]];
-    waiting.push_back(rank.rank);
-    operations.push_back(operation_id(rank, op));
-    message += "rank " + std::to_string(rank.rank) + " waits in " + operations.back() + " (" +
-               describe(rank, op) + ")\n";
-  }
-  if (timed_out && options.rendezvous != nullptr) options.rendezvous->announce_failure(message);
-  throw ExecutionHang(timed_out, std::move(waiting), std::move(operations), message);
-}
-
-void GpuExecutor::State::finish_outcome(int rank) {
-  const auto i = static_cast<std::size_t>(rank);
-  RankOutcome& outcome = outcomes[i];
-  outcome.overrun = !ranks[i]->red_zones_intact();
-  outcome.memory.growth_bytes = ranks[i]->used_bytes();
-  if (options.rendezvous == nullptr) return;
-  outcome.outputs.clear();
-  for (const Buffer& buffer : plan.ranks[i].buffers) {
-    outcome.outputs.emplace_back();
-    if (buffer.category == Category::output) outcome.outputs.back() = ranks[i]->image(buffer);
-  }
-}
-
-void GpuExecutor::State::gather_outcomes() {
-  if (options.rendezvous == nullptr) return;
-  const auto own = static_cast<std::size_t>(options.rendezvous->rank());
-  const auto all = options.rendezvous->all_gather(pack(outcomes[own]), options.timeout_s);
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (r != own) outcomes[r] = received_outcome(plan.ranks[r], all[r], outcomes[own]);
-  }
 }
 
 ExecutionResult GpuExecutor::run() {
@@ -354,45 +301,6 @@ ExecutionResult GpuExecutor::run() {
     s.throw_hang(true, late.what());
   }
   return s.result_of_outcomes(std::move(graph_times_s));
-}
-
-ExecutionResult GpuExecutor::State::result_of_outcomes(std::vector<double> graph_times_s) {
-  ExecutionResult result;
-  result.times_s = std::move(graph_times_s);
-  std::vector<std::pair<double, Timeline>> instrumented(static_cast<std::size_t>(options.instrumented));
-  facts.memory.clear();
-  facts.allocation_log_equals_plan = options.keep_log;
-  facts.clock_residual_s = 0;
-  for (std::size_t r = 0; r < outcomes.size(); ++r) {
-    RankOutcome& outcome = outcomes[r];
-    for (std::size_t n = 0; n < outcome.ends_s.size(); ++n) {
-      if (n >= result.times_s.size()) result.times_s.push_back(0);
-      result.times_s[n] = std::max(result.times_s[n], outcome.ends_s[n]);
-    }
-    for (std::size_t n = 0; n < instrumented.size(); ++n) {
-      instrumented[n].second.ranks.push_back(std::move(outcome.operations[n]));
-    }
-    facts.memory.push_back(outcome.memory);
-    facts.clock_residual_s = std::max(facts.clock_residual_s, outcome.clock_residual_s);
-    if (options.keep_log) {
-      if (!equals_plan(plan.ranks[r], outcome.log)) facts.allocation_log_equals_plan = false;
-      result.memory.push_back(std::move(outcome.log));
-    }
-    if (outcome.overrun) result.overrun_ranks.push_back(static_cast<int>(r));
-    outcome.ends_s.clear();
-    outcome.operations.clear();
-    outcome.log = {};
-  }
-  for (auto& [time_s, timeline] : instrumented) {
-    nccl_waits(plan, *messages, timeline);
-    for (const auto& rank : timeline.ranks) {
-      for (const OperationTime& time : rank) time_s = std::max(time_s, time.end_s);
-    }
-  }
-  result.time_s = median(result.times_s);
-  if (!instrumented.empty()) result.timeline = take_lower_median(instrumented);
-  explain_memory(facts.memory, options.rendezvous == nullptr ? options.ranks_per_gpu : 1);
-  return result;
 }
 
 }  // namespace cplab

@@ -80,6 +80,7 @@ class Reader {
 template <class Archive, class Outcome>
 void each_field(Archive& archive, Outcome& o) {
   archive(o.ends_s);
+  archive(o.forward_ends_s);
   archive(o.operations);
   archive(o.clock_residual_s);
   archive(o.memory);
@@ -105,6 +106,7 @@ bool is_size(std::int64_t bytes) {
 
 void require_times(const RankPlan& rank, const RankOutcome& theirs) {
   for (const double end_s : theirs.ends_s) require(is_time(end_s), "a time that is none");
+  for (const double end_s : theirs.forward_ends_s) require(is_time(end_s), "a time that is none");
   for (const std::vector<OperationTime>& operations : theirs.operations) {
     require(operations.size() == rank.operations.size(), "another number of operations than the plan's");
     for (const OperationTime& time : operations) {
@@ -137,6 +139,7 @@ void require_memory(const RankPlan& rank, const RankOutcome& theirs) {
 }  // namespace
 
 void require_outcome_of(const RankPlan& rank, const RankOutcome& theirs, const RankOutcome& own) {
+  require(theirs.forward_ends_s.size() == own.forward_ends_s.size(), "another number of repetitions");
   require(theirs.ends_s.size() == own.ends_s.size() && theirs.operations.size() == own.operations.size(),
           "another number of repetitions");
   require_times(rank, theirs);

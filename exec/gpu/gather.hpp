@@ -14,6 +14,7 @@ namespace cplab {
 
 struct RankOutcome {
   std::vector<double> ends_s;                          // by timed repetition
+  std::vector<double> forward_ends_s;                  // the same, of the forward; empty unless asked for
   std::vector<std::vector<OperationTime>> operations;  // by instrumented repetition
   double clock_residual_s = 0;
   RankMemory memory;

@@ -20,6 +20,7 @@ void GpuIssuer::begin(const Iteration& iteration) {
   issue_s_.assign(count, 0);
   touched_.assign(rank_.plan().buffers.size(), false);
   left_ = count;
+  holds_backward_ = iteration.holds_backward;
   host_syncs_ = static_cast<std::uint32_t>(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (rank_.plan().operations[i].kind != OpKind::host_sync) continue;
@@ -47,7 +48,8 @@ bool GpuIssuer::advance() {
     }
     if (next == std::numeric_limits<std::uint32_t>::max()) return progress;
     const std::uint32_t lane = rank_.operation(next).lane;
-    if (next > host_syncs_ || !step(next)) {
+    const bool held = holds_backward_ && rank_.plan().operations[next].phase == Phase::backward;
+    if (held || next > host_syncs_ || !step(next)) {
       stuck[lane] = true;
       continue;
     }
@@ -71,6 +73,10 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
   const Operation& op = plan.operations[i];
   for (const std::uint32_t edge : plan.after(op)) {
     if (stages_[edge] != Stage::issued) return false;
+  }
+  // What is waited for to start is queued first.
+  for (const std::uint32_t edge : plan.after_started(op)) {
+    if (stages_[edge] == Stage::waiting) return false;
   }
   GpuOperation& prepared = rank_.operation(i);
   // A part that meets no other: the operation never ends, and so it never begins, on any link. Whether a
@@ -98,9 +104,13 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
     return true;
   }
   for (const std::uint32_t edge : plan.after(op)) rank_.wait(rank_.operation(edge).done, prepared.lane);
+  for (const std::uint32_t edge : plan.after_started(op)) {
+    rank_.wait(rank_.operation(edge).started, prepared.lane);
+  }
   log_uses(i);
   rank_.queue_before(i, iteration_.jitter);
   if (iteration_.instrumented) rank_.record(prepared.begin, prepared.lane);
+  if (prepared.started != nullptr) rank_.record(prepared.started, prepared.lane);
   if (!is_communication(op.kind)) {
     rank_.queue_kernels(i);
     finish(i);
@@ -178,6 +188,16 @@ bool GpuIssuer::complete() const {
   if (!all_issued()) return false;
   for (const GpuLane& lane : rank_.lanes()) {
     if (!rank_.reached(rank_.operation(lane.operations.back()).done)) return false;
+  }
+  return true;
+}
+
+bool GpuIssuer::forward_complete() const {
+  for (std::size_t l = 0; l < heads_.size(); ++l) {
+    const GpuLane& lane = rank_.lanes()[l];
+    if (lane.forward == 0) continue;
+    if (heads_[l] < lane.forward || !rank_.reached(rank_.operation(lane.operations[lane.forward - 1]).done))
+      return false;
   }
   return true;
 }

@@ -27,13 +27,17 @@ class GpuIssuer {
   struct Iteration {
     std::uint32_t number = 1;  // counts from 1
     bool jitter = true;
-    bool instrumented = false;  // timing events, issue times
-    MemoryLog* log = nullptr;   // to be filled, or null
-    Clock::time_point start{};  // issue times count from here
+    bool instrumented = false;    // timing events, issue times
+    bool holds_backward = false;  // until release_backward()
+    MemoryLog* log = nullptr;     // to be filled, or null
+    Clock::time_point start{};    // issue times count from here
   };
   void begin(const Iteration& iteration);
   // Queues what can be queued. False if nothing could be.
   bool advance();
+  // From here on operations of the backward are queued too; before, only if the iteration does not hold them.
+  void release_backward() { holds_backward_ = false; }
+  bool forward_complete() const;  // the forward is queued and the GPU has done it; throws GpuError
   std::size_t issued() const { return stages_.size() - left_; }
   bool all_issued() const { return left_ == 0; }
   bool complete() const;  // all_issued() and the GPU has done it; throws GpuError
@@ -64,6 +68,7 @@ class GpuIssuer {
   std::vector<double> issue_s_;
   std::vector<bool> touched_;
   std::size_t left_ = 0;
+  bool holds_backward_ = false;
   std::uint32_t host_syncs_ = 0;  // operations before this one may be issued: the first open host_sync
 };
 

@@ -128,7 +128,10 @@ void GpuRank::prepare() {
     }
     prepared.lane = static_cast<std::uint32_t>(found - lanes_.begin());
     found->operations.push_back(i);
+    if (op.phase == Phase::forward) found->forward = found->operations.size();
     for (const std::uint32_t edge : plan_.after(op)) waited[edge] = true;
+    for (const std::uint32_t edge : plan_.after_started(op))
+      if (operations_[edge].started == nullptr) operations_[edge].started = new_event(EventUse::order);
     for (const MemoryUse& use : binder_->uses(op)) {
       if (!touched[use.buffer]) prepared.fresh.push_back(use.buffer);
       touched[use.buffer] = true;
@@ -147,7 +150,10 @@ void GpuRank::prepare() {
                     operation_id(plan_, op) + ": " + refused.what());
     }
   }
-  for (const GpuLane& lane : lanes_) waited[lane.operations.back()] = true;
+  for (const GpuLane& lane : lanes_) {
+    waited[lane.operations.back()] = true;
+    if (options_.times_forward && lane.forward > 0) waited[lane.operations[lane.forward - 1]] = true;
+  }
   if (options_.poison) keep_ordered_poison();
   for (std::uint32_t i = 0; i < operations_.size(); ++i) {
     if (waited[i]) operations_[i].done = new_event(EventUse::order);

@@ -32,6 +32,7 @@ struct GpuRankOptions {
   bool poison = false;                  // fresh memory is NaN from its first use on, in every iteration
   bool deterministic = false;           // kernels that give the same bits in every run
   int reserved_sms = 0;                 // multiprocessors that persistent kernels leave free
+  bool times_forward = false;           // the host will ask when the forward has ended
   std::optional<std::uint64_t> jitter;  // random spins before the operations of every lane
 };
 
@@ -41,6 +42,7 @@ struct GpuLane {
   Lane lane;
   CudaStream stream = nullptr;
   std::vector<std::uint32_t> operations;  // in order
+  std::size_t forward = 0;                // the first so many of them are of the forward
 };
 
 // Everything prepared for one operation.
@@ -48,6 +50,7 @@ struct GpuOperation {
   std::uint32_t lane = 0;  // index into GpuRank::lanes
   std::size_t first_call = 0, calls = 0;
   GpuEvent done = nullptr;                     // recorded behind the operation, where somebody waits
+  GpuEvent started = nullptr;                  // recorded just before it, where somebody waits for its start
   GpuEvent begin = nullptr, moving = nullptr,  // timing, of instrumented iterations: after the waits for
       moved = nullptr, end = nullptr;          // edges; a copy exchange's first and last byte; the end
   std::vector<std::uint32_t> fresh;            // buffers whose first use this is

@@ -6,6 +6,7 @@
 
 #include "algorithms/build.hpp"
 #include "algorithms/resolve.hpp"
+#include "derive/arena.hpp"
 #include "derive/memory.hpp"
 #include "derive/walk.hpp"
 #include "tests/algorithms/scenarios.hpp"
@@ -187,8 +188,7 @@ TEST_CASE("arena: buffers alive together never share bytes, inputs never share, 
     const Plan plan = build_plan(testing::scenario(shape));
     for (const RankPlan& rank : plan.ranks) {
       const MemoryPlan memory = plan_memory(rank);
-      CHECK(memory.arena_bytes == rank.arena_bytes);
-      CHECK(memory.live_peak_bytes <= memory.arena_bytes);
+      CHECK(memory.live_peak_bytes <= rank.arena_bytes);
       for (std::size_t a = 0; a < rank.buffers.size(); ++a) {
         CHECK(rank.buffers[a].offset % arena_alignment == 0);
         CHECK(rank.buffers[a].offset + rank.buffers[a].bytes <= rank.arena_bytes);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "derive/arena.hpp"
 #include "derive/memory.hpp"
 #include "plan/operands.hpp"
 #include "tests/hand_plans/hand_plans.hpp"

@@ -32,7 +32,7 @@ TEST_CASE("figures of the plan made by hand") {
   for (const RankFigures& rank : figures.ranks) {
     CHECK(rank.sent_bytes == 64 + 32);
     CHECK(rank.received_bytes == 64 + 32);
-    CHECK(rank.arena_bytes == memory[0].arena_bytes);
+    CHECK(rank.arena_bytes == plan.ranks[0].arena_bytes);
   }
   CHECK(figures.messages == 2);
   CHECK(figures.host_syncs == 2);
@@ -58,7 +58,7 @@ TEST_CASE("peak and fit of the plan made by hand") {
   for (const PeakBuffer& buffer : figures.peak_buffers) sum += buffer.bytes;
   CHECK(sum == figures.peak_bytes);
 
-  const std::int64_t arena = memory[0].arena_bytes;
+  const std::int64_t arena = plan.ranks[0].arena_bytes;
   CHECK(fit(figures, arena + 10, 10).fits);
   CHECK(fit(figures, arena + 10, 10).headroom_bytes == 0);
   CHECK_FALSE(fit(figures, arena + 9, 10).fits);

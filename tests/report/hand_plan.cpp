@@ -6,6 +6,7 @@
 #include <map>
 
 #include "algorithms/resolve.hpp"
+#include "derive/arena.hpp"
 #include "derive/walk.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 

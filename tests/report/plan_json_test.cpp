@@ -182,7 +182,7 @@ TEST_CASE("the JSON has the keys that DESIGN lists") {
   CHECK(rank["operations"][5]["reduction"] == "max");
 }
 
-TEST_CASE("operands go by name; a file without names keeps the order of cplab.plan.1") {
+TEST_CASE("operands go by name, and a file without names keeps the order of cplab.plan.1") {
   const Plan plan = hand_plan();
   Json json = Json::parse(text_of(plan));
   const auto read = [&] { return read_plan_json(json.dump(), "p.json"); };

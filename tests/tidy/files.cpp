@@ -33,10 +33,11 @@ bool is_source(std::string_view path) {
 // or makes plans of it.
 bool is_algorithm(std::string_view path, std::string_view text) {
   if (folder_of(path) != "algorithms" || extension_of(path) != ".cpp") return false;
-  constexpr std::array<std::string_view, 1> others = {"build"};  // and builder
+  constexpr std::array<std::string_view, 2> others = {"buffers", "build"};  // and builder
   for (const std::string_view stem : others)
     if (path.substr(path.find('/') + 1).starts_with(stem)) return false;
-  return text.find("#include \"algorithms/builder.hpp\"") != std::string_view::npos;
+  return text.find("#include \"algorithms/builder.hpp\"") != std::string_view::npos ||
+         text.find("#include \"algorithms/buffers.hpp\"") != std::string_view::npos;
 }
 
 // Written by hand, line by line: not pictures, data or licences.
