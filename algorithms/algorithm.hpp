@@ -20,6 +20,13 @@ struct OptionInfo {
   std::string_view help;                       // one line
 };
 
+// Sub-groups of every context-parallel group, registered before any rank is built: each lists the positions
+// of its members, in their order. Teams of one name are disjoint: a rank is in one of them at most.
+struct TeamSpec {
+  std::string name;  // "inner"
+  std::vector<std::vector<int>> members;
+};
+
 struct Algorithm {
   std::string_view name;
   std::vector<std::string_view> aliases;
@@ -32,6 +39,8 @@ struct Algorithm {
   // Throws ScenarioError for a combination that it cannot do.
   void (*validate)(const Scenario&);
   void (*build)(Builder&);  // tells the builder what its rank does
+  // The sub-groups it communicates in, beside the whole context-parallel group; null: none.
+  std::vector<TeamSpec> (*teams)(const Scenario&) = nullptr;
 };
 
 std::string quoted(const OptionValue&);  // words in quotes

@@ -1,29 +1,22 @@
 // Emission of operations: interning of views and lists, bytes and FLOPs.
 #include "algorithms/builder.hpp"
 
-#include <cassert>
+#include <stdexcept>
+#include <utility>
 
+#include "algorithms/builder_pools.hpp"
 #include "derive/arena.hpp"
 #include "derive/edges.hpp"
-#include "plan/interner.hpp"
 #include "plan/live_pairs.hpp"
 #include "plan/operands.hpp"
 
 namespace cplab {
-struct Builder::Pools {
-  Interner<RowRange> ranges;
-  Interner<View> views;
-  Interner<Access> accesses;
-  Interner<Segment> segments;
-  Interner<Part> parts;
-  std::vector<RowRange> range_list;  // scratch, to spare allocations
-  std::vector<View> view_list;
-  std::vector<Access> access_list, written_list;
-  std::vector<Part> part_list;
-};
-
-Builder::Builder(const Scenario& resolved, const Placement& placement, int replica, int position)
-    : scenario_(resolved), placement_(placement), pools_(std::make_unique<Pools>()) {
+Builder::Builder(const Scenario& resolved, const Placement& placement, int replica, int position,
+                 std::vector<Team> teams)
+    : scenario_(resolved),
+      placement_(placement),
+      pools_(std::make_unique<Pools>()),
+      teams_(std::move(teams)) {
   plan_.replica = replica;
   plan_.between_layers = cplab::between_layers(resolved.schedule);
   plan_.position = position;
@@ -35,6 +28,12 @@ Builder::~Builder() = default;
 
 bool Builder::has_wide() const {
   return dtype_of(Role::wide, problem().dtype) != dtype_of(Role::nominal, problem().dtype);
+}
+
+const Team& Builder::team(std::string_view name) const {
+  for (const Team& team : teams_)
+    if (team.name == name) return team;
+  throw std::logic_error("rank " + std::to_string(plan_.rank) + " is in no team " + std::string(name));
 }
 
 Tile Builder::tile(int key_position, bool whole) const {
@@ -72,6 +71,8 @@ Box Builder::buffer(const BufferSpec& spec) {
   box.view_.slot_end = static_cast<std::int32_t>(spec.slots);
   box.view_.head_end = static_cast<std::int32_t>(spec.heads);
   box.view_.width_end = static_cast<std::int32_t>(spec.width);
+  buffer.slab = spec.slab;
+  first_heads_.push_back(spec.first_head);
   plan_.buffers.push_back(std::move(buffer));
   return box.first_rows(spec.rows);
 }
@@ -86,6 +87,12 @@ Box Box::slot(std::int64_t index) const {
 Box Box::rows(const Rows& rows) const {
   Box box = *this;
   box.view_.ranges = builder_->intern_ranges(rows.ranges());
+  return box;
+}
+
+Box Box::rows(const std::vector<RowRange>& rows) const {
+  Box box = *this;
+  box.view_.ranges = builder_->intern_ranges(rows);
   return box;
 }
 
@@ -147,14 +154,17 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
   name_by_position(kind, list, written);  // the emitting functions below keep the table's order
   op.reads = pools_->accesses(plan_.accesses, list);
   op.writes = pools_->accesses(plan_.accesses, written);
+  if (!starts_.empty()) op.after_started = pools_->edges(plan_.edges, starts_);
+  starts_.clear();
   plan_.operations.push_back(op);
   return plan_.operations.back();
 }
 
 void Builder::attach_segments(Operation& op, const std::vector<Segment>& segments, const Box& q) {
   op.segments = pools_->segments(plan_.segments, segments);
-  op.head_begin = q.view().head_begin;
-  op.head_end = q.view().head_end;
+  const auto first_head = static_cast<std::int32_t>(first_heads_[q.view().buffer]);
+  op.head_begin = first_head + q.view().head_begin;
+  op.head_end = first_head + q.view().head_end;
   op.value = problem().scale;
   double pairs = 0;
   for (const Segment& s : segments) pairs += live_pairs(s);
@@ -209,22 +219,6 @@ void Builder::add(Lane lane, const Box& from, const Box& into) {
 
 void Builder::fill(Lane lane, const Box& into, double value) {
   emit(lane, OpKind::fill, {}, {{into, WriteMode::store}}).value = value;
-}
-
-void Builder::exchange(Lane lane, Transport transport, const std::vector<Message>& messages) {
-  const auto& group = scenario_.parallel.groups[static_cast<std::size_t>(plan_.replica)];
-  std::vector<Part>& list = pools_->part_list;
-  list.clear();
-  std::int64_t sent = 0;
-  for (const Message& m : messages) {
-    list.push_back({intern_view(m.box.view()), group[static_cast<std::size_t>(m.peer)], m.send});
-    if (m.send) sent += view_bytes(plan_, m.box.view(), problem().dtype);
-  }
-  const Span parts = pools_->parts(plan_.parts, list);
-  Operation& op = emit(lane, OpKind::exchange, {}, {});
-  op.transport = transport;
-  op.parts = parts;
-  op.bytes = sent;
 }
 
 RankPlan Builder::finish() {

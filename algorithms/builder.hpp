@@ -11,6 +11,7 @@
 
 #include "algorithms/placement.hpp"
 #include "algorithms/rows.hpp"
+#include "algorithms/team.hpp"
 #include "algorithms/tile.hpp"
 #include "plan/plan.hpp"
 
@@ -23,7 +24,8 @@ class Box {
  public:
   Box() = default;
   Box slot(std::int64_t index) const;
-  Box rows(const Rows&) const;  // as stored: within the rows of the buffer
+  Box rows(const Rows&) const;                   // as stored: within the rows of the buffer
+  Box rows(const std::vector<RowRange>&) const;  // in this order, at any stride
   Box first_rows(std::int64_t count) const;
   Box rows_at(std::int64_t begin, std::int64_t count) const;
   Box heads(std::int64_t begin, std::int64_t end) const;
@@ -43,12 +45,15 @@ struct BufferSpec {
   std::int64_t slots = 1, rows = 1, heads = 1, width = 1;
   std::int64_t planes = 0;
   Layout layout = Layout::rows_first;
+  // The problem's number of its first head: a buffer that holds heads 8 to 11 of all says 8.
+  std::int64_t first_head = 0;
+  std::string_view slab = {};  // Buffer::slab
 };
 
 // One side of a message.
 struct Message {
   Box box;
-  int peer = 0;  // position in the context-parallel group
+  int peer = 0;  // its place in the team: in the whole context-parallel group, its position
   bool send = false;
 };
 inline Message send(const Box& box, int peer) {
@@ -60,7 +65,8 @@ inline Message receive(const Box& box, int peer) {
 
 class Builder {
  public:
-  Builder(const Scenario& resolved, const Placement&, int replica, int position);
+  // `teams`: teams_of this rank.
+  Builder(const Scenario& resolved, const Placement&, int replica, int position, std::vector<Team> teams);
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
   ~Builder();
@@ -75,6 +81,10 @@ class Builder {
   bool between_layers() const { return backward() && plan_.between_layers; }
   // Wide and nominal are different dtypes.
   bool has_wide() const;
+
+  const Team& team(std::string_view name) const;  // this rank's; throws std::logic_error if it is in none
+  const Team& everyone() const { return teams_.front(); }
+  const Placement& placement() const { return placement_; }
 
   Tile tile(int key_position, bool whole = false) const;       // this rank's queries, that rank's keys
   Rows live_key_rows(int q_position, int key_position) const;  // as tile_between
@@ -110,7 +120,23 @@ class Builder {
   void convert(Lane, const Box& from, const Box& into);
   void add(Lane, const Box& from, const Box& into);
   void fill(Lane, const Box& into, double value);
+
+  // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named
   void exchange(Lane, Transport, const std::vector<Message>&);
+  void exchange(Lane, Transport, const Team&, const std::vector<Message>&);
+  // Lists have a box for every member of the team, in its order; own parts may lie in place.
+  void all_gather(Lane, Transport, const Team&, const Box& own, const std::vector<Box>& into);
+  void all_to_all(Lane, Transport, const Team&, const std::vector<Box>& from, const std::vector<Box>& into);
+  // What member i receives is the sum over all members of their from[i]; into: this rank's share.
+  void reduce_scatter(Lane, Transport, const Team&, const std::vector<Box>& from, const Box& into);
+  void all_reduce(Lane, Transport, const Team&, Reduction, const Box& from, const Box& into);
+  void barrier(Lane, Transport, const Team&);
+  void host_sync(Lane);  // the host waits until the lane has come here
+
+  // The operation that was emitted last, for wait_for_start.
+  std::uint32_t last() const { return static_cast<std::uint32_t>(plan_.operations.size()) - 1; }
+  // The next operation waits until that one, on another lane, has started: Operation::after_started.
+  void wait_for_start(std::uint32_t operation) { starts_.push_back(operation); }
 
   // Computes lifetimes, arena and event edges; the builder is spent then.
   RankPlan finish();
@@ -123,6 +149,7 @@ class Builder {
   Span intern_ranges(const std::vector<RowRange>&);
   std::uint32_t intern_view(const View&);
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
+  Operation& communicate(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
 
   const Scenario& scenario_;
   const Placement& placement_;
@@ -131,6 +158,9 @@ class Builder {
   Phase phase_ = Phase::forward;
   std::uint32_t step_ = 0;
   std::uint32_t ordinal_ = 0;
+  std::vector<Team> teams_;
+  std::vector<std::int64_t> first_heads_;  // by buffer
+  std::vector<std::uint32_t> starts_;      // of the next operation
 };
 
 }  // namespace cplab

@@ -58,4 +58,10 @@ std::span<const TokenRun> Placement::runs(int position) const {
   return runs_[static_cast<std::size_t>(position)];
 }
 
+std::vector<TokenRun> shifted(std::span<const TokenRun> runs, std::int64_t by) {
+  std::vector<TokenRun> result(runs.begin(), runs.end());
+  for (TokenRun& run : result) run.row += by;
+  return result;
+}
+
 }  // namespace cplab

@@ -10,8 +10,9 @@
 
 namespace cplab {
 
-// Consecutive local rows that hold tokens of one sequence at positions position, position + stride, ...
-// The first `valid` rows are tokens, the others padding.
+// Rows row, row + row_step, ... (`rows` of them) that hold tokens of one sequence at positions position,
+// position + stride, ... The first `valid` rows are tokens, the others padding. A placement's runs are
+// consecutive local rows; where rows of several ranks lie in one buffer, a list of runs says which they are.
 struct TokenRun {
   std::int64_t sequence = 0;  // index into Problem::lengths
   std::int64_t row = 0;       // first local row
@@ -19,7 +20,11 @@ struct TokenRun {
   std::int64_t valid = 0;
   std::int64_t position = 0;
   std::int64_t stride = 1;
+  std::int64_t row_step = 1;
 };
+
+// The same tokens, `by` rows further down in another buffer.
+std::vector<TokenRun> shifted(std::span<const TokenRun> runs, std::int64_t by);
 
 // contiguous: rank p holds positions [p n, (p+1) n) of a sequence padded to P n.
 // zigzag (dual chunk; TransformerEngine, zhuzilin/ring-flash-attention): the sequence is cut in 2P chunks,

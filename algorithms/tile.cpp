@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace cplab {
@@ -96,40 +97,62 @@ void join(std::vector<Segment>& segments, bool (*joined)(Segment&, const Segment
   segments.resize(n);
 }
 
-// Calls with every pair of runs of the same sequence; both sides list sequences in the same order.
+bool by_sequence(std::span<const TokenRun> runs) {
+  return std::is_sorted(runs.begin(), runs.end(),
+                        [](const TokenRun& a, const TokenRun& b) { return a.sequence < b.sequence; });
+}
+
+// Calls with every pair of runs of the same sequence.
 template <class Visit>
-void for_each_pair(const Placement& placement, int q_position, int k_position, Visit visit) {
-  const auto q_runs = placement.runs(q_position), k_runs = placement.runs(k_position);
+void for_each_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Visit visit) {
+  const bool sorted = by_sequence(q_runs) && by_sequence(k_runs);
   std::size_t first = 0;
   for (const TokenRun& q : q_runs) {
-    while (first < k_runs.size() && k_runs[first].sequence < q.sequence) ++first;
-    for (std::size_t i = first; i < k_runs.size() && k_runs[i].sequence == q.sequence; ++i)
-      visit(q, k_runs[i]);
+    while (sorted && first < k_runs.size() && k_runs[first].sequence < q.sequence) ++first;
+    for (std::size_t i = first; i < k_runs.size(); ++i) {
+      if (k_runs[i].sequence == q.sequence) visit(q, k_runs[i]);
+      if (sorted && k_runs[i].sequence > q.sequence) break;
+    }
+  }
+}
+
+void append(Rows& rows, const TokenRun& run) {
+  rows.append(run.row, run.rows);
+}
+
+void append(std::vector<RowRange>& rows, const TokenRun& run) {
+  if (run.rows == 0) return;
+  const std::int64_t step = run.rows == 1 ? 1 : run.row_step;
+  if (!rows.empty() && step == 1 && rows.back().step == 1 &&
+      rows.back().begin + rows.back().count == run.row) {
+    rows.back().count += run.rows;
+  } else {
+    rows.push_back({run.row, run.rows, step});
   }
 }
 
 // Collects the rows of the live runs; the result is the place of each run's first row among them.
+template <class RowsOf>
 std::vector<std::int64_t> take_live(std::span<const TokenRun> runs, const std::vector<char>& live,
-                                    Rows& rows) {
+                                    RowsOf& rows) {
   std::vector<std::int64_t> places(runs.size());
   std::int64_t taken = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     places[i] = taken;
     if (!live[i]) continue;
-    rows.append(runs[i].row, runs[i].rows);
+    append(rows, runs[i]);
     taken += runs[i].rows;
   }
   return places;
 }
 
-}  // namespace
-
-Tile tile_between(const Placement& placement, Window visible, int q_position, int k_position, bool whole) {
-  Tile tile;
-  const auto q_runs = placement.runs(q_position), k_runs = placement.runs(k_position);
+template <class TileOf>
+TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Window visible,
+               bool whole) {
+  TileOf tile;
   std::vector<char> q_live(q_runs.size(), whole), k_live(k_runs.size(), whole);
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> owners;  // runs of each segment
-  for_each_pair(placement, q_position, k_position, [&](const TokenRun& q, const TokenRun& k) {
+  for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
     const Band band = band_between(q, k, visible);
     if (band.empty()) return;
     q_live[static_cast<std::size_t>(&q - q_runs.data())] = 1;
@@ -148,10 +171,52 @@ Tile tile_between(const Placement& placement, Window visible, int q_position, in
   return tile;
 }
 
+// Runs of one stride of tokens: each is cut into interleaved ones where its own is a part of it.
+std::vector<TokenRun> at_stride(std::span<const TokenRun> runs, std::int64_t stride) {
+  std::vector<TokenRun> cut;
+  for (const TokenRun& run : runs) {
+    const std::int64_t pieces = stride / run.stride;
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      const auto share = [&](std::int64_t count) { return (count - i + pieces - 1) / pieces; };
+      TokenRun& piece = cut.emplace_back(run);
+      piece.row = run.row + i * run.row_step;
+      piece.row_step = run.row_step * pieces;
+      piece.rows = share(run.rows);
+      piece.valid = share(run.valid);
+      piece.position = run.position + i * run.stride;
+      piece.stride = stride;
+      if (piece.rows <= 0)
+        cut.pop_back();
+      else
+        piece.valid = std::max<std::int64_t>(piece.valid, 0);
+    }
+  }
+  return cut;
+}
+
+}  // namespace
+
+Tile tile_between(const Placement& placement, Window visible, int q_position, int k_position, bool whole) {
+  return tile_of<Tile>(placement.runs(q_position), placement.runs(k_position), visible, whole);
+}
+
+ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, bool whole) {
+  std::int64_t stride = 1;
+  bool alike = true;
+  for (const auto& runs : {q, k}) {
+    for (const TokenRun& run : runs) {
+      stride = std::lcm(stride, run.stride);
+      alike = alike && run.stride == q.front().stride;
+    }
+  }
+  if (q.empty() || k.empty() || alike) return tile_of<ListTile>(q, k, visible, whole);
+  return tile_of<ListTile>(at_stride(q, stride), at_stride(k, stride), visible, whole);
+}
+
 Rows live_key_rows(const Placement& placement, Window visible, int q_position, int k_position) {
   const auto k_runs = placement.runs(k_position);
   std::vector<char> live(k_runs.size(), 0);
-  for_each_pair(placement, q_position, k_position, [&](const TokenRun& q, const TokenRun& k) {
+  for_each_pair(placement.runs(q_position), k_runs, [&](const TokenRun& q, const TokenRun& k) {
     if (!band_between(q, k, visible).empty()) live[static_cast<std::size_t>(&k - k_runs.data())] = 1;
   });
   Rows rows;

@@ -75,7 +75,7 @@ const std::vector<Bad>& bad_lines() {
       {8, "mask = \"full\"\nscale = \"big\"", 9, "problem.scale", "must be a number"},
       {8, "mask = \"full\"\nscale = nan", 9, "problem.scale", "finite"},
       {8, "mask = \"full\"\nscale = nan", 9, "problem.scale", "finite"},
-      {8, "mask = \"full\"\ndirection = \"backward\"", 9, "problem.direction", "\"forward+backward\""},
+      {8, "mask = \"full\"\ndirection = \"both\"", 9, "problem.direction", "\"forward+backward\""},
       {2, "batch = 0", 2, "problem.batch", "from 1 to"},
       {2, "batch = 9000000000", 2, "problem.batch", "from 1 to"},
       {3, "sequence = -1", 3, "problem.sequence", "from 1 to"},

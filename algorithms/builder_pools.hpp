@@ -1,0 +1,24 @@
+// How the builder fills its rank's pools; for builder*.cpp alone.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/builder.hpp"
+#include "plan/interner.hpp"
+
+namespace cplab {
+
+struct Builder::Pools {
+  Interner<RowRange> ranges;
+  Interner<View> views;
+  Interner<Access> accesses;
+  Interner<Segment> segments;
+  Interner<Part> parts;
+  Interner<std::uint32_t> edges;
+  std::vector<RowRange> range_list;  // scratch, to spare allocations
+  std::vector<View> view_list;
+  std::vector<Access> access_list, written_list;
+  std::vector<Part> part_list;
+};
+
+}  // namespace cplab

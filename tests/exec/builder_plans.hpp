@@ -1,0 +1,21 @@
+// Algorithms for tests of the builder: what a registered algorithm does not need yet. Small on purpose, and
+// not in the list.
+#pragma once
+
+#include "algorithms/algorithm.hpp"
+
+namespace cplab {
+
+// Every rank gathers all K and V (one all_gather), attends once, and sums the gradients by a reduce_scatter.
+// Rows of all ranks lie in one buffer, which shares a slab with the gathered gradients' copy; the tile waits
+// for the start of a barrier that is beside it.
+Algorithm gathered_algorithm();
+
+// Heads are traded for tokens by all_to_all (DeepSpeed-Ulysses, arXiv 2309.14509): H and G are multiples of
+// P.
+Algorithm traded_algorithm();
+
+// As gathered, in two stages: within teams of neighbours, then across them. P is even.
+Algorithm two_level_algorithm();
+
+}  // namespace cplab
