@@ -10,16 +10,13 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "kernels/work/kernel_choice.hpp"
 
 struct CUstream_st;
 
 namespace cplab::kernels {
 
 using CudaStream = CUstream_st*;  // cudaStream_t
-
-// Which attention kernels: the fastest on the current device, the fastest that give the same bits in every
-// run, or those that any architecture has (for tests).
-enum class KernelChoice : std::uint8_t { best, deterministic, portable };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs
 // beside its views (row maps, segments, which thread block takes what) are tables in device memory that the

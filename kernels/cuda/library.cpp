@@ -4,9 +4,9 @@
 #include <stdexcept>
 
 #include "kernels/cuda.hpp"
-#include "kernels/cuda/cuda_error.hpp"
-#include "kernels/cuda/elementwise.hpp"
-#include "kernels/cuda/variants.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/kernel_table.hpp"
+#include "kernels/cuda/parts/cuda_error.hpp"
 
 namespace cplab::kernels {
 namespace cuda {
@@ -47,17 +47,19 @@ void for_each_kernel(int sm_major, Visit visit) {
   const auto runs = [&](const auto& variant) {
     return variant.sm_major == 0 || variant.sm_major == sm_major;
   };
-  for (const AttendVariant& variant : attend_variants()) {
+  for (const AttendVariant& variant : attend_variants(built_kernels())) {
     if (!runs(variant)) continue;
-    for (const void* const* kernel = variant.kernels; *kernel != nullptr; ++kernel)
-      visit(std::string(variant.name), "attend", variant.q_tile_rows, *kernel, variant.shared_bytes);
+    const AttendKernel& kernel = kernel_of(variant);
+    for (const void* const* function = kernel.functions; *function != nullptr; ++function)
+      visit(variant.name, "attend", variant.tile_rows, *function, kernel.shared_bytes);
   }
-  for (const AttendBackwardVariant& variant : attend_backward_variants()) {
+  for (const AttendBackwardVariant& variant : attend_backward_variants(built_kernels())) {
     if (!runs(variant)) continue;
-    for (int n = 0; variant.kernels[n] != nullptr; ++n) {
-      const std::string part = variant.kernels[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
-      visit(variant.name + part, "attend_backward", variant.q_tile_rows, variant.kernels[n],
-            variant.shared_bytes[n]);
+    const AttendBackwardKernel& kernel = kernel_of(variant);
+    for (int n = 0; kernel.functions[n] != nullptr; ++n) {
+      const std::string part = kernel.functions[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
+      visit(variant.name + part, "attend_backward", variant.tile_rows, kernel.functions[n],
+            kernel.shared_bytes[n]);
     }
   }
   for (const NamedKernel& kernel : elementwise_kernels())

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/work/measured_constants.hpp"
 #include "kernels/work/work_list.hpp"
 
 namespace cplab::kernels::cuda {
@@ -22,7 +23,7 @@ bool is_result(const View& view) {
   return view.dtype == DType::bf16 || view.dtype == DType::fp16 || view.dtype == DType::fp32;
 }
 
-// The kernels work with scale * log2(e) in fp32.
+// The kernels compute with scale * log2(e) in fp32, which must be neither 0 nor infinite.
 bool is_plain(double scale) {
   const double magnitude = std::abs(scale);
   return magnitude < 1e30 && magnitude > 1e-30;
@@ -30,13 +31,13 @@ bool is_plain(double scale) {
 
 }  // namespace
 
-bool fits_attend_mma(const Attend& call, DType dtype, std::int64_t width) {
+bool fits_forward_mma(const Attend& call, DType dtype, std::int64_t width) {
   return loads_in_chunks(call.q, dtype, width) && loads_in_chunks(call.k, dtype, width) &&
          loads_in_chunks(call.v, dtype, width) && is_result(call.out) && call.lse.dtype == DType::fp32 &&
          call.q.heads <= most_heads && call.scale > 0 && is_plain(call.scale);
 }
 
-bool fits_attend_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width) {
+bool fits_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width) {
   return loads_in_chunks(call.q, dtype, width) && loads_in_chunks(call.k, dtype, width) &&
          loads_in_chunks(call.v, dtype, width) && loads_in_chunks(call.dout, dtype, width) &&
          call.lse.dtype == DType::fp32 && call.delta.dtype == DType::fp32 && is_result(call.dq) &&
@@ -61,42 +62,42 @@ bool has_tensor_map(const View& view) {
   return map.rows.empty() && has_tensor_map(device_view(view, map));
 }
 
-bool fits_attend_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  return fits_attend_mma(call, dtype, width) && has_tensor_map(call.q) && has_tensor_map(call.k) &&
+bool fits_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
+  return fits_forward_mma(call, dtype, width) && has_tensor_map(call.q) && has_tensor_map(call.k) &&
          has_tensor_map(call.v);
 }
 
-bool fits_attend_backward_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  return fits_attend_backward_mma(call, dtype, width) && has_tensor_map(call.q) && has_tensor_map(call.k) &&
+bool fits_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+  return fits_backward_mma(call, dtype, width) && has_tensor_map(call.q) && has_tensor_map(call.k) &&
          has_tensor_map(call.v) && has_tensor_map(call.dout);
 }
 
-bool stores_tiles(const AttendParams& call) {
+bool stores_out_by_tma(const AttendParams& call) {
   return call.write == Write::store && call.out.dtype == call.q.dtype && has_tensor_map(call.out);
 }
 
-bool reduces_tiles(const AttendBackwardParams& call) {
+bool adds_dq_by_tma(const AttendBackwardParams& call) {
   return call.dq.dtype == DType::fp32 && has_tensor_map(call.dq);
 }
 
-bool writes_tiles(const AttendBackwardParams& call) {
+bool writes_dkv_by_tma(const AttendBackwardParams& call) {
   const bool sums = call.dk.dtype == DType::fp32;
   const bool rounded = call.dk.dtype == call.k.dtype && call.write_dk == Write::store;
   return call.dk.dtype == call.dv.dtype && (sums || rounded) && has_tensor_map(call.dk) &&
          has_tensor_map(call.dv);
 }
 
-bool shares_keys(const AttendBackwardParams& call) {
-  return call.q.heads > call.k.heads && writes_tiles(call) && call.dk.dtype == DType::fp32;
+bool splits_query_heads(const AttendBackwardParams& call) {
+  return call.q.heads > call.k.heads && writes_dkv_by_tma(call) && call.dk.dtype == DType::fp32;
 }
 
-bool needs_zeroed_key_gradients(const AttendBackwardParams& call) {
-  return call.write_dk == Write::store && (shares_keys(call) || call.by_k.live < call.by_k.count);
+bool needs_zeroed_dkv(const AttendBackwardParams& call) {
+  return call.write_dk == Write::store && (splits_query_heads(call) || call.by_k.live < call.by_k.count);
 }
 
-bool fits_attend_backward_fused(const AttendBackward& call, DType dtype, std::int64_t width) {
+bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
   constexpr std::int64_t four = 4;  // floats
-  return fits_attend_backward_hopper(call, dtype, width) && call.dq.dtype == DType::fp32 &&
+  return fits_backward_deterministic_hopper(call, dtype, width) && call.dq.dtype == DType::fp32 &&
          reinterpret_cast<std::uintptr_t>(call.dq.data) % 16 == 0 && call.dq.row_stride % four == 0 &&
          (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
 }
@@ -106,7 +107,7 @@ float scale_log2(double scale) {
 }
 
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked) {
-  constexpr std::int64_t cache_bytes = 32 << 20;  // of 50 to 60 MB
+  constexpr auto cache_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache"));
   const std::int64_t head_bytes = std::int64_t{2} * 2 * std::max(walked.rows, 1) * walked.width;
   const std::int64_t fit = std::max<std::int64_t>(cache_bytes / head_bytes, 1);
   // Query heads share a key head; a key head needs all its query heads.

@@ -50,7 +50,9 @@ struct AttendParams {
   WorkList work;  // tiles of query rows
   double scale = 1;
   Write write = Write::store;
-  // For persistent kernels. The counter is 0 between launches; there is one if tiles differ much in length.
+  // For persistent kernels: how many thread blocks, and how they fetch tiles. The counter is 0 between
+  // launches; without one, thread block b takes tiles b, b + blocks, ... It is there where tiles differ much
+  // in length.
   std::int32_t multiprocessors = 0;  // to be used
   std::int32_t* tile_counter = nullptr;
 };

@@ -10,16 +10,19 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/work/measured_constants.hpp"
+
 namespace cplab::kernels::cuda {
 namespace {
 
-constexpr double handicap = 1.015;  // of tiles other than the plain ones
-constexpr double few_waves = 32;    // after more, the last one hardly matters
+constexpr double handicap = measured("other_tiles_handicap");
+constexpr double few_waves = measured("last_wave_matters_below");
 
-// Loads of multiprocessors, and how many have each. In whole ticks, so that equal loads are equal.
+// How much work multiprocessors have, and how many have that much: in whole ticks, so that equal loads
+// compare equal.
 using Loads = std::map<std::int64_t, std::int64_t>;
 
-// `count` tiles go where least is to be done.
+// Gives `count` tiles to the multiprocessors with the least work.
 void add_tiles(Loads& loads, std::int64_t ticks, std::int64_t count) {
   while (count > 0) {
     const auto least = loads.begin();
@@ -41,7 +44,7 @@ double sum_of(std::span<const double> times) {
   return std::accumulate(times.begin(), times.end(), 0.0);
 }
 
-// The tiles that take longest come first, as the walk takes them, and those without segments last.
+// Sorts the tiles by the time they take, the longest first, and those without segments last.
 void sort_by_time(WorkTables& work, std::vector<double>& times) {
   std::vector<std::size_t> order(times.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -59,7 +62,7 @@ void sort_by_time(WorkTables& work, std::vector<double>& times) {
   times = std::move(sorted);
 }
 
-// Looks for the cheapest plan.
+// The search of cheapest_tiles().
 class Search {
  public:
   Search(const TileProblem& problem, const TileCosts& costs, const TileWalk& walk)
@@ -72,7 +75,7 @@ class Search {
     mean_ = mean_of(times);
   }
 
-  // Whether these are cheaper.
+  // Tries other cuts; returns whether they are faster.
   bool other(const Cuts& cuts) {
     TilePlan plan{tiles_of(problem_, cuts), 0};
     std::vector<double> times = tile_times(plan.work, costs_, problem_.by_key);
@@ -85,7 +88,7 @@ class Search {
     return true;
   }
 
-  // Whether the last wave leaves so much idle that other heights may help; they only add to the mean.
+  // Whether the last wave leaves so much idle that small tiles may pay; they only add to the mean.
   bool can_gain() const {
     const double tiles = static_cast<double>(best_.work.tiles.size()) * static_cast<double>(walk_.heads);
     return best_.cost > handicap * mean_ && tiles < few_waves * static_cast<double>(walk_.sms);
@@ -150,7 +153,8 @@ Cuts even_cuts(std::int64_t rows, std::int64_t height) {
 
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key) {
   constexpr std::int64_t block = 128;
-  constexpr double beyond_keys = 1.5, masked = 0.5;
+  constexpr double beyond_keys = measured("tile_cost_beyond_keys"),
+                   masked = measured("tile_cost_of_masked_block");
   std::vector<double> times;
   times.reserve(work.tiles.size());
   for (const WorkTile& tile : work.tiles) {
@@ -191,8 +195,9 @@ double makespan(std::span<const double> times, const TileWalk& walk) {
   }
   const double mean = sum_of(times) * static_cast<double>(walk.heads) / static_cast<double>(walk.sms);
   if (static_cast<double>(tiles) > few_waves * static_cast<double>(walk.sms)) {
-    // No walk is shorter than the mean; nor, as one of the multiprocessors has n + 1 of the n sms + 1
-    // longest tiles, than n + 1 of the shortest of those. Longest first comes close to the larger bound.
+    // Two bounds from below: the mean; and, since one of the multiprocessors has n + 1 of the n sms + 1
+    // longest tiles, n + 1 times the shortest of those. Taking the longest tiles first comes close to the
+    // larger bound.
     std::vector<double> sorted(times.begin(), times.end());
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
     double longest = mean;

@@ -9,42 +9,41 @@
 
 namespace cplab::kernels::cuda {
 
-// Borders that no tile straddles: where the live rows of segments begin and end, less borders that lie so
-// near to the last that one tile holds the rows from there to the next. `live` has rows of q (live_segments),
-// or those of k in their place (transposed).
+// Borders that no tile straddles: where the rows with live pairs of a segment begin and end. A border is left
+// out if one tile can hold all rows from the border before it to the one after it. `live` is of
+// live_segments(), or those transposed for rows of k.
 Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height);
 
-// In each piece, `count` tiles of fewer rows: the first of the piece, or its last.
+// Tiles of fewer rows: `count` of them at the beginning or at the end of each piece.
 struct SmallTiles {
   std::int64_t rows = 0, count = 0;
   bool first = false;
 };
 
-// The pieces between borders cut every `height` rows, from where each begins (but for small tiles).
+// Each piece between borders cut every `height` rows from its beginning, less its small tiles.
 Cuts row_cuts(const Cuts& borders, std::int64_t height, const SmallTiles& small = {});
 
 // All rows as one piece.
 Cuts even_cuts(std::int64_t rows, std::int64_t height);
 
-// What a tile costs against 128 keys if it has 1 to 64, 65 to 128, 129 or more rows: time in any unit.
+// The time that a tile of 1 to 64, of 65 to 128, and of 129 or more rows takes for 128 keys, in any unit.
 using TileCosts = std::array<double, 3>;
 
-// How a launch walks a list: group by group of heads, the list's first tile of all heads of the group first,
-// its second next (hopper/tile_order.cuh). On each multiprocessor one tile at a time: the next one of the
-// launch as it comes, or, for a fixed share, every sms-th.
+// How a launch takes the tiles of a list: heads in groups; in a group the list's first tile of every head,
+// then its second, and so on (hopper/parts/tile_scheduler.cuh). A multiprocessor has one tile at a time, and
+// then fetches the next one of the launch; with fixed_share multiprocessor i takes tiles i, i + sms, ...
 struct TileWalk {
   std::int64_t heads = 1, heads_per_group = 1;
   std::int64_t sms = 1;
   bool fixed_share = false;
 };
 
-// How long each tile takes. Beyond its keys (its first product and its end overlap with nothing of its own)
-// it costs as much as 1.5 blocks of 128, and half a block more each block in which not all pairs are live: a
-// fit to 14 shapes on an H200, full and causal, with each tile height forced in turn, of kernels before these
-// (`tiles --heights | scripts/fit_tile_costs.py -` fits anew). by_key: tiles of keys.
+// How long each tile takes: its blocks of 128 keys, plus a constant (its first product and its epilogue
+// overlap with nothing of its own), plus half a block for every block in which not all pairs are live, times
+// its cost. Fitted, see measured_constants.hpp. by_key: tiles of keys.
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false);
 
-// When the last of them is done, if tile n of the list takes times[n].
+// When the last tile is done, if tile n of the list takes times[n].
 double makespan(std::span<const double> times, const TileWalk& walk);
 
 struct TileProblem {
@@ -56,13 +55,13 @@ struct TileProblem {
 
 struct TilePlan {
   WorkTables work;
-  double cost = 0;  // by makespan
+  double cost = 0;  // makespan() of its tiles, with the handicap of what is not the first candidate
 };
 
-// The tiles of at most `height` rows that are done first: all rows cut every `height`, or the pieces between
-// segment_borders, or, where fewer rows cost less, with some small tiles. What is not the first of these has
-// to gain 1.5 %, which its cost includes, and lists the tiles that take longest first. fixed_share: lists of
-// even tiles are walked so.
+// The fastest tiles of at most `height` rows. Candidates: all rows cut every `height`; the pieces between
+// segment_borders; these with some small tiles, where tiles of fewer rows cost less. Any but the first has a
+// handicap of 1.5 %, and lists the tiles that take longest first. fixed_share: holds for lists of even tiles
+// only.
 TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,
                         const TileWalk& walk);
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/call_checks.hpp"
+#include "kernels/work/measured_constants.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
@@ -84,8 +85,7 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
     fewest = std::min(fewest, a_row);
     most = std::max(most, a_row);
   }
-  constexpr double about = 1.25;
-  tables.even = most <= about * fewest;
+  tables.even = most <= measured("even_tiles_ratio") * fewest;
   std::vector<std::size_t> order(pairs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),

@@ -6,9 +6,9 @@
 
 #include "tests/emulator/shim/device.hpp"
 //
-#include "kernels/cuda/exp2_polynomial.cuh"
-#include "kernels/cuda/hopper/blocks.cuh"
-#include "kernels/cuda/hopper/tile_order.cuh"
+#include "kernels/cuda/hopper/parts/mask.cuh"
+#include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
+#include "kernels/cuda/parts/exp2_polynomial.cuh"
 
 namespace cplab::emulator {
 namespace {
@@ -44,7 +44,7 @@ TEST_CASE("division by multiplication") {
   constexpr int most = std::numeric_limits<int>::max();
   for (const int divisor :
        {1, 2, 3, 5, 7, 16, 24, 127, 128, 132, 641, 65535, 65537, 1 << 30, most - 1, most}) {
-    const hopper::Divisor by(divisor);
+    const hopper::FastDivmod by(divisor);
     for (const int multiple : {0, 1, 2, 3, 1000, most / divisor})
       for (const int near : {-2, -1, 0, 1, 2}) {
         const long long n = static_cast<long long>(multiple) * divisor + near;
@@ -62,7 +62,7 @@ TEST_CASE("tiles of a group of heads side by side, each once") {
   call.q.heads = 6;
   call.k.heads = 2;
   for (const int group : {1, 2, 4, 5, 6}) {
-    const hopper::TileOrder order(call.work.count, call.q.heads, group, call.q.heads / call.k.heads);
+    const hopper::TileScheduler order(call.work.count, call.q.heads, group, call.q.heads / call.k.heads);
     REQUIRE(order.tiles == 30);
     int number = 0;
     for (int first = 0; first < 6; first += group)

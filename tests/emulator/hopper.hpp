@@ -27,15 +27,14 @@ struct EmulatedKernels {
     RunAttend run;
   };
   std::vector<Forward> attend;
-  int gradient_q_rows, gradient_k_rows;
-  RunAttendBackward attend_backward;
+  int backward_rows;  // of the tiles of both backward kernels
+  RunAttendBackward attend_backward_deterministic;
   RunAttendBackward attend_backward_fused;  // adds to dq, which holds zeros for a store
 };
 
-// One translation unit each.
-EmulatedKernels hopper_bf16_64();
-EmulatedKernels hopper_bf16_128();
-EmulatedKernels hopper_fp16_64();
-EmulatedKernels hopper_fp16_128();
+// Of bf16 or fp16 and the head sizes of the Hopper kernels, each in a translation unit of its own
+// (hopper_kernels.cpp.in).
+template <kernels::DType dtype, int head_size>
+EmulatedKernels emulated_kernels();
 
 }  // namespace cplab::emulator

@@ -40,8 +40,9 @@ WorkList list_of(const WorkTables& tables) {
 }
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
-  if (dtype == DType::bf16) return width == 64 ? hopper_bf16_64() : hopper_bf16_128();
-  return width == 64 ? hopper_fp16_64() : hopper_fp16_128();
+  if (dtype == DType::bf16)
+    return width == 64 ? emulated_kernels<DType::bf16, 64>() : emulated_kernels<DType::bf16, 128>();
+  return width == 64 ? emulated_kernels<DType::fp16, 64>() : emulated_kernels<DType::fp16, 128>();
 }
 
 std::string name_of(const char* operation, const View& q) {
@@ -105,7 +106,7 @@ class Emulation {
   }
 
   testing::TileRun attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call) {
-    if (!hopper::fits_attend_hopper(call, call.q.dtype, call.q.width)) {
+    if (!hopper::fits_forward_hopper(call, call.q.dtype, call.q.width)) {
       kernels::cpu_tiles().attend(call);
       return {"(cpu tiles)", true};
     }
@@ -125,13 +126,13 @@ class Emulation {
                         .write = call.write};
     const bool same = same_twice(tensors, [&] { forward.run(params, launch()); });
     const std::string height = ", " + std::to_string(forward.rows) + " rows";
-    return {name_of(hopper::stores_tiles(params) ? "attend, tiles stored," : "attend", call.q) + height,
+    return {name_of(hopper::stores_out_by_tma(params) ? "attend, tiles stored," : "attend", call.q) + height,
             same};
   }
 
   testing::TileRun attend_backward(testing::TileRunner::Tensors tensors,
                                    const kernels::AttendBackward& call) {
-    if (!hopper::fits_attend_backward_hopper(call, call.q.dtype, call.q.width)) {
+    if (!hopper::fits_backward_deterministic_hopper(call, call.q.dtype, call.q.width)) {
       kernels::cpu_tiles().attend_backward(call);
       return {"(cpu tiles)", true};
     }
@@ -142,9 +143,9 @@ class Emulation {
     std::vector<DeviceSegment> bands;
     for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
     const WorkTables by_q =
-        query_tiles(live, some_cuts(live, call.q.rows, with.gradient_q_rows), call.write_dq == Write::store);
+        query_tiles(live, some_cuts(live, call.q.rows, with.backward_rows), call.write_dq == Write::store);
     const WorkTables by_k =
-        key_tiles(live, some_cuts(bands, call.k.rows, with.gradient_k_rows), call.write_dk == Write::store);
+        key_tiles(live, some_cuts(bands, call.k.rows, with.backward_rows), call.write_dk == Write::store);
     AttendBackwardParams params{.q = q.device,
                                 .k = k.device,
                                 .v = v.device,
@@ -159,16 +160,16 @@ class Emulation {
                                 .scale = call.scale,
                                 .write_dq = call.write_dq,
                                 .write_dk = call.write_dk};
-    if (++backward_calls_ % 2 != 0 && hopper::fits_attend_backward_fused(call, call.q.dtype, call.q.width)) {
+    if (++backward_calls_ % 2 != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
       if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
-      if (hopper::needs_zeroed_key_gradients(params)) {
+      if (hopper::needs_zeroed_dkv(params)) {
         kernels::cpu_tiles().fill(call.dk, 0);
         kernels::cpu_tiles().fill(call.dv, 0);
       }
       with.attend_backward_fused(params, launch());  // its bits may differ
       return {name_of("attend_backward fused", call.q), true};
     }
-    const bool same = same_twice(tensors, [&] { with.attend_backward(params, launch()); });
+    const bool same = same_twice(tensors, [&] { with.attend_backward_deterministic(params, launch()); });
     return {name_of("attend_backward", call.q), same};
   }
 

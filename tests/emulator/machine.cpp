@@ -263,7 +263,7 @@ void Machine::store(std::function<void()> move) {
     move();
 }
 
-void Machine::finish_stores() {
+void Machine::tma_store_wait() {
   // Others go on while the copy engine has not read yet.
   auto left = static_cast<int>(state_->random() % 24);
   ++state_->reading;
@@ -292,12 +292,12 @@ struct Descriptor {
       throw std::runtime_error("a descriptor without the 128-byte swizzle");
   }
   // Row r, place k of the summed index, which runs along the row.
-  std::uint32_t contiguous(int r, int k) const {
+  std::uint32_t k_major(int r, int k) const {
     return swizzled(start + static_cast<std::uint32_t>(r / 8) * stride +
                     static_cast<std::uint32_t>(r % 8 * 128 + k * 2));
   }
   // Column c, place k of the summed index, which runs over rows.
-  std::uint32_t strided(int c, int k) const {
+  std::uint32_t mn_major(int c, int k) const {
     return swizzled(start + static_cast<std::uint32_t>(c / 64) * leading +
                     static_cast<std::uint32_t>(k / 8) * stride +
                     static_cast<std::uint32_t>(k % 8 * 128 + c % 64 * 2));
@@ -320,7 +320,7 @@ void Machine::State::multiply(std::size_t first_thread, std::size_t index) {
     for (int r = 0; r < rows; ++r)
       for (int k = 0; k < depth; ++k)
         a[static_cast<std::size_t>(r * depth + k)] =
-            load(shape.a_strided ? from.strided(r, k) : from.contiguous(r, k));
+            load(shape.a_mn_major ? from.mn_major(r, k) : from.k_major(r, k));
   } else {
     for (int t = 0; t < warpgroup_threads; ++t) {
       const std::uint32_t* const registers =
@@ -340,7 +340,7 @@ void Machine::State::multiply(std::size_t first_thread, std::size_t index) {
   for (int k = 0; k < depth; ++k)
     for (int c = 0; c < columns; ++c)
       b[static_cast<std::size_t>(k * columns + c)] =
-          load(shape.b_strided ? from.strided(c, k) : from.contiguous(c, k));
+          load(shape.b_mn_major ? from.mn_major(c, k) : from.k_major(c, k));
   std::vector<float> row(static_cast<std::size_t>(columns));
   for (int r = 0; r < rows; ++r) {
     std::fill(row.begin(), row.end(), 0.0f);

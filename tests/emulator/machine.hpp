@@ -42,7 +42,7 @@ class Machine {
   // A copy out of shared memory, and the wait until the calling thread's copies have read it: with
   // `late_copies` they read it then.
   void store(std::function<void()> move);
-  void finish_stores();
+  void tma_store_wait();
 
   // Products of a warpgroup: queued by each of its 128 threads, done by the wait that requires them.
   struct Product {
@@ -51,7 +51,7 @@ class Machine {
     const std::uint32_t* a_registers = nullptr;  // [4], or
     std::uint64_t a = 0;                         // in shared memory
     std::uint64_t b = 0;
-    bool a_strided = false, b_strided = false;
+    bool a_mn_major = false, b_mn_major = false;
     bool keep = false;
     float (*value)(std::uint16_t bits) = nullptr;  // of an operand's element
   };

@@ -102,7 +102,7 @@ TEST_CASE("emulator: late stores read at the wait for them, and none is left at 
     if (machine().thread() != 0) return;
     machine().store([&] { stored = source; });
     source = 2;
-    machine().finish_stores();
+    machine().tma_store_wait();
     source = 3;
   });
   CHECK(stored == 2);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/cuda_error.hpp"
+#include "kernels/cuda/parts/cuda_error.hpp"
 
 namespace cplab::kernels {
 namespace {

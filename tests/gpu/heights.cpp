@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cuda/cuda_error.hpp"
-#include "kernels/cuda/variants.hpp"
+#include "kernels/cuda/kernel_table.hpp"
+#include "kernels/cuda/parts/cuda_error.hpp"
 #include "kernels/work/work_list.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
@@ -40,8 +40,7 @@ class Forced {
  public:
   Forced(const AttendVariant& variant, const Attend& call)
       : Forced(variant, call,
-               query_tiles(live_segments(call.segments), even_cuts(call.q.rows, variant.q_tile_rows), true)) {
-  }
+               query_tiles(live_segments(call.segments), even_cuts(call.q.rows, variant.tile_rows), true)) {}
   Forced(const Forced&) = delete;
   Forced& operator=(const Forced&) = delete;
 
@@ -62,7 +61,7 @@ class Forced {
   static DeviceView device(const View& view) { return device_view(view, row_map(view)); }
 
   Forced(const AttendVariant& variant, const Attend& call, const WorkTables& work)
-      : rows_(variant.q_tile_rows),
+      : rows_(variant.tile_rows),
         tiles_(in_device_memory<WorkTile>(work.tiles)),
         segments_(in_device_memory<DeviceSegment>(work.segments)),
         counter_(in_device_memory<std::int32_t>(std::vector<std::int32_t>{0})),
@@ -78,7 +77,7 @@ class Forced {
             .scale = call.scale,
             .multiprocessors = device_sms(),
             .tile_counter = variant.counts_tiles && !work.even ? begin_of<std::int32_t>(counter_) : nullptr},
-        launch_(variant.bind(params_)) {}
+        launch_(kernel_of(variant).bind(params_)) {}
 
   std::int32_t rows_;
   DeviceMemory tiles_, segments_, counter_;
@@ -122,7 +121,7 @@ void time_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool&
                                  sequences(lengths, causal));
   const Attend call = problem.forward();
   std::vector<std::unique_ptr<Forced>> all;
-  for (const AttendVariant& variant : attend_variants())
+  for (const AttendVariant& variant : attend_variants(built_kernels()))
     if (variant.tile_costs[0] > 0 && variant.sm_major == device_major() && variant.fits(call))
       all.push_back(std::make_unique<Forced>(variant, call));
   const std::vector<double> seconds = medians(all, problem.flops() > 4e11 ? 2 : 8, busy);

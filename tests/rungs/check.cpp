@@ -33,18 +33,18 @@ std::vector<double> widened(std::span<const std::uint16_t> values) {
 // Row `row` of all heads' rows; it sees keys first .. first + seen - 1.
 void attend_row(Case& problem, std::span<const double> q, std::span<const double> k,
                 std::span<const double> v, std::size_t row, std::size_t first, std::size_t seen) {
-  std::vector<double> weights(seen);
+  std::vector<double> p(seen);
   for (std::size_t j = 0; j < seen; ++j) {
     double sum = 0;
     for (std::size_t d = 0; d < D; ++d) sum += q[row * D + d] * k[(first + j) * D + d];
-    weights[j] = sum / std::sqrt(static_cast<double>(D));
+    p[j] = sum / std::sqrt(static_cast<double>(D));
   }
-  const double highest = *std::max_element(weights.begin(), weights.end());
+  const double highest = *std::max_element(p.begin(), p.end());
   double sum = 0;
-  for (double& weight : weights) sum += weight = std::exp(weight - highest);
+  for (double& weight : p) sum += weight = std::exp(weight - highest);
   problem.lse[row] = highest + std::log(sum);
   for (std::size_t j = 0; j < seen; ++j)
-    for (std::size_t d = 0; d < D; ++d) problem.out[row * D + d] += weights[j] / sum * v[(first + j) * D + d];
+    for (std::size_t d = 0; d < D; ++d) problem.out[row * D + d] += p[j] / sum * v[(first + j) * D + d];
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ Case random_case(const Shape& shape, std::uint64_t seed);
 // Largest errors of a result: |out - expected| of a row over |expected| (Euclidean), and of lse.
 struct Errors {
   double out = 0, lse = 0;
-  // bf16 weights and bf16 results give 2e-3 to 3e-3 a row; fp32 sums of 128 products up to 30 give 1e-5.
+  // bf16 p and bf16 results give 2e-3 to 3e-3 a row; fp32 sums of 128 products up to 30 give 1e-5.
   bool small() const { return out <= 6e-3 && lse <= 5e-5; }
   std::string text() const;
 };

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "kernels/cuda/cuda_error.hpp"
-#include "kernels/cuda/hopper/tensor_map.cuh"
+#include "kernels/cuda/hopper/parts/tensor_map.cuh"
+#include "kernels/cuda/parts/cuda_error.hpp"
 #include "tests/rungs/ladder.cuh"
 
 namespace cplab::kernels::cuda::hopper::rungs {

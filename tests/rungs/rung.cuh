@@ -5,19 +5,20 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/hopper/blocks.cuh"
-#include "kernels/cuda/hopper/descriptor.cuh"
-#include "kernels/cuda/hopper/instructions.cuh"
-#include "kernels/cuda/hopper/wgmma.cuh"
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/hopper/parts/operands.cuh"
+#include "kernels/cuda/hopper/parts/pipeline.cuh"
+#include "kernels/cuda/hopper/parts/wgmma.cuh"
+#include "kernels/cuda/parts/accumulators.cuh"
 #include "kernels/work/fits.hpp"
 #include "tests/rungs/rung.hpp"
 
 namespace cplab::kernels::cuda::hopper::rungs {
 
-constexpr int D = 128;                                 // head size
-constexpr int keys = 128;                              // of a block
-constexpr int q_half = 64 * 128, k_half = keys * 128;  // bytes of 64 columns
-constexpr int q_bytes = 2 * q_half, k_bytes = 2 * k_half;
+constexpr int D = 128;                                             // head size
+constexpr int keys = 128;                                          // of a block
+constexpr int q_half_bytes = 64 * 128, k_half_bytes = keys * 128;  // bytes of 64 columns
+constexpr int q_bytes = 2 * q_half_bytes, k_bytes = 2 * k_half_bytes;
 using Products = Wgmma<__nv_bfloat16, 128>;
 
 struct RungParams {
@@ -97,32 +98,31 @@ __device__ __forceinline__ int lane_index() {
 struct Rows {
   float out[D / 8][4];
   float maximum[2];  // of the scores so far
-  float sum[2];      // of the lane's own weights
-  float shrink[2];   // what out is to be multiplied by
+  float sum[2];      // of the lane's own p
+  float rescale[2];  // what out is to be multiplied by
 };
 
 // Queues S = Q K^T, 64 x 128.
-__device__ __forceinline__ void queue_scores(float (&scores)[keys / 8][4], std::uint32_t q, std::uint32_t k) {
-  const TileDescriptor<q_half> a(q);
-  const TileDescriptor<k_half> b(k);
-  pin(scores);
-  fence_products();
+__device__ __forceinline__ void issue_qk(float (&scores)[keys / 8][4], std::uint32_t q, std::uint32_t k) {
+  const TileDescriptor<q_half_bytes> a(q);
+  const TileDescriptor<k_half_bytes> b(k);
+  warpgroup_fence_operand(scores);
+  warpgroup_arrive();
 #pragma unroll
   for (int step = 0; step < D / 16; ++step)
-    Products::multiply_shared(scores, a.contiguous(step), b.contiguous(step), step > 0);
-  commit_products();
+    Products::multiply_ss(scores, a.k_major(step), b.k_major(step), step > 0);
+  warpgroup_commit_batch();
 }
 
 // Queues out += P V, 64 x 128; P in registers.
-__device__ __forceinline__ void queue_values(Rows& rows, const std::uint32_t (&weights)[keys / 16][4],
-                                             std::uint32_t v) {
-  const TileDescriptor<k_half> b(v);
-  pin(rows.out);
-  fence_products();
+__device__ __forceinline__ void issue_pv(Rows& rows, const std::uint32_t (&p)[keys / 16][4],
+                                         std::uint32_t v) {
+  const TileDescriptor<k_half_bytes> b(v);
+  warpgroup_fence_operand(rows.out);
+  warpgroup_arrive();
 #pragma unroll
-  for (int step = 0; step < keys / 16; ++step)
-    Products::multiply_registers(rows.out, weights[step], b.strided(step), 1);
-  commit_products();
+  for (int step = 0; step < keys / 16; ++step) Products::multiply_rs(rows.out, p[step], b.mn_major(step), 1);
+  warpgroup_commit_batch();
 }
 
 // --- softmax ----------------------------------------------------------------------------------------------
@@ -155,9 +155,9 @@ __device__ __forceinline__ void mask_scores(float (&scores)[keys / 8][4], const 
   }
 }
 
-// A step of the online softmax: scores become weights exp(s - maximum), as powers of 2. What was summed under
-// a smaller maximum shrinks: sum here, out in shrink_out.
-__device__ __forceinline__ void weigh(float (&scores)[keys / 8][4], Rows& rows, float scale_log2) {
+// A step of the online softmax: scores become p exp(s - maximum), as powers of 2. What was summed under
+// a smaller maximum shrinks: sum here, out in rescale_out.
+__device__ __forceinline__ void softmax_step(float (&scores)[keys / 8][4], Rows& rows, float scale_log2) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float held = rows.maximum[half];
@@ -168,7 +168,7 @@ __device__ __forceinline__ void weigh(float (&scores)[keys / 8][4], Rows& rows, 
     highest = row_max(highest);
     rows.maximum[half] = highest;
     const float shift = __fmul_rn(highest, scale_log2);
-    rows.shrink[half] = exp2_approx(__fmul_rn(held, scale_log2) - shift);
+    rows.rescale[half] = exp2_approx(__fmul_rn(held, scale_log2) - shift);
     float sum = 0;
 #pragma unroll
     for (int n = 0; n < keys / 8; ++n)
@@ -177,15 +177,15 @@ __device__ __forceinline__ void weigh(float (&scores)[keys / 8][4], Rows& rows, 
         scores[n][e] = exp2_approx(fmaf(scores[n][e], scale_log2, -shift));
         sum += scores[n][e];
       }
-    rows.sum[half] = fmaf(rows.sum[half], rows.shrink[half], sum);
+    rows.sum[half] = fmaf(rows.sum[half], rows.rescale[half], sum);
   }
 }
 
-__device__ __forceinline__ void shrink_out(Rows& rows) {
+__device__ __forceinline__ void rescale_out(Rows& rows) {
 #pragma unroll
   for (int n = 0; n < D / 8; ++n)
 #pragma unroll
-    for (int e = 0; e < 4; ++e) rows.out[n][e] *= rows.shrink[e / 2];
+    for (int e = 0; e < 4; ++e) rows.out[n][e] *= rows.rescale[e / 2];
 }
 
 // The end: out becomes what it is to be, lse is written.
@@ -193,13 +193,13 @@ __device__ __forceinline__ void finish_rows(Rows& rows, const RungParams& params
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float sum = row_sum(rows.sum[half]);
-    rows.shrink[half] = 1 / sum;
+    rows.rescale[half] = 1 / sum;
     const int row = first_row + 8 * half + lane_index() / 4;
     if (lane_index() % 4 == 0 && row < params.S)
       params.lse[std::int64_t{head} * params.S + row] =
           fmaf(rows.maximum[half] * params.scale_log2, ln_2, logf(sum));
   }
-  shrink_out(rows);
+  rescale_out(rows);
 }
 
 }  // namespace cplab::kernels::cuda::hopper::rungs

@@ -15,7 +15,7 @@ namespace cplab::kernels::cuda::hopper::rungs {
 
 // Counts grow for ever; a stage's n-th filling and n-th emptying end the phase of parity n mod 2.
 constexpr int stages = 2;
-using Stages = Ring<stages>;
+using Stages = PipelineIndex<stages>;
 
 struct alignas(1024) TileRing {
   unsigned char tile[stages][k_bytes];
@@ -50,29 +50,29 @@ __device__ __forceinline__ void start_barriers(RungMemory<W, q_buffers>& memory)
 // --- the producer, one thread ------------------------------------------------------------------------------
 
 template <int W>
-__device__ __forceinline__ void bring_queries(const RungParams& params, unsigned char (&q)[W][q_bytes],
-                                              std::uint64_t& full, const Tile& tile) {
-  arrive_expecting(shared_address(&full), W * q_bytes);
+__device__ __forceinline__ void load_q(const RungParams& params, unsigned char (&q)[W][q_bytes],
+                                       std::uint64_t& full, const Tile& tile) {
+  arrive_and_expect_tx(shared_address(&full), W * q_bytes);
   for (int w = 0; w < W; ++w)
-    copy_tile(shared_address(q[w]), params.q, tile.row + 64 * w, tile.head, shared_address(&full));
+    tma_load(shared_address(q[w]), params.q, tile.row + 64 * w, tile.head, shared_address(&full));
 }
 
 // A tile into the ring, once its consumers have left the stage. On a fresh barrier parity 1 is over.
-__device__ __forceinline__ void bring(TileRing& ring, const CUtensorMap& map, int row, int head, int count) {
+__device__ __forceinline__ void load(TileRing& ring, const CUtensorMap& map, int row, int head, int count) {
   const int stage = Stages::stage(count);
   wait(shared_address(&ring.empty[stage]), Stages::parity(count) ^ 1);
-  arrive_expecting(shared_address(&ring.full[stage]), k_bytes);
-  copy_tile(shared_address(ring.tile[stage]), map, row, head, shared_address(&ring.full[stage]));
+  arrive_and_expect_tx(shared_address(&ring.full[stage]), k_bytes);
+  tma_load(shared_address(ring.tile[stage]), map, row, head, shared_address(&ring.full[stage]));
 }
 
 // All keys and values of a tile; `count` blocks went before. Keys come a block ahead: they are needed first.
 template <class Memory>
-__device__ __forceinline__ void bring_blocks(const RungParams& params, Memory& memory, const Tile& tile,
-                                             int count) {
-  bring(memory.k, params.k, 0, tile.head, count);
+__device__ __forceinline__ void load_blocks(const RungParams& params, Memory& memory, const Tile& tile,
+                                            int count) {
+  load(memory.k, params.k, 0, tile.head, count);
   for (int n = 0; n < tile.blocks; ++n) {
-    if (n + 1 < tile.blocks) bring(memory.k, params.k, (n + 1) * keys, tile.head, count + n + 1);
-    bring(memory.v, params.v, n * keys, tile.head, count + n);
+    if (n + 1 < tile.blocks) load(memory.k, params.k, (n + 1) * keys, tile.head, count + n + 1);
+    load(memory.v, params.v, n * keys, tile.head, count + n);
   }
 }
 
@@ -92,24 +92,24 @@ __device__ __forceinline__ void release(TileRing& ring, int count) {
 
 // Product, softmax, product, and nothing at the same time.
 template <class Memory>
-__device__ __forceinline__ void walk_in_turn(const RungParams& params, Memory& memory, const Tile& tile,
-                                             std::uint32_t q, int first_row, Rows& rows) {
+__device__ __forceinline__ void mainloop_in_turn(const RungParams& params, Memory& memory, const Tile& tile,
+                                                 std::uint32_t q, int first_row, Rows& rows) {
   float scores[keys / 8][4];
-  std::uint32_t weights[keys / 16][4];
+  std::uint32_t p[keys / 16][4];
   start_rows(rows);
 #pragma unroll 1
   for (int n = 0; n < tile.blocks; ++n) {
-    queue_scores(scores, q, await(memory.k, n));
-    wait_for_products<0>();
-    pin(scores);
+    issue_qk(scores, q, await(memory.k, n));
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(scores);
     release(memory.k, n);
     mask_scores(scores, params, first_row, n * keys);
-    weigh(scores, rows, params.scale_log2);
-    shrink_out(rows);
-    pack_operand<__nv_bfloat16>(scores, weights);
-    queue_values(rows, weights, await(memory.v, n));
-    wait_for_products<0>();
-    pin(rows.out);
+    softmax_step(scores, rows, params.scale_log2);
+    rescale_out(rows);
+    pack_operand<__nv_bfloat16>(scores, p);
+    issue_pv(rows, p, await(memory.v, n));
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(rows.out);
     release(memory.v, n);
   }
 }
@@ -137,13 +137,13 @@ __global__ void __launch_bounds__(2 * warpgroup_threads, 1)
   const Tile tile = tile_at<64>(params, static_cast<int>(blockIdx.x));
   if (warpgroup_index() == 0) {
     if (threadIdx.x != 0) return;
-    bring_queries(params, memory.q[0], memory.q_full[0], tile);
-    bring_blocks(params, memory, tile, 0);
+    load_q(params, memory.q[0], memory.q_full[0], tile);
+    load_blocks(params, memory, tile, 0);
   } else {
     const int first_row = tile.row + 16 * (thread_index() / 32 - 4);
     wait(shared_address(&memory.q_full[0]), 0);
     Rows rows;
-    walk_in_turn(params, memory, tile, shared_address(memory.q[0][0]), first_row, rows);
+    mainloop_in_turn(params, memory, tile, shared_address(memory.q[0][0]), first_row, rows);
     finish_rows(rows, params, tile.head, first_row);
     write_rows(rows, params, tile.head, first_row);
   }

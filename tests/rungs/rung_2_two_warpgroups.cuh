@@ -2,7 +2,7 @@
 // multiplies, by chance more than by order, and every tile of keys and values that comes to shared memory is
 // used twice.
 //
-// A thread of 384 gets 168 registers (65536 / 384, in steps of 8); a consumer needs 160 for scores, weights
+// A thread of 384 gets 168 registers (65536 / 384, in steps of 8); a consumer needs 160 for scores, p
 // and out alone. So the producer gives registers back and the consumers take them, out of what the block got
 // at its launch: 3 x 168 = 504, and 40 + 2 x 232 = 504. A sum above that would wait for ever, though the
 // register file has 512.
@@ -27,16 +27,16 @@ __global__ void __launch_bounds__(3 * warpgroup_threads, 1)
   const Tile tile = tile_at<128>(params, static_cast<int>(blockIdx.x));
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
-    give_registers<producer_registers>();
+    warpgroup_reg_dealloc<producer_registers>();
     if (threadIdx.x != 0) return;
-    bring_queries(params, memory.q[0], memory.q_full[0], tile);
-    bring_blocks(params, memory, tile, 0);
+    load_q(params, memory.q[0], memory.q_full[0], tile);
+    load_blocks(params, memory, tile, 0);
   } else {
-    take_registers<consumer_registers>();
+    warpgroup_reg_alloc<consumer_registers>();
     const int first_row = tile.row + 16 * (thread_index() / 32 - 4);
     wait(shared_address(&memory.q_full[0]), 0);
     Rows rows;
-    walk_in_turn(params, memory, tile, shared_address(memory.q[0][warpgroup - 1]), first_row, rows);
+    mainloop_in_turn(params, memory, tile, shared_address(memory.q[0][warpgroup - 1]), first_row, rows);
     finish_rows(rows, params, tile.head, first_row);
     write_rows(rows, params, tile.head, first_row);
   }

@@ -5,7 +5,7 @@
 //   the rest                       P(n) = softmax(S(n))            P(n+1) = ...
 //
 // Batches end in the order in which they were queued: "all but one" means that S(n) is there and that P V may
-// still run. The price is registers: scores (64), weights that a product still reads (32) and out (64) at
+// still run. The price is registers: scores (64), p that a product still reads (32) and out (64) at
 // once. (FlashAttention-3, arXiv 2407.08608.)
 //
 // Measured on an H200 in November 2026 by a prototype, (2, 8192, 16): 644 TFLOP/s full (rung 2: 517), 646
@@ -20,42 +20,43 @@ namespace cplab::kernels::cuda::hopper::rungs {
 
 // `count` blocks went through the rings before.
 template <class Memory>
-__device__ __forceinline__ void walk_overlapped(const RungParams& params, Memory& memory, const Tile& tile,
-                                                std::uint32_t q, int first_row, int count, Rows& rows) {
+__device__ __forceinline__ void mainloop_overlapped(const RungParams& params, Memory& memory,
+                                                    const Tile& tile, std::uint32_t q, int first_row,
+                                                    int count, Rows& rows) {
   float scores[keys / 8][4];
-  std::uint32_t weights[keys / 16][4];
+  std::uint32_t p[keys / 16][4];
   start_rows(rows);
   std::uint32_t k = await(memory.k, count);
-  queue_scores(scores, q, k);
-  wait_for_products<0>();
-  pin(scores);
+  issue_qk(scores, q, k);
+  warpgroup_wait<0>();
+  warpgroup_fence_operand(scores);
   release(memory.k, count);
   mask_scores(scores, params, first_row, 0);
-  weigh(scores, rows, params.scale_log2);
-  pack_operand<__nv_bfloat16>(scores, weights);
+  softmax_step(scores, rows, params.scale_log2);
+  pack_operand<__nv_bfloat16>(scores, p);
   if (tile.blocks > 1) k = await(memory.k, count + 1);
 #pragma unroll 1
   for (int n = 1; n < tile.blocks; ++n) {
-    queue_scores(scores, q, k);
-    queue_values(rows, weights, await(memory.v, count + n - 1));
-    wait_for_products<1>();
-    pin(scores);
+    issue_qk(scores, q, k);
+    issue_pv(rows, p, await(memory.v, count + n - 1));
+    warpgroup_wait<1>();
+    warpgroup_fence_operand(scores);
     release(memory.k, count + n);
     mask_scores(scores, params, first_row, n * keys);
-    weigh(scores, rows, params.scale_log2);
-    // What makes the weights is to run beneath P V, yet the compiler moves it below the wait, where it is
+    softmax_step(scores, rows, params.scale_log2);
+    // What makes the p is to run beneath P V, yet the compiler moves it below the wait, where it is
     // needed first. It moves nothing across a branch: the wait for the next keys is one.
-    pin(scores);
+    warpgroup_fence_operand(scores);
     if (n + 1 < tile.blocks) k = await(memory.k, count + n + 1);
-    wait_for_products<0>();
-    pin(rows.out);
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(rows.out);
     release(memory.v, count + n - 1);
-    shrink_out(rows);
-    pack_operand<__nv_bfloat16>(scores, weights);
+    rescale_out(rows);
+    pack_operand<__nv_bfloat16>(scores, p);
   }
-  queue_values(rows, weights, await(memory.v, count + tile.blocks - 1));
-  wait_for_products<0>();
-  pin(rows.out);
+  issue_pv(rows, p, await(memory.v, count + tile.blocks - 1));
+  warpgroup_wait<0>();
+  warpgroup_fence_operand(rows.out);
   release(memory.v, count + tile.blocks - 1);
 }
 
@@ -66,16 +67,16 @@ __global__ void __launch_bounds__(3 * warpgroup_threads, 1)
   const Tile tile = tile_at<128>(params, static_cast<int>(blockIdx.x));
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
-    give_registers<producer_registers>();
+    warpgroup_reg_dealloc<producer_registers>();
     if (threadIdx.x != 0) return;
-    bring_queries(params, memory.q[0], memory.q_full[0], tile);
-    bring_blocks(params, memory, tile, 0);
+    load_q(params, memory.q[0], memory.q_full[0], tile);
+    load_blocks(params, memory, tile, 0);
   } else {
-    take_registers<consumer_registers>();
+    warpgroup_reg_alloc<consumer_registers>();
     const int first_row = tile.row + 16 * (thread_index() / 32 - 4);
     wait(shared_address(&memory.q_full[0]), 0);
     Rows rows;
-    walk_overlapped(params, memory, tile, shared_address(memory.q[0][warpgroup - 1]), first_row, 0, rows);
+    mainloop_overlapped(params, memory, tile, shared_address(memory.q[0][warpgroup - 1]), first_row, 0, rows);
     finish_rows(rows, params, tile.head, first_row);
     write_rows(rows, params, tile.head, first_row);
   }

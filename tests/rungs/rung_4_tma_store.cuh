@@ -19,22 +19,22 @@ namespace cplab::kernels::cuda::hopper::rungs {
 // the one thread that has started the copy and waited until the tile was read.
 __device__ __forceinline__ bool store_rows(const Rows& rows, const RungParams& params, unsigned char* tile,
                                            const Tile& of, int warpgroup) {
-  sync_threads_of(1 + warpgroup, warpgroup_threads);  // all products have read the queries
+  named_barrier_sync(1 + warpgroup, warpgroup_threads);  // all products have read the queries
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = 16 * (thread_index() / 32 % 4) + 8 * half + lane_index() / 4;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
-      const int byte = n / 8 * q_half + row * 128 + n % 8 * 16 + lane_index() % 4 * 4;
+      const int byte = n / 8 * q_half_bytes + row * 128 + n % 8 * 16 + lane_index() % 4 * 4;
       *reinterpret_cast<std::uint32_t*>(tile + (byte ^ (row & 7) << 4)) =
           Element<__nv_bfloat16>::pack(rows.out[n][2 * half], rows.out[n][2 * half + 1]);
     }
   }
-  fence_shared_writes();  // of every thread, before the barrier: the copy engine reads by another way
-  sync_threads_of(1 + warpgroup, warpgroup_threads);
+  fence_view_async_shared();  // of every thread, before the barrier: the copy engine reads by another way
+  named_barrier_sync(1 + warpgroup, warpgroup_threads);
   if (thread_index() % warpgroup_threads != 0) return false;
-  store_tile(params.out, of.row + 64 * warpgroup, of.head, shared_address(tile));
-  finish_stores();
+  tma_store(params.out, of.row + 64 * warpgroup, of.head, shared_address(tile));
+  tma_store_wait();
   return true;
 }
 
@@ -45,17 +45,17 @@ __global__ void __launch_bounds__(3 * warpgroup_threads, 1)
   const Tile tile = tile_at<128>(params, static_cast<int>(blockIdx.x));
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
-    give_registers<producer_registers>();
+    warpgroup_reg_dealloc<producer_registers>();
     if (threadIdx.x != 0) return;
-    bring_queries(params, memory.q[0], memory.q_full[0], tile);
-    bring_blocks(params, memory, tile, 0);
+    load_q(params, memory.q[0], memory.q_full[0], tile);
+    load_blocks(params, memory, tile, 0);
   } else {
-    take_registers<consumer_registers>();
+    warpgroup_reg_alloc<consumer_registers>();
     unsigned char* const q = memory.q[0][warpgroup - 1];
     const int first_row = tile.row + 16 * (thread_index() / 32 - 4);
     wait(shared_address(&memory.q_full[0]), 0);
     Rows rows;
-    walk_overlapped(params, memory, tile, shared_address(q), first_row, 0, rows);
+    mainloop_overlapped(params, memory, tile, shared_address(q), first_row, 0, rows);
     finish_rows(rows, params, tile.head, first_row);
     store_rows(rows, params, q, tile, warpgroup - 1);
   }

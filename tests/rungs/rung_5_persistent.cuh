@@ -8,7 +8,7 @@
 // 16) 608 (655): a fixed stride deals long and short tiles unevenly, where the hardware gives the next tile
 // to whoever is done.
 //
-// The product's kernel (kernels/cuda/hopper/attend_hopper.cuh) is the next step: segments and masks, packed
+// The product's kernel (kernels/cuda/hopper/forward/kernel.cuh) is the next step: segments and masks, packed
 // sequences, grouped heads, any strides, merging into what is there, head size 64.
 #pragma once
 
@@ -17,7 +17,7 @@
 namespace cplab::kernels::cuda::hopper::rungs {
 
 constexpr int q_buffers = 2;
-using Buffers = Ring<q_buffers>;
+using Buffers = PipelineIndex<q_buffers>;
 
 __global__ void __launch_bounds__(3 * warpgroup_threads, 1)
     persistent_kernel(const __grid_constant__ RungParams params) {
@@ -28,18 +28,18 @@ __global__ void __launch_bounds__(3 * warpgroup_threads, 1)
   int count = 0;  // blocks of keys before this tile
   int taken = 0;  // tiles before it
   if (warpgroup == 0) {
-    give_registers<producer_registers>();
+    warpgroup_reg_dealloc<producer_registers>();
     if (threadIdx.x != 0) return;
     for (int index = static_cast<int>(blockIdx.x); index < tiles; index += params.blocks, ++taken) {
       const Tile tile = tile_at<128>(params, index);
       const int buffer = Buffers::stage(taken);
       wait(shared_address(&memory.q_empty[buffer]), Buffers::parity(taken) ^ 1);
-      bring_queries(params, memory.q[buffer], memory.q_full[buffer], tile);
-      bring_blocks(params, memory, tile, count);
+      load_q(params, memory.q[buffer], memory.q_full[buffer], tile);
+      load_blocks(params, memory, tile, count);
       count += tile.blocks;
     }
   } else {
-    take_registers<consumer_registers>();
+    warpgroup_reg_alloc<consumer_registers>();
 #pragma unroll 1
     for (int index = static_cast<int>(blockIdx.x); index < tiles; index += params.blocks, ++taken) {
       const Tile tile = tile_at<128>(params, index);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(3 * warpgroup_threads, 1)
       const int first_row = tile.row + 16 * (thread_index() / 32 - 4);
       wait(shared_address(&memory.q_full[buffer]), Buffers::parity(taken));
       Rows rows;
-      walk_overlapped(params, memory, tile, shared_address(q), first_row, count, rows);
+      mainloop_overlapped(params, memory, tile, shared_address(q), first_row, count, rows);
       count += tile.blocks;
       finish_rows(rows, params, tile.head, first_row);
       if (store_rows(rows, params, q, tile, warpgroup - 1)) arrive(shared_address(&memory.q_empty[buffer]));

@@ -7,7 +7,7 @@
 #include <exception>
 #include <string_view>
 
-#include "kernels/cuda/cuda_error.hpp"
+#include "kernels/cuda/parts/cuda_error.hpp"
 #include "tests/gpu/device_memory.hpp"
 #include "tests/rungs/candidates.hpp"
 #include "tests/rungs/check.hpp"

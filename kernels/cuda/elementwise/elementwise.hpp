@@ -1,0 +1,41 @@
+// The row-wise kernels: row_dot, merge, merge_lse, rescale, copy and cast, add, fill. Views are of one shape
+// (of width 1 for lse and results of row_dot) and may be of any dtype, layout and alignment; memory is moved
+// in 16-byte pieces where widths, strides and addresses allow it. Accumulators in fp32, in fp64 if a view is
+// fp64.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/work/params.hpp"
+
+struct CUstream_st;
+
+namespace cplab::kernels::cuda {
+
+struct MergeParams {
+  DeviceView part_out, part_lse, into_out, into_lse;
+};
+
+struct RescaleParams {
+  DeviceView part_out, part_lse, final_lse, into_out;
+  Write write = Write::add;
+};
+
+// Each queues one kernel, or nothing if the views are empty; cudaGetLastError says whether it went.
+void launch_row_dot(const DeviceView& a, const DeviceView& b, const DeviceView& into, CUstream_st* stream);
+void launch_merge(const MergeParams& params, CUstream_st* stream);
+void launch_merge_lse(const DeviceView& part, const DeviceView& into, CUstream_st* stream);
+void launch_rescale(const RescaleParams& params, CUstream_st* stream);
+void launch_copy(const DeviceView& from, const DeviceView& into, CUstream_st* stream);
+void launch_add(const DeviceView& from, const DeviceView& into, CUstream_st* stream);
+void launch_fill(const DeviceView& into, double value, CUstream_st* stream);
+
+struct NamedKernel {
+  const char* name;  // "copy fp32 vector"
+  const char* kind;  // "copy"
+  const void* kernel;
+};
+std::span<const NamedKernel> elementwise_kernels();
+
+}  // namespace cplab::kernels::cuda

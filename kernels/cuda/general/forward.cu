@@ -1,0 +1,173 @@
+// Forward attention for any width and dtype: the online softmax over blocks of 32 keys, as in
+// kernels/cpu/attend.cpp. One thread block per work tile and query head.
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/general/general.hpp"
+#include "kernels/cuda/general/tile.cuh"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+// Running maximum and sum of the warp's rows; the same on all lanes.
+template <class T>
+struct Online {
+  T maximum[rows_per_warp];
+  T sum[rows_per_warp];
+};
+
+// What to subtract from scores. If the maximum is -inf, all scores were -inf or NaN: subtracting 0 makes P 0
+// for the first and keeps NaN for the second.
+template <class T>
+__device__ inline T finite_shift(T maximum) {
+  return maximum == minus_infinity<T>() ? T(0) : maximum;
+}
+
+// One step of the online softmax: scores become P = exp(scale s - maximum), rounded to `nominal`; the running
+// maximum, sum and `out` follow. masks[i]: which keys of the block row i of the warp sees.
+template <class T>
+__device__ inline void softmax_step(ScoreBlock<T>& scores, const std::uint32_t (&masks)[rows_per_warp],
+                                    T scale, DType nominal, Online<T>& online, Accumulator<T>& out) {
+  const std::int32_t warp = static_cast<std::int32_t>(threadIdx.x) / 32;
+  const std::int32_t lane = static_cast<std::int32_t>(threadIdx.x) % 32;
+#pragma unroll
+  for (std::int32_t i = 0; i < rows_per_warp; ++i) {
+    if (masks[i] == 0) continue;  // the same for all lanes
+    const bool visible = (masks[i] >> lane & 1U) != 0;
+    const T score = product(scale, scores[warp + general_warps * i][lane]);
+    T highest = online.maximum[i];
+    if (visible && score > highest) highest = score;
+    highest = warp_maximum(highest);
+    if (highest != online.maximum[i]) {  // from -inf on, too: exp gives 0 and the state is 0
+      const T rescale = exp(online.maximum[i] - highest);
+      online.sum[i] *= rescale;
+#pragma unroll
+      for (std::int32_t x = 0; x < GeneralShape<T>::columns_per_lane; ++x) out[i][x] *= rescale;
+    }
+    online.maximum[i] = highest;
+    const T p = visible ? exp(score - finite_shift(highest)) : T(0);
+    online.sum[i] += warp_sum(p);
+    scores[warp + general_warps * i][lane] = rounded_as(p, nominal);
+  }
+  __syncwarp();  // a warp reads the rows that it wrote
+}
+
+// One row of the result, columns `column`, column + 32, ...; lse only with the last columns.
+template <class T>
+__device__ inline void write_row(const AttendParams& params, std::int32_t row, std::int32_t head,
+                                 std::int32_t column, bool last, T maximum, T sum,
+                                 const T (&out)[GeneralShape<T>::columns_per_lane]) {
+  const bool empty = sum == T(0);
+  const bool merge = params.write == Write::merge;
+  if (merge && empty) return;
+  T lse = empty ? minus_infinity<T>() : finite_shift(maximum) + log(sum);
+  const T held = merge ? load_first<T>(params.lse, row, head) : minus_infinity<T>();
+  T held_weight = 0;
+  T part_weight = 1;
+  const bool holds = held != minus_infinity<T>();
+  if (holds) {
+    const T merged = merged_lse(held, lse);
+    held_weight = exp(held - merged);
+    part_weight = exp(lse - merged);
+    lse = merged;
+  }
+  const std::int64_t at = row_offset(params.out, row, head);
+#pragma unroll
+  for (std::int32_t x = 0; x < GeneralShape<T>::columns_per_lane; ++x) {
+    if (column + 32 * x >= params.out.width) break;
+    T value = empty ? T(0) : out[x] / sum;
+    if (holds)
+      value = load_element_as<T>(params.out.data, params.out.dtype, at + column + 32 * x) * held_weight +
+              value * part_weight;
+    store_element_as<T>(value, params.out.data, params.out.dtype, at + column + 32 * x);
+  }
+  __syncwarp();  // all lanes have read the lse that was held
+  if (last && threadIdx.x % 32 == 0)
+    store_element_as<T>(lse, params.lse.data, params.lse.dtype, row_offset(params.lse, row, head));
+}
+
+template <class T>
+__global__ void __launch_bounds__(general_threads)
+    attend_general(const __grid_constant__ AttendParams params) {
+  __shared__ ScoreBlock<T> scores;
+  __shared__ OperandBlock<T> q_block, k_block;
+  __shared__ ColumnBlock<T> values;
+  constexpr std::int32_t columns = GeneralShape<T>::columns;
+  const WorkTile tile = params.work.tiles[blockIdx.x];
+  const auto head = static_cast<std::int32_t>(blockIdx.y);
+  const std::int32_t kv_head = head / (params.q.heads / params.k.heads);
+  const std::int32_t warp = static_cast<std::int32_t>(threadIdx.x) / 32;
+  const std::int32_t lane = static_cast<std::int32_t>(threadIdx.x) % 32;
+  const T scale = static_cast<T>(params.scale);
+  const RowBlock q_rows{params.q, head, tile.begin, tile.end};
+
+  // Values wider than `columns` take several passes, each with the scores computed opaque.
+  for (std::int32_t column = 0; column < params.v.width; column += columns) {
+    Online<T> online;
+    Accumulator<T> out = {};
+#pragma unroll
+    for (std::int32_t i = 0; i < rows_per_warp; ++i) {
+      online.maximum[i] = minus_infinity<T>();
+      online.sum[i] = 0;
+    }
+    for (std::int32_t s = 0; s < tile.count; ++s) {
+      const DeviceSegment segment = params.work.segments[tile.first + s];
+      const std::int32_t begin = max(tile.begin, segment.q_begin);
+      const std::int32_t end = min(tile.end, segment.q_end);
+      if (begin >= end) continue;
+      const std::int32_t keys_begin = max(segment.k_begin, begin + segment.low);
+      const std::int32_t keys_end = min(segment.k_end, end + segment.high);
+      for (std::int32_t key = keys_begin; key < keys_end; key += general_rows) {
+        multiply_rows<T>(q_rows, {params.k, kv_head, key, keys_end}, q_block, k_block, scores);
+        load_columns<T>({params.v, kv_head, key, keys_end}, column, values, columns);
+        __syncthreads();
+        std::uint32_t masks[rows_per_warp];
+#pragma unroll
+        for (std::int32_t i = 0; i < rows_per_warp; ++i) {
+          const std::int32_t row = tile.begin + warp + general_warps * i;
+          const std::int32_t j = key + lane;
+          masks[i] = __ballot_sync(~0U, row >= begin && row < end && j < keys_end && j >= row + segment.low &&
+                                            j <= row + segment.high);
+        }
+        softmax_step<T>(scores, masks, scale, params.v.dtype, online, out);
+        accumulate<T>(scores, masks, values, out);
+      }
+    }
+#pragma unroll
+    for (std::int32_t i = 0; i < rows_per_warp; ++i) {
+      const std::int32_t row = tile.begin + warp + general_warps * i;
+      if (row < tile.end)
+        write_row<T>(params, row, head, column + lane, column + columns >= params.v.width, online.maximum[i],
+                     online.sum[i], out[i]);
+    }
+  }
+}
+
+template <class T>
+void launch_general(const AttendParams& params, CUstream_st* stream) {
+  if (params.work.count == 0 || params.q.heads == 0) return;
+  const dim3 grid(static_cast<unsigned>(params.work.count), static_cast<unsigned>(params.q.heads));
+  attend_general<T><<<grid, general_threads, 0, stream>>>(params);
+}
+
+template <class T>
+AttendKernel kernel_of(DType accumulator) {
+  static const void* const functions[] = {reinterpret_cast<const void*>(&attend_general<T>), nullptr};
+  return {.name = general_forward_name(accumulator),
+          .bind = bind_parameters<launch_general<T>, AttendParams>,
+          .functions = functions,
+          .shared_bytes = 0};
+}
+
+}  // namespace
+
+std::vector<AttendKernel> general_forward_kernels() {
+  return {
+      kernel_of<float>(DType::fp32),
+#ifdef CPLAB_FULL_KERNELS
+      kernel_of<double>(DType::fp64),
+#endif
+  };
+}
+
+}  // namespace cplab::kernels::cuda

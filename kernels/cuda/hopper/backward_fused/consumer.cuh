@@ -1,0 +1,341 @@
+// A consumer warpgroup of the fused backward kernel: 64 of a tile's 128 keys. Everything is transposed, so
+// that P and dS stay in registers as operands (FlashAttention 3, arXiv 2407.08608):
+//   S^T = K Q^T, dP^T = V dO^T, P^T = exp2(scale S^T - lse), dS^T = P^T (dP^T - delta)
+//   dv += P^T dO, dk += dS^T Q
+// For dq both warpgroups write dS^T to shared memory, and each multiplies it with half of the columns of K
+// (head size 128) or for half of the queries (64). That product runs one block behind the others. With two
+// tiles of dS, and full and empty barriers instead of one for the thread block, the warpgroups drift apart,
+// and the softmax of one runs beside the products of the other.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/backward_fused/dq_accumulate.cuh"
+#include "kernels/cuda/hopper/backward_fused/epilogue.cuh"
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/hopper/parts/mask.cuh"
+#include "kernels/cuda/hopper/parts/operands.cuh"
+#include "kernels/cuda/hopper/parts/wgmma.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// Zeroes rows of Q and dO beyond the block, and of queries without a gradient: they may hold NaN, which times
+// P = 0 is NaN.
+template <int D>
+__device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<D>& memory, int stage, int slot) {
+  using Shape = FusedShape<D>;
+  constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
+#pragma unroll 1
+  for (int n = thread_index() - warpgroup_threads; n < Shape::query_bytes / 16; n += consumer_threads) {
+    const int row = n / 8 % Shape::queries;  // a row of 64 columns is eight times 16 bytes
+    if (lse_of(memory.lse_delta[slot], row) != infinity()) continue;
+    reinterpret_cast<uint4*>(memory.q[stage])[n] = make_uint4(0, 0, 0, 0);
+    reinterpret_cast<uint4*>(memory.dout[stage])[n] = make_uint4(0, 0, 0, 0);
+  }
+  fence_view_async_shared();
+  named_barrier_sync(1, consumer_threads);
+}
+
+template <class T, int D>
+class FusedConsumer {
+ public:
+  using Shape = FusedShape<D>;
+  using Stages = PipelineIndex<Shape::stages>;
+  using InfoStages = PipelineIndex<Shape::info_stages>;
+  static constexpr int n_tiles = Shape::queries / 8;
+  // A consumer's accumulator of dq is 64 x 64: it has half of the block's queries, or half of the columns.
+  static constexpr bool share_queries = Shape::queries == 128;
+  // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
+  // registers.
+  static constexpr bool early_dv = Shape::queries == 64;
+
+  __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<D>& memory, int warpgroup)
+      : params_(params), memory_(memory), warpgroup_(warpgroup) {}
+
+  // All tiles of the thread block.
+  __device__ __forceinline__ void run() {
+    float dq[8][4];
+    int count = 0;
+#pragma unroll 1
+    for (int flags; ((flags = wait_for_info(count)) & block_live) != 0;) {
+      clear(dk_);
+      clear(dv_);
+      wait_for_q_dout(count, flags);
+      wait_for_kv(count);
+#pragma unroll 1
+      while (take_block(count, dq)) ++count;
+      epilogue(count, dq);
+      ++count;
+    }
+    if (lane() == 0) tma_store_wait();
+    wait_for_dq_staging(count);
+    publish_dq(dq_end);  // no more dq will be staged
+  }
+
+ private:
+  // Waits for the BlockInfo of block `count`; returns its flags, 0 if there is no such block.
+  __device__ __forceinline__ int wait_for_info(int count) {
+    const int slot = InfoStages::stage(count);
+    wait(shared_address(&memory_.info_full[slot]), InfoStages::parity(count));
+    if constexpr (early_dv) {
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n) lse_[n] = memory_.lse_delta[slot][4 * n + lane() % 4].lse;
+    }
+    return memory_.flags[slot];
+  }
+
+  // Waits for its Q and dO.
+  __device__ __forceinline__ void wait_for_q_dout(int count, int flags) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory_.full[stage]), Stages::parity(count));
+    if ((flags & block_clean) == 0) zero_queries_without_gradient(memory_, stage, InfoStages::stage(count));
+  }
+
+  // The products of a block for which wait_for_info() and wait_for_q_dout() have been called, and dq of the
+  // block before it. Returns whether the tile has a next block, for which both have then been called.
+  __device__ __forceinline__ bool take_block(int count, float (&dq)[8][4]) {
+    const int stage = Stages::stage(count), slot = InfoStages::stage(count);
+    const TileDescriptor<Shape::query_half_bytes> q(shared_address(memory_.q[stage]));
+    const TileDescriptor<Shape::query_half_bytes> dout(shared_address(memory_.dout[stage]));
+    float p[n_tiles][4], dp[n_tiles][4];
+    warpgroup_arrive();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Wgmma<T, Shape::queries>::multiply_ss(p, kv_operand(memory_.k, step), q.k_major(step), step > 0);
+    warpgroup_commit_batch();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Wgmma<T, Shape::queries>::multiply_ss(dp, kv_operand(memory_.v, step), dout.k_major(step), step > 0);
+    warpgroup_commit_batch();
+    const auto wait_for_previous_ds = [&] {  // dS of the block before, from both warpgroups, for dq
+      wait(shared_address(&memory_.ds_full[(count & 1) ^ 1]), (count - 1) >> 1 & 1);
+      fence_view_async_shared();
+    };
+    if constexpr (!early_dv) wait_for_previous_ds();
+    const LseDeltaPair* const lse_delta = memory_.lse_delta[slot] + lane() % 4;
+    const int flags = memory_.flags[slot];
+    const bool masked = (flags & block_masked) != 0;
+    warpgroup_wait<1>();
+    float2 minus_delta[n_tiles];
+    compute_p(p, lse_delta, masked, slot, minus_delta);
+    std::uint32_t p_operand[n_tiles / 2][4], ds[n_tiles / 2][4];  // operands A of dv and dk
+    warpgroup_fence_operand(p);
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(dp);
+    if constexpr (early_dv) {
+      pack_operand<T>(p, p_operand);
+      issue_dkv(dv_, p_operand, dout);
+      wait_for_previous_ds();
+    }
+    const int tile = opaque(count) % 2;
+    const auto wait_for_ds_buffer = [&] {
+      wait(shared_address(&memory_.ds_empty[tile]), (count / 2 & 1) ^ 1);
+    };
+    if (masked) zero_dead_dp(dp, p);
+    // This wait is a branch, and the compiler moves no load above it: registers are short here.
+    compute_ds<0, n_tiles / 2>(dp, p, lse_delta, minus_delta);
+    if constexpr (!early_dv) wait_for_ds_buffer();
+    compute_ds<n_tiles / 2, n_tiles>(dp, p, lse_delta, minus_delta);
+    if constexpr (!early_dv) pack_operand<T>(p, p_operand);
+    pack_operand<T>(dp, ds);
+    if constexpr (early_dv) wait_for_ds_buffer();
+    store_ds(memory_.ds[tile], ds);
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
+    if constexpr (!early_dv) issue_dkv(dv_, p_operand, dout);
+    issue_dq(count - 1, dq);
+    issue_dkv(dk_, ds, q);
+    // Everything else happens while these products run.
+    const bool more = (flags & block_last) == 0;
+    const int next = wait_for_info(
+        count + 1);  // even if it is not needed: otherwise the lse of this block would be kept in registers
+    warpgroup_wait<1>();
+    warpgroup_fence_operand(dq);
+    if ((flags & block_first) == 0) store_dq(count - 1, (flags & block_before_clean) != 0, dq);
+    if (more) wait_for_q_dout(count + 1, next);
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(dk_[0]);
+    if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(opaque(count))]));
+    return more;
+  }
+
+  // Waits for K and V of the tile whose first block is `count`. K becomes an operand for dq, so rows that no
+  // query sees are zeroed: they may hold NaN. Each thread does 64 columns of one of 128 rows.
+  __device__ __forceinline__ void wait_for_kv(int count) {
+    const int thread = opaque(thread_index()) - warpgroup_threads;
+    const int row = thread / 2, half = thread % 2;
+    const int place = memory_.bounds[InfoStages::stage(count)].segment;
+    const WorkTile tile = memory_.tile[place].rows;
+    const int key = tile.begin + row;
+    const bool live =
+        key < tile.end && (has_live_pair<Owner::keys>(key, memory_.tile[place].segment) ||
+                           has_live_pair<Owner::keys>(key, tile, params_.call.by_k.segments, 1));
+    memory_.live[row] = live;
+    wait(shared_address(&memory_.kv_full), place & 1);
+    if (!live && half < D / 64) {
+      auto* const pieces =
+          reinterpret_cast<uint4*>(memory_.k[row / 64] + half * Shape::key_half_bytes + row % 64 * 128);
+      for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
+    }
+    fence_view_async_shared();
+    if (lane() == 0) tma_store_wait();  // dk of the tile before has been read from shared memory
+    named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+  }
+
+  // Starts dq of block `count`, the 64 x 64 of this warpgroup. Also when `count` is the block before a tile's
+  // first, where the result is not used: a loop without a special first iteration needs fewer registers.
+  __device__ __forceinline__ void issue_dq(int count, float (&dq)[8][4]) {
+    const int tile = count & 1;
+    warpgroup_arrive();
+    const TileDescriptor<Shape::keys * 128> ds(
+        shared_address(memory_.ds[tile][share_queries ? warpgroup_ : 0]));
+#pragma unroll
+    for (int step = 0; step < Shape::keys / 16; ++step) {
+      const TileDescriptor<Shape::key_half_bytes> k(shared_address(memory_.k[step / 4]) +
+                                                    (share_queries ? 0 : warpgroup_ * Shape::key_half_bytes));
+      Wgmma<T, 64>::multiply_ss_mn_major(dq, ds.mn_major(step), k.mn_major(step % 4), step > 0);
+    }
+    warpgroup_commit_batch();
+  }
+
+  // Its product is complete: the accumulators go to dq in memory.
+  __device__ __forceinline__ void store_dq(int count, bool clean, const float (&dq)[8][4]) {
+    if (lane() == 0) arrive(shared_address(&memory_.ds_empty[count & 1]));
+    const int slot = InfoStages::stage(count);
+    const auto scale = static_cast<float>(params_.call.scale);
+    const bool staged = params_.adds_dq_by_tma && clean;
+    wait_for_dq_staging(count);
+    if (staged) {
+      stage_dq(memory_.dq_staging[warpgroup_], dq, scale);
+    } else {
+      const int place = 64 * warpgroup_;
+      add_queries(params_.call.dq, memory_.bounds[slot], memory_.lse_delta[slot], share_queries ? place : 0,
+                  share_queries ? 0 : place, dq, scale);
+    }
+    publish_dq(staged ? slot : dq_nothing_staged);
+  }
+
+  // The end of a tile: dq of its last block, `count`, goes to memory, and so do dk and dv. Where there is
+  // room both are staged where dS was, else dv first where Q was, and dk then where dS and dq were.
+  __device__ __forceinline__ void epilogue(int count, float (&dq)[8][4]) {
+    constexpr bool together = 2 * sizeof(dk_) * Shape::consumers * warpgroup_threads <= sizeof(memory_.ds);
+    const int slot = InfoStages::stage(count);
+    const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
+    using Epilogue = DkvEpilogue<D>;
+    const Epilogue dkv_epilogue(params_, memory_, tile);
+    const typename Epilogue::Gradient dv{dv_, params_.dv, params_.call.dv, 1,
+                                         together ? memory_.ds[1][0] : memory_.q[0]};
+    const typename Epilogue::Gradient dk{dk_, params_.dk, params_.call.dk,
+                                         static_cast<float>(params_.call.scale), memory_.ds[0][0]};
+    if constexpr (!together) {
+      named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+      warpgroup_fence_operand(dv_[0]);
+      dkv_epilogue.template write<T>(dv);
+    }
+    wait(shared_address(&memory_.ds_full[count & 1]), count >> 1 & 1);
+    fence_view_async_shared();
+    issue_dq(count, dq);
+    if (lane() == 0) {
+      if constexpr (!together) tma_store_wait();
+      arrive(shared_address(&memory_.q_free));
+    }
+    __syncwarp();
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(dq);
+    if (lane() == 0) arrive(shared_address(&memory_.kv_empty));
+    store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
+    if constexpr (!together) wait_for_dq_staging(count + 1);
+    named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+    warpgroup_fence_operand(dk_[0]);
+    warpgroup_fence_operand(dv_[0]);
+    if constexpr (together)
+      dkv_epilogue.template write<T>(dv, dk);
+    else
+      dkv_epilogue.template write<T>(dk);
+  }
+
+  static __device__ __forceinline__ int lane() {
+    return thread_index() % 32;
+  }
+
+  // P from S, in place; lse and delta of its queries are read on the way.
+  __device__ __forceinline__ void compute_p(float (&p)[n_tiles][4], const LseDeltaPair* lse_delta,
+                                            bool masked, int slot, float2 (&minus_delta)[n_tiles]) {
+    warpgroup_fence_operand(p);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) {
+      if constexpr (!early_dv) {
+        if (n % 4 == 0) asm volatile("" ::: "memory");  // no load may move above this: registers are short
+        lse_[n] = lse_delta[4 * n].lse;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
+      if constexpr (early_dv) minus_delta[n] = lse_delta[4 * n].minus_delta;
+    }
+    if (masked) {
+      const Block& block = memory_.bounds[slot];
+      mask_dead_by_bits(p, block, first_key(memory_.tile[block.segment]), 0);
+    }
+  }
+
+  // Where a pair is not live, P is 0, but dP may be NaN.
+  static __device__ __forceinline__ void zero_dead_dp(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4]) {
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (p[n][e] == 0) dp[n][e] = 0;
+  }
+
+  // dS from dP and P, in place, of columns 8 begin .. 8 end - 1.
+  template <int begin, int end>
+  static __device__ __forceinline__ void compute_ds(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4],
+                                                    const LseDeltaPair* lse_delta,
+                                                    float2 (&minus_delta)[n_tiles]) {
+#pragma unroll
+    for (int n = begin; n < end; ++n) {
+      if constexpr (!early_dv) {
+        if (n % 4 == 0) asm volatile("" ::: "memory");
+        minus_delta[n] = lse_delta[4 * n].minus_delta;
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        dp[n][e] = p[n][e] * (dp[n][e] + (e % 2 == 0 ? minus_delta[n].x : minus_delta[n].y));
+    }
+  }
+
+  // Starts acc += operand times rows of the block: dv += P^T dO, dk += dS^T Q.
+  __device__ __forceinline__ void issue_dkv(Accumulators<1, D / 8>& acc,
+                                            const std::uint32_t (&operand)[n_tiles / 2][4],
+                                            const TileDescriptor<Shape::query_half_bytes>& rows) {
+    warpgroup_fence_operand(acc[0]);
+    warpgroup_arrive();
+#pragma unroll
+    for (int step = 0; step < n_tiles / 2; ++step)
+      Wgmma<T, D>::multiply_rs(acc[0], operand[step], rows.mn_major(step), 1);
+    warpgroup_commit_batch();
+  }
+
+  __device__ __forceinline__ std::uint64_t kv_operand(const unsigned char (&tiles)[2][Shape::key_bytes],
+                                                      int step) const {
+    return TileDescriptor<Shape::key_half_bytes>(shared_address(tiles[warpgroup_])).k_major(step);
+  }
+
+  __device__ __forceinline__ void wait_for_dq_staging(int count) {
+    wait(shared_address(&memory_.dq_empty[warpgroup_]), (count & 1) ^ 1);
+  }
+  __device__ __forceinline__ void publish_dq(int what) {
+    if (thread_index() % warpgroup_threads == 0) memory_.dq_staged[warpgroup_] = what;
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.dq_full[warpgroup_]));
+  }
+
+  const FusedParams& params_;
+  FusedStorage<D>& memory_;
+  int warpgroup_;
+  float2 lse_[n_tiles];  // of the block's queries, as the lane holds columns
+  Accumulators<1, D / 8> dk_, dv_;
+};
+
+}  // namespace cplab::kernels::cuda::hopper

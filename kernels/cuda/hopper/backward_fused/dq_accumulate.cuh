@@ -1,0 +1,93 @@
+// How the fused backward kernel accumulates dq: dS^T goes through shared memory to the product dS K, whose
+// accumulators are staged for TMA to add to memory, or, where some rows of a block must not be touched, are
+// added by vector atomics.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/parts/output_rows.cuh"
+#include "kernels/cuda/parts/segment_blocks.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// dS^T of this warp's 16 keys by the block's queries, packed as wgmma's operand A, to the tile of 128 keys.
+template <int steps>
+__device__ __forceinline__ void store_ds(unsigned char (&tile)[steps / 4][128 * 128],
+                                         const std::uint32_t (&ds)[steps][4]) {
+  const int lane = thread_index() % 32;
+  // stmatrix: lane l gives the address of row l % 8 of matrix l / 8. Matrices 1 and 3 are 8 rows further
+  // down, 2 and 3 are 8 queries further right.
+  const int row = 16 * (thread_index() / 32 - 4) + lane / 8 % 2 * 8 + lane % 8;
+  const int byte = row * 128 + ((lane / 16) << 4 ^ (row & 7) << 4);
+#pragma unroll
+  for (int step = 0; step < steps; ++step)
+    stmatrix(shared_address(tile[step / 4]) + static_cast<std::uint32_t>(byte ^ (step % 4) << 5), ds[step]);
+}
+
+// 64 x 64 accumulators of dq of a warpgroup, times a factor, in the layout that TMA reads. Half a warp stores
+// at once, 32 bytes of each of four rows; odd rows store other columns first, so that the four do not meet in
+// the same banks.
+__device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)[8][4], float factor) {
+  const int lane = thread_index() % 32;
+  const int row = 16 * (thread_index() / 32 % 4) + lane / 4;  // and row + 8
+  const bool odd = row % 2 != 0;
+  const int byte = row * 128 + (((lane % 4 / 2) << 4) ^ (row & 7) << 4 ^ (odd ? 64 : 0)) + lane % 2 * 8;
+#pragma unroll
+  for (int n = 0; n < 8; n += n % 2 == 0 ? 1 : 3)  // this turn: n and n + 2
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float now[2], then[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float near = acc[n][2 * half + e] * factor, far = acc[n + 2][2 * half + e] * factor;
+        now[e] = odd ? far : near;
+        then[e] = odd ? near : far;
+      }
+      unsigned char* const at = tile + n / 4 * 64 * 128 + half * 8 * 128;
+      *reinterpret_cast<float2*>(at + (byte ^ (n % 4) << 5)) = float2{now[0], now[1]};
+      *reinterpret_cast<float2*>(at + (byte ^ (n % 4 + 2) << 5)) = float2{then[0], then[1]};
+    }
+}
+
+// Adds factor * accumulators of 16 rows to a lane's two rows, lane / 4 and lane / 4 + 8. rows[]: where they
+// begin in memory; null leaves one as it is. Neighbouring lanes exchange halves, so that each adds four
+// floats in a row.
+template <int n_tiles>
+__device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&acc)[n_tiles][4],
+                                         float factor) {
+  const int lane = thread_index() % 32;
+  const bool odd = lane % 2 != 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int n = 0; n < n_tiles; n += 2) {
+      const float mine[2] = {acc[n][2 * half] * factor, acc[n][2 * half + 1] * factor};
+      const float next[2] = {acc[n + 1][2 * half] * factor, acc[n + 1][2 * half + 1] * factor};
+      const float x = __shfl_xor_sync(all_lanes, odd ? mine[0] : next[0], 1);
+      const float y = __shfl_xor_sync(all_lanes, odd ? mine[1] : next[1], 1);
+      // Selects instead of branching on `odd`, because one half of the lanes would wait for the other.
+      if (rows[half] != nullptr)
+        red_add_v4(rows[half] + 4 * (lane % 4 / 2) + 8 * (odd ? n + 1 : n), odd ? x : mine[0],
+                   odd ? y : mine[1], odd ? next[0] : x, odd ? next[1] : y);
+    }
+  }
+}
+
+// dq += scale * accumulators, of the block's 64 queries from `first` on and 64 columns from `column` on. Rows
+// beyond the block and rows without a gradient (whose lse is +inf here) are left alone.
+__device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block,
+                                            const LseDeltaPair* lse_delta, int first, int column,
+                                            const float (&acc)[8][4], float scale) {
+  float* rows[2] = {};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + thread_index() % 32 / 4;
+    if (block.begin + query < block.end && lse_of(lse_delta, query) != infinity())
+      rows[half] = row_of<float>(dq, block.head, block.begin + query) + column;
+  }
+  add_rows(rows, acc, scale);
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,130 @@
+// The epilogue of the fused backward kernel: dk and dv are stored or added as tiles of 16 rows by TMA, or row
+// by row where some of the 16 must not be touched.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/backward_fused/dq_accumulate.cuh"
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/parts/output_rows.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// 16 rows of a warp's accumulators, times a factor, as a swizzled tile [column / 32][row][32] of fp32.
+template <int n_tiles>
+__device__ __forceinline__ void stage_fp32_of_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
+                                                      float factor) {
+  const int lane = opaque(thread_index()) % 32, row = lane / 4;
+  const int byte = row * 128 + (((lane % 4 / 2) ^ row) << 4) + lane % 2 * 8;
+#pragma unroll
+  for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<float2*>(tile + n / 4 * 2048 + half * 1024 + (byte ^ (n % 4) << 5)) =
+          float2{acc[n][2 * half] * factor, acc[n][2 * half + 1] * factor};
+}
+
+// Likewise rounded to 16 bits: [column / 64][row][64].
+template <class T, int n_tiles>
+__device__ __forceinline__ void stage_rounded_of_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
+                                                         float factor) {
+  const int lane = opaque(thread_index()) % 32, row = lane / 4;
+  const int byte = row * 128 + (row << 4) + lane % 4 * 4;
+#pragma unroll
+  for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<std::uint32_t*>(tile + n / 8 * 2048 + half * 1024 + (byte ^ (n % 8) << 4)) =
+          Element<T>::pack(acc[n][2 * half] * factor, acc[n][2 * half + 1] * factor);
+}
+
+// The first key of this warp.
+__device__ __forceinline__ int first_key(const KeyTile& tile) {
+  return tile.rows.begin + 16 * (thread_index() / 32 - 4);
+}
+
+// dk and dv of this warp's 16 keys.
+template <int D>
+class DkvEpilogue {
+ public:
+  __device__ __forceinline__ DkvEpilogue(const FusedParams& params, const FusedStorage<D>& memory,
+                                         const KeyTile& tile)
+      : params_(params),
+        tile_(tile),
+        thread_(opaque(thread_index())),  // registers are short: nothing may be computed earlier
+        first_(tile.rows.begin + 16 * (thread_ / 32 - 4)),
+        adds_(params.splits_query_heads || params.call.write_dk == Write::add),
+        live_(memory.live) {}
+
+  // dk or dv: accumulators, their factor, and where they go. `staging` has room for all warps; each uses its
+  // own gradient as soon as it comes to write().
+  struct Gradient {
+    const Accumulators<1, D / 8>& acc;
+    const CUtensorMap& map;
+    const DeviceView& view;
+    float factor;
+    unsigned char* staging;
+  };
+
+  // Writes dk, or dv, or both. TMA may still be reading `staging` afterwards: lane 0 has to wait for that.
+  template <class T, class... Gradients>
+  __device__ __forceinline__ void write(const Gradients&... gradients) const {
+    const int lane = thread_ % 32, row = first_ + lane % 16;
+    if (params_.dkv_write != DkvWrite::row_by_row &&
+        __all_sync(all_lanes, row >= params_.call.k.rows || written(row)) != 0) {
+      if (params_.dkv_write == DkvWrite::rounded_tiles)
+        (stage_rounded_of_16_rows<T>(staged(gradients), gradients.acc[0], gradients.factor), ...);
+      else
+        (stage_fp32_of_16_rows(staged(gradients), gradients.acc[0], gradients.factor), ...);
+      fence_view_async_shared();
+      __syncwarp();
+      if (lane == 0 && first_ < params_.call.k.rows) (send(gradients), ...);
+    } else if (params_.splits_query_heads) {
+      (add(gradients, lane), ...);
+    } else {
+      (write_rows_one_by_one(gradients, lane), ...);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ bool written(int row) const {
+    return row < tile_.rows.end && (!adds_ || live_[row - tile_.rows.begin] != 0);
+  }
+
+  __device__ __forceinline__ unsigned char* staged(const Gradient& gradient) const {
+    return gradient.staging + (thread_ / 32 - 4) * (16 * D * 4);
+  }
+  __device__ __forceinline__ void send(const Gradient& gradient) const {
+    if (adds_)
+      tma_reduce_add(gradient.map, first_, 0, tile_.kv_head, shared_address(staged(gradient)));
+    else
+      tma_store(gradient.map, first_, tile_.kv_head, shared_address(staged(gradient)));
+  }
+  __device__ __forceinline__ void add(const Gradient& gradient, int lane) const {
+    float* rows[2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (written(first_ + 8 * half + lane / 4))
+        rows[half] = row_of<float>(gradient.view, tile_.kv_head, first_ + 8 * half + lane / 4);
+    add_rows(rows, gradient.acc[0], gradient.factor);
+  }
+  __device__ __forceinline__ void write_rows_one_by_one(const Gradient& gradient, int lane) const {
+    RowUpdate updates[1][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      updates[0][half] = {.write = written(first_ + 8 * half + lane / 4),
+                          .factor = gradient.factor,
+                          .old_factor = adds_ ? 1.0f : 0.0f};
+    write_rows(gradient.acc, gradient.view, tile_.kv_head, first_, updates, lane);
+    __syncwarp();  // all lanes have read `live`
+  }
+
+  const FusedParams& params_;
+  const KeyTile& tile_;
+  int thread_, first_;
+  bool adds_;
+  const unsigned char* live_;
+};
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,49 @@
+// Backward attention for Hopper in one kernel: S and dP are computed once. dq is accumulated in memory by
+// many thread blocks, in any order, so that its last bits differ from run to run.
+//
+// The grid is persistent: a thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup
+// (consumer.cuh), and walks over blocks of queries. K, V and the first Q of the next tile are loaded
+// (producer.cuh) while dk and dv of the last one are stored.
+#pragma once
+
+#include "kernels/cuda/hopper/backward_fused/consumer.cuh"
+#include "kernels/cuda/hopper/backward_fused/producer.cuh"
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+template <class T, int D>
+__global__ void __launch_bounds__(FusedShape<D>::threads, 1)
+    attend_backward_fused_kernel(const __grid_constant__ FusedParams params) {
+  using Shape = FusedShape<D>;
+  alignas(1024) extern __shared__ unsigned char fused_shared[];
+  auto& memory = *reinterpret_cast<FusedStorage<D>*>(fused_shared);
+  if (threadIdx.x == 32) {
+    if (params.call.by_k.segments != nullptr) prefetch_line(params.call.by_k.segments);
+    for (const CUtensorMap* map : {&params.k, &params.v, &params.q, &params.dout}) prefetch_tensor_map(*map);
+    if (params.adds_dq_by_tma) prefetch_tensor_map(params.dq);
+    if (params.dkv_write != DkvWrite::row_by_row)
+      for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
+  }
+  FusedProducer<D> producer(params, memory);
+  if (threadIdx.x == 0) {
+    producer.start();
+    init_barriers(memory);
+  }
+  wait_on_dependent_grids();
+  __syncthreads();
+  const int warpgroup = warpgroup_index();
+  if (warpgroup == 0) {
+    warpgroup_reg_dealloc<Shape::producer_registers>();
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp == 1) produce_info<D>(params.call, memory);
+    if (threadIdx.x % 32 != 0) return;
+    if (warp == 0) producer.run();
+    if (warp >= 2) run_dq_store<D>(params, memory, warp - 2);
+  } else {
+    warpgroup_reg_alloc<Shape::consumer_registers>();
+    FusedConsumer<T, D>(params, memory, warpgroup - 1).run();
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,73 @@
+// Launching the fused backward kernel.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/hopper/backward_fused/kernel.cuh"
+#include "kernels/cuda/hopper/hopper.hpp"
+#include "kernels/cuda/hopper/parts/tensor_map.cuh"
+#include "kernels/cuda/parts/launch.cuh"
+#include "kernels/work/fits.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+template <class T, int D>
+Launch bind_backward_fused(const AttendBackwardParams& call) {
+  const auto params = std::make_shared<FusedParams>();
+  params->scale_log2 = scale_log2(call.scale);
+  params->q = tensor_map(call.q, 64);
+  params->k = tensor_map(call.k, 64);
+  params->v = tensor_map(call.v, 64);
+  params->dout = tensor_map(call.dout, 64);
+  params->adds_dq_by_tma = adds_dq_by_tma(call);
+  if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq);
+  params->dkv_write = writes_dkv_by_tma(call)
+                          ? call.dk.dtype == DType::fp32 ? DkvWrite::fp32_tiles : DkvWrite::rounded_tiles
+                          : DkvWrite::row_by_row;
+  if (params->dkv_write != DkvWrite::row_by_row) {
+    params->dk = tensor_map(call.dk, 16);
+    params->dv = tensor_map(call.dv, 16);
+  }
+  const int group = call.q.heads / call.k.heads;
+  params->splits_query_heads = splits_query_heads(call);
+  params->heads_of_tile = params->splits_query_heads ? 1 : group;
+  const int units = call.q.heads / params->heads_of_tile;
+  params->scheduler =
+      TileScheduler(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q), group);
+  params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
+  return [params, &call](CUstream_st* stream) {
+    params->call = call;
+    params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
+    if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
+    if (needs_zeroed_dkv(call)) {
+      launch_fill(call.dk, 0, stream);
+      launch_fill(call.dv, 0, stream);
+    }
+    if (params->blocks == 0) return;
+    launch_dependent(attend_backward_fused_kernel<T, D>, static_cast<unsigned>(params->blocks),
+                     FusedShape<D>::threads, sizeof(FusedStorage<D>) + 1024, stream, *params);
+  };
+}
+
+template <class T, int D>
+AttendBackwardKernel backward_fused_kernel() {
+  static_assert(FusedShape<D>::keys == hopper_backward_tile_rows);
+  static const void* const functions[] = {reinterpret_cast<const void*>(&attend_backward_fused_kernel<T, D>),
+                                          nullptr};
+  static constexpr std::int64_t shared_bytes[] = {sizeof(FusedStorage<D>) + 1024};
+  return {.name = hopper_backward_fused_name(Element<T>::dtype, D),
+          .bind = bind_backward_fused<T, D>,
+          .functions = functions,
+          .shared_bytes = shared_bytes};
+}
+
+// Instantiated by instance.cu.in.
+template <int D>
+std::vector<AttendBackwardKernel> backward_fused_kernels() {
+  return {backward_fused_kernel<__nv_bfloat16, D>(), backward_fused_kernel<__half, D>()};
+}
+
+}  // namespace cplab::kernels::cuda::hopper

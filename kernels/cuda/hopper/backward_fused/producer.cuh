@@ -1,0 +1,234 @@
+// The producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, a warp that loads
+// lse and delta, and two threads that add staged dq to memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/parts/output_rows.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// One thread: fetches tiles of keys, walks their segments and loads tiles. A block's bounds are found two
+// blocks before there is room for its Q and dO, across tiles too, so that everything the next tile begins
+// with is being loaded while consumers are in the epilogue. Its state is in shared memory: registers are
+// short.
+template <int D>
+class FusedProducer {
+ public:
+  using Shape = FusedShape<D>;
+  using Stages = PipelineIndex<Shape::stages>;
+  using InfoStages = PipelineIndex<Shape::info_stages>;
+
+  __device__ __forceinline__ FusedProducer(const FusedParams& params, FusedStorage<D>& memory)
+      : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
+
+  // The thread block's first tile. There always is one.
+  __device__ __forceinline__ void start() { begin_tile(0); }
+
+  __device__ __forceinline__ void run() {
+    load_kv(0);  // before the segments have been read, which takes as long as this copy
+    publish(0, 0, first_block_of(memory_.tile[0]));
+    for (int count = -1;; ++count) {
+      look_ahead(count + 2);
+      if (count < 0) continue;
+      const Block& block = memory_.found[InfoStages::stage(count)];
+      if (!block.live()) return;
+      const int tile = memory_.tile_of[InfoStages::stage(count)];
+      const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
+      const int phase_before = (tile & 1) ^ 1;
+      if (begins_tile) {
+        wait(shared_address(&memory_.kv_empty), phase_before);
+        load_kv(tile);
+      }
+      wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
+      if (begins_tile) wait(shared_address(&memory_.q_free), phase_before);
+      load_q_dout(block, Stages::stage(count));
+    }
+  }
+
+ private:
+  __device__ __forceinline__ const DeviceSegment* segments() const { return params_.call.by_k.segments; }
+
+  __device__ __forceinline__ void begin_tile(int tile) {
+    int index, unit;
+    params_.scheduler.find(tile_index_, index, unit);
+    KeyTile& entered = memory_.tile[tile];
+    entered.rows = params_.call.by_k.tiles[index];
+    entered.segment = segments()[entered.rows.first];
+    entered.first_head = unit * params_.heads_of_tile;
+    entered.stop_head = entered.first_head + params_.heads_of_tile;
+    entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
+  }
+
+  // Fetches the next tile; false if there is none. Every thread block fetches until it finds none left; the
+  // last of these fetches sets the counter back to 0 for the next launch.
+  __device__ __forceinline__ bool fetch_next_tile() {
+    if (params_.counter == nullptr) {
+      tile_index_ += params_.blocks;
+    } else {
+      const int taken = atomic_add_one(params_.counter);
+      if (taken == params_.scheduler.tiles - 1) *params_.counter = 0;
+      tile_index_ = params_.blocks + taken;
+    }
+    return tile_index_ < params_.scheduler.tiles;
+  }
+
+  __device__ __forceinline__ Block first_block_of(const KeyTile& tile) const {
+    return first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
+  }
+
+  __device__ __forceinline__ void publish(int count, int tile, const Block& block) {
+    memory_.found[InfoStages::stage(count)] = block;
+    memory_.tile_of[InfoStages::stage(count)] = tile;
+    arrive(shared_address(&memory_.found_full[InfoStages::stage(count)]));
+  }
+
+  // Finds block `count` from block `count` - 1, and publishes it.
+  __device__ __forceinline__ void look_ahead(int count) {
+    const Block& before = memory_.found[InfoStages::stage(count - 1)];
+    if (!before.live()) return publish(count, 0, before);
+    int tile = memory_.tile_of[InfoStages::stage(count - 1)];
+    const KeyTile* at = &memory_.tile[tile];
+    Block block = next_block<Owner::keys, Shape::queries>(before, at->stop_head, at->rows, segments());
+    if (!block.live() && fetch_next_tile()) {
+      tile = (tile + 1) % Shape::tiles;
+      begin_tile(tile);
+      at = &memory_.tile[tile];
+      block = first_block_of(*at);
+    }
+    publish(count, tile, block);
+  }
+
+  __device__ __forceinline__ void load_kv(int tile) {
+    const KeyTile& at = memory_.tile[tile];
+    const std::uint32_t full = shared_address(&memory_.kv_full);
+    arrive_and_expect_tx(full, 2 * Shape::consumers * Shape::key_bytes);
+    for (int n = 0; n < Shape::consumers; ++n)
+      tma_load(shared_address(memory_.k[n]), params_.k, at.rows.begin + 64 * n, at.kv_head, full);
+    for (int n = 0; n < Shape::consumers; ++n)
+      tma_load(shared_address(memory_.v[n]), params_.v, at.rows.begin + 64 * n, at.kv_head, full);
+  }
+
+  __device__ __forceinline__ void load_q_dout(const Block& block, int stage) {
+    const std::uint32_t full = shared_address(&memory_.full[stage]);
+    arrive_and_expect_tx(full, 2 * Shape::query_bytes);
+    for (int row = 0; row < Shape::queries; row += 64)
+      tma_load(shared_address(memory_.q[stage] + row * 128), params_.q, block.begin + row, block.head, full);
+    for (int row = 0; row < Shape::queries; row += 64)
+      tma_load(shared_address(memory_.dout[stage] + row * 128), params_.dout, block.begin + row, block.head,
+               full);
+  }
+
+  const FusedParams& params_;
+  FusedStorage<D>& memory_;
+  int tile_index_;  // of the tile fetched last
+};
+
+// Whether all pairs of the tile's keys and the block's queries are live.
+template <int D>
+__device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTile& tile) {
+  using Shape = FusedShape<D>;
+  const int key_last = tile.begin + Shape::keys - 1, query_last = block.begin + Shape::queries - 1;
+  return tile.begin >= block.row_begin && key_last < block.row_end && query_last < block.end &&
+         key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
+}
+
+// Starts to copy lse and delta of a block as they are in memory; 0 for rows beyond the block.
+template <int D>
+__device__ __forceinline__ void start_info(const AttendBackwardParams& call, FusedStorage<D>& memory,
+                                           int slot) {
+  const int lane = thread_index() % 32;
+  const Block& block = memory.found[slot];
+  const std::uint32_t lse_delta = shared_address(memory.lse_delta[slot]) + lane / 2 * 16 + lane % 2 * 4;
+#pragma unroll
+  for (int n = 0; n < FusedShape<D>::queries / 32; ++n) {
+    const int row = block.begin + lane + 32 * n;
+    const bool inside = row < block.end;
+    const int read = inside ? row : block.begin;
+    cp_async_float(lse_delta + 256 * n, row_of<const float>(call.lse, block.head, read), inside);
+    cp_async_float(lse_delta + 256 * n + 8, row_of<const float>(call.delta, block.head, read), inside);
+  }
+}
+
+// The copies for block `count` have arrived: lse and delta are prepared, bounds and flags written for the
+// consumers. The block after it must have been found.
+template <int D>
+__device__ __forceinline__ void finish_info(FusedStorage<D>& memory, int count) {
+  using InfoStages = PipelineIndex<FusedShape<D>::info_stages>;
+  const int lane = thread_index() % 32, slot = InfoStages::stage(count), next = InfoStages::stage(count + 1);
+  const Block& block = memory.found[slot];
+  const int tile = memory.tile_of[slot];
+  constexpr int fields = sizeof(Block) / sizeof(int);
+  if (lane < fields) {
+    const bool segment = lane == offsetof(Block, segment) / sizeof(int);
+    reinterpret_cast<int*>(&memory.bounds[slot])[lane] =
+        segment ? tile : reinterpret_cast<const int*>(&block)[lane];
+  }
+  float* const lse_delta = reinterpret_cast<float*>(memory.lse_delta[slot]) + lane / 2 * 4 + lane % 2;
+  bool unclean = false;
+#pragma unroll
+  for (int n = 0; n < FusedShape<D>::queries / 32; ++n) {
+    const float lse = lse_delta[64 * n];
+    const bool empty = block.begin + lane + 32 * n >= block.end || lse == -infinity();
+    lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
+    lse_delta[64 * n + 2] = empty ? 0 : -lse_delta[64 * n + 2];
+    unclean |= empty;
+  }
+  unclean = __any_sync(all_lanes, unclean) != 0;
+  if (lane == 0) {
+    const bool last = !memory.found[next].live() || memory.tile_of[next] != tile;
+    const int before = InfoStages::stage(count - 1);
+    const bool first = count == 0 || memory.tile_of[before] != tile;
+    const bool before_clean = count > 0 && (memory.flags[before] & block_clean) != 0;
+    memory.flags[slot] = block_live | (unclean ? 0 : block_clean) | (before_clean ? block_before_clean : 0) |
+                         (first ? block_first : 0) | (last ? block_last : 0) |
+                         (all_pairs_live<D>(block, memory.tile[tile].rows) ? 0 : block_masked);
+  }
+  arrive(shared_address(&memory.info_full[slot]));  // all 32 lanes arrive, each for its own writes
+}
+
+// One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
+// before the block before it is prepared, because they take longer than a block's turn.
+template <int D>
+__device__ __forceinline__ void produce_info(const AttendBackwardParams& call, FusedStorage<D>& memory) {
+  using InfoStages = PipelineIndex<FusedShape<D>::info_stages>;
+  for (int count = 0;; ++count) {
+    const int slot = InfoStages::stage(count);
+    wait(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
+    const bool live = memory.found[slot].live();
+    if (live) start_info(call, memory, slot);
+    cp_async_commit_group();
+    if (count > 0) {
+      cp_async_wait_group<1>();
+      finish_info(memory, count - 1);
+    }
+    if (live) continue;
+    if (thread_index() % 32 == 0) memory.flags[slot] = 0;
+    return arrive(shared_address(&memory.info_full[slot]));
+  }
+}
+
+// One thread for each consumer warpgroup: adds the dq that it has staged to memory, by TMA.
+template <int D>
+__device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedStorage<D>& memory,
+                                             int consumer) {
+  for (int count = 0;; ++count) {
+    wait(shared_address(&memory.dq_full[consumer]), count & 1);
+    const int staged = memory.dq_staged[consumer];
+    if (staged == dq_end) return;
+    if (staged != dq_nothing_staged) {
+      fence_view_async_shared();  // for the writes of other threads, which the barrier has made visible to
+                                  // this one
+      // At head size 64 each consumer has 64 of the block's 128 queries; at 128, 64 of the columns.
+      const Block& block = memory.bounds[staged];
+      tma_reduce_add(params.dq, block.begin + (D == 64 ? 64 * consumer : 0), D == 64 ? 0 : 2 * consumer,
+                     block.head, shared_address(memory.dq_staging[consumer]));
+      tma_store_wait();
+    }
+    arrive(shared_address(&memory.dq_empty[consumer]));
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,171 @@
+// A consumer warpgroup of the forward kernel: 64 query rows of every tile that its thread block takes. P V of
+// block n - 1 is computed beneath the softmax of block n (FlashAttention 3, arXiv 2407.08608).
+//
+// A warpgroup skips blocks of keys in which its own rows have no live pair; in a tile of fewer rows whole
+// warpgroups have none.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/forward/epilogue.cuh"
+#include "kernels/cuda/hopper/forward/mainloop.cuh"
+#include "kernels/cuda/hopper/forward/shared_storage.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// One consumer warpgroup, in all tiles of the thread block.
+template <class T, int D, int W>
+class ForwardConsumer {
+ public:
+  using Shape = ForwardShape<D, W>;
+  using Tiles = PipelineIndex<Shape::q_stages>;
+
+  __device__ __forceinline__ ForwardConsumer(const ForwardParams& params, ForwardStorage<D, W>& memory,
+                                             int warpgroup)
+      : params_(params),
+        memory_(memory),
+        warpgroup_(warpgroup),
+        mainloop_(memory, warpgroup, params.scale_log2) {}
+
+  __device__ __forceinline__ void run() {
+    if (warpgroup_ == Shape::consumers - 1) warp_scheduler_barrier_arrive();  // the first warpgroup begins
+#pragma unroll 1
+    for (;; ++tiles_) {
+      const int buffer = Tiles::stage(tiles_);
+      wait(shared_address(&memory_.q_full[buffer]), Tiles::parity(tiles_));
+      const QueryTile tile = memory_.tile[buffer];
+      if (tile.state != TileState::live) release_q();
+      if (tile.state == TileState::none) return;
+      const int warp = thread_index() / 32 - 4;
+      mainloop_.start(tile.begin + 16 * warp);
+      if (tile.state == TileState::live)
+        run_mainloop(shared_address(memory_.q[buffer][warpgroup_]), (tile.first >> warpgroup_ & 1) != 0);
+      if (tile.begin + 64 * warpgroup_ < tile.end)
+        epilogue(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
+      else
+        named_barrier_sync(2 + warpgroup_,
+                           warpgroup_threads);  // all threads have read QueryTile, which is overwritten soon
+    }
+  }
+
+ private:
+  // live: these rows have live pairs in the tile's first block. Blocks without any are skipped in step with
+  // the other warpgroups.
+  __device__ __forceinline__ void run_mainloop(std::uint32_t queries, bool live) {
+    bool first = true;
+#pragma unroll 1
+    for (;;) {
+      if (live || Shape::consumers == 1)  // a single warpgroup has live pairs in every block
+        run_live_blocks(queries, first);
+      else
+        skip_block(first);
+      if (Shape::consumers == 1 || mainloop_.last()) return;
+      first = false;
+      live = mainloop_.next_is_live();
+    }
+  }
+
+  // A run of blocks in which these rows have live pairs.
+  __device__ __forceinline__ void run_live_blocks(std::uint32_t queries, bool first_of_tile) {
+    const TileDescriptor<Shape::q_half_bytes> q(queries);
+    if constexpr (Shape::softmax_before_pv_wait) mainloop_.wait_k(count_);
+    bool first = true;
+#pragma unroll 1
+    do {
+      if constexpr (!Shape::softmax_before_pv_wait) mainloop_.wait_k(count_);
+      warp_scheduler_barrier_sync();
+      mainloop_.issue_qk(count_, q);
+      const bool zeroes_v =
+          !first && !mainloop_.v_is_full();  // zeroing V takes long: let the others go first
+      if (zeroes_v) warp_scheduler_barrier_arrive();
+      if (first) {
+        if (first_of_tile) release_q();
+        warpgroup_arrive();
+        warpgroup_commit_batch();  // an empty batch: warpgroup_wait counts batches
+      } else {
+        mainloop_.issue_pv(count_ - 1);
+        warpgroup_commit_batch();
+      }
+      if (!zeroes_v) warp_scheduler_barrier_arrive();
+      warpgroup_wait<1>();
+      mainloop_.softmax_step(count_);
+      if constexpr (Shape::softmax_before_pv_wait) {
+        // The exponentials must run before the wait for P V, beneath which they are to be hidden, but ptxas
+        // would move them behind it. It moves nothing across a branch, and waiting for the next K, which has
+        // long arrived, is one.
+        mainloop_.fence_p();
+        if (mainloop_.next_is_live()) mainloop_.wait_k(count_ + 1);
+      }
+      warpgroup_wait<0>();
+      if (!first) mainloop_.release_v(count_ - 1);
+      mainloop_.rescale_out();
+      mainloop_.pack_p();
+      first = false;
+      ++count_;
+    } while (mainloop_.next_is_live());
+    mainloop_.issue_pv(count_ - 1);
+    warpgroup_commit_batch();
+    warpgroup_wait<0>();
+    mainloop_.release_v(count_ - 1);
+  }
+
+  __device__ __forceinline__ void skip_block(bool first_of_tile) {
+    mainloop_.wait_k(count_);
+    mainloop_.read_info(count_);
+    warp_scheduler_barrier_sync();  // its barrier also says that all warps have read BlockInfo
+    warp_scheduler_barrier_arrive();
+    if (first_of_tile) release_q();
+    mainloop_.skip_block(count_);
+    ++count_;
+  }
+
+  __device__ __forceinline__ void epilogue(const QueryTile& tile, int first_row, unsigned char* staged) {
+    const RowUpdate update =
+        finish_row(params_.call, mainloop_.softmax, params_.scale_log2, tile.head, first_row, tile.end);
+    const int row = tile.begin + 64 * warpgroup_;
+    // A TMA store writes 64 rows at once: not where some of them belong to the next tile.
+    const bool stores =
+        params_.stores_out_by_tma && (row + 64 <= tile.end || tile.end == params_.call.out.rows);
+    // Q of the warpgroup is no longer needed, and out is staged in its place.
+    named_barrier_sync(2 + warpgroup_, warpgroup_threads);
+    if (stores)
+      stage_out_tile<T>(staged, mainloop_.out[0], update);
+    else
+      write_out_rows<D>(staged + thread_index() / 32 % 4 * (Shape::q_bytes / 4), mainloop_.out[0],
+                        params_.call.out, tile.head, first_row, update);
+    fence_view_async_shared();
+    named_barrier_sync(2 + warpgroup_, warpgroup_threads);
+    if (stores && thread_index() % warpgroup_threads == 0)
+      tma_store(params_.out, row, tile.head, shared_address(staged));
+  }
+
+  // Ping-pong: warpgroups issue their products one after the other, so that the softmax of one runs while the
+  // products of the next are computed. Otherwise all would wait for the tensor cores together, and then for
+  // the MUFU. Both functions are named as in FlashAttention 3.
+  __device__ __forceinline__ void warp_scheduler_barrier_sync() {
+    if constexpr (Shape::ping_pong) named_barrier_sync(5 + warpgroup_, 2 * warpgroup_threads);
+  }
+  __device__ __forceinline__ void warp_scheduler_barrier_arrive() {
+    if constexpr (Shape::ping_pong)
+      named_barrier_arrive(5 + (warpgroup_ + 1) % Shape::consumers, 2 * warpgroup_threads);
+  }
+
+  // The tile before had its Q, and then its out, in another buffer. Once TMA has read that, the producer may
+  // load the next Q into it; by then this tile's first product is running, so that the wait costs nothing.
+  __device__ __forceinline__ void release_q() {
+    if (tiles_ > 0 && thread_index() % warpgroup_threads == 0) {
+      tma_store_wait();
+      arrive(shared_address(&memory_.q_empty[Tiles::stage(tiles_ - 1)]));
+    }
+    __syncwarp();  // wgmma needs converged warps
+  }
+
+  const ForwardParams& params_;
+  ForwardStorage<D, W>& memory_;
+  int warpgroup_;
+  ForwardMainloop<T, D, W> mainloop_;
+  int tiles_ = 0;  // tiles finished before this one
+  int count_ = 0;  // blocks before this one
+};
+
+}  // namespace cplab::kernels::cuda::hopper

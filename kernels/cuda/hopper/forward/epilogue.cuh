@@ -1,0 +1,128 @@
+// The epilogue of the forward kernel: lse, and out through the shared memory where Q was. Written to be short
+// rather than fast: for small problems fetching the instructions is what takes time.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/parts/output_rows.cuh"
+#include "kernels/cuda/parts/softmax.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// Writes lse of a warp's 16 rows from `first` on. Of the four lanes that share two rows, lanes 0 and 1 finish
+// one each: row lane / 4 + 8 * (lane % 2), to which the returned update belongs. Rows from tile_end on belong
+// to no tile and are left alone.
+__device__ __forceinline__ RowUpdate finish_row(const AttendParams& call, const SoftmaxState& softmax,
+                                                float scale_log2, int head, int first, int tile_end) {
+  const int lane = thread_index() % 32;
+  const float sums[] = {row_sum(softmax.sum[0]), row_sum(softmax.sum[1])};
+  const bool second = lane % 2 != 0;
+  const float sum = second ? sums[1] : sums[0];
+  const float maximum = second ? softmax.maximum[1] : softmax.maximum[0];
+  const int row = first + lane / 4 + (second ? 8 : 0);
+  const bool merge = call.write == Write::merge;
+  const bool empty = sum == 0;
+  RowUpdate update;
+  update.write = lane % 4 < 2 && row < tile_end && !(merge && empty);
+  update.factor = empty ? 0 : __fdividef(1, sum);
+  if (!update.write) return update;
+  float lse = empty ? -infinity() : fmaf(scaled_maximum(maximum, scale_log2), ln_2, logf(sum));
+  float* const to = row_of<float>(call.lse, head, row);
+  const float held = merge ? *to : -infinity();
+  if (held != -infinity()) {
+    const float merged = merged_lse(held, lse);
+    update.old_factor = expf(held - merged);
+    update.factor *= expf(lse - merged);
+    lse = merged;
+  }
+  *to = lse;
+  return update;
+}
+
+// The lane that has finished row `row` of the warp's 16, and holds its update.
+__device__ __forceinline__ int finishing_lane(int row) {
+  return row % 8 * 4 + row / 8;
+}
+
+// Accumulators of 64 rows, times their factors, as a swizzled tile of 16 bits for tma_store. The swizzle also
+// keeps the stores of a warp, eight rows of 16 bytes, in different banks.
+template <class T, int d_tiles>
+__device__ __forceinline__ void stage_out_tile(unsigned char* tile, const float (&sums)[d_tiles][4],
+                                               const RowUpdate& update) {
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
+    const float factor = __shfl_sync(all_lanes, update.factor, finishing_lane(8 * half + lane / 4));
+#pragma unroll
+    for (int d = 0; d < d_tiles; ++d) {
+      const int byte = d / 8 * 64 * 128 + row * 128 + d % 8 * 16 + lane % 4 * 4;
+      std::uint32_t pair = 0;  // a factor of 0: the row has no live pair, its accumulators are not read
+      if (factor != 0) pair = Element<T>::pack(sums[d][2 * half] * factor, sums[d][2 * half + 1] * factor);
+      *reinterpret_cast<std::uint32_t*>(tile + (byte ^ (row & 7) << 4)) = pair;
+    }
+  }
+}
+
+// By a warp: a row of out from D staged floats, whose 8-byte chunk n lies at n ^ swizzle.
+template <class T, int D>
+__device__ __forceinline__ void write_staged_row(const float2* staged, int swizzle, T* row, float old_factor,
+                                                 bool aligned) {
+#pragma unroll
+  for (int chunk = thread_index() % 32; chunk < D / 2; chunk += 32) {
+    float2 x = staged[chunk ^ swizzle];
+    if (old_factor != 0) {
+      const float2 old = load_pair(row + 2 * chunk, aligned);
+      x.x = fmaf(old.x, old_factor, x.x);
+      x.y = fmaf(old.y, old_factor, x.y);
+    }
+    store_pair(row + 2 * chunk, x, aligned);
+  }
+}
+
+template <class T, int D>
+__device__ __forceinline__ void write_staged_rows(const float2* staged, const DeviceView& into, int head,
+                                                  int first, const RowUpdate& update, int half) {
+  const bool aligned = pairs_aligned<T>(into);
+#pragma unroll 1
+  for (int row = 0; row < 8; ++row) {
+    const int from = finishing_lane(8 * half + row);
+    const float old_factor = __shfl_sync(all_lanes, update.old_factor, from);
+    if (__shfl_sync(all_lanes, static_cast<int>(update.write), from) == 0) continue;
+    write_staged_row<T, D>(staged + row * (D / 2), 4 * row, row_of<T>(into, head, first + 8 * half + row),
+                           old_factor, aligned);
+  }
+}
+
+// out of any dtype, stored or merged: eight rows at a time go through the 8 D floats at `staged`, which
+// belong to the warp.
+template <int D>
+__device__ __forceinline__ void write_out_rows(unsigned char* staged, const float (&sums)[D / 8][4],
+                                               const DeviceView& into, int head, int first,
+                                               const RowUpdate& update) {
+  auto* const rows = reinterpret_cast<float2*>(staged);
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float factor = __shfl_sync(all_lanes, update.factor, finishing_lane(8 * half + lane / 4));
+    // The chunks of a row are permuted by its number, so that the rows of a warp do not meet in the same
+    // banks.
+    float2* const mine = rows + lane / 4 * (D / 2);
+#pragma unroll
+    for (int d = 0; d < D / 8; ++d) {
+      const float2 x = {sums[d][2 * half] * factor, sums[d][2 * half + 1] * factor};
+      mine[(4 * d + lane % 4) ^ lane / 4 * 4] = factor != 0 ? x : float2{0, 0};
+    }
+    __syncwarp();
+    switch (into.dtype) {
+      case DType::fp32: write_staged_rows<float, D>(rows, into, head, first, update, half); break;
+      case DType::bf16: write_staged_rows<__nv_bfloat16, D>(rows, into, head, first, update, half); break;
+      case DType::fp16: write_staged_rows<__half, D>(rows, into, head, first, update, half); break;
+      case DType::fp64: break;  // fits.cpp lets no such call come here
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,65 @@
+// Launching the forward kernel for Hopper.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/hopper/forward/kernel.cuh"
+#include "kernels/cuda/hopper/hopper.hpp"
+#include "kernels/cuda/hopper/parts/tensor_map.cuh"
+#include "kernels/cuda/parts/launch.cuh"
+#include "kernels/work/fits.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+template <class T, int D, int W>
+Launch bind_forward(const AttendParams& call) {
+  using Shape = ForwardShape<D, W>;
+  const auto params = std::make_shared<ForwardParams>();
+  params->q = tensor_map(call.q, 64);
+  params->k = tensor_map(call.k, Shape::keys);
+  params->v = tensor_map(call.v, Shape::keys);
+  params->stores_out_by_tma = stores_out_by_tma(call);
+  if (params->stores_out_by_tma) params->out = tensor_map(call.out, 64);
+  params->scale_log2 = scale_log2(call.scale);
+  params->scheduler =
+      TileScheduler(call.work.count, call.q.heads, heads_per_group(call.q.heads, call.k.heads, call.k),
+                    call.q.heads / call.k.heads);
+  params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
+  return [params, &call](CUstream_st* stream) {
+    params->call = call;
+    params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
+    launch_dependent(attend_forward_kernel<T, D, W>, static_cast<unsigned>(params->blocks), Shape::threads,
+                     sizeof(ForwardStorage<D, W>) + 1024, stream, *params);
+  };
+}
+
+template <class T, int D, int W>
+AttendKernel forward_kernel() {
+  static const void* const functions[] = {reinterpret_cast<const void*>(&attend_forward_kernel<T, D, W>),
+                                          nullptr};
+  return {.name = hopper_forward_name(Element<T>::dtype, D, W),
+          .bind = bind_forward<T, D, W>,
+          .functions = functions,
+          .shared_bytes = sizeof(ForwardStorage<D, W>) + 1024};
+}
+
+// With `most` consumer warpgroups and all smaller numbers of them.
+template <class T, int D, int most>
+void add_forward_kernels(std::vector<AttendKernel>& kernels) {
+  kernels.push_back(forward_kernel<T, D, most>());
+  if constexpr (most > 1) add_forward_kernels<T, D, most - 1>(kernels);
+}
+
+// Instantiated by instance.cu.in.
+template <int D>
+std::vector<AttendKernel> forward_kernels() {
+  constexpr int most = hopper_forward_warpgroups(D);
+  std::vector<AttendKernel> kernels;
+  add_forward_kernels<__nv_bfloat16, D, most>(kernels);
+  add_forward_kernels<__half, D, most>(kernels);
+  return kernels;
+}
+
+}  // namespace cplab::kernels::cuda::hopper

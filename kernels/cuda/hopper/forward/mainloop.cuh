@@ -1,0 +1,220 @@
+// The mainloop of the forward kernel, step by step: S = Q K^T, the online softmax, out += P V, for the 64
+// rows of one consumer warpgroup. In which order the steps run is the consumer's affair (consumer.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/forward/shared_storage.cuh"
+#include "kernels/cuda/hopper/parts/mask.cuh"
+#include "kernels/cuda/hopper/parts/operands.cuh"
+#include "kernels/cuda/hopper/parts/wgmma.cuh"
+#include "kernels/cuda/parts/exp2_polynomial.cuh"
+#include "kernels/cuda/parts/softmax.cuh"
+#include "kernels/work/measured_constants.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+// 2^x for the n-th 8 columns: every `every`-th of them by the polynomial (0: none).
+template <int every>
+__device__ __forceinline__ float exp2_of(float x, int n) {
+  if constexpr (every > 0) {
+    if (n % every == every - 1) return exp2_polynomial(x);
+  }
+  return exp2_approx(x);
+}
+
+// The accumulators and the softmax state of a consumer warpgroup; `count` is the number of a block of keys,
+// over all tiles of the thread block.
+template <class T, int D, int W>
+class ForwardMainloop {
+ public:
+  using Shape = ForwardShape<D, W>;
+  using Stages = PipelineIndex<Shape::stages>;
+  static constexpr int n_tiles = Shape::keys / 8;
+  // A row's reference maximum moves only when the true one exceeds it by more than this (in units of log2),
+  // so that out hardly ever has to be rescaled (FlashAttention 4). P is then at most 2^8; dividing by the sum
+  // at the end makes up for it.
+  static constexpr auto rescale_threshold_log2 = static_cast<float>(measured("rescale_threshold"));
+
+  __device__ __forceinline__ ForwardMainloop(ForwardStorage<D, W>& memory, int warpgroup, float scale_log2)
+      : memory_(memory), warpgroup_(warpgroup), scale_log2_(scale_log2) {}
+
+  float out[1][D / 8][4];
+  SoftmaxState softmax;
+
+  // Of the block whose BlockInfo was read last: it is the last of its tile; the next one has live pairs with
+  // these rows.
+  __device__ __forceinline__ bool last() const { return (flags_ & block_is_last) != 0; }
+  __device__ __forceinline__ bool next_is_live() const { return (flags_ >> warpgroup_ & 1) != 0; }
+
+  // Begins a tile. first_row: this warp's.
+  __device__ __forceinline__ void start(int first_row) {
+    first_row_ = first_row;
+    clear(out);
+    softmax = {{-infinity(), -infinity()}, {0, 0}};
+  }
+
+  __device__ __forceinline__ void wait_k(int count) {
+    wait(shared_address(&memory_.k_full[Stages::stage(count)]), Stages::parity(count));
+  }
+
+  // Starts S = Q K^T.
+  __device__ __forceinline__ void issue_qk(int count, const TileDescriptor<Shape::q_half_bytes>& q) {
+    const TileDescriptor<Shape::k_half_bytes> k(shared_address(memory_.k[Stages::stage(count)]));
+    warpgroup_fence_operand(s_);
+    warpgroup_arrive();
+#pragma unroll
+    for (int step = 0; step < D / 16; ++step)
+      Wgmma<T, Shape::keys>::multiply_ss(s_, q.k_major(step), k.k_major(step), step > 0);
+    warpgroup_commit_batch();
+  }
+
+  // S becomes P, once it is complete; out is left to rescale_out().
+  __device__ __forceinline__ void softmax_step(int count) {
+    warpgroup_fence_operand(s_);
+    if (read_info(count)) {
+      const Block& block = memory_.bounds[Stages::stage(count)];
+      if (!all_live<Shape::keys>(block, first_row_)) mask_dead_by_bits(s_, block, first_row_, -infinity());
+    }
+    // Two chains of maxima and sums for each row: in one, every operation would wait for the one before.
+    float highest[2][2] = {{softmax.maximum[0], s_[0][0]}, {softmax.maximum[1], s_[0][2]}};
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        highest[half][n % 2] = fmaxf(highest[half][n % 2], fmaxf(s_[n][2 * half], s_[n][2 * half + 1]));
+    float shift[2], sums[2][2] = {};
+    bool exceeds = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      highest[half][0] = row_max(fmaxf(highest[half][0], highest[half][1]));
+      // Written so that a NaN counts as exceeding.
+      exceeds |= !(highest[half][0] * scale_log2_ <=
+                   fmaf(softmax.maximum[half], scale_log2_, rescale_threshold_log2));
+    }
+    rescales_ = __any_sync(all_lanes, exceeds) != 0;
+    release_k(count);
+    if (rescales_) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float held = softmax.maximum[half];
+        softmax.maximum[half] = highest[half][0];
+        // No fused multiply-add: the factor must be exactly 1 where the maximum stays.
+        rescale_[half] =
+            exp2_approx(__fmul_rn(held, scale_log2_) - scaled_maximum(softmax.maximum[half], scale_log2_));
+        softmax.sum[half] *= rescale_[half];
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) shift[half] = scaled_maximum(softmax.maximum[half], scale_log2_);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        s_[n][e] = exp2_of<Shape::polynomial_every>(fmaf(s_[n][e], scale_log2_, -shift[e / 2]), n);
+        sums[e / 2][e % 2] += s_[n][e];
+      }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) softmax.sum[half] += sums[half][0] + sums[half][1];
+  }
+
+  // Keeps the compiler from moving the computation of P behind this point.
+  __device__ __forceinline__ void fence_p() {
+    warpgroup_fence_operand(s_);
+    warpgroup_fence_operand(softmax.sum);
+  }
+
+  // P as operand A of P V. No earlier product may still be reading these registers.
+  __device__ __forceinline__ void pack_p() {
+    pack_operand<T>(s_, p_);
+  }
+
+  // Whether all rows of V's stage are keys of the block that P belongs to; if not, issue_pv() must zero the
+  // rest.
+  __device__ __forceinline__ bool v_is_full() const {
+    return valid_keys_ >= Shape::keys;
+  }
+
+  // Starts out += P V; the caller commits the batch.
+  __device__ __forceinline__ void issue_pv(int count) {
+    const int stage = Stages::stage(count);
+    wait(shared_address(&memory_.v_full[stage]), Stages::parity(count));
+    if (valid_keys_ < Shape::keys) zero_v_tail(stage);
+    const TileDescriptor<Shape::k_half_bytes> v(shared_address(memory_.v[stage]));
+    warpgroup_fence_operand(out[0]);
+    warpgroup_arrive();
+#pragma unroll
+    for (int step = 0; step < Shape::keys / 16; ++step)
+      Wgmma<T, D>::multiply_rs(out[0], p_[step], v.mn_major(step), 1);
+  }
+
+  // After P V is complete: the producer may overwrite V.
+  __device__ __forceinline__ void release_v(int count) {
+    warpgroup_fence_operand(out[0]);
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.v_empty[Stages::stage(count)]));
+  }
+
+  // Returns whether the block must be masked.
+  __device__ __forceinline__ bool read_info(int count) {
+    const BlockInfo info = memory_.info[Stages::stage(count)];
+    valid_keys_ = info.keys;
+    flags_ = info.flags;
+    return (flags_ & block_is_masked) != 0;
+  }
+
+  // Releases K and V of a block in which these rows have no live pair, after read_info().
+  __device__ __forceinline__ void skip_block(int count) {
+    const int stage = Stages::stage(count);
+    release_k(count);
+    wait(shared_address(&memory_.v_full[stage]), Stages::parity(count));
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.v_empty[stage]));
+  }
+
+  __device__ __forceinline__ void rescale_out() {
+    if (!rescales_) return;
+#pragma unroll
+    for (int d = 0; d < D / 8; ++d)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) out[0][d][e] *= rescale_[e / 2];
+  }
+
+ private:
+  static __device__ __forceinline__ int lane() {
+    return thread_index() % 32;
+  }
+
+  __device__ __forceinline__ void release_k(int count) {
+    __syncwarp();
+    if (Shape::lanes_release_k == 32 || lane() == 0)
+      arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
+  }
+
+  // Rows of V beyond the block's keys may hold NaN, which times P = 0 is NaN. Each warpgroup zeroes them
+  // itself, so that warpgroups need not wait for each other.
+  __device__ __forceinline__ void zero_v_tail(int stage) {
+    constexpr int chunks = Shape::k_half_bytes / Shape::keys / 16;  // of 16 bytes in a row of 64 columns
+    const int count = (Shape::keys - valid_keys_) * chunks;
+#pragma unroll 1
+    for (int half = 0; half < D / 64; ++half)
+#pragma unroll 1
+      for (int n = thread_index() % warpgroup_threads; n < count; n += warpgroup_threads)
+        *reinterpret_cast<uint4*>(memory_.v[stage] + half * Shape::k_half_bytes + valid_keys_ * 128 +
+                                  n * 16) = make_uint4(0, 0, 0, 0);
+    fence_view_async_shared();
+    named_barrier_sync(2 + warpgroup_, warpgroup_threads);
+  }
+
+  ForwardStorage<D, W>& memory_;
+  int warpgroup_;
+  int first_row_ = 0;
+  float scale_log2_;
+  int valid_keys_ = 0, flags_ = 0;  // of the block whose BlockInfo was read last
+  bool rescales_ = false;           // whether the reference maxima moved in this step
+  float rescale_[2];
+  float s_[n_tiles][4];
+  std::uint32_t p_[n_tiles / 2][4];
+};
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,109 @@
+// The forward kernel's parameters, tile shape and shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/hopper/parts/pipeline.cuh"
+#include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
+#include "kernels/cuda/parts/segment_blocks.cuh"
+#include "kernels/work/measured_constants.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+struct ForwardParams {
+  AttendParams call;
+  CUtensorMap q, k, v, out;
+  TileScheduler scheduler;
+  std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
+  int blocks = 1;                   // of the persistent grid
+  bool stores_out_by_tma = false;   // out is stored, not merged, and in the dtype of q
+  float scale_log2 = 0;
+};
+
+// W consumer warpgroups of 64 query rows each. Two at head size 128 and three at 64 are fastest where there
+// are enough tiles for all multiprocessors; fewer warpgroups make more tiles.
+//
+// At head size 64 the exponentials take the MUFU as long as the products take the tensor cores. One in
+// `polynomial_every` can be computed by a polynomial on the FMA units instead (0: none), which lost: the
+// kernel is short of issue slots as well. CPLAB_POLYNOMIAL_EVERY overrides it, for measuring.
+#ifndef CPLAB_POLYNOMIAL_EVERY
+#define CPLAB_POLYNOMIAL_EVERY static_cast<int>(measured("polynomial_every"))
+#endif
+template <int D, int W>
+struct ForwardShape {
+  static constexpr int consumers = W;
+  static constexpr int threads = warpgroup_threads * (1 + consumers);
+  static constexpr int rows = 64 * consumers;
+  static constexpr int keys = 128;
+  static constexpr int stages = 2;
+  static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
+  // Whether a block's softmax is completed before the wait for P V of the block before.
+  static constexpr bool softmax_before_pv_wait =
+      (D == 64 ? measured("softmax_before_pv_wait_64") : measured("softmax_before_pv_wait_128")) != 0;
+  // FlashAttention 3's ping-pong: the warpgroups issue their products in turn.
+  static constexpr bool ping_pong = consumers > 1 && measured("ping_pong") != 0;
+  // How many lanes of a warp arrive at k_empty. One is enough, but at head size 64 ptxas drops the
+  // __syncwarp() before it where it knows the warp to be converged, and compute-sanitizer's racecheck then
+  // reports the next write of BlockInfo as a hazard; there all lanes arrive.
+  static constexpr auto lanes_release_k =
+      static_cast<int>(D == 64 ? measured("lanes_release_k_64") : measured("lanes_release_k_128"));
+  static constexpr int q_stages = 2;  // buffers of Q
+  // setmaxnreg: a thread has 65536 / threads registers at launch, rounded down to 8. What the producer gives
+  // up the consumers get. A single consumer warpgroup has enough from the start.
+  static constexpr int producer_registers = consumers == 2 ? 40 : 32;
+  static constexpr int consumer_registers = consumers == 2 ? 232 : 160;
+  static constexpr int q_half_bytes = 64 * 128, k_half_bytes = keys * 128;  // bytes of 64 columns
+  static constexpr int q_bytes = 64 * D * 2, k_bytes = keys * D * 2;
+};
+
+enum class TileState : std::int16_t { live, without_keys, none };
+
+// What the producer tells the consumers of a tile, with its Q.
+struct QueryTile {
+  int begin, end;  // rows
+  int head;
+  TileState state;     // none: there are no more tiles
+  std::int16_t first;  // bit w: the first block has a live pair with the rows of warpgroup w
+};
+
+// What consumers need to know of every block of keys. Its bounds (`bounds`) they need only where it is
+// masked.
+struct alignas(8) BlockInfo {
+  std::int32_t
+      keys;  // from the block's first key to the end of its segment's; may be more than the block has
+  std::int32_t flags;  // bit w: the tile has a next block, and warpgroup w has a live pair in it
+};
+constexpr int block_is_masked = 1 << 8;  // not all pairs with the tile's rows are live
+constexpr int block_is_last = 1 << 9;    // of its tile
+
+template <int D, int W>
+struct alignas(1024) ForwardStorage {
+  using Shape = ForwardShape<D, W>;
+  unsigned char q[Shape::q_stages][Shape::consumers][Shape::q_bytes];
+  unsigned char k[Shape::stages][Shape::k_bytes];
+  unsigned char v[Shape::stages][Shape::k_bytes];
+  QueryTile tile[Shape::q_stages];
+  Block bounds[Shape::stages];
+  BlockInfo info[Shape::stages];
+  std::uint64_t q_full[Shape::q_stages], q_empty[Shape::q_stages];
+  std::uint64_t k_full[Shape::stages], k_empty[Shape::stages], v_full[Shape::stages], v_empty[Shape::stages];
+
+  // To be called by one thread, before all others use the barriers.
+  __device__ __forceinline__ void init_barriers() {
+    constexpr int consumer_warps = 4 * Shape::consumers;
+    for (int n = 0; n < Shape::q_stages; ++n) {
+      init_barrier(shared_address(&q_full[n]), 1);
+      init_barrier(shared_address(&q_empty[n]), Shape::consumers);
+    }
+    for (int stage = 0; stage < Shape::stages; ++stage) {
+      init_barrier(shared_address(&k_full[stage]), 1);
+      init_barrier(shared_address(&v_full[stage]), 1);
+      init_barrier(shared_address(&k_empty[stage]), consumer_warps * Shape::lanes_release_k);
+      init_barrier(shared_address(&v_empty[stage]), consumer_warps);
+    }
+    fence_barrier_init();
+  }
+};
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,19 @@
+// The attention kernels that only Hopper can run: bf16 and fp16, views that TMA can read (tensor_map.cuh).
+// Declared for kernel_table.cpp; each head size is compiled in a translation unit of its own
+// (instance.cu.in), if 90a is among the architectures.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/kernel_table.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+template <int head_size>
+std::vector<AttendKernel> forward_kernels();  // of all tile heights
+template <int head_size>
+std::vector<AttendBackwardKernel> backward_fused_kernels();
+template <int head_size>
+std::vector<AttendBackwardKernel> backward_deterministic_kernels();
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,176 @@
+// Instructions that only Hopper has (SM 9.0a): mbarriers that count bytes, TMA (bulk copies of tensor tiles,
+// started by one thread), registers moved between warpgroups. PTX ISA, "mbarrier", "cp.async.bulk.tensor",
+// "setmaxnreg". Names as in CUTLASS where it has one.
+//
+// tests/emulator has its own version of this file.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace cplab::kernels::cuda::hopper {
+
+constexpr int warpgroup_threads = 128;
+
+// --- barriers -------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void init_barrier(std::uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Makes initialized barriers visible to TMA.
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Arrives once; the phase also waits until `bytes` more have been copied.
+__device__ __forceinline__ void arrive_and_expect_tx(std::uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+
+// Waits until the phase of that parity is over. On a fresh barrier parity 1 is over at once.
+__device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra finished;\n"
+      "bra again;\n"
+      "finished:\n"
+      "}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Barrier number `id` (1 to 15) of the thread block, for `threads` threads of whole warps.
+__device__ __forceinline__ void named_barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Arrives at such a barrier without waiting for it.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// What this thread wrote to shared memory by ordinary stores becomes visible to wgmma and TMA, once a barrier
+// has ordered the two.
+__device__ __forceinline__ void fence_view_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Returns what the number in device memory was before.
+__device__ __forceinline__ int atomic_add_one(std::int32_t* number) {
+  int before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(number) : "memory");
+  return before;
+}
+
+// --- copies ---------------------------------------------------------------------------------------------
+
+// Prefetches a tensor map, or a cache line of device memory.
+__device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+__device__ __forceinline__ void prefetch_line(const void* pointer) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(pointer) : "memory");
+}
+
+// Starts the copy of the tile that begins at (row, head), all columns, of a map made by tensor_map(); its
+// bytes are counted at `barrier`. What lies beyond the tensor becomes zero.
+__device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int head,
+                                         std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
+      "%5}], "
+      "[%6];" ::"r"(into),
+      "l"(&map), "r"(0), "r"(row), "r"(0), "r"(head), "r"(barrier)
+      : "memory");
+}
+
+// Starts to write a tile to the tensor, less what lies beyond it. tma_store_wait() waits until shared memory
+// has been read, for the stores and reductions that the calling thread started.
+__device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
+      "cp.async.bulk.commit_group;" ::"l"(&map),
+      "r"(0), "r"(row), "r"(0), "r"(head), "r"(from)
+      : "memory");
+}
+__device__ __forceinline__ void tma_store_wait() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// Starts to copy a float to shared memory; 0 if not `inside`. cp_async_wait_group waits for all but the last
+// `pending` groups that the thread committed.
+__device__ __forceinline__ void cp_async_float(std::uint32_t into, const float* from, bool inside) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(into), "l"(from), "r"(inside ? 4 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void cp_async_commit_group() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int pending>
+__device__ __forceinline__ void cp_async_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+// Starts to add a tile of 64 rows x 64 floats to the tensor, from 32-column group `group` on, less what lies
+// beyond it. Each element is added atomically.
+__device__ __forceinline__ void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
+                                               std::uint32_t from) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
+      "cp.async.bulk.commit_group;" ::"l"(&map),
+      "r"(0), "r"(row), "r"(group), "r"(head), "r"(from)
+      : "memory");
+}
+
+// Stores four 8x8 matrices of 16 bits, laid out in registers as wgmma's 16 x 16 operand A: lane l says where
+// row l % 8 of matrix l / 8 goes.
+__device__ __forceinline__ void stmatrix(std::uint32_t to, const std::uint32_t (&values)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(values[0]),
+               "r"(values[1]), "r"(values[2]), "r"(values[3])
+               : "memory");
+}
+
+// Adds to four floats of global memory at a multiple of 16 bytes, each of them atomically.
+__device__ __forceinline__ void red_add_v4(float* to, float x, float y, float z, float w) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x), "f"(y), "f"(z),
+               "f"(w)
+               : "memory");
+}
+
+// --- registers ------------------------------------------------------------------------------------------
+
+template <int registers>
+__device__ __forceinline__ void warpgroup_reg_alloc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+template <int registers>
+__device__ __forceinline__ void warpgroup_reg_dealloc() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+// Returns its argument as a value the compiler knows nothing about: what is computed from it is computed anew
+// here instead of being kept in registers from an earlier place.
+__device__ __forceinline__ int opaque(int value) {
+  int copy;
+  asm volatile("mov.b32 %0, %1;" : "=r"(copy) : "r"(value));
+  return copy;
+}
+
+// The number of this thread's warpgroup, by a shuffle, so that the compiler knows it is the same for all
+// lanes.
+__device__ __forceinline__ int warpgroup_index() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / warpgroup_threads, 0);
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,61 @@
+// Masking: which pairs of an accumulator are live, and replacing the others.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/parts/accumulators.cuh"
+#include "kernels/cuda/parts/segment_blocks.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// Whether all pairs of 16 rows, from first_row on, with the block's first `columns` columns are live.
+template <int columns>
+__device__ __forceinline__ bool all_live(const Block& block, int first_row) {
+  const int row_last = first_row + 15, column_last = block.begin + columns - 1;
+  return first_row >= block.row_begin && row_last < block.row_end && column_last < block.end &&
+         row_last + block.low <= block.begin && column_last <= first_row + block.high;
+}
+
+// Sets what an accumulator of 16 rows, from first_row on, holds for pairs that are not live to `value`, even
+// where it was NaN.
+template <int n_tiles>
+__device__ __forceinline__ void mask_dead(float (&sums)[n_tiles][4], const Block& block, int first_row,
+                                          float value) {
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int i = first_row + 8 * half + lane / 4;
+    const bool in_rows = i >= block.row_begin && i < block.row_end;
+    const int begin = max(block.begin, i + block.low) - block.begin;
+    const int end = min(min(8 * n_tiles, block.end - block.begin), i + block.high - block.begin + 1);
+    mask_row(sums, half, begin, in_rows ? end : begin, lane, value);
+  }
+}
+
+// Of the columns 8 n + 2 (lane % 4) + e that a lane holds, those below `column`, as bits 2 n + e.
+__device__ __forceinline__ std::uint32_t bits_below(int column, int lane) {
+  const int from = max(column - 2 * (lane & 3), 0);
+  const int count = from / 8 * 2 + min(from % 8, 2);
+  return count >= 32 ? ~0u : (1u << count) - 1;
+}
+
+// As mask_dead, for up to 128 columns, in fewer instructions: the live columns of a row are bits of one word.
+template <int n_tiles>
+__device__ __forceinline__ void mask_dead_by_bits(float (&sums)[n_tiles][4], const Block& block,
+                                                  int first_row, float value) {
+  static_assert(n_tiles <= 16);
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int i = first_row + 8 * half + lane / 4;
+    const int begin = i + block.low - block.begin;  // relative to the block's first column
+    const int end = min(block.end - block.begin, i + block.high - block.begin + 1);
+    std::uint32_t live = bits_below(end, lane) & ~bits_below(begin, lane);
+    if (i < block.row_begin || i >= block.row_end) live = 0;
+#pragma unroll
+    for (int bit = 0; bit < 2 * n_tiles; ++bit)
+      if ((live >> bit & 1) == 0) sums[bit / 2][2 * half + bit % 2] = value;
+  }
+}
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,19 @@
+// Tensor maps (CUtensorMap): how TMA addresses a view.
+#pragma once
+
+#include <cuda.h>
+
+#include "kernels/kernels.hpp"
+#include "kernels/work/params.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+// For tiles of `rows` rows and all columns of one head, laid out as [column group][row][128 bytes] with the
+// 128-byte swizzle. A map of a view without rows is never used. Throws std::runtime_error if the driver
+// refuses.
+CUtensorMap tensor_map(const DeviceView& view, int rows);
+
+// For fp32 tiles of 64 rows and 64 columns, as [column / 32][row][32], likewise: what dq is accumulated by.
+CUtensorMap accumulator_map(const DeviceView& view);
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,116 @@
+// wgmma, the matrix product of a warpgroup (SM 9.0a): 64 rows x N columns of fp32 accumulators in registers.
+// A lies in shared memory or in registers, B in shared memory; both are 16-bit, in tiles with rows of 64
+// columns (128 bytes) and the 128-byte swizzle that tma_load writes. PTX ISA, "wgmma.mma_async", "Matrix
+// descriptor". Names as in CUTLASS.
+//
+// tests/emulator has its own version of this file.
+//
+// Accumulators: float d[N / 8][4]. Warp w has rows 16 w to 16 w + 15, laid out as in accumulators.cuh.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace cplab::kernels::cuda::hopper {
+
+// Before the first product: orders it after whatever wrote the registers that it uses.
+__device__ __forceinline__ void warpgroup_arrive() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void warpgroup_commit_batch() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Waits until all but the last `pending` committed batches are complete.
+template <int pending>
+__device__ __forceinline__ void warpgroup_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+// An empty instruction that reads and writes the registers: C++ does not know that a product changes them
+// later, and would otherwise read them before the wait or write them after warpgroup_arrive().
+template <int n_tiles>
+__device__ __forceinline__ void warpgroup_fence_operand(float (&sums)[n_tiles][4]) {
+#pragma unroll
+  for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(sums[n][e])::"memory");
+}
+
+template <int n>
+__device__ __forceinline__ void warpgroup_fence_operand(float (&values)[n]) {
+#pragma unroll
+  for (int at = 0; at < n; ++at) asm volatile("" : "+f"(values[at])::"memory");
+}
+
+#define CPLAB_SUMS_4(d, n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
+#define CPLAB_SUMS_16(d, n) \
+  CPLAB_SUMS_4(d, n), CPLAB_SUMS_4(d, n + 1), CPLAB_SUMS_4(d, n + 2), CPLAB_SUMS_4(d, n + 3)
+#define CPLAB_SUMS_32(d) CPLAB_SUMS_16(d, 0), CPLAB_SUMS_16(d, 4)
+#define CPLAB_SUMS_64(d) CPLAB_SUMS_32(d), CPLAB_SUMS_16(d, 8), CPLAB_SUMS_16(d, 12)
+#define CPLAB_NAMES_32                                                      \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
+#define CPLAB_NAMES_64                                                               \
+  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+
+// d = A B, or d += A B if `keep` is not 0. Operands in shared memory are given by descriptors (operands.cuh):
+//   multiply_ss            A and B k_major
+//   multiply_ss_mn_major   A and B mn_major
+//   multiply_rs            A in registers, 64 rows x 16 columns as pairs (the layout of mma.sync's A), B
+//   mn_major
+template <class T, int N>
+struct Wgmma;
+
+#define CPLAB_WGMMA(TYPE, PTX, N, REGS, A, B, KEEP, A0, A1, A2, A3, B4, KEEP5)                            \
+  template <>                                                                                             \
+  struct Wgmma<TYPE, N> {                                                                                 \
+    static __device__ __forceinline__ void multiply_ss(float (&d)[N / 8][4], std::uint64_t a,             \
+                                                       std::uint64_t b, int keep) {                       \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                         \
+                   ", 0;\n"                                                                               \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
+                   ", " A ", " B ", keep, 1, 1, 0, 0;\n}\n"                                               \
+                   : CPLAB_SUMS_##REGS(d)                                                                 \
+                   : "l"(a), "l"(b), "r"(keep));                                                          \
+    }                                                                                                     \
+    static __device__ __forceinline__ void multiply_ss_mn_major(float (&d)[N / 8][4], std::uint64_t a,    \
+                                                                std::uint64_t b, int keep) {              \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                         \
+                   ", 0;\n"                                                                               \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
+                   ", " A ", " B ", keep, 1, 1, 1, 1;\n}\n"                                               \
+                   : CPLAB_SUMS_##REGS(d)                                                                 \
+                   : "l"(a), "l"(b), "r"(keep));                                                          \
+    }                                                                                                     \
+    static __device__ __forceinline__ void multiply_rs(float (&d)[N / 8][4], const std::uint32_t (&a)[4], \
+                                                       std::uint64_t b, int keep) {                       \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP5                                        \
+                   ", 0;\n"                                                                               \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
+                   ", {" A0 ", " A1 ", " A2 ", " A3 "}, " B4 ", keep, 1, 1, 1;\n}\n"                      \
+                   : CPLAB_SUMS_##REGS(d)                                                                 \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));                      \
+    }                                                                                                     \
+  }
+
+CPLAB_WGMMA(__nv_bfloat16, "bf16", 64, 32, "%32", "%33", "%34", "%32", "%33", "%34", "%35", "%36", "%37");
+CPLAB_WGMMA(__nv_bfloat16, "bf16", 128, 64, "%64", "%65", "%66", "%64", "%65", "%66", "%67", "%68", "%69");
+CPLAB_WGMMA(__half, "f16", 64, 32, "%32", "%33", "%34", "%32", "%33", "%34", "%35", "%36", "%37");
+CPLAB_WGMMA(__half, "f16", 128, 64, "%64", "%65", "%66", "%64", "%65", "%66", "%67", "%68", "%69");
+
+#undef CPLAB_WGMMA
+#undef CPLAB_NAMES_32
+#undef CPLAB_NAMES_64
+#undef CPLAB_SUMS_64
+#undef CPLAB_SUMS_32
+#undef CPLAB_SUMS_16
+#undef CPLAB_SUMS_4
+
+}  // namespace cplab::kernels::cuda::hopper

@@ -1,0 +1,97 @@
+// Gathers the kernels of all families; see kernel_table.hpp.
+#include "kernels/cuda/kernel_table.hpp"
+
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/general/general.hpp"
+#include "kernels/cuda/hopper/hopper.hpp"
+#include "kernels/cuda/mma/mma.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+template <class Kernel>
+using Table = std::map<std::string, Kernel, std::less<>>;
+
+template <class Kernel>
+void add(Table<Kernel>& table, std::vector<Kernel> kernels) {
+  for (Kernel& kernel : kernels) {
+    std::string name = kernel.name;
+    table.emplace(std::move(name), std::move(kernel));
+  }
+}
+
+template <int... head_sizes>
+void add_mma(Table<AttendKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, mma_forward_kernels<head_sizes>()), ...);
+}
+template <int... head_sizes>
+void add_mma(Table<AttendBackwardKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, mma_backward_kernels<head_sizes>()), ...);
+}
+
+#ifdef CPLAB_HOPPER_KERNELS
+template <int... head_sizes>
+void add_hopper(Table<AttendKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, hopper::forward_kernels<head_sizes>()), ...);
+}
+template <int... head_sizes>
+void add_hopper(Table<AttendBackwardKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, hopper::backward_fused_kernels<head_sizes>()), ...);
+  (add(table, hopper::backward_deterministic_kernels<head_sizes>()), ...);
+}
+#endif
+
+void add_general(Table<AttendKernel>& table) {
+  add(table, general_forward_kernels());
+}
+void add_general(Table<AttendBackwardKernel>& table) {
+  add(table, general_backward_kernels());
+}
+
+template <class Kernel, class Variant>
+Table<Kernel> make_table(std::span<const Variant> variants) {
+  Table<Kernel> table;
+  add_mma(table, std::integer_sequence<int, CPLAB_MMA_HEAD_SIZES>{});
+#ifdef CPLAB_FULL_KERNELS
+  add_mma(table, std::integer_sequence<int, CPLAB_FULL_HEAD_SIZES>{});
+#endif
+#ifdef CPLAB_HOPPER_KERNELS
+  add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
+#endif
+  add_general(table);
+  for (const Variant& variant : variants)
+    if (!table.contains(variant.name)) throw std::logic_error(variant.name + ": a variant without a kernel");
+  if (table.size() != variants.size()) throw std::logic_error("a kernel without a variant");
+  return table;
+}
+
+}  // namespace
+
+KernelBuild built_kernels() {
+  KernelBuild build{.hopper = false, .full = false};
+#ifdef CPLAB_HOPPER_KERNELS
+  build.hopper = true;
+#endif
+#ifdef CPLAB_FULL_KERNELS
+  build.full = true;
+#endif
+  return build;
+}
+
+const AttendKernel& kernel_of(const AttendVariant& variant) {
+  static const Table<AttendKernel> table = make_table<AttendKernel>(attend_variants(built_kernels()));
+  return table.at(variant.name);
+}
+
+const AttendBackwardKernel& kernel_of(const AttendBackwardVariant& variant) {
+  static const Table<AttendBackwardKernel> table =
+      make_table<AttendBackwardKernel>(attend_backward_variants(built_kernels()));
+  return table.at(variant.name);
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,47 @@
+// The code of the variants of kernels/work/variants.hpp: which kernels of this build have which name.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "kernels/work/params.hpp"
+#include "kernels/work/variants.hpp"
+
+struct CUstream_st;
+
+namespace cplab::kernels::cuda {
+
+// Queues a call on a stream; cudaGetLastError says whether it went.
+using Launch = std::function<void(CUstream_st*)>;
+
+// For kernels that need nothing beyond the parameters. These must stay where they are as long as the launch
+// is used, and the pointers to tables in them must be set before its first use.
+template <auto launch, class Params>
+Launch bind_parameters(const Params& params) {
+  return [&params](CUstream_st* stream) { launch(params, stream); };
+}
+
+struct AttendKernel {
+  std::string name;  // of the variant
+  Launch (*bind)(const AttendParams&);
+  const void* const* functions;  // the __global__ functions, null at the end
+  std::int64_t shared_bytes;     // dynamic, per thread block
+};
+
+struct AttendBackwardKernel {
+  std::string name;
+  Launch (*bind)(const AttendBackwardParams&);
+  const void* const* functions;
+  const std::int64_t* shared_bytes;  // by function
+};
+
+// What this build contains.
+KernelBuild built_kernels();
+
+// The code of a variant of built_kernels(). Throws std::logic_error if a variant has no kernel or a kernel no
+// variant.
+const AttendKernel& kernel_of(const AttendVariant& variant);
+const AttendBackwardKernel& kernel_of(const AttendBackwardVariant& variant);
+
+}  // namespace cplab::kernels::cuda

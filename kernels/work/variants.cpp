@@ -1,0 +1,259 @@
+// The lists of variants and the choice among them; see variants.hpp.
+#include "kernels/work/variants.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/call_checks.hpp"
+#include "kernels/work/fits.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+// From kernels/CMakeLists.txt, which also compiles the kernels of these head sizes.
+constexpr int hopper_head_sizes[] = {CPLAB_HOPPER_HEAD_SIZES};
+constexpr int mma_head_sizes[] = {CPLAB_MMA_HEAD_SIZES};
+constexpr int full_head_sizes[] = {CPLAB_FULL_HEAD_SIZES};
+
+constexpr DType dtypes_16_bit[] = {DType::bf16, DType::fp16};
+
+constexpr TileCosts hopper_costs_64 = {measured("hopper_forward_64_cost_of_64_rows"),
+                                       measured("hopper_forward_64_cost_of_128_rows"),
+                                       measured("hopper_forward_64_cost_of_192_rows")};
+constexpr TileCosts hopper_costs_128 = {measured("hopper_forward_128_cost_of_64_rows"),
+                                        measured("hopper_forward_128_cost_of_128_rows"), 0};
+
+// " bf16 128"
+std::string suffix(DType dtype, int head_size) {
+  return (dtype == DType::bf16 ? " bf16 " : " fp16 ") + std::to_string(head_size);
+}
+
+std::vector<AttendVariant> list_forward(const KernelBuild& build) {
+  using Family = AttendVariant::Family;
+  std::vector<AttendVariant> all;
+  if (build.hopper)
+    for (const DType dtype : dtypes_16_bit)
+      for (const int D : hopper_head_sizes)
+        for (int warpgroups = hopper_forward_warpgroups(D); warpgroups > 0; --warpgroups)
+          all.push_back({.name = hopper_forward_name(dtype, D, warpgroups),
+                         .family = Family::hopper,
+                         .dtype = dtype,
+                         .head_size = D,
+                         .sm_major = 9,
+                         .tile_rows = 64 * warpgroups,
+                         .tile_costs = D == 64 ? hopper_costs_64 : hopper_costs_128,
+                         .counts_tiles = true});
+  const auto add_mma = [&](std::span<const int> head_sizes) {
+    for (const DType dtype : dtypes_16_bit)
+      for (const int D : head_sizes)
+        all.push_back({.name = mma_forward_name(dtype, D),
+                       .family = Family::mma,
+                       .dtype = dtype,
+                       .head_size = D,
+                       .tile_rows = mma_tile_rows});
+  };
+  add_mma(mma_head_sizes);
+  if (build.full) add_mma(full_head_sizes);
+  for (const DType accumulator : {DType::fp32, DType::fp64})
+    if (accumulator == DType::fp32 || build.full)
+      all.push_back({.name = general_forward_name(accumulator),
+                     .family = Family::general,
+                     .dtype = accumulator,
+                     .tile_rows = general_tile_rows});
+  return all;
+}
+
+std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
+  using Family = AttendBackwardVariant::Family;
+  std::vector<AttendBackwardVariant> all;
+  if (build.hopper)
+    for (const bool fused : {true, false})
+      for (const DType dtype : dtypes_16_bit)
+        for (const int D : hopper_head_sizes)
+          all.push_back({.name = fused ? hopper_backward_fused_name(dtype, D)
+                                       : hopper_backward_deterministic_name(dtype, D),
+                         .family = fused ? Family::hopper_fused : Family::hopper_deterministic,
+                         .dtype = dtype,
+                         .head_size = D,
+                         .sm_major = 9,
+                         .tile_rows = hopper_backward_tile_rows,
+                         .deterministic = !fused,
+                         .counts_tiles = fused});
+  const auto add_mma = [&](std::span<const int> head_sizes) {
+    for (const DType dtype : dtypes_16_bit)
+      for (const int D : head_sizes)
+        all.push_back({.name = mma_backward_name(dtype, D),
+                       .family = Family::mma,
+                       .dtype = dtype,
+                       .head_size = D,
+                       .tile_rows = mma_tile_rows});
+  };
+  add_mma(mma_head_sizes);
+  if (build.full) add_mma(full_head_sizes);
+  for (const DType accumulator : {DType::fp32, DType::fp64})
+    if (accumulator == DType::fp32 || build.full)
+      all.push_back({.name = general_backward_name(accumulator),
+                     .family = Family::general,
+                     .dtype = accumulator,
+                     .tile_rows = general_tile_rows});
+  return all;
+}
+
+// The lists of the four builds, each made once.
+template <class Variant>
+using Lists = std::array<std::vector<Variant>, 4>;
+
+std::size_t number_of(const KernelBuild& build) {
+  return (build.hopper ? 1U : 0U) + (build.full ? 2U : 0U);
+}
+
+template <class Variant, class List>
+Lists<Variant> lists_of(List list) {
+  return {list(KernelBuild{false, false}), list(KernelBuild{true, false}), list(KernelBuild{false, true}),
+          list(KernelBuild{true, true})};
+}
+
+template <class Call>
+bool has_fp64(const Call& call) {
+  return call.q.dtype == DType::fp64 || call.k.dtype == DType::fp64 || call.v.dtype == DType::fp64;
+}
+
+bool is_deterministic(const AttendVariant&) {
+  return true;
+}
+bool is_deterministic(const AttendBackwardVariant& variant) {
+  return variant.deterministic;
+}
+
+template <class Variant>
+bool allows(const VariantOptions& options, const Variant& variant) {
+  if (variant.sm_major != 0 &&
+      (options.choice == KernelChoice::portable || variant.sm_major != options.sm_major))
+    return false;
+  return options.choice != KernelChoice::deterministic || is_deterministic(variant);
+}
+
+template <class Variant, class Call>
+const Variant& first_that_fits(std::span<const Variant> variants, const VariantOptions& options,
+                               const Call& call) {
+  for (const Variant& variant : variants)
+    if (allows(options, variant) && variant.fits(call)) return variant;
+  throw std::invalid_argument(
+      has_fp64(call) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
+                     : "no attention kernel of this build fits the call");
+}
+
+// Tiles of a backward kernel, in which a tile of fewer rows takes as long.
+WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
+                          const VariantOptions& options) {
+  const TileWalk walk{
+      .heads = heads, .heads_per_group = std::max<std::int64_t>(heads, 1), .sms = options.sms};
+  return cheapest_tiles(problem, height, {1, 1, 1}, walk).work;
+}
+
+}  // namespace
+
+std::string general_forward_name(DType accumulator) {
+  return accumulator == DType::fp64 ? "attend general fp64" : "attend general";
+}
+std::string general_backward_name(DType accumulator) {
+  return accumulator == DType::fp64 ? "attend_backward general fp64" : "attend_backward general";
+}
+std::string mma_forward_name(DType dtype, int head_size) {
+  return "attend mma" + suffix(dtype, head_size);
+}
+std::string mma_backward_name(DType dtype, int head_size) {
+  return "attend_backward mma" + suffix(dtype, head_size);
+}
+std::string hopper_forward_name(DType dtype, int head_size, int warpgroups) {
+  const std::string name = "attend hopper" + suffix(dtype, head_size);
+  if (warpgroups == hopper_forward_warpgroups(head_size)) return name;
+  return name + ", " + std::to_string(64 * warpgroups) + " rows";
+}
+std::string hopper_backward_fused_name(DType dtype, int head_size) {
+  return "attend_backward hopper fused" + suffix(dtype, head_size);
+}
+std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
+  return "attend_backward hopper" + suffix(dtype, head_size);
+}
+
+bool AttendVariant::fits(const Attend& call) const {
+  switch (family) {
+    case Family::hopper: return hopper::fits_forward_hopper(call, dtype, head_size);
+    case Family::mma: return fits_forward_mma(call, dtype, head_size);
+    case Family::general: return has_fp64(call) == (dtype == DType::fp64);
+  }
+  return false;
+}
+
+bool AttendBackwardVariant::fits(const AttendBackward& call) const {
+  switch (family) {
+    case Family::hopper_fused: return hopper::fits_backward_fused_hopper(call, dtype, head_size);
+    case Family::hopper_deterministic:
+      return hopper::fits_backward_deterministic_hopper(call, dtype, head_size);
+    case Family::mma: return fits_backward_mma(call, dtype, head_size);
+    case Family::general: return has_fp64(call) == (dtype == DType::fp64);
+  }
+  return false;
+}
+
+std::span<const AttendVariant> attend_variants(const KernelBuild& build) {
+  static const Lists<AttendVariant> lists = lists_of<AttendVariant>(list_forward);
+  return lists[number_of(build)];
+}
+
+std::span<const AttendBackwardVariant> attend_backward_variants(const KernelBuild& build) {
+  static const Lists<AttendBackwardVariant> lists = lists_of<AttendBackwardVariant>(list_backward);
+  return lists[number_of(build)];
+}
+
+void require_launchable(const View& view) {
+  require(view.rows < unbounded, "a view has 2^30 rows or more, too many for a GPU kernel");
+  require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
+}
+
+ChosenForward choose_variant(const Attend& call, const VariantOptions& options) {
+  require_launchable(call.q);
+  require_launchable(call.k);
+  const std::span<const AttendVariant> variants = attend_variants(options.build);
+  const std::vector<DeviceSegment> live = live_segments(call.segments);
+  const bool keep_empty = call.write == Write::store;
+  const AttendVariant* best = &first_that_fits(variants, options, call);
+  if (best->tile_costs[0] == 0 || call.q.heads == 0)
+    return {best, query_tiles(live, even_cuts(call.q.rows, best->tile_rows), keep_empty)};
+  const TileProblem problem{.live = live, .rows = call.q.rows, .keep_empty = keep_empty};
+  const TileWalk walk{
+      .heads = call.q.heads,
+      .heads_per_group = hopper::heads_per_group(static_cast<int>(call.q.heads),
+                                                 static_cast<int>(call.k.heads), device_view(call.k, {})),
+      .sms = options.sms,
+      .fixed_share = best->counts_tiles};
+  TilePlan plan = cheapest_tiles(problem, best->tile_rows, best->tile_costs, walk);
+  for (const AttendVariant& variant : variants) {
+    if (&variant == best || variant.tile_costs[0] == 0 || !allows(options, variant) || !variant.fits(call))
+      continue;
+    TilePlan other = cheapest_tiles(problem, variant.tile_rows, variant.tile_costs, walk);
+    if (other.cost >= plan.cost) continue;
+    best = &variant;
+    plan = std::move(other);
+  }
+  return {best, std::move(plan.work)};
+}
+
+ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options) {
+  require_launchable(call.q);
+  require_launchable(call.k);
+  const AttendBackwardVariant& variant =
+      first_that_fits(attend_backward_variants(options.build), options, call);
+  const std::vector<DeviceSegment> live = live_segments(call.segments);
+  const TileProblem by_q{.live = live, .rows = call.q.rows, .keep_empty = call.write_dq == Write::store};
+  const TileProblem by_k{
+      .live = live, .rows = call.k.rows, .by_key = true, .keep_empty = call.write_dk == Write::store};
+  return {&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
+          backward_tiles(by_k, call.k.heads, variant.tile_rows, options)};
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,106 @@
+// Which attention kernel takes a call, and the tiles it is cut into: plain host code, for launching and for
+// predicting. A variant is described here by name; its code is in kernels/cuda (kernel_table.hpp). `cplab
+// kernels` lists them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "kernels/kernels.hpp"
+#include "kernels/work/kernel_choice.hpp"
+#include "kernels/work/measured_constants.hpp"
+#include "kernels/work/tile_cuts.hpp"
+
+namespace cplab::kernels::cuda {
+
+// Tile rows of the families whose kernels have one height only.
+constexpr std::int32_t general_tile_rows = 32;
+constexpr auto mma_tile_rows = static_cast<std::int32_t>(measured("mma_rows"));
+constexpr auto hopper_backward_tile_rows = static_cast<std::int32_t>(measured("hopper_backward_rows"));
+
+// The forward kernels for Hopper have tiles of 64 rows for each consumer warpgroup: this many warpgroups, or
+// fewer.
+constexpr int hopper_forward_warpgroups(int head_size) {
+  return static_cast<int>(head_size == 64 ? measured("hopper_forward_64_rows")
+                                          : measured("hopper_forward_128_rows")) /
+         64;
+}
+
+// Names of variants: what kernels/cuda and results know them by.
+std::string general_forward_name(DType accumulator);  // fp32 or fp64
+std::string general_backward_name(DType accumulator);
+std::string mma_forward_name(DType dtype, int head_size);
+std::string mma_backward_name(DType dtype, int head_size);
+std::string hopper_forward_name(DType dtype, int head_size, int warpgroups);
+std::string hopper_backward_fused_name(DType dtype, int head_size);
+std::string hopper_backward_deterministic_name(DType dtype, int head_size);
+
+struct AttendVariant {
+  enum class Family : std::uint8_t { hopper, mma, general };
+
+  std::string name;  // "attend mma bf16 128"
+  Family family;
+  DType dtype;             // of q, k and v; general: of the accumulators, fp32 or fp64
+  int head_size = 0;       // 0: any
+  int sm_major = 0;        // the only architecture that it has code for (9: Hopper); 0: every one
+  std::int32_t tile_rows;  // of query rows, at most
+  // Of several variants that fit a call and have costs, in a unit of their own, the one that is done first is
+  // taken (cheapest_tiles()). All 0: taken if it is the first that fits, its rows cut every tile_rows.
+  TileCosts tile_costs = {};
+  bool counts_tiles = false;  // fetches uneven tiles by AttendParams::tile_counter
+
+  bool fits(const Attend& call) const;
+};
+
+struct AttendBackwardVariant {
+  enum class Family : std::uint8_t { hopper_fused, hopper_deterministic, mma, general };
+
+  std::string name;
+  Family family;
+  DType dtype;
+  int head_size = 0;
+  int sm_major = 0;
+  std::int32_t tile_rows;     // of query rows (dq) and of key rows (dk, dv), at most
+  bool deterministic = true;  // the same bits in every run
+  bool counts_tiles = false;  // fetches tiles of keys by AttendBackwardParams::tile_counter
+
+  bool fits(const AttendBackward& call) const;
+};
+
+// What a build of kernels/cuda contains.
+struct KernelBuild {
+  bool hopper = true;  // CPLAB_HOPPER
+  bool full = false;   // CPLAB_KERNELS=full
+};
+
+// All variants of a build, the preferred ones first. The spans stay valid.
+std::span<const AttendVariant> attend_variants(const KernelBuild& build);
+std::span<const AttendBackwardVariant> attend_backward_variants(const KernelBuild& build);
+
+struct VariantOptions {
+  KernelChoice choice = KernelChoice::best;
+  int sm_major = 0;  // major compute capability of the device
+  int sms = 1;       // multiprocessors to be used
+  KernelBuild build;
+};
+
+struct ChosenForward {
+  const AttendVariant* variant = nullptr;
+  WorkTables work;  // tiles of query rows
+};
+
+struct ChosenBackward {
+  const AttendBackwardVariant* variant = nullptr;
+  WorkTables by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
+};
+
+// The variant that takes the call, and its tiles. Views need no memory, only shapes, strides and alignment.
+// Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.
+ChosenForward choose_variant(const Attend& call, const VariantOptions& options);
+ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options);
+
+// Throws std::invalid_argument if a view has more rows or heads than a launch can have.
+void require_launchable(const View& view);
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,154 @@
+// The emulator's version of kernels/cuda/hopper/parts/instructions.cuh.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "tests/emulator/shim/device.hpp"
+
+namespace cplab::kernels::cuda::hopper {
+
+constexpr int warpgroup_threads = 128;
+
+inline void init_barrier(std::uint32_t barrier, int arrivals) {
+  emulator::machine().init_barrier(barrier, arrivals);
+}
+inline void fence_barrier_init() {}
+inline void arrive(std::uint32_t barrier) {
+  emulator::machine().arrive(barrier, 1, 0);
+}
+inline void arrive_and_expect_tx(std::uint32_t barrier, int bytes) {
+  emulator::machine().arrive(barrier, 1, bytes);
+}
+inline void wait(std::uint32_t barrier, int parity) {
+  emulator::machine().wait_barrier(barrier, parity);
+}
+inline void named_barrier_sync(int id, int threads) {
+  emulator::machine().meet(id, threads);
+}
+inline void named_barrier_arrive(int id, int threads) {
+  emulator::machine().pass(id, threads);
+}
+inline void fence_view_async_shared() {}
+
+inline int atomic_add_one(std::int32_t* number) {
+  return (*number)++;
+}
+inline void prefetch_tensor_map(const CUtensorMap&) {}
+inline void prefetch_line(const void*) {}
+
+// Visits every element of a tile: its place in memory (null outside the tensor) and in shared memory, laid
+// out as the real ones: [column group][row][128 bytes], 128-byte swizzle.
+template <class Visit>
+void for_each_element(const CUtensorMap& map, int row, int group, int head, std::uint32_t tile, Visit visit) {
+  const DeviceView& view = map.view;
+  const int bytes = static_cast<int>(bytes_of(view.dtype)), in_group = 128 / bytes;
+  unsigned char* const shared = emulator::machine().shared();
+  for (int column = 0; column < (map.columns != 0 ? map.columns : view.width); ++column)
+    for (int r = 0; r < map.rows; ++r) {
+      unsigned char* element = nullptr;
+      if (row + r >= 0 && row + r < view.rows)
+        element = static_cast<unsigned char*>(view.data) +
+                  ((row + r) * view.row_stride + head * view.head_stride + group * in_group + column) * bytes;
+      const auto byte = static_cast<std::uint32_t>(column / in_group * map.rows * 128 + r * 128 +
+                                                   column % in_group * bytes) +
+                        tile;
+      visit(element, shared + (byte ^ (byte >> 7 & 7) << 4));
+    }
+}
+
+// Zero outside the tensor.
+inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier) {
+  emulator::machine().copy(barrier, map.rows * map.view.width * 2, [=] {
+    for_each_element(map, row, 0, head, into, [](const unsigned char* element, unsigned char* shared) {
+      const std::uint16_t zero = 0;
+      std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, sizeof(zero));
+    });
+  });
+}
+
+inline void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from) {
+  emulator::machine().store([=] {
+    for_each_element(map, row, 0, head, from, [&](unsigned char* element, const unsigned char* shared) {
+      if (element != nullptr) std::memcpy(element, shared, bytes_of(map.view.dtype));
+    });
+  });
+}
+
+inline void tma_reduce_add(const CUtensorMap& map, int row, int group, int head, std::uint32_t from) {
+  emulator::machine().store([=] {
+    for_each_element(map, row, group, head, from, [](unsigned char* element, const unsigned char* shared) {
+      if (element == nullptr) return;
+      float sum = 0, value = 0;
+      std::memcpy(&sum, element, sizeof(sum));
+      std::memcpy(&value, shared, sizeof(value));
+      sum += value;
+      std::memcpy(element, &sum, sizeof(sum));
+    });
+  });
+}
+
+inline void tma_store_wait() {
+  emulator::machine().tma_store_wait();
+}
+
+// Batches of copies of a thread take place when it waits for them.
+inline std::map<int, std::vector<std::vector<std::function<void()>>>> queued_floats;
+
+inline void cp_async_float(std::uint32_t into, const float* from, bool inside) {
+  auto& batches = queued_floats[threadIdx.x];
+  if (batches.empty()) batches.emplace_back();
+  batches.back().push_back([=] {
+    const float value = inside ? *from : 0;
+    std::memcpy(emulator::machine().shared() + into, &value, sizeof(value));
+  });
+}
+inline void cp_async_commit_group() {
+  auto& batches = queued_floats[threadIdx.x];
+  if (batches.empty()) batches.emplace_back();
+  batches.emplace_back();
+}
+template <int pending>
+void cp_async_wait_group() {
+  auto& batches = queued_floats[threadIdx.x];  // the last one is not committed
+  while (static_cast<int>(batches.size()) - 1 > pending) {
+    for (const auto& copy : batches.front()) copy();
+    batches.erase(batches.begin());
+  }
+}
+
+inline void stmatrix(std::uint32_t to, const std::uint32_t (&values)[4]) {
+  const std::uint64_t* const addresses = emulator::machine().exchange(to);
+  const int lane = threadIdx.x % 32;
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const std::uint64_t row = addresses[8 * matrix + lane / 4];
+    std::memcpy(emulator::machine().shared() + row + lane % 4 * 4, &values[matrix], 4);
+  }
+}
+
+inline void red_add_v4(float* to, float x, float y, float z, float w) {
+  to[0] += x;
+  to[1] += y;
+  to[2] += z;
+  to[3] += w;
+}
+
+template <int registers>
+inline void warpgroup_reg_alloc() {}
+template <int registers>
+inline void warpgroup_reg_dealloc() {}
+
+inline int opaque(int value) {
+  return value;
+}
+
+inline int warpgroup_index() {
+  return threadIdx.x / warpgroup_threads;
+}
+
+}  // namespace cplab::kernels::cuda::hopper

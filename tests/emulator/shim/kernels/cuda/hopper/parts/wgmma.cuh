@@ -1,0 +1,67 @@
+// The emulator's version of kernels/cuda/hopper/parts/wgmma.cuh: sums change when a wait demands it, not
+// before.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace cplab::kernels::cuda::hopper {
+
+inline void warpgroup_arrive() {}
+inline void warpgroup_commit_batch() {
+  emulator::machine().commit();
+}
+template <int pending>
+inline void warpgroup_wait() {
+  emulator::machine().wait_products(pending);
+}
+template <int n_tiles>
+inline void warpgroup_fence_operand(float (&)[n_tiles][4]) {}
+template <int n>
+inline void warpgroup_fence_operand(float (&)[n]) {}
+
+template <class T>
+float value_of(std::uint16_t bits) {
+  return emulated_float(T{bits});
+}
+
+template <class T, int N>
+struct Wgmma {
+  static void multiply_ss(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
+    emulator::machine().queue({.sums = &d[0][0],
+                               .columns = N,
+                               .a_registers = nullptr,
+                               .a = a,
+                               .b = b,
+                               .a_mn_major = false,
+                               .b_mn_major = false,
+                               .keep = keep != 0,
+                               .value = value_of<T>});
+  }
+  static void multiply_ss_mn_major(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
+    emulator::machine().queue({.sums = &d[0][0],
+                               .columns = N,
+                               .a_registers = nullptr,
+                               .a = a,
+                               .b = b,
+                               .a_mn_major = true,
+                               .b_mn_major = true,
+                               .keep = keep != 0,
+                               .value = value_of<T>});
+  }
+  static void multiply_rs(float (&d)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b, int keep) {
+    emulator::machine().queue({.sums = &d[0][0],
+                               .columns = N,
+                               .a_registers = a,
+                               .a = 0,
+                               .b = b,
+                               .a_mn_major = false,
+                               .b_mn_major = true,
+                               .keep = keep != 0,
+                               .value = value_of<T>});
+  }
+};
+
+}  // namespace cplab::kernels::cuda::hopper
