@@ -116,13 +116,13 @@ Expected expected_of(const Problem& problem) {
         p[n] = std::exp(p[n] - lse);
         for (std::int64_t x = 0; x < E; ++x) {
           const double value = problem.v[at(keys[n], G, g, E, x)];
-          const double slope = problem.dout[at(i, H, h, E, x)];
+          const double dout_x = problem.dout[at(i, H, h, E, x)];
           result.out[at(i, H, h, E, x)] += p[n] * value;
           result.out_majorant[at(i, H, h, E, x)] += p[n] * std::fabs(value);
-          result.dv[at(keys[n], G, g, E, x)] += p[n] * slope;
-          result.dv_majorant[at(keys[n], G, g, E, x)] += p[n] * std::fabs(slope);
-          dp[n] += slope * value;
-          dp_majorant[n] += std::fabs(slope * value);
+          result.dv[at(keys[n], G, g, E, x)] += p[n] * dout_x;
+          result.dv_majorant[at(keys[n], G, g, E, x)] += p[n] * std::fabs(dout_x);
+          dp[n] += dout_x * value;
+          dp_majorant[n] += std::fabs(dout_x * value);
         }
         delta += p[n] * dp[n];
       }

@@ -101,16 +101,16 @@ TEST_CASE("two keys: the logistic function and its derivative") {
     const std::vector<double> dout = {1, 1};
     const AttentionResult result = reference::dense_attention({.S = 2}, q, k, k, dout);
     const double w = 1 / (1 + std::exp(-c));
-    const double slope = std::exp(-std::fabs(c)) / std::pow(1 + std::exp(-std::fabs(c)), 2);
+    const double derivative = std::exp(-std::fabs(c)) / std::pow(1 + std::exp(-std::fabs(c)), 2);
     const double softplus = std::fmax(c, 0) + std::log1p(std::exp(-std::fabs(c)));
     // Relative bounds: a handful of roundings each. lse is max + log(sum), absolute error 4 u where the sum
     // is near 1. ds_1 = p_1 (1 - p_1) and ds_0 = -p_0 p_1 lose to cancellation at most 4 u p in absolute
     // terms.
     CHECK(std::fabs(result.out[0] - w) <= 8 * u * w);
     CHECK(std::fabs(result.lse[1] - softplus) <= 4 * u * (1 + softplus));
-    CHECK(std::fabs(result.dq[0] - slope) <= 8 * u * (slope + w));
-    CHECK(std::fabs(result.dk[1] - 2 * c * slope) <= 16 * u * std::fabs(c) * (slope + w));
-    CHECK(std::fabs(result.dk[0] + 2 * c * slope) <= 16 * u * std::fabs(c) * (slope + w));
+    CHECK(std::fabs(result.dq[0] - derivative) <= 8 * u * (derivative + w));
+    CHECK(std::fabs(result.dk[1] - 2 * c * derivative) <= 16 * u * std::fabs(c) * (derivative + w));
+    CHECK(std::fabs(result.dk[0] + 2 * c * derivative) <= 16 * u * std::fabs(c) * (derivative + w));
     CHECK(std::fabs(result.dv[1] - 2 * w) <= 16 * u * w);
   }
 }

@@ -115,9 +115,9 @@ __device__ inline void accumulate(const ScoreBlock<T>& p, const std::uint32_t (&
 #pragma unroll
     for (std::int32_t i = 0; i < rows_per_warp; ++i) {
       if ((masks[i] >> c & 1U) == 0) continue;  // the same for all lanes
-      const T p = p[warp + general_warps * i][c];
+      const T factor = p[warp + general_warps * i][c];
 #pragma unroll
-      for (std::int32_t x = 0; x < per_lane; ++x) sum[i][x] += p * value[x];
+      for (std::int32_t x = 0; x < per_lane; ++x) sum[i][x] += factor * value[x];
     }
   }
 }

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(DeterministicShape<D, gradient>::threads, 1)
     memory.head = head;
     init_barrier(shared_address(&memory.owned_full), 1);
     for (int stage = 0; stage < Shape::stages; ++stage) {
-      init_barrier(shared_address(&memory.full[stage]),
-                   queries ? 1 : 1 + 32);  // the copy, and for dk and dv the 32 lanes of the other producer
+      // Arrivals: the copy, and for dk and dv the 32 lanes of the other producer.
+      init_barrier(shared_address(&memory.full[stage]), queries ? 1 : 1 + 32);
       init_barrier(shared_address(&memory.block_known[stage]), 1);
       init_barrier(shared_address(&memory.empty[stage]), 4 * Shape::consumers);
     }

@@ -63,7 +63,7 @@ class FusedConsumer {
       wait_for_q_dout(count, flags);
       wait_for_kv(count);
 #pragma unroll 1
-      while (take_block(count, dq)) ++count;
+      while (run_block(count, dq)) ++count;
       epilogue(count, dq);
       ++count;
     }
@@ -93,7 +93,7 @@ class FusedConsumer {
 
   // The products of a block for which wait_for_info() and wait_for_q_dout() have been called, and dq of the
   // block before it. Returns whether the tile has a next block, for which both have then been called.
-  __device__ __forceinline__ bool take_block(int count, float (&dq)[8][4]) {
+  __device__ __forceinline__ bool run_block(int count, float (&dq)[8][4]) {
     const int stage = Stages::stage(count), slot = InfoStages::stage(count);
     const TileDescriptor<Shape::query_half_bytes> q(shared_address(memory_.q[stage]));
     const TileDescriptor<Shape::query_half_bytes> dout(shared_address(memory_.dout[stage]));
@@ -132,7 +132,8 @@ class FusedConsumer {
       wait(shared_address(&memory_.ds_empty[tile]), (count / 2 & 1) ^ 1);
     };
     if (masked) zero_dead_dp(dp, p);
-    // This wait is a branch, and the compiler moves no load above it: registers are short here.
+    // wait_for_ds_buffer() contains a branch, above which the compiler moves no load: called between the two
+    // halves where registers are short.
     compute_ds<0, n_tiles / 2>(dp, p, lse_delta, minus_delta);
     if constexpr (!early_dv) wait_for_ds_buffer();
     compute_ds<n_tiles / 2, n_tiles>(dp, p, lse_delta, minus_delta);
@@ -147,8 +148,8 @@ class FusedConsumer {
     issue_dkv(dk_, ds, q);
     // Everything else happens while these products run.
     const bool more = (flags & block_last) == 0;
-    const int next = wait_for_info(
-        count + 1);  // even if it is not needed: otherwise the lse of this block would be kept in registers
+    // Even if there is none: otherwise the lse of this block would be kept in registers.
+    const int next = wait_for_info(count + 1);
     warpgroup_wait<1>();
     warpgroup_fence_operand(dq);
     if ((flags & block_first) == 0) store_dq(count - 1, (flags & block_before_clean) != 0, dq);

@@ -219,8 +219,7 @@ __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedSto
     const int staged = memory.dq_staged[consumer];
     if (staged == dq_end) return;
     if (staged != dq_nothing_staged) {
-      fence_view_async_shared();  // for the writes of other threads, which the barrier has made visible to
-                                  // this one
+      fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
       // At head size 64 each consumer has 64 of the block's 128 queries; at 128, 64 of the columns.
       const Block& block = memory.bounds[staged];
       tma_reduce_add(params.dq, block.begin + (D == 64 ? 64 * consumer : 0), D == 64 ? 0 : 2 * consumer,

@@ -42,8 +42,8 @@ struct FusedShape {
   // producers look ahead to, at least a block each: five.
   static constexpr int tiles = 8;
   static constexpr int producer_registers = 40, consumer_registers = 232;
-  static constexpr int key_bytes = 64 * D * 2,
-                       key_half_bytes = 64 * 128;  // of 64 keys; of their first 64 columns
+  // Bytes of 64 keys and of their first 64 columns; of a block of queries and of its first 64 columns.
+  static constexpr int key_bytes = 64 * D * 2, key_half_bytes = 64 * 128;
   static constexpr int query_bytes = queries * D * 2, query_half_bytes = queries * 128;
   static_assert(queries == 64 || D == 64, "boxes of 64 rows, one behind the other, make a block");
 };
@@ -98,8 +98,8 @@ struct alignas(1024) FusedStorage {
   int tile_of[Shape::info_stages];  // the number of a block's KeyTile
   int dq_staged[Shape::consumers];  // which BlockInfo the staged accumulators belong to
   KeyTile tile[Shape::tiles];
-  unsigned char
-      live[Shape::keys];  // whether a key has a live pair; written and read by the warp that owns the key
+  // Whether a key has a live pair; written and read by the warp that owns the key.
+  unsigned char live[Shape::keys];
   std::uint64_t kv_full, kv_empty;
   std::uint64_t q_free;  // dv has been stored, if it was staged in q
   std::uint64_t full[Shape::stages], empty[Shape::stages];

@@ -42,9 +42,8 @@ class ForwardConsumer {
         run_mainloop(shared_address(memory_.q[buffer][warpgroup_]), (tile.first >> warpgroup_ & 1) != 0);
       if (tile.begin + 64 * warpgroup_ < tile.end)
         epilogue(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
-      else
-        named_barrier_sync(2 + warpgroup_,
-                           warpgroup_threads);  // all threads have read QueryTile, which is overwritten soon
+      else  // all threads must have read QueryTile before it is overwritten
+        named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     }
   }
 
@@ -75,8 +74,8 @@ class ForwardConsumer {
       if constexpr (!Shape::softmax_before_pv_wait) mainloop_.wait_k(count_);
       warp_scheduler_barrier_sync();
       mainloop_.issue_qk(count_, q);
-      const bool zeroes_v =
-          !first && !mainloop_.v_is_full();  // zeroing V takes long: let the others go first
+      // Zeroing rows of V takes long: let the other warpgroups go first.
+      const bool zeroes_v = !first && !mainloop_.v_is_full();
       if (zeroes_v) warp_scheduler_barrier_arrive();
       if (first) {
         if (first_of_tile) release_q();

@@ -70,8 +70,7 @@ struct QueryTile {
 // What consumers need to know of every block of keys. Its bounds (`bounds`) they need only where it is
 // masked.
 struct alignas(8) BlockInfo {
-  std::int32_t
-      keys;  // from the block's first key to the end of its segment's; may be more than the block has
+  std::int32_t keys;   // to the end of the segment's live keys; may be more than the block has room for
   std::int32_t flags;  // bit w: the tile has a next block, and warpgroup w has a live pair in it
 };
 constexpr int block_is_masked = 1 << 8;  // not all pairs with the tile's rows are live

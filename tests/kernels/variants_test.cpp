@@ -1,0 +1,213 @@
+// Which attention kernel takes a call, and how its rows are cut, without a GPU: choose_variant() against what
+// each kernel needs of a call.
+#include "kernels/work/variants.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace cplab::testing {
+namespace {
+
+using namespace kernels;
+using namespace kernels::cuda;
+
+// B sequences of S rows one behind the other, H query heads and G key heads. Nothing is read through the
+// pointer.
+struct Call {
+  std::int64_t S = 4096, B = 1, H = 16, G = 16, D = 128;
+  DType dtype = DType::bf16;
+  bool causal = true;
+
+  View view(std::int64_t heads, std::int64_t width, DType view_dtype) const {
+    alignas(16) static std::array<std::byte, 16> memory;
+    return {.data = memory.data(),
+            .dtype = view_dtype,
+            .rows = B * S,
+            .heads = heads,
+            .width = width,
+            .row_stride = heads * width,
+            .head_stride = width,
+            .runs = {}};
+  }
+  std::vector<Segment> segments() const {
+    std::vector<Segment> all;
+    for (std::int64_t b = 0; b < B; ++b)
+      all.push_back(
+          {.q_begin = b * S, .q_count = S, .k_begin = b * S, .k_count = S, .right = causal ? 0 : -1});
+    return all;
+  }
+};
+
+const DType wide = DType::fp32;
+
+Attend forward(const Call& call, std::span<const Segment> segments) {
+  const DType lse = call.dtype == DType::fp64 ? DType::fp64 : wide;
+  return {.q = call.view(call.H, call.D, call.dtype),
+          .k = call.view(call.G, call.D, call.dtype),
+          .v = call.view(call.G, call.D, call.dtype),
+          .out = call.view(call.H, call.D, call.dtype),
+          .lse = call.view(call.H, 1, lse),
+          .segments = segments,
+          .scale = 0.1};
+}
+
+AttendBackward backward(const Call& call, std::span<const Segment> segments) {
+  return {.q = call.view(call.H, call.D, call.dtype),
+          .k = call.view(call.G, call.D, call.dtype),
+          .v = call.view(call.G, call.D, call.dtype),
+          .dout = call.view(call.H, call.D, call.dtype),
+          .lse = call.view(call.H, 1, wide),
+          .delta = call.view(call.H, 1, wide),
+          .dq = call.view(call.H, call.D, wide),
+          .dk = call.view(call.G, call.D, wide),
+          .dv = call.view(call.G, call.D, wide),
+          .segments = segments,
+          .scale = 0.1};
+}
+
+constexpr VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
+constexpr VariantOptions on_ampere{.sm_major = 8, .sms = 108, .build = {}};
+
+VariantOptions with(VariantOptions options, KernelChoice choice) {
+  options.choice = choice;
+  return options;
+}
+
+std::string forward_name(const Call& call, const VariantOptions& options) {
+  const std::vector<Segment> segments = call.segments();
+  return choose_variant(forward(call, segments), options).variant->name;
+}
+
+std::string backward_name(const Call& call, const VariantOptions& options) {
+  const std::vector<Segment> segments = call.segments();
+  return choose_variant(backward(call, segments), options).variant->name;
+}
+
+// Begins and ends of the tiles cover the rows without gap or overlap, and none is higher than `most`.
+bool covers(std::vector<WorkTile> tiles, std::int64_t rows, std::int32_t most) {
+  std::sort(tiles.begin(), tiles.end(),
+            [](const WorkTile& a, const WorkTile& b) { return a.begin < b.begin; });
+  std::int32_t at = 0;
+  for (const WorkTile& tile : tiles) {
+    if (tile.begin != at || tile.end - tile.begin > most) return false;
+    at = tile.end;
+  }
+  return at == rows;
+}
+
+}  // namespace
+
+TEST_CASE("the variant follows the architecture and what is allowed") {
+  const Call call;
+  CHECK(forward_name(call, on_hopper) == "attend hopper bf16 128");
+  CHECK(forward_name(call, on_ampere) == "attend mma bf16 128");
+  CHECK(forward_name(call, {}) == "attend mma bf16 128");  // no device: what any architecture has
+  CHECK(forward_name(call, with(on_hopper, KernelChoice::portable)) == "attend mma bf16 128");
+  CHECK(forward_name(call, with(on_hopper, KernelChoice::deterministic)) == "attend hopper bf16 128");
+  VariantOptions without_hopper = on_hopper;
+  without_hopper.build.hopper = false;
+  CHECK(forward_name(call, without_hopper) == "attend mma bf16 128");
+
+  CHECK(backward_name(call, on_hopper) == "attend_backward hopper fused bf16 128");
+  CHECK(backward_name(call, with(on_hopper, KernelChoice::deterministic)) ==
+        "attend_backward hopper bf16 128");
+  CHECK(backward_name(call, with(on_hopper, KernelChoice::portable)) == "attend_backward mma bf16 128");
+  CHECK(backward_name(call, on_ampere) == "attend_backward mma bf16 128");
+}
+
+TEST_CASE("the variant follows dtype and head size") {
+  CHECK(forward_name({.D = 64, .dtype = DType::fp16}, on_hopper) == "attend hopper fp16 64");
+  CHECK(forward_name({.dtype = DType::fp32}, on_hopper) == "attend general");
+  CHECK(forward_name({.D = 80}, on_hopper) == "attend general");
+  CHECK(forward_name({.D = 96}, on_hopper) == "attend general");
+  CHECK(backward_name({.D = 96}, on_hopper) == "attend_backward general");
+  VariantOptions full = on_hopper;
+  full.build.full = true;
+  CHECK(forward_name({.D = 96}, full) == "attend mma bf16 96");
+  CHECK(backward_name({.D = 32, .dtype = DType::fp16}, full) == "attend_backward mma fp16 32");
+  CHECK(forward_name({.S = 100, .dtype = DType::fp64}, full) == "attend general fp64");
+  CHECK_THROWS_WITH_AS(forward_name({.S = 100, .dtype = DType::fp64}, on_hopper),
+                       "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)",
+                       std::invalid_argument);
+}
+
+TEST_CASE("the variant follows layout: rows in a table, misaligned rows, gradients that are not fp32") {
+  const Call call;
+  const std::vector<Segment> segments = call.segments();
+  Attend attend = forward(call, segments);
+  const std::array<RowRun, 2> runs = {{{.begin = 0, .count = 1000}, {.begin = 5000, .count = 3096}}};
+  attend.k.runs = runs;  // two runs are a table of rows, which TMA cannot follow
+  CHECK(choose_variant(attend, on_hopper).variant->name == "attend mma bf16 128");
+  attend = forward(call, segments);
+  attend.v.row_stride += 1;  // rows no longer begin at multiples of 16 bytes
+  CHECK(choose_variant(attend, on_hopper).variant->name == "attend general");
+
+  AttendBackward gradients = backward(call, segments);
+  gradients.dq.dtype = DType::bf16;  // nothing to add to by atomics
+  CHECK(choose_variant(gradients, on_hopper).variant->name == "attend_backward hopper bf16 128");
+}
+
+TEST_CASE("fewer rows a tile where there are few tiles") {
+  // 4 tiles of 128 rows for each of 16 heads leave half of 132 multiprocessors idle.
+  CHECK(forward_name({.S = 512}, on_hopper) == "attend hopper bf16 128, 64 rows");
+  CHECK(forward_name({.S = 512, .H = 32, .G = 32, .D = 64}, on_hopper) == "attend hopper bf16 64, 128 rows");
+  CHECK(forward_name({.S = 128, .H = 32, .G = 32, .D = 64}, on_hopper) == "attend hopper bf16 64, 64 rows");
+  CHECK(forward_name({.S = 16384}, on_hopper) == "attend hopper bf16 128");
+}
+
+TEST_CASE("tiles cover the rows of the variant that was taken") {
+  for (const std::int64_t S : {1, 100, 512, 3000})
+    for (const std::int64_t D : {64, 128, 80})
+      for (const VariantOptions& options : {on_hopper, on_ampere, with(on_hopper, KernelChoice::portable)}) {
+        const Call call{.S = S, .B = 2, .D = D};
+        const std::vector<Segment> segments = call.segments();
+        const ChosenForward chosen = choose_variant(forward(call, segments), options);
+        CHECK(covers(chosen.work.tiles, 2 * S, chosen.variant->tile_rows));
+        const ChosenBackward gradients = choose_variant(backward(call, segments), options);
+        CHECK(covers(gradients.by_q.tiles, 2 * S, gradients.variant->tile_rows));
+        CHECK(covers(gradients.by_k.tiles, 2 * S, gradients.variant->tile_rows));
+      }
+}
+
+TEST_CASE("a view too large for a launch is refused") {
+  Call call;
+  call.H = 70000;
+  call.G = 70000;
+  CHECK_THROWS_AS(forward_name(call, on_hopper), std::invalid_argument);
+  call = {.S = std::int64_t{1} << 30};
+  CHECK_THROWS_AS(backward_name(call, on_hopper), std::invalid_argument);
+}
+
+TEST_CASE("names of variants are unique, and general kernels come last") {
+  for (const bool hopper : {false, true})
+    for (const bool full : {false, true}) {
+      const KernelBuild build{hopper, full};
+      std::set<std::string> names;
+      for (const AttendVariant& variant : attend_variants(build)) CHECK(names.insert(variant.name).second);
+      for (const AttendBackwardVariant& variant : attend_backward_variants(build))
+        CHECK(names.insert(variant.name).second);
+      CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 8 : 4) + (full ? 2 : 1));
+      CHECK(attend_backward_variants(build).size() == (hopper ? 8 : 0) + (full ? 8 : 4) + (full ? 2 : 1));
+      CHECK(attend_variants(build).back().family == AttendVariant::Family::general);
+      CHECK(attend_backward_variants(build).back().family == AttendBackwardVariant::Family::general);
+    }
+}
+
+TEST_CASE("a measured constant names a record that exists, or says that there is none") {
+  std::set<std::string_view> names;
+  for (const MeasuredConstant& constant : measured_constants) {
+    CAPTURE(constant.name);
+    CHECK(names.insert(constant.name).second);
+    CHECK((constant.record.starts_with("no record") ||
+           std::filesystem::is_regular_file(std::filesystem::path(CPLAB_SOURCE_DIR) / constant.record)));
+  }
+}
+
+}  // namespace cplab::testing
