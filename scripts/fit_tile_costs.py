@@ -8,8 +8,8 @@ The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "row
 model is that of tile_times() and makespan() in kernels/work/tile_cuts.cpp: a tile is as long as its blocks of 128 keys,
 plus `beyond`, plus `masked` for each block in which not all pairs are live; a unit of length costs a time of its own for
 each head size and height; the tiles of all heads are given to the multiprocessors, the longest first. `beyond`, `masked`
-and the costs are those of the least squares of the relative error. Printed are these constants of tile_cuts.cpp and
-attend_hopper_*.cu, and what the choice by them loses on every shape.
+and the costs are those of the least squares of the relative error. Printed are these constants, which stand in
+kernels/work/measured_constants.hpp, and what the choice by them loses on every shape.
 """
 import argparse
 import heapq

@@ -6,16 +6,16 @@
 # Each kernel is disassembled (cuobjdump -sass); names are left out, because renaming changes them, and so is which file
 # a kernel came from. What remains, architecture, addresses, instructions and their encodings, is compared as a set in
 # which a listing may occur several times. Exit 1 if the sets differ (the kernels that only one side has are named), 2
-# if a folder has no kernels. cuobjdump is found on the PATH or named by CUOBJDUMP.
+# if a folder has no kernels, 3 without cuobjdump (part of the CUDA toolkit, or of the package nvidia-cuda-cuobjdump).
 set -euo pipefail
-cuobjdump=${CUOBJDUMP:-cuobjdump}
+command -v cuobjdump >/dev/null || { echo "same_device_code.sh: no cuobjdump on the PATH" >&2; exit 3; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 listings() {  # FOLDER NAME: a line "hash architecture instructions kernel" for each kernel, sorted, into $work/NAME
   local object
   mkdir "$work/$2.parts"
-  find "$1" -name '*.o' | sort | while read -r object; do "$cuobjdump" -sass "$object" 2>/dev/null || true; done |
+  find "$1" -name '*.o' | sort | while read -r object; do cuobjdump -sass "$object" 2>/dev/null || true; done |
     awk -v parts="$work/$2.parts" '
       /^\tcode for / { architecture = $3 }
       /^\t\tFunction : / {

@@ -21,8 +21,8 @@ for entry in "$@"; do
   read -r batch sequence heads width mask direction choice <<<"$entry"
   number=$((number + 1))
   report=$results/profile-$number
-  kernel=attend_hopper_kernel
-  [[ $direction == backward ]] && kernel='gradient|backward'
+  kernel=attend_forward
+  [[ $direction == backward ]] && kernel=attend_backward
   timeout -k 2 60 ncu --clock-control none -k regex:"$kernel" --launch-skip 1 --launch-count 1 \
     --section SourceCounters --section WarpStateStats --metrics "$metrics" -o "$report" \
     tiles --serve >"$report.log" 2>&1 <<<"shape $batch $sequence $heads $width $mask

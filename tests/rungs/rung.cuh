@@ -98,11 +98,11 @@ __device__ __forceinline__ int lane_index() {
 struct Rows {
   float out[D / 8][4];
   float maximum[2];  // of the scores so far
-  float sum[2];      // of the lane's own p
+  float sum[2];      // of the lane's own columns of P
   float rescale[2];  // what out is to be multiplied by
 };
 
-// Queues S = Q K^T, 64 x 128.
+// Starts S = Q K^T, 64 x 128.
 __device__ __forceinline__ void issue_qk(float (&scores)[keys / 8][4], std::uint32_t q, std::uint32_t k) {
   const TileDescriptor<q_half_bytes> a(q);
   const TileDescriptor<k_half_bytes> b(k);
@@ -114,7 +114,7 @@ __device__ __forceinline__ void issue_qk(float (&scores)[keys / 8][4], std::uint
   warpgroup_commit_batch();
 }
 
-// Queues out += P V, 64 x 128; P in registers.
+// Starts out += P V, 64 x 128; P in registers.
 __device__ __forceinline__ void issue_pv(Rows& rows, const std::uint32_t (&p)[keys / 16][4],
                                          std::uint32_t v) {
   const TileDescriptor<k_half_bytes> b(v);
@@ -145,7 +145,7 @@ __device__ __forceinline__ void mask_scores(float (&scores)[keys / 8][4], const 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = first_row + 8 * half + lane_index() / 4;
-    const int last_seen = params.causal ? row : params.S - 1;  // rows past S are nobody's
+    const int last_seen = params.causal ? row : params.S - 1;  // rows past S are never written
     const int column = first_key + 2 * (lane_index() % 4);
 #pragma unroll
     for (int n = 0; n < keys / 8; ++n)
@@ -155,8 +155,8 @@ __device__ __forceinline__ void mask_scores(float (&scores)[keys / 8][4], const 
   }
 }
 
-// A step of the online softmax: scores become p exp(s - maximum), as powers of 2. What was summed under
-// a smaller maximum shrinks: sum here, out in rescale_out.
+// A step of the online softmax: scores become P = exp(s - maximum), as powers of 2. What was summed under a
+// smaller maximum is rescaled: the sum here, out in rescale_out.
 __device__ __forceinline__ void softmax_step(float (&scores)[keys / 8][4], Rows& rows, float scale_log2) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

@@ -2,7 +2,7 @@
 // multiplies, by chance more than by order, and every tile of keys and values that comes to shared memory is
 // used twice.
 //
-// A thread of 384 gets 168 registers (65536 / 384, in steps of 8); a consumer needs 160 for scores, p
+// A thread of 384 gets 168 registers (65536 / 384, in steps of 8); a consumer needs 160 for scores, P
 // and out alone. So the producer gives registers back and the consumers take them, out of what the block got
 // at its launch: 3 x 168 = 504, and 40 + 2 x 232 = 504. A sum above that would wait for ever, though the
 // register file has 512.

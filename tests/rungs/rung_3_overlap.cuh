@@ -5,8 +5,8 @@
 //   the rest                       P(n) = softmax(S(n))            P(n+1) = ...
 //
 // Batches end in the order in which they were queued: "all but one" means that S(n) is there and that P V may
-// still run. The price is registers: scores (64), p that a product still reads (32) and out (64) at
-// once. (FlashAttention-3, arXiv 2407.08608.)
+// still run. The price is registers: scores (64), P that a product still reads (32) and out (64) at once.
+// (FlashAttention-3, arXiv 2407.08608.)
 //
 // Measured on an H200 in November 2026 by a prototype, (2, 8192, 16): 644 TFLOP/s full (rung 2: 517), 646
 // causal; the largest step but the second warpgroup.
@@ -44,8 +44,8 @@ __device__ __forceinline__ void mainloop_overlapped(const RungParams& params, Me
     release(memory.k, count + n);
     mask_scores(scores, params, first_row, n * keys);
     softmax_step(scores, rows, params.scale_log2);
-    // What makes the p is to run beneath P V, yet the compiler moves it below the wait, where it is
-    // needed first. It moves nothing across a branch: the wait for the next keys is one.
+    // The exponentials are to run beneath P V, yet the compiler moves them below the wait, where P is needed
+    // first. It moves nothing across a branch: the wait for the next keys is one.
     warpgroup_fence_operand(scores);
     if (n + 1 < tile.blocks) k = await(memory.k, count + n + 1);
     warpgroup_wait<0>();
