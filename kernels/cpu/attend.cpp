@@ -40,7 +40,7 @@ class AttendTile {
         q_rows_(query_block, operation.q.width),
         k_rows_(key_block, operation.k.width),
         v_rows_(key_block, operation.v.width),
-        weights_(query_block, key_block),
+        p_(query_block, key_block),
         sum_out_(query_block, operation.v.width),
         scratch_(1, operation.v.width),
         ranges_(query_block),
@@ -82,59 +82,60 @@ class AttendTile {
                     std::int64_t key, std::int64_t keys, std::int64_t kv_head) {
     k_.gather(segment.k_begin + key, keys, kv_head, k_rows_.data());
     v_.gather(segment.k_begin + key, keys, kv_head, v_rows_.data());
-    auto weights = weights_.topLeftCorner(queries, keys);
-    weights.noalias() = q_rows_.middleRows(block_row, queries) * k_rows_.topRows(keys).transpose();
+    auto p = p_.topLeftCorner(queries, keys);
+    p.noalias() = q_rows_.middleRows(block_row, queries) * k_rows_.topRows(keys).transpose();
     for (std::int64_t row = 0; row < queries; ++row) {
       const auto at = static_cast<std::size_t>(row);
       ranges_[at] = within(visible_keys(segment, query + row), key, keys);
-      weigh_row(ranges_[at], keys, block_row + row, &weights_(row, 0));
+      softmax_row(ranges_[at], keys, block_row + row, &p_(row, 0));
     }
     const auto values = v_rows_.topRows(keys);
     if (values.allFinite()) {
-      sum_out_.middleRows(block_row, queries).noalias() += weights * values;
+      sum_out_.middleRows(block_row, queries).noalias() += p * values;
       return;
     }
     // A key that a row does not see must not reach it, not even as zero times NaN.
     for (std::int64_t row = 0; row < queries; ++row) {
       const KeyRange range = ranges_[static_cast<std::size_t>(row)];
       for (std::int64_t j = range.begin; j < range.end; ++j)
-        sum_out_.row(block_row + row) += weights(row, j) * values.row(j);
+        sum_out_.row(block_row + row) += p(row, j) * values.row(j);
     }
   }
 
-  // Turns a row of products into weights exp(scale s - maximum), rounded as a tensor-core kernel would, and
-  // moves the row's state to the new maximum. Keys outside `range` weigh exactly 0.
-  void weigh_row(KeyRange range, std::int64_t keys, std::int64_t row, T* weights) {
+  // One step of the online softmax on a row: scores become P = exp(scale s - maximum), rounded as a
+  // tensor-core kernel would; the running maximum, sum and output follow. Keys outside `range` get P = 0
+  // exactly.
+  void softmax_row(KeyRange range, std::int64_t keys, std::int64_t row, T* p) {
     if (range.end <= range.begin) {
-      std::fill(weights, weights + keys, T{0});
+      std::fill(p, p + keys, T{0});
       return;
     }
-    std::fill(weights, weights + range.begin, T{0});
-    std::fill(weights + range.end, weights + keys, T{0});
+    std::fill(p, p + range.begin, T{0});
+    std::fill(p + range.end, p + keys, T{0});
     const auto scale = static_cast<T>(operation_.scale);
     T& maximum = maximum_[static_cast<std::size_t>(row)];
     T& sum = sum_[static_cast<std::size_t>(row)];
     T highest = maximum;
     for (std::int64_t j = range.begin; j < range.end; ++j) {
-      weights[j] *= scale;
-      if (weights[j] > highest) highest = weights[j];
+      p[j] *= scale;
+      if (p[j] > highest) highest = p[j];
     }
     if (highest != maximum) {  // from -inf on, too: exp gives 0 and the state is 0
-      const T shrink = std::exp(maximum - highest);
-      sum *= shrink;
-      sum_out_.row(row) *= shrink;
+      const T rescale = std::exp(maximum - highest);
+      sum *= rescale;
+      sum_out_.row(row) *= rescale;
     }
     maximum = highest;
     const T shift = finite_shift(highest);
     for (std::int64_t j = range.begin; j < range.end; ++j) {
-      weights[j] = std::exp(weights[j] - shift);
-      sum += weights[j];
+      p[j] = std::exp(p[j] - shift);
+      sum += p[j];
     }
-    round_elements(weights + range.begin, range.end - range.begin, operation_.v.dtype);
+    round_elements(p + range.begin, range.end - range.begin, operation_.v.dtype);
   }
 
-  // A maximum of -inf means that no score was above -inf, or that all were NaN: shifting by 0 gives 0 for
-  // the first and keeps the second visible.
+  // What to subtract from scores. If the maximum is -inf, all scores were -inf or NaN: subtracting 0 makes P
+  // 0 for the first and keeps NaN for the second.
   static T finite_shift(T maximum) { return maximum == minus_infinity<T> ? T{0} : maximum; }
 
   void write_row(std::int64_t block_row, std::int64_t row, std::int64_t head) {
@@ -159,8 +160,8 @@ class AttendTile {
   const Attend& operation_;
   ViewRows q_, k_, v_, out_, lse_;
   Matrix<T> q_rows_, k_rows_, v_rows_;  // gathered blocks, widened
-  Matrix<T> weights_;                   // scores, then probabilities before normalisation
-  Matrix<T> sum_out_;                   // sum of weights times values, per query row of the block
+  Matrix<T> p_;                         // scores, then P before normalisation
+  Matrix<T> sum_out_;                   // P V, per query row of the block
   Matrix<T> scratch_;
   std::vector<KeyRange> ranges_;
   std::vector<T> maximum_, sum_;

@@ -45,7 +45,7 @@ void merge_rows(const MergeRule& rule, const Merge& operation) {
         merge_row(rule, operation.part_out.dtype, row_out.data(), part, into_out, into_lse, row, head,
                   scratch.data());
       } else if (into_lse.load_first<T>(row, head) == minus_infinity<T>) {
-        // Neither side has seen a key: whatever lies in out is not a result yet.
+        // No key was seen on either side: what out holds is not a result yet.
         std::fill(row_out.begin(), row_out.end(), T{0});
         into_out.store(row, head, row_out.data());
       }

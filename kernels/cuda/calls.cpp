@@ -66,7 +66,7 @@ struct CudaCalls::State {
     });
   }
 
-  // A number of this call's own in device memory, which is 0 after upload().
+  // A counter in device memory that belongs to this call alone, 0 after upload().
   void place_counter(std::int32_t*& pointer) {
     constexpr std::int32_t zero[] = {0};
     const std::size_t offset = tables.place_apart(std::span<const std::int32_t>(zero));
@@ -82,7 +82,7 @@ struct CudaCalls::State {
     if (map.rows.empty()) return;
     point<std::int32_t>(into.map, map.rows);
     static const std::int32_t later = 0;
-    into.map = &later;  // whoever binds the call before upload() sees that there is a map
+    into.map = &later;  // not null: bind() before upload() must see that there is a map
   }
 
   void set(WorkList& into, const WorkTables& work) {
@@ -116,7 +116,7 @@ std::size_t CudaCalls::add(const Attend& call) {
   if (variant.counts_tiles && !chosen.work.even) state_->place_counter(p->tile_counter);
   p->scale = call.scale;
   p->write = call.write;
-  // Whatever a call does, it keeps its parameters alive: upload() sets pointers in them.
+  // Every launch function holds `p`, even one that does nothing: upload() sets pointers in it.
   if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [p](CudaStream) {});
   return state_->push(variant.name,
                       [p, launch = kernel_of(variant).bind(*p)](CudaStream stream) { launch(stream); });
@@ -241,7 +241,8 @@ void CudaCalls::upload(void* device_memory) {
   if (!bytes.empty()) {
     if (device_memory == nullptr || reinterpret_cast<std::uintptr_t>(device_memory) % Tables::alignment != 0)
       throw std::invalid_argument("CudaCalls: the tables need device memory aligned to 256 bytes");
-    // cudaMemcpy may return before pageable memory has arrived; the wait is for this thread's stream alone.
+    // Not cudaMemcpy, which may return before pageable memory has arrived. Waits for this thread's stream
+    // alone.
     require_cuda(cudaMemcpyAsync(device_memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
                                  cudaStreamPerThread),
                  "cudaMemcpyAsync of kernel tables");

@@ -66,7 +66,8 @@ void for_each_kernel(int sm_major, Visit visit) {
     visit(std::string(kernel.name), kernel.kind, 0, kernel.kernel, std::int64_t{0});
 }
 
-// cudaErrorNoKernelImageForDevice and its kin: the build lacks code, rather than the machine its health.
+// Errors which say that the build lacks code for the device, rather than that something is wrong with the
+// machine.
 bool has_no_code(cudaError_t error) {
   return error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
          error == cudaErrorUnsupportedPtxVersion || error == cudaErrorInvalidKernelImage;

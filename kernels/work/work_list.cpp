@@ -1,4 +1,4 @@
-// Cuts rows into tiles and finds what each has to do; see work_list.hpp.
+// Row maps, live segments, and the work of tiles; see work_list.hpp.
 #include "kernels/work/work_list.hpp"
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 namespace cplab::kernels::cuda {
 namespace {
 
-// a + b, or the end of the range it runs over. What follows adds less than 2^32 and clamps to 2^30, so that
-// a saturated sum and the true one end at the same place.
+// a + b, or the end of the range that it overflows. What callers add later is below 2^32, and they clamp to
+// 2^30, so that the saturated sum and the true one become the same.
 std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
@@ -46,7 +46,8 @@ struct TileWork {
   std::vector<std::int32_t> segments;  // numbers in the list
 };
 
-// Tiles of query rows by `bands`, listing `segments` of the same numbers.
+// Tiles of the rows that `bands` call query rows; they list `segments`, which have the same numbers (for
+// tiles of keys, `bands` are `segments` transposed).
 WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegment> segments,
                const Cuts& cuts, bool keep_empty) {
   std::vector<TileWork> work(cuts.size() - 1);
@@ -68,7 +69,7 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
   for (std::size_t tile = 0; tile < work.size(); ++tile) {
     const std::vector<std::int32_t>& list = work[tile].segments;
     if (list.empty() && !keep_empty) continue;
-    // Neighbours mostly share their list: one long sequence has one list in all.
+    // Neighbouring tiles mostly have the same list, which is stored once.
     if (!list.empty() && (listed == nullptr || *listed != list)) {
       for (const std::int32_t s : list) tables.segments.push_back(segments[static_cast<std::size_t>(s)]);
       listed = &list;
@@ -132,7 +133,7 @@ RowMap row_map(const View& view) {
       map.begin = run.begin;
       map.step = run.count > 1 ? run.step : 1;
     } else {
-      if (rows == 1) map.step = run.begin - map.begin;  // two rows make a step
+      if (rows == 1) map.step = run.begin - map.begin;  // the step between the first two rows
       one_run =
           one_run && run.begin == map.begin + rows * map.step && (run.count == 1 || run.step == map.step);
     }
@@ -149,7 +150,7 @@ RowMap row_map(const View& view) {
 }
 
 DeviceView device_view(const View& view, const RowMap& map) {
-  // A single run is a matter of address and stride.
+  // A single run of rows needs no table: it is an address and a stride.
   const std::int64_t shift = map.begin * view.row_stride * static_cast<std::int64_t>(bytes_of(view.dtype));
   return {.data = view.data == nullptr ? nullptr : static_cast<std::byte*>(view.data) + shift,
           .map = nullptr,

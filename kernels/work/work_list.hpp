@@ -1,4 +1,4 @@
-// From views and segments to the tables that kernels read: row maps and work lists. Plain host code.
+// From views and segments to the tables that kernels read: row maps and work lists.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,15 @@ namespace cplab::kernels::cuda {
 struct RowMap {
   std::int64_t begin = 0;
   std::int64_t step = 1;
-  std::vector<std::int32_t> rows;  // empty where begin and step say it all
+  std::vector<std::int32_t> rows;  // empty: begin and step are enough
 };
 
 // Throws std::invalid_argument if the view has 2^30 rows or more, or if its runs leave physical rows
 // 0 .. 2^31 - 1. The runs must add up (check_view).
 RowMap row_map(const View& view);
 
-// The view as kernels read it, but for the table of its rows, if it needs one: that has no address yet.
+// The view as kernels read it. Its `map` is left null: the table of its rows, if it needs one, has no address
+// yet.
 DeviceView device_view(const View& view, const RowMap& map);
 
 // The segments that hold a live pair, in compact rows, in the order of the list.
@@ -36,19 +37,19 @@ RowRange live_rows(const DeviceSegment& segment);
 DeviceSegment transposed(const DeviceSegment& segment);
 
 struct WorkTables {
-  std::vector<WorkTile> tiles;  // most live pairs first, or most time (tile_cuts.hpp)
+  std::vector<WorkTile> tiles;  // most live pairs first, or longest first (tile_cuts.hpp)
   std::vector<DeviceSegment> segments;
-  bool even = true;  // rows of all tiles have about equally many live pairs: no tile takes much longer
+  bool even = true;  // all tiles have about equally many live pairs a row: none takes much longer
 };
 
 // How many of the tiles have segments; these come first.
 std::int32_t live_tiles(const WorkTables& work);
 
-// Where tiles begin, and at the end the number of rows: it grows from 0.
+// Rows where tiles begin, ascending from 0, and at the end the number of rows.
 using Cuts = std::vector<std::int32_t>;
 
-// Rows of q (of k) cut there (tile_cuts.hpp); each tile with the segments that have a live pair in it.
-// Tiles without any are kept where their rows must be stored, else left out. All rows are below 2^30.
+// Tiles of rows of q, or of k, cut at `cuts`; each with the segments that have a live pair in it. Tiles
+// without any are kept if keep_empty (their rows must be stored). All rows are below 2^30.
 WorkTables query_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty);
 WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty);
 

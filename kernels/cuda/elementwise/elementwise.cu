@@ -1,4 +1,4 @@
-// The row-wise kernels; see elementwise.hpp for what they are and row_groups.cuh for how rows are shared out.
+// The row-wise kernels; see elementwise.hpp for what they do and row_groups.cuh for how rows are distributed.
 #include "kernels/cuda/elementwise/elementwise.hpp"
 
 #include <algorithm>
@@ -170,7 +170,9 @@ struct RescaleRows {
   }
 };
 
-// A row of `width` elements in pieces of `per_lane`. `leading` is written: its layout says which way to walk.
+// Launches an operation on rows of `width` elements, per_lane of them a lane at a time. `leading` is a view
+// that is written: whether rows or heads are closer together in it decides which of them neighbouring groups
+// take.
 template <class Operation>
 void launch(const Operation& operation, const DeviceView& leading, std::int32_t width, int per_lane,
             CUstream_st* stream) {
@@ -208,7 +210,7 @@ bool any_fp64(std::initializer_list<const DeviceView*> views) {
                      [](const DeviceView* view) { return view->dtype == DType::fp64; });
 }
 
-// Operation<T, N> by what the row views allow and what the dtypes of all ask for.
+// Launches Operation<T, N>: T by the dtypes of all views, N by what the row views allow.
 template <template <class, int> class Operation, class... Arguments>
 void launch_by(bool fp64, bool vector, const DeviceView& leading, std::int32_t width, CUstream_st* stream,
                const Arguments&... arguments) {
@@ -283,7 +285,7 @@ void launch_copy(const DeviceView& from, const DeviceView& into, CUstream_st* st
                     from, into);
     return;
   }
-  // Bits, not values: a NaN keeps its payload, and memory that was never written may be moved.
+  // Copies bits, not values: a NaN keeps its payload, and memory that was never written may be copied.
   switch (unit_bytes({&from, &into})) {
     case 16: return launch_move<uint4>(from, into, stream);
     case 8: return launch_move<std::uint64_t>(from, into, stream);

@@ -1,5 +1,5 @@
-// Row-wise kernels by groups of lanes: each row of each head is one group's work, a power of two of lanes
-// within a warp. Device code, and how it is launched.
+// The frame of the row-wise kernels: a group of lanes, a power of two of them within a warp, does one row of
+// one head.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct RowGrid {
   bool heads_first = true;  // neighbouring groups take neighbouring heads, else neighbouring rows
 };
 
-// What one call of an operation works on. Inactive groups are there for warp-wide steps alone.
+// The row that a group is to do. Inactive groups only take part in what a whole warp must do together.
 struct Group {
   bool active;
   std::int32_t row, head;

@@ -26,7 +26,7 @@ struct GeneralShape {
   static constexpr std::int32_t columns_per_lane = columns / 32;
 };
 
-// One column more than 32: a warp that walks down a column meets 32 banks.
+// Padded to 33 columns, so that a warp reading down a column meets 32 different banks.
 template <class T>
 using ScoreBlock = T[general_rows][general_rows + 1];
 
@@ -39,7 +39,7 @@ using ColumnBlock = T[general_rows][GeneralShape<T>::columns];
 template <class T>
 using Accumulator = T[rows_per_warp][GeneralShape<T>::columns_per_lane];
 
-// Rows begin .. end of one head of a view; at most 32 are looked at.
+// Up to 32 rows, begin .. end, of one head of a view.
 struct RowBlock {
   const DeviceView& view;
   std::int32_t head;
@@ -122,7 +122,7 @@ __device__ inline void accumulate(const ScoreBlock<T>& p, const std::uint32_t (&
   }
 }
 
-// The same on every lane, and in the same order in every run.
+// Sum over a warp: the same on every lane, added in the same order in every run.
 template <class T>
 __device__ inline T warp_sum(T value) {
 #pragma unroll
@@ -130,7 +130,7 @@ __device__ inline T warp_sum(T value) {
   return value;
 }
 
-// NaN loses every comparison and is left out.
+// Maximum over a warp, NaN left out.
 template <class T>
 __device__ inline T warp_maximum(T value) {
 #pragma unroll

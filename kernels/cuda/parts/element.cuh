@@ -69,7 +69,8 @@ __device__ inline T load_first(const DeviceView& view, std::int32_t row, std::in
   return load_element_as<T>(view.data, view.dtype, row_offset(view, row, head));
 }
 
-// Products that no compiler fuses with a later addition: exp(scale s - maximum) is exactly 1 at the maximum.
+// A product that the compiler must not fuse with a later addition: exp(scale s - maximum) has to be exactly 1
+// at the maximum.
 __device__ inline float product(float a, float b) {
   return __fmul_rn(a, b);
 }

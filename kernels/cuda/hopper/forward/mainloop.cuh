@@ -1,5 +1,5 @@
 // The mainloop of the forward kernel, step by step: S = Q K^T, the online softmax, out += P V, for the 64
-// rows of one consumer warpgroup. In which order the steps run is the consumer's affair (consumer.cuh).
+// rows of one consumer warpgroup. consumer.cuh says in which order the steps run.
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,7 @@ struct ForwardShape {
 
 enum class TileState : std::int16_t { live, without_keys, none };
 
-// What the producer tells the consumers of a tile, with its Q.
+// Published by the producer with a tile's Q.
 struct QueryTile {
   int begin, end;  // rows
   int head;
