@@ -1,6 +1,5 @@
 // Which attention kernel takes a call, and the tiles it is cut into: plain host code, for launching and for
-// predicting. A variant is described here by name; its code is in kernels/cuda (kernel_table.hpp). `cplab
-// kernels` lists them.
+// predicting. A variant is described here by name; its code is in kernels/cuda (kernel_table.hpp).
 #pragma once
 
 #include <cstdint>
