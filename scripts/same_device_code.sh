@@ -3,10 +3,11 @@
 #
 #   scripts/same_device_code.sh OLD_DIR NEW_DIR      folders with .o files of .cu files, searched through
 #
-# Each kernel is disassembled (cuobjdump -sass); names are left out, because renaming changes them, and so is which file
-# a kernel came from. What remains, architecture, addresses, instructions and their encodings, is compared as a set in
-# which a listing may occur several times. Exit 1 if the sets differ (the kernels that only one side has are named), 2
-# if a folder has no kernels, 3 without cuobjdump (part of the CUDA toolkit, or of the package nvidia-cuda-cuobjdump).
+# Each kernel is disassembled (cuobjdump -sass). Left out are names, because renaming changes them, which file a kernel
+# came from, and blanks, which cuobjdump pads by the longest line of a file. What remains, architecture, addresses,
+# instructions and their encodings, is compared as a set in which a listing may occur several times. Exit 1 if the sets
+# differ (the kernels that only one side has are named), 2 if a folder has no kernels, 3 without cuobjdump (part of the
+# CUDA toolkit, and a package of its own: nvidia-cuda-cuobjdump).
 set -euo pipefail
 command -v cuobjdump >/dev/null || { echo "same_device_code.sh: no cuobjdump on the PATH" >&2; exit 3; }
 work=$(mktemp -d)
@@ -27,12 +28,12 @@ listings() {  # FOLDER NAME: a line "hash architecture instructions kernel" for 
         next
       }
       /^Fatbin / { if (file != "") close(file); file = "" }
-      file != "" && NF > 0 && !/^\t\.+$/ { print > file }'
+      file != "" && NF > 0 && !/^\t\.+$/ { $1 = $1; print > file }'
   local part
   for part in "$work/$2.parts/"*.name; do
     [[ -e $part ]] || { echo "same_device_code.sh: no kernels in $1" >&2; exit 2; }
     part=${part%.name}
-    echo "$(md5sum <"$part" | cut -d' ' -f1) $(head -1 "$part") $(grep -c '^ *\/\*[0-9a-f]*\*\/ .*;' "$part") \
+    echo "$(md5sum <"$part" | cut -d' ' -f1) $(head -1 "$part") $(grep -c '^\/\*[0-9a-f]*\*\/ .*;' "$part") \
 $(cat "$part.name")"
   done | sort >"$work/$2"
 }
