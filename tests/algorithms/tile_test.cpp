@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -127,6 +128,85 @@ TEST_CASE("tiles cover exactly the live pairs, for every placement, mask and len
           compare(testing::scenario(shape));
         }
       }
+    }
+  }
+}
+
+// Lists of runs at any strides of tokens and rows, in any order, several sequences mixed.
+std::vector<TokenRun> random_runs(std::mt19937& random, bool one_stride) {
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<unsigned>(n));
+  };
+  std::vector<TokenRun> runs;
+  std::int64_t row = 0;
+  for (std::int64_t i = 0, count = 1 + below(4); i < count; ++i) {
+    TokenRun run;
+    run.sequence = below(2);
+    run.stride = one_stride ? 2 : 1 + below(4);
+    run.row_step = 1 + below(3);
+    run.rows = below(7);
+    run.valid = run.rows == 0 ? 0 : below(run.rows + 1);
+    run.position = 100 * i + below(12);  // no token twice
+    if (i % 2 == 1) run.position -= 100;
+    run.row = row;
+    row += run.rows * run.row_step + below(3);
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+std::map<std::int64_t, Token> tokens_by_row(const std::vector<TokenRun>& runs) {
+  std::map<std::int64_t, Token> tokens;
+  for (const TokenRun& run : runs)
+    for (std::int64_t i = 0; i < run.rows; ++i)
+      tokens[run.row + i * run.row_step] = {run.sequence, run.position + i * run.stride, i < run.valid};
+  return tokens;
+}
+
+TEST_CASE("tiles between any two lists of rows cover exactly the live pairs, once") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 3000; ++round) {
+    const bool one_stride = round % 3 == 0, whole = round % 2 == 0;
+    const std::vector<TokenRun> q = random_runs(random, one_stride), k = random_runs(random, one_stride);
+    const Window window{static_cast<std::int64_t>(random() % 9) - 1,
+                        static_cast<std::int64_t>(random() % 9) - 1};
+    const ListTile tile = tile_between(q, k, window, whole);
+    const auto listed = [](const std::vector<RowRange>& ranges) {
+      std::vector<std::int64_t> rows;
+      for (const RowRange& r : ranges)
+        for (std::int64_t i = 0; i < r.count; ++i) rows.push_back(r.begin + i * r.step);
+      return rows;
+    };
+    const std::vector<std::int64_t> q_rows = listed(tile.q_rows), k_rows = listed(tile.k_rows);
+    std::map<std::pair<std::int64_t, std::int64_t>, int> covered;
+    double pairs = 0;
+    for (const Segment& s : tile.segments) {
+      pairs += live_pairs(s);
+      for (std::int64_t i = 0; i < s.q_count; ++i) {
+        for (std::int64_t j = 0; j < s.k_count; ++j) {
+          const std::int64_t d = j - (i + s.offset);
+          if ((s.left >= 0 && d < -s.left) || (s.right >= 0 && d > s.right)) continue;
+          ++covered[{q_rows.at(static_cast<std::size_t>(s.q_begin + i)),
+                     k_rows.at(static_cast<std::size_t>(s.k_begin + j))}];
+        }
+      }
+    }
+    const auto q_tokens = tokens_by_row(q), k_tokens = tokens_by_row(k);
+    int live = 0;
+    bool right = true;
+    for (const auto& [i, x] : q_tokens) {
+      for (const auto& [j, y] : k_tokens) {
+        const int want = visible(window, x, y) ? 1 : 0;
+        live += want;
+        const auto at = covered.find({i, j});
+        right = right && (at == covered.end() ? 0 : at->second) == want;
+      }
+    }
+    CHECK(right);
+    CHECK(pairs == live);
+    if (whole) {  // every row is there, so that a first store defines it
+      CHECK(q_rows.size() == q_tokens.size());
+      CHECK(k_rows.size() == k_tokens.size());
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "algorithms/build.hpp"
+#include "algorithms/list.hpp"
 #include "algorithms/resolve.hpp"
 #include "tests/report/hand_plan.hpp"
 
@@ -215,6 +216,40 @@ TEST_CASE("operands go by name, and a file without names keeps the order of cpla
     attend["reads"][1]["operand"] = "keys";
     CHECK_THROWS(read());
   }
+}
+
+TEST_CASE("what a file asks to be derived is what the builder derived") {
+  Scenario s = hand_plan().scenario;
+  s.parallel.ranks = 3;
+  s.parallel.groups.clear();
+  s.algorithm = algorithms().front().name;
+  s.placement.clear();
+  s.problem.sequence = 24;
+  s.problem.lengths = s.problem.padded_lengths = {24};
+  const Plan plan = build_plan(resolve(s));
+  Json json = Json::parse(text_of(plan));
+  json["derive"] = Json::array({"after", "offset"});
+  for (Json& rank : json["ranks"]) {
+    rank.erase("arena_bytes");
+    for (Json& buffer : rank["buffers"]) buffer.erase("offset");
+    for (Json& op : rank["operations"]) op.erase("after");
+  }
+  const Plan got = read_plan_json(json.dump(), "p.json");
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) check_same(plan.ranks[r], got.ranks[r]);
+  json["derive"] = Json::array({"segments"});
+  CHECK_THROWS(read_plan_json(json.dump(), "p.json"));
+}
+
+TEST_CASE("slabs and edges that wait for a start survive") {
+  Plan plan = hand_plan();
+  RankPlan& rank = plan.ranks[0];
+  rank.buffers.back().slab = "shared";
+  rank.operations[2].after_started = {static_cast<std::uint32_t>(rank.edges.size()), 1};
+  rank.edges.push_back(0);
+  const Plan got = read_plan_json(text_of(plan), "p.json");
+  CHECK(got.ranks[0].buffers.back().slab == "shared");
+  REQUIRE(got.ranks[0].operations[2].after_started.count == 1);
+  CHECK(got.ranks[0].after_started(got.ranks[0].operations[2])[0] == 0);
 }
 
 TEST_CASE("equal views, accesses and segments are stored once") {

@@ -87,6 +87,42 @@ TEST_CASE("waiting for a peer is not transfer") {
   CHECK(near(us(s.busy.total()), 100 + 40 + 40));
 }
 
+TEST_CASE("an edge to a start waits until the communication is placed, not until it ends") {
+  // Rank 0 receives what rank 1 sends 100 us later. A tile of 50 us that waits for the start of the receive
+  // runs beside it; one that waits for its end runs when the 40 us of the message have passed too.
+  for (const bool start : {true, false}) {
+    HandPlan p(2);
+    const std::uint32_t receive = p.exchange(0, {HandPlan::receive(1, mega)});
+    const std::uint32_t tile = p.kernel(0, 0, 50e-6);
+    const std::uint32_t late = p.kernel(1, 0, 100e-6);
+    p.exchange(1, {HandPlan::send(0, mega)}, {late});
+    RankPlan& rank = p.plan.ranks[0];
+    rank.edges.push_back(receive);
+    const Span edge{static_cast<std::uint32_t>(rank.edges.size() - 1), 1};
+    (start ? rank.operations[tile].after_started : rank.operations[tile].after) = edge;
+    const Simulation s = run(p, hand_machine(2));
+    CHECK(near(us(s.timeline.ranks[0][receive].end_s), 140));
+    CHECK(us(s.timeline.ranks[0][tile].start_s) == doctest::Approx(start ? 0 : 140));
+    CHECK(us(s.timeline.ranks[0][tile].end_s) == doctest::Approx(start ? 50 : 190));
+  }
+}
+
+TEST_CASE("between layers the backward of every rank begins when the last forward has ended") {
+  for (const bool layers : {true, false}) {
+    HandPlan p(2);
+    p.plan.scenario.schedule.set("between", std::string(layers ? "layers" : "nothing"));
+    for (int r = 0; r < 2; ++r) {
+      p.kernel(r, 0, r == 0 ? 10e-6 : 30e-6);
+      const std::uint32_t backward = p.kernel(r, 0, 5e-6);
+      p.plan.ranks[static_cast<std::size_t>(r)].operations[backward].phase = Phase::backward;
+    }
+    const Simulation s = run(p, hand_machine(2));
+    CHECK(us(s.timeline.ranks[0][1].start_s) == doctest::Approx(layers ? 30 : 10));
+    CHECK(us(s.timeline.ranks[1][1].start_s) == doctest::Approx(30));
+    CHECK(s.critical.total() == doctest::Approx(s.time_s));
+  }
+}
+
 TEST_CASE("operations on two lanes share the link, and the longer one speeds up afterwards") {
   // Copy engines: 5 of start-up, a cap of 100 GB/s, which is the link. 10 and 20 MB at 50 GB/s each until the
   // first is through after 200; the rest of the second alone: 100 more.
