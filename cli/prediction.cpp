@@ -163,7 +163,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   // Of one phase: the share of the band that its time has of the whole.
   double all_s = 0;
   for (const PhaseTime& phase : prediction.figures.phases) all_s += phase.time_s;
-  if (all_s > 0 && prediction.figures.time_s < all_s) {
+  if (plan.scenario.problem.direction == Direction::backward && all_s > 0) {
     prediction.low_s *= prediction.figures.time_s / all_s;
     prediction.high_s *= prediction.figures.time_s / all_s;
   }
