@@ -15,6 +15,10 @@ for program in "${programs[@]}"; do
     ldd "$program" | awk '/=> \// {print $3}' | grep -vE 'lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt|nccl|cuda)\.so|ld-linux' | xargs -r -I{} cp -L {} "$out/lib/" || true
   fi
 done
+# Plans as files, by number of ranks, for scripts/gpu/house.sh.
+if [ -x "$build/tests/exec/write_plans" ]; then
+  for ranks in 1 2 4; do "$build/tests/exec/write_plans" "$out/plans/$ranks" "$ranks"; done
+fi
 # Stripping would take the embedded device code's line tables only; the code itself is data and stays.
 strip "$out"/lib/* 2>/dev/null || true
 du -sh "$out"
