@@ -1,17 +1,17 @@
-// From operations of a plan to kernel calls: the only place where buffers, boxes, planes and row ranges
-// become pointers and strides. Every device shares it; nothing here knows where memory lies or how a call is
-// launched.
+// Binding: the kernel calls of a plan (calls/) with the addresses that its buffers have in memory. Every
+// device shares it; nothing here knows what memory it is or how a call is launched.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "calls/converter.hpp"
+#include "calls/kernel_call.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/finding.hpp"
 #include "plan/plan.hpp"
@@ -33,22 +33,6 @@ struct BadPlan : std::runtime_error {
   std::string buffer;     // name, or empty
 };
 
-struct RowDotCall {
-  kernels::View a, b, into;
-};
-struct CopyCall {  // also casts
-  kernels::View from, into;
-};
-struct AddCall {
-  kernels::View from, into;
-};
-struct FillCall {
-  kernels::View into;
-  double value = 0;
-};
-using KernelCall = std::variant<kernels::Attend, kernels::AttendBackward, RowDotCall, kernels::Merge,
-                                kernels::MergeLse, kernels::Rescale, CopyCall, AddCall, FillCall>;
-
 // One use of memory by an operation: the bytes [offset, offset + bytes) of its rank's arena, the smallest
 // range that holds the whole view.
 struct MemoryUse {
@@ -61,57 +45,39 @@ struct MemoryUse {
   bool operator==(const MemoryUse&) const = default;
 };
 
-kernels::DType kernel_dtype(Role role, DType nominal);  // integer has none: BadPlan without a place
+// Of the elements of a buffer. Throws BadPlan, without a place, for role integer: no kernel takes that.
+kernels::DType kernel_dtype(Role role, DType nominal);
 
 // Throws BadPlan at the first fault of the plan's form (plan/structure.hpp): indices, extents, arenas,
 // groups, operands. Whoever walks or binds a plan that may have been mutated calls this first; afterwards
 // nothing can reach outside an arena. What the checker accepts passes.
 void require_executable(const Plan& plan);
 
-// Binds the operations of one rank. The plan and the memory at `base` (byte 0 of the rank's arena) outlive
-// the binder; calls point into both and into the binder.
+// Binds the operations of one rank of a plan that require_executable has passed. The plan and the memory at
+// `base` (byte 0 of the rank's arena) outlive the binder; calls point into both and into the binder.
 class Binder {
  public:
   Binder(const RankPlan& plan, DType nominal, std::byte* base);
   // Every buffer at an address of its own.
   Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses);
 
-  // The kernel calls of one operation from attend to fill, to be launched in this order. Throws BadPlan if
-  // the operands do not fit.
+  // The kernel calls of a compute operation (attend to fill), to be launched in this order.
   std::vector<KernelCall> bind(const Operation& operation) const;
 
-  // The view as one tensor, for every slot and, where the box covers both planes or `cuts` (columns counted
-  // from the box's first) lie inside it, for every piece of the width: slot by slot, columns ascending.
-  std::vector<kernels::View> pieces(const Operation& operation, const View& view,
-                                    const std::vector<std::int32_t>& cuts = {}) const;
-
-  // The column at which the planes of the view's buffer part, counted from the box's first; 0 if none does.
-  std::int32_t plane_cut(const View& view) const;
+  // The view as one tensor for each slot, plane and piece of the width: CallConverter::pieces.
+  std::vector<kernels::View> pieces(const View& view, std::initializer_list<std::int32_t> cuts = {}) const;
 
   // Everything the operation reads or writes, its parts included, in operand order.
   std::vector<MemoryUse> uses(const Operation& operation) const;
 
-  const RankPlan& plan() const { return plan_; }
+  const RankPlan& plan() const { return converter_.plan(); }
 
  private:
-  kernels::View operand(const Operation&, Operand) const;
-  kernels::View piece(const View&, std::int64_t slot, std::int64_t begin, std::int64_t end) const;
-  [[noreturn]] void fail(const Operation&, const std::string& message) const;
-  void require(bool holds, const Operation&, std::string_view message) const;
-  void require_fit(const Operation&, const kernels::View& q, const kernels::View& k,
-                   const kernels::View& v) const;
-  KernelCall bind_attend(const Operation&) const;
-  KernelCall bind_attend_backward(const Operation&) const;
-  KernelCall bind_merge(const Operation&) const;
-  void bind_pairs(const Operation&, std::vector<KernelCall>&) const;
-  std::span<const kernels::Segment> segments(const Operation&, std::int64_t q_rows,
-                                             std::int64_t k_rows) const;
+  std::byte* address(const Place& place) const { return addresses_[place.buffer] + place.byte; }
 
-  const RankPlan& plan_;
+  CallConverter converter_;
   DType nominal_;
-  std::vector<std::byte*> addresses_;       // by buffer
-  std::vector<kernels::RowRun> runs_;       // RankPlan::row_ranges, in the kernels' terms
-  std::vector<kernels::Segment> segments_;  // RankPlan::segments, likewise
+  std::vector<std::byte*> addresses_;  // by buffer
 };
 
 // The pieces of two views of equal shape and dtype, cut so that piece i of one fits piece i of the other.

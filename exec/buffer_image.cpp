@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "calls/layout.hpp"
 #include "exec/bind.hpp"
 #include "kernels/kernels.hpp"
 
@@ -13,19 +14,17 @@ namespace cplab {
 namespace {
 
 // Calls visit(element, at) for every element in the order of [slots, rows, heads, width]; `element` counts
-// from the first byte of the buffer.
+// from the first of the buffer.
 template <class Visit>
 void for_each_element(const Buffer& b, Visit visit) {
   std::size_t at = 0;
   for (std::int64_t slot = 0; slot < b.slots; ++slot) {
     for (std::int64_t row = 0; row < b.rows; ++row) {
       for (std::int64_t head = 0; head < b.heads; ++head) {
-        const std::int64_t line = b.layout == Layout::rows_first ? row * b.heads + head : head * b.rows + row;
-        for (std::int64_t x = 0; x < b.width; ++x) {
-          const bool second = b.planes > 0 && x >= b.planes;
-          const std::int64_t begin = second ? b.planes : 0;
-          const std::int64_t width = (b.planes > 0 && !second ? b.planes : b.width) - begin;
-          visit((slot * b.width + begin) * b.rows * b.heads + line * width + (x - begin), at++);
+        for (std::int64_t column = 0; column < b.width;) {
+          const Plane plane = plane_of(b, column);
+          std::int64_t element = element_of(b, slot, row, head, column);
+          for (; column < plane.begin + plane.width; ++column) visit(element++, at++);
         }
       }
     }

@@ -1,4 +1,4 @@
-// Buffers of a plan as lists of numbers, and back: the layout of a buffer has its home here and in Binder.
+// Buffers of a plan as lists of numbers in the order of their axes, and back.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The tile operations every device implements, behind one plain header that depends on nothing. exec/bind is
-// the only caller that turns operations of a plan into these.
+// The tile operations every device implements, behind one plain header that depends on nothing. calls/ turns
+// operations of a plan into these, exec/bind adds the addresses.
 //
 // Shapes: rows x heads x width. q, dq [nq,H,D]; k, dk [nk,G,D]; v, dv [nk,G,E]; out, dout [nq,H,E];
 // lse, delta [nq,H,1]. H is a multiple of G; query head h reads key/value head h / (H/G).

@@ -72,7 +72,9 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
           }) {
   fabric_ = fabric_of(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_));
   lane_of_.reserve(times.size());
+  calls_.reserve(plan.ranks.size());
   for (const RankPlan& rank : plan.ranks) {
+    calls_.emplace_back(rank, plan.scenario.problem.dtype);
     for (const Operation& op : rank.operations)
       lane_of_.push_back(static_cast<std::uint8_t>(lane_slot_[key_of(op.lane)]));
     const auto window = std::min<std::int64_t>(run_ahead_, static_cast<std::int64_t>(rank.operations.size()));
@@ -214,7 +216,7 @@ void Engine::start(OpRef ref) {
 
 void Engine::start_kernel(OpRef ref) {
   const Operation& op = operation(ref);
-  const KernelCost cost = kernel_cost_(plan_, plan_.ranks[ref.rank], op);
+  const KernelCost cost = kernel_cost_(plan_, calls_[ref.rank], op);
   time(ref).origin = cost.origin;
   if (cost.seconds <= 0) {
     finish(ref);

@@ -153,6 +153,7 @@ class Engine {
   const Hardware& hardware_;
   const SimulateOptions options_;
   const KernelCostFunction& kernel_cost_;
+  std::vector<CallConverter> calls_;  // by rank
   std::span<const std::size_t> first_;
   std::span<OperationTime> times_;
   std::span<Cause> causes_;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "plan/live_pairs.hpp"
 
@@ -108,32 +109,50 @@ class StandardCost {
     }
   }
 
-  KernelCost operator()(const Plan& plan, const RankPlan& rank, const Operation& op) {
-    return op.kind == OpKind::attend || op.kind == OpKind::attend_backward ? attention(plan, rank, op)
+  KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
+    return op.kind == OpKind::attend || op.kind == OpKind::attend_backward ? attention(plan, calls, op)
                                                                            : memory_bound(plan, op);
   }
 
  private:
+  // What the cost of an attention kernel depends on, but for what it adds to.
+  struct Shape {
+    OpKind kind = OpKind::attend;
+    DType dtype = DType::bf16;
+    std::int64_t heads = 0, head_size = 0, value_size = 0;
+    bool operator==(const Shape&) const = default;
+  };
+
+  static Shape shape_of(const Plan& plan, const CallConverter& calls, const Operation& op) {
+    const PlacedCall placed = calls.calls(op).front();
+    const DType dtype = plan.scenario.problem.dtype;
+    const auto shape = [&](const auto& call) {
+      return Shape{op.kind, dtype, call.q.heads, call.q.width, call.v.width};
+    };
+    return op.kind == OpKind::attend ? shape(std::get<kernels::Attend>(placed.call))
+                                     : shape(std::get<kernels::AttendBackward>(placed.call));
+  }
+
   struct Choice {
     const RateTable* table = nullptr;
     Origin floor = Origin::measured;
   };
 
-  // How far the head size of a table is from the problem's, by FLOPs per pair; 0: the same.
-  static double distance(const KernelTable& table, const Problem& problem) {
-    if (table.head_size == problem.head_size && table.value_size == problem.value_size) return 0;
-    const double wanted = flops_per_pair(table.kind, problem.head_size, problem.value_size);
+  // How far the head size of a table is from the call's, by FLOPs per pair; 0: the same.
+  static double distance(const KernelTable& table, const Shape& shape) {
+    if (table.head_size == shape.head_size && table.value_size == shape.value_size) return 0;
+    const double wanted = flops_per_pair(table.kind, shape.head_size, shape.value_size);
     return 1 + std::abs(std::log(flops_per_pair(table.kind, table.head_size, table.value_size) / wanted));
   }
 
-  // The tile heights of the kernels there are for a problem: those of the nearest head size.
-  std::vector<int> heights(OpKind kind, const Problem& problem) const {
+  // The tile heights of the kernels there are for a call: those of the nearest head size.
+  std::vector<int> heights(const Shape& shape) const {
     std::vector<int> found;
     double nearest = std::numeric_limits<double>::infinity();
     for (const RateTable& candidate : rates_) {
       const KernelTable& table = *candidate.table;
-      if (table.kind != kind || table.dtype != problem.dtype) continue;
-      const double away = distance(table, problem);
+      if (table.kind != shape.kind || table.dtype != shape.dtype) continue;
+      const double away = distance(table, shape);
       if (away > nearest) continue;
       if (away < nearest) found.clear();
       nearest = away;
@@ -146,86 +165,71 @@ class StandardCost {
 
   // The table of that mask, dtype and tile height, of the nearest head size. The other mask's table will do,
   // as an extrapolation.
-  Choice choose(OpKind kind, const Problem& problem, bool causal, int tile_rows) const {
+  Choice choose(const Shape& shape, bool causal, int tile_rows) const {
     Choice best;
     double best_cost = 0;
     for (const RateTable& candidate : rates_) {
       const KernelTable& table = *candidate.table;
-      if (table.kind != kind || table.dtype != problem.dtype || table.tile_rows != tile_rows) continue;
-      const double cost = distance(table, problem) + (table.causal != causal ? 0.5 : 0);
+      if (table.kind != shape.kind || table.dtype != shape.dtype || table.tile_rows != tile_rows) continue;
+      const double cost = distance(table, shape) + (table.causal != causal ? 0.5 : 0);
       if (best.table != nullptr && cost >= best_cost) continue;
       best_cost = cost;
       best = {&candidate, cost > 0 ? Origin::extrapolated : Origin::measured};
     }
     if (best.table != nullptr) return best;
-    const std::string key = "class=" + std::string(name(kind)) + " dtype=" + std::string(name(problem.dtype));
+    const std::string kind(name(shape.kind));
     std::string there;
     for (const RateTable& candidate : rates_) {
       const std::string dtype(name(candidate.table->dtype));
-      if (candidate.table->kind != kind || there.find(dtype) != std::string::npos) continue;
+      if (candidate.table->kind != shape.kind || there.find(dtype) != std::string::npos) continue;
       there += (there.empty() ? "dtype=" : ", dtype=") + dtype;
     }
-    throw HardwareError("kernel", key,
-                        "the plan needs this table and there is none; of class " + std::string(name(kind)) +
-                            " there is " + (there.empty() ? "none at all" : there));
+    throw HardwareError("kernel", "class=" + kind + " dtype=" + std::string(name(shape.dtype)),
+                        "the plan needs this table and there is none; of class " + kind + " there is " +
+                            (there.empty() ? "none at all" : there));
   }
 
   // Steps of a ring repeat few shapes on many ranks: the last ones are remembered, by what the cost depends
   // on.
   struct Remembered {
-    OpKind kind = OpKind::attend;
-    DType dtype = DType::bf16;
-    std::int64_t heads = 0, head_size = 0, value_size = 0;
+    Shape shape;
     std::vector<Segment> segments;
     KernelCost cost;
   };
 
-  KernelCost attention(const Plan& plan, const RankPlan& rank, const Operation& op) {
-    const Problem& problem = plan.scenario.problem;
-    const auto segments = rank.segments_of(op);
-    const std::int64_t heads = op.head_end - op.head_begin;
-    for (const Remembered& r : remembered_) {
-      if (r.kind != op.kind || r.heads != heads || r.dtype != problem.dtype ||
-          r.head_size != problem.head_size || r.value_size != problem.value_size ||
-          !std::equal(r.segments.begin(), r.segments.end(), segments.begin(), segments.end()))
-        continue;
-      KernelCost cost = r.cost;
-      add_updates(plan, rank, op, cost);
-      return cost;
+  KernelCost attention(const Plan& plan, const CallConverter& calls, const Operation& op) {
+    const Shape shape = shape_of(plan, calls, op);
+    const auto segments = calls.plan().segments_of(op);
+    auto known = std::find_if(remembered_.begin(), remembered_.end(), [&](const Remembered& r) {
+      return r.shape == shape &&
+             std::equal(r.segments.begin(), r.segments.end(), segments.begin(), segments.end());
+    });
+    if (known == remembered_.end()) {
+      known = remembered_.begin() + static_cast<std::ptrdiff_t>(next_remembered_++ % remembered_.size());
+      *known = {shape, {segments.begin(), segments.end()}, computed(shape, segments)};
     }
-    Remembered& r = remembered_[next_remembered_++ % remembered_.size()];
-    r.cost = computed(plan, rank, op);
-    r.kind = op.kind;
-    r.dtype = problem.dtype;
-    r.heads = heads;
-    r.head_size = problem.head_size;
-    r.value_size = problem.value_size;
-    r.segments.assign(segments.begin(), segments.end());
-    KernelCost cost = r.cost;
-    add_updates(plan, rank, op, cost);
+    KernelCost cost = known->cost;
+    add_updates(plan, calls.plan(), op, cost);
     return cost;
   }
 
   // Of several kernels the fastest is taken, as the executor's kernels do.
-  KernelCost computed(const Plan& plan, const RankPlan& rank, const Operation& op) const {
+  KernelCost computed(const Shape& shape, std::span<const Segment> segments) const {
     std::optional<KernelCost> best;
-    for (const int tile_rows : heights(op.kind, plan.scenario.problem)) {
-      const KernelCost cost = computed(plan, rank, op, tile_rows);
+    for (const int tile_rows : heights(shape)) {
+      const KernelCost cost = computed(shape, segments, tile_rows);
       if (!best || cost.seconds < best->seconds) best = cost;
     }
     return *best;
   }
 
-  KernelCost computed(const Plan& plan, const RankPlan& rank, const Operation& op, int tile_rows) const {
-    const Problem& problem = plan.scenario.problem;
-    const std::int64_t heads = op.head_end - op.head_begin;
-    const auto segments = rank.segments_of(op);
-    const bool backward = op.kind == OpKind::attend_backward;
+  KernelCost computed(const Shape& shape, std::span<const Segment> segments, int tile_rows) const {
+    const bool backward = shape.kind == OpKind::attend_backward;
     KernelCost cost;
     cost.origin = Origin::measured;
     double blocks = 0;
     for (const Segment& segment : segments)
-      blocks += blocks_of(backward ? segment.k_count : segment.q_count, heads, std::max(tile_rows, 1));
+      blocks += blocks_of(backward ? segment.k_count : segment.q_count, shape.heads, std::max(tile_rows, 1));
     const int sms = hardware_.gpu.sms;
     const Waves waves = waves_of(blocks, sms);
     // Only a batch of equal squares is what a point of the table was measured on.
@@ -237,10 +241,10 @@ class StandardCost {
     for (const Segment& segment : segments) {
       const double pairs = live_pairs(segment);
       if (pairs <= 0) continue;
-      const Choice choice = choose(op.kind, problem, is_masked(segment), tile_rows);
+      const Choice choice = choose(shape, is_masked(segment), tile_rows);
       const Rate rate = choice.table->rate(pairs / static_cast<double>(segment.q_count), blocks);
-      busy_s += pairs * static_cast<double>(heads) *
-                flops_per_pair(op.kind, problem.head_size, problem.value_size) / rate.flops_s;
+      busy_s += pairs * static_cast<double>(shape.heads) *
+                flops_per_pair(shape.kind, shape.head_size, shape.value_size) / rate.flops_s;
       cost.origin = worst(cost.origin, worst(choice.floor, rate.origin));
       if (!is_square(segment) || !alike) cost.origin = worst(cost.origin, Origin::interpolated);
     }
@@ -311,8 +315,8 @@ double point_flops(const KernelTable& table, const KernelPoint& point) {
 
 KernelCostFunction standard_kernel_cost(const Hardware& hardware) {
   const auto standard = std::make_shared<StandardCost>(hardware);
-  return [standard](const Plan& plan, const RankPlan& rank, const Operation& op) {
-    return (*standard)(plan, rank, op);
+  return [standard](const Plan& plan, const CallConverter& calls, const Operation& op) {
+    return (*standard)(plan, calls, op);
   };
 }
 

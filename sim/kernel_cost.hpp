@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "calls/converter.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -21,8 +22,9 @@ struct KernelCost {
 // The work of a point of a table of attend or attend_backward.
 double point_flops(const KernelTable&, const KernelPoint&);
 
-// Called once for every operation that is neither communication nor host_sync. May throw HardwareError.
-using KernelCostFunction = std::function<KernelCost(const Plan&, const RankPlan&, const Operation&)>;
+// Called once for every operation that is neither communication nor host_sync, with the calls of its rank
+// (converter.plan() is the rank). May throw HardwareError.
+using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConverter&, const Operation&)>;
 
 // The standard function; `hardware` must outlive it. It remembers shapes: one thread at a time. Formula:
 //

@@ -45,7 +45,7 @@ struct NcclLink::State {
 
   // The memory of a reduction must be one run on every rank: NCCL sums flat arrays.
   kernels::View flat(const Operation& op, const View& view) const {
-    const std::vector<kernels::View> pieces = rank.binder().pieces(op, view);
+    const std::vector<kernels::View> pieces = rank.binder().pieces(view);
     std::size_t bytes = 0;
     std::vector<Chunk> chunks;
     for (const kernels::View& piece : pieces) {

@@ -77,10 +77,10 @@ TEST_CASE("pieces name the elements of their box") {
         for (const auto& [begin, end] :
              {std::pair{0, 5}, std::pair{1, 4}, std::pair{0, 2}, std::pair{2, 5}}) {
           const std::uint32_t v = rank.view(index, ranges, 1, 3, 1, 3, begin, end);
-          const std::uint32_t op = rank.operation(OpKind::fill, hand::compute0, {}, {{v, WriteMode::store}});
+          rank.operation(OpKind::fill, hand::compute0, {}, {{v, WriteMode::store}});
           require_executable(plan);
           const Binder binder(plan.ranks[0], DType::fp64, arena.base());
-          const auto pieces = binder.pieces(plan.ranks[0].operations[op], plan.ranks[0].views[v]);
+          const auto pieces = binder.pieces(plan.ranks[0].views[v]);
           const bool cut = planes > begin && planes < end;
           REQUIRE(pieces.size() == (cut ? 4 : 2));
           std::size_t at = 0;
@@ -170,68 +170,70 @@ TEST_CASE("roles become dtypes, and fp64 problems are fp64 throughout") {
   CHECK_THROWS_AS(kernel_dtype(Role::integer, DType::fp32), BadPlan);
 }
 
-TEST_CASE("attend and its backward get every operand, mode, segment and the scale") {
+TEST_CASE("calls get the addresses of their buffers, and operands that do not fit are refused before") {
   Plan plan = hand::empty_plan(1, DType::bf16);
   hand::Rank rank(plan, 0);
-  const auto tensor = [&](const std::string& name, Role role, std::int64_t heads, std::int64_t width,
-                          Layout layout = Layout::rows_first) {
+  const auto tensor = [&](const std::string& name, Role role, std::int64_t heads, std::int64_t width) {
     Buffer b;
     b.name = name;
     b.role = role;
-    b.layout = layout;
+    b.layout = width == 1 ? Layout::heads_first : Layout::rows_first;
     b.rows = 4;
     b.heads = heads;
     b.width = width;
+    b.planes = name == "kv" ? 3 : 0;
     return rank.buffer(b);
   };
   const auto q = rank.view(tensor("q", Role::nominal, 4, 3)), kv = tensor("kv", Role::nominal, 2, 5);
-  plan.ranks[0].buffers[kv].planes = 3;
   const auto k = rank.view(kv, {}, 0, 1, 0, 2, 0, 3), v = rank.view(kv, {}, 0, 1, 0, 2, 3, 5);
-  const auto out = rank.view(tensor("out", Role::wide, 4, 2));
-  const auto lse = rank.view(tensor("lse", Role::wide, 4, 1, Layout::heads_first));
-  const auto delta = rank.view(tensor("delta", Role::wide, 4, 1, Layout::heads_first));
-  const auto attend = rank.operation(OpKind::attend, hand::compute0, {q, k, v},
-                                     {{out, WriteMode::merge}, {lse, WriteMode::merge}}, {}, 0.25);
+  const auto out = tensor("out", Role::wide, 4, 2), lse = tensor("lse", Role::wide, 4, 1);
+  const auto attend =
+      rank.operation(OpKind::attend, hand::compute0, {q, k, v},
+                     {{rank.view(out), WriteMode::merge}, {rank.view(lse), WriteMode::merge}});
   rank.segments(attend, {{1, 2, 0, 4, 1, -1, 0}});
-  const auto backward =
-      rank.operation(OpKind::attend_backward, hand::compute0, {q, k, v, out, lse, delta},
-                     {{q, WriteMode::add}, {k, WriteMode::store}, {v, WriteMode::store}}, {}, 0.5);
-  std::vector<double> memory(static_cast<std::size_t>(plan.ranks[0].arena_bytes) / 8);
-  const Binder binder(plan.ranks[0], DType::bf16, reinterpret_cast<std::byte*>(memory.data()));
+  RankPlan& of = plan.ranks[0];
+  of.operations[attend].head_end = 4;
+  require_executable(plan);
 
-  const auto calls = binder.bind(plan.ranks[0].operations[attend]);
-  const auto& a = std::get<kernels::Attend>(calls.at(0));
-  CHECK(a.scale == 0.25);
-  CHECK(a.write == kernels::Write::merge);
-  CHECK(a.k.heads == 2);
-  CHECK(a.v.width == 2);
-  CHECK(static_cast<std::byte*>(a.v.data) - static_cast<std::byte*>(a.k.data) == 4 * 2 * 3 * 2);
-  CHECK(a.lse.head_stride == 4);
-  CHECK(a.out.dtype == kernels::DType::fp32);
-  REQUIRE(a.segments.size() == 1);
-  CHECK(a.segments[0].q_begin == 1);
-  CHECK(a.segments[0].offset == 1);
-  CHECK(a.segments[0].right == 0);
+  // Every buffer at an address of its own, 1000 bytes apart.
+  std::vector<std::byte> memory(4000);
+  std::vector<std::byte*> addresses;
+  for (std::size_t b = 0; b < of.buffers.size(); ++b) addresses.push_back(memory.data() + 1000 * b);
+  const Binder apart(of, DType::bf16, addresses);
+  const auto calls = apart.bind(of.operations[attend]);
+  REQUIRE(calls.size() == 1);
+  const auto& a = std::get<kernels::Attend>(calls[0]);
+  CHECK(a.q.data == memory.data());
+  CHECK(a.k.data == memory.data() + 1000);
+  CHECK(a.v.data == memory.data() + 1000 + 4 * 2 * 3 * 2);  // behind K: rows x heads x columns x bytes
+  CHECK(a.out.data == memory.data() + 2000);
+  CHECK(a.lse.data == memory.data() + 3000);
+  // All in one arena.
+  const Binder together(of, DType::bf16, memory.data());
+  const auto in_arena = together.bind(of.operations[attend]);
+  CHECK(std::get<kernels::Attend>(in_arena.at(0)).lse.data == memory.data() + of.buffers[lse].offset);
 
-  const auto calls_backward = binder.bind(plan.ranks[0].operations[backward]);
-  const auto& g = std::get<kernels::AttendBackward>(calls_backward.at(0));
-  CHECK(g.write_dq == kernels::Write::add);
-  CHECK(g.write_dk == kernels::Write::store);
-  CHECK(g.dout.data == a.out.data);
-  CHECK(g.scale == 0.5);
-
-  SUBCASE("operands that do not fit are refused") {
-    const std::uint32_t first = plan.ranks[0].operations[attend].reads.first;
-    std::swap(plan.ranks[0].accesses[first].operand, plan.ranks[0].accesses[first + 2].operand);  // q <-> v
-    CHECK_THROWS_AS(binder.bind(plan.ranks[0].operations[attend]), BadPlan);
+  SUBCASE("q and v exchanged") {
+    const std::uint32_t first = of.operations[attend].reads.first;
+    std::swap(of.accesses[first].operand, of.accesses[first + 2].operand);
+    CHECK_THROWS_AS(require_executable(plan), BadPlan);
   }
-  SUBCASE("a segment beyond the rows is refused") {
-    plan.ranks[0].segments[0].k_count = 5;
-    CHECK_THROWS_AS(binder.bind(plan.ranks[0].operations[attend]), BadPlan);
+  SUBCASE("an operand under another name") {
+    of.accesses[of.operations[attend].reads.first].operand = Operand::dout;
+    CHECK_THROWS_AS(require_executable(plan), BadPlan);
+    CHECK_THROWS_AS(apart.bind(of.operations[attend]), std::invalid_argument);
   }
-  SUBCASE("K and V as one operand are refused") {
-    plan.ranks[0].views[k].width_end = 5;
-    CHECK_THROWS_AS(binder.bind(plan.ranks[0].operations[attend]), BadPlan);
+  SUBCASE("a segment beyond the rows") {
+    of.segments[0].k_count = 5;
+    CHECK_THROWS_AS(require_executable(plan), BadPlan);
+  }
+  SUBCASE("K and V as one operand") {
+    of.views[k].width_end = 5;
+    CHECK_THROWS_AS(require_executable(plan), BadPlan);
+  }
+  SUBCASE("out stored, lse merged") {
+    of.accesses[of.operations[attend].writes.first].mode = WriteMode::store;
+    CHECK_THROWS_AS(require_executable(plan), BadPlan);
   }
 }
 

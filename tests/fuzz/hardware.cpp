@@ -31,9 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const cplab::Hardware hardware = cplab::parse_hardware(text, "hardware.toml");
     const cplab::KernelCostFunction cost = cplab::standard_kernel_cost(hardware);
     cplab::require_ranks(hardware, plan.scenario.parallel.world());
+    const cplab::CallConverter calls(plan.ranks.front(), plan.scenario.problem.dtype);
     for (const cplab::Operation& op : plan.ranks.front().operations)
       if (!cplab::is_communication(op.kind) && op.kind != cplab::OpKind::host_sync)
-        (void)cost(plan, plan.ranks.front(), op);
+        (void)cost(plan, calls, op);
     (void)cplab::find_exchange(hardware, cplab::Transport::nccl, cplab::Path::intra, 4, false);
   } catch (const cplab::InputError&) {
   } catch (const cplab::HardwareError&) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "plan/operands.hpp"
+
 namespace cplab::sim_test {
 
 bool near(double a, double b) {
@@ -95,9 +97,39 @@ std::uint32_t HandPlan::host_sync(int rank, int lane) {
   return add(rank, op, {}, {});
 }
 
+void give_operands(RankPlan& rank, Operation& op, int heads, int head_size) {
+  const Signature& signature = *std::find_if(signatures().begin(), signatures().end(),
+                                             [&](const Signature& s) { return s.kind == op.kind; });
+  const auto access = [&](Operand operand) {
+    const bool row = operand == Operand::lse || operand == Operand::delta;
+    Buffer buffer;
+    buffer.name = name(operand);
+    buffer.role = row ? Role::wide : Role::nominal;
+    buffer.rows = 1 << 20;
+    buffer.heads = heads;
+    buffer.width = row ? 1 : head_size;
+    View view;
+    view.buffer = static_cast<std::uint32_t>(rank.buffers.size());
+    view.ranges = {static_cast<std::uint32_t>(rank.row_ranges.size()), 1};
+    view.head_end = heads;
+    view.width_end = static_cast<std::int32_t>(buffer.width);
+    rank.buffers.push_back(buffer);
+    rank.row_ranges.push_back({0, buffer.rows, 1});
+    rank.views.push_back(view);
+    rank.accesses.push_back({static_cast<std::uint32_t>(rank.views.size() - 1), WriteMode::store, operand});
+  };
+  op.head_end = op.head_begin + heads;
+  op.reads = {static_cast<std::uint32_t>(rank.accesses.size()),
+              static_cast<std::uint32_t>(signature.reads.size())};
+  for (const Operand operand : signature.reads) access(operand);
+  op.writes = {static_cast<std::uint32_t>(rank.accesses.size()),
+               static_cast<std::uint32_t>(signature.writes.size())};
+  for (const Operand operand : signature.writes) access(operand);
+}
+
 KernelCostFunction given_cost(const Hardware& hardware) {
   const int sms = hardware.gpu.sms;
-  return [sms](const Plan&, const RankPlan&, const Operation& op) {
+  return [sms](const Plan&, const CallConverter&, const Operation& op) {
     KernelCost cost;
     cost.seconds = op.flops;
     cost.waves = op.head_begin;

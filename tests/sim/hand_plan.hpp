@@ -52,6 +52,10 @@ class HandPlan {
                     const std::vector<std::uint32_t>& after);
 };
 
+// Gives attend or attend_backward all of its operands, stored, with as many key heads and value_size =
+// head_size. Their rows are many: what the operation computes is up to its segments.
+void give_operands(RankPlan& rank, Operation& op, int heads, int head_size);
+
 KernelCostFunction given_cost(const Hardware&);
 // Simulates with given_cost().
 Simulation run(const HandPlan&, const Hardware&, const SimulateOptions& = {});

@@ -191,9 +191,10 @@ TEST_CASE("kernel times of the shipped files: cuDNN's rates as measured") {
   RankPlan rank;
   rank.segments.push_back({0, 4096, 0, 4096, 0, -1, -1});
   Operation op;
-  op.head_end = 16;
+  sim_test::give_operands(rank, op, 16, 128);
   op.segments = {0, 1};
-  const KernelCost cost = standard_kernel_cost(hardware)(plan, rank, op);
+  const KernelCost cost =
+      standard_kernel_cost(hardware)(plan, CallConverter(rank, plan.scenario.problem.dtype), op);
   CHECK(cost.seconds == doctest::Approx(4.0 * 16 * 4096 * 4096 * 128 / 668e12).epsilon(1e-4));
   CHECK(cost.origin == Origin::measured);
 }

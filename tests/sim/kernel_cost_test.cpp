@@ -38,11 +38,15 @@ struct Fixture {
   KernelCost attend(const std::vector<Segment>& segments, int heads, OpKind kind = OpKind::attend) {
     Operation op;
     op.kind = kind;
-    op.head_end = heads;
+    sim_test::give_operands(rank, op, heads, static_cast<int>(plan.scenario.problem.head_size));
     op.segments = {static_cast<std::uint32_t>(rank.segments.size()),
                    static_cast<std::uint32_t>(segments.size())};
     rank.segments.insert(rank.segments.end(), segments.begin(), segments.end());
-    return standard_kernel_cost(hardware)(plan, rank, op);
+    return cost(op);
+  }
+
+  KernelCost cost(const Operation& op) const {
+    return standard_kernel_cost(hardware)(plan, CallConverter(rank, plan.scenario.problem.dtype), op);
   }
 };
 
@@ -169,17 +173,17 @@ TEST_CASE("memory-bound kernels: bytes at the speed of a copy, or their own curv
   Operation op;
   op.kind = OpKind::copy;
   op.bytes = 2'000'000;
-  KernelCost cost = standard_kernel_cost(f.hardware)(f.plan, f.rank, op);
+  KernelCost cost = f.cost(op);
   CHECK(near(cost.seconds, 2e-6));  // 1 TB/s
   CHECK(cost.origin == Origin::interpolated);
   op.kind = OpKind::merge;
-  CHECK(standard_kernel_cost(f.hardware)(f.plan, f.rank, op).origin == Origin::extrapolated);
+  CHECK(f.cost(op).origin == Origin::extrapolated);
   KernelTable merge;
   merge.kind = OpKind::merge;
   merge.curve = {{1e6, 3e-6}, {3e6, 5e-6}};
   merge.provenance.origin = Origin::measured;
   f.hardware.kernels.push_back(merge);
-  cost = standard_kernel_cost(f.hardware)(f.plan, f.rank, op);
+  cost = f.cost(op);
   CHECK(near(cost.seconds, 4e-6));
   CHECK(cost.origin == Origin::interpolated);
 }
@@ -191,15 +195,14 @@ TEST_CASE("what an operation adds to is read as well") {
   View view;
   view.ranges = {0, 1};
   f.rank.views.push_back(view);
-  f.rank.accesses.push_back({0, WriteMode::merge});
   Operation op;
   op.kind = OpKind::attend;
-  op.head_end = 10;
+  sim_test::give_operands(f.rank, op, 10, 64);
+  f.rank.accesses[op.writes.first] = {0, WriteMode::merge, Operand::out};
   op.segments = {0, 1};
-  op.writes = {0, 1};
   f.rank.segments.push_back(Fixture::full(1280, 1280));
   // 1000 fp32 values: 4000 bytes at 1 TB/s.
-  CHECK(near(standard_kernel_cost(f.hardware)(f.plan, f.rank, op).seconds, 100e-6 + 4e-9));
+  CHECK(near(f.cost(op).seconds, 100e-6 + 4e-9));
 }
 
 }  // namespace cplab

@@ -155,10 +155,11 @@ TEST_CASE("errors of the hardware and of the cost function come through") {
   }
   HandPlan kernels(1);
   kernels.kernel(0, 0, 1e-6);
+  sim_test::give_operands(kernels.plan.ranks[0], kernels.plan.ranks[0].operations[0], 1, 64);
   kernels.plan.ranks[0].segments.push_back({0, 128, 0, 128, 0, -1, -1});
   kernels.plan.ranks[0].operations[0].segments = {0, 1};
   CHECK_THROWS_AS(simulate(kernels.plan, apart), HardwareError);  // no attend table
-  const KernelCostFunction broken = [](const Plan&, const RankPlan&, const Operation&) -> KernelCost {
+  const KernelCostFunction broken = [](const Plan&, const CallConverter&, const Operation&) -> KernelCost {
     throw std::runtime_error("no idea");
   };
   CHECK_THROWS_WITH(simulate(kernels.plan, apart, {}, broken), "no idea");
@@ -209,7 +210,7 @@ TEST_CASE("ring forward: hidden communication costs nothing, exposed communicati
   // K and V of 1024 rows, 8 heads, 64 + 64 columns, 2 bytes: 2 MiB at 100 GB/s after 5 us.
   const double hop = 5e-6 + 2.0 * 1024 * 1024 / 100e9;
   for (const double c : {100e-6, 10e-6}) {
-    const auto cost = [c](const Plan&, const RankPlan&, const Operation& op) {
+    const auto cost = [c](const Plan&, const CallConverter&, const Operation& op) {
       KernelCost result;
       result.seconds = op.kind == OpKind::attend ? c : 0;
       result.tail_sms = result.useful_sms = 100;

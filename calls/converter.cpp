@@ -1,0 +1,188 @@
+// Views of a plan to kernels::View, operations to kernel calls; see converter.hpp.
+#include "calls/converter.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "calls/layout.hpp"
+#include "plan/structure.hpp"
+
+namespace cplab {
+
+namespace {
+
+kernels::Write kernel_write(WriteMode mode) {
+  switch (mode) {
+    case WriteMode::store: return kernels::Write::store;
+    case WriteMode::add: return kernels::Write::add;
+    case WriteMode::merge: return kernels::Write::merge;
+  }
+  return kernels::Write::store;
+}
+
+}  // namespace
+
+kernels::DType kernel_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::fp64: return kernels::DType::fp64;
+    case DType::fp32: return kernels::DType::fp32;
+    case DType::bf16: return kernels::DType::bf16;
+    case DType::fp16: return kernels::DType::fp16;
+  }
+  return kernels::DType::fp32;
+}
+
+CallConverter::CallConverter(const RankPlan& plan, DType nominal) : plan_(plan), nominal_(nominal) {
+  runs_.reserve(plan.row_ranges.size());
+  for (const RowRange& r : plan.row_ranges) runs_.push_back({r.begin, r.count, r.step});
+  segments_.reserve(plan.segments.size());
+  for (const Segment& s : plan.segments) {
+    segments_.push_back({s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
+  }
+}
+
+// The columns [begin, end) of the buffer, which lie in one plane.
+PlacedView CallConverter::piece(const View& view, std::int64_t slot, std::int64_t begin,
+                                std::int64_t end) const {
+  const Buffer& buffer = plan_.buffers[view.buffer];
+  if (buffer.role == Role::integer) throw std::invalid_argument("an integer buffer is no operand");
+  const std::int64_t plane_width = plane_of(buffer, begin).width;
+  const std::span<const RowRange> ranges = plan_.rows_of(view);
+  kernels::View out;
+  out.dtype = kernel_dtype(dtype_of(buffer.role, nominal_));
+  out.rows = row_count(ranges);
+  out.heads = view.head_end - view.head_begin;
+  out.width = end - begin;
+  out.row_stride = buffer.layout == Layout::rows_first ? buffer.heads * plane_width : plane_width;
+  out.head_stride = buffer.layout == Layout::rows_first ? plane_width : buffer.rows * plane_width;
+  std::int64_t first_row = 0;
+  if (ranges.size() == 1) {  // one range needs no row map: it is a first row and a stride
+    first_row = ranges[0].begin;
+    out.row_stride *= ranges[0].step;
+  } else {
+    out.runs = std::span<const kernels::RowRun>(runs_).subspan(view.ranges.first, view.ranges.count);
+  }
+  const std::int64_t element = element_of(buffer, slot, first_row, view.head_begin, begin);
+  return {out, {view.buffer, element * element_bytes(buffer.role, nominal_)}};
+}
+
+std::vector<PlacedView> CallConverter::pieces(const View& view,
+                                              std::initializer_list<std::int32_t> cuts) const {
+  const std::int32_t width = view.width_end - view.width_begin;
+  std::vector<std::int32_t> columns(cuts);
+  columns.push_back(plane_cut(plan_.buffers[view.buffer], view));
+  std::erase_if(columns, [&](std::int32_t cut) { return cut <= 0 || cut >= width; });
+  columns.insert(columns.end(), {0, width});
+  std::sort(columns.begin(), columns.end());
+  columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
+
+  std::vector<PlacedView> out;
+  for (std::int64_t slot = view.slot_begin; slot < view.slot_end; ++slot) {
+    for (std::size_t i = 0; i + 1 < columns.size(); ++i) {
+      out.push_back(piece(view, slot, view.width_begin + columns[i], view.width_begin + columns[i + 1]));
+    }
+  }
+  return out;
+}
+
+const View& CallConverter::view_of(const Operation& op, Operand operand) const {
+  const Access* access = plan_.find(op, operand);
+  if (access == nullptr) throw std::invalid_argument("there is no operand " + std::string(name(operand)));
+  return plan_.views[access->view];
+}
+
+// The call with its views filled in: `operands` in the order of views_of(call), each of one slot and plane.
+PlacedCall CallConverter::place(const Operation& op, KernelCall call,
+                                std::initializer_list<Operand> operands) const {
+  PlacedCall out{std::move(call), {}};
+  const std::vector<kernels::View*> views = views_of(out.call);
+  out.places.reserve(operands.size());
+  for (const Operand operand : operands) {
+    const View& view = view_of(op, operand);
+    const PlacedView placed = piece(view, view.slot_begin, view.width_begin, view.width_end);
+    *views[out.places.size()] = placed.view;
+    out.places.push_back(placed.place);
+  }
+  return out;
+}
+
+std::span<const kernels::Segment> CallConverter::segments(const Operation& op) const {
+  return std::span<const kernels::Segment>(segments_).subspan(op.segments.first, op.segments.count);
+}
+
+PlacedCall CallConverter::attend(const Operation& op) const {
+  using enum Operand;
+  kernels::Attend call;
+  call.segments = segments(op);
+  call.scale = op.value;
+  PlacedCall placed = place(op, call, {q, k, v, out, lse});
+  std::get<kernels::Attend>(placed.call).write = kernel_write(plan_.mode_of(op, out));
+  return placed;
+}
+
+PlacedCall CallConverter::attend_backward(const Operation& op) const {
+  using enum Operand;
+  kernels::AttendBackward call;
+  call.segments = segments(op);
+  call.scale = op.value;
+  PlacedCall placed = place(op, call, {q, k, v, dout, lse, delta, dq, dk, dv});
+  auto& backward = std::get<kernels::AttendBackward>(placed.call);
+  backward.write_dq = kernel_write(plan_.mode_of(op, dq));
+  backward.write_dk = kernel_write(plan_.mode_of(op, dk));
+  return placed;
+}
+
+// The three forms of merge (plan.hpp), told apart by what they take and write.
+PlacedCall CallConverter::merge(const Operation& op) const {
+  using enum Operand;
+  if (plan_.find(op, part_out) == nullptr) return place(op, kernels::MergeLse{}, {part_lse, lse});
+  if (op.writes.count == 2) return place(op, kernels::Merge{}, {part_out, part_lse, out, lse});
+  PlacedCall placed = place(op, kernels::Rescale{}, {part_out, part_lse, lse, out});
+  std::get<kernels::Rescale>(placed.call).write = kernel_write(plan_.mode_of(op, out));
+  return placed;
+}
+
+// copy, cast, add and fill: whole boxes, over any number of slots and both planes.
+std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) const {
+  const View& into = view_of(op, Operand::into);
+  std::vector<PlacedCall> out;
+  if (op.kind == OpKind::fill) {
+    for (const PlacedView& target : pieces(into))
+      out.push_back({FillCall{target.view, op.value}, {target.place}});
+    return out;
+  }
+  const View& from = view_of(op, Operand::from);
+  const std::vector<PlacedView> sources = pieces(from, {plane_cut(plan_.buffers[into.buffer], into)});
+  const std::vector<PlacedView> targets = pieces(into, {plane_cut(plan_.buffers[from.buffer], from)});
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    KernelCall call = CopyCall{sources[i].view, targets[i].view};
+    if (op.kind == OpKind::add) call = AddCall{sources[i].view, targets[i].view};
+    out.push_back({std::move(call), {sources[i].place, targets[i].place}});
+  }
+  return out;
+}
+
+std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
+  using enum Operand;
+  switch (op.kind) {
+    case OpKind::attend: return {attend(op)};
+    case OpKind::attend_backward: return {attend_backward(op)};
+    case OpKind::row_dot: return {place(op, RowDotCall{}, {dout, out, delta})};
+    case OpKind::merge: return {merge(op)};
+    case OpKind::copy:
+    case OpKind::cast:
+    case OpKind::add:
+    case OpKind::fill: return element_by_element(op);
+    case OpKind::exchange:
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter:
+    case OpKind::all_to_all:
+    case OpKind::all_reduce:
+    case OpKind::barrier:
+    case OpKind::host_sync: return {};
+  }
+  return {};
+}
+
+}  // namespace cplab

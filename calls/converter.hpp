@@ -1,0 +1,52 @@
+// From operations of a plan to kernel calls: the only place where boxes, planes and row ranges become shapes
+// and strides, for prediction and execution alike. Addresses are added by whoever has memory (exec/bind).
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "calls/kernel_call.hpp"
+#include "kernels/kernels.hpp"
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+kernels::DType kernel_dtype(DType);
+
+// Converts operations of one rank whose form is good (plan/structure.hpp). The plan outlives the converter;
+// row runs and segments of calls are spans into the converter.
+class CallConverter {
+ public:
+  CallConverter(const RankPlan& plan, DType nominal);
+
+  // The calls that make up a compute operation (attend to fill), to be launched in this order: one, or for
+  // copy, cast, add and fill one for each piece. None for communication and host_sync. Throws
+  // std::invalid_argument if an operand is missing.
+  std::vector<PlacedCall> calls(const Operation&) const;
+
+  // The view as one tensor for every slot and, where the box covers both planes or `cuts` (columns counted
+  // from the box's first) lie inside it, for every piece of the width: slot by slot, columns ascending. Views
+  // of role integer have none: std::invalid_argument.
+  std::vector<PlacedView> pieces(const View&, std::initializer_list<std::int32_t> cuts = {}) const;
+
+  const RankPlan& plan() const { return plan_; }
+
+ private:
+  const View& view_of(const Operation&, Operand) const;
+  PlacedView piece(const View&, std::int64_t slot, std::int64_t begin, std::int64_t end) const;
+  PlacedCall place(const Operation&, KernelCall, std::initializer_list<Operand>) const;
+  PlacedCall attend(const Operation&) const;
+  PlacedCall attend_backward(const Operation&) const;
+  PlacedCall merge(const Operation&) const;
+  std::vector<PlacedCall> element_by_element(const Operation&) const;
+  std::span<const kernels::Segment> segments(const Operation&) const;
+
+  const RankPlan& plan_;
+  DType nominal_;
+  std::vector<kernels::RowRun> runs_;       // RankPlan::row_ranges, in the kernels' terms
+  std::vector<kernels::Segment> segments_;  // RankPlan::segments, likewise
+};
+
+}  // namespace cplab

@@ -1,0 +1,26 @@
+// The views of a call; see kernel_call.hpp.
+#include "calls/kernel_call.hpp"
+
+namespace cplab {
+
+std::vector<kernels::View*> views_of(KernelCall& call) {
+  using Views = std::vector<kernels::View*>;
+  struct Visitor {
+    Views operator()(kernels::Attend& c) const { return {&c.q, &c.k, &c.v, &c.out, &c.lse}; }
+    Views operator()(kernels::AttendBackward& c) const {
+      return {&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv};
+    }
+    Views operator()(RowDotCall& c) const { return {&c.a, &c.b, &c.into}; }
+    Views operator()(kernels::Merge& c) const { return {&c.part_out, &c.part_lse, &c.into_out, &c.into_lse}; }
+    Views operator()(kernels::MergeLse& c) const { return {&c.part_lse, &c.into_lse}; }
+    Views operator()(kernels::Rescale& c) const {
+      return {&c.part_out, &c.part_lse, &c.final_lse, &c.into_out};
+    }
+    Views operator()(CopyCall& c) const { return {&c.from, &c.into}; }
+    Views operator()(AddCall& c) const { return {&c.from, &c.into}; }
+    Views operator()(FillCall& c) const { return {&c.into}; }
+  };
+  return std::visit(Visitor{}, call);
+}
+
+}  // namespace cplab
