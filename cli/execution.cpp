@@ -77,9 +77,13 @@ void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile
                          ": not used by the execution on a CPU, which has no links and no multiprocessors");
   }
   if (!arguments.has("inputs")) return;
-  const bool forward = file.scenario.problem.direction == Direction::forward;
-  std::set<std::string> read{"q.npy", "k.npy", "v.npy"};
-  if (!forward) read.insert("dout.npy");
+  std::set<std::string> read, of_gradients;
+  for (const ProblemTensor& tensor : tensors_of(file.scenario.problem, Category::input))
+    read.insert(npy_file(tensor.name));
+  for (const ProblemTensor& tensor : tensor_table()) {
+    if (tensor.category == Category::input && tensor.phase == Phase::backward)
+      of_gradients.insert(npy_file(tensor.name));
+  }
   std::set<std::string> others;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(arguments.text("inputs", ""), error)) {
@@ -88,7 +92,8 @@ void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile
   }
   std::string text;
   for (const std::string& name : others) {
-    text += (text.empty() ? "" : ", ") + name + (name == "dout.npy" ? " (the direction is forward)" : "");
+    text += (text.empty() ? "" : ", ") + name +
+            (of_gradients.contains(name) ? " (the direction is forward)" : "");
   }
   if (!text.empty()) file.notes.push_back("--inputs: not read: " + text);
 }

@@ -208,9 +208,6 @@ void require_plan_memory(const ScenarioFile& file, PlanUse use) {
 
 MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   const Problem& p = plan.scenario.problem;
-  const auto H = static_cast<double>(p.heads), G = static_cast<double>(p.kv_heads);
-  const auto D = static_cast<double>(p.head_size), E = static_cast<double>(p.value_size);
-  const bool gradients = p.has_backward();
   double tokens = 0, longest = 0, arenas = 0, local = 0;
   for (const std::int64_t length : p.padded_lengths) {
     tokens += static_cast<double>(length);
@@ -224,9 +221,15 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
     local = std::max(local, rows);
   }
   constexpr double number = sizeof(double);
-  const double q = H * D, k = G * D, v = G * E, out = H * E, lse = H;
-  const double inputs = q + k + v + (gradients ? out : 0);
-  const double outputs = out + lse + (gradients ? q + k + v : 0);
+  const auto numbers_per_token = [&](Category category) {
+    double sum = 0;
+    for (const ProblemTensor& tensor : tensors_of(p, category)) {
+      const TokenRow row = token_row(p, tensor);
+      sum += static_cast<double>(row.heads * row.width);
+    }
+    return sum;
+  };
+  const double inputs = numbers_per_token(Category::input), outputs = numbers_per_token(Category::output);
   MemoryParts parts{{"arenas of the ranks", gpu ? 0 : arenas},
                     {"inputs", tokens * inputs * number},
                     {"outputs", tokens * outputs * number},
@@ -238,6 +241,7 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   // Of one sequence: 64 rows of scores and of their gradients, three times over; K and V by columns and
   // squared.
   constexpr double block_rows = 64;
+  const auto D = static_cast<double>(p.head_size), E = static_cast<double>(p.value_size);
   parts.emplace_back("scores", longest * (3 * block_rows * number + (D + E) * (sizeof(float) + number)));
   return parts;
 }

@@ -57,8 +57,9 @@ void try_outputs(const Arguments& arguments) {
     try {
       try_output_folder(folder);
       if (option != "save" || !std::filesystem::exists(folder)) continue;
-      for (const std::string_view name : saved_tensors)
-        try_one(option, (std::filesystem::path(folder) / npy_file(name)).string(), places);
+      for (const ProblemTensor& tensor : tensor_table())
+        if (tensor.category == Category::output)
+          try_one(option, (std::filesystem::path(folder) / npy_file(tensor.name)).string(), places);
     } catch (const InputError&) {
       throw;
     } catch (const std::runtime_error& error) {

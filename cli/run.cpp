@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <new>
+#include <string>
 
 #include "cli/command.hpp"
 #include "cli/outputs.hpp"
@@ -13,6 +14,7 @@
 #include "exec/processes/board.hpp"
 #include "exec/processes/rendezvous.hpp"
 #include "plan/finding.hpp"
+#include "plan/tensors.hpp"
 #include "report/json_reader.hpp"
 #include "report/output_file.hpp"
 #include "report/printable.hpp"
@@ -36,8 +38,10 @@ const std::vector<OptionSpec>& common_options() {
 }
 
 const std::vector<Command>& commands() {
-  static const OptionSpec inputs{"inputs", "DIR", "read q, k, v, dout from DIR/*.npy"};
-  static const OptionSpec save{"save", "DIR", "write out, lse, dq, dk, dv to DIR/*.npy"};
+  static const std::string inputs_help = "read " + tensor_names(Category::input) + " from DIR/*.npy";
+  static const std::string save_help = "write " + tensor_names(Category::output) + " to DIR/*.npy";
+  static const OptionSpec inputs{"inputs", "DIR", inputs_help};
+  static const OptionSpec save{"save", "DIR", save_help};
   static const OptionSpec ranks_per_gpu{"ranks-per-gpu", "N", "several ranks on one GPU, by transport copy"};
   static const OptionSpec allocator{"allocator", "KIND",
                                     "of a GPU: arena, or separate (for memory checkers)"};

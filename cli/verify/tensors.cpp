@@ -2,7 +2,6 @@
 #include "cli/verify/tensors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -11,7 +10,9 @@
 #include <numbers>
 #include <numeric>
 #include <sstream>
+#include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
@@ -23,11 +24,6 @@ namespace cplab {
 namespace {
 
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
-
-std::int64_t total_tokens(const Problem& p) {
-  return std::accumulate(p.padded_lengths.begin(), p.padded_lengths.end(), std::int64_t{0});
-}
 
 // First token of every sequence on the flattened [B,S] or [T] axis.
 std::vector<std::int64_t> sequence_begins(const Problem& p) {
@@ -36,19 +32,10 @@ std::vector<std::int64_t> sequence_begins(const Problem& p) {
   return begins;
 }
 
-std::vector<std::int64_t> shape_of(const Problem& p, std::int64_t heads, std::int64_t width) {
-  if (p.packed) return {total_tokens(p), heads, width};
-  return {p.batch, p.sequence, heads, width};
-}
-
 Tensor filled(std::vector<std::int64_t> shape, double value) {
   std::size_t count = 1;
   for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
   return {std::move(shape), std::vector<double>(count, value)};
-}
-
-bool has_gradients(const Problem& p) {
-  return p.has_backward();
 }
 
 // splitmix64's output function, as a hash of (seed, tensor, element).
@@ -79,13 +66,18 @@ void for_each_token(const Problem& p, std::int64_t row_elements, Visit visit) {
   }
 }
 
-Tensor random_tensor(const Problem& p, std::uint64_t seed, std::uint64_t which, std::int64_t heads,
-                     std::int64_t width) {
-  Tensor tensor = filled(shape_of(p, heads, width), nan_value);
-  const std::uint64_t stream = hashed(hashed(seed) + which);
-  for_each_token(p, heads * width, [&](std::int64_t first, std::size_t b, std::int64_t position) {
+// Numbers per token.
+std::int64_t row_elements(const Problem& p, const ProblemTensor& tensor) {
+  const TokenRow row = token_row(p, tensor);
+  return row.heads * row.width;
+}
+
+Tensor random_tensor(const Problem& p, std::uint64_t stream, const ProblemTensor& of) {
+  Tensor tensor = filled(shape_of(p, of), nan_value);
+  const std::int64_t count = row_elements(p, of);
+  for_each_token(p, count, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     if (position >= p.lengths[b]) return;
-    for (std::int64_t i = first; i < first + heads * width; ++i) {
+    for (std::int64_t i = first; i < first + count; ++i) {
       const double value = normal(hashed(stream ^ hashed(static_cast<std::uint64_t>(i))));
       tensor.values[static_cast<std::size_t>(i)] = rounded(value, p.dtype);
     }
@@ -103,9 +95,9 @@ std::string index_text(std::size_t element, const std::vector<std::int64_t>& sha
 
 // Rounds in place. Padding rows may hold anything; all others hold numbers of the problem's dtype.
 void round_values(const Problem& p, const std::string& path, const std::vector<std::int64_t>& shape,
-                  std::int64_t row_elements, std::vector<double>& values) {
-  for_each_token(p, row_elements, [&](std::int64_t first, std::size_t b, std::int64_t position) {
-    for (std::int64_t i = first; i < first + row_elements; ++i) {
+                  std::int64_t row, std::vector<double>& values) {
+  for_each_token(p, row, [&](std::int64_t first, std::size_t b, std::int64_t position) {
+    for (std::int64_t i = first; i < first + row; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const double given = values[at];
       values[at] = rounded(given, p.dtype);
@@ -124,55 +116,53 @@ void round_values(const Problem& p, const std::string& path, const std::vector<s
   });
 }
 
-Tensor read_tensor(const Problem& p, const std::string& directory, std::string_view which, std::int64_t heads,
-                   std::int64_t width) {
-  const std::string path = (std::filesystem::path(directory) / (std::string(which) + ".npy")).string();
-  const std::vector<std::int64_t> shape = shape_of(p, heads, width);
+// "[B, S, heads, size]": what the axes of a file are.
+std::string axes_text(std::string_view axes) {
+  std::string text;
+  for (const char axis : axes) {
+    text += text.empty() ? "[" : ", ";
+    if (axis == 'H' || axis == 'G') {
+      text += "heads";
+    } else if (axis == 'D' || axis == 'E') {
+      text += "size";
+    } else {
+      text += axis;
+    }
+  }
+  return text + "]";
+}
+
+Tensor read_tensor(const Problem& p, const std::string& directory, const ProblemTensor& of) {
+  const std::string path = (std::filesystem::path(directory) / npy_file(of.name)).string();
+  const std::vector<std::int64_t> shape = shape_of(p, of);
   NpyArray array = read_npy(path, [&](const std::vector<std::int64_t>& given) {
     if (given == shape) return;
     throw InputError(path + ": has shape " + shape_text(given) + "; the scenario asks for " +
-                     shape_text(shape) + (p.packed ? " [T, heads, size]" : " [B, S, heads, size]"));
+                     shape_text(shape) + " " + axes_text(axes_of(p, of)));
   });
-  round_values(p, path, shape, heads * width, array.values);
+  round_values(p, path, shape, row_elements(p, of), array.values);
   return {shape, std::move(array.values)};
 }
 
-// Copies rows between a flat global tensor [tokens, heads, width] and columns of local rows
-// [rows, heads, local_width], for those local rows that are tokens of the tensor.
-struct RowCopy {
-  std::int64_t heads = 0;
-  std::int64_t width = 0;
-  std::int64_t local_width = 0;
-  std::int64_t local_column = 0;
-
-  template <class Copy>
-  void for_each(std::int64_t token, std::size_t local_row, Copy copy) const {
-    for (std::int64_t head = 0; head < heads; ++head) {
-      for (std::int64_t x = 0; x < width; ++x) {
-        const std::int64_t global = (token * heads + head) * width + x;
-        const std::int64_t local =
-            (static_cast<std::int64_t>(local_row) * heads + head) * local_width + local_column + x;
-        copy(static_cast<std::size_t>(global), static_cast<std::size_t>(local));
+// Calls copy(element of the global tensor, element of the rank's buffer [rows, heads, width]) for every
+// element of those local rows that are no padding.
+template <class Copy>
+void for_each_element(const Problem& p, const ProblemTensor& tensor, const std::vector<LocalRow>& rows,
+                      Copy copy) {
+  const TokenRow row = token_row(p, tensor);
+  const TokenStrides strides = token_strides(axes_of(p, tensor), shape_of(p, tensor));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].valid) continue;
+    const std::int64_t token = rows[i].sequence * strides.sequence + rows[i].position * strides.position +
+                               rows[i].token * strides.token;
+    for (std::int64_t head = 0; head < row.heads; ++head) {
+      const std::int64_t local =
+          (static_cast<std::int64_t>(i) * row.heads + head) * row.buffer_width + row.first_column;
+      for (std::int64_t x = 0; x < row.width; ++x) {
+        const std::int64_t global = token + head * strides.head + x * strides.column;
+        copy(static_cast<std::size_t>(global), static_cast<std::size_t>(local + x));
       }
     }
-  }
-};
-
-void take(const std::vector<LocalRow>& rows, const RowCopy& layout, const Tensor& from,
-          std::vector<double>& into) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].valid) continue;
-    layout.for_each(rows[i].token, i,
-                    [&](std::size_t global, std::size_t local) { into[local] = from.values[global]; });
-  }
-}
-
-void give(const std::vector<LocalRow>& rows, const RowCopy& layout, const std::vector<double>& from,
-          Tensor& into) {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].valid) continue;
-    layout.for_each(rows[i].token, i,
-                    [&](std::size_t global, std::size_t local) { into.values[global] = from[local]; });
   }
 }
 
@@ -221,12 +211,33 @@ std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int posi
   return rows;
 }
 
+TokenStrides token_strides(std::string_view axes, std::span<const std::int64_t> shape) {
+  TokenStrides strides;
+  std::int64_t stride = 1;
+  for (std::size_t i = axes.size(); i-- > 0; stride *= shape[i]) {
+    switch (axes[i]) {
+      case 'B': strides.sequence = stride; break;
+      case 'S': strides.position = stride; break;
+      case 'T': strides.token = stride; break;
+      case 'H':
+      case 'G': strides.head = stride; break;
+      default: strides.column = stride;
+    }
+  }
+  return strides;
+}
+
 Inputs random_inputs(const Problem& p, std::uint64_t seed) {
   Inputs inputs;
-  inputs.q = random_tensor(p, seed, 0, p.heads, p.head_size);
-  inputs.k = random_tensor(p, seed, 1, p.kv_heads, p.head_size);
-  inputs.v = random_tensor(p, seed, 2, p.kv_heads, p.value_size);
-  if (has_gradients(p)) inputs.dout = random_tensor(p, seed, 3, p.heads, p.value_size);
+  const std::vector<ProblemTensor> wanted = tensors_of(p, Category::input);
+  std::uint64_t number =
+      0;  // in the table, so that a tensor's values do not depend on which others there are
+  for (const ProblemTensor& tensor : tensor_table()) {
+    if (tensor.category != Category::input) continue;
+    const std::uint64_t stream = hashed(hashed(seed) + number++);
+    if (std::ranges::count(wanted, tensor.name, &ProblemTensor::name) > 0)
+      inputs.add(tensor.name, random_tensor(p, stream, tensor));
+  }
   return inputs;
 }
 
@@ -234,67 +245,50 @@ Inputs read_inputs(const Problem& p, const std::string& directory) {
   std::error_code error;
   if (!std::filesystem::is_directory(directory, error)) throw InputError(directory + ": no such directory");
   Inputs inputs;
-  inputs.q = read_tensor(p, directory, "q", p.heads, p.head_size);
-  inputs.k = read_tensor(p, directory, "k", p.kv_heads, p.head_size);
-  inputs.v = read_tensor(p, directory, "v", p.kv_heads, p.value_size);
-  if (has_gradients(p)) inputs.dout = read_tensor(p, directory, "dout", p.heads, p.value_size);
+  for (const ProblemTensor& tensor : tensors_of(p, Category::input))
+    inputs.add(tensor.name, read_tensor(p, directory, tensor));
   return inputs;
 }
 
 void scatter(const Plan& plan, const Inputs& inputs, Executor& executor) {
   const Problem& p = plan.scenario.problem;
-  const std::int64_t D = p.head_size, E = p.value_size;
+  const std::vector<ProblemTensor> tensors = tensors_of(p, Category::input);
   for (const RankPlan& rank : plan.ranks) {
     const std::vector<LocalRow> rows = local_rows(plan.scenario, rank.replica, rank.position);
-    const auto local = [&](std::int64_t heads, std::int64_t width) {
-      return std::vector<double>(rows.size() * static_cast<std::size_t>(heads * width), nan_value);
-    };
-    std::vector<double> q = local(p.heads, D), kv = local(p.kv_heads, D + E);
-    take(rows, {p.heads, D, D, 0}, inputs.q, q);
-    take(rows, {p.kv_heads, D, D + E, 0}, inputs.k, kv);
-    take(rows, {p.kv_heads, E, D + E, D}, inputs.v, kv);
-    executor.write(rank.rank, "q", q);
-    executor.write(rank.rank, "kv", kv);
-    if (has_gradients(p)) {
-      std::vector<double> dout = local(p.heads, E);
-      take(rows, {p.heads, E, E, 0}, inputs.dout, dout);
-      executor.write(rank.rank, "dout", dout);
+    for (std::size_t first = 0; first < tensors.size();) {
+      // All tensors of one buffer.
+      const std::string_view buffer = tensors[first].buffer;
+      const TokenRow row = token_row(p, tensors[first]);
+      std::vector<double> local(rows.size() * static_cast<std::size_t>(row.heads * row.buffer_width),
+                                nan_value);
+      for (; first < tensors.size() && tensors[first].buffer == buffer; ++first) {
+        const std::vector<double>& values = inputs[tensors[first].name].values;
+        for_each_element(p, tensors[first], rows,
+                         [&](std::size_t global, std::size_t at) { local[at] = values[global]; });
+      }
+      executor.write(rank.rank, buffer, local);
     }
   }
 }
 
 Outputs gather(const Plan& plan, const Executor& executor) {
   const Problem& p = plan.scenario.problem;
-  const std::int64_t D = p.head_size, E = p.value_size, H = p.heads;
-  Outputs o;
-  o.out = filled(shape_of(p, H, E), 0);
-  o.lse = filled(p.packed ? std::vector<std::int64_t>{H, total_tokens(p)}
-                          : std::vector<std::int64_t>{p.batch, H, p.sequence},
-                 minus_infinity);
-  if (has_gradients(p)) {
-    o.dq = filled(shape_of(p, H, D), 0);
-    o.dk = filled(shape_of(p, p.kv_heads, D), 0);
-    o.dv = filled(shape_of(p, p.kv_heads, E), 0);
-  }
+  const std::vector<ProblemTensor> tensors = tensors_of(p, Category::output);
+  Outputs outputs;
+  for (const ProblemTensor& tensor : tensors)
+    outputs.add(tensor.name, filled(shape_of(p, tensor), tensor.padding));
   for (const RankPlan& rank : plan.ranks) {
     const std::vector<LocalRow> rows = local_rows(plan.scenario, rank.replica, rank.position);
-    give(rows, {H, E, E, 0}, executor.read(rank.rank, "out"), o.out);
-    const std::vector<double> lse = executor.read(rank.rank, "lse");  // [rows, H]
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!rows[i].valid) continue;
-      for (std::int64_t h = 0; h < H; ++h) {
-        const std::int64_t global = p.packed ? h * total_tokens(p) + rows[i].token
-                                             : (rows[i].sequence * H + h) * p.sequence + rows[i].position;
-        o.lse.values[static_cast<std::size_t>(global)] = lse[i * static_cast<std::size_t>(H) + h];
-      }
+    std::string_view buffer;
+    std::vector<double> local;
+    for (const ProblemTensor& tensor : tensors) {
+      if (tensor.buffer != buffer) local = executor.read(rank.rank, buffer = tensor.buffer);
+      std::vector<double>& values = outputs[tensor.name].values;
+      for_each_element(p, tensor, rows,
+                       [&](std::size_t global, std::size_t at) { values[global] = local[at]; });
     }
-    if (!has_gradients(p)) continue;
-    give(rows, {H, D, D, 0}, executor.read(rank.rank, "dq"), o.dq);
-    const std::vector<double> dkv = executor.read(rank.rank, "dkv");
-    give(rows, {p.kv_heads, D, D + E, 0}, dkv, o.dk);
-    give(rows, {p.kv_heads, E, D + E, D}, dkv, o.dv);
   }
-  return o;
+  return outputs;
 }
 
 std::string npy_file(std::string_view tensor) {
@@ -303,28 +297,41 @@ std::string npy_file(std::string_view tensor) {
 
 void save_outputs(const Problem& p, const Outputs& outputs, const std::string& directory) {
   make_output_folder(directory);
-  const std::array<const Tensor*, saved_tensors.size()> tensors{&outputs.out, &outputs.lse, &outputs.dq,
-                                                                &outputs.dk, &outputs.dv};
   OutputSet files;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = *tensors[i];
-    if (tensor.shape.empty()) continue;
+  for (const ProblemTensor& of : tensors_of(p, Category::output)) {
+    const Tensor& tensor = outputs[of.name];
     const std::string bytes = format_npy(tensor.shape, tensor.values, p.dtype == DType::fp64);
-    files.open((std::filesystem::path(directory) / npy_file(saved_tensors[i])).string())
+    files.open((std::filesystem::path(directory) / npy_file(of.name)).string())
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
   files.commit();
 }
 
-bool Outputs::same_bits(const Outputs& other) const {
-  const auto same = [](const Tensor& a, const Tensor& b) {
-    return std::equal(a.values.begin(), a.values.end(), b.values.begin(), b.values.end(),
-                      [](double x, double y) {
-                        return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
-                      });
+void Tensors::add(std::string_view name, Tensor tensor) {
+  tensors_.insert_or_assign(std::string(name), std::move(tensor));
+}
+
+const Tensor* Tensors::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+const Tensor& Tensors::operator[](std::string_view name) const {
+  if (const Tensor* tensor = find(name)) return *tensor;
+  throw std::out_of_range("there is no tensor " + std::string(name));
+}
+
+Tensor& Tensors::operator[](std::string_view name) {
+  return const_cast<Tensor&>(std::as_const(*this)[name]);
+}
+
+bool Tensors::same_bits(const Tensors& other) const {
+  const auto same_value = [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
   };
-  return same(out, other.out) && same(lse, other.lse) && same(dq, other.dq) && same(dk, other.dk) &&
-         same(dv, other.dv);
+  return std::ranges::equal(tensors_, other.tensors_, [&](const auto& a, const auto& b) {
+    return a.first == b.first && std::ranges::equal(a.second.values, b.second.values, same_value);
+  });
 }
 
 }  // namespace cplab

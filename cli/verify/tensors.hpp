@@ -1,18 +1,20 @@
-// Tensors of a problem in global token order, and their way to and from the local rows of the ranks.
-//
-// Shapes: dense q, dq [B,S,H,D]; k, dk [B,S,G,D]; v, dv [B,S,G,E]; out, dout [B,S,H,E]; lse [B,H,S]. Packed
-// (a problem with lengths): [T,...] and lse [H,T] with T = sum of padded_lengths, sequence after sequence.
-// Everything is held in double; inputs are rounded to the problem's dtype.
+// Tensors of a problem in global token order, and their way to and from the local rows of the ranks. Which
+// there are, and their shapes, is said by plan/tensors.hpp: dense [B,S,...], packed [T,...] with T = sum of
+// padded_lengths, sequence after sequence. Everything is held in double; inputs are rounded to the problem's
+// dtype.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "exec/cpu/executor.hpp"
 #include "plan/plan.hpp"
+#include "plan/tensors.hpp"
 
 namespace cplab {
 
@@ -21,18 +23,31 @@ struct Tensor {
   std::vector<double> values;  // C order
 };
 
-struct Inputs {
-  Tensor q, k, v;
-  Tensor dout;  // without values if the direction is forward
-};
-
-struct Outputs {
-  Tensor out, lse;
-  Tensor dq, dk, dv;  // without values if the direction is forward
+// Tensors by name.
+class Tensors {
+ public:
+  void add(std::string_view name, Tensor tensor);
+  const Tensor* find(std::string_view name) const;  // null if there is none
+  // Throw std::out_of_range if there is none.
+  const Tensor& operator[](std::string_view name) const;
+  Tensor& operator[](std::string_view name);
 
   // Bit by bit: NaN equals itself, -0 differs from 0.
-  bool same_bits(const Outputs& other) const;
+  bool same_bits(const Tensors& other) const;
+
+ private:
+  std::map<std::string, Tensor, std::less<>> tensors_;
 };
+using Inputs = Tensors;   // those of category input that a problem has: no dout if the direction is forward
+using Outputs = Tensors;  // those of category output: then no gradients
+
+// Where the element of a token lies in a tensor in C order: the distances along the sequences of a batch, the
+// positions of a sequence, the tokens of a packed problem, heads and columns. 0 for axes it does not have.
+struct TokenStrides {
+  std::int64_t sequence = 0, position = 0, token = 0, head = 0, column = 0;
+};
+// `axes` has a letter for each extent of `shape` (plan/tensors.hpp).
+TokenStrides token_strides(std::string_view axes, std::span<const std::int64_t> shape);
 
 // Where local row i of a rank lies in global order.
 struct LocalRow {
@@ -51,24 +66,21 @@ std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int posi
 // and does not depend on the number of ranks. Padding rows are NaN.
 Inputs random_inputs(const Problem& problem, std::uint64_t seed);
 
-// q.npy, k.npy, v.npy and, with gradients, dout.npy of a directory, rounded to the problem's dtype. Throws
-// InputError if one is missing, malformed, of another shape, or not finite (given or once rounded) in a row
-// that is not padding.
+// NAME.npy of a directory for every input of the problem, rounded to its dtype. Throws InputError if one is
+// missing, malformed, of another shape, or not finite (given or once rounded) in a row that is not padding.
 Inputs read_inputs(const Problem& problem, const std::string& directory);
 
-// Loads every rank's q, kv and dout. Padding rows become NaN, whatever the inputs hold there: they must never
+// Loads every rank's input buffers. Padding rows become NaN, whatever the inputs hold there: they must never
 // reach a result.
 void scatter(const Plan& plan, const Inputs& inputs, Executor& executor);
 
-// Collects out, lse and the gradients. Padding rows are 0 and their lse -inf.
+// Collects the outputs of all ranks. Padding rows hold ProblemTensor::padding.
 Outputs gather(const Plan& plan, const Executor& executor);
 
-// What save_outputs may write.
-inline constexpr std::array<std::string_view, 5> saved_tensors{"out", "lse", "dq", "dk", "dv"};
 std::string npy_file(std::string_view tensor);  // "out.npy"
 
-// out.npy, lse.npy, dq.npy, ...: float64 for fp64 problems, else float32. Creates the directory. All files
-// are complete before the first takes its name. Throws OutputError.
+// NAME.npy for every output: float64 for fp64 problems, else float32. Creates the directory. All files are
+// complete before the first takes its name. Throws OutputError.
 void save_outputs(const Problem& problem, const Outputs& outputs, const std::string& directory);
 
 // A value as the dtype would hold it: rounded to nearest even.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <span>
 #include <sstream>
 #include <string>
@@ -22,19 +23,33 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The right results of one sequence and how far off a right execution may be.
-struct Expected {
-  reference::AttentionResult right;
-  ExpectedErrors errors;
+// A right result of one sequence and how far off a right execution may be, in the axes of the tensor but B.
+struct ExpectedTensor {
+  std::vector<double> right;
+  ExpectedError error;
 };
+using Expected = std::map<std::string_view, ExpectedTensor>;  // by name
 
-// The rows of one sequence without its padding, from [tokens, heads, width].
-std::span<const double> sequence_rows(const Tensor& tensor, std::int64_t first, std::int64_t count,
-                                      std::int64_t row_elements) {
-  if (tensor.values.empty()) return {};
-  return std::span<const double>(tensor.values)
+// The rows of one sequence without its padding, from [tokens, heads, width]; none of an input that the
+// problem does not have.
+std::span<const double> sequence_rows(const Inputs& inputs, std::string_view name, std::int64_t first,
+                                      std::int64_t count, std::int64_t row_elements) {
+  const Tensor* tensor = inputs.find(name);
+  if (tensor == nullptr) return {};
+  return std::span<const double>(tensor->values)
       .subspan(static_cast<std::size_t>(first * row_elements),
                static_cast<std::size_t>(count * row_elements));
+}
+
+// What the dense reference gives for which output of softmax attention.
+Expected by_name(reference::AttentionResult right, ExpectedErrors errors) {
+  Expected expected;
+  expected["out"] = {std::move(right.out), std::move(errors.out)};
+  expected["lse"] = {std::move(right.lse), std::move(errors.lse)};
+  expected["dq"] = {std::move(right.dq), std::move(errors.dq)};
+  expected["dk"] = {std::move(right.dk), std::move(errors.dk)};
+  expected["dv"] = {std::move(right.dv), std::move(errors.dv)};
+  return expected;
 }
 
 // "reference of sequence 2 of 5".
@@ -53,20 +68,20 @@ std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, P
     const reference::AttentionShape shape{n,       p.heads,      p.kv_heads,   p.head_size, p.value_size,
                                           p.scale, visible.left, visible.right};
     if (n > 0) {
-      const auto q = sequence_rows(inputs.q, first, n, p.heads * p.head_size);
-      const auto k = sequence_rows(inputs.k, first, n, p.kv_heads * p.head_size);
-      const auto v = sequence_rows(inputs.v, first, n, p.kv_heads * p.value_size);
-      const auto dout = sequence_rows(inputs.dout, first, n, p.heads * p.value_size);
+      const auto q = sequence_rows(inputs, "q", first, n, p.heads * p.head_size);
+      const auto k = sequence_rows(inputs, "k", first, n, p.kv_heads * p.head_size);
+      const auto v = sequence_rows(inputs, "v", first, n, p.kv_heads * p.value_size);
+      const auto dout = sequence_rows(inputs, "dout", first, n, p.heads * p.value_size);
       std::function<void(std::int64_t)> after_head;
       if (progress) after_head = [&](std::int64_t done) { progress->set_done(done, p.heads); };
       const auto stage = [&](const char* what) {
         if (progress) progress->stage(of_sequence(what, b, p.lengths.size()), p.heads, "heads");
       };
       stage("reference");
-      expected[b].right = reference::dense_attention(shape, q, k, v, dout, after_head);
+      reference::AttentionResult right = reference::dense_attention(shape, q, k, v, dout, after_head);
       stage("tolerances");
-      expected[b].errors =
-          expected_errors(p.dtype, roundings, shape, q, k, v, dout, expected[b].right, after_head);
+      ExpectedErrors errors = expected_errors(p.dtype, roundings, shape, q, k, v, dout, right, after_head);
+      expected[b] = by_name(std::move(right), std::move(errors));
     }
     first += p.padded_lengths[b];
   }
@@ -78,18 +93,32 @@ double shown(double value) {
   return std::isnan(value) ? std::abs(value) : value;
 }
 
-// One tensor of one rank: which columns of which buffer, and what they are compared with.
+// One tensor: where it lies in its buffer, and by sequence what it is compared with.
 struct Comparison {
-  std::string_view tensor;
-  std::string_view buffer;
-  std::int64_t heads = 0;
-  std::int64_t width = 0;
-  std::int64_t buffer_width = 0;
-  std::int64_t first_column = 0;
-  std::vector<double> reference::AttentionResult::*right = nullptr;
-  ExpectedError ExpectedErrors::*error = nullptr;
-  bool heads_first = false;  // the reference lies [heads, S]
+  ProblemTensor tensor;
+  TokenRow row;
+  struct Sequence {
+    const ExpectedTensor* expected = nullptr;  // null where there are no tokens
+    TokenStrides strides;
+  };
+  std::vector<Sequence> sequences;
 };
+
+Comparison comparison_of(const Problem& p, const ProblemTensor& tensor,
+                         const std::vector<Expected>& expected) {
+  Comparison c{tensor, token_row(p, tensor), {}};
+  Problem alone = p;  // one sequence without its padding: as the reference sees it
+  alone.packed = false;
+  alone.batch = 1;
+  for (std::size_t b = 0; b < expected.size(); ++b) {
+    Comparison::Sequence& sequence = c.sequences.emplace_back();
+    if (expected[b].empty()) continue;
+    alone.sequence = p.lengths[b];
+    sequence.expected = &expected[b].at(tensor.name);
+    sequence.strides = token_strides(tensor.axes, shape_of(alone, tensor));
+  }
+  return c;
+}
 
 struct Slice {  // one head
   double error2 = 0, right2 = 0, terms2 = 0, variance = 0;
@@ -109,31 +138,29 @@ struct WorstElement {
 
 class RankComparison {
  public:
-  RankComparison(const Plan& plan, const RankPlan& rank, const std::vector<Expected>& expected,
-                 const Executor& executor, VerifyResult& result)
+  RankComparison(const Plan& plan, const RankPlan& rank, const Executor& executor, VerifyResult& result)
       : plan_(plan),
         rank_(rank),
-        expected_(expected),
         executor_(executor),
         result_(result),
         rows_(local_rows(plan.scenario, rank.replica, rank.position)) {}
 
   void compare(const Comparison& c) {
     const DType dtype = plan_.scenario.problem.dtype;
-    const std::vector<double> values = executor_.read(rank_.rank, c.buffer);
-    std::vector<Slice> slices(static_cast<std::size_t>(c.heads));
+    const std::vector<double> values = executor_.read(rank_.rank, c.tensor.buffer);
+    std::vector<Slice> slices(static_cast<std::size_t>(c.row.heads));
     WorstElement worst;
     TensorFigures figures;
     figures.rank = rank_.rank;
-    figures.tensor = c.tensor;
+    figures.tensor = c.tensor.name;
     std::int64_t valid_rows = 0, wrong = 0;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (!rows_[i].valid) continue;
       ++valid_rows;
-      for (std::int64_t h = 0; h < c.heads; ++h) {
-        for (std::int64_t x = 0; x < c.width; ++x) {
+      for (std::int64_t h = 0; h < c.row.heads; ++h) {
+        for (std::int64_t x = 0; x < c.row.width; ++x) {
           const std::int64_t local =
-              (static_cast<std::int64_t>(i) * c.heads + h) * c.buffer_width + c.first_column + x;
+              (static_cast<std::int64_t>(i) * c.row.heads + h) * c.row.buffer_width + c.row.first_column + x;
           const double value = values[static_cast<std::size_t>(local)];
           wrong +=
               compare_element(c, rows_[i], h, x, value, slices[static_cast<std::size_t>(h)], worst, figures);
@@ -146,7 +173,7 @@ class RankComparison {
       const double scale = std::sqrt(std::max(s.right2, s.terms2));
       const double error = std::sqrt(s.error2);
       s.rel_l2 = error == 0 ? 0 : error / scale;
-      s.tolerance = relative_tolerance(dtype, s.variance, scale, valid_rows, c.width);
+      s.tolerance = relative_tolerance(dtype, s.variance, scale, valid_rows, c.row.width);
       ok = ok && s.use() <= 1;
       if (&s == &slices.front() || s.use() > most.use()) most = s;
     }
@@ -162,13 +189,11 @@ class RankComparison {
   // True if the element is beyond its own tolerance, NaN, or not the infinity it should be.
   bool compare_element(const Comparison& c, const LocalRow& row, std::int64_t head, std::int64_t column,
                        double value, Slice& slice, WorstElement& worst, TensorFigures& figures) const {
-    const Expected& expected = expected_[static_cast<std::size_t>(row.sequence)];
-    const std::int64_t length = plan_.scenario.problem.lengths[static_cast<std::size_t>(row.sequence)];
-    const std::int64_t at =
-        c.heads_first ? head * length + row.position : (row.position * c.heads + head) * c.width + column;
-    const auto index = static_cast<std::size_t>(at);
-    const double right = (expected.right.*c.right)[index];
-    const ExpectedError& model = expected.errors.*c.error;
+    const auto& [expected, strides] = c.sequences[static_cast<std::size_t>(row.sequence)];
+    const auto index = static_cast<std::size_t>(row.position * strides.position + head * strides.head +
+                                                column * strides.column);
+    const double right = expected->right[index];
+    const ExpectedError& model = expected->error;
     const double error = value == right ? 0 : std::abs(value - right);  // equal infinities included
     const double tolerance = element_tolerance(model.variance[index]);
     slice.error2 += error * error;
@@ -187,7 +212,7 @@ class RankComparison {
     Finding finding;
     finding.kind = FindingKind::numerics;
     finding.rank = rank_.rank;
-    finding.buffer = c.buffer;
+    finding.buffer = c.tensor.buffer;
     const std::string element =
         fmt::format("sequence {}, position {}, head {}, column {} is {} and should be {}", worst.row.sequence,
                     worst.row.position, worst.head, worst.column, shown(worst.value), shown(worst.right));
@@ -195,19 +220,19 @@ class RankComparison {
       finding.message = fmt::format(
           "{}: {} of {} elements are beyond their tolerance; relative error {:.3g} (tolerance {:.3g}); "
           "the worst: {}",
-          c.tensor, wrong, valid_rows * c.heads * c.width, figures.rel_l2, figures.tolerance, element);
+          c.tensor.name, wrong, valid_rows * c.row.heads * c.row.width, figures.rel_l2, figures.tolerance,
+          element);
     } else {
       finding.message = fmt::format(
           "{}: relative error {:.3g} is {:.2f} times its tolerance {:.3g}; the worst "
           "element: {}",
-          c.tensor, figures.rel_l2, figures.rel_l2 / figures.tolerance, figures.tolerance, element);
+          c.tensor.name, figures.rel_l2, figures.rel_l2 / figures.tolerance, figures.tolerance, element);
     }
     result_.findings.push_back(std::move(finding));
   }
 
   const Plan& plan_;
   const RankPlan& rank_;
-  const std::vector<Expected>& expected_;
   const Executor& executor_;
   VerifyResult& result_;
   std::vector<LocalRow> rows_;
@@ -246,23 +271,14 @@ std::string one_sentence(const std::exception& hang) {
 void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
                             VerifyResult& result, Progress* progress) {
   const Problem& p = plan.scenario.problem;
-  const std::int64_t H = p.heads, G = p.kv_heads, D = p.head_size, E = p.value_size;
-  using Right = reference::AttentionResult;
-  using Error = ExpectedErrors;
-  std::vector<Comparison> comparisons{
-      {"out", "out", H, E, E, 0, &Right::out, &Error::out, false},
-      {"lse", "lse", H, 1, 1, 0, &Right::lse, &Error::lse, true},
-  };
-  if (p.has_backward()) {
-    comparisons.push_back({"dq", "dq", H, D, D, 0, &Right::dq, &Error::dq, false});
-    comparisons.push_back({"dk", "dkv", G, D, D + E, 0, &Right::dk, &Error::dk, false});
-    comparisons.push_back({"dv", "dkv", G, E, D + E, D, &Right::dv, &Error::dv, false});
-  }
   const std::vector<Expected> expected = expected_results(plan, inputs, progress);
+  std::vector<Comparison> comparisons;
+  for (const ProblemTensor& tensor : tensors_of(p, Category::output))
+    comparisons.push_back(comparison_of(p, tensor, expected));
   if (progress) progress->stage("comparing", std::ssize(plan.ranks), "ranks");
   for (const RankPlan& rank : plan.ranks) {
     if (progress) progress->set_done(rank.rank, std::ssize(plan.ranks));
-    RankComparison comparison(plan, rank, expected, executor, result);
+    RankComparison comparison(plan, rank, executor, result);
     for (const Comparison& c : comparisons) comparison.compare(c);
   }
 }

@@ -25,8 +25,8 @@ struct VerifyOptions {
 };
 
 struct VerifyResult {
-  // For every rank: out, lse and, with gradients, dq, dk, dv. rel_l2 and tolerance are those of the head that
-  // uses most of its tolerance, max_abs is over all heads. Empty if the execution did not end.
+  // For every rank the outputs of the problem (plan/tensors.hpp). rel_l2 and tolerance are those of the head
+  // that uses most of its tolerance, max_abs is over all heads. Empty if the execution did not end.
   std::vector<TensorFigures> tensors;
   // The checker's, then the execution's (deadlock, or what made the plan impossible to execute), then one
   // of kind numerics for every tensor that is not ok.

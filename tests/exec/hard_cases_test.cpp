@@ -62,7 +62,7 @@ void make_one_hot(const Problem& p, Inputs& inputs) {
     for (std::int64_t t = 0; t < p.padded_lengths[b]; ++t, ++token) {
       if (t >= p.lengths[b]) continue;  // padding stays NaN
       for (std::size_t i = 0; i < G * E; ++i)
-        inputs.v.values[token * G * E + i] = i % E == static_cast<std::size_t>(t) % E ? 1 : 0;
+        inputs["v"].values[token * G * E + i] = i % E == static_cast<std::size_t>(t) % E ? 1 : 0;
     }
   }
 }

@@ -1,6 +1,7 @@
 // Tensors in global order: placement of tokens, the way to the ranks and back, files, random data.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -36,6 +37,94 @@ std::vector<ScenarioSpec> shapes() {
     }
   }
   return specs;
+}
+
+TEST_CASE("the table of tensors: which a problem has, their shapes and columns") {
+  const auto names = [](const Problem& p, Category category) {
+    std::string text;
+    for (const ProblemTensor& tensor : tensors_of(p, category)) text += std::string(tensor.name) + " ";
+    return text;
+  };
+  Problem p;
+  p.batch = 2;
+  p.sequence = 6;
+  p.lengths = p.padded_lengths = {6, 6};
+  p.heads = 8;
+  p.kv_heads = 4;
+  p.head_size = 16;
+  p.value_size = 24;
+  CHECK(names(p, Category::input) == "q k v dout ");
+  CHECK(names(p, Category::output) == "out lse dq dk dv ");
+  p.attention = Attention::linear;  // has no softmax, and so no lse
+  CHECK(names(p, Category::output) == "out dq dk dv ");
+  p.attention = Attention::softmax;
+  p.direction = Direction::forward;
+  CHECK(names(p, Category::input) == "q k v ");
+  CHECK(names(p, Category::output) == "out lse ");
+  CHECK(tensor_names(Category::input) == "q, k, v, dout");
+
+  p.direction = Direction::forward_backward;
+  using Numbers = std::vector<std::int64_t>;
+  const std::vector<std::pair<Numbers, Numbers>> by_hand{
+      // shape; heads, width, width of the buffer, first column
+      {{2, 6, 8, 16}, {8, 16, 16, 0}},   // q
+      {{2, 6, 4, 16}, {4, 16, 40, 0}},   // k
+      {{2, 6, 4, 24}, {4, 24, 40, 16}},  // v
+      {{2, 6, 8, 24}, {8, 24, 24, 0}},   // dout
+      {{2, 6, 8, 24}, {8, 24, 24, 0}},   // out
+      {{2, 8, 6}, {8, 1, 1, 0}},         // lse
+      {{2, 6, 8, 16}, {8, 16, 16, 0}},   // dq
+      {{2, 6, 4, 16}, {4, 16, 40, 0}},   // dk
+      {{2, 6, 4, 24}, {4, 24, 40, 16}},  // dv
+  };
+  REQUIRE(tensor_table().size() == by_hand.size());
+  for (std::size_t i = 0; i < by_hand.size(); ++i) {
+    const ProblemTensor& tensor = tensor_table()[i];
+    CAPTURE(tensor.name);
+    const TokenRow row = token_row(p, tensor);
+    CHECK(shape_of(p, tensor) == by_hand[i].first);
+    CHECK(Numbers{row.heads, row.width, row.buffer_width, row.first_column} == by_hand[i].second);
+    if (tensor.category == Category::input) CHECK(tensor.axes.starts_with("BS"));
+  }
+  p.packed = true;
+  p.batch = p.sequence = 0;
+  p.lengths = {3, 4};
+  p.padded_lengths = {5, 4};
+  CHECK(shape_of(p, tensor_table()[1]) == Numbers{9, 4, 16});
+  CHECK(shape_of(p, tensor_table()[5]) == Numbers{8, 9});
+  CHECK(axes_of(p, tensor_table()[5]) == "HT");
+}
+
+// Every buffer that the table names is one of a plan with gradients, of its category, role and width.
+TEST_CASE("the table of tensors names the buffers of plans") {
+  const Plan plan = build_plan(scenario({}));
+  const Problem& p = plan.scenario.problem;
+  for (const ProblemTensor& tensor : tensor_table()) {
+    CAPTURE(tensor.name);
+    const auto& buffers = plan.ranks[0].buffers;
+    const auto found =
+        std::ranges::find_if(buffers, [&](const Buffer& b) { return b.name == tensor.buffer; });
+    REQUIRE(found != buffers.end());
+    CHECK(found->category == tensor.category);
+    CHECK(found->role == tensor.role);
+    CHECK(found->heads == token_row(p, tensor).heads);
+    CHECK(found->width == token_row(p, tensor).buffer_width);
+  }
+}
+
+TEST_CASE("distances of the axes of a tensor") {
+  const TokenStrides dense = token_strides("BSHD", std::vector<std::int64_t>{2, 6, 8, 16});
+  CHECK(dense.sequence == 6 * 8 * 16);
+  CHECK(dense.position == 8 * 16);
+  CHECK(dense.token == 0);
+  CHECK(dense.head == 16);
+  CHECK(dense.column == 1);
+  const TokenStrides lse = token_strides("HT", std::vector<std::int64_t>{8, 9});
+  CHECK(lse.sequence == 0);
+  CHECK(lse.position == 0);
+  CHECK(lse.token == 1);
+  CHECK(lse.head == 9);
+  CHECK(lse.column == 0);
 }
 
 TEST_CASE("every token has one local row, and the placement of the algorithms agrees") {
@@ -109,10 +198,10 @@ TEST_CASE("scatter and gather are inverse, padding is NaN inside and zero outsid
         REQUIRE(taken.values[i] == expected);
       }
     };
-    same(inputs.q, outputs.dq);
-    same(inputs.k, outputs.dk);
-    same(inputs.v, outputs.dv);
-    same(inputs.dout, outputs.out);
+    same(inputs["q"], outputs["dq"]);
+    same(inputs["k"], outputs["dk"]);
+    same(inputs["v"], outputs["dv"]);
+    same(inputs["dout"], outputs["out"]);
     std::int64_t token = 0, total = 0;
     for (const std::int64_t length : p.padded_lengths) total += length;
     for (std::size_t b = 0; b < p.lengths.size(); ++b) {
@@ -123,7 +212,7 @@ TEST_CASE("scatter and gather are inverse, padding is NaN inside and zero outsid
           const double expected = i < p.lengths[b]
                                       ? static_cast<double>(1000 * static_cast<std::int64_t>(b) + 10 * i + h)
                                       : -std::numeric_limits<double>::infinity();
-          CHECK(outputs.lse.values[static_cast<std::size_t>(at)] == expected);
+          CHECK(outputs["lse"].values[static_cast<std::size_t>(at)] == expected);
         }
       }
     }
@@ -136,10 +225,11 @@ TEST_CASE("random inputs are normal, rounded, and the same for every number of r
   spec.dtype = DType::bf16;
   const Inputs inputs = random_inputs(scenario(spec).problem, 5);
   spec.ranks = 7;
-  CHECK(random_inputs(scenario(spec).problem, 5).k.values == inputs.k.values);
-  CHECK(random_inputs(scenario(spec).problem, 6).k.values != inputs.k.values);
-  CHECK(std::equal(inputs.k.values.begin(), inputs.k.values.begin() + 100, inputs.q.values.begin()) == false);
-  const auto& x = inputs.q.values;  // n = 64000
+  CHECK(random_inputs(scenario(spec).problem, 5)["k"].values == inputs["k"].values);
+  CHECK(random_inputs(scenario(spec).problem, 6)["k"].values != inputs["k"].values);
+  CHECK(std::equal(inputs["k"].values.begin(), inputs["k"].values.begin() + 100,
+                   inputs["q"].values.begin()) == false);
+  const auto& x = inputs["q"].values;  // n = 64000
   const auto n = static_cast<double>(x.size());
   double mean = 0, square = 0, fourth = 0;
   for (const double v : x) {
@@ -185,11 +275,11 @@ TEST_CASE("inputs are read from files, rounded, and refused if they do not fit")
                          const std::vector<double>& values) {
     std::ofstream(folder.path / name, std::ios::binary) << format_npy(shape, values, true);
   };
-  std::vector<double> q = inputs.q.values;
+  std::vector<double> q = inputs["q"].values;
   for (double& v : q) v *= 1 + 0x1p-20;  // well below half a unit of fp16: rounds back
-  write("q.npy", inputs.q.shape, q);
-  write("k.npy", inputs.k.shape, inputs.k.values);
-  write("v.npy", inputs.v.shape, inputs.v.values);
+  write("q.npy", inputs["q"].shape, q);
+  write("k.npy", inputs["k"].shape, inputs["k"].values);
+  write("v.npy", inputs["v"].shape, inputs["v"].values);
   try {
     read_inputs(p, directory);
     FAIL("dout.npy is missing");
@@ -198,14 +288,14 @@ TEST_CASE("inputs are read from files, rounded, and refused if they do not fit")
   }
   Problem forward = p;
   forward.direction = Direction::forward;
-  CHECK(read_inputs(forward, directory).dout.values.empty());
-  write("dout.npy", inputs.dout.shape, inputs.dout.values);
+  CHECK(read_inputs(forward, directory).find("dout") == nullptr);
+  write("dout.npy", inputs["dout"].shape, inputs["dout"].values);
   const Inputs read = read_inputs(p, directory);
-  CHECK(read.q.values == inputs.q.values);
-  CHECK(read.dout.values == inputs.dout.values);
-  CHECK(read.v.shape == std::vector<std::int64_t>{1, 32, 2, 4});
+  CHECK(read["q"].values == inputs["q"].values);
+  CHECK(read["dout"].values == inputs["dout"].values);
+  CHECK(read["v"].shape == std::vector<std::int64_t>{1, 32, 2, 4});
 
-  write("v.npy", {1, 32, 4, 2}, inputs.v.values);
+  write("v.npy", {1, 32, 4, 2}, inputs["v"].values);
   try {
     read_inputs(p, directory);
     FAIL("v.npy has the wrong shape");
@@ -235,7 +325,7 @@ TEST_CASE("outputs are saved as the contract says") {
     CHECK(load("dk.npy").shape == std::vector<std::int64_t>{8, 2, 8});
     CHECK(load("dv.npy").shape == std::vector<std::int64_t>{8, 2, 4});
     CHECK(load("lse.npy").fp64 == (dtype == DType::fp64));
-    CHECK(load("out.npy").values == outputs.out.values);
+    CHECK(load("out.npy").values == outputs["out"].values);
     CHECK(std::isinf(load("lse.npy").values[5]));
     for (std::size_t i = 5 * 16; i < 6 * 16; ++i) CHECK(load("out.npy").values[i] == 0);
   }

@@ -1,0 +1,108 @@
+// The table of tensors; see tensors.hpp.
+#include "plan/tensors.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace cplab {
+
+namespace {
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+std::int64_t extent(const Problem& p, char axis) {
+  switch (axis) {
+    case 'B': return p.batch;
+    case 'S': return p.sequence;
+    case 'T': return total_tokens(p);
+    case 'H': return p.heads;
+    case 'G': return p.kv_heads;
+    case 'D': return p.head_size;
+    case 'E': return p.value_size;
+    default: return 1;
+  }
+}
+
+std::int64_t product(const Problem& p, std::string_view axes, std::string_view of) {
+  std::int64_t product = 1;
+  for (const char axis : axes)
+    if (of.find(axis) != std::string_view::npos) product *= extent(p, axis);
+  return product;
+}
+
+bool has(const Problem& p, const ProblemTensor& tensor) {
+  return std::find(tensor.attention.begin(), tensor.attention.end(), p.attention) != tensor.attention.end() &&
+         (tensor.phase == Phase::forward || p.has_backward());
+}
+
+}  // namespace
+
+std::span<const ProblemTensor> tensor_table() {
+  using enum Category;
+  using enum Phase;
+  constexpr Role nominal = Role::nominal, wide = Role::wide;
+  static const std::vector<Attention> all{Attention::softmax, Attention::linear, Attention::dynamic_mask};
+  static const std::vector<Attention> with_softmax{Attention::softmax, Attention::dynamic_mask};
+  static const std::vector<ProblemTensor> table{
+      {"q", "BSHD", nominal, input, forward, all, "q"},
+      {"k", "BSGD", nominal, input, forward, all, "kv"},
+      {"v", "BSGE", nominal, input, forward, all, "kv"},
+      {"dout", "BSHE", nominal, input, backward, all, "dout"},
+      {"out", "BSHE", nominal, output, forward, all, "out"},
+      {"lse", "BHS", wide, output, forward, with_softmax, "lse", minus_infinity},
+      {"dq", "BSHD", nominal, output, backward, all, "dq"},
+      {"dk", "BSGD", nominal, output, backward, all, "dkv"},
+      {"dv", "BSGE", nominal, output, backward, all, "dkv"},
+  };
+  return table;
+}
+
+std::string tensor_names(Category category) {
+  std::string names;
+  for (const ProblemTensor& tensor : tensor_table()) {
+    if (tensor.category != category) continue;
+    names += (names.empty() ? "" : ", ") + std::string(tensor.name);
+  }
+  return names;
+}
+
+std::vector<ProblemTensor> tensors_of(const Problem& p, Category category) {
+  std::vector<ProblemTensor> found;
+  for (const ProblemTensor& tensor : tensor_table())
+    if (tensor.category == category && has(p, tensor)) found.push_back(tensor);
+  return found;
+}
+
+std::int64_t total_tokens(const Problem& p) {
+  return std::accumulate(p.padded_lengths.begin(), p.padded_lengths.end(), std::int64_t{0});
+}
+
+std::string axes_of(const Problem& p, const ProblemTensor& tensor) {
+  std::string axes(tensor.axes);
+  if (!p.packed) return axes;
+  std::erase(axes, 'B');
+  std::replace(axes.begin(), axes.end(), 'S', 'T');
+  return axes;
+}
+
+std::vector<std::int64_t> shape_of(const Problem& p, const ProblemTensor& tensor) {
+  std::vector<std::int64_t> shape;
+  for (const char axis : axes_of(p, tensor)) shape.push_back(extent(p, axis));
+  return shape;
+}
+
+TokenRow token_row(const Problem& p, const ProblemTensor& tensor) {
+  constexpr std::string_view heads = "HG", columns = "DE";
+  TokenRow row;
+  row.heads = product(p, tensor.axes, heads);
+  row.width = product(p, tensor.axes, columns);
+  for (const ProblemTensor& other : tensor_table()) {
+    if (other.buffer != tensor.buffer || !has(p, other)) continue;
+    if (other.name == tensor.name) row.first_column = row.buffer_width;
+    row.buffer_width += product(p, other.axes, columns);
+  }
+  return row;
+}
+
+}  // namespace cplab

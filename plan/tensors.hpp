@@ -1,0 +1,56 @@
+// The tensors of a problem: one table of what attention takes and gives. Files, random data, the way to the
+// ranks and back, comparison and summaries follow from it; a new tensor is a row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "plan/problem.hpp"
+
+namespace cplab {
+
+struct ProblemTensor {
+  std::string_view name;
+  // Shape letters in the order of its file: B, S, one of H and G, and at most one of D and E. Packed problems
+  // ([T,...] tensors) have T in place of S and no B. In inputs B and S come first.
+  std::string_view axes;
+  Role role = Role::nominal;            // its dtype role
+  Category category = Category::input;  // input or output
+  Phase phase = Phase::forward;         // backward: only problems with a backward have it
+  std::vector<Attention> attention;     // the kinds that have it
+  // The buffer of a plan that holds it, [rows, heads, width]. Tensors of one buffer follow each other in the
+  // table; side by side they are its width (planes).
+  std::string_view buffer;
+  double padding = 0;  // of an output: what rows that are padding are set to
+};
+
+// Random inputs depend on the order of the inputs: new ones come last.
+std::span<const ProblemTensor> tensor_table();
+
+// "q, k, v, dout": all names of a category in the table, for people.
+std::string tensor_names(Category);
+
+// Those of the table that the problem has: by kind of attention and direction.
+std::vector<ProblemTensor> tensors_of(const Problem&, Category);
+
+std::int64_t total_tokens(const Problem&);  // of all sequences with their padding: T
+
+// "BSHD", or "THD" for packed problems; and the extents of these axes.
+std::string axes_of(const Problem&, const ProblemTensor&);
+std::vector<std::int64_t> shape_of(const Problem&, const ProblemTensor&);
+
+// What one token has of a tensor: heads x width numbers, in the columns [first_column, first_column + width)
+// of its buffer's buffer_width.
+struct TokenRow {
+  std::int64_t heads = 0;
+  std::int64_t width = 0;
+  std::int64_t buffer_width = 0;
+  std::int64_t first_column = 0;
+};
+TokenRow token_row(const Problem&, const ProblemTensor&);
+
+}  // namespace cplab
