@@ -1,4 +1,4 @@
-// Device memory, streams, events, the gate, and what the driver says of the machine; see measure_device.hpp.
+// Device memory, streams, events, the gate, and what the driver says of the machine; see device.hpp.
 #include "calibrate/device.hpp"
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Device memory, streams, events and the gate for calibrate/machine*, without a CUDA header.
+// Device memory, streams, events and the gate for calibrate/, without a CUDA header.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,7 @@ class Gate {
   void check() const;
 
  private:
-  HostFlags flags_{2};  // opened up to this ticket; 1 if a kernel gave up waiting
+  HostFlags flags_{2};  // the last ticket that may pass; 1 if a kernel gave up waiting
   int ticket_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// What issuing costs the host, and what lies between operations; one thread per GPU, all at once. See
-// measure.hpp.
+// What issuing operations costs the host, and the gaps between operations; one thread per GPU, all at once.
+// See machine.hpp.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -15,12 +15,13 @@ namespace {
 
 constexpr int rounds = 15;
 
-// Median over rounds of the host's seconds for one of `count` calls of `issue`, from an idle device; the
-// slowest rank's.
+// The host's seconds for one of `count` calls of `issue` that begin with an idle device: median over rounds
+// of the slowest rank.
 double issue_s(Bench& bench, int count, const std::function<void(CudaStream)>& issue) {
   std::vector<double> seconds;
   for (int round = 0; round < rounds + 2; ++round) {
-    bench.warm_up([](std::int64_t, CudaStream) {}, 0);  // idle, and together
+    bench.warm_up([](std::int64_t, CudaStream) {},
+                  0);  // waits until the device is idle and all ranks are here
     const double begin = now_s();
     for (int i = 0; i < count; ++i) issue(bench.stream());
     const double each = (now_s() - begin) / count;
@@ -112,7 +113,7 @@ class HostSide {
 
   // A chain of kernels that goes from stream to stream at every step, against one that stays.
   void dependencies(Host& into) {
-    constexpr int chain = 60;  // a call; three of them to a sample
+    constexpr int chain = 60;  // kernels in one call; a sample is three calls
     const Effort effort{0.001, 3, 3, 15};
     into.back_to_back_s = bench_.typical(
                               [&](std::int64_t, CudaStream s) {

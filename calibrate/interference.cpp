@@ -1,4 +1,4 @@
-// Kernels alone and beside communication, A B A B; see measure.hpp.
+// Kernels alone and beside communication, by turns; see machine.hpp.
 #include <memory>
 #include <optional>
 
@@ -9,12 +9,13 @@
 namespace cplab::measure {
 namespace {
 
-// Large enough that few of them cover a sample; NCCL's are kept below the size at which it changes its way.
+// Large enough that few of them last as long as a sample. NCCL's are below the size from which it sends in
+// another way.
 constexpr std::int64_t nccl_bytes = 128 << 20, copy_bytes = 256 << 20;
 constexpr AttentionShape shape{1, 8192, 16, 128, false};  // many waves of thread blocks
 constexpr std::int64_t elementwise_bytes = 256 << 20;
 constexpr int samples = 5;
-constexpr int most_shifts = 150;  // what can be queued behind a gate
+constexpr int most_shifts = 150;  // more cannot be queued behind a closed gate
 
 struct Subject {
   const char* kind;
@@ -32,7 +33,8 @@ std::unique_ptr<Load> load_of(const Subject& subject, const DeviceMemory& arena,
   return std::make_unique<Load>(arena, l2_bytes, kind, elementwise_bytes);
 }
 
-// One rank's part in A B A B. The same row on all ranks; none if the kernel lasts too long to be covered.
+// One rank's part in the sequence alone, beside, alone, beside. The same row on all ranks; none if the kernel
+// lasts longer than messages can be queued to run beside it.
 std::optional<Interference> measure_pair(const Subject& subject, const char* transport, Bench& bench,
                                          const Load& load, double shift_s, const Bench::Queue& shift) {
   const auto queue = [&](std::int64_t i, CudaStream stream) { load.queue(i, stream); };
@@ -54,7 +56,7 @@ std::optional<Interference> measure_pair(const Subject& subject, const char* tra
       if (covered)
         beside.push_back(seconds);
       else
-        shifts += shifts / 2 + 1;  // the messages were over first: more of them, and again
+        shifts += shifts / 2 + 1;  // the messages ended before the kernels: repeat with more of them
     }
     row.beside_s[turn] = median(std::move(beside));
   }

@@ -1,4 +1,4 @@
-// Times of the tile operations on one GPU; see measure.hpp.
+// Times of the tile operations on one GPU; see machine.hpp.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace cplab::measure {
 namespace {
 
-// By the name of the variant; a backward variant may be several kernels, then that of the key tiles, which is
-// the larger share of the work.
+// Of the kernel of that name. A backward variant may be several kernels: then of the one that cuts the keys
+// into tiles, which does most of the work.
 int tile_rows_of(const std::vector<kernels::CudaKernel>& kernels, const std::string& variant) {
   for (const kernels::CudaKernel& kernel : kernels)
     if (kernel.name == variant && kernel.tile_rows > 0) return kernel.tile_rows;
@@ -57,13 +57,13 @@ std::vector<Job> attention_jobs(std::vector<AttentionTable>& tables) {
         add(8, 2048);
         add(2, 8192);
       }
-  // The long ones last: they are what a spent budget leaves out.
+  // The long ones last: those are left out when the budget is spent.
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const Job& a, const Job& b) { return pairs(a.shape) < pairs(b.shape); });
   return jobs;
 }
 
-// The table of the same measurements with that kernel: the fastest may be another for small problems.
+// The table for the kernel that was taken: one shape's small and large problems may take different kernels.
 AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTable& asked,
                          const std::string& variant, int tile_rows) {
   for (AttentionTable& table : tables)

@@ -1,4 +1,4 @@
-// NCCL communicators and a ring of peer copies; see measure_links.hpp.
+// NCCL communicators and a ring of peer copies; see links.hpp.
 #include "calibrate/links.hpp"
 
 #include <cuda_runtime.h>
@@ -38,7 +38,7 @@ NcclRank::NcclRank(Team& team, int rank)
 }
 
 NcclRank::~NcclRank() {
-  // Destroying waits for the other ranks; a rank that failed will not come.
+  // Destroying a communicator waits for all ranks; one that has failed would never come.
   const ncclResult_t code = team_.failed() ? ncclCommAbort(communicator_) : ncclCommDestroy(communicator_);
   if (code != ncclSuccess) std::fprintf(stderr, "end of a communicator: %s\n", ncclGetErrorString(code));
 }

@@ -1,4 +1,4 @@
-// Communication between the GPUs of a team, for calibrate/machine*: NCCL communicators and a ring of peer
+// Communication between the GPUs of a team, for calibrate/: NCCL communicators and a ring of peer
 // copies.
 #pragma once
 
@@ -32,9 +32,9 @@ class NcclRank {
   ncclComm* communicator_ = nullptr;
 };
 
-// The same shift by copy engines. Each message: the receiver's permission (an event) is waited for, the data
-// are put into its memory, and it waits for the sender's event. Shared by all ranks; call prepare on each of
-// them before the first shift.
+// The same shift by copy engines. For each message the sender waits for the receiver's event (its memory is
+// free), copies into that memory and records an event for which the receiver waits. Shared by all ranks; each
+// calls prepare before the first shift.
 class CopyRing {
  public:
   explicit CopyRing(Team& team);

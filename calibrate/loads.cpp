@@ -1,4 +1,4 @@
-// Operands and prepared calls; see measure_loads.hpp.
+// Operands and prepared calls; see loads.hpp.
 #include "calibrate/loads.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The measurement as a whole: the machine, its memory before and after, and the parts in turn. See
-// measure.hpp.
+// machine.hpp.
 #include "calibrate/machine.hpp"
 
 #include <cuda_runtime.h>

@@ -72,7 +72,7 @@ struct Host {
   double graph_node_s = 0;    // max(0, graph_step_s - back_to_back_s)
 };
 
-// A B A B: alone, beside, alone, beside; medians of one call each, the slowest rank's.
+// Measured by turns: alone, beside, alone, beside; medians of the time of one call, the slowest rank's.
 struct Interference {
   std::string kind, beside;
   double alone_s[2] = {}, beside_s[2] = {};

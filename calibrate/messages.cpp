@@ -1,4 +1,4 @@
-// Times of messages between the GPUs of one machine, and what NCCL's kernels occupy; see measure.hpp.
+// Times of messages between the GPUs of one machine, and what NCCL's kernels occupy; see machine.hpp.
 #include <chrono>
 #include <thread>
 
@@ -22,8 +22,9 @@ std::int64_t free_bytes(int device) {
   return device_facts(device).free_bytes;
 }
 
-// The multiprocessors that a blocked NCCL kernel holds: GPU 0 issues its part, the other ranks do not yet;
-// then thread blocks that need a whole multiprocessor each are launched, and those that begin are counted.
+// Counts the multiprocessors that an NCCL kernel holds while it waits for its peers. GPU 0 issues its part of
+// the operation, the other ranks not yet; then thread blocks that need a whole multiprocessor each are
+// launched, and those that start are counted.
 class ChannelProbe {
  public:
   ChannelProbe(Bench& bench, int sms) : bench_(bench), sms_(sms), begun_(sms), opened_(1) {
@@ -44,7 +45,7 @@ class ChannelProbe {
       call(bench_.stream());
     }
     finish(bench_.stream());
-    finish(stream_.get());  // the blocks that found room only now
+    finish(stream_.get());  // the blocks that had to wait
     bench_.team().meet();
     return held;
   }
@@ -60,7 +61,7 @@ class ChannelProbe {
     int count = 0;
     for (int block = 0; block < sms_; ++block) count += begun_.load(block) == ticket_ ? 1 : 0;
     opened_.store(0, ticket_);
-    // What did not begin waits for the multiprocessors of `first`: no synchronizing here.
+    // The blocks that have not started wait for `first` to end: synchronizing here would deadlock.
     return count;
   }
 
@@ -72,7 +73,7 @@ class ChannelProbe {
 
   Bench& bench_;
   int sms_, ticket_ = 0;
-  int free_ = 0;  // with nothing beside
+  int free_ = 0;  // blocks that start on an otherwise idle GPU
   HostFlags begun_, opened_;
   Stream stream_;
 };
@@ -154,7 +155,7 @@ void measure_group(int ranks, const Options& options, Measurement& into) {
   team.run([&](int rank) {
     Links links(team, rank, copies, options);
     links.measure(into.sms, tables);
-    team.meet();  // nobody frees memory that another rank still writes
+    team.meet();  // no rank frees memory that another still writes into
   });
   const auto finish = [&](MessageTable& table, const char* kind, const char* transport) {
     table.kind = kind;

@@ -1,4 +1,4 @@
-// The small kernels of calibrate/machine*; see measure_probe.hpp.
+// The small kernels of calibrate/; see probe.hpp.
 #include "calibrate/probe.hpp"
 
 #include <cuda_bf16.h>

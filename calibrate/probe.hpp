@@ -1,4 +1,4 @@
-// The small kernels of calibrate/machine*. Each launch is checked; Error if it fails. Flags are host memory.
+// The small kernels of calibrate/. Each launch is checked; Error if it fails. Flags are host memory.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Threads that meet, and gated samples; see measure_team.hpp.
+// Threads that meet, and gated samples; see team.hpp.
 #include "calibrate/team.hpp"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ double Team::largest(int rank, double value) {
   values_[static_cast<std::size_t>(rank)] = value;
   meet();
   const double result = *std::max_element(values_.begin(), values_.end());
-  meet();  // nobody writes its next value before all have read
+  meet();  // no rank writes its next value before all have read this one
   return result;
 }
 

@@ -1,4 +1,4 @@
-// A thread for each GPU, meeting points, and the one way in which calibrate/machine* takes times.
+// A thread for each GPU, barriers between them, and how calibrate/ takes times.
 #pragma once
 
 #include <atomic>

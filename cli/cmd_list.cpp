@@ -55,8 +55,8 @@ std::vector<ListedFault> listed_faults() {
   return listed;
 }
 
-// Files of scenarios/; the summary is the file's first line of comment. The name is what finds it: that of
-// the file where no earlier one has it.
+// Files of scenarios/; the summary is the file's first line of comment. The name is what finds the file:
+// without its folder, unless an earlier file has that name.
 std::vector<ListedFile> listed_files(const std::vector<std::string>& names) {
   std::vector<ListedFile> files;
   std::set<std::string> taken;

@@ -72,8 +72,7 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
   GpuExecutor executor(plan, options);
   if (arguments.has("inputs") || arguments.has("save")) {
     measured.result = execute(arguments, plan, executor, with.speaks());
-  } else {  // nobody reads the results: no need to carry tokens of a global order through this machine's
-            // memory
+  } else {  // results are not read: random values made on the GPU will do, in no global order
     executor.randomize_inputs(static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX)));
     measured.result = executor.run();
   }

@@ -46,7 +46,7 @@ double peak_bytes(const Scenario& scenario, PlanUse use) {
   return peak_bytes(scenario, estimated_size(scenario), use);
 }
 
-// A rank of more takes seconds to build; its share grows at least as their number does.
+// In larger groups one rank takes seconds to build; its size grows at least in proportion to their number.
 constexpr std::int64_t most_ranks_built = 2048;
 
 // One group of the scenario's ranks (of so many at most) with `count` of the sequences of its largest
@@ -72,7 +72,7 @@ Scenario sample_of(const Scenario& scenario, std::int64_t count) {
   return sample;
 }
 
-// Of a rank, the mean over some of them: a causal mask gives the last more work than the first.
+// The mean size of a rank, from a few of them: with a causal mask the last has more work than the first.
 PlanSize mean_size(const Scenario& sample) {
   constexpr std::int64_t most_built = 4;
   const std::int64_t P = sample.parallel.ranks, built = std::min(P, most_built);
@@ -101,7 +101,8 @@ std::int64_t count_that_fits(Scenario scenario, std::int64_t count, PlanUse use,
 void take_ranks(Scenario& scenario, std::int64_t ranks) {
   Parallel& parallel = scenario.parallel;
   parallel.ranks = ranks;
-  for (auto& group : parallel.groups) group.resize(static_cast<std::size_t>(ranks));  // counted only
+  // Only their number is looked at.
+  for (auto& group : parallel.groups) group.resize(static_cast<std::size_t>(ranks));
 }
 
 void take_sequences(Scenario& scenario, std::int64_t count) {
@@ -137,7 +138,7 @@ std::string there_text() {
 }
 
 void require_file_memory(double need, const char* what, const std::string& file_name) {
-  constexpr double never_asked = 1 << 24;  // so much is always there
+  constexpr double never_asked = 1 << 24;  // smaller needs are not tested
   if (need <= never_asked || need <= memory_left()) return;
   throw EnvironmentError(
       fmt::format("{}: {} needs about {} of memory{}", file_name, what, bytes_text(need), there_text()));
@@ -166,7 +167,7 @@ PlanSize size_of(const Plan& plan) {
 PlanSize estimated_size(const Scenario& scenario) {
   const Parallel& parallel = scenario.parallel;
   const std::int64_t all = (std::ssize(scenario.problem.lengths) + parallel.replicas - 1) / parallel.replicas;
-  // As many as make runs of tokens for a few thousand ranks and sequences together.
+  // So many sequences that ranks times sequences stays at a few thousand.
   constexpr std::int64_t most_runs = 4096, most_sequences = 64;
   const std::int64_t few =
       std::min(all, std::clamp<std::int64_t>(most_runs / parallel.ranks, 1, most_sequences));

@@ -29,8 +29,8 @@ std::int64_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view given, const std::vector<std::string>& legal) {
-  given = given.substr(0, 100);  // longer than any word of ours; a file's may have a megabyte
-  // The beginning of a word is nearer to it than to any short one.
+  given = given.substr(0, 100);  // longer than any legal word; a word of a file may have a megabyte
+  // A prefix of a legal word ("contig") means that word, though a short word may be fewer edits away.
   constexpr std::size_t least = 3;
   for (const std::string& word : legal) {
     if (given.size() >= least && edit_distance(given, word.substr(0, given.size())) == 0) return word;

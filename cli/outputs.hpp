@@ -6,8 +6,8 @@
 namespace cplab {
 
 // Throws InputError ("--json FILE: cannot be written: ...") if the target of --json, --csv, --html, --trace
-// or
-// --save cannot be written, or two of them are one file. A rank that says nothing tries nothing.
+// or --save cannot be written, or two of them are one file. Ranks other than 0 write nothing and test
+// nothing.
 void try_outputs(const Arguments& arguments);
 
 // Whether the file is what `-` is: standard output.

@@ -20,7 +20,7 @@ namespace cplab {
 
 namespace {
 
-// Would the machine of the file serve the plan as it is?
+// Can the hardware file serve the plan without the overrides of --set hardware.*?
 bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOptions& options) {
   try {
     (void)simulate(plan, read_hardware(file.hardware), options);
@@ -100,7 +100,7 @@ void note_idle_bandwidths(const ScenarioFile& file, const Plan& plan, const Hard
     try {
       without = simulate(plan, read_hardware(file.hardware, others), options);
     } catch (const std::runtime_error&) {
-      continue;  // the machine needs what was set
+      continue;  // without this setting there is no prediction
     }
     if (!same_times(prediction.timeline, without->timeline)) continue;
     const std::string what = "hardware." + key + "=" + value;

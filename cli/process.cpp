@@ -17,8 +17,8 @@ namespace cplab {
 
 namespace {
 
-// A file that the program opens must not become standard output because that was closed: what stands in for a
-// closed one fails as a closed one does.
+// If standard output was closed, the next file that is opened would take its descriptor and receive what is
+// printed. A closed descriptor is replaced by one that fails in the same way.
 void occupy_closed_streams() {
   for (const int descriptor : {0, 1, 2}) {
     if (::fcntl(descriptor, F_GETFD) >= 0) continue;
@@ -31,7 +31,7 @@ void occupy_closed_streams() {
 int run_process(int argc, const char* const* argv) {
   occupy_closed_streams();
   end_cleanly_on_signals();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write, as a full disk is
+  std::signal(SIGXFSZ, SIG_IGN);  // RLIMIT_FSIZE then makes the write fail, as a full disk does
   std::ios::sync_with_stdio(false);
   DescriptorBuffer out(1);
   std::streambuf* const before = std::cout.rdbuf(&out);

@@ -17,7 +17,7 @@ namespace cplab {
 
 class Progress {
  public:
-  // Done and all, as the libraries below count them. May be called from any thread, as often as one likes.
+  // (done, all), as the libraries count them. May be called from any thread, often.
   using Count = std::function<void(std::int64_t done, std::int64_t all)>;
 
   // Begins with the stage `what` ("building the plan"). Without a terminal, or if `speaks` is false (other

@@ -214,7 +214,8 @@ ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vect
                if (changed) return std::nullopt;
                return source.columns.at(column)[i];
              });
-    // The other half of the publication, which it never measured: two slots and the incremental merge.
+    // The other variant that the publication describes but never measured: two slots and the incremental
+    // merge.
     std::vector<std::string> constant = sets;
     for (const char* set : {"schedule.kv_slots=2", "schedule.out_slots=2", "schedule.merge=incremental"}) {
       constant.emplace_back(set);

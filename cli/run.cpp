@@ -226,7 +226,8 @@ void say_unused(const Arguments& arguments, const Command& command, Console& con
   }
 }
 
-// A message quotes files and command lines: nothing in it may pass for a line of its own, or fill the screen.
+// Messages quote files and command lines: line breaks in what they quote must not look like messages of ours,
+// and long quotes must not fill the screen.
 std::string one_line(const std::string& message) {
   constexpr std::size_t most = 8000, kept_at_end = 2000;
   std::string text = printable(message.substr(0, most));
@@ -264,7 +265,7 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
   std::vector<OptionSpec> options = command.options;
   options.insert(options.end(), common_options().begin(), common_options().end());
   const Arguments arguments(rest, options, positional_count(command));
-  (void)arguments.integer("seed", 1, 0, INT64_MAX);  // wrong is wrong even where it is not used
+  (void)arguments.integer("seed", 1, 0, INT64_MAX);  // a wrong value is an error even where it is not used
   Console console(out, err, arguments);
   try_outputs(arguments);
   say_unused(arguments, command, console);

@@ -256,7 +256,7 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   return file;
 }
 
-// An error that the file alone does not have is put down to the --set without which it is gone, else to all.
+// An error that the file alone does not have names the --set without which it disappears, else all of them.
 ScenarioFile read_blaming_sets(const std::function<Table()>& open, const std::string& path,
                                const std::vector<std::string>& sets, bool is_file) {
   const auto reads = [&](const std::vector<std::string>& some) {
@@ -286,7 +286,8 @@ ScenarioFile read_blaming_sets(const std::function<Table()>& open, const std::st
 }  // namespace
 
 void ScenarioFile::fail(const std::string& key, const std::string& message) const {
-  // What the file says in one line may be too much only beside what --set says in another.
+  // A line of the file may be wrong only together with what --set says of another key: such settings are
+  // named.
   std::string with;
   const std::string section = key.substr(0, key.find('.') + 1);
   for (const std::string& set : sets) {

@@ -76,7 +76,7 @@ std::string find_scenario(const std::string& argument) {
   }
   for (const fs::path& place : places) {
     std::error_code error;
-    // A folder of the name of a scenario (ring/ beside scenarios/ring.toml) is not meant.
+    // Not a folder that happens to have the name of a scenario (ring/ beside scenarios/ring.toml).
     const bool last_resort = place == places.front() && places.size() > 1;
     if (fs::exists(place, error) && !(last_resort && fs::is_directory(place, error))) return place.string();
   }

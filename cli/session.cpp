@@ -18,8 +18,8 @@ namespace cplab {
 
 namespace {
 
-// A machine is named in most scenarios, whatever reads them: only what was set for this command is worth a
-// word.
+// Most scenarios name a machine, also for commands that need none: only what was set on the command line is
+// worth a note.
 void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
   const auto note = [&](const std::string& what, const std::string& why) {
     file.notes.push_back(what + ": not used by " + command + ", " + why);
@@ -27,7 +27,7 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
   if (!reads.hardware) {
     const char* why = "which knows no machine; simulate and show do";
     if (!file.hardware.empty() && !file.hardware_overrides.empty()) {
-      (void)read_hardware_of(file);  // wrong is wrong even where it is not used
+      (void)read_hardware_of(file);  // errors in it are reported even where it is not used
     }
     if (file.table.is_set("hardware.file")) note("--set hardware.file", why);
     for (const auto& [key, value] : file.hardware_overrides) note("--set hardware." + key, why);

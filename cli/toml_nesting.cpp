@@ -35,7 +35,7 @@ class Scanner {
   }
 
  private:
-  // Dots separate keys; those of a number in a value are at most one, of no weight.
+  // Dots separate the parts of a key. A number in a value has at most one, too few to matter.
   void step(char c) {
     switch (c) {
       case '\n':
@@ -90,7 +90,7 @@ class Scanner {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
       if (c == '\n') {
-        if (!many) return;  // a mistake: text of one line ends with it
+        if (!many) return;  // an unclosed quote: text of one line ends with its line
         ++line_;
       } else if (c == '\\' && quote == '"') {
         if (at_ + 1 < text_.size() && text_[at_ + 1] == '\n') ++line_;
@@ -132,7 +132,7 @@ void require_shallow_toml(const std::string& text, const std::string& file_name)
   try {
     (void)toml::parse(std::string_view(text).substr(0, end));
   } catch (const toml::parse_error& error) {
-    // At the very end it may only be what is cut off here: a list that goes on.
+    // At the end of the excerpt an error may come from the cut alone: a list that goes on below it.
     const auto& at = error.source().begin;
     if (at.line + 1 < line)
       throw InputError(file_name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +

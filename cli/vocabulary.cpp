@@ -101,7 +101,7 @@ std::string meant_key(std::string_view section, std::string_view given,
   if (is_of_hardware(section, legal)) within = section.empty() ? "hardware" : "hardware." + within;
   if (auto meant = key_by_meaning(within, given)) {
     if (!within.empty() && meant->starts_with(within + ".")) meant->erase(0, within.size() + 1);
-    // What stands in a sentence of its own is not a word to quote.
+    // A synonym that is a whole sentence is not put in quotes.
     return did_you_mean(meant->find(' ') == std::string::npos ? in_quotes(*meant) : *meant);
   }
   return legal.empty() ? std::string() : did_you_mean(in_quotes(nearest(given, legal)));

@@ -1,5 +1,5 @@
 // require_executable: a plan from a file, or a mutated one, passes the validator that the checker begins with
-// before it may be walked and bound. Whether it is right is the checker's question.
+// before it is executed. Whether what it computes is right is the checker's question.
 #include <string>
 
 #include "exec/bind.hpp"

@@ -13,8 +13,8 @@
 
 namespace cplab {
 
-// Nothing is ready but the plan is not finished, or the time is up, or a rank is gone. `operations` holds the
-// ids that are waited in, what() a line for each rank.
+// The execution cannot go on: nothing is ready although the plan is not finished, the timeout has passed, or
+// the process of a rank is gone. what() has a line for each rank.
 struct ExecutionHang : std::runtime_error {
   ExecutionHang(bool timed_out_, std::vector<int> ranks_, std::vector<std::string> operations_,
                 const std::string& message)
@@ -24,7 +24,7 @@ struct ExecutionHang : std::runtime_error {
         operations(std::move(operations_)) {}
   bool timed_out;
   std::vector<int> ranks;               // global, unfinished
-  std::vector<std::string> operations;  // by entry of `ranks`
+  std::vector<std::string> operations;  // by entry of `ranks`: the id of the operation it waits in
 };
 
 // The arenas do not fit into the memory of this machine, or of its GPUs.
@@ -37,7 +37,7 @@ struct ExecutionResult {
   double time_s = 0;               // their median
   Timeline timeline;               // of one repetition (each executor says which)
   std::vector<MemoryLog> memory;   // by rank; empty unless asked for
-  std::vector<int> overrun_ranks;  // whose red zones were written: a tile left its views
+  std::vector<int> overrun_ranks;  // whose red zones were written: a kernel wrote outside its views
 };
 
 class Executor {

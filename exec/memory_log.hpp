@@ -1,5 +1,5 @@
-// What an execution really did to memory, and the births and deaths that follow from it. Only the
-// comparison at the end asks the memory planner.
+// Which memory an execution used, written down where it used it, and the births and deaths of buffers that
+// follow. equals_plan alone looks at the memory planner.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Deeper than any file of ours by far; keeps the search for a path off the end of the stack.
+// Far deeper than any file of ours; the recursive search for a path must not overflow the stack.
 constexpr int deepest_nesting = 64;
 
 const Json& json(const void* value) {

@@ -25,7 +25,7 @@ std::atomic<int> held_signal{0};
 static_assert(std::atomic<void*>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
               std::atomic<bool>::is_always_lock_free);
 
-// As if this program had no handler.
+// Ends the process as the signal would without a handler.
 void end_by(int number) {
   remove_leftovers();
   std::signal(number, SIG_DFL);

@@ -41,7 +41,7 @@ struct Target {
   mode_t permissions = 0;  // of it
   uid_t owner = 0;
   gid_t group = 0;
-  std::optional<int> descriptor;  // of this process: written where its offset stands
+  std::optional<int> descriptor;  // an open file of this process: written from its current offset on
 };
 
 fs::path parent_of(const fs::path& path) {
@@ -103,7 +103,7 @@ std::string temporary_name(const std::string& folder) {
 
 // A new file beside others in `folder`, registered as a leftover before it is there; -1 with errno set.
 int create_temporary(const std::string& folder, std::string& name, Leftover& leftover) {
-  constexpr int attempts = 100;  // names that another process of the same number has left
+  constexpr int attempts = 100;  // names may be taken: by files of a killed process that had this number
   for (int i = 0; i < attempts; ++i) {
     name = temporary_name(folder);
     leftover = Leftover(name);
@@ -155,7 +155,7 @@ void try_output_folder(const std::string& path) {
     if (path.empty()) refuse(ENOENT);
     fs::path nearest = fs::path(path).lexically_normal();
     std::error_code error;
-    // A link that leads nowhere is there, though it does not exist.
+    // A dangling symbolic link is there, though its target does not exist.
     while (fs::symlink_status(nearest, error).type() == fs::file_type::not_found &&
            nearest.has_parent_path() && nearest.parent_path() != nearest)
       nearest = nearest.parent_path();
@@ -185,7 +185,7 @@ OutputFile::OutputFile(const std::string& path, bool durable) : path_(path), dur
       if (target.exists && ::access(place_.c_str(), W_OK) != 0) refuse(errno);
       descriptor_ = create_temporary(fs::path(place_).parent_path().string(), temporary_, leftover_);
       if (descriptor_ >= 0 && target.exists) {
-        // Only a privileged process may give files away; for others the permissions are what can be kept.
+        // Only a privileged process may change the owner; others keep the permissions alone.
         if (target.owner != ::geteuid() || target.group != ::getegid())
           (void)!::fchown(descriptor_, target.owner, target.group);
         (void)::fchmod(descriptor_, target.permissions);

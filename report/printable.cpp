@@ -17,7 +17,7 @@ std::string hex(std::uint32_t value, int digits) {
   return text;
 }
 
-// Of a well-formed sequence.
+// The code point of a well-formed UTF-8 sequence.
 std::uint32_t code_point(std::string_view sequence) {
   if (sequence.size() == 1) return byte_at(sequence, 0);
   std::uint32_t value = byte_at(sequence, 0) & (0xFFU >> (sequence.size() + 1));

@@ -234,7 +234,8 @@ class RankTrace {
     json_.end_object();
     json_.end_object();
 
-    // Tails before the wait: of slices that begin together, the viewer takes the one it has met last.
+    // The start of an arrow is written before the wait slice: of slices that begin at one time, viewers
+    // attach an arrow to the one written last before it.
     write_arrow_ends(op, true, track, start);
     const std::int64_t wait = std::clamp<std::int64_t>(nanoseconds(time.wait_s), 0, end - start);
     if (wait > 0) {
@@ -304,7 +305,8 @@ void write_traces(const std::string& directory, const Plan& plan, const Timeline
   make_output_folder(directory);
   const Tracks tracks(plan);
   Arrows arrows(plan);
-  OutputSet files(false);  // thousands of ranks: not each waits for the disk
+  OutputSet files(
+      false);  // not durable: with thousands of ranks, waiting for the disk each time takes too long
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const std::string file =
         (std::filesystem::path(directory) / fmt::format("rank{}_trace.json", plan.ranks[r].rank)).string();

@@ -17,7 +17,8 @@ class RoundingCounter {
   explicit RoundingCounter(const RankPlan& rank) : rank_(rank) {
     family_.assign(rank.buffers.size(), none);
     for (const Operation& op : rank_.operations) spread(op);
-    for (const Operation& op : rank_.operations) spread(op);  // around a ring: found late, used early
+    // Again: in a ring what a buffer holds is known only after operations that precede its first use.
+    for (const Operation& op : rank_.operations) spread(op);
     for (const Operation& op : rank_.operations) count(op);
   }
 
@@ -52,7 +53,8 @@ class RoundingCounter {
         join(view(access), family_[view(*from).buffer]);
     }
     if (!is_communication(op.kind)) return;
-    // Every rank does the same: what arrives is of the kind of what is sent in the same place of the list.
+    // All ranks do the same, so what is received is the same result as what is sent at that place of the
+    // list.
     std::vector<std::uint8_t> sent;
     std::vector<const View*> received;
     for (const Part& part : rank_.parts_of(op)) {

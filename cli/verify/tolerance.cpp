@@ -21,10 +21,10 @@ double unit_roundoff(DType dtype) {
   return 0;
 }
 
-// What is smaller than the dtype can hold comes out as 0, or rounded to a multiple of the smallest number:
-// errors do not shrink with the value for ever. fp16: the root mean square of rounding to its subnormals'
-// spacing, 2^-24. bf16 and fp32: exp and products underflow below 2^-126 each; room for 2^14 of them. fp64:
-// far below anything that can matter, and its square can still be told from 0.
+// Values below the dtype's range become 0 or a multiple of its smallest number: below this the error no
+// longer shrinks with the value. fp16: the root mean square of rounding to its subnormals' spacing, 2^-24.
+// bf16 and fp32: exp and products underflow below 2^-126 each; room for 2^14 of them. fp64: far below
+// anything that can matter, and its square can still be told from 0.
 double underflow(DType dtype) {
   switch (dtype) {
     case DType::fp64: return 0x1p-500;

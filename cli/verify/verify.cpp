@@ -88,7 +88,7 @@ std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, P
   return expected;
 }
 
-// Without the sign of a NaN, which means nothing and would be printed.
+// Without the sign of a NaN, which would be printed.
 double shown(double value) {
   return std::isnan(value) ? std::abs(value) : value;
 }

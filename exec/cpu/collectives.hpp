@@ -21,7 +21,8 @@ class StagedTensor {
 };
 
 // into = parts[0] (+ or max) parts[1] ..., in this order, all of one shape and dtype. A sum is rounded to
-// that dtype after every addend, as a ring of NCCL does at every hop; a NaN survives either.
+// that dtype after every addend, as a ring of NCCL does at every hop; a NaN among the parts makes the result
+// NaN, of a sum and of a max.
 void reduce_in_order(Device& device, Lane lane, Reduction reduction,
                      const std::vector<const StagedTensor*>& parts, const kernels::View& into);
 

@@ -1,4 +1,4 @@
-// The CPU as a device; see cpu_device.hpp.
+// The CPU as a device; see device.hpp.
 #include "exec/cpu/device.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Arenas, tensors in and out of them, and timed repetitions; see cpu_executor.hpp.
+// Arenas, tensors in and out of them, and timed repetitions; see executor.hpp.
 #include "exec/cpu/executor.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// The executor's order; see schedule.hpp. A uniform draw among all ready things keeps the ranks and lanes
+// The executor's order; see ready_pool.hpp. A uniform draw among all ready items keeps the ranks and lanes
 // nearly in step, and a race that needs one lane to lag by many operations would hardly ever show. So the
 // draw is a tournament: some candidates are drawn uniformly and the one whose lane has the highest priority
-// wins; the priorities are random and are dealt anew from time to time (after the idea of Burckhardt et al.
+// wins; the priorities are random and are drawn anew from time to time (after the idea of Burckhardt et al.
 // 2010, "A randomized scheduler with probabilistic guarantees of finding bugs").
 #include "exec/cpu/ready_pool.hpp"
 
@@ -55,7 +55,8 @@ void ReadyPool::push(const ReadyItem& item) {
 }
 
 std::uint64_t ReadyPool::priority(const ReadyItem& item) const {
-  // A transfer lags or hurries by its receiver, apart from the lane that has posted it.
+  // Transfers have a priority of their own, by the receiver's rank and lane: data may arrive early or late
+  // while the operations of that lane do not.
   const bool is_operation = item.kind == ReadyItem::Kind::operation;
   const std::uint64_t lane = (static_cast<std::uint64_t>(item.lane.kind) << 8) | item.lane.index;
   const std::uint64_t who = (std::uint64_t{item.op.rank} << 17) | (lane << 1) | (is_operation ? 0u : 1u);

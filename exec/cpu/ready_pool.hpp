@@ -1,4 +1,4 @@
-// Which of the things that could happen next does happen: the executor's order.
+// The executor's order: which of the items that are ready comes next.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct ReadyItem {
   Lane lane;  // of `op`
 };
 
-// A pool of ready things. Deterministic: the same pushes and seed give the same order on every platform.
+// The items that are ready. Deterministic: the same pushes and seed give the same order on every platform.
 class ReadyPool {
  public:
   explicit ReadyPool(ExecutionOrder order);

@@ -23,7 +23,7 @@ Repetition::Repetition(const Plan& plan, ExecutionOrder order, std::vector<std::
     timeline_.ranks[r].assign(plan.ranks[r].operations.size(), not_ended);
     touched_[r].assign(plan.ranks[r].buffers.size(), false);
     for (std::uint32_t b = 0; b < plan.ranks[r].buffers.size(); ++b) {
-      // Inputs are there before the start; whatever else lies in their memory is the plan's mistake.
+      // Inputs were written before the start: their memory is not filled with NaN at their first use.
       if (plan.ranks[r].buffers[b].category == Category::input) take_memory(r, b, false);
     }
   }
@@ -54,8 +54,8 @@ void Repetition::push_ready() {
   ready_.clear();
 }
 
-// Fresh memory is NaN from the moment of its first use on, in the order of execution: without the edge that
-// orders the reuse of memory, this destroys what another buffer still holds there.
+// A buffer's memory is filled with NaN just before its first use, in the order of execution. If the plan
+// reuses memory without the edge that orders it, this destroys what the earlier buffer still holds.
 void Repetition::take_memory(std::size_t rank, std::uint32_t index, bool fresh) {
   const Buffer& buffer = plan_.ranks[rank].buffers[index];
   touched_[rank][index] = true;

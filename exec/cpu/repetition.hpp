@@ -1,4 +1,5 @@
-// One run through the whole plan: what is ready, what an operation that is taken up does, what has been done.
+// One run through the whole plan on the CPU: starts what is ready, moves data where both ends have posted,
+// and records times and uses of memory.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// GPU events on the host's clock; see gpu_clock.hpp.
+// GPU events on the host's clock; see clock.hpp.
 #include "exec/gpu/clock.hpp"
 
 #include <algorithm>

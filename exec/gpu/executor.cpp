@@ -1,4 +1,4 @@
-// Ranks on GPUs, their threads, and timed repetitions; see gpu_executor.hpp.
+// Ranks on GPUs, their threads, and timed repetitions; see executor.hpp.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -46,8 +46,8 @@ GpuExecutor::GpuExecutor(const Plan& plan, const GpuOptions& options)
   }
 }
 
-// What hangs may never end, and freeing its memory would wait for it: left to the end of the process, so that
-// whoever waits for a word about the hang gets it now.
+// Kernels that hang may never end, and cudaFree would wait for them: after a hang everything is left to the
+// end of the process, so that the hang is reported at once.
 GpuExecutor::~GpuExecutor() {
   if (state_->hung) (void)state_.release();
 }
@@ -203,7 +203,7 @@ void GpuExecutor::State::wait_for(GpuTeam& team, int rank, GpuIssuer& issuer,
   } catch (...) {
     try {
       unfinished[i] = issuer.first_unfinished();
-    } catch (const GpuError&) {  // the device is lost; the first message is the one that counts
+    } catch (const GpuError&) {  // the device is lost; the error that led here is the one to report
       unfinished[i] = 0;
     }
     if (links[i] != nullptr) links[i]->abort();
@@ -250,7 +250,7 @@ void GpuExecutor::State::repeat(GpuTeam& team, int rank) {
     iteration.instrumented = instrument;
     iteration.jitter = !instrument;
     iteration.log = n == 0 && options.keep_log ? &outcomes[i].log : nullptr;
-    unfinished[i] = own.plan().operations.size();  // between repetitions there is nothing to wait in
+    unfinished[i] = own.plan().operations.size();  // between repetitions it waits in no operation
     team.report_progress(rank, 0);
     iteration.holds_backward = between_layers(plan.scenario.schedule);
     iteration.start = team.barrier(rank, deadline);

@@ -60,7 +60,7 @@ class GpuExecutor final : public Executor {
 
   // What a result says of the machine and the launch; complete after run().
   const GpuRun& facts() const;
-  std::int64_t capacity_bytes() const;  // of one GPU, its ranks' share each
+  std::int64_t capacity_bytes() const;  // of one GPU, divided by the ranks that share it
 
  private:
   struct State;

@@ -1,4 +1,4 @@
-// Outcomes of ranks as bytes; see gpu_gather.hpp. Both ends are the same program on the same kind of machine.
+// Outcomes of ranks as bytes; see gather.hpp. Both ends are the same program on the same kind of machine.
 #include "exec/gpu/gather.hpp"
 
 #include <cmath>

@@ -26,11 +26,12 @@ struct RankOutcome {
 std::vector<std::byte> pack(const RankOutcome& outcome);
 // Throws std::invalid_argument if the bytes are no outcome.
 RankOutcome unpack(const std::vector<std::byte>& bytes);
-// Whether `theirs` can be what a process knows of that rank, whose run was like `own`: as many repetitions,
-// operations, buffers and bytes as this plan has, finite times, sizes that memory can have. Throws
-// std::invalid_argument, which says what is not.
+// Throws std::invalid_argument, naming what is wrong, unless `theirs` can be the outcome of that rank in the
+// run that gave `own`: as many repetitions, operations, buffers and bytes as this plan has, finite times,
+// sizes that memory can have.
 void require_outcome_of(const RankPlan& rank, const RankOutcome& theirs, const RankOutcome& own);
-// Both, of bytes that another process sent. Throws RendezvousError, which names the rank.
+// unpack and require_outcome_of, for bytes from another process. Throws RendezvousError, which names the
+// rank.
 RankOutcome received_outcome(const RankPlan& rank, const std::vector<std::byte>& bytes,
                              const RankOutcome& own);
 

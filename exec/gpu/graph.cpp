@@ -1,4 +1,4 @@
-// A whole plan as one CUDA graph; see gpu_graph.hpp.
+// A whole plan as one CUDA graph; see graph.hpp.
 #include "exec/gpu/graph.hpp"
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Queues a plan on streams; see gpu_issuer.hpp.
+// Queues a plan on streams; see issuer.hpp.
 #include "exec/gpu/issuer.hpp"
 
 #include <cuda_runtime.h>
@@ -40,7 +40,7 @@ bool GpuIssuer::advance() {
   bool progress = false;
   std::vector<bool> stuck(heads_.size());
   while (left_ > 0) {
-    // Program order among what can go on.
+    // Of the lanes that are not stuck, the operation that comes first in the program.
     std::uint32_t next = std::numeric_limits<std::uint32_t>::max();
     for (std::size_t l = 0; l < heads_.size(); ++l) {
       const GpuLane& lane = rank_.lanes()[l];
@@ -56,7 +56,7 @@ bool GpuIssuer::advance() {
     progress = true;
     ++heads_[lane];
     --left_;
-    std::fill(stuck.begin(), stuck.end(), false);  // it may be what another lane waits for
+    std::fill(stuck.begin(), stuck.end(), false);  // another lane may have waited for it
   }
   return progress;
 }
@@ -79,8 +79,8 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
     if (stages_[edge] == Stage::waiting) return false;
   }
   GpuOperation& prepared = rank_.operation(i);
-  // A part that meets no other: the operation never ends, and so it never begins, on any link. Whether a
-  // library would buffer a message that nobody receives is nothing that a plan may lean on.
+  // A part without a counterpart: the operation can never complete, so it is not issued at all, on any link.
+  // NCCL might buffer a message that nobody receives, but no plan may rely on that.
   if (is_communication(op.kind) && prepared.sends.size() + prepared.receives.size() != op.parts.count) {
     return false;
   }
@@ -167,7 +167,7 @@ void GpuIssuer::finish(std::uint32_t i) {
     rank_.record(prepared.end, prepared.lane);
     issue_s_[i] = std::chrono::duration<double>(Clock::now() - iteration_.start).count();
   }
-  // Last: who sees it reached may read the times.
+  // Recorded last: once it is reached, the timing events are too.
   if (prepared.done != nullptr) rank_.record(prepared.done, prepared.lane);
   stages_[i] = Stage::issued;
 }
@@ -220,7 +220,8 @@ std::uint32_t GpuIssuer::first_unfinished() const {
       if (!rank_.reached(done)) break;
       open = k + 1;
     }
-    // The first with an event is what the lane waits in; those before it are short.
+    // Only the next event tells: if a communication recorded it, that is what the lane waits in (kernels
+    // before it are short).
     if (open >= lane.operations.size()) continue;
     std::size_t waits = open;
     while (waits + 1 < lane.operations.size() && rank_.operation(lane.operations[waits]).done == nullptr &&

@@ -1,4 +1,4 @@
-// The GPUs of this machine; see gpu_machine.hpp.
+// The GPUs of this machine; see machine.hpp.
 #include "exec/gpu/machine.hpp"
 
 #include <cuda_runtime.h>

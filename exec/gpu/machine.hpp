@@ -24,7 +24,8 @@ std::int64_t used_gpu_bytes(int device);
 
 int multiprocessors(int device);  // how many it has
 
-// Fills in what of each rank's growth nothing explains; ranks that share a GPU share it.
+// Fills in unexplained_bytes: what remains of each rank's growth of used memory after context, communicators,
+// tables and arena; ranks that share a GPU share it evenly.
 void explain_memory(std::vector<RankMemory>& memory, int ranks_per_gpu);
 
 // gpu, gpus, compute_capability, sms, driver, cuda, nccl, clocks, NCCL_* variables.

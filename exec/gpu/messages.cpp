@@ -1,4 +1,4 @@
-// Messages between ranks on GPUs; see gpu_messages.hpp.
+// Messages between ranks on GPUs; see messages.hpp.
 #include "exec/gpu/messages.hpp"
 
 #include <cuda_runtime.h>

@@ -28,7 +28,7 @@ struct GpuMessage {
   Board::Counter* arrived_in = nullptr;
 };
 
-// All messages of a plan, in an order in which they can happen; what meets nobody is in no message.
+// All messages of a plan, in an order in which they can happen; a part without a counterpart is in none.
 class GpuMessages {
  public:
   // `ranks` by rank of the plan, null where a rank belongs to another process; local operations learn their

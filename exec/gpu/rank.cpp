@@ -1,4 +1,4 @@
-// One rank on its GPU; see gpu_rank.hpp.
+// One rank on its GPU; see rank.hpp.
 #include "exec/gpu/rank.hpp"
 
 #include <cuda_runtime.h>
@@ -63,7 +63,7 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
 }
 
 GpuRank::~GpuRank() {
-  // Errors are no news here: whoever aborted has said why.
+  // Errors are ignored: the failure that led here has been reported already.
   (void)cudaSetDevice(options_.device);
   for (const GpuEvent event : events_) (void)cudaEventDestroy(event);
   for (const GpuLane& lane : lanes_) (void)cudaStreamDestroy(lane.stream);
@@ -117,7 +117,7 @@ void GpuRank::prepare() {
     if (found == lanes_.end()) {
       GpuLane lane;
       lane.lane = op.lane;
-      // Communication first: what it brings is waited for, and a transfer needs few multiprocessors.
+      // Communication has priority: others wait for its data, and it needs few multiprocessors.
       int least = 0, greatest = 0;
       cuda_require(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange",
                    plan_.rank);
@@ -239,7 +239,7 @@ std::vector<double> GpuRank::read(const Buffer& buffer) const {
 void GpuRank::queue_before(std::uint32_t i, bool jitter) {
   const CudaStream stream = lanes_[operations_[i].lane].stream;
   if (jitter && options_.jitter) {
-    // Mostly short, now and then long enough for the other lanes to get far ahead.
+    // Mostly short, sometimes long enough for the other lanes to get far ahead.
     const std::uint64_t draw = random_();
     const std::uint64_t most_ns = draw % 8 == 0 ? 400000 : 40000;
     cuda_require(queue_spin(stream, (draw >> 8) % most_ns), "spin", plan_.rank);

@@ -1,4 +1,4 @@
-// Host threads of the ranks; see gpu_team.hpp.
+// Host threads of the ranks; see team.hpp.
 #include "exec/gpu/team.hpp"
 
 #include <array>

@@ -19,9 +19,9 @@ struct BoardError : std::runtime_error {
 // belongs to one thread.
 //
 // Shared boards: one rank calls create_shared(shared_name(port), n) and sends the name to the others
-// (Rendezvous::all_gather); they call open_shared; after a barrier the creator calls unlink, and nothing
-// can stay behind whoever dies later. If the creator dies before that, one object of n lines stays in
-// /dev/shm; a later board of the same name replaces it.
+// (Rendezvous::all_gather); they call open_shared; after a barrier the creator calls unlink. From then on
+// nothing stays in /dev/shm, whichever process dies. If the creator dies before that, one object of n lines
+// stays in /dev/shm; a later board of the same name replaces it.
 class Board {
  public:
   using Counter = std::atomic<std::uint32_t>;

@@ -51,8 +51,8 @@ static_assert(sizeof(Header) == 40);
 constexpr std::uint64_t magic = 0x767a6442414c5043;  // "CPLABdzv" in memory
 constexpr std::uint32_t version = 2;
 
-// Who sends: one that has not said who it is (a stranger says hello and nothing else), the process at the
-// address of rank 0 before it has let this one in, and one that belongs to the launch.
+// Who sends. stranger: a connection that has not identified itself; it may send hello and nothing else. host:
+// the process at the address of rank 0, before it has accepted this one. member: a process of the launch.
 enum class Sender : std::uint8_t { stranger, host, member };
 
 constexpr std::uint64_t max_greeting_bytes = 2048;
@@ -75,7 +75,7 @@ class Decoder {
   explicit Decoder(Sender sender, std::uint64_t gather_bytes = max_gather_bytes)
       : sender_(sender), gather_bytes_(gather_bytes) {}
 
-  // A stranger has become a member. The host becomes one with the frame `joined`, by itself.
+  // The sender is a member from now on. A host becomes one by itself, with the frame `joined`.
   void trust() { sender_ = Sender::member; }
   // Where the next bytes go: never empty. Throws NotOurs if there is no memory for them.
   std::span<std::byte> space();

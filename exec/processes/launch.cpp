@@ -55,7 +55,7 @@ class Variables {
   const Environment& environment_;
 };
 
-constexpr int many = wire::max_ranks;  // more processes than any machine has: larger values are a mistake
+constexpr int many = wire::max_ranks;  // larger values are a mistake: no machine has so many processes
 constexpr std::size_t least_token = 16;
 
 // A launcher that says all four numbers by name.

@@ -22,8 +22,8 @@ struct Launch {
   bool processes = false;  // one process per rank
   std::string source;      // "torchrun", "mpirun", "srun", "none"
   std::string job;         // the launcher's name of this run, to tell it from an older one on the same port
-  // CPLAB_TOKEN: who does not say it takes no rank. Empty: all ranks are on this host, and rank 0 leaves one
-  // where only its user can read it (exec/processes/shared_token).
+  // CPLAB_TOKEN: a process that does not present it is refused. Empty: all ranks are on this host, and rank 0
+  // makes one that only processes of its user can read (exec/processes/shared_token).
   std::string token;
 };
 

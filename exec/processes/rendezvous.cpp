@@ -80,10 +80,10 @@ std::string Service::place() const {
 void Service::connect_until(Clock::time_point deadline, double timeout_s) {
   std::string why = "nobody listens";
   auto pause = std::chrono::milliseconds(5);
-  std::optional<Clock::time_point> give_up;  // on a token that is refused
+  std::optional<Clock::time_point> give_up;  // when a refused token stops being tried again
   do {
     wire::Socket socket = wire::connect_to(launch.master_address, launch.master_port, deadline, why);
-    // Rank 0 leaves its token once it listens.
+    // Rank 0 publishes its token as soon as it listens.
     std::optional<std::string> said;
     if (socket && !launch.token.empty()) said = launch.token;
     if (socket && !said) {
@@ -144,7 +144,8 @@ std::vector<std::vector<std::byte>> Service::take(Kind kind, std::span<const std
   rounds.erase(frame.sequence);
   if (!missing.empty()) {
     if (failure) raise(*failure);
-    // All are told, since nobody's next call could succeed; and told this, not what follows from it.
+    // All ranks are told, since no later call could succeed, and they are told the cause, not its
+    // consequences.
     std::optional<Failure> lost;
     for (const int other : missing)
       if (departed[other] && !lost)
@@ -169,7 +170,7 @@ std::vector<std::vector<std::byte>> Service::take(Kind kind, std::span<const std
       raise(*failure);
     }
   lock.unlock();  // the copies may take their time
-  // At rank 0 a payload may still wait in the queues of others.
+  // At rank 0 a payload may still be queued for other ranks: it is copied, not moved.
   std::vector<std::vector<std::byte>> gathered(world);
   for (int other = 0; other < world; ++other)
     gathered[other] = is_hub() || other == rank ? *done.given[other] : std::move(*done.given[other]);

@@ -5,11 +5,11 @@
 // that each process knows by itself whom it still waits for. Each process has one service thread, which
 // owns the sockets and sleeps in poll. That is what makes failure news prompt and cheap: it passes
 // through rank 0 while that process computes, a closed socket is seen when the kernel closes it, and asking
-// (poll_failure) is one atomic load. The first failure stands; later ones are its consequences.
+// (poll_failure) is one atomic load. Only the first failure is reported; later ones are its consequences.
 //
-// Only who says the token of the launch (Launch::token) in its first message takes a rank; until then a
-// connection can make rank 0 hold 2 KiB for 3 s. The token goes over the network as it is, and so does all
-// else: it keeps out whoever cannot read that traffic. What a member sends is bounded by kind and checked.
+// A process joins by presenting the token of the launch (Launch::token) in its first message; until then a
+// connection can make rank 0 hold 2 KiB for 3 s. Nothing is encrypted, the token neither: it protects against
+// those who cannot read the network's traffic. What a member sends is bounded by kind and checked.
 //
 // A process leaves by destroying its Rendezvous, which says so to the others: that is no failure, unless
 // somebody still needs it, or an exception is what destroys it. A process that ends in any other way is lost.
@@ -33,7 +33,7 @@ namespace rendezvous {
 struct Service;
 }
 
-// What keeps the processes of a launch apart: exit code 3.
+// The processes of a launch cannot meet or have lost each other: exit code 3.
 struct MeetingError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -106,7 +106,7 @@ void Service::serve() {
   }
 }
 
-// Until the next thing that happens by itself; -1: nothing does.
+// Until the next timer of the service (linger, a pause in accepting, strangers to drop); -1: there is none.
 int Service::poll_timeout_ms() const {
   constexpr auto look_again = std::chrono::milliseconds(100);  // for the end of the linger
   const auto now = Clock::now();
@@ -130,7 +130,7 @@ void Service::serve_until_left() {
       std::erase_if(peers, [](const Peer& peer) { return peer.rank < 0; });
       const bool all_sent =
           std::all_of(peers.begin(), peers.end(), [](const Peer& peer) { return peer.connection.idle(); });
-      // After a failure nobody waits for what is still under way.
+      // After a failure no peer needs what is still queued.
       const auto patience = all_sent || failure ? linger : longest_linger;
       if (peers.empty() || Clock::now() >= leaving_since + patience) return;
     }
@@ -170,8 +170,8 @@ void Service::stop_listening() {
   listener = wire::Socket();
 }
 
-// A rank says hello as soon as it is connected, so that is read at once. There is a place for each rank that
-// is still to come and some more; who takes one and is silent loses it to the next.
+// A rank sends hello as soon as it is connected, so that is read at once. There is room for each rank that
+// has not joined and some more; a connection that stays silent is dropped for the next one.
 void Service::accept_some() {
   constexpr int most_in_a_turn = 64;
   for (int i = 0; i < most_in_a_turn; ++i) {
@@ -219,7 +219,7 @@ bool Service::receive(Peer& peer) {
     open = peer.connection.read(frames);
   } catch (const wire::OtherVersion& error) {
     strange = error.what();
-    if (peer.rank < 0) {  // our header tells it, whatever its version makes of the rest
+    if (peer.rank < 0) {  // the header, which all versions share, says which version it speaks
       notes.add("somebody else connected: " + strange);
       turn_away(peer, refused_for_good, strange);
       return true;
@@ -234,14 +234,14 @@ bool Service::receive(Peer& peer) {
     open = false;
   }
   if (!strange.empty()) {
-    // A stranger at the port must not end a run; its visit explains a timeout, though.
+    // A stranger at the port must not end a run, but it may explain a later timeout: it is noted.
     if (peer.rank < 0)
       notes.add("somebody else connected: " + strange);
     else
       fail({Cause::misfit, peer.rank, "rendezvous: from rank " + std::to_string(peer.rank) + ": " + strange},
            nullptr);
   } else if (!open && peer.rank >= 0 && !peer.has_left && !leaving) {
-    // Not while leaving: whoever hears of that ends its side too.
+    // Not while leaving: peers that learn of it close their side too.
     departed[peer.rank] = true;
     fail({Cause::lost, peer.rank, "rank " + std::to_string(peer.rank) + " is gone: its connection closed"},
          &peer);
@@ -299,7 +299,7 @@ void Service::turn_away(Peer& peer, std::uint32_t detail, const std::string& obj
   peer.connection.write();
 }
 
-// Who does not say the token learns nothing of this launch.
+// The token is tested first: a process without it learns nothing of this launch.
 void Service::greet(Peer& peer, const Frame& frame) {
   const wire::Greeting greeting = wire::greeting_of(frame);
   std::string objection;
@@ -330,12 +330,12 @@ void Service::greet(Peer& peer, const Frame& frame) {
   for (int other = 0; other < world; ++other)
     if (joined[other] && other != frame.rank) peer.connection.send({Kind::joined, other, 0, 0});
   send_to_all({Kind::joined, frame.rank, 0, 0}, nullptr);
-  if (failure)  // of one that joined before
+  if (failure)  // of a rank that joined before
     peer.connection.send({Kind::failure, failure->rank, static_cast<std::uint32_t>(failure->cause), 0,
                           bytes_of(failure->message)});
 }
 
-// Nobody is more than one call ahead, because each call needs all.
+// No rank is more than one call ahead, because each call needs the contributions of all.
 void Service::deposit(const Frame& frame) {
   if (frame.sequence != next_from[frame.rank]++) {
     fail({Cause::misfit, frame.rank,
@@ -353,7 +353,7 @@ void Service::deposit(const Frame& frame) {
   const auto round = rounds.try_emplace(frame.sequence, world).first;
   round->second.kinds[frame.rank] = frame.kind;
   round->second.given[frame.rank] = frame.payload;
-  // A call that gave up on this rank has no use for what comes late.
+  // This rank has given that call up (timeout): a late contribution to it is dropped.
   if (frame.sequence < next_sequence && round->second.given[rank] == nullptr) rounds.erase(round);
 }
 
@@ -365,7 +365,8 @@ void Service::send_to_all(const Frame& frame, const Peer* except) {
   }
 }
 
-// Written before anybody of this process can know and exit: at rank 0 others depend on it.
+// The news is sent before any thread of this process learns of the failure and may exit: other ranks hear of
+// it through rank 0 only.
 void Service::fail(const Failure& what, const Peer* source) {
   if (failure) return;
   failure = what;

@@ -38,12 +38,12 @@ struct Failure {
 struct Peer {
   wire::Connection connection;
   int rank = -1;          // -1 until it has said hello
-  bool has_left = false;  // by its own word, or refused: its end is no loss
+  bool has_left = false;  // it said so, or was refused: that its connection ends is no failure
   wire::Clock::time_point since = wire::Clock::now();
 };
 
-// Connections that have not said a valid hello: how long each may stay, and how many beside one for each rank
-// that is still to come. The oldest goes first.
+// Connections that have not sent a valid hello: how long each may stay, and how many there may be in addition
+// to one for each rank that has not joined. The oldest is dropped first.
 constexpr auto greeting_patience = std::chrono::seconds(3);
 constexpr std::size_t spare_strangers = 32;
 // Before another try to accept, when there is no descriptor or memory for it.
@@ -102,7 +102,7 @@ struct Service {
   void greet(Peer& peer, const wire::Frame& frame);
   void deposit(const wire::Frame& frame);
   void send_to_all(const wire::Frame& frame, const Peer* except);
-  // The first failure stands and is passed on to all but the one it came from, if it came.
+  // Keeps the first failure and tells all peers of it but `source`, which reported it (null: none did).
   void fail(const Failure& what, const Peer* source);
   bool is_hub() const { return rank == 0; }
   std::vector<int> not_joined() const;
@@ -135,7 +135,7 @@ struct Service {
   wire::Clock::time_point leaving_since;
 };
 
-// What the deadline of a call is; a wait without end becomes a very long one.
+// The deadline of a call that begins now; an infinite timeout becomes a very long one.
 wire::Clock::time_point after(double seconds);
 // The largest contribution to a gather that this host could hold.
 std::uint64_t gather_bytes();

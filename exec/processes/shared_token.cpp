@@ -49,14 +49,14 @@ SharedToken::SharedToken(int port) : name_(name_of(port)), text_(random_text()),
     return wire::Socket(::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   };
   wire::Socket file = open_new();
-  if (!file && errno == EEXIST) {  // of a process that was killed: the port is ours
+  if (!file && errno == EEXIST) {  // left by a process that was killed: this one holds the port now
     ::shm_unlink(name_.c_str());
     file = open_new();
   }
   if (!file || ::write(file.get(), text_.data(), text_.size()) != static_cast<ssize_t>(text_.size())) {
     const std::string reason = std::strerror(errno);
     if (file) remove();
-    leftover_.forget();  // not ours
+    leftover_.forget();  // it is not this process's to remove
     throw std::runtime_error("no launch token can be left in shared memory (" + path_of(name_) +
                              "): " + reason + "; set CPLAB_TOKEN to one secret for all processes instead");
   }

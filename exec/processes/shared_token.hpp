@@ -18,7 +18,7 @@ class SharedToken {
   SharedToken& operator=(const SharedToken&) = delete;
 
   const std::string& text() const { return text_; }
-  // Once all have joined: nobody needs to read it again. Does nothing the second time.
+  // To be called once all have joined: no process needs to read it again. Does nothing the second time.
   void remove() noexcept;
 
  private:

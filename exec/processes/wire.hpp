@@ -31,11 +31,12 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// Listens at `port` of this host: of its loopback interface if `address` is loopback, else of all, because
-// what a host calls itself need not be what others reach it by. Throws std::system_error (EADDRINUSE).
+// Listens at `port` of this host: on its loopback interface if `address` is loopback, else on all interfaces,
+// because the name a host has for itself need not be the address at which others reach it. Throws
+// std::system_error (EADDRINUSE).
 Socket listen_at(const std::string& address, int port, int backlog);
 // The next connection that is waiting, or none. `starved`: one waits, but this process or the host has no
-// descriptor or memory left for it; it is still there, so who polls the listener at once would spin.
+// descriptor or memory left for it; it stays in the queue, so polling the listener at once would spin.
 Socket accept_from(const Socket& listener, bool& starved);
 // Tries once, until the deadline; none, and `why`, if nobody answers.
 Socket connect_to(const std::string& address, int port, Clock::time_point deadline, std::string& why);
@@ -52,20 +53,21 @@ class Connection {
 
   const Socket& socket() const { return socket_; }
   void send(Frame frame) { queue_.push_back({std::move(frame), 0}); }
-  // Before all that is queued, save a frame of which a part is under way.
+  // Puts the frame before all that are queued, but behind one that has been sent in part.
   void send_next(Frame frame);
   // Closes this direction once the queue is empty.
   void end_output() { ending_ = true; }
   void trust() { decoder_.trust(); }
 
-  // Writes what the kernel takes. What breaks here is reported by read: a last word may be waiting there.
+  // Writes what the kernel takes. Errors are left to read(): the peer's last message may still be waiting
+  // there.
   void write();
   bool idle() const { return queue_.empty(); }
   // Appends the frames that are complete; false once the peer has ended or is gone. Reads a few MiB at
   // most, so that other connections get their turn. Throws NotOurs.
   bool read(std::vector<Frame>& frames);
-  // Reads and forgets; false once the peer has ended. For one that was turned away: closing while it speaks
-  // could destroy the last words to it.
+  // Reads and discards; false once the peer has ended. For one that was refused: closing while it still sends
+  // would reset the connection and could destroy the refusal on its way.
   bool drain();
 
  private:
