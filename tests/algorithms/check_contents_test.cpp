@@ -9,14 +9,12 @@
 
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/attention_plans.hpp"
 
 using namespace cplab;
 using namespace cplab::hand;
 
 namespace {
-
-constexpr auto store = WriteMode::store;
 
 Segment& segment(Plan& plan, int rank, const Operation& op) {
   return plan.ranks[static_cast<std::size_t>(rank)].segments[op.segments.first];
@@ -139,8 +137,10 @@ TEST_CASE("check: query heads go with the key heads of their group") {
       At q{t.q}, kv{t.kv}, out{t.out}, lse{t.lse};
       for (At* at : {&q, &out, &lse}) at->head_begin = 2 * half, at->head_end = 2 * half + 2;
       kv.head_begin = head, kv.head_end = head + 1;
-      rank.attend(compute, {rank.view(q), keys(plan, rank, kv), values(plan, rank, kv)},
-                  {{rank.view(out), store}, {rank.view(lse), store}}, {causal});
+      rank.attend(
+          compute,
+          {rank.view(q), keys(plan, rank, kv), values(plan, rank, kv), rank.view(out), rank.view(lse)},
+          {causal});
     }
     return plan;
   };
@@ -181,11 +181,12 @@ TEST_CASE("check: an lse filled with zero is not empty") {
     Plan plan = empty_plan(1, 8, true, Direction::forward);
     Rank rank(plan, 0);
     const Tensors t = tensors(plan, rank);
-    rank.operation(compute, OpKind::fill, {}, {{rank.view({t.out}), store}});
-    const std::uint32_t fill = rank.operation(compute, OpKind::fill, {}, {{rank.view({t.lse}), store}});
+    rank.fill(compute, rank.view({t.out}));
+    const std::uint32_t fill = rank.fill(compute, rank.view({t.lse}));
     rank.op(fill).value = value;
-    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {t.kv}), values(plan, rank, {t.kv})},
-                {{rank.view({t.out}), WriteMode::merge}, {rank.view({t.lse}), WriteMode::merge}},
+    rank.attend(compute,
+                {rank.view({t.q}), keys(plan, rank, {t.kv}), values(plan, rank, {t.kv}), rank.view({t.out}),
+                 rank.view({t.lse}), merge},
                 {{0, 8, 0, 8, 0, -1, 0}});
     if (value == 0)
       require_finding(plan, FindingKind::coverage, 0, "0/forward/2");
@@ -203,11 +204,12 @@ TEST_CASE("check: rows keep their order through a row map, strided or permuted")
     const auto sorted = rank.buffer("sorted", Role::nominal, Category::working, 1, 8, 2, 14);
     // Even rows, then odd rows; then back, once with the map and once as if it were the other way.
     const std::vector<RowRange> map{{0, 4, 2}, {1, 4, 2}}, other{{1, 4, 2}, {0, 4, 2}};
-    rank.operation(compute, OpKind::copy, {rank.view({t.kv}, map)}, {{rank.view({packed}), store}});
-    rank.operation(compute, OpKind::copy, {rank.view({packed})},
-                   {{rank.view({sorted}, right ? map : other), store}});
-    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {sorted}), values(plan, rank, {sorted})},
-                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, {{0, 8, 0, 8, 0, -1, 0}});
+    rank.copy(compute, rank.view({t.kv}, map), rank.view({packed}));
+    rank.copy(compute, rank.view({packed}), rank.view({sorted}, right ? map : other));
+    rank.attend(compute,
+                {rank.view({t.q}), keys(plan, rank, {sorted}), values(plan, rank, {sorted}),
+                 rank.view({t.out}), rank.view({t.lse})},
+                {{0, 8, 0, 8, 0, -1, 0}});
     if (right)
       require_right(plan);
     else

@@ -3,11 +3,27 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "check/check.hpp"
 
 namespace cplab::hand {
+
+inline bool has(const CheckResult& result, FindingKind kind, int rank, const std::string& operation) {
+  return std::ranges::any_of(result.findings, [&](const Finding& f) {
+    return f.kind == kind && f.rank == rank && f.operation == operation;
+  });
+}
+
+// All findings, for a failing test.
+inline std::string text(const CheckResult& result) {
+  std::string all;
+  for (const Finding& f : result.findings)
+    all += std::string(name(f.kind)) + " rank " + std::to_string(f.rank) + " " + f.operation + " [" +
+           f.buffer + "] " + f.message + "\n";
+  return all;
+}
 
 // No finding at all.
 inline void require_right(const Plan& plan) {

@@ -6,23 +6,16 @@
 #include <vector>
 
 #include "check/check.hpp"
-#include "derive/edges.hpp"
 #include "tests/algorithms/check_expect.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/attention_plans.hpp"
 
 using namespace cplab;
 using namespace cplab::hand;
 
 namespace {
 
-constexpr auto store = WriteMode::store;
 constexpr auto nominal = Role::nominal;
 constexpr auto working = Category::working;
-
-Plan with_edges(Plan plan) {
-  for (RankPlan& rank : plan.ranks) derive_edges(rank);
-  return plan;
-}
 
 }  // namespace
 
@@ -40,18 +33,17 @@ TEST_CASE("check: parts of one collective share a view only where nothing moves"
       At at{all};
       at.row = 4 * r, at.rows = 4;
       const std::uint32_t slice = rank.view(at);
-      std::vector<Part> parts(rank.plan->parts_of(gather).begin(), rank.plan->parts_of(gather).end());
+      std::vector<Part> parts(rank.plan().parts_of(gather).begin(), rank.plan().parts_of(gather).end());
       for (Part& p : parts) {
         if (p.send && (own == Own::in_place || p.peer != r)) p.view = slice;
         if (!p.send && p.peer == r) p.view = slice;
       }
-      gather.parts = {static_cast<std::uint32_t>(rank.plan->parts.size()),
+      gather.parts = {static_cast<std::uint32_t>(rank.plan().parts.size()),
                       static_cast<std::uint32_t>(parts.size())};
-      rank.plan->parts.insert(rank.plan->parts.end(), parts.begin(), parts.end());
+      rank.plan().parts.insert(rank.plan().parts.end(), parts.begin(), parts.end());
       // Before it: the own rows are put in their place.
-      std::vector<Operation>& list = rank.plan->operations;
-      const std::uint32_t copy =
-          rank.operation(comm, OpKind::copy, {rank.view({rank.find("kv")})}, {{slice, store}});
+      std::vector<Operation>& list = rank.plan().operations;
+      const std::uint32_t copy = rank.copy(comm, rank.view({rank.find("kv")}), slice);
       Operation first = list[copy];
       list.pop_back();
       list.insert(list.begin(), first);
@@ -72,18 +64,18 @@ TEST_CASE("check: a sum over ranks that begins where its own part lies") {
     for (int r = 0; r < 3; ++r) {
       Rank rank(plan, r);
       Operation& scatter = find(plan, r, OpKind::reduce_scatter, Phase::backward, 0);
-      std::vector<Part> parts(rank.plan->parts_of(scatter).begin(), rank.plan->parts_of(scatter).end());
+      std::vector<Part> parts(rank.plan().parts_of(scatter).begin(), rank.plan().parts_of(scatter).end());
       std::uint32_t own = 0;
       for (const Part& p : parts)
         if (p.send && p.peer == r) own = p.view;
       for (Part& p : parts)
         if (!p.send || (sent_elsewhere && p.peer == (r + 1) % 3)) p.view = own;
-      scatter.parts = {static_cast<std::uint32_t>(rank.plan->parts.size()),
+      scatter.parts = {static_cast<std::uint32_t>(rank.plan().parts.size()),
                        static_cast<std::uint32_t>(parts.size())};
-      rank.plan->parts.insert(rank.plan->parts.end(), parts.begin(), parts.end());
-      for (Operation& op : rank.plan->operations)  // and the sum is read there
-        if (op.kind == OpKind::cast) rank.plan->accesses[op.reads.first].view = own;
-      RankPlan& p = *rank.plan;
+      rank.plan().parts.insert(rank.plan().parts.end(), parts.begin(), parts.end());
+      for (Operation& op : rank.plan().operations)  // and the sum is read there
+        if (op.kind == OpKind::cast) rank.plan().accesses[op.reads.first].view = own;
+      RankPlan& p = rank.plan();
       p.buffers[rank.find("dkv_sum")].category = Category::output;  // unused now: silence its leak
     }
     const CheckResult result = check(with_edges(plan));

@@ -11,7 +11,7 @@
 #include "algorithms/build.hpp"
 #include "check/check.hpp"
 #include "tests/algorithms/scenarios.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/attention_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 
 using namespace cplab;

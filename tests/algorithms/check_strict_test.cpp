@@ -9,7 +9,7 @@
 
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/attention_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 
 using namespace cplab;
@@ -17,8 +17,6 @@ using namespace cplab::hand;
 
 namespace {
 
-constexpr auto store = WriteMode::store;
-constexpr auto add = WriteMode::add;
 constexpr auto nominal = Role::nominal;
 constexpr auto wide = Role::wide;
 constexpr auto working = Category::working;
@@ -32,23 +30,24 @@ struct One {
     return value ? values(plan, rank, {buffer}) : keys(plan, rank, {buffer});
   }
   void forward(const std::vector<Segment>& segments) {
-    rank.attend(compute, {rank.view({t.q}), kv(t.kv, false), kv(t.kv, true)},
-                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, segments);
+    rank.attend(compute,
+                {rank.view({t.q}), kv(t.kv, false), kv(t.kv, true), rank.view({t.out}), rank.view({t.lse})},
+                segments);
   }
   void row_dot() {
     rank.phase(Phase::backward);
-    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
-                   {{rank.view({t.delta}), store}});
+    rank.row_dot(compute, rank.view({t.dout}), rank.view({t.out}), rank.view({t.delta}));
   }
   // Rows of q and its like as given; dq goes into `dq`.
   std::uint32_t backward(const std::vector<RowRange>& rows, std::uint32_t dq, const Segment& segment,
                          WriteMode dk_mode = store) {
     const auto of = [&](std::uint32_t b) { return rank.view({b}, rows); };
-    return rank.attend(
-        compute, {of(t.q), kv(t.kv, false), kv(t.kv, true), of(t.dout), of(t.lse), of(t.delta)},
-        {{rank.view({dq}), store}, {kv(t.dkv, false), dk_mode}, {kv(t.dkv, true), dk_mode}}, {segment});
+    return rank.attend_backward(compute,
+                                {of(t.q), kv(t.kv, false), kv(t.kv, true), of(t.dout), of(t.lse), of(t.delta),
+                                 rank.view({dq}), kv(t.dkv, false), kv(t.dkv, true), store, dk_mode},
+                                {segment});
   }
-  std::string id(std::uint32_t i) { return operation_id(*rank.plan, rank.op(i)); }
+  std::string id(std::uint32_t i) { return operation_id(rank.plan(), rank.op(i)); }
 
   Plan plan;
   Rank rank;
@@ -81,7 +80,7 @@ TEST_CASE("check: queries that come twice count twice for their keys") {
     const std::uint32_t tile = one.backward(map, rows, full(twice ? 16 : 8, 8));
     At first{rows};
     first.rows = 8;
-    one.rank.operation(compute, OpKind::copy, {one.rank.view(first)}, {{one.rank.view({one.t.dq}), store}});
+    one.rank.copy(compute, one.rank.view(first), one.rank.view({one.t.dq}));
     if (twice)
       require_finding(one.plan, FindingKind::coverage, 0, one.id(tile));
     else
@@ -94,8 +93,8 @@ TEST_CASE("check: row_dot takes all columns") {
   one.forward({full(8, 8)});
   one.row_dot();
   const std::string id = one.id(1);
-  for (View& view : one.rank.plan->views)
-    if ((view.buffer == one.t.dout || view.buffer == one.t.out) && &view > &one.rank.plan->views[4])
+  for (View& view : one.rank.plan().views)
+    if ((view.buffer == one.t.dout || view.buffer == one.t.out) && &view > &one.rank.plan().views[4])
       view.width_end = 3;
   one.backward({{0, 8, 1}}, one.t.dq, full(8, 8));
   require_finding(one.plan, FindingKind::coverage, 0, id);
@@ -107,9 +106,9 @@ TEST_CASE("check: strided rows must be complete as well") {
   one.rank.phase(Phase::backward);
   for (const std::int64_t odd : {0, 1}) {
     const std::vector<RowRange> rows{{odd, 4, 2}};
-    const std::uint32_t i = one.rank.operation(
-        compute, OpKind::row_dot, {one.rank.view({one.t.dout}, rows), one.rank.view({one.t.out}, rows)},
-        {{one.rank.view({one.t.delta}, rows), store}});
+    const std::uint32_t i =
+        one.rank.row_dot(compute, one.rank.view({one.t.dout}, rows), one.rank.view({one.t.out}, rows),
+                         one.rank.view({one.t.delta}, rows));
     require_finding(one.plan, FindingKind::coverage, 0, one.id(i));
   }
 }
@@ -122,15 +121,14 @@ TEST_CASE("check: rows that begin alike but step otherwise are not the same rows
     // dq of the even rows, twice over half of the keys each; the second is added to the rows 0..3.
     const auto part = one.rank.buffer("dq_part", wide, working, 1, 4, 4, 8);
     const auto sum = one.rank.buffer("dq_sum", wide, working, 1, 8, 4, 8);
-    one.rank.operation(compute, OpKind::fill, {}, {{one.rank.view({sum}), store}});
+    one.rank.fill(compute, one.rank.view({sum}));
     one.backward({{0, 4, 2}}, part, full(4, 8), store);
     const std::vector<RowRange> into =
         same ? std::vector<RowRange>{{0, 4, 2}} : std::vector<RowRange>{{0, 4, 1}};
-    one.rank.operation(compute, OpKind::add, {one.rank.view({part})}, {{one.rank.view({sum}, into), add}});
+    one.rank.add_to(compute, one.rank.view({part}), one.rank.view({sum}, into));
     one.backward({{1, 4, 2}}, part, full(4, 8), add);
-    one.rank.operation(compute, OpKind::add, {one.rank.view({part})},
-                       {{one.rank.view({sum}, {{1, 4, 2}}), add}});
-    one.rank.operation(compute, OpKind::cast, {one.rank.view({sum})}, {{one.rank.view({one.t.dq}), store}});
+    one.rank.add_to(compute, one.rank.view({part}), one.rank.view({sum}, {{1, 4, 2}}));
+    one.rank.cast(compute, one.rank.view({sum}), one.rank.view({one.t.dq}));
     if (same)
       require_right(one.plan);
     else
@@ -148,17 +146,16 @@ TEST_CASE("check: a maximum over ranks is that of equal contents, or a finding")
       const auto copy = rank.buffer("copies", nominal, working, 1, 4, 4, 6);
       const std::uint32_t out = rank.find("out");
       // Both hold the out of rank 0, or each its own (other), or rank 0 only (unwritten).
-      if (r == 0 && what != What::unwritten)
-        rank.operation(compute, OpKind::copy, {rank.view({out})}, {{rank.view({copy}), store}});
+      if (r == 0 && what != What::unwritten) rank.copy(compute, rank.view({out}), rank.view({copy}));
       if (r == 1 && what == What::other)
-        rank.operation(compute, OpKind::copy, {rank.view({out})}, {{rank.view({copy}), store}});
+        rank.copy(compute, rank.view({out}), rank.view({copy}));
       else
         rank.communicate(compute, OpKind::exchange,
                          {r == 0 ? send(rank.view({copy}), 1) : receive(rank.view({copy}), 0)});
       const std::uint32_t view = rank.view({copy});
-      const std::uint32_t max = rank.operation(compute, OpKind::all_reduce, {view}, {{view, store}});
+      const std::uint32_t max = rank.all_reduce(compute, view, view);
       rank.op(max).reduction = Reduction::max;
-      if (r == 0) rank.operation(compute, OpKind::copy, {view}, {{rank.view({out}), store}});
+      if (r == 0) rank.copy(compute, view, rank.view({out}));
     }
     if (what == What::other)  // rank 0 sends to nobody then
       for (Operation& op : plan.ranks[0].operations)
@@ -185,9 +182,8 @@ TEST_CASE("check: inputs are read-only") {
   Plan plan = single(8);
   Rank rank(plan, 0);
   rank.phase(Phase::backward);
-  const std::uint32_t fill =
-      rank.operation(compute, OpKind::fill, {}, {{rank.view({rank.find("q")}), store}});
-  require_finding(plan, FindingKind::lifetime, 0, operation_id(*rank.plan, rank.op(fill)));
+  const std::uint32_t fill = rank.fill(compute, rank.view({rank.find("q")}));
+  require_finding(plan, FindingKind::lifetime, 0, operation_id(rank.plan(), rank.op(fill)));
   CHECK(text(check(plan)).find("writes into input q: inputs are read-only") != std::string::npos);
 
   Plan received = ring(2, 4, Merge::incremental, Direction::forward);
@@ -203,7 +199,7 @@ TEST_CASE("check: buffers lie in the arena with all their bytes, and their plane
   const auto changed = [](auto change) {
     Plan plan = ring(3, 4);
     Rank rank(plan, 1);
-    change(rank.plan->buffers[rank.find("kv_slots")]);
+    change(rank.plan().buffers[rank.find("kv_slots")]);
     return plan;
   };
   require_finding(changed([](Buffer& b) { b.bytes = 0; }), FindingKind::lifetime, 1, "");
@@ -228,9 +224,9 @@ TEST_CASE("check: LSEs and row sums are kept wide, and nothing goes through inte
     Rank rank(plan, 0);
     const auto other = rank.buffer("other", role, working, 1, 8, 4, 1);
     const std::uint32_t lse = rank.find("lse");
-    std::vector<Operation>& list = rank.plan->operations;
-    rank.operation(compute, OpKind::cast, {rank.view({lse})}, {{rank.view({other}), store}});
-    rank.operation(compute, OpKind::cast, {rank.view({other})}, {{rank.view({lse}), store}});
+    std::vector<Operation>& list = rank.plan().operations;
+    rank.cast(compute, rank.view({lse}), rank.view({other}));
+    rank.cast(compute, rank.view({other}), rank.view({lse}));
     std::rotate(list.begin() + 1, list.end() - 2, list.end());  // between forward and backward
     if (role == Role::wide)
       require_right(plan);
@@ -246,9 +242,9 @@ TEST_CASE("check: what a peer has not written is reported on the rank that reads
     if (r == 1)  // indices of buffers that rank 0 does not have
       for (int i = 0; i < 40; ++i) rank.buffer("spare" + std::to_string(i), nominal, working, 1, 4, 1, 1);
     const auto sum = rank.buffer("sum", wide, working, 1, 4, 1, 1);
-    if (r == 0) rank.operation(compute, OpKind::fill, {}, {{rank.view({sum}), store}});
+    if (r == 0) rank.fill(compute, rank.view({sum}));
     const std::uint32_t view = rank.view({sum});
-    rank.operation(compute, OpKind::all_reduce, {view}, {{view, store}});
+    rank.all_reduce(compute, view, view);
   }
   require_anywhere(plan, FindingKind::uninitialised);
 }
@@ -257,8 +253,8 @@ TEST_CASE("check: delta head by head before a tile of grouped heads") {
   One one(8);
   one.forward({full(8, 8)});
   one.rank.phase(Phase::backward);
-  one.rank.operation(compute, OpKind::fill, {}, {{one.rank.view({one.t.delta}), store}});
-  one.rank.operation(compute, OpKind::fill, {}, {{one.rank.view({one.t.dkv}), store}});
+  one.rank.fill(compute, one.rank.view({one.t.delta}));
+  one.rank.fill(compute, one.rank.view({one.t.dkv}));
   const auto one_head = one.rank.buffer("delta_of_head", wide, working, 1, 8, 1, 1);
   for (std::int32_t h = 0; h < 4; ++h) {
     const auto of = [&](std::uint32_t b, std::vector<RowRange> rows) {
@@ -269,10 +265,8 @@ TEST_CASE("check: delta head by head before a tile of grouped heads") {
     // Rows in two runs for odd heads: their values say the same in other pieces.
     for (const RowRange& r :
          h % 2 ? std::vector<RowRange>{{0, 3, 1}, {3, 5, 1}} : std::vector<RowRange>{{0, 8, 1}}) {
-      one.rank.operation(compute, OpKind::row_dot, {of(one.t.dout, {r}), of(one.t.out, {r})},
-                         {{one.rank.view({one_head}, {r}), store}});
-      one.rank.operation(compute, OpKind::add, {one.rank.view({one_head}, {r})},
-                         {{of(one.t.delta, {r}), add}});
+      one.rank.row_dot(compute, of(one.t.dout, {r}), of(one.t.out, {r}), one.rank.view({one_head}, {r}));
+      one.rank.add_to(compute, one.rank.view({one_head}, {r}), of(one.t.delta, {r}));
     }
   }
   one.backward({{0, 8, 1}}, one.t.dq, full(8, 8), add);
@@ -283,7 +277,6 @@ TEST_CASE("check: small files that name very many rows are refused, not followed
   One one(std::int64_t{1} << 26, Direction::forward);
   const std::int64_t n = one.n;
   const auto copy = one.rank.buffer("copy", nominal, working, 1, n, 4, 8);
-  one.rank.operation(compute, OpKind::copy, {one.rank.view({one.t.q}, {{0, n / 2, 2}, {1, n / 2, 2}})},
-                     {{one.rank.view({copy}), store}});
+  one.rank.copy(compute, one.rank.view({one.t.q}, {{0, n / 2, 2}, {1, n / 2, 2}}), one.rank.view({copy}));
   CHECK_THROWS_AS(check(one.plan), PlanTooLarge);
 }

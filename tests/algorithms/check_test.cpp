@@ -9,14 +9,12 @@
 #include <vector>
 
 #include "tests/algorithms/check_expect.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/attention_plans.hpp"
 
 using namespace cplab;
 using namespace cplab::hand;
 
 namespace {
-
-constexpr auto store = WriteMode::store;
 
 void set_parts(RankPlan& rank, Operation& op, const std::vector<Part>& parts) {
   op.parts = {static_cast<std::uint32_t>(rank.parts.size()), static_cast<std::uint32_t>(parts.size())};
@@ -107,8 +105,8 @@ TEST_CASE("check: buffers and values nobody uses are leaks") {
   Plan computed = ring(2, 4);
   Rank zero(computed, 0);
   const auto spare = zero.buffer("spare", Role::nominal, Category::working, 1, 4, 4, 6);
-  zero.operation(compute, OpKind::copy, {zero.view({zero.find("out")})}, {{zero.view({spare}), store}});
-  const std::string id = operation_id(*zero.plan, zero.plan->operations.back());
+  zero.copy(compute, zero.view({zero.find("out")}), zero.view({spare}));
+  const std::string id = operation_id(zero.plan(), zero.plan().operations.back());
   require_finding(computed, FindingKind::leak, 0, id);
   CHECK(check(computed).findings.size() == 1);
 }
@@ -204,10 +202,12 @@ TEST_CASE("check: host_sync orders what is issued after it") {
     Rank rank(plan, 0);
     const Tensors t = tensors(plan, rank);
     const auto copied = rank.buffer("copied", Role::nominal, Category::working, 1, 8, 2, 14);
-    rank.operation({LaneKind::copy, 0}, OpKind::copy, {rank.view({t.kv})}, {{rank.view({copied}), store}});
-    rank.operation(waits ? Lane{LaneKind::copy, 0} : compute, OpKind::host_sync, {}, {});
-    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {copied}), values(plan, rank, {copied})},
-                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, {{0, 8, 0, 8, 0, -1, 0}});
+    rank.copy({LaneKind::copy, 0}, rank.view({t.kv}), rank.view({copied}));
+    rank.host_sync(waits ? Lane{LaneKind::copy, 0} : compute);
+    rank.attend(compute,
+                {rank.view({t.q}), keys(plan, rank, {copied}), values(plan, rank, {copied}),
+                 rank.view({t.out}), rank.view({t.lse})},
+                {{0, 8, 0, 8, 0, -1, 0}});
     if (waits)
       require_right(plan);
     else

@@ -6,8 +6,8 @@
 #include "algorithms/build.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/cpu/executor.hpp"
-#include "tests/exec/hand_plans.hpp"
 #include "tests/exec/scenarios.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 #include "tests/hand_plans/random_mutation.hpp"
 
 namespace cplab {
@@ -59,14 +59,14 @@ TEST_CASE("indices and boxes out of range are refused before anything runs") {
 
 TEST_CASE("two ends of a message that differ in shape or dtype are refused") {
   for (const bool shape : {true, false}) {
-    Plan plan = hand::empty_plan(2, DType::bf16);
+    Plan plan = hand::ranks_in_one_group(2, "all", DType::bf16);
     for (int r = 0; r < 2; ++r) {
       hand::Rank rank(plan, r);
       Buffer b = hand::column("x", 4);
       if (r == 1 && !shape) b.role = Role::wide;
       const auto x = rank.buffer(b);
-      rank.communication(OpKind::exchange, hand::comm0,
-                         {{rank.view(x, {{0, r == 1 && shape ? 3 : 4, 1}}), 1 - r, r == 0}});
+      rank.communicate(hand::comm, OpKind::exchange,
+                       {{rank.view(x, {{0, r == 1 && shape ? 3 : 4, 1}}), 1 - r, r == 0}});
     }
     CpuExecutor executor(plan, {});
     try {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/bind.hpp"
-#include "tests/exec/hand_plans.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
@@ -60,7 +60,7 @@ TEST_CASE("pieces name the elements of their box") {
   for (const Layout layout : {Layout::rows_first, Layout::heads_first}) {
     for (const std::int64_t planes : {0, 2}) {
       for (const auto& ranges : row_choices) {
-        Plan plan = hand::empty_plan(1);
+        Plan plan = hand::ranks_in_one_group(1);
         hand::Rank rank(plan, 0);
         rank.buffer(hand::column("front", 3));  // so that the offset is not 0
         Buffer b;
@@ -76,8 +76,15 @@ TEST_CASE("pieces name the elements of their box") {
         Numbered arena(plan.ranks[0]);
         for (const auto& [begin, end] :
              {std::pair{0, 5}, std::pair{1, 4}, std::pair{0, 2}, std::pair{2, 5}}) {
-          const std::uint32_t v = rank.view(index, ranges, 1, 3, 1, 3, begin, end);
-          rank.operation(OpKind::fill, hand::compute0, {}, {{v, WriteMode::store}});
+          const hand::At box{.buffer = index,
+                             .slot = 1,
+                             .width_begin = begin,
+                             .width_end = end,
+                             .head_begin = 1,
+                             .head_end = 3,
+                             .slots = 2};
+          const std::uint32_t v = ranges.empty() ? rank.view(box) : rank.view(box, ranges);
+          rank.fill(hand::compute, v);
           require_executable(plan);
           const Binder binder(plan.ranks[0], DType::fp64, arena.base());
           const auto pieces = binder.pieces(plan.ranks[0].views[v]);
@@ -111,7 +118,7 @@ TEST_CASE("pieces name the elements of their box") {
 }
 
 TEST_CASE("memory uses span exactly their box") {
-  Plan plan = hand::empty_plan(1);
+  Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);
   Buffer b;
   b.name = "kv";
@@ -121,8 +128,9 @@ TEST_CASE("memory uses span exactly their box") {
   b.width = 5;
   b.planes = 3;
   const std::uint32_t index = rank.buffer(b);
-  const std::uint32_t v = rank.view(index, {{1, 2, 3}}, 1, 2, 0, 2, 3, 5);  // V of rows 1 and 4, slot 1
-  rank.operation(OpKind::fill, hand::compute1, {}, {{v, WriteMode::store}});
+  const std::uint32_t v = rank.view({.buffer = index, .slot = 1, .width_begin = 3, .width_end = 5},
+                                    {{1, 2, 3}});  // V of rows 1 and 4, slot 1
+  rank.fill(hand::compute1, v);
   Numbered arena(plan.ranks[0]);
   const Binder binder(plan.ranks[0], DType::fp64, arena.base());
   const auto uses = binder.uses(plan.ranks[0].operations[0]);
@@ -133,7 +141,7 @@ TEST_CASE("memory uses span exactly their box") {
 }
 
 TEST_CASE("a copy between buffers with different planes is cut on both sides") {
-  Plan plan = hand::empty_plan(1);
+  Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);
   Buffer b;
   b.rows = 3;
@@ -145,7 +153,7 @@ TEST_CASE("a copy between buffers with different planes is cut on both sides") {
   b.name = "into";
   b.planes = 4;
   const std::uint32_t into = rank.buffer(b);
-  rank.operation(OpKind::copy, hand::compute0, {rank.view(from)}, {{rank.view(into), WriteMode::store}});
+  rank.copy(hand::compute, rank.view(from), rank.view(into));
   Numbered arena(plan.ranks[0]);
   const Binder binder(plan.ranks[0], DType::fp64, arena.base());
   const auto calls = binder.bind(plan.ranks[0].operations[0]);
@@ -171,7 +179,7 @@ TEST_CASE("roles become dtypes, and fp64 problems are fp64 throughout") {
 }
 
 TEST_CASE("calls get the addresses of their buffers, and operands that do not fit are refused before") {
-  Plan plan = hand::empty_plan(1, DType::bf16);
+  Plan plan = hand::ranks_in_one_group(1, "all", DType::bf16);
   hand::Rank rank(plan, 0);
   const auto tensor = [&](const std::string& name, Role role, std::int64_t heads, std::int64_t width) {
     Buffer b;
@@ -185,14 +193,11 @@ TEST_CASE("calls get the addresses of their buffers, and operands that do not fi
     return rank.buffer(b);
   };
   const auto q = rank.view(tensor("q", Role::nominal, 4, 3)), kv = tensor("kv", Role::nominal, 2, 5);
-  const auto k = rank.view(kv, {}, 0, 1, 0, 2, 0, 3), v = rank.view(kv, {}, 0, 1, 0, 2, 3, 5);
+  const auto k = rank.view({.buffer = kv, .width_end = 3}), v = rank.view({.buffer = kv, .width_begin = 3});
   const auto out = tensor("out", Role::wide, 4, 2), lse = tensor("lse", Role::wide, 4, 1);
   const auto attend =
-      rank.operation(OpKind::attend, hand::compute0, {q, k, v},
-                     {{rank.view(out), WriteMode::merge}, {rank.view(lse), WriteMode::merge}});
-  rank.segments(attend, {{1, 2, 0, 4, 1, -1, 0}});
+      rank.attend(hand::compute, {q, k, v, rank.view(out), rank.view(lse), hand::merge}, {{1, 2, 0, 4, 1, -1, 0}});
   RankPlan& of = plan.ranks[0];
-  of.operations[attend].head_end = 4;
   require_executable(plan);
 
   // Every buffer at an address of its own, 1000 bytes apart.

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "exec/cpu/executor.hpp"
-#include "tests/exec/hand_plans.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
 
 using hand::column;
-using hand::comm0;
-using hand::compute0;
+using hand::comm;
+using hand::compute;
 using hand::compute1;
 
 constexpr std::uint64_t orders = 20;
@@ -47,17 +47,17 @@ std::set<std::vector<double>> results(
 
 // fill a = 1, copy a to b on another lane, fill a = 2.
 Plan two_lanes(bool read_after_write, bool write_after_read) {
-  Plan plan = hand::empty_plan(1);
+  Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);
   const auto a = rank.buffer(column("a", 2)), b = rank.buffer(column("b", 2, Category::output));
   const auto all_a = rank.view(a), all_b = rank.view(b);
-  const auto first = rank.operation(OpKind::fill, compute0, {}, {{all_a, WriteMode::store}}, {}, 1);
+  const auto first = rank.fill(compute, all_a, 1);
   std::vector<std::uint32_t> after;
   if (read_after_write) after = {first};
-  const auto copy = rank.operation(OpKind::copy, compute1, {all_a}, {{all_b, WriteMode::store}}, after);
+  const auto copy = rank.copy(compute1, all_a, all_b, after);
   after.clear();
   if (write_after_read) after = {copy};
-  rank.operation(OpKind::fill, compute0, {}, {{all_a, WriteMode::store}}, after, 2);
+  rank.fill(compute, all_a, 2, after);
   return plan;
 }
 
@@ -71,16 +71,16 @@ TEST_CASE("missing edges between lanes become wrong numbers") {
 
 TEST_CASE("a missing edge on the reuse of memory becomes a wrong number") {
   const auto build = [](bool edge) {
-    Plan plan = hand::empty_plan(1);
+    Plan plan = hand::ranks_in_one_group(1);
     hand::Rank rank(plan, 0);
     const auto a = rank.buffer(column("a", 1)), b = rank.buffer(column("b", 1, Category::output));
     const auto c = rank.buffer(column("c", 1), 0);  // where a lies
     const auto all_a = rank.view(a), all_b = rank.view(b), all_c = rank.view(c);
-    rank.operation(OpKind::fill, compute0, {}, {{all_a, WriteMode::store}}, {}, 1);
-    const auto copy = rank.operation(OpKind::copy, compute0, {all_a}, {{all_b, WriteMode::store}});
+    rank.fill(compute, all_a, 1);
+    const auto copy = rank.copy(compute, all_a, all_b);
     std::vector<std::uint32_t> after;
     if (edge) after = {copy};
-    rank.operation(OpKind::fill, compute1, {}, {{all_c, WriteMode::store}}, after, 3);
+    rank.fill(compute1, all_c, 3, after);
     return plan;
   };
   CHECK(results(build(true), 0, "b") == std::set<std::vector<double>>{{1}});
@@ -91,21 +91,21 @@ TEST_CASE("a missing edge on the reuse of memory becomes a wrong number") {
 
 // Rank 0 sends a to rank 1 on its comm lane and overwrites it; rank 1 reads what it receives into b.
 Plan send_and_overwrite(bool sender_waits, bool reader_waits) {
-  Plan plan = hand::empty_plan(2);
+  Plan plan = hand::ranks_in_one_group(2);
   hand::Rank zero(plan, 0), one(plan, 1);
   const auto a = zero.buffer(column("a", 1));
   const auto all_a = zero.view(a);
-  const auto fill = zero.operation(OpKind::fill, compute0, {}, {{all_a, WriteMode::store}}, {}, 1);
-  const auto sent = zero.communication(OpKind::exchange, comm0, {{all_a, 1, true}}, {fill});
+  const auto fill = zero.fill(compute, all_a, 1);
+  const auto sent = zero.communicate(comm, OpKind::exchange, {{all_a, 1, true}}, {fill});
   std::vector<std::uint32_t> after;
   if (sender_waits) after = {sent};
-  zero.operation(OpKind::fill, compute0, {}, {{all_a, WriteMode::store}}, after, 2);
+  zero.fill(compute, all_a, 2, after);
 
   const auto r = one.buffer(column("r", 1)), b = one.buffer(column("b", 1, Category::output));
-  const auto received = one.communication(OpKind::exchange, comm0, {{one.view(r), 0, false}});
+  const auto received = one.communicate(comm, OpKind::exchange, {{one.view(r), 0, false}});
   after.clear();
   if (reader_waits) after = {received};
-  one.operation(OpKind::copy, compute0, {one.view(r)}, {{one.view(b), WriteMode::store}}, after);
+  one.copy(compute, one.view(r), one.view(b), after);
   return plan;
 }
 
@@ -117,35 +117,35 @@ TEST_CASE("races with a transfer under way become wrong numbers") {
 }
 
 TEST_CASE("host_sync holds back everything issued after it") {
-  Plan plan = hand::empty_plan(1);
+  Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);
   const auto a = rank.buffer(column("a", 1)), b = rank.buffer(column("b", 1, Category::output));
-  rank.operation(OpKind::fill, compute0, {}, {{rank.view(a), WriteMode::store}}, {}, 4);
-  rank.operation(OpKind::host_sync, compute0, {}, {});
-  rank.operation(OpKind::copy, compute1, {rank.view(a)}, {{rank.view(b), WriteMode::store}});
+  rank.fill(compute, rank.view(a), 4);
+  rank.host_sync(compute);
+  rank.copy(compute1, rank.view(a), rank.view(b));
   CHECK(results(plan, 0, "b") == std::set<std::vector<double>>{{4}});
 }
 
 TEST_CASE("exchange parts of one pair match in order, several peers at once") {
   constexpr int P = 4;
-  Plan plan = hand::empty_plan(P);
+  Plan plan = hand::ranks_in_one_group(P);
   for (int r = 0; r < P; ++r) {
     hand::Rank rank(plan, r);
     const auto x = rank.buffer(column("x", 2)), y = rank.buffer(column("y", 4, Category::output));
     const auto x0 = rank.view(x, {{0, 1, 1}}), x1 = rank.view(x, {{1, 1, 1}});
-    rank.operation(OpKind::fill, compute0, {}, {{x0, WriteMode::store}}, {}, 10 * r);
-    const auto ready = rank.operation(OpKind::fill, compute0, {}, {{x1, WriteMode::store}}, {}, 10 * r + 1);
+    rank.fill(compute, x0, 10 * r);
+    const auto ready = rank.fill(compute, x1, 10 * r + 1);
     const int right = (r + 1) % P, left = (r + P - 1) % P;
     // Two messages to the right and one to each side more; received in the order in which they are sent.
-    rank.communication(OpKind::exchange, comm0,
-                       {{x0, right, true},
-                        {x1, right, true},
-                        {x0, left, true},
-                        {rank.view(y, {{0, 1, 1}}), left, false},
-                        {rank.view(y, {{1, 1, 1}}), left, false},
-                        {rank.view(y, {{2, 1, 1}}), right, false}},
-                       {ready});
-    rank.operation(OpKind::fill, compute1, {}, {{rank.view(y, {{3, 1, 1}}), WriteMode::store}}, {}, 7);
+    rank.communicate(comm, OpKind::exchange,
+                     {{x0, right, true},
+                      {x1, right, true},
+                      {x0, left, true},
+                      {rank.view(y, {{0, 1, 1}}), left, false},
+                      {rank.view(y, {{1, 1, 1}}), left, false},
+                      {rank.view(y, {{2, 1, 1}}), right, false}},
+                     {ready});
+    rank.fill(compute1, rank.view(y, {{3, 1, 1}}), 7);
   }
   for (int r = 0; r < P; ++r) {
     const double left = 10 * ((r + P - 1) % P), right = 10 * ((r + 1) % P);
@@ -156,21 +156,20 @@ TEST_CASE("exchange parts of one pair match in order, several peers at once") {
 TEST_CASE("all_gather and all_to_all of uneven parts, own part included") {
   constexpr int P = 3;
   for (const OpKind kind : {OpKind::all_gather, OpKind::all_to_all}) {
-    Plan plan = hand::empty_plan(P);
+    Plan plan = hand::ranks_in_one_group(P);
     for (int r = 0; r < P; ++r) {
       hand::Rank rank(plan, r);
       const auto x = rank.buffer(column("x", 6)), y = rank.buffer(column("y", 3 * (r + 1), Category::output));
       std::uint32_t filled = 0;
       for (int i = 0; i < 6; ++i) {
-        filled = rank.operation(OpKind::fill, compute0, {}, {{rank.view(x, {{i, 1, 1}}), WriteMode::store}},
-                                {}, 100 * r + i);
+        filled = rank.fill(compute, rank.view(x, {{i, 1, 1}}), 100 * r + i);
       }
       std::vector<Part> parts;
       for (int peer = 0; peer < P; ++peer) {  // to peer p go p + 1 rows, from row p on
         parts.push_back({rank.view(x, {{kind == OpKind::all_gather ? 0 : peer, peer + 1, 1}}), peer, true});
         parts.push_back({rank.view(y, {{peer * (r + 1), r + 1, 1}}), peer, false});
       }
-      rank.communication(kind, comm0, parts, {filled});
+      rank.communicate(comm, kind, parts, {filled});
     }
     for (int r = 0; r < P; ++r) {
       std::vector<double> expected;
@@ -187,21 +186,20 @@ TEST_CASE("all_gather and all_to_all of uneven parts, own part included") {
 // shows.
 TEST_CASE("reduce_scatter sums in the order of the group, whatever order the parts arrive in") {
   constexpr int P = 4;
-  Plan plan = hand::empty_plan(P, DType::bf16);
+  Plan plan = hand::ranks_in_one_group(P, "all", DType::bf16);
   plan.groups[0].ranks = {2, 0, 3, 1};
   const std::vector<double> of_rank{1, 1, 256, 3};
   for (int r = 0; r < P; ++r) {
     hand::Rank rank(plan, r);
     const auto x = rank.buffer(column("x", P)), y = rank.buffer(column("y", 1, Category::output));
-    const auto filled = rank.operation(OpKind::fill, compute0, {}, {{rank.view(x), WriteMode::store}}, {},
-                                       of_rank[static_cast<std::size_t>(r)]);
+    const auto filled = rank.fill(compute, rank.view(x), of_rank[static_cast<std::size_t>(r)]);
     std::vector<Part> parts;
     const auto into = rank.view(y);
     for (int peer = 0; peer < P; ++peer) {
       parts.push_back({rank.view(x, {{peer, 1, 1}}), peer, true});
       parts.push_back({into, peer, false});
     }
-    rank.communication(OpKind::reduce_scatter, comm0, parts, {filled});
+    rank.communicate(comm, OpKind::reduce_scatter, parts, {filled});
   }
   // Group order: 256, 1, 3, 1. 256 + 1 = 257 is a tie between 256 and 258 and goes to even, 256; 256 + 3 =
   // 259, between 258 and 260, a tie again, goes to 260 (even significand); 260 + 1 = 261 goes to 260.
@@ -211,16 +209,15 @@ TEST_CASE("reduce_scatter sums in the order of the group, whatever order the par
 TEST_CASE("all_reduce, sum and max, in place") {
   constexpr int P = 3;
   for (const Reduction reduction : {Reduction::sum, Reduction::max}) {
-    Plan plan = hand::empty_plan(P);
+    Plan plan = hand::ranks_in_one_group(P);
     for (int r = 0; r < P; ++r) {
       hand::Rank rank(plan, r);
       const auto x = rank.buffer(column("x", 2, Category::output));
       const auto all = rank.view(x);
-      const auto filled =
-          rank.operation(OpKind::fill, compute0, {}, {{all, WriteMode::store}}, {}, r == 1 ? -5 : r);
-      const auto op = rank.operation(OpKind::all_reduce, comm0, {all}, {{all, WriteMode::store}}, {filled});
+      const auto filled = rank.fill(compute, all, r == 1 ? -5 : r);
+      const auto op = rank.all_reduce(comm, all, all, {filled});
       plan.ranks[static_cast<std::size_t>(r)].operations[op].reduction = reduction;
-      rank.operation(OpKind::barrier, comm0, {}, {});
+      rank.communicate(comm, OpKind::barrier, {});
     }
     const double expected = reduction == Reduction::sum ? -3 : 2;
     for (int r = 0; r < P; ++r) {
@@ -230,13 +227,13 @@ TEST_CASE("all_reduce, sum and max, in place") {
 }
 
 TEST_CASE("a hang names its ranks and operations") {
-  Plan plan = hand::empty_plan(3);
+  Plan plan = hand::ranks_in_one_group(3);
   for (int r = 0; r < 3; ++r) {  // everybody receives before it sends
     hand::Rank rank(plan, r);
     const auto x = rank.buffer(column("x", 1)), y = rank.buffer(column("y", 1));
-    rank.operation(OpKind::fill, compute0, {}, {{rank.view(x), WriteMode::store}});
-    rank.communication(OpKind::exchange, compute0, {{rank.view(y), (r + 2) % 3, false}});
-    rank.communication(OpKind::exchange, compute0, {{rank.view(x), (r + 1) % 3, true}});
+    rank.fill(compute, rank.view(x));
+    rank.communicate(compute, OpKind::exchange, {{rank.view(y), (r + 2) % 3, false}});
+    rank.communicate(compute, OpKind::exchange, {{rank.view(x), (r + 1) % 3, true}});
   }
   for (const CpuOptions& options : {CpuOptions{}, random_order(1)}) {
     CpuExecutor executor(plan, options);
@@ -297,10 +294,10 @@ TEST_CASE("a tile that writes outside the arena is reported") {
     kernels::store_element(into.data, into.dtype, -1, value);
     kernels::cpu_tiles().fill(into, value);
   };
-  Plan plan = hand::empty_plan(1);
+  Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);
   const auto a = rank.buffer(column("a", 1));
-  rank.operation(OpKind::fill, compute0, {}, {{rank.view(a), WriteMode::store}}, {}, 1);
+  rank.fill(compute, rank.view(a), 1);
   CpuOptions options;
   options.tiles = &stray;
   CpuExecutor executor(plan, options);

@@ -7,8 +7,8 @@
 #include "algorithms/build.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/cpu/executor.hpp"
-#include "tests/exec/hand_plans.hpp"
 #include "tests/exec/scenarios.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
@@ -64,19 +64,19 @@ TEST_CASE("births and deaths of an execution equal the memory plan, in any order
 }
 
 TEST_CASE("a buffer is logged when an operation uses it, and not otherwise") {
-  Plan plan = hand::empty_plan(1);
+  Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);
   const auto used = rank.buffer(hand::column("used", 4));
   rank.buffer(hand::column("unused", 4));
   const auto input = rank.buffer(hand::column("input", 4, Category::input));
-  rank.operation(OpKind::fill, hand::compute0, {}, {{rank.view(used, {{1, 2, 2}}), WriteMode::store}});
-  rank.operation(OpKind::copy, hand::compute0, {rank.view(input)}, {{rank.view(used), WriteMode::store}});
+  rank.fill(hand::compute, rank.view(used, {{1, 2, 2}}));
+  rank.copy(hand::compute, rank.view(input), rank.view(used));
   CpuExecutor executor(plan, {});
   executor.write(0, "input", std::vector<double>{1, 2, 3, 4});
   const ExecutionResult result = executor.run();
   const MemoryLog& log = result.memory[0];
   REQUIRE(log.uses.size() == 3);
-  CHECK(log.uses[0] == MemoryUse{0, used, 8, 24, hand::compute0, true});  // rows 1 and 3
+  CHECK(log.uses[0] == MemoryUse{0, used, 8, 24, hand::compute, true});  // rows 1 and 3
   CHECK(keys(memory_events(plan.ranks[0], log)) ==
         std::vector<Key>{{0, used, 32}, {0, input, 32}, {1, used, -32}});
 }

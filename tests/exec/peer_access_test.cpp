@@ -8,20 +8,20 @@
 #include <utility>
 
 #include "exec/gpu/error.hpp"
-#include "tests/exec/hand_plans.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
 
 // Rank 0 sends to 1, rank 1 to 2, and 2 to 0.
 Plan circle(Transport transport) {
-  Plan plan = hand::empty_plan(3);
+  Plan plan = hand::ranks_in_one_group(3);
   for (int r = 0; r < 3; ++r) {
     hand::Rank rank(plan, r);
     const std::uint32_t own = rank.view(rank.buffer(hand::column("own", 4, Category::input)));
     const std::uint32_t other = rank.view(rank.buffer(hand::column("other", 4)));
-    const std::uint32_t op = rank.communication(OpKind::exchange, hand::comm0,
-                                                {{own, (r + 1) % 3, true}, {other, (r + 2) % 3, false}});
+    const std::uint32_t op = rank.communicate(hand::comm, OpKind::exchange,
+                                              {{own, (r + 1) % 3, true}, {other, (r + 2) % 3, false}});
     rank.plan().operations[op].transport = transport;
   }
   return plan;

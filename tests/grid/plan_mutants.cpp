@@ -20,7 +20,7 @@
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/plan_json.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/attention_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 #include "tests/hand_plans/mutations.hpp"
 

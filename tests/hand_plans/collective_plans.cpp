@@ -4,34 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "derive/edges.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
+#include "tests/hand_plans/attention_plans.hpp"
 
 namespace cplab::hand {
-namespace {
-
-constexpr auto store = WriteMode::store;
-constexpr auto add = WriteMode::add;
-constexpr auto merge = WriteMode::merge;
-constexpr Lane compute1{LaneKind::compute, 1};
-
-At heads(std::uint32_t buffer, std::int32_t begin, std::int32_t end) {
-  At at{buffer};
-  at.head_begin = begin, at.head_end = end;
-  return at;
-}
-At rows_at(std::uint32_t buffer, std::int64_t begin, std::int64_t count) {
-  At at{buffer};
-  at.row = begin, at.rows = count;
-  return at;
-}
-
-Plan with_edges(Plan plan) {
-  for (RankPlan& rank : plan.ranks) derive_edges(rank);
-  return plan;
-}
-
-}  // namespace
 
 Plan traded(std::int64_t rows, DType dtype) {
   constexpr int P = 2;
@@ -61,8 +36,8 @@ Plan traded(std::int64_t rows, DType dtype) {
       std::vector<Part> parts;
       for (const Pair& x : pairs) {
         for (int peer = 0; peer < P; ++peer) {
-          const std::uint32_t by_tokens = rank.view(heads(x.tokens, peer * x.each, (peer + 1) * x.each));
-          const std::uint32_t by_heads = rank.view(rows_at(x.heads, peer * rows, rows));
+          const std::uint32_t by_tokens = rank.view(heads_of(x.tokens, peer * x.each, (peer + 1) * x.each));
+          const std::uint32_t by_heads = rank.view(rows_of(x.heads, peer * rows, rows));
           parts.push_back(send(to_heads ? by_tokens : by_heads, peer));
           parts.push_back(receive(to_heads ? by_heads : by_tokens, peer));
         }
@@ -74,19 +49,19 @@ Plan traded(std::int64_t rows, DType dtype) {
     };
     const Segment causal{0, N, 0, N, 0, -1, 0};
     trade({{t.q, q, H}, {t.kv, kv, G}}, true);
-    own_heads(rank.attend(compute, {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv})},
-                          {{rank.view({out}), store}, {rank.view({lse}), store}}, {causal}));
+    own_heads(rank.attend(compute,
+                          {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({out}),
+                           rank.view({lse})},
+                          {causal}));
     trade({{t.out, out, H}, {t.lse, lse, H}}, false);
     rank.phase(Phase::backward);
-    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
-                   {{rank.view({t.delta}), store}});
+    rank.row_dot(compute, rank.view({t.dout}), rank.view({t.out}), rank.view({t.delta}));
     trade({{t.dout, dout, H}, {t.delta, delta, H}}, true);
-    own_heads(rank.attend(
-        compute,
-        {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({dout}),
-         rank.view({lse}), rank.view({delta})},
-        {{rank.view({dq}), store}, {keys(plan, rank, {dkv}), store}, {values(plan, rank, {dkv}), store}},
-        {causal}));
+    own_heads(rank.attend_backward(compute,
+                                   {rank.view({q}), keys(plan, rank, {kv}), values(plan, rank, {kv}),
+                                    rank.view({dout}), rank.view({lse}), rank.view({delta}), rank.view({dq}),
+                                    keys(plan, rank, {dkv}), values(plan, rank, {dkv})},
+                                   {causal}));
     trade({{t.dq, dq, H}, {t.dkv, dkv, G}}, false);
   }
   return with_edges(std::move(plan));
@@ -111,39 +86,39 @@ Plan reduced(std::int64_t rows, DType dtype) {
     std::vector<Part> parts;
     for (int peer = 0; peer < P; ++peer) {
       parts.push_back(send(rank.view({t.kv}), peer));
-      parts.push_back(receive(rank.view(rows_at(all, peer * rows, rows)), peer));
+      parts.push_back(receive(rank.view(rows_of(all, peer * rows, rows)), peer));
     }
     rank.communicate(comm, OpKind::all_gather, parts);
     const Segment causal{0, rows, 0, (r + 1) * rows, r * rows, -1, 0};
     const auto half = [&](std::int32_t g, bool forward) {
-      const auto of = [&](std::uint32_t b) { return rank.view(heads(b, g * ratio, (g + 1) * ratio)); };
-      const At kv = heads(all, g, g + 1), dkv = heads(dall, g, g + 1);
-      std::vector<std::uint32_t> reads{of(t.q), keys(plan, rank, kv), values(plan, rank, kv)};
-      std::vector<std::pair<std::uint32_t, WriteMode>> writes{{of(t.out), store}, {of(t.lse), store}};
-      if (!forward) {
-        reads.insert(reads.end(), {of(t.dout), of(t.lse), of(t.delta)});
-        writes = {{of(t.dq), store}, {keys(plan, rank, dkv), store}, {values(plan, rank, dkv), store}};
-      }
-      rank.attend(g == 0 ? compute : compute1, reads, writes, {causal});
+      const auto of = [&](std::uint32_t b) { return rank.view(heads_of(b, g * ratio, (g + 1) * ratio)); };
+      const At kv = heads_of(all, g, g + 1), dkv = heads_of(dall, g, g + 1);
+      const Lane lane = g == 0 ? compute : compute1;
+      if (forward)
+        rank.attend(lane, {of(t.q), keys(plan, rank, kv), values(plan, rank, kv), of(t.out), of(t.lse)},
+                    {causal});
+      else
+        rank.attend_backward(lane,
+                             {of(t.q), keys(plan, rank, kv), values(plan, rank, kv), of(t.dout), of(t.lse),
+                              of(t.delta), of(t.dq), keys(plan, rank, dkv), values(plan, rank, dkv)},
+                             {causal});
     };
     half(0, true);
     half(1, true);
     rank.communicate(comm, OpKind::barrier, {});
     rank.phase(Phase::backward);
     for (std::int32_t h = 0; h < p.heads; ++h)
-      rank.operation(compute, OpKind::row_dot,
-                     {rank.view(heads(t.dout, h, h + 1)), rank.view(heads(t.out, h, h + 1))},
-                     {{rank.view(heads(t.delta, h, h + 1)), store}});
+      rank.row_dot(compute, rank.view(heads_of(t.dout, h, h + 1)), rank.view(heads_of(t.out, h, h + 1)),
+                   rank.view(heads_of(t.delta, h, h + 1)));
     half(0, false);
     half(1, false);
     for (const std::uint16_t group :
          {r < 2 ? std::uint16_t{1} : std::uint16_t{2}, r % 2 == 0 ? std::uint16_t{3} : std::uint16_t{4}}) {
       const std::uint32_t view = rank.view({dall});
-      rank.op(rank.operation(comm, OpKind::all_reduce, {view}, {{view, store}})).group = group;
+      rank.op(rank.all_reduce(comm, view, view)).group = group;
     }
-    rank.operation({LaneKind::comm, 0}, OpKind::host_sync, {}, {});
-    rank.operation(compute, OpKind::cast, {rank.view(rows_at(dall, r * rows, rows))},
-                   {{rank.view({t.dkv}), store}});
+    rank.host_sync({LaneKind::comm, 0});
+    rank.cast(compute, rank.view(rows_of(dall, r * rows, rows)), rank.view({t.dkv}));
   }
   return with_edges(std::move(plan));
 }
@@ -162,8 +137,8 @@ Plan in_place(int P, std::int64_t rows, DType dtype) {
     std::vector<std::uint32_t> slices, dslices;
     std::vector<Part> gather, scatter;
     for (int peer = 0; peer < P; ++peer) {
-      slices.push_back(rank.view(rows_at(all, peer * rows, rows)));
-      dslices.push_back(rank.view(rows_at(dall, peer * rows, rows)));
+      slices.push_back(rank.view(rows_of(all, peer * rows, rows)));
+      dslices.push_back(rank.view(rows_of(dall, peer * rows, rows)));
     }
     const auto own = static_cast<std::size_t>(r);
     for (int peer = 0; peer < P; ++peer) {
@@ -172,21 +147,21 @@ Plan in_place(int P, std::int64_t rows, DType dtype) {
       scatter.push_back(send(dslices[static_cast<std::size_t>(peer)], peer));
       scatter.push_back(receive(dslices[own], peer));
     }
-    rank.operation(compute, OpKind::copy, {rank.view({t.kv})}, {{slices[own], store}});
+    rank.copy(compute, rank.view({t.kv}), slices[own]);
     rank.communicate(comm, OpKind::all_gather, gather);
-    rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {all}), values(plan, rank, {all})},
-                {{rank.view({t.out}), store}, {rank.view({t.lse}), store}}, {causal});
+    rank.attend(compute,
+                {rank.view({t.q}), keys(plan, rank, {all}), values(plan, rank, {all}), rank.view({t.out}),
+                 rank.view({t.lse})},
+                {causal});
     rank.phase(Phase::backward);
-    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
-                   {{rank.view({t.delta}), store}});
-    rank.attend(
-        compute,
-        {rank.view({t.q}), keys(plan, rank, {all}), values(plan, rank, {all}), rank.view({t.dout}),
-         rank.view({t.lse}), rank.view({t.delta})},
-        {{rank.view({t.dq}), store}, {keys(plan, rank, {dall}), store}, {values(plan, rank, {dall}), store}},
-        {causal});
+    rank.row_dot(compute, rank.view({t.dout}), rank.view({t.out}), rank.view({t.delta}));
+    rank.attend_backward(compute,
+                         {rank.view({t.q}), keys(plan, rank, {all}), values(plan, rank, {all}),
+                          rank.view({t.dout}), rank.view({t.lse}), rank.view({t.delta}), rank.view({t.dq}),
+                          keys(plan, rank, {dall}), values(plan, rank, {dall})},
+                         {causal});
     rank.communicate(comm, OpKind::reduce_scatter, scatter);
-    rank.operation(compute, OpKind::cast, {dslices[own]}, {{rank.view({t.dkv}), store}});
+    rank.cast(compute, dslices[own], rank.view({t.dkv}));
   }
   return with_edges(std::move(plan));
 }
@@ -213,32 +188,31 @@ Plan permuted(std::int64_t rows, DType dtype) {
                        {send(rank.view({from}), 1 - r), receive(rank.view({into}), 1 - r)});
     };
     const auto forward = [&](std::uint32_t kv, WriteMode mode) {
-      rank.attend(compute, {rank.view({t.q}), keys(plan, rank, {kv}), values(plan, rank, {kv})},
-                  {{rank.view({t.out}), mode}, {rank.view({t.lse}), mode}}, {full});
-    };
-    const auto backward = [&](std::uint32_t kv, std::uint32_t dkv, WriteMode dq_mode) {
       rank.attend(compute,
-                  {rank.view({t.q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({t.dout}),
-                   rank.view({t.lse}), rank.view({t.delta})},
-                  {{rank.view({t.dq}), dq_mode},
-                   {keys(plan, rank, {dkv}), store},
-                   {values(plan, rank, {dkv}), store}},
+                  {rank.view({t.q}), keys(plan, rank, {kv}), values(plan, rank, {kv}), rank.view({t.out}),
+                   rank.view({t.lse}), mode},
                   {full});
     };
-    rank.operation(compute, OpKind::copy, {rank.view({t.kv}, map)}, {{rank.view({packed}), store}});
+    const auto backward = [&](std::uint32_t kv, std::uint32_t dkv, WriteMode dq_mode) {
+      rank.attend_backward(compute,
+                           {rank.view({t.q}), keys(plan, rank, {kv}), values(plan, rank, {kv}),
+                            rank.view({t.dout}), rank.view({t.lse}), rank.view({t.delta}), rank.view({t.dq}),
+                            keys(plan, rank, {dkv}), values(plan, rank, {dkv}), dq_mode},
+                           {full});
+    };
+    rank.copy(compute, rank.view({t.kv}, map), rank.view({packed}));
     swap(packed, arrived);
     forward(t.kv, store);
-    rank.operation(compute, OpKind::copy, {rank.view({arrived})}, {{rank.view({held}, map), store}});
+    rank.copy(compute, rank.view({arrived}), rank.view({held}, map));
     forward(held, merge);
     rank.phase(Phase::backward);
-    rank.operation(compute, OpKind::row_dot, {rank.view({t.dout}), rank.view({t.out})},
-                   {{rank.view({t.delta}), store}});
+    rank.row_dot(compute, rank.view({t.dout}), rank.view({t.out}), rank.view({t.delta}));
     backward(held, held_sum, store);
-    rank.operation(compute, OpKind::copy, {rank.view({held_sum}, map)}, {{rank.view({packed_sum}), store}});
+    rank.copy(compute, rank.view({held_sum}, map), rank.view({packed_sum}));
     swap(packed_sum, arrived_sum);
     backward(t.kv, own_sum, add);
-    rank.operation(compute, OpKind::add, {rank.view({arrived_sum})}, {{rank.view({own_sum}, map), add}});
-    rank.operation(compute, OpKind::cast, {rank.view({own_sum})}, {{rank.view({t.dkv}), store}});
+    rank.add_to(compute, rank.view({arrived_sum}), rank.view({own_sum}, map));
+    rank.cast(compute, rank.view({own_sum}), rank.view({t.dkv}));
   }
   return with_edges(std::move(plan));
 }

@@ -13,112 +13,62 @@
 namespace cplab {
 namespace {
 
-enum BufferIndex : std::uint32_t { q, kv, out, lse, kv_slots, part_out, part_lse, lse_max };
+// One of the two ranks: what hand_plan.hpp shows as a table.
+void write_rank(Plan& plan, int r) {
+  hand::Rank rank(plan, r);
+  const auto buffer = [&](const char* name, Role role, Category category, std::int64_t heads,
+                          std::int64_t width) {
+    Buffer b{.name = name, .role = role, .category = category};
+    b.layout = role == Role::wide ? Layout::heads_first : Layout::rows_first;
+    b.rows = 4;
+    b.heads = heads;
+    b.width = width;
+    b.planes = heads == 1 ? 4 : 0;
+    return rank.buffer(b);
+  };
+  const auto q = buffer("q", Role::nominal, Category::input, 2, 4);
+  const auto kv = buffer("kv", Role::nominal, Category::input, 1, 8);
+  const auto out = buffer("out", Role::nominal, Category::output, 2, 4);
+  const auto lse = buffer("lse", Role::wide, Category::output, 2, 1);
+  const auto kv_slots = buffer("kv_slots", Role::nominal, Category::working, 1, 8);
+  const auto part_out = buffer("part_out", Role::nominal, Category::working, 2, 4);
+  const auto part_lse = buffer("part_lse", Role::wide, Category::workspace, 2, 1);
+  const auto lse_max = buffer("lse_max", Role::wide, Category::output, 2, 1);
 
-class HandRank {
- public:
-  explicit HandRank(int rank) {
-    plan_.rank = plan_.position = rank;
-    const auto add = [&](const char* name, Role role, Category category, std::int64_t heads,
-                         std::int64_t width) {
-      Buffer buffer{.name = name, .role = role, .category = category};
-      buffer.layout = role == Role::wide ? Layout::heads_first : Layout::rows_first;
-      buffer.rows = 4;
-      buffer.heads = heads;
-      buffer.width = width;
-      buffer.planes = heads == 1 ? 4 : 0;
-      buffer.bytes = 4 * heads * width * (role == Role::wide ? 4 : 2);
-      buffer.offset = static_cast<std::int64_t>(plan_.buffers.size()) * arena_alignment;
-      plan_.buffers.push_back(buffer);
-    };
-    add("q", Role::nominal, Category::input, 2, 4);
-    add("kv", Role::nominal, Category::input, 1, 8);
-    add("out", Role::nominal, Category::output, 2, 4);
-    add("lse", Role::wide, Category::output, 2, 1);
-    add("kv_slots", Role::nominal, Category::working, 1, 8);
-    add("part_out", Role::nominal, Category::working, 2, 4);
-    add("part_lse", Role::wide, Category::workspace, 2, 1);
-    add("lse_max", Role::wide, Category::output, 2, 1);
-    plan_.arena_bytes = static_cast<std::int64_t>(plan_.buffers.size()) * arena_alignment;
-    plan_.row_ranges = {{0, 4, 1}, {1, 2, 2}};
-  }
-
-  std::uint32_t view(std::uint32_t buffer, int width_begin, int width_end) {
-    const Buffer& b = plan_.buffers[buffer];
-    plan_.views.push_back({buffer, {0, 1}, 0, 1, 0, static_cast<int>(b.heads), width_begin, width_end});
-    return static_cast<std::uint32_t>(plan_.views.size()) - 1;
-  }
-  std::uint32_t whole(std::uint32_t buffer) {
-    return view(buffer, 0, static_cast<int>(plan_.buffers[buffer].width));
-  }
-
-  Operation& add(OpKind kind, Phase phase, LaneKind lane, std::uint32_t step) {
-    Operation op;
-    op.kind = kind;
-    op.phase = phase;
-    op.lane = {lane, 0};
-    op.step = step;
-    op.ordinal =
-        static_cast<std::uint32_t>(std::count_if(plan_.operations.begin(), plan_.operations.end(),
-                                                 [&](const Operation& o) { return o.phase == phase; }));
-    return plan_.operations.emplace_back(op);
-  }
-  Span accesses(const std::vector<std::uint32_t>& views, WriteMode mode = WriteMode::store) {
-    std::vector<Access> list;
-    for (const std::uint32_t v : views) list.push_back({v, mode});
-    return hand::append(plan_.accesses, list);
-  }
-
-  void attend(std::uint32_t step, std::uint32_t from, std::uint32_t to, std::uint32_t to_lse) {
-    const std::uint32_t k = view(from, 0, 4), v = view(from, 4, 8);
-    Operation& op = add(OpKind::attend, Phase::forward, LaneKind::compute, step);
-    op.reads = accesses({whole(q), k, v});
-    op.writes = accesses({whole(to), whole(to_lse)});
-    op.head_end = 2;
+  const auto attend = [&](std::uint32_t from, std::uint32_t into, std::uint32_t into_lse,
+                          const hand::After& after) {
+    const hand::Attend operands{rank.view(q), rank.view({.buffer = from, .width_end = 4}),
+                                rank.view({.buffer = from, .width_begin = 4}), rank.view(into),
+                                rank.view(into_lse)};
+    Operation& op =
+        rank.op(rank.attend(hand::compute, operands, {{0, 2, 0, 4, 0, -1, 0}, {2, 2, 0, 4, 2, 3, 0}}, after));
     op.value = 0.5;
     op.flops = 512;
     op.bytes = 224;
-    op.segments = hand::append(plan_.segments, {{0, 2, 0, 4, 0, -1, 0}, {2, 2, 0, 4, 2, 3, 0}});
-    if (step > 0) op.after = hand::append(plan_.edges, {0});
-  }
-
-  RankPlan build() {
-    const int peer = 1 - plan_.rank;
-    Operation& exchange = add(OpKind::exchange, Phase::forward, LaneKind::comm, 0);
-    exchange.bytes = 64;
-    exchange.parts = {0, 2};
-    plan_.parts = {{whole(kv), peer, true}, {whole(kv_slots), peer, false}};
-    attend(0, kv, out, lse);
-    attend(1, kv_slots, part_out, part_lse);
-    Operation& merge = add(OpKind::merge, Phase::forward, LaneKind::compute, 1);
-    merge.reads = accesses({whole(part_out), whole(part_lse)});
-    merge.writes = accesses({whole(out), whole(lse)}, WriteMode::merge);
-
-    Operation& fill = add(OpKind::fill, Phase::backward, LaneKind::compute, 0);
-    const std::uint32_t stripe = whole(part_lse);
-    plan_.views[stripe].ranges = {1, 1};
-    plan_.views[stripe].head_begin = 1;
-    fill.writes = accesses({stripe});
-    fill.value = -std::numeric_limits<double>::infinity();
-    Operation& all_reduce = add(OpKind::all_reduce, Phase::backward, LaneKind::comm, 0);
-    all_reduce.reduction = Reduction::max;
-    all_reduce.reads = accesses({whole(part_lse)});
-    all_reduce.writes = accesses({whole(lse_max)});
-    all_reduce.after = hand::append(plan_.edges, {3, 4});
-    all_reduce.bytes = 32;
-    add(OpKind::host_sync, Phase::backward, LaneKind::comm, 0);
-    hand::name_operands(plan_);
-    return plan_;
-  }
-
- private:
-  RankPlan plan_;
-};
+  };
+  const auto exchange =
+      rank.communicate(hand::comm, OpKind::exchange,
+                       {hand::send(rank.view(kv), 1 - r), hand::receive(rank.view(kv_slots), 1 - r)});
+  rank.op(exchange).bytes = 64;
+  attend(kv, out, lse, {});
+  rank.step = 1;
+  attend(kv_slots, part_out, part_lse, {exchange});
+  const auto merge =
+      rank.merge_out(hand::compute, rank.view(part_out), rank.view(part_lse), rank.view(out), rank.view(lse));
+  rank.phase(Phase::backward);
+  rank.step = 0;
+  const auto stripe = rank.view({.buffer = part_lse, .head_begin = 1}, {{1, 2, 2}});
+  const auto fill = rank.fill(hand::compute, stripe, -std::numeric_limits<double>::infinity());
+  const auto all_reduce =
+      rank.all_reduce(hand::comm, rank.view(part_lse), rank.view(lse_max), {merge, fill}, Reduction::max);
+  rank.op(all_reduce).bytes = 32;
+  rank.host_sync(hand::comm);
+}
 
 }  // namespace
 
 Plan hand_plan() {
-  Plan plan;
+  Plan plan = hand::ranks_in_one_group(2, "cp0", DType::bf16);
   Problem& problem = plan.scenario.problem;
   problem.batch = 1;
   problem.sequence = 8;
@@ -128,14 +78,12 @@ Plan hand_plan() {
   problem.head_size = problem.value_size = 4;
   problem.scale = 0.5;
   problem.causal = true;
-  plan.scenario.parallel = {2, 1, {{0, 1}}};
   plan.scenario.algorithm = "by hand";
   plan.scenario.placement = "contiguous";
   plan.scenario.schedule.set("kv_slots", std::int64_t{2});
   plan.scenario.schedule.set("overlap", true);
   plan.scenario.schedule.set("merge", std::string("incremental"));
-  plan.groups = {{"cp0", {0, 1}}};
-  plan.ranks = {HandRank(0).build(), HandRank(1).build()};
+  for (int r = 0; r < 2; ++r) write_rank(plan, r);
   return plan;
 }
 

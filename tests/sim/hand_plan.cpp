@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "plan/operands.hpp"
 
@@ -13,88 +12,51 @@ bool near(double a, double b) {
   return std::abs(a - b) <= relative * std::max(std::abs(a), std::abs(b));
 }
 
-HandPlan::HandPlan(int ranks) {
-  plan.scenario.problem.dtype = DType::bf16;
-  plan.groups.resize(1);
-  plan.groups[0].name = "all";
-  plan.groups[0].ranks.resize(static_cast<std::size_t>(ranks));
-  std::iota(plan.groups[0].ranks.begin(), plan.groups[0].ranks.end(), 0);
-  plan.ranks.resize(static_cast<std::size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) {
-    RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
-    rank.rank = rank.position = r;
-    Buffer buffer;
-    buffer.name = "bytes";
-    buffer.rows = std::int64_t{1} << 40;
-    rank.buffers.push_back(buffer);
-  }
+HandPlan::HandPlan(int ranks) : plan(hand::ranks_in_one_group(ranks, "all", DType::bf16)) {
+  for (int r = 0; r < ranks; ++r) hand::Rank(plan, r).buffer(hand::column("bytes", std::int64_t{1} << 40));
 }
 
-std::uint32_t HandPlan::view(RankPlan& rank, std::int64_t bytes) {
-  View v;
-  v.ranges = {static_cast<std::uint32_t>(rank.row_ranges.size()), 1};
-  rank.row_ranges.push_back({0, bytes / 2, 1});  // bf16: two bytes a row
-  rank.views.push_back(v);
-  return static_cast<std::uint32_t>(rank.views.size() - 1);
+hand::ViewIndex HandPlan::view(hand::Rank& rank, std::int64_t bytes) {
+  return rank.view(hand::rows_of(0, 0, bytes / 2));  // bf16: two bytes a row
 }
 
-std::uint32_t HandPlan::add(int rank_index, Operation op, const std::vector<Message>& messages,
-                            const std::vector<std::uint32_t>& after) {
-  RankPlan& rank = plan.ranks[static_cast<std::size_t>(rank_index)];
-  op.ordinal = static_cast<std::uint32_t>(rank.operations.size());
-  op.parts = {static_cast<std::uint32_t>(rank.parts.size()), static_cast<std::uint32_t>(messages.size())};
-  for (const Message& message : messages)
-    rank.parts.push_back({view(rank, message.bytes), message.peer, message.send});
-  op.after = {static_cast<std::uint32_t>(rank.edges.size()), static_cast<std::uint32_t>(after.size())};
-  rank.edges.insert(rank.edges.end(), after.begin(), after.end());
-  rank.operations.push_back(op);
-  return op.ordinal;
+std::uint32_t HandPlan::kernel(int rank_index, int lane, double seconds, const hand::After& after, int waves,
+                               int tail_sms) {
+  hand::Rank rank(plan, rank_index);
+  const std::uint32_t i =
+      rank.operation({LaneKind::compute, static_cast<std::uint8_t>(lane)}, OpKind::attend, {}, {}, after);
+  rank.op(i).flops = seconds;
+  rank.op(i).head_begin = waves;
+  rank.op(i).head_end = tail_sms;
+  return i;
 }
 
-std::uint32_t HandPlan::kernel(int rank, int lane, double seconds, std::vector<std::uint32_t> after,
-                               int waves, int tail_sms) {
-  Operation op;
-  op.kind = OpKind::attend;
-  op.lane = {LaneKind::compute, static_cast<std::uint8_t>(lane)};
-  op.flops = seconds;
-  op.head_begin = waves;
-  op.head_end = tail_sms;
-  return add(rank, op, {}, after);
-}
-
-std::uint32_t HandPlan::exchange(int rank, std::vector<Message> messages, std::vector<std::uint32_t> after,
-                                 Transport transport, int lane) {
-  Operation op;
-  op.kind = OpKind::exchange;
-  op.transport = transport;
-  op.lane = {LaneKind::comm, static_cast<std::uint8_t>(lane)};
-  return add(rank, op, messages, after);
+std::uint32_t HandPlan::exchange(int rank_index, const std::vector<Message>& messages,
+                                 const hand::After& after, Transport transport, int lane) {
+  hand::Rank rank(plan, rank_index);
+  std::vector<Part> parts;
+  for (const Message& m : messages) parts.push_back({view(rank, m.bytes), m.peer, m.send});
+  const std::uint32_t i =
+      rank.communicate({LaneKind::comm, static_cast<std::uint8_t>(lane)}, OpKind::exchange, parts, after);
+  rank.op(i).transport = transport;
+  return i;
 }
 
 std::uint32_t HandPlan::collective(int rank_index, OpKind kind, std::int64_t bytes,
-                                   std::vector<std::uint32_t> after) {
-  Operation op;
-  op.kind = kind;
-  op.lane = {LaneKind::comm, 0};
-  RankPlan& rank = plan.ranks[static_cast<std::size_t>(rank_index)];
-  std::vector<Message> messages;
-  if (kind == OpKind::all_reduce) {
-    op.reads = {static_cast<std::uint32_t>(rank.accesses.size()), 1};
-    rank.accesses.push_back({view(rank, bytes), WriteMode::store, Operand::from});
-  } else if (kind != OpKind::barrier) {
-    for (int peer = 0; peer < static_cast<int>(plan.ranks.size()); ++peer) {
-      messages.push_back(send(peer, bytes));
-      messages.push_back(receive(peer, bytes));
-    }
+                                   const hand::After& after) {
+  hand::Rank rank(plan, rank_index);
+  if (kind == OpKind::all_reduce)
+    return rank.operation(hand::comm, kind, {{view(rank, bytes), hand::store, Operand::from}}, {}, after);
+  std::vector<Part> parts;
+  for (int peer = 0; kind != OpKind::barrier && peer < static_cast<int>(plan.ranks.size()); ++peer) {
+    parts.push_back(hand::send(view(rank, bytes), peer));
+    parts.push_back(hand::receive(view(rank, bytes), peer));
   }
-  return add(rank_index, op, messages, after);
+  return rank.communicate(hand::comm, kind, parts, after);
 }
 
 std::uint32_t HandPlan::host_sync(int rank, int lane) {
-  Operation op;
-  op.kind = OpKind::host_sync;
-  op.lane = {LaneKind::compute, static_cast<std::uint8_t>(lane)};
-  return add(rank, op, {}, {});
+  return hand::Rank(plan, rank).host_sync({LaneKind::compute, static_cast<std::uint8_t>(lane)});
 }
 
 void give_operands(RankPlan& rank, Operation& op, int heads, int head_size) {

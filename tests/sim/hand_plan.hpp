@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/simulate.hpp"
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab::sim_test {
 
@@ -36,20 +37,18 @@ class HandPlan {
   static Message receive(int peer, std::int64_t bytes) { return {false, peer, bytes}; }
 
   // Each appends an operation to the rank and returns its index.
-  std::uint32_t kernel(int rank, int lane, double seconds, std::vector<std::uint32_t> after = {},
-                       int waves = 1, int tail_sms = 0);
-  std::uint32_t exchange(int rank, std::vector<Message> messages, std::vector<std::uint32_t> after = {},
+  std::uint32_t kernel(int rank, int lane, double seconds, const hand::After& after = {}, int waves = 1,
+                       int tail_sms = 0);
+  std::uint32_t exchange(int rank, const std::vector<Message>& messages, const hand::After& after = {},
                          Transport transport = Transport::nccl, int lane = 0);
   // all_gather: every member gives `bytes`; reduce_scatter: gets; all_to_all: sends to each; all_reduce: has.
-  std::uint32_t collective(int rank, OpKind kind, std::int64_t bytes, std::vector<std::uint32_t> after = {});
+  std::uint32_t collective(int rank, OpKind kind, std::int64_t bytes, const hand::After& after = {});
   std::uint32_t host_sync(int rank, int lane);
 
   Plan plan;
 
  private:
-  std::uint32_t view(RankPlan& rank, std::int64_t bytes);
-  std::uint32_t add(int rank, Operation op, const std::vector<Message>& messages,
-                    const std::vector<std::uint32_t>& after);
+  static hand::ViewIndex view(hand::Rank&, std::int64_t bytes);
 };
 
 // Gives attend or attend_backward all of its operands, stored, with as many key heads and value_size =

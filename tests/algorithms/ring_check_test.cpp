@@ -12,8 +12,8 @@
 #include "algorithms/faults.hpp"
 #include "algorithms/list.hpp"
 #include "check/check.hpp"
+#include "tests/algorithms/check_expect.hpp"
 #include "tests/algorithms/scenarios.hpp"
-#include "tests/hand_plans/check_hand_plans.hpp"
 #include "tests/hand_plans/random_mutation.hpp"
 
 using namespace cplab;
