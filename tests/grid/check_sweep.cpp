@@ -1,11 +1,10 @@
-// Checks ring plans in bulk and prints how many, how large and how long: the default form at every P
-// in 1..64, and every option value, placement and mask varied alone at P 1..16, 24, 32, 48, 64, forward and
-// backward.
-//   build/release/check_sweep [largest P]
+// Checks plans of every algorithm in bulk and prints how many, how large and how long: the default form at
+// every P in 1..64, and every option value, placement and mask varied alone at P 1..16, 24, 32, 48, 64,
+// forward and backward.
+//   build/release/check_sweep [LARGEST_P] [--algorithm NAME]
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,8 @@
 #include "algorithms/list.hpp"
 #include "algorithms/resolve.hpp"
 #include "check/check.hpp"
+#include "tests/grid/arguments.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
 
@@ -24,7 +25,7 @@ struct Total {
   std::size_t operations = 0;
 };
 
-Scenario base(int ranks) {
+Scenario base(const Algorithm& algorithm, int ranks) {
   Scenario s;
   Problem& p = s.problem;
   p.batch = 1;
@@ -37,7 +38,8 @@ Scenario base(int ranks) {
   p.causal = true;
   p.scale = 0.088388347648318447;
   s.parallel.ranks = ranks;
-  s.algorithm = "ring";
+  s.algorithm = algorithm.name;
+  p.attention = testing::attention_of(s.algorithm);
   return s;
 }
 
@@ -52,13 +54,14 @@ void run(const Scenario& wanted, Total& total) {
   const CheckResult result = check(plan);
   ++total.plans;
   for (const RankPlan& rank : plan.ranks) total.operations += rank.operations.size();
-  if (result.ok() && result.messages == 3 * s.parallel.ranks * (s.parallel.ranks - 1)) return;
+  if (result.ok()) return;
   ++total.wrong;
-  std::printf("wrong: P=%lld placement=%s", static_cast<long long>(s.parallel.ranks), s.placement.c_str());
+  std::printf("wrong: %s P=%lld placement=%s", s.algorithm.c_str(), static_cast<long long>(s.parallel.ranks),
+              s.placement.c_str());
   for (const auto& [key, value] : s.schedule.options)
     std::printf(" %s=%s", key.c_str(), to_string(value).c_str());
-  std::printf(" window=[%lld,%lld]: %lld messages\n", static_cast<long long>(s.problem.visible().left),
-              static_cast<long long>(s.problem.visible().right), static_cast<long long>(result.messages));
+  std::printf(" window=[%lld,%lld]\n", static_cast<long long>(s.problem.visible().left),
+              static_cast<long long>(s.problem.visible().right));
   for (const Finding& f : result.findings) {
     std::printf("  %s rank %d %s %s: %s\n", std::string(name(f.kind)).c_str(), f.rank, f.operation.c_str(),
                 f.buffer.c_str(), f.message.c_str());
@@ -66,36 +69,29 @@ void run(const Scenario& wanted, Total& total) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const int largest = argc > 1 ? std::atoi(argv[1]) : 64;
+// True if every plan is right.
+bool sweep(const Algorithm& algorithm, int largest) {
   const auto start = std::chrono::steady_clock::now();
   Total total;
-  for (int ranks = 1; ranks <= largest; ++ranks) run(base(ranks), total);
+  for (int ranks = 1; ranks <= largest; ++ranks) run(base(algorithm, ranks), total);
   std::vector<int> sizes{24, 32, 48, 64};
   for (int ranks = 16; ranks >= 1; --ranks) sizes.insert(sizes.begin(), ranks);
   for (const int ranks : sizes) {
     if (ranks > largest) continue;
-    for (const OptionInfo& option : find_algorithm("ring")->options) {
+    for (const OptionInfo& option : algorithm.options) {
       for (const OptionValue& value : option.legal) {
-        Scenario s = base(ranks);
+        Scenario s = base(algorithm, ranks);
         s.schedule.set(option.key, value);
         run(s, total);
       }
     }
-    for (const char* merge : {"deferred", "fused"}) {  // they bring other defaults with them
-      Scenario s = base(ranks);
-      s.schedule.set("merge", std::string(merge));
-      run(s, total);
-    }
-    for (const char* placement : {"contiguous", "striped"}) {
-      Scenario s = base(ranks);
-      s.placement = placement;
+    for (std::size_t i = 1; i < algorithm.placements.size(); ++i) {
+      Scenario s = base(algorithm, ranks);
+      s.placement = algorithm.placements[i];
       run(s, total);
     }
     for (const Window window : {Window{-1, -1}, Window{4096, 0}, Window{4096, 4096}, Window{0, 0}}) {
-      Scenario s = base(ranks);
+      Scenario s = base(algorithm, ranks);
       s.problem.causal = false;
       s.problem.window = window;
       run(s, total);
@@ -104,5 +100,18 @@ int main(int argc, char** argv) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::printf("%d plans, %zu operations built and checked in %.2f s, %d wrong\n", total.plans,
               total.operations, seconds.count(), total.wrong);
-  return total.wrong ? 1 : 0;
+  return total.wrong == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto [only, numbers] = testing::algorithm_and_numbers(argc, argv, {64});
+  bool right = true;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (only && &algorithm != only) continue;
+    if (!only && algorithms().size() > 1) std::printf("%s: ", std::string(algorithm.name).c_str());
+    right = sweep(algorithm, static_cast<int>(numbers[0])) && right;
+  }
+  return right ? 0 : 1;
 }

@@ -1,28 +1,31 @@
-// Can anything wrong slip past the checker? Random mutations of right ring plans: each must be found by it,
-// or be shown to change nothing: bit-equal results under 20 random orders. A mutant that adds the same terms
-// in another order is bit-equal to itself, not to the clean plan; it must also agree with the reference to
-// 1e-12 in fp64.
-//   build/release/mutants [COUNT [FIRST_SEED]]
+// Can anything wrong slip past the checker? Random mutations of right plans of every algorithm: each must be
+// found by it, or be shown to change nothing: bit-equal results under 20 random orders. A mutant that adds
+// the same terms in another order is bit-equal to itself, not to the clean plan; it must also agree with the
+// reference to 1e-12 in fp64.
+//   build/release/mutants [COUNT [FIRST_SEED]] [--algorithm NAME]
 // Prints how each kind of mutation was caught, and every mutant that neither was caught nor is equivalent.
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/build.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/list.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
+#include "tests/grid/arguments.hpp"
+#include "tests/grid/draw_options.hpp"
 #include "tests/hand_plans/random_mutation.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
 
 namespace {
 
-Scenario scenario_of(std::uint64_t seed) {
+Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   Scenario s;
   Problem& p = s.problem;
   const auto pick = [&seed](std::size_t n) {
@@ -30,9 +33,8 @@ Scenario scenario_of(std::uint64_t seed) {
     seed /= n;
     return i;
   };
-  const auto word = [&](const char* key, const char* value) { s.schedule.set(key, std::string(value)); };
   s.parallel.ranks = std::int64_t{2} + static_cast<std::int64_t>(pick(4));
-  s.placement = std::vector<const char*>{"zigzag", "zigzag", "contiguous", "striped"}[pick(4)];
+  s.placement = testing::draw_placement(algorithm, pick(testing::placement_numbers(algorithm)));
   p.causal = pick(4) != 0;
   p.packed = pick(2) != 0;
   p.batch = p.packed ? 0 : 1;
@@ -46,15 +48,8 @@ Scenario scenario_of(std::uint64_t seed) {
   p.value_size = 4;
   p.dtype = DType::fp32;
   p.scale = 0.35;
-  s.algorithm = "ring";
-  const std::size_t merge = pick(3);
-  word("merge", std::vector<const char*>{"incremental", "deferred", "fused"}[merge]);
-  if (const std::size_t slots = pick(3); slots == 2)
-    word("kv_slots", "all");
-  else
-    s.schedule.set("kv_slots", static_cast<std::int64_t>(slots + 2));
-  word("tile_inputs", pick(2) ? "copy" : "view");
-  return resolve(s);
+  p.attention = testing::attention_of(std::string(algorithm.name));
+  return testing::draw_options(std::move(s), algorithm, seed);
 }
 
 // Executes under 20 random orders. First word of the answer: WRONG, VARIES, same (as `right`), or other.
@@ -73,8 +68,8 @@ std::string run_orders(const Plan& mutant, const Inputs& inputs, const Outputs& 
   return first->same_bits(right) ? "same" : "other";
 }
 
-std::string judge(std::uint64_t seed, std::string& text) {
-  Scenario scenario = scenario_of(seed);
+std::string judge(const Algorithm& algorithm, std::uint64_t seed, std::string& text) {
+  Scenario scenario = scenario_of(algorithm, seed);
   const auto mutated = [&] {
     Plan plan = build_plan(scenario);
     text = mutate_at_random(plan, seed);
@@ -97,16 +92,13 @@ std::string judge(std::uint64_t seed, std::string& text) {
              : "ESCAPED: " + in_fp64;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::uint64_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
-  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+// Mutants of one algorithm's plans; prints the table, and returns how many escaped.
+int run(const Algorithm& algorithm, std::uint64_t count, std::uint64_t first) {
   std::map<std::string, std::map<std::string, int>> table;  // kind of mutation -> verdict -> how many
   int escaped = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     std::string text;
-    const std::string verdict = judge(seed, text);
+    const std::string verdict = judge(algorithm, seed, text);
     ++table[text.substr(text.rfind(':') + 2)][verdict];
     if (verdict.rfind("ESCAPED", 0) != 0) continue;
     ++escaped;
@@ -118,5 +110,18 @@ int main(int argc, char** argv) {
   }
   std::printf("%llu mutants, %d neither caught nor equivalent\n", static_cast<unsigned long long>(count),
               escaped);
+  return escaped;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto [only, numbers] = testing::algorithm_and_numbers(argc, argv, {1000, 1});
+  int escaped = 0;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (only && &algorithm != only) continue;
+    if (!only && algorithms().size() > 1) std::printf("%s:\n", std::string(algorithm.name).c_str());
+    escaped += run(algorithm, numbers[0], numbers[1]);
+  }
   return escaped ? 1 : 0;
 }

@@ -1,28 +1,30 @@
-// Is what the checker accepts right? Plans written by hand and built ones, with anything in them changed at
-// random: views, rows, strides, columns, parts, collectives, groups, lanes, buffers. What the checker accepts
-// is executed in several random orders, twice over with the same inputs, and compared with the reference. A
-// mutant escapes if its numbers are wrong, if the executor refuses it or hangs, or if the checker says that
-// it lost track.
-//   build/release/plan_mutants [COUNT [FIRST_SEED]]
+// Is what the checker accepts right? Plans written by hand and plans of every algorithm, with anything in
+// them changed at random: views, rows, strides, columns, parts, collectives, groups, lanes, buffers. What the
+// checker accepts is executed in several random orders, twice over with the same inputs, and compared with
+// the reference. A mutant escapes if its numbers are wrong, if the executor refuses it or hangs, or if the
+// checker says that it lost track.
+//   build/release/plan_mutants [COUNT [FIRST_SEED]] [--algorithm NAME]
 //   build/release/plan_mutants --write DIR      right plans of two ranks, for `verify --plan` on GPUs
 // Prints how each kind of mutation was judged, and every mutant that escaped.
-#include <array>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "algorithms/build.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/list.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/plan_json.hpp"
+#include "tests/grid/arguments.hpp"
+#include "tests/grid/draw_options.hpp"
 #include "tests/hand_plans/attention_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 #include "tests/hand_plans/mutations.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
 
@@ -30,11 +32,12 @@ namespace {
 
 constexpr std::uint64_t orders = 5;
 
-Plan built(std::uint64_t which, DType dtype) {
+Plan built(const Algorithm& algorithm, std::uint64_t which, DType dtype) {
   Scenario s;
   Problem& p = s.problem;
   s.parallel.ranks = static_cast<std::int64_t>(2 + which % 2);
-  s.placement = which % 3 == 0 ? "zigzag" : which % 3 == 1 ? "striped" : "contiguous";
+  const std::size_t placements = algorithm.placements.size();
+  s.placement = algorithm.placements[(placements - which % placements) % placements];
   p.causal = which % 2 == 0;
   p.packed = which % 5 == 0;
   p.batch = p.packed ? 0 : 1;
@@ -45,13 +48,12 @@ Plan built(std::uint64_t which, DType dtype) {
   p.heads = 4, p.kv_heads = 2, p.head_size = 8, p.value_size = 4;
   p.dtype = dtype;
   p.scale = 0.35;
-  s.algorithm = "ring";
-  constexpr std::array merges{"incremental", "deferred", "fused"};
-  s.schedule.set("merge", std::string(merges[which / 5 % 3]));
-  return build_plan(resolve(s));
+  p.attention = testing::attention_of(std::string(algorithm.name));
+  return build_plan(testing::draw_options(std::move(s), algorithm, which / 5 % 3));
 }
 
-Plan plan_of(std::uint64_t seed) {
+// Ten in thirteen are written by hand; the others take the algorithms in turn.
+Plan plan_of(std::uint64_t seed, const Algorithm* only) {
   const DType dtype = seed % 4 == 3 ? DType::bf16 : DType::fp64;
   switch (seed % 13) {
     case 0: return hand::ring(3, 4, hand::Merge::incremental, Direction::forward_backward, dtype);
@@ -64,7 +66,10 @@ Plan plan_of(std::uint64_t seed) {
     case 7: return hand::reduced(4, dtype);
     case 8:
     case 9: return hand::permuted(6, dtype);
-    default: return built(seed / 13 % 30, dtype);
+    default: {
+      const std::uint64_t n = only ? 1 : algorithms().size(), turn = seed / 13;
+      return built(only ? *only : algorithms()[turn % n], turn / n % 30, dtype);
+    }
   }
 }
 
@@ -87,8 +92,8 @@ void write_plans(const std::string& folder) {
   write(hand::permuted(71, dtype), "permuted", true);
 }
 
-std::string judge(std::uint64_t seed, std::string& text) {
-  Plan plan = plan_of(seed);
+std::string judge(std::uint64_t seed, const Algorithm* only, std::string& text) {
+  Plan plan = plan_of(seed, only);
   const Inputs inputs = random_inputs(plan.scenario.problem, seed);
   text = hand::mutate_anything(plan, seed);
   const CheckResult checked = check(plan);
@@ -116,14 +121,14 @@ int main(int argc, char** argv) {
     write_plans(argv[2]);
     return 0;
   }
-  const std::uint64_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
-  const std::uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  const auto [only, numbers] = testing::algorithm_and_numbers(argc, argv, {1000, 1});
+  const std::uint64_t count = numbers[0], first = numbers[1];
   std::map<std::string, std::map<std::string, int>> table;  // kind of mutation -> verdict -> how many
   int escaped = 0, accepted = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     std::string text, verdict;
     try {
-      verdict = judge(seed, text);
+      verdict = judge(seed, only, text);
     } catch (const std::exception& error) {
       verdict = std::string("ESCAPED: ") + error.what();
     }

@@ -1,5 +1,5 @@
 // Greedy covering arrays; see covering.hpp.
-#include "tests/grid/covering.hpp"
+#include "tests/scenarios/covering.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,0 +1,80 @@
+// The checker accepts every plan, and its figures are those of the plan and of the problem.
+#include "check/check.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "algorithms/build.hpp"
+#include "tests/scenarios/scenarios_of.hpp"
+
+using namespace cplab;
+
+namespace {
+
+// Of all sequences, by going through them: no segment is involved.
+double visible_pairs(const Problem& p) {
+  const Window w = p.visible();
+  double pairs = 0;
+  for (const std::int64_t length : p.lengths) {
+    for (std::int64_t q = 0; q < length; ++q) {
+      const std::int64_t first = w.left < 0 ? 0 : std::max<std::int64_t>(0, q - w.left);
+      const std::int64_t last = w.right < 0 ? length - 1 : std::min(length - 1, q + w.right);
+      pairs += static_cast<double>(std::max<std::int64_t>(0, last - first + 1));
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+TEST_CASE("check finds nothing in any plan") {
+  for (const auto& [name, scenario] : testing::all_scenarios()) {
+    CAPTURE(name);
+    for (const Finding& f : check(build_plan(scenario)).findings)
+      FAIL_CHECK(cplab::name(f.kind) << " rank " << f.rank << " " << f.operation << ": " << f.message);
+  }
+}
+
+TEST_CASE("messages and bytes that check counts are the parts of the plan") {
+  for (const auto& [name, scenario] : testing::all_scenarios()) {
+    CAPTURE(name);
+    const Plan plan = build_plan(scenario);
+    const CheckResult result = check(plan);
+    std::int64_t messages = 0;
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+      const RankPlan& rank = plan.ranks[r];
+      std::int64_t sent = 0;
+      for (const Operation& op : rank.operations) {
+        for (const Part& part : rank.parts_of(op)) {
+          messages += part.send;
+          if (part.send && part.peer != rank.rank)
+            sent += view_bytes(rank, rank.views[part.view], scenario.problem.dtype);
+        }
+      }
+      CHECK(result.sent_bytes[r] == sent);
+    }
+    CHECK(result.messages == messages);
+  }
+}
+
+TEST_CASE("FLOPs are those of the visible pairs, whatever the algorithm, its placement and schedule") {
+  for (const auto& [name, scenario] : testing::all_scenarios()) {
+    const Problem& p = scenario.problem;
+    if (p.attention != Attention::softmax) continue;
+    CAPTURE(name);
+    const Plan plan = build_plan(scenario);
+    const CheckResult result = check(plan);
+    double all = 0;
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+      double of_rank = 0;
+      for (const Operation& op : plan.ranks[r].operations) of_rank += op.flops;
+      CHECK(result.flops[r] == of_rank);
+      all += of_rank;
+    }
+    const std::int64_t D = p.head_size, E = p.value_size;
+    const std::int64_t products = 2 * (D + E) + (p.direction == Direction::forward ? 0 : 2 * (3 * D + 2 * E));
+    CHECK(all == visible_pairs(p) * static_cast<double>(p.heads * products));
+  }
+}

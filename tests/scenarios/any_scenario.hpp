@@ -1,0 +1,21 @@
+// A scenario for tests that need some built plan, no matter which algorithm wrote it.
+#pragma once
+
+#include <string>
+
+#include "plan/problem.hpp"
+
+namespace cplab::testing {
+
+// The first algorithm of the registry. Tests that are about one algorithm name it instead; those that are
+// about all of them go through the registry (scenarios_of.hpp).
+std::string any_algorithm();
+
+// Resolved: 2 sequences of 96 tokens, H = 4, G = 2, D = E = 8, causal, bf16, both directions, in the
+// algorithm's default placement and schedule.
+Scenario any_scenario(int ranks, const std::string& algorithm = any_algorithm());
+
+// The kind of attention that the algorithm computes: the first one that it does not refuse.
+Attention attention_of(const std::string& algorithm);
+
+}  // namespace cplab::testing
