@@ -21,9 +21,14 @@ using testing::Shape;
 
 namespace {
 
+Scenario ring_scenario(Shape shape) {
+  shape.algorithm = "ring";
+  return testing::scenario(shape);
+}
+
 // Checks the plan and the figures that do not depend on options.
 void require_right(const Shape& shape) {
-  const Scenario s = testing::scenario(shape);
+  const Scenario s = ring_scenario(shape);
   const Plan plan = build_plan(s);
   const CheckResult result = check(plan);
   INFO("P " << shape.ranks << " " << shape.placement << " window " << shape.window.left << ", "
@@ -65,6 +70,10 @@ TEST_CASE("check: ring plans of every placement, mask and rank count are right")
                          .backward = backward});
 }
 
+TEST_CASE("check: ring plans of up to 64 ranks are right") {
+  for (int P = 10; P <= 64; P += P < 16 ? 1 : 8) require_right({.ranks = P, .lengths = {2 * P * 3}});
+}
+
 TEST_CASE("check: ring plans with packed sequences are right") {
   const std::vector<std::vector<std::int64_t>> lengths{
       {9, 8, 8, 12, 8, 12}, {0}, {1, 0, 0, 1}, {700, 1, 64}, {2, 4, 8, 16, 3}};
@@ -92,7 +101,7 @@ TEST_CASE("check: ring plans of every option value are right") {
             if (option.key != "tile_inputs") options.push_back({"tile_inputs", std::string(copies)});
             Shape shape{.ranks = P, .placement = placement, .lengths = {50, 14}, .options = options};
             try {
-              testing::scenario(shape);
+              ring_scenario(shape);
             } catch (const ScenarioError&) {
               continue;  // a combination that the algorithm refuses
             }
@@ -109,7 +118,7 @@ TEST_CASE("check: every shipped mutation is found as it says") {
     if (fault.form != FaultForm::mutation) continue;
     Shape shape{.ranks = 4, .lengths = {128}, .heads = 4, .kv_heads = 2};
     if (fault.name == "thd-even-split") shape.lengths = {9, 8, 0, 70}, shape.padded_lengths = {12, 8, 4, 74};
-    Plan plan = build_plan(testing::scenario(shape));
+    Plan plan = build_plan(ring_scenario(shape));
     fault.mutate(plan);
     const CheckResult result = check(plan);
     INFO(std::string(fault.name) << "\n" << hand::text(result));
@@ -130,11 +139,11 @@ TEST_CASE("check: dropped edges, dropped parts and shifted views never slip thro
     for (const int P : {2, 3, 4})
       for (const char* merge : {"incremental", "deferred", "fused"})
         for (const bool causal : {false, true}) {
-          const Plan plan = build_plan(testing::scenario({.ranks = P,
-                                                          .placement = placement,
-                                                          .lengths = {96},
-                                                          .causal = causal,
-                                                          .options = {{"merge", std::string(merge)}}}));
+          const Plan plan = build_plan(ring_scenario({.ranks = P,
+                                                      .placement = placement,
+                                                      .lengths = {96},
+                                                      .causal = causal,
+                                                      .options = {{"merge", std::string(merge)}}}));
           for (int k = 0; k < 20; ++k) {
             Plan mutant = plan;
             const std::string change = mutate_at_random(mutant, ++seed);

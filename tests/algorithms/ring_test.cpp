@@ -23,6 +23,11 @@ OptionValue count(std::int64_t value) {
   return value;
 }
 
+Scenario ring_scenario(Shape shape) {
+  shape.algorithm = "ring";
+  return testing::scenario(shape);
+}
+
 std::int64_t sent(const RankPlan& rank, Phase phase) {
   std::int64_t bytes = 0;
   for (const Operation& op : rank.operations)
@@ -64,7 +69,7 @@ TEST_CASE("bytes on the wire: (P-1) hops of K and V forward, K, V and dK, dV bac
       shape.ranks = P;
       shape.lengths = {16 * P, 32 * P};
       shape.options = {{"gradient_wire_dtype", word(wire)}};
-      const Plan plan = build_plan(testing::scenario(shape));
+      const Plan plan = build_plan(ring_scenario(shape));
       // One rank's K and V: 48 rows x 1 head x (16 + 8) columns x 2 bytes; dK and dV 4 bytes in fp32.
       const std::int64_t kv = 48 * 24 * 2, dkv = 48 * 24 * (std::string_view(wire) == "fp32" ? 4 : 2);
       for (const RankPlan& rank : plan.ranks) {
@@ -80,7 +85,7 @@ TEST_CASE("FLOPs: 2(D+E) a pair and head forward, 2(3D+2E) backward, whatever th
     Shape shape;
     shape.placement = placement;
     shape.lengths = {64, 37};
-    const Plan plan = build_plan(testing::scenario(shape));
+    const Plan plan = build_plan(ring_scenario(shape));
     double flops[2] = {0, 0};
     for (const RankPlan& rank : plan.ranks)
       for (const Operation& op : rank.operations) flops[static_cast<int>(op.phase)] += op.flops;
@@ -96,7 +101,7 @@ TEST_CASE("two slots wait for the tile that read the slot, three slots for the o
     shape.ranks = 8;
     shape.backward = false;
     shape.options = {{"kv_slots", count(slots)}};
-    const Plan plan = build_plan(testing::scenario(shape));
+    const Plan plan = build_plan(ring_scenario(shape));
     for (const RankPlan& rank : plan.ranks) {
       std::vector<std::uint32_t> exchanges, tiles;
       for (std::uint32_t i = 0; i < rank.operations.size(); ++i) {
@@ -117,31 +122,9 @@ TEST_CASE("two slots wait for the tile that read the slot, three slots for the o
   }
 }
 
-TEST_CASE("edges are a transitive reduction: none is implied by the others") {
-  for (const char* merge : {"incremental", "deferred", "fused"}) {
-    Shape shape;
-    shape.options = {{"merge", word(merge)}};
-    const Plan plan = build_plan(testing::scenario(shape));
-    for (RankPlan rank : plan.ranks) {
-      for (Operation& op : rank.operations) {
-        const Span after = op.after;
-        for (std::uint32_t e = 0; e < after.count; ++e) {
-          const std::uint32_t from = rank.edges[after.first + e];
-          const auto to = static_cast<std::uint32_t>(&op - rank.operations.data());
-          // Without this one edge (moved to the front and cut off) there is no other path.
-          std::swap(rank.edges[after.first], rank.edges[after.first + e]);
-          op.after = {after.first + 1, after.count - 1};
-          CHECK_FALSE(is_ancestor(rank, from, to));
-          op.after = after;
-        }
-      }
-    }
-  }
-}
-
 TEST_CASE("memory of the default ring, buffer by buffer") {
   // P = 4, 64 tokens, 16 rows a rank; H = 2, G = 1, D = 16, E = 8, bf16.
-  const Plan plan = build_plan(testing::scenario({.backward = false}));
+  const Plan plan = build_plan(ring_scenario({.backward = false}));
   const RankPlan& rank = plan.ranks[1];
   CHECK(find(rank, "q")->bytes == 16 * 2 * 16 * 2);
   CHECK(find(rank, "kv")->bytes == 16 * 24 * 2);
@@ -166,7 +149,7 @@ TEST_CASE("peak memory does not grow with P at fixed rows a rank, and does with 
     shape.lengths = {32 * P};
     const auto peak = [&] {
       std::int64_t most = 0;
-      for (const RankPlan& rank : build_plan(testing::scenario(shape)).ranks)
+      for (const RankPlan& rank : build_plan(ring_scenario(shape)).ranks)
         most = std::max(most, plan_memory(rank).live_peak_bytes);
       return most;
     };
@@ -180,35 +163,10 @@ TEST_CASE("peak memory does not grow with P at fixed rows a rank, and does with 
   CHECK(two.size() == 1);
 }
 
-TEST_CASE("arena: buffers alive together never share bytes, inputs never share, offsets are aligned") {
-  for (const char* slots : {"2", "3", "all"}) {
-    Shape shape;
-    shape.lengths = {61, 5};
-    shape.options = {{"kv_slots", slots[0] == 'a' ? word("all") : count(slots[0] - '0')}};
-    const Plan plan = build_plan(testing::scenario(shape));
-    for (const RankPlan& rank : plan.ranks) {
-      const MemoryPlan memory = plan_memory(rank);
-      CHECK(memory.live_peak_bytes <= rank.arena_bytes);
-      for (std::size_t a = 0; a < rank.buffers.size(); ++a) {
-        CHECK(rank.buffers[a].offset % arena_alignment == 0);
-        CHECK(rank.buffers[a].offset + rank.buffers[a].bytes <= rank.arena_bytes);
-        for (std::size_t b = 0; b < a; ++b) {
-          const Buffer &x = rank.buffers[a], &y = rank.buffers[b];
-          const bool apart = x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset;
-          const Lifetime &p = memory.lifetimes[a], &q = memory.lifetimes[b];
-          const bool together = p.birth <= q.death && q.birth <= p.death;
-          const bool input = x.category == Category::input || y.category == Category::input;
-          if (together || input) CHECK(apart);
-        }
-      }
-    }
-  }
-}
-
 TEST_CASE("a plan is the same built alone or with all ranks, and replicas take every other sample") {
   Shape shape;
   shape.lengths = {16, 24, 40};
-  Scenario s = testing::scenario(shape);
+  Scenario s = ring_scenario(shape);
   s.parallel.replicas = 2;
   s.parallel.groups = {{0, 2, 4, 6}, {7, 5, 3, 1}};
   s = resolve(s);
@@ -255,9 +213,9 @@ TEST_CASE("walk: every ring plan runs to its end, and a missing part is reported
   for (const int P : {1, 2, 3, 7, 16}) {
     Shape shape;
     shape.ranks = P;
-    CHECK(run(build_plan(testing::scenario(shape))).empty());
+    CHECK(run(build_plan(ring_scenario(shape))).empty());
   }
-  Plan plan = build_plan(testing::scenario({}));
+  Plan plan = build_plan(ring_scenario({}));
   for (Operation& op : plan.ranks[2].operations)
     if (op.kind == OpKind::exchange && op.step == 1 && op.phase == Phase::forward) op.parts.count = 1;
   const std::string text = run(plan);
@@ -268,7 +226,7 @@ TEST_CASE("walk: every ring plan runs to its end, and a missing part is reported
 TEST_CASE("scenarios that cannot be are refused by key") {
   const auto key_of = [](Shape shape) -> std::string {
     try {
-      testing::scenario(shape);
+      ring_scenario(shape);
     } catch (const ScenarioError& error) {
       return error.key;
     }
@@ -291,8 +249,8 @@ TEST_CASE("scenarios that cannot be are refused by key") {
 }
 
 TEST_CASE("defaults: out_slots follows the merge, overlap=false has one lane") {
-  CHECK(testing::scenario({}).schedule.count("out_slots") == 2);
-  CHECK(testing::scenario({.options = {{"merge", word("deferred")}}}).schedule.word("out_slots") == "all");
-  CHECK(testing::scenario({.options = {{"merge", word("fused")}}}).schedule.find("out_slots") == nullptr);
-  CHECK(testing::scenario({.options = {{"overlap", false}}}).schedule.count("compute_lanes") == 1);
+  CHECK(ring_scenario({}).schedule.count("out_slots") == 2);
+  CHECK(ring_scenario({.options = {{"merge", word("deferred")}}}).schedule.word("out_slots") == "all");
+  CHECK(ring_scenario({.options = {{"merge", word("fused")}}}).schedule.find("out_slots") == nullptr);
+  CHECK(ring_scenario({.options = {{"overlap", false}}}).schedule.count("compute_lanes") == 1);
 }

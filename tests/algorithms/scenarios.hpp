@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "algorithms/resolve.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab::testing {
 
 struct Shape {
   int ranks = 4;
-  std::string placement = "zigzag";
+  std::string placement{};  // empty: the algorithm's default
   std::vector<std::int64_t> lengths{64};
   std::vector<std::int64_t> padded_lengths{};  // default: lengths
   bool causal = true;
@@ -22,9 +23,11 @@ struct Shape {
   DType dtype = DType::bf16;
   bool backward = true;
   std::vector<std::pair<std::string, OptionValue>> options{};
+  std::string algorithm{};  // empty: any
 };
 
-inline Scenario scenario(const Shape& shape) {
+// Without algorithm and options: what placements and tiles need.
+inline Scenario without_algorithm(const Shape& shape) {
   Scenario s;
   Problem& p = s.problem;
   p.format = Format::thd;
@@ -41,8 +44,13 @@ inline Scenario scenario(const Shape& shape) {
   p.scale = 0.25;
   p.direction = shape.backward ? Direction::forward_backward : Direction::forward;
   s.parallel.ranks = shape.ranks;
-  s.algorithm = "ring";
   s.placement = shape.placement;
+  return s;
+}
+
+inline Scenario scenario(const Shape& shape) {
+  Scenario s = without_algorithm(shape);
+  s.algorithm = shape.algorithm.empty() ? any_algorithm() : shape.algorithm;
   for (const auto& [key, value] : shape.options) s.schedule.set(key, value);
   return resolve(s);
 }

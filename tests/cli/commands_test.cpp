@@ -174,14 +174,14 @@ TEST_CASE("show as text names every operation of the rank and what it waits for"
   CHECK(one.out.find("send kv to 2, receive kv_slots[0] from 0") != std::string::npos);
   const ProgramResult all = run_cplab({"show", "faults/ring", "--rank", "all"});
   CHECK(all.out.find("3/backward/0") != std::string::npos);
-  const ProgramResult bound = run_cplab({"show", "ring"});  // with hardware: what binds
+  const ProgramResult bound = run_cplab({"show", some_scenario});  // with hardware: what binds
   CHECK(bound.code == 0);
   CHECK(bound.out.find("steps are bound by: ") != std::string::npos);
   CHECK(bound.out.find("What would help: ") != std::string::npos);
 }
 
 TEST_CASE("simulate as JSON") {
-  const json result = result_of({"simulate", "ring"});
+  const json result = result_of({"simulate", some_scenario});
   check_scenario(result, "simulate");
   check_figures(result, 8);
   check_keys(result, {"origins", "low_s", "high_s"});
@@ -190,8 +190,8 @@ TEST_CASE("simulate as JSON") {
   CHECK(result.at("time_s") <= result.at("high_s"));
   CHECK_FALSE(result.contains("operations"));
   CHECK(result.at("scenario").at("hardware").at("file") == "hardware/h100x8.toml");
-  CHECK(result_of({"simulate", "ring"}) == result);  // the same, run after run
-  const json named = result_of({"simulate", "ring", "--operations", "--set", "problem.sequence=16K"});
+  CHECK(result_of({"simulate", some_scenario}) == result);  // the same, run after run
+  const json named = result_of({"simulate", some_scenario, "--operations", "--set", "problem.sequence=16K"});
   REQUIRE_FALSE(named.at("operations").empty());
   check_keys(named.at("operations").at(0),
              {"id", "rank", "lane", "kind", "start_s", "end_s", "wait_s", "bytes", "flops", "origin"});
@@ -199,10 +199,10 @@ TEST_CASE("simulate as JSON") {
 
 TEST_CASE("simulate: strict, traces, hardware and --set hardware.*") {
   const TemporaryFolder folder;
-  const ProgramResult strict = run_cplab({"simulate", "ring", "--strict"});
+  const ProgramResult strict = run_cplab({"simulate", some_scenario, "--strict"});
   CHECK(strict.code == 1);
   CHECK(strict.err.find("extrapolated or assumed") != std::string::npos);
-  CHECK(run_cplab({"simulate", "ring", "--trace", folder.path("traces"), "--quiet"}).code == 0);
+  CHECK(run_cplab({"simulate", some_scenario, "--trace", folder.path("traces"), "--quiet"}).code == 0);
   for (const char* rank : {"0", "7"}) {
     const std::string trace = folder.path("traces/rank" + std::string(rank) + "_trace.json");
     CHECK(json::parse(read_file(trace), nullptr, false).is_object());
@@ -211,19 +211,19 @@ TEST_CASE("simulate: strict, traces, hardware and --set hardware.*") {
   CHECK(none.code == 2);
   CHECK(none.err.find("hardware.file: missing") != std::string::npos);
   CHECK(none.err.find("hardware/h100x8.toml") != std::string::npos);
-  const ProgramResult unknown = run_cplab({"simulate", "ring", "--set", "hardware.gpu.smz=1"});
+  const ProgramResult unknown = run_cplab({"simulate", some_scenario, "--set", "hardware.gpu.smz=1"});
   CHECK(unknown.code == 2);
   CHECK(unknown.err.find("--set hardware.gpu.smz: unknown key; did you mean \"sms\"?") != std::string::npos);
-  const ProgramResult section = run_cplab({"simulate", "ring", "--set", "hardware.foo.bar=1"});
+  const ProgramResult section = run_cplab({"simulate", some_scenario, "--set", "hardware.foo.bar=1"});
   CHECK(section.err.find("--set hardware.foo: unknown section") != std::string::npos);
-  const ProgramResult crowd = run_cplab({"simulate", "ring", "--set", "parallel.ranks=16"});
+  const ProgramResult crowd = run_cplab({"simulate", some_scenario, "--set", "parallel.ranks=16"});
   CHECK(crowd.code == 2);
   CHECK(crowd.err.find("h100x8.toml") != std::string::npos);
-  const ProgramResult dtype = run_cplab({"simulate", "ring", "--set", "problem.dtype=fp64"});
+  const ProgramResult dtype = run_cplab({"simulate", some_scenario, "--set", "problem.dtype=fp64"});
   CHECK(dtype.code == 2);
   CHECK(dtype.err.find("kernel class=attend dtype=fp64") != std::string::npos);
-  const double base = result_of({"simulate", "ring"}).at("time_s");
-  const json slow = result_of({"simulate", "ring", "--set", "hardware.gpu.copy_bytes_s=1e11"});
+  const double base = result_of({"simulate", some_scenario}).at("time_s");
+  const json slow = result_of({"simulate", some_scenario, "--set", "hardware.gpu.copy_bytes_s=1e11"});
   CHECK(slow.at("time_s") > base);
   CHECK(slow.at("origins").at("assumed") > 0);
 }
@@ -278,7 +278,8 @@ TEST_CASE("run on the CPU, and where the GPU is missing") {
   const ProgramResult gpu = run_cplab({"run", "ring-small"});
   CHECK(gpu.code == 3);
   CHECK(gpu.err.find("GPU") != std::string::npos);
-  const ProgramResult large = run_cplab({"run", "ring", "--device", "cpu", "--set", "problem.sequence=64M"});
+  const ProgramResult large =
+      run_cplab({"run", some_scenario, "--device", "cpu", "--set", "problem.sequence=64M"});
   CHECK(large.code == 3);
   CHECK(large.err.find("of memory") != std::string::npos);
   const ProgramResult hang =

@@ -14,8 +14,8 @@ namespace {
 // Two ranks of a small ring; the machine is made for tests.
 std::string simulated(const TemporaryFolder& folder, const std::string& name,
                       std::vector<std::string> more = {"--operations"}) {
-  std::vector<std::string> words{"simulate", "ring",   "--set",          "problem.sequence=4K",
-                                 "--quiet",  "--json", folder.path(name)};
+  std::vector<std::string> words{"simulate", some_scenario, "--set",          "problem.sequence=4K",
+                                 "--quiet",  "--json",      folder.path(name)};
   words.insert(words.end(), more.begin(), more.end());
   const ProgramResult result = run_cplab(words);
   CAPTURE(result.err);

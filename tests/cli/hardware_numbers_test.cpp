@@ -16,7 +16,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 json simulated(const std::vector<std::string>& sets) {
-  std::vector<std::string> arguments{"simulate", "ring", "--json", "-", "--quiet"};
+  std::vector<std::string> arguments{"simulate", some_scenario, "--json", "-", "--quiet"};
   for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
   const ProgramResult result = run_cplab(arguments);
   CAPTURE(sets);
@@ -34,7 +34,7 @@ TEST_CASE("an implausible number names its place and what was meant, by --set an
         {"hardware.gpu.peak_flops.bf16=989", "989e12"},
         {"hardware.host.kernel_launch_s=3", "3e-6"},
         {"hardware.gpu.copy_bytes_s=3.35", "3.35e12"}}) {
-    const ProgramResult result = run_cplab({"simulate", "ring", "--set", set});
+    const ProgramResult result = run_cplab({"simulate", some_scenario, "--set", set});
     CAPTURE(result.err);
     CHECK(result.code == 2);
     CHECK(result.err.find("cplab: --set " + set.substr(0, set.find('=')) + ": ") == 0);
@@ -50,7 +50,7 @@ TEST_CASE("an implausible number names its place and what was meant, by --set an
   const TemporaryFolder folder;
   const auto error = [&] {
     const std::string file = folder.write("machine.toml", text);
-    const ProgramResult result = run_cplab({"simulate", "ring", "--set", "hardware.file=" + file});
+    const ProgramResult result = run_cplab({"simulate", some_scenario, "--set", "hardware.file=" + file});
     CHECK(result.code == 2);
     return result.err.substr(7 + file.size());
   };
@@ -133,6 +133,7 @@ TEST_CASE("a bandwidth that was set and changes nothing is said to, with what bi
   CHECK(contains(notes({far[0], far[1], "hardware.network.nic_bytes_s=100e9"}), "the message curves bind"));
   CHECK(notes({far[0], far[1], "hardware.network.nic_bytes_s=1e9"}).empty());
   // On stderr too.
-  const ProgramResult said = run_cplab({"simulate", "ring", "--set", "hardware.node.link_bytes_s=900e9"});
+  const ProgramResult said =
+      run_cplab({"simulate", some_scenario, "--set", "hardware.node.link_bytes_s=900e9"});
   CHECK(contains(said.err, "note: hardware.node.link_bytes_s=900e9 changes no time"));
 }

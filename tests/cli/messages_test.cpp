@@ -29,7 +29,7 @@ json json_of(std::vector<std::string> arguments, int code = 0) {
 
 // The message of `simulate ring` with these --set, which must be a usage error.
 std::string simulate_error(const std::vector<std::string>& sets) {
-  std::vector<std::string> arguments{"simulate", "ring"};
+  std::vector<std::string> arguments{"simulate", some_scenario};
   for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
   const ProgramResult result = run_cplab(arguments);
   CAPTURE(sets);
@@ -46,7 +46,7 @@ TEST_CASE("more reserved multiprocessors than there are") {
                    "multiprocessors, but is 100000") == 0);
   CHECK(contains(error, "hardware/h100x8.toml"));
   CHECK(contains(simulate_error({"schedule.reserved_sms=132"}), "from 0 to 131"));
-  CHECK(run_cplab({"simulate", "ring", "--set", "schedule.reserved_sms=131"}).code == 0);
+  CHECK(run_cplab({"simulate", some_scenario, "--set", "schedule.reserved_sms=131"}).code == 0);
 }
 
 TEST_CASE("hardware errors name the file and what it has, or the --set that made them") {

@@ -142,7 +142,7 @@ TEST_CASE("a full disk is exit 3 with path and reason, and leaves what was there
   const std::string old = folder.write("old", "old");
   for (const Words& arguments : {Words{"check", "ring-small", "--json", old},
                                  Words{"show", "ring-small", "--csv", old, "--rank", "all"},
-                                 Words{"simulate", "ring", "--json", old}}) {
+                                 Words{"simulate", some_scenario, "--json", old}}) {
     CAPTURE(arguments.front());
     const Ended ended = run(folder, arguments, [] {
       stdout_to("/dev/null");
@@ -167,7 +167,8 @@ TEST_CASE("a full disk is exit 3 with path and reason, and leaves what was there
   CHECK(contains(saved.err, "kept/out.npy: cannot be written: File too large"));
   CHECK(names(folder, "kept") == Words{"out.npy"});
   CHECK(read_file(folder.path("kept/out.npy")) == "old");
-  const Ended traced = run(folder, {"simulate", "ring", "--trace", folder.path("kept"), "--quiet"}, small);
+  const Ended traced =
+      run(folder, {"simulate", some_scenario, "--trace", folder.path("kept"), "--quiet"}, small);
   CHECK(traced.code() == 3);
   CHECK(contains(traced.err, "rank0_trace.json: cannot be written: File too large"));
   CHECK(names(folder, "kept") == Words{"out.npy"});
@@ -197,9 +198,9 @@ TEST_CASE("paths are tried before the work") {
   fs::create_directories(folder.path("set/dv.npy"));
   CHECK(contains(run_cplab({"verify", "ring-small", "--save", folder.path("set")}).err,
                  "dv.npy: cannot be written: it is a folder"));
-  CHECK(contains(run_cplab({"simulate", "ring", "--trace", file}).err, "is not a folder"));
+  CHECK(contains(run_cplab({"simulate", some_scenario, "--trace", file}).err, "is not a folder"));
   CHECK(run_cplab({"verify", "ring-small", "--save", ""}).code == 2);
-  CHECK(run_cplab({"simulate", "ring", "--trace", ""}).code == 2);
+  CHECK(run_cplab({"simulate", some_scenario, "--trace", ""}).code == 2);
   const ProgramResult twice =
       run_cplab({"check", "ring-small", "--json", folder.path("a"), "--csv", folder.path("set/../a")});
   CHECK(twice.code == 2);
@@ -218,9 +219,8 @@ TEST_CASE("/dev/stdout is what - is") {
 // At whatever moment it comes: before, within and after the writing of each file.
 TEST_CASE("long: a signal at any moment leaves whole files only, and is what the shell sees") {
   const TemporaryFolder folder;
-  const Words arguments{
-      "simulate", "ring", "--json", folder.path("a.json"), "--operations", "--trace", folder.path("traces"),
-      "--quiet"};
+  const Words arguments{"simulate", some_scenario,         "--json", folder.path("a.json"), "--operations",
+                        "--trace",  folder.path("traces"), "--quiet"};
   const auto begun = std::chrono::steady_clock::now();
   REQUIRE(run(folder, arguments).code() == 0);
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begun;

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+// A scenario that is shipped and names a machine, for tests of what is the same with every scenario.
+inline constexpr const char* some_scenario = "ring";
+
 struct ProgramResult {
   int code = -1;
   std::string out, err;

@@ -105,8 +105,8 @@ TEST_CASE("every command that works shows what it does, with counts, and clears 
               "tolerances of sequence 5 of 5: ", "comparing: 0 of 8 ranks"}},
         Case{{"verify", "ring-small", "--set", "problem.batch=1"}, {"reference: 0 of 4 heads"}},
         Case{{"check", "ring-small"}, {"building the plan, 0 s", "checking, 0 s"}},
-        Case{{"simulate", "ring"}, {"building the plan, 0 s", "simulating: 0 of "}},
-        Case{{"show", "ring"}, {"building the plan, 0 s", "simulating: 0 of "}},
+        Case{{"simulate", some_scenario}, {"building the plan, 0 s", "simulating: 0 of "}},
+        Case{{"show", some_scenario}, {"building the plan, 0 s", "simulating: 0 of "}},
         Case{{"run", "ring-small", "--device", "cpu"},
              {"building the plan, 0 s", "4 iterations, 3 of them measured: 0 of "}},
         Case{{"reproduce", "te-p2p-memory"}, {"plans of 4 ranks: 1 of "}},
@@ -145,7 +145,7 @@ TEST_CASE("the line is cut to the terminal's width, and talk and errors stand on
   }
   const Terminal note = on_terminal({"check", "ring-small", "--set", "hardware.gpu.sms=100"}, "0");
   CHECK(contains(note.text, "note: --set hardware.gpu.sms: not used by check"));
-  const Terminal error = on_terminal({"check", "ring", "--set", "parallel.ranks=65536"}, "0");
+  const Terminal error = on_terminal({"check", some_scenario, "--set", "parallel.ranks=65536"}, "0");
   CHECK(error.code == 3);
   CHECK(contains(error.text, "\r\033[Kcplab: "));
 }
@@ -153,7 +153,7 @@ TEST_CASE("the line is cut to the terminal's width, and talk and errors stand on
 TEST_CASE("simulator and executor count every operation") {
   const ScenarioFile file = [] {
     setenv("CPLAB_SCENARIOS", CPLAB_TEST_SCENARIOS, 1);
-    return read_scenario("ring", {});
+    return read_scenario(some_scenario, {});
   }();
   const Plan plan = build_plan(file.scenario);
   const std::int64_t operations = operation_count(plan);

@@ -79,7 +79,7 @@ TEST_CASE("options given together with the new algorithm stay, and so does what 
 }
 
 TEST_CASE("the same algorithm by its alias leaves nothing out") {
-  const ScenarioFile file = read_scenario("ring", {"parallel.algorithm=p2p"});
+  const ScenarioFile file = read_scenario(some_scenario, {"parallel.algorithm=p2p"});
   CHECK(file.notes.empty());
   CHECK(file.scenario.algorithm == "ring");
   CHECK(file.scenario.schedule.count("kv_slots") == 2);
@@ -102,11 +102,11 @@ TEST_CASE("batch is 1 unless said") {
 TEST_CASE("hardware and scenarios by the name that list prints") {
   for (const char* given : {"h100x8", "h100x8.toml", "hardware/h100x8", "hardware/h100x8.toml"}) {
     CAPTURE(given);
-    const ScenarioFile file = read_scenario("ring", {std::string("hardware.file=") + given});
+    const ScenarioFile file = read_scenario(some_scenario, {std::string("hardware.file=") + given});
     CHECK(std::filesystem::path(file.hardware) ==
           std::filesystem::path(CPLAB_TEST_SCENARIOS) / "hardware" / "h100x8.toml");
   }
-  const ProgramResult unknown = run_cplab({"simulate", "ring", "--set", "hardware.file=h100x9"});
+  const ProgramResult unknown = run_cplab({"simulate", some_scenario, "--set", "hardware.file=h100x9"});
   CHECK(unknown.code == 2);
   CHECK(contains(unknown.err, "--set hardware.file: \"h100x9\" is not there"));
   CHECK(contains(unknown.err, "did you mean \"h100x8\"?"));
@@ -136,7 +136,7 @@ TEST_CASE("list scenarios: names that find the files") {
 
 TEST_CASE("an error that only --set can have made names it") {
   const auto error = [](const std::vector<std::string>& sets) {
-    std::vector<std::string> arguments{"check", "ring"};
+    std::vector<std::string> arguments{"check", some_scenario};
     for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
     const ProgramResult result = run_cplab(arguments);
     CHECK(result.code == 2);
@@ -163,7 +163,7 @@ TEST_CASE("an error that only --set can have made names it") {
   const ProgramResult bad = run_cplab({"check", file, "--set", "problem.batch=2"});
   CHECK(bad.err.find("cplab: " + file + ":7: problem.kv_heads: ") == 0);
   // Later stages: what was set beside the line that is named.
-  const ProgramResult memory = run_cplab({"verify", "ring", "--set", "problem.batch=1000"});
+  const ProgramResult memory = run_cplab({"verify", some_scenario, "--set", "problem.batch=1000"});
   CHECK(memory.code == 3);
   CHECK(contains(memory.err, "; with --set problem.batch=1000"));
   // A machine without a file.

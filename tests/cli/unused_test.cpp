@@ -33,12 +33,12 @@ TEST_CASE("options that a command takes and does not use") {
   const TemporaryFolder folder;
   for (const Case& c :
        {Case{{"check", "ring-small", "--seed", "2"}, "--seed: not used by check"},
-        Case{{"simulate", "ring", "--seed", "2"}, "--seed: not used by simulate"},
+        Case{{"simulate", some_scenario, "--seed", "2"}, "--seed: not used by simulate"},
         Case{{"show", "ring-small", "--seed", "2"}, "--seed: not used by show"},
         Case{{"list", "faults", "--seed", "2"}, "--seed: not used by list"},
         Case{{"list", "faults", "--set", "problem.heads=2"}, "--set: not used by list"},
         Case{{"check", "ring-small", "--trace", folder.path("traces")}, "--trace: check has no timeline"},
-        Case{{"simulate", "ring", "--operations"}, "--operations: not used without --json"},
+        Case{{"simulate", some_scenario, "--operations"}, "--operations: not used without --json"},
         Case{{"run", "ring-small", "--device", "cpu", "--operations"},
              "--operations: not used without --json"},
         Case{{"verify", "ring-small", "--set", "hardware.gpu.sms=100"},
@@ -49,7 +49,7 @@ TEST_CASE("options that a command takes and does not use") {
              "--set simulate.*: not used by verify"},
         Case{{"reproduce", "te-p2p-memory", "--set", "hardware.gpu.sms=100"},
              "--set hardware.gpu.sms=100: not used by reproduce"},
-        Case{{"simulate", "ring", "--set", "simulate.collective_model=stepwise"},
+        Case{{"simulate", some_scenario, "--set", "simulate.collective_model=stepwise"},
              "the plan has no collectives"},
         Case{{"run", "ring-small", "--device", "cpu", "--set", "schedule.transport=copy"},
              "--set schedule.transport: not used by the execution on a CPU"},
@@ -57,8 +57,10 @@ TEST_CASE("options that a command takes and does not use") {
              "problem.format = \"sbhd\" changes nothing"},
         Case{{"verify", "ring-small", "--seed", "2"}, ""},
         Case{{"run", "ring-small", "--device", "cpu", "--seed", "2"}, ""},
-        Case{{"simulate", "ring", "--set", "hardware.gpu.sms=100", "--set", "simulate.cuda_graph=true"}, ""},
-        Case{{"show", "ring", "--set", "hardware.gpu.sms=100"}, ""}}) {
+        Case{
+            {"simulate", some_scenario, "--set", "hardware.gpu.sms=100", "--set", "simulate.cuda_graph=true"},
+            ""},
+        Case{{"show", some_scenario, "--set", "hardware.gpu.sms=100"}, ""}}) {
     const ProgramResult result = fine(c.arguments);
     CAPTURE(c.arguments.front());
     if (c.said.empty()) {
@@ -147,6 +149,6 @@ TEST_CASE("show, check, verify and run need no tables and no machine") {
     CHECK(run_cplab(simulate).code == 2);
   }
   // A machine that is too small, or wrong.
-  CHECK(contains(fine({"show", "ring", "--set", "parallel.ranks=16"}).out, "16 ranks need 2 nodes"));
-  CHECK(run_cplab({"show", "ring", "--set", "hardware.gpu.smz=1"}).code == 2);
+  CHECK(contains(fine({"show", some_scenario, "--set", "parallel.ranks=16"}).out, "16 ranks need 2 nodes"));
+  CHECK(run_cplab({"show", some_scenario, "--set", "hardware.gpu.smz=1"}).code == 2);
 }

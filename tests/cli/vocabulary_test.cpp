@@ -26,7 +26,7 @@ bool contains(const std::string& text, const std::string& part) {
 }
 
 std::string set_error(const std::string& set, const char* command = "check") {
-  return error_of({command, "ring", "--set", set});
+  return error_of({command, some_scenario, "--set", set});
 }
 
 }  // namespace
@@ -138,14 +138,14 @@ TEST_CASE("what is understood and not there is said to be not in this version") 
 }
 
 TEST_CASE("commands and options by meaning") {
-  CHECK(contains(error_of({"predict", "ring"}), "did you mean simulate?"));
-  CHECK(contains(error_of({"bench", "ring"}), "did you mean run?"));
-  CHECK(contains(error_of({"validate", "ring"}), "did you mean verify?"));
-  CHECK(contains(error_of({"check", "ring", "--cp", "4"}), "did you mean --set parallel.ranks=...?"));
-  CHECK(
-      contains(error_of({"check", "ring", "--seq-length", "4"}), "did you mean --set problem.sequence=...?"));
-  CHECK(contains(error_of({"check", "ring", "--output", "4"}), "did you mean --json FILE?"));
-  CHECK(contains(error_of({"check", "ring", "--no-color"}), "did you mean --color never?"));
+  CHECK(contains(error_of({"predict", some_scenario}), "did you mean simulate?"));
+  CHECK(contains(error_of({"bench", some_scenario}), "did you mean run?"));
+  CHECK(contains(error_of({"validate", some_scenario}), "did you mean verify?"));
+  CHECK(contains(error_of({"check", some_scenario, "--cp", "4"}), "did you mean --set parallel.ranks=...?"));
+  CHECK(contains(error_of({"check", some_scenario, "--seq-length", "4"}),
+                 "did you mean --set problem.sequence=...?"));
+  CHECK(contains(error_of({"check", some_scenario, "--output", "4"}), "did you mean --json FILE?"));
+  CHECK(contains(error_of({"check", some_scenario, "--no-color"}), "did you mean --color never?"));
   CHECK(contains(error_of({"run", "ring-small", "--device", "cuda"}), "did you mean gpu?"));
   CHECK(contains(error_of({"list", "machines"}), "did you mean hardware?"));
 }
@@ -155,7 +155,7 @@ TEST_CASE("what a new user types") {
   CHECK(contains(error_of({"faults/ring"}), "did you mean cplab simulate faults/ring"));
   CHECK(run_cplab({"help", "simulate"}).out == run_cplab({"simulate", "--help"}).out);
   CHECK(contains(error_of({"help", "simulat"}), "did you mean simulate?"));
-  CHECK(run_cplab({"check", "ring", "--set", " problem.heads = 64 "}).code == 0);
+  CHECK(run_cplab({"check", some_scenario, "--set", " problem.heads = 64 "}).code == 0);
   CHECK(contains(set_error("hardware=h200x4"), "did you mean --set hardware.file=h200x4?"));
   CHECK(contains(set_error("problem.mask=true"), "did you mean \"causal\"?"));
   CHECK(contains(set_error("problem.mask=false"), "did you mean \"full\"?"));

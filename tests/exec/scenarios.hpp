@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/resolve.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab {
 
@@ -25,7 +26,7 @@ struct ScenarioSpec {
   double scale = 0;  // default: head_size^-0.5
   bool backward = true;
   std::int64_t replicas = 1;
-  std::string algorithm = "ring";
+  std::string algorithm;  // empty: any that takes the placement
   std::vector<std::pair<std::string, OptionValue>> options;
 };
 
@@ -54,7 +55,7 @@ inline Scenario scenario(const ScenarioSpec& spec) {
   p.direction = spec.backward ? Direction::forward_backward : Direction::forward;
   s.parallel.ranks = spec.ranks;
   s.parallel.replicas = spec.replicas;
-  s.algorithm = spec.algorithm;
+  s.algorithm = spec.algorithm.empty() ? testing::any_algorithm(spec.placement) : spec.algorithm;
   s.placement = spec.placement;
   for (const auto& [key, value] : spec.options) s.schedule.set(key, value);
   return resolve(s);

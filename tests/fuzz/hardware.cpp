@@ -3,6 +3,7 @@
 #include <string>
 
 #include "algorithms/build.hpp"
+#include "algorithms/list.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"
@@ -14,10 +15,10 @@ namespace {
 
 const cplab::Plan& small_plan() {
   static const cplab::Plan plan = cplab::build_plan(
-      cplab::parse_scenario(
-          "[problem]\nbatch = 2\nsequence = 300\nheads = 4\nkv_heads = 2\nhead_size = 64\n"
-          "dtype = \"bf16\"\nmask = \"causal\"\n[parallel]\nranks = 4\nalgorithm = \"ring\"\n",
-          "plan.toml", {})
+      cplab::parse_scenario("[problem]\nbatch = 2\nsequence = 300\nheads = 4\nkv_heads = 2\nhead_size = 64\n"
+                            "dtype = \"bf16\"\nmask = \"causal\"\n[parallel]\nranks = 4\nalgorithm = \"" +
+                                std::string(cplab::algorithms().front().name) + "\"\n",
+                            "plan.toml", {})
           .scenario);
   return plan;
 }

@@ -5,8 +5,6 @@
 #include <limits>
 #include <map>
 
-#include "algorithms/resolve.hpp"
-#include "derive/arena.hpp"
 #include "derive/walk.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 
@@ -106,25 +104,6 @@ Timeline hand_timeline() {
                      {0, 10, 11, 0, e},
                      {0, 11, 11, 0, m}}};
   return timeline;
-}
-
-Scenario ring_scenario(int ranks) {
-  Scenario scenario;
-  Problem& problem = scenario.problem;
-  problem.batch = 2;
-  problem.sequence = 96;
-  problem.lengths = problem.padded_lengths = {96, 96};
-  problem.heads = 4;
-  problem.kv_heads = 2;
-  problem.head_size = problem.value_size = 8;
-  problem.scale = 0.35;
-  problem.causal = true;
-  scenario.parallel.ranks = ranks;
-  scenario.parallel.groups.emplace_back();
-  for (int r = 0; r < ranks; ++r) scenario.parallel.groups[0].push_back(r);
-  scenario.algorithm = "ring";
-  scenario.placement = "zigzag";
-  return resolve(scenario);
 }
 
 Timeline millisecond_timeline(const Plan& plan) {

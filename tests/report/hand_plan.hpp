@@ -28,9 +28,6 @@ Plan hand_plan();
 // Origins: exchange assumed, all_reduce extrapolated, merge interpolated, the others measured.
 Timeline hand_timeline();
 
-// A resolved ring scenario: 2 sequences of 96 tokens, H = 4, G = 2, D = 8, causal, bf16.
-Scenario ring_scenario(int ranks);
-
 // Each operation takes a millisecond from when its lane, its edges and its peers let it; a communication
 // waits from its start for the last of its peers.
 Timeline millisecond_timeline(const Plan& plan);

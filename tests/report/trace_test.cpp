@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "algorithms/build.hpp"
+#include "algorithms/list.hpp"
 #include "algorithms/resolve.hpp"
 #include "report/output_file.hpp"
 #include "tests/report/hand_plan.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
 using Json = nlohmann::json;
@@ -201,23 +203,27 @@ TEST_CASE("a measured trace says so, and a lane whose clock ran backwards stays 
     if (event["ph"] == "X" && event["cat"] != "wait") CHECK(event["args"].contains("measured_s"));
 }
 
-TEST_CASE("arrows and tracks of real rings, both transports") {
-  for (const int ranks : {1, 2, 3, 5}) {
-    for (const char* transport : {"nccl", "copy"}) {
-      Scenario scenario = ring_scenario(ranks);
-      scenario.schedule.set("transport", std::string(transport));
-      const Plan plan = build_plan(resolve(scenario));
-      const std::vector<Json> traces = traces_of(plan, millisecond_timeline(plan));
-      CHECK(check_arrows(traces) == static_cast<std::size_t>(3 * ranks * (ranks - 1)));
-      const bool copies = std::string(transport) == "copy";
-      for (const Json& trace : traces) {
-        check_tracks(trace);
-        for (const Json& event : trace["traceEvents"]) {
-          if (event["ph"] != "X" || event["cat"] == "wait") continue;
-          const std::string name = event["name"];
-          const bool exchange = name.find("exchange") != std::string::npos;
-          CHECK((name.rfind("nccl_", 0) == 0) == (exchange && !copies));
-          CHECK((name.rfind("Memcpy PtoP", 0) == 0) == (exchange && copies));
+TEST_CASE("arrows and tracks of built plans, every algorithm and both transports") {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const int ranks : {1, 2, 3, 5}) {
+      for (const char* transport : {"nccl", "copy"}) {
+        Scenario scenario = testing::any_scenario(ranks, std::string(algorithm.name));
+        scenario.schedule.set("transport", std::string(transport));
+        const Plan plan = build_plan(resolve(scenario));
+        const Timeline timeline = millisecond_timeline(plan);
+        const std::vector<Json> traces = traces_of(plan, timeline);
+        const std::int64_t messages = derive_figures(plan, timeline, memory_of(plan)).messages;
+        CHECK(check_arrows(traces) == static_cast<std::size_t>(messages));
+        const bool copies = std::string(transport) == "copy";
+        for (const Json& trace : traces) {
+          check_tracks(trace);
+          for (const Json& event : trace["traceEvents"]) {
+            if (event["ph"] != "X" || event["cat"] == "wait") continue;
+            const std::string name = event["name"];
+            const bool exchange = name.find("exchange") != std::string::npos;
+            if (exchange) CHECK((name.rfind("nccl_", 0) == 0) == !copies);
+            if (exchange) CHECK((name.rfind("Memcpy PtoP", 0) == 0) == copies);
+          }
         }
       }
     }

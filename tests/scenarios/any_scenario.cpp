@@ -1,6 +1,9 @@
 // See any_scenario.hpp.
 #include "tests/scenarios/any_scenario.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "algorithms/list.hpp"
 #include "algorithms/resolve.hpp"
 
@@ -26,8 +29,10 @@ Scenario unresolved(int ranks, const std::string& algorithm, Attention attention
 
 }  // namespace
 
-std::string any_algorithm() {
-  return std::string(algorithms().front().name);
+std::string any_algorithm(const std::string& placement) {
+  for (const Algorithm& a : algorithms())
+    if (placement.empty() || std::ranges::count(a.placements, placement) > 0) return std::string(a.name);
+  throw std::logic_error("no algorithm takes the placement " + placement);
 }
 
 Attention attention_of(const std::string& algorithm) {

@@ -7,9 +7,9 @@
 
 namespace cplab::testing {
 
-// The first algorithm of the registry. Tests that are about one algorithm name it instead; those that are
-// about all of them go through the registry (scenarios_of.hpp).
-std::string any_algorithm();
+// The first algorithm of the registry that takes the placement (empty: any). Tests that are about one
+// algorithm name it instead; those that are about all of them go through the registry (scenarios_of.hpp).
+std::string any_algorithm(const std::string& placement = {});
 
 // Resolved: 2 sequences of 96 tokens, H = 4, G = 2, D = E = 8, causal, bf16, both directions, in the
 // algorithm's default placement and schedule.
