@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-folders=(algorithms kernels exec cli fuzz)
+folders=(algorithms properties kernels exec cli fuzz)
 
 case "${1:-}" in
   build)

@@ -33,7 +33,8 @@ TEST_CASE("check: a tile left out, and a tile twice") {
   Operation& merge = find(plan, 1, OpKind::merge, Phase::forward, 1);
   silence(find(plan, 1, OpKind::attend, Phase::forward, 1));
   silence(merge);
-  require_finding(plan, FindingKind::coverage, 1, "1/backward/0");  // row_dot reads an incomplete out
+  require_finding(plan, FindingKind::coverage, 1,
+                  "1/backward/0");  // row_dot reads an out that lacks the keys of the missing tile
   Plan forward = ring(3, 4, Merge::incremental, Direction::forward);
   silence(find(forward, 1, OpKind::attend, Phase::forward, 1));
   silence(find(forward, 1, OpKind::merge, Phase::forward, 1));
@@ -46,7 +47,9 @@ TEST_CASE("check: a tile left out, and a tile twice") {
   Plan twice = ring(3, 4);
   Operation& tile = find(twice, 1, OpKind::attend, Phase::forward, 2);
   silence(tile);
-  require_finding(twice, FindingKind::coverage, 1, "1/forward/6");  // merges the tile before again
+  require_finding(
+      twice, FindingKind::coverage, 1,
+      "1/forward/6");  // the merge takes the slot as the tile before left it: those keys count twice
 }
 
 TEST_CASE("check: stale keys") {
@@ -54,7 +57,8 @@ TEST_CASE("check: stale keys") {
   Operation& tile = find(plan, 0, OpKind::attend, Phase::forward, 3);
   tile.reads = find(plan, 0, OpKind::attend, Phase::forward, 2).reads;
   require_finding(plan, FindingKind::coverage, 0, "0/forward/9");
-  // Under a causal mask stale keys show already in the tile.
+  // Under a causal mask it shows already in the attend that reads them: a segment for the right keys makes
+  // other pairs visible on the stale ones.
   Plan causal = gathered(2, 4);
   for (Part& part :
        causal.ranks[1].parts) {  // rank 1 takes its own rows for those of rank 0 and the other way
@@ -85,7 +89,8 @@ TEST_CASE("check: reads of what nobody has written") {
 }
 
 TEST_CASE("check: bands") {
-  for (const std::int64_t by : {-1, 1}) {  // the diagonal one off: pairs dead or left out
+  for (const std::int64_t by :
+       {-1, 1}) {  // the diagonal is one off: masked pairs are computed, or visible ones left out
     Plan plan = gathered(3, 4);
     Operation& tile = find(plan, 2, OpKind::attend, Phase::forward, 0);
     segment(plan, 2, tile).offset += by;
@@ -96,7 +101,7 @@ TEST_CASE("check: bands") {
   Plan bidirectional = single(8, Direction::forward);
   segment(bidirectional, 0, bidirectional.ranks[0].operations[0]).right = -1;
   require_finding(bidirectional, FindingKind::coverage, 0, "0/forward/0");
-  // A window says which pairs are dead on both sides.
+  // A window masks pairs on both sides of the diagonal.
   Plan window = single(8, Direction::forward);
   window.scenario.problem.window = {3, -1};
   require_finding(window, FindingKind::coverage, 0, "0/forward/0");

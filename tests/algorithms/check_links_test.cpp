@@ -1,5 +1,6 @@
-// What one collective may do at once, which launches admit an order over all ranks, and which collectives
-// meet: wrong plans that work on a lucky link, beside right ones.
+// Mistakes of communication that a fast or a slow link may hide: parts of one collective that touch each
+// other's memory, launches that the ranks issue in orders that do not fit together, collectives on lanes that
+// nothing orders. Beside each wrong plan stands a right one that differs in that one thing.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -73,10 +74,11 @@ TEST_CASE("check: a sum over ranks that begins where its own part lies") {
       scatter.parts = {static_cast<std::uint32_t>(rank.plan().parts.size()),
                        static_cast<std::uint32_t>(parts.size())};
       rank.plan().parts.insert(rank.plan().parts.end(), parts.begin(), parts.end());
-      for (Operation& op : rank.plan().operations)  // and the sum is read there
+      for (Operation& op : rank.plan().operations)  // the sum is read where it lies now
         if (op.kind == OpKind::cast) rank.plan().accesses[op.reads.first].view = own;
       RankPlan& p = rank.plan();
-      p.buffers[rank.find("dkv_sum")].category = Category::output;  // unused now: silence its leak
+      p.buffers[rank.find("dkv_sum")].category =
+          Category::output;  // nobody uses it now, which would be a finding (leak) of its own
     }
     const CheckResult result = check(with_edges(plan));
     INFO(text(result));

@@ -1,5 +1,5 @@
-// Wrong plans that a checker is easily content with, and right ones that look wrong: each is written by hand,
-// and its neighbour on the other side of the line stands beside it.
+// Wrong plans that a checker might easily accept, and right ones that it might easily refuse. Each is written
+// by hand, and beside each wrong plan stands a right one that differs in that one thing.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ constexpr auto nominal = Role::nominal;
 constexpr auto wide = Role::wide;
 constexpr auto working = Category::working;
 
-// q, k, v of one rank, attended: the forward of `single`, full mask.
+// A plan of one rank under construction: attention over all its tokens, full mask, with the steps of forward
+// and backward as calls.
 struct One {
   explicit One(std::int64_t tokens, Direction direction = Direction::forward_backward)
       : plan(empty_plan(1, tokens, false, direction)), rank(plan, 0), t(tensors(plan, rank)), n(tokens) {}
@@ -38,7 +39,7 @@ struct One {
     rank.phase(Phase::backward);
     rank.row_dot(compute, rank.view({t.dout}), rank.view({t.out}), rank.view({t.delta}));
   }
-  // Rows of q and its like as given; dq goes into `dq`.
+  // The backward tile of the given query rows (of q, dout, lse and delta); their dq goes into buffer `dq`.
   std::uint32_t backward(const std::vector<RowRange>& rows, std::uint32_t dq, const Segment& segment,
                          WriteMode dk_mode = store) {
     const auto of = [&](std::uint32_t b) { return rank.view({b}, rows); };
@@ -145,7 +146,8 @@ TEST_CASE("check: a maximum over ranks is that of equal contents, or a finding")
       Rank rank(plan, r);
       const auto copy = rank.buffer("copies", nominal, working, 1, 4, 4, 6);
       const std::uint32_t out = rank.find("out");
-      // Both hold the out of rank 0, or each its own (other), or rank 0 only (unwritten).
+      // What `copies` holds when it is reduced. equal, incomplete: rank 0's out on both ranks; other: each
+      // rank's own out; unwritten: nothing on rank 0.
       if (r == 0 && what != What::unwritten) rank.copy(compute, rank.view({out}), rank.view({copy}));
       if (r == 1 && what == What::other)
         rank.copy(compute, rank.view({out}), rank.view({copy}));
@@ -160,7 +162,7 @@ TEST_CASE("check: a maximum over ranks is that of equal contents, or a finding")
     if (what == What::other)  // rank 0 sends to nobody then
       for (Operation& op : plan.ranks[0].operations)
         if (op.kind == OpKind::exchange && op.lane == compute) op.kind = OpKind::host_sync, op.parts = {};
-    if (what == What::incomplete) {  // the merge of the second tile comes too late
+    if (what == What::incomplete) {  // the second tile is never merged into rank 0's out
       std::vector<Operation>& list = plan.ranks[0].operations;
       for (Operation& op : list)
         if (op.kind == OpKind::merge) op.kind = OpKind::host_sync, op.reads = op.writes = {};
@@ -206,7 +208,8 @@ TEST_CASE("check: buffers lie in the arena with all their bytes, and their plane
   require_finding(changed([](Buffer& b) { b.planes = b.width + 1; }), FindingKind::lifetime, 1, "");
   require_finding(changed([](Buffer& b) { b.planes = -1; }), FindingKind::lifetime, 1, "");
   require_finding(changed([](Buffer& b) { b.name = "kv"; }), FindingKind::lifetime, 1, "");
-  // Planes that only one end of a message has; the K and V of a tile lie in one plane each.
+  // Planes that only one end of a message has change what its bytes mean; a view of K or V may not cross the
+  // border between two planes.
   require_anywhere(changed([](Buffer& b) { b.planes = 8; }), FindingKind::unmatched);
   require_anywhere(changed([](Buffer& b) { b.planes = 4; }), FindingKind::coverage);
 }
@@ -262,7 +265,7 @@ TEST_CASE("check: delta head by head before a tile of grouped heads") {
       at.head_begin = h, at.head_end = h + 1;
       return one.rank.view(at, std::move(rows));
     };
-    // Rows in two runs for odd heads: their values say the same in other pieces.
+    // The rows of odd heads come in two runs: the contents are those of the even heads, in other pieces.
     for (const RowRange& r :
          h % 2 ? std::vector<RowRange>{{0, 3, 1}, {3, 5, 1}} : std::vector<RowRange>{{0, 8, 1}}) {
       one.rank.row_dot(compute, of(one.t.dout, {r}), of(one.t.out, {r}), one.rank.view({one_head}, {r}));

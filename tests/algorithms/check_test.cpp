@@ -88,7 +88,8 @@ TEST_CASE("check: sends and receives in a cycle wait for ever") {
   CHECK(has(result, FindingKind::deadlock, 0, "0/forward/0"));
   CHECK(result.findings[0].message.find("0 -> 1 -> 2 -> 0") != std::string::npos);
   CHECK(result.findings[0].message.find("rank 2 waits in exchange 2/forward/0") != std::string::npos);
-  // Posted together they pass each other: everything runs, and only the results are missing.
+  // With send and receive in one exchange nothing waits for ever: what remains to be found are the results,
+  // which nobody computes.
   for (int r = 0; r < 3; ++r) {
     RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
     rank.operations[0].parts.count = 2;
@@ -155,7 +156,8 @@ TEST_CASE("check: launch order across groups") {
   const CheckResult crossed = two(true);
   INFO(text(crossed));
   CHECK(has(crossed, FindingKind::order, 0, "0/forward/1"));
-  CHECK_FALSE(has(crossed, FindingKind::deadlock, 0, "0/forward/0"));  // two lanes: nothing hangs here
+  CHECK_FALSE(
+      has(crossed, FindingKind::deadlock, 0, "0/forward/0"));  // on two lanes both are posted: no deadlock
 }
 
 TEST_CASE("check: messages of one pair of ranks need an order") {
@@ -184,7 +186,7 @@ TEST_CASE("check: bytes shared by buffers in use") {
       if (b.name == name) return b;
     throw std::runtime_error(name);
   };
-  // part_out is done with before the backward begins on the same lane.
+  // part_lse is used for the last time before delta is written, on the same lane: they may share bytes.
   const std::int64_t was = buffer("delta").offset;
   buffer("delta").offset = buffer("part_lse").offset;
   require_right(plan);

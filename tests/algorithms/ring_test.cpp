@@ -134,7 +134,8 @@ TEST_CASE("memory of the default ring, buffer by buffer") {
   CHECK(find(rank, "out_parts")->bytes == 2 * 16 * 2 * 8 * 2);
   CHECK(find(rank, "lse")->bytes == 16 * 2 * 4);
   CHECK(find(rank, "lse_parts")->bytes == 2 * 16 * 2 * 4);
-  // Peak while a tile runs and two partial results wait: all but out, which is born with the last cast.
+  // The peak is while a tile runs and two partial results wait to be merged: every buffer but out, which
+  // lives from the last cast on.
   const MemoryPlan memory = plan_memory(rank);
   CHECK(memory.live_peak_bytes == 1024 + 768 + 1536 + 1024 + 1024 + 128 + 256);
   CHECK(find(rank, "dkv") == nullptr);

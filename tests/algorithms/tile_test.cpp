@@ -228,8 +228,9 @@ TEST_CASE("whole chunks of padding stay out of every segment") {
 }
 
 TEST_CASE("zigzag causal: every rank has m(S+1) live pairs, in one segment a tile") {
-  // spec: chunk m = S/2P; a rank's chunks c and 2P-1-c see m(c+1/2) + m(2P-1-c+1/2) keys a row on average
-  // (plus half a row each for the diagonal): m*m*2P + m = m(S+1) pairs.
+  // Chunks have m = S/2P rows. A row of chunk c sees the m c keys of the chunks before and, on average, half
+  // of its own chunk and half a key more, (m + 1)/2. A rank has chunks c and 2P-1-c, so its pairs are m (m
+  // (2P - 1) + m + 1) = m (S + 1).
   testing::Shape shape;
   shape.placement = "zigzag";
   shape.ranks = 8;
@@ -240,8 +241,8 @@ TEST_CASE("zigzag causal: every rank has m(S+1) live pairs, in one segment a til
     double pairs = 0;
     for (int o = 0; o < 8; ++o) {
       const Tile tile = tile_between(placement, s.problem.visible(), r, o);
-      // Also where chunks of a rank meet each other: chunk 2P-1-c sees all of c, and itself causally, which
-      // is one diagonal through both.
+      // One segment is enough also for a rank's own two chunks: chunk 2P-1-c sees all of chunk c and itself
+      // causally, and one diagonal through both of them says that.
       REQUIRE(tile.segments.size() == 1);
       if (o == r) CHECK(tile.segments[0] == Segment{0, 64, 0, 64, 0, -1, 0});
       for (const Segment& g : tile.segments) pairs += live_pairs(g);

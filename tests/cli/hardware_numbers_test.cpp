@@ -121,7 +121,7 @@ TEST_CASE("a bandwidth that was set and changes nothing is said to, with what bi
   CHECK(faster.find(
             "hardware.node.link_bytes_s=900e9 changes no time: the message curves bind, through which a "
             "rank sends at most 2.41e+11 bytes/s") == 0);
-  // What the note says is so.
+  // What the note says is true: the time does not change.
   CHECK(simulated({"hardware.node.link_bytes_s=900e9"}).at("time_s") == simulated({}).at("time_s"));
   // A link below the cap binds; the total shows it where communication is exposed.
   CHECK(notes({"hardware.node.link_bytes_s=100e9", "parallel.placement=contiguous"}).empty());

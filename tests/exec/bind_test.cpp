@@ -1,5 +1,5 @@
-// Binding: every element of a bound view is the element of the buffer that the box names, for all layouts,
-// planes, slots and row ranges.
+// Binding of views to memory: element (row, head, column) of a kernel's view is that element of the buffer's
+// box, for all layouts, planes, slots and row ranges.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace cplab {
 namespace {
 
-// A rank's arena of doubles in which every element holds its own place.
+// A rank's arena of doubles, each holding its own index: what is read says where it was.
 struct Numbered {
   explicit Numbered(const RankPlan& plan)
       : memory(static_cast<std::size_t>(plan.arena_bytes) / sizeof(double)) {
@@ -21,7 +21,7 @@ struct Numbered {
   std::vector<double> memory;
 };
 
-// The place of an element, from the words of plan.hpp: slots one after the other; with planes, columns
+// The index of an element, as plan.hpp describes it: slots one after the other; with planes, columns
 // [0, planes) as one tensor and the rest as another.
 double place(const Buffer& b, std::int64_t slot, std::int64_t row, std::int64_t head, std::int64_t column) {
   const std::int64_t lines = b.rows * b.heads;

@@ -182,8 +182,8 @@ TEST_CASE("all_gather and all_to_all of uneven parts, own part included") {
   }
 }
 
-// In bf16, 256 + 1 + 1 + ... stays 256 when added one by one, and 1 + 1 + ... + 256 does not: the order
-// shows.
+// In bf16, 256 + 1 rounds to 256: adding ones to 256 one by one changes nothing, adding them up first does.
+// So the result tells the order of the additions.
 TEST_CASE("reduce_scatter sums in the order of the group, whatever order the parts arrive in") {
   constexpr int P = 4;
   Plan plan = hand::ranks_in_one_group(P, "all", DType::bf16);
@@ -287,7 +287,7 @@ TEST_CASE("repetitions are timed, and the timeline respects the edges") {
   }
 }
 
-// A tile that leaves its view is caught by the zones around the arena.
+// The executor puts guard zones around the arena; a kernel that writes into one is found afterwards.
 TEST_CASE("a tile that writes outside the arena is reported") {
   static kernels::Tiles stray = kernels::cpu_tiles();
   stray.fill = [](const kernels::View& into, double value) {

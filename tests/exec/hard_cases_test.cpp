@@ -45,14 +45,15 @@ std::vector<HardCase> hard_cases() {
   ScenarioSpec one_row;
   one_row.ranks = 4;
   one_row.sequence = 4;
-  one_row.placement = "striped";  // a striped tile of one row has an empty shifted tile
+  one_row.placement =
+      "striped";  // tiles against later stripes exclude the diagonal: with one row nothing is left
   cases.push_back({"striped, one row a rank", one_row});
   ScenarioSpec window;
   window.ranks = 2;
   window.lengths = {2, 11};
   window.padded_lengths = {8, 12};
   window.causal = false;
-  window.window = {3, 3};  // the shift of the longest sequence is wrong for the shortest
+  window.window = {3, 3};  // each sequence needs its own diagonal offsets
   cases.push_back({"window (3,3) over sequences of unlike length", window});
   return cases;
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -27,28 +26,16 @@ using by_hand::say;
 using by_hand::token;
 using by_hand::wait_until_joined;
 using by_hand::with_token;
+using processes::check_all_fine;
+using processes::contains;
 using processes::free_port;
 using processes::Outcome;
+using processes::patience_s;
+using processes::sleep_ms;
 using processes::thrown;
 
-constexpr double patience_s = 20;
 std::unique_ptr<Rendezvous> join(int rank, int world, int port) {
   return Rendezvous::join(with_token(rank, world, port), patience_s);
-}
-
-bool contains(const Outcome& outcome, const std::string& part) {
-  return std::string(outcome.text).find(part) != std::string::npos;
-}
-
-void sleep_ms(int duration) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(duration));
-}
-
-void check_all_fine(const std::vector<Outcome>& outcomes) {
-  for (const Outcome& outcome : outcomes) {
-    CAPTURE(outcome.text);
-    CHECK(thrown(outcome) == "");
-  }
 }
 
 long resident_bytes() {
@@ -137,8 +124,7 @@ TEST_CASE("strangers at the port of rank 0 are turned away one by one, and the l
   CHECK(outcomes[0].values[0] < 16 << 20);
 }
 
-// More than there are places for, more than there are descriptors for.
-// Ranks 1 and 2 join while 60 connections say nothing.
+// Ranks 1 and 2 join while 60 connections, more than rank 0 keeps waiting at once, say nothing.
 void join_among_silent(bool few_descriptors) {
   const int port = free_port();
   const auto outcomes = processes::run(3, [&](int rank, Outcome& own) {
@@ -155,7 +141,7 @@ void join_among_silent(bool few_descriptors) {
       for (int i = 0; i < 60; ++i) silent.push_back(knock(port));
       sleep_ms(300);
     } else {
-      sleep_ms(150);  // in the middle of them
+      sleep_ms(150);  // the silent ones are there already, rank 1 is not
     }
     const auto meeting = join(rank, 3, port);
     meeting->barrier(patience_s);
@@ -272,7 +258,7 @@ TEST_CASE("a faulty member is named by all others") {
       {header_with(wire::Kind::barrier, [](wire::Header& h) { h.sequence = 5; }), "RendezvousError",
        "message 5 of rank 2 where 0 was due"},
       {hello({2, 3, token, "job"}), "RendezvousError", "which is not due"},
-      // Half of what it announced, then gone.
+      // It sends half of the bytes that its header announced, and closes.
       {header_with(wire::Kind::gather, [](wire::Header& h) { h.bytes = std::uint64_t{1} << 30; }), "PeerLost",
        "rank 2 is gone"},
       {{}, "PeerLost", "rank 2 is gone"},

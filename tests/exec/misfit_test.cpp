@@ -18,31 +18,14 @@ namespace {
 
 using by_hand::knock;
 using by_hand::token;
+using processes::check_all_fine;
+using processes::contains;
 using processes::free_port;
+using processes::join;
 using processes::launch_of;
 using processes::Outcome;
+using processes::patience_s;
 using processes::thrown;
-
-constexpr double patience_s = 20;
-
-std::unique_ptr<Rendezvous> join(int rank, int world, int port) {
-  return Rendezvous::join(launch_of(rank, world, port), patience_s);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-bool contains(const Outcome& outcome, const std::string& part) {
-  return contains(std::string(outcome.text), part);
-}
-
-void check_all_fine(const std::vector<Outcome>& outcomes) {
-  for (const Outcome& outcome : outcomes) {
-    CAPTURE(outcome.text);
-    CHECK(thrown(outcome) == "");
-  }
-}
 
 TEST_CASE("processes that do not fit together") {
   SUBCASE("a barrier here, a gather there") {
@@ -64,7 +47,8 @@ TEST_CASE("processes that do not fit together") {
     });
     CHECK(thrown(outcomes[0]) == "RendezvousTimeout");
     CHECK(contains(outcomes[0], "turned away: rank 1 has joined already"));
-    const bool first = thrown(outcomes[1]) == "RendezvousTimeout";  // of the two who say that they are rank 1
+    const bool first =
+        thrown(outcomes[1]) == "RendezvousTimeout";  // processes 1 and 2 both say that they are rank 1
     const Outcome& joined = outcomes[first ? 1 : 2];
     const Outcome& refused = outcomes[first ? 2 : 1];
     CHECK(thrown(joined) == "RendezvousTimeout");

@@ -1,6 +1,8 @@
 // fork, a shared page per outcome, waitpid.
 #include "tests/exec/processes.hpp"
 
+#include <doctest/doctest.h>
+
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -119,6 +121,29 @@ Launch launch_of(int rank, int world, int port) {
 
 std::string thrown(const Outcome& outcome) {
   return outcome.ended ? outcome.thrown : "killed";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+bool contains(const Outcome& outcome, const std::string& part) {
+  return contains(std::string(outcome.text), part);
+}
+
+void check_all_fine(const std::vector<Outcome>& outcomes) {
+  for (const Outcome& outcome : outcomes) {
+    CAPTURE(outcome.text);
+    CHECK(thrown(outcome) == "");
+  }
+}
+
+std::unique_ptr<Rendezvous> join(int rank, int world, int port) {
+  return Rendezvous::join(launch_of(rank, world, port), patience_s);
+}
+
+void sleep_ms(int duration) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(duration));
 }
 
 }  // namespace cplab::processes

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "exec/processes/launch.hpp"
+#include "exec/processes/rendezvous.hpp"
 
 namespace cplab::processes {
 
@@ -36,5 +38,15 @@ int free_port();
 Launch launch_of(int rank, int world, int port);
 
 std::string thrown(const Outcome& outcome);  // "" for none, "killed" for one that did not end
+bool contains(const std::string& text, const std::string& part);
+bool contains(const Outcome& outcome, const std::string& part);  // in its text
+// CHECKs that no process threw or was killed.
+void check_all_fine(const std::vector<Outcome>& outcomes);
+
+// How long a call may wait for others where all of them come: far longer than it takes, so that only what
+// never comes fails a test.
+inline constexpr double patience_s = 20;
+std::unique_ptr<Rendezvous> join(int rank, int world, int port);
+void sleep_ms(int duration);
 
 }  // namespace cplab::processes

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -19,20 +18,20 @@
 namespace cplab {
 namespace {
 
+using processes::check_all_fine;
+using processes::contains;
 using processes::free_port;
+using processes::join;
 using processes::launch_of;
 using processes::now_s;
 using processes::Outcome;
+using processes::patience_s;
+using processes::sleep_ms;
 using processes::thrown;
 
-constexpr double patience_s = 20;
 // News of a death or failure. The kernel closes a dead process's sockets at once; the rest is two messages
 // on loopback, so a second leaves room for a busy machine.
 constexpr double promptly_s = 1;
-
-std::unique_ptr<Rendezvous> join(int rank, int world, int port) {
-  return Rendezvous::join(launch_of(rank, world, port), patience_s);
-}
 
 // What rank `rank` gives in call `call`: lengths differ, 0 included.
 std::vector<std::byte> bytes_of(int rank, int call) {
@@ -40,25 +39,6 @@ std::vector<std::byte> bytes_of(int rank, int call) {
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank + call));
   return bytes;
-}
-
-void sleep_ms(int duration) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(duration));
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-bool contains(const Outcome& outcome, const std::string& part) {
-  return contains(std::string(outcome.text), part);
-}
-
-void check_all_fine(const std::vector<Outcome>& outcomes) {
-  for (const Outcome& outcome : outcomes) {
-    CAPTURE(outcome.text);
-    CHECK(thrown(outcome) == "");
-  }
 }
 
 TEST_CASE("one process meets itself") {

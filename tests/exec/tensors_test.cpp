@@ -161,7 +161,7 @@ TEST_CASE("every token has one local row, and the placement of the algorithms ag
   }
 }
 
-// A plan whose outputs are copies of its inputs: what is gathered must be what was scattered.
+// A plan that copies its inputs to its outputs: what is gathered must be what was scattered.
 TEST_CASE("scatter and gather are inverse, padding is NaN inside and zero outside") {
   for (ScenarioSpec spec : shapes()) {
     spec.kv_heads = 2;
@@ -246,7 +246,8 @@ TEST_CASE("random inputs are normal, rounded, and the same for every number of r
 
 TEST_CASE("values are rounded to nearest even") {
   CHECK(rounded(1 + 0x1p-8, DType::bf16) == 1);
-  CHECK(rounded(1 + 0x1p-8 + 0x1p-30, DType::bf16) == 1 + 0x1p-7);  // once, not by way of fp32
+  CHECK(rounded(1 + 0x1p-8 + 0x1p-30, DType::bf16) ==
+        1 + 0x1p-7);  // rounded once: by way of fp32 the tie would go down
   CHECK(rounded(1 + 0x1p-8 + 0x1p-40, DType::bf16) == 1 + 0x1p-7);
   CHECK(rounded(1 + 3 * 0x1p-11, DType::fp16) == 1 + 0x1p-9);
   CHECK(rounded(0x1p-25, DType::fp16) == 0);

@@ -2,12 +2,10 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/console.hpp"
@@ -26,21 +24,14 @@ using by_hand::knock;
 using by_hand::say;
 using by_hand::token;
 using by_hand::with_token;
+using processes::contains;
 using processes::free_port;
 using processes::launch_of;
 using processes::now_s;
 using processes::Outcome;
+using processes::patience_s;
+using processes::sleep_ms;
 using processes::thrown;
-
-constexpr double patience_s = 20;
-
-bool contains(const Outcome& outcome, const std::string& part) {
-  return std::string(outcome.text).find(part) != std::string::npos;
-}
-
-void sleep_ms(int duration) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(duration));
-}
 
 TEST_CASE("who has another token learns nothing of the launch") {
   const int port = free_port();
@@ -64,10 +55,10 @@ TEST_CASE("ranks of one host need no token of their user's: rank 0 leaves one fo
   const int port = free_port();
   const std::filesystem::path left =
       "/dev/shm/cplab-token-" + std::to_string(::geteuid()) + "-" + std::to_string(port);
-  // Of a launch that was killed.
+  // What a launch that was killed left behind.
   std::ofstream(left) << "an old one";
   const auto outcomes = processes::run(3, [&](int rank, Outcome& own) {
-    if (rank == 2) {  // knows all but the token
+    if (rank == 2) {  // a process that knows everything but the token
       wire::Connection connection(knock(port), wire::Sender::host);
       const double deadline_s = now_s() + 5;
       std::string why;
@@ -154,7 +145,7 @@ TEST_CASE("what keeps processes apart is the environment's fault, and says what 
       try {
         participate(0.2);
       } catch (const EnvironmentError& error) {
-        throw RendezvousError(error.what());  // a type that the parent tells from others
+        throw RendezvousError(error.what());  // the parent is told the names of these types only
       }
     });
     CAPTURE(outcomes[0].text);

@@ -2,10 +2,10 @@
 // (or triple) of dimensions occurs together in some case. Plans are checked, executed on the CPU in a random
 // order, and compared with the dense reference, rank by rank and tensor by tensor.
 //   build/release/grid --strength 2 [--scale 8] [--orders 20] [--shard 0/2] [--list] [--algorithm NAME]
-//   build/release/grid --gpu 8 [--transport copy] [--most-ranks 4]    on GPUs, up to 8 ranks on each;
-//   --orders
-//                                                                     are then seeds of --jitter
-// Prints a line for every case that fails, with all its choices, and the largest error / tolerance of all.
+//   build/release/grid --gpu 8 [--transport copy] [--most-ranks 4]
+// --gpu: on GPUs, with up to 8 ranks on each; --orders then counts seeds of the delays that `verify --jitter`
+// puts in. Prints a line for every case that fails, with all its choices, and the largest error / tolerance
+// of all.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,7 @@ std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings&
   return all;
 }
 
-// The largest error over tolerance of all tensors; at least 1e9 where something is wrong that has no number.
+// The largest error / tolerance of all tensors, or 1e9 for a case that failed.
 double verify_case(Scenario scenario, const std::string& what, const Settings& settings, std::uint64_t seed) {
   if (settings.ranks_per_gpu > 0) scenario.schedule.set("transport", settings.transport);
   const Plan plan = build_plan(scenario);

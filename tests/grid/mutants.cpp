@@ -52,7 +52,8 @@ Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   return testing::draw_options(std::move(s), algorithm, seed);
 }
 
-// Executes under 20 random orders. First word of the answer: WRONG, VARIES, same (as `right`), or other.
+// Executes under 20 random orders. The answer is "WRONG: ..." if verification fails, "VARIES" if the orders
+// give different bits, "same" if all give the bits of `right`, else "other".
 std::string run_orders(const Plan& mutant, const Inputs& inputs, const Outputs& right) {
   std::optional<Outputs> first;
   for (std::uint64_t order = 0; order < 20; ++order) {
@@ -85,7 +86,7 @@ std::string judge(const Algorithm& algorithm, std::uint64_t seed, std::string& t
   const std::string in_fp32 = answer();
   if (in_fp32 == "same") return "equivalent: bit-equal under 20 random orders";
   if (in_fp32 != "other") return "ESCAPED the checker: " + in_fp32;
-  scenario.problem.dtype = DType::fp64;  // the same plan: fp32 and fp64 have no wider accumulator
+  scenario.problem.dtype = DType::fp64;  // built the same: in fp32 as in fp64 nominal and wide are one dtype
   const std::string in_fp64 = answer();
   return in_fp64 == "same" || in_fp64 == "other"
              ? "equivalent: another order of one sum; bit-equal to itself under 20 orders, 1e-12 in fp64"

@@ -73,7 +73,7 @@ Plan plan_of(std::uint64_t seed, const Algorithm* only) {
   }
 }
 
-// Over both links where both carry what the plan does.
+// Writes plan files for either transport; copy engines carry exchange and all_to_all only.
 void write_plans(const std::string& folder) {
   const auto write = [&](Plan plan, const std::string& name, bool over_copy) {
     for (const Transport transport : {Transport::nccl, Transport::copy}) {

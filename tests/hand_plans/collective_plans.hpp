@@ -6,7 +6,8 @@
 
 namespace cplab::hand {
 
-// Heads for tokens: two ranks, two query heads and one key head each; causal.
+// Sequence to heads and back by all_to_all (Ulysses): two ranks, two query heads and one key head each;
+// causal.
 Plan traded(std::int64_t rows, DType dtype);
 // Four ranks: all gather K and V, each query-head half on a lane of its own; gradients of all keys are summed
 // over two pairs of sub-groups, in place; causal.

@@ -76,7 +76,7 @@ class Mutation {
     list[which < op().reads.count ? which : which - op().reads.count].view = index;
     span = add_accesses(*rank_, list);
   }
-  // Changes one operand, and with some luck all of the operation alike.
+  // Changes one operand, or (one time in four) all operands of the operation in the same way.
   template <class Change>
   std::string change_views(const char* what, Change change) {
     if (operands() == 0) return {};
@@ -162,8 +162,9 @@ class Mutation {
       if (list.size() == 1 && list[0].count >= 2 && list[0].step == 1) {
         const RowRange r = list[0];
         const std::int64_t half = r.count / 2;
-        if (how == 0) list = {{r.begin, half, 1}, {r.begin, r.count - half, 1}};         // repeated
-        if (how == 1) list = {{r.begin + half, r.count - half, 1}, {r.begin, half, 1}};  // turned
+        if (how == 0) list = {{r.begin, half, 1}, {r.begin, r.count - half, 1}};  // repeated
+        if (how == 1)
+          list = {{r.begin + half, r.count - half, 1}, {r.begin, half, 1}};  // the halves in the other order
         if (how == 2) list = {{r.begin, (r.count + 1) / 2, 2}, {r.begin + 1, half, 2}};  // even before odd
         if (how == 3) list = {r, r};
       } else if (list.size() >= 2) {

@@ -21,7 +21,7 @@ std::string text_of(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("long: every plan survives its file, and means the same to the checker") {
+TEST_CASE("every plan survives its file, and means the same to the checker") {
   for (const auto& [name, scenario] : testing::all_scenarios()) {
     CAPTURE(name);
     const Plan plan = build_plan(scenario);

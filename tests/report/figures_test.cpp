@@ -79,8 +79,8 @@ TEST_CASE("a communication or a host_sync on a compute lane is no computation") 
   CHECK(figures.ranks[0].time_s == 12);
 }
 
-// Times on a grid of whole seconds: the figures must equal what counting the seconds gives, for lanes in
-// order and for a lane whose clock ran backwards.
+// Random times in whole seconds: the figures must equal what counting second by second gives, for lanes in
+// order and where the times of a lane are out of order.
 TEST_CASE("compute, communication and exposed seconds against counting") {
   std::mt19937 random(7);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

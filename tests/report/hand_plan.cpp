@@ -1,4 +1,4 @@
-// The plan of hand_plan.hpp, spelled out, and unit times for real plans.
+// See hand_plan.hpp.
 #include "tests/report/hand_plan.hpp"
 
 #include <algorithm>

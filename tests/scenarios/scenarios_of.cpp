@@ -9,7 +9,7 @@
 namespace cplab::testing {
 
 std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype) {
-  std::vector<Dimension> dimensions{ranks_dimension({1, 2, 3, 4, 8})};
+  std::vector<Dimension> dimensions{ranks_dimension({1, 2, 3, 4, 5, 8})};
   for (Dimension& d : option_dimensions(algorithm, true)) dimensions.push_back(std::move(d));
   for (Dimension& d : std::vector<Dimension>{
            placement_dimension(algorithm), mask_dimension(), heads_dimension({"8:2", "4:4", "2:1", "3:3"}),

@@ -18,8 +18,8 @@ inline double us(double seconds) {
   return seconds / microsecond;
 }
 
-// Doubles of this size, a few roundings each: nine digits are far above the error and far below any effect of
-// the model.
+// Times are doubles after a few roundings: a relative error of 1e-9 is far above those and far below any
+// effect of the model.
 inline constexpr double relative = 1e-9;
 bool near(double a, double b);
 
@@ -41,7 +41,8 @@ class HandPlan {
                        int tail_sms = 0);
   std::uint32_t exchange(int rank, const std::vector<Message>& messages, const hand::After& after = {},
                          Transport transport = Transport::nccl, int lane = 0);
-  // all_gather: every member gives `bytes`; reduce_scatter: gets; all_to_all: sends to each; all_reduce: has.
+  // `bytes` is what every member gives (all_gather), gets (reduce_scatter), sends to each other member
+  // (all_to_all) or has (all_reduce).
   std::uint32_t collective(int rank, OpKind kind, std::int64_t bytes, const hand::After& after = {});
   std::uint32_t host_sync(int rank, int lane);
 

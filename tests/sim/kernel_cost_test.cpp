@@ -74,8 +74,8 @@ TEST_CASE("waves: a part of the GPU takes as long as all of it, one block more a
   CHECK(near(cost.seconds, 200e-6));
   CHECK(cost.waves == 2);
   CHECK(cost.tail_sms == 10);
-  // 1281 rows need an eleventh tile: two waves for 1281/1280 of the work of 1.1 waves... by the formula, the
-  // pairs at the same rate (equal keys) over a fill of 110/200.
+  // 1281 rows need an eleventh tile a head: 110 thread blocks in two waves of 100, so the GPU is 110/200
+  // full. The pairs go at the rate of the point, as there are as many keys, divided by that fill.
   cost = f.attend({Fixture::full(1281, 1280)}, 10);
   CHECK(near(cost.seconds, 100e-6 * (1281.0 / 1280) / (110.0 / 200)));
 }

@@ -33,7 +33,7 @@ TEST_CASE("a resident communication kernel takes multiprocessors while it waits 
   const auto late = p.kernel(1, 0, 500e-6);
   p.exchange(1, {HandPlan::receive(0, mega)}, {late});
   const Simulation s = run(p, hand_machine(2));
-  // 90 of work on 90 of 100 multiprocessors: 100, all of it while rank 0 waits.
+  // Work that takes 90 on all multiprocessors takes 100 on 90 of 100, as long as rank 0's exchange waits.
   CHECK(near(us(s.timeline.ranks[0][1].end_s), 100));
   CHECK(near(us(s.timeline.ranks[0][0].wait_s), 500));
 }
@@ -119,7 +119,7 @@ TEST_CASE("interference slows a kernel while communication is resident, no longe
   row.provenance.origin = Origin::assumed;
   hardware.interference.push_back(row);
   const Simulation s = run(p, hardware);
-  // In 15 it does 12: 3 late.
+  // In the 15 of the exchange it does what takes 12 alone: it ends 3 late.
   CHECK(near(us(s.time_s), 93));
   CHECK(s.timeline.ranks[0][1].origin == Origin::assumed);
   // The 3 are assumed, the 90 and the exchanges measured (lost_share is a float: 1e-6).

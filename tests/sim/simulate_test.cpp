@@ -1,4 +1,5 @@
-// The whole: the same bits run after run, origins and bands, stalls, errors, many simulations in one process.
+// The simulator as a whole: the same bits run after run, origins and bands, stalls, errors, many simulations
+// in one process.
 #include "sim/simulate.hpp"
 
 #include <doctest/doctest.h>
