@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/resolve.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab {
@@ -58,7 +57,7 @@ inline Scenario scenario(const ScenarioSpec& spec) {
   s.algorithm = spec.algorithm.empty() ? testing::any_algorithm(spec.placement) : spec.algorithm;
   s.placement = spec.placement;
   for (const auto& [key, value] : spec.options) s.schedule.set(key, value);
-  return resolve(s);
+  return testing::resolve_with_heads(s);
 }
 
 inline OptionValue word(const char* text) {

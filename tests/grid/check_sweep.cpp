@@ -11,7 +11,6 @@
 #include "algorithms/algorithm.hpp"
 #include "algorithms/build.hpp"
 #include "algorithms/list.hpp"
-#include "algorithms/resolve.hpp"
 #include "check/check.hpp"
 #include "tests/grid/arguments.hpp"
 #include "tests/scenarios/any_scenario.hpp"
@@ -46,7 +45,7 @@ Scenario base(const Algorithm& algorithm, int ranks) {
 void run(const Scenario& wanted, Total& total) {
   Scenario s;
   try {
-    s = resolve(wanted);
+    s = testing::resolve_with_heads(wanted);
   } catch (const ScenarioError&) {
     return;  // an option value that needs another one beside it
   }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/resolve.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab::testing {
 
@@ -28,13 +28,13 @@ Scenario draw_options(Scenario scenario, const Algorithm& algorithm, std::uint64
     Scenario with = scenario;
     with.schedule.set(order[i]->key, legal[digit - none]);
     try {
-      resolve(with);
+      resolve_with_heads(with);
       scenario = with;
     } catch (const ScenarioError&) {
       continue;
     }
   }
-  return resolve(scenario);
+  return resolve_with_heads(scenario);
 }
 
 std::string_view draw_placement(const Algorithm& algorithm, std::uint64_t number) {

@@ -29,10 +29,46 @@ Scenario unresolved(int ranks, const std::string& algorithm, Attention attention
 
 }  // namespace
 
+namespace {
+
+bool takes(const Algorithm& algorithm, const std::string& placement) {
+  return placement.empty() || std::ranges::count(algorithm.placements, placement) > 0;
+}
+
+bool takes_anything(const Algorithm& algorithm) {
+  Scenario s = unresolved(3, std::string(algorithm.name), attention_of(std::string(algorithm.name)));
+  s.problem.heads = s.problem.kv_heads = 1;
+  try {
+    resolve(s);
+  } catch (const ScenarioError&) {
+    return false;
+  }
+  return algorithm.placements.size() == placements().size();
+}
+
+}  // namespace
+
 std::string any_algorithm(const std::string& placement) {
   for (const Algorithm& a : algorithms())
-    if (placement.empty() || std::ranges::count(a.placements, placement) > 0) return std::string(a.name);
+    if (takes_anything(a)) return std::string(a.name);
+  for (const Algorithm& a : algorithms())
+    if (takes(a, placement)) return std::string(a.name);
   throw std::logic_error("no algorithm takes the placement " + placement);
+}
+
+Scenario resolve_with_heads(const Scenario& scenario) {
+  try {
+    return resolve(scenario);
+  } catch (const ScenarioError& refusal) {
+    Scenario more = scenario;
+    more.problem.heads *= scenario.parallel.ranks;
+    more.problem.kv_heads *= scenario.parallel.ranks;
+    try {
+      return resolve(more);
+    } catch (const ScenarioError&) {
+      throw refusal;  // heads are not the reason
+    }
+  }
 }
 
 Attention attention_of(const std::string& algorithm) {
@@ -48,7 +84,7 @@ Attention attention_of(const std::string& algorithm) {
 }
 
 Scenario any_scenario(int ranks, const std::string& algorithm) {
-  return resolve(unresolved(ranks, algorithm, attention_of(algorithm)));
+  return resolve_with_heads(unresolved(ranks, algorithm, attention_of(algorithm)));
 }
 
 }  // namespace cplab::testing

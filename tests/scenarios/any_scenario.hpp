@@ -7,9 +7,15 @@
 
 namespace cplab::testing {
 
-// The first algorithm of the registry that takes the placement (empty: any). Tests that are about one
-// algorithm name it instead; those that are about all of them go through the registry (scenarios_of.hpp).
+// The first algorithm of the registry that takes every placement and any number of heads on any number of
+// ranks, else the first that takes the placement (empty: any). Tests that are about one algorithm name it
+// instead; those that are about all of them go through the registry (scenarios_of.hpp).
 std::string any_algorithm(const std::string& placement = {});
+
+// resolve() of algorithms/, for whatever algorithm: one that refuses the numbers of heads, as those that
+// split heads over the ranks may, gets `ranks` times as many of each. Throws ScenarioError if it refuses that
+// too.
+Scenario resolve_with_heads(const Scenario&);
 
 // Resolved: 2 sequences of 96 tokens, H = 4, G = 2, D = E = 8, causal, bf16, both directions, in the
 // algorithm's default placement and schedule.

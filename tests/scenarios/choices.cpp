@@ -254,7 +254,7 @@ Scenario scenario_of(const Algorithm& algorithm, const std::vector<Dimension>& d
   s.algorithm = algorithm.name;
   s.problem.attention = attention_of(s.algorithm);
   for (std::size_t d = 0; d < dimensions.size(); ++d) dimensions[d].values[values[d]].choose(s);
-  return resolve(s);
+  return resolve_with_heads(s);
 }
 
 std::string describe(const std::vector<Dimension>& dimensions, const Case& values) {
