@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "derive/arena.hpp"
 #include "derive/edges.hpp"
-#include "derive/memory.hpp"
 
 namespace cplab::hand {
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "algorithms/build.hpp"
+#include "derive/arena.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
 
 using namespace cplab;
@@ -13,7 +14,6 @@ TEST_CASE("arena: buffers alive together never share bytes, inputs never share, 
     CAPTURE(name);
     for (const RankPlan& rank : build_plan(scenario).ranks) {
       const MemoryPlan memory = plan_memory(rank);
-      CHECK(memory.arena_bytes == rank.arena_bytes);
       for (std::size_t a = 0; a < rank.buffers.size(); ++a) {
         const Buffer& x = rank.buffers[a];
         CHECK(x.offset % arena_alignment == 0);
@@ -24,7 +24,9 @@ TEST_CASE("arena: buffers alive together never share bytes, inputs never share, 
           const Lifetime &p = memory.lifetimes[a], &q = memory.lifetimes[b];
           const bool together = p.birth <= q.death && q.birth <= p.death;
           const bool input = x.category == Category::input || y.category == Category::input;
-          if (together || input) CHECK(apart);
+          const bool one_slab = !x.slab.empty() && x.slab == y.slab;
+          if (one_slab) CHECK(x.offset == y.offset);
+          if (!one_slab && (together || input)) CHECK(apart);
         }
       }
     }
@@ -39,7 +41,7 @@ TEST_CASE("the peak is what the events add up to, and fits the arena") {
       std::int64_t alive = 0, most = 0;
       for (const MemoryEvent& event : memory.events) most = std::max(most, alive += event.bytes);
       CHECK(memory.live_peak_bytes == most);
-      CHECK(memory.live_peak_bytes <= memory.arena_bytes);
+      CHECK(memory.live_peak_bytes <= rank.arena_bytes);
       std::int64_t named = 0;
       for (const std::uint32_t buffer : memory.peak_buffers) named += rank.buffers[buffer].bytes;
       CHECK(named == most);

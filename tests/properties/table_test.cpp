@@ -23,7 +23,7 @@ TEST_CASE("every algorithm has scenarios with each of its placements and option 
       CHECK(s.algorithm == algorithm.name);
     }
     CHECK(placements.size() == algorithm.placements.size());
-    CHECK(directions.size() == 2);
+    CHECK(directions.size() == 3);
     CHECK(ranks.size() >= 3);
     for (const OptionInfo& option : algorithm.options) {
       for (const OptionValue& value : option.legal) {

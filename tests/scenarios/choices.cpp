@@ -228,7 +228,7 @@ Dimension dtype_dimension(const std::vector<DType>& dtypes) {
 
 Dimension direction_dimension() {
   Dimension d{"direction", {}};
-  for (const Direction direction : {Direction::forward_backward, Direction::forward})
+  for (const Direction direction : {Direction::forward_backward, Direction::forward, Direction::backward})
     d.values.push_back(
         {std::string(name(direction)), [direction](Scenario& s) { s.problem.direction = direction; }});
   return d;

@@ -31,7 +31,8 @@ std::string difference(const Buffer& x, const Buffer& y) {
   if (x.name != y.name || x.role != y.role || x.category != y.category || x.layout != y.layout)
     return "name, role, category or layout";
   if (x.slots != y.slots || x.rows != y.rows || x.heads != y.heads || x.width != y.width) return "extents";
-  if (x.planes != y.planes || x.bytes != y.bytes || x.offset != y.offset) return "planes, bytes or offset";
+  if (x.planes != y.planes || x.bytes != y.bytes || x.offset != y.offset || x.slab != y.slab)
+    return "planes, bytes, offset or slab";
   return {};
 }
 
@@ -48,6 +49,7 @@ std::string difference(const RankPlan& a, const Operation& x, const RankPlan& b,
   if (!same_parts(a, a.parts_of(x), b, b.parts_of(y))) return "parts";
   if (!std::ranges::equal(a.segments_of(x), b.segments_of(y))) return "segments";
   if (!std::ranges::equal(a.after(x), b.after(y))) return "after";
+  if (!std::ranges::equal(a.after_started(x), b.after_started(y))) return "after_started";
   return {};
 }
 
@@ -69,6 +71,7 @@ std::string difference(const Problem& p, const Problem& q) {
 std::string difference(const RankPlan& a, const RankPlan& b) {
   if (a.rank != b.rank || a.replica != b.replica || a.position != b.position) return "place in the groups";
   if (a.arena_bytes != b.arena_bytes) return "arena_bytes";
+  if (a.between_layers != b.between_layers) return "between_layers";
   if (a.buffers.size() != b.buffers.size()) return "number of buffers";
   for (std::size_t i = 0; i < a.buffers.size(); ++i)
     if (const std::string what = difference(a.buffers[i], b.buffers[i]); !what.empty())
