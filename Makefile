@@ -3,7 +3,7 @@
 #   make test       the same, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
 #   make build      build/release/cplab alone
 #   make gpu        the programs that check, time and measure on a GPU too (needs nvcc); scripts/gpu/ runs them
-#   make grid       every three and every four choices of ring attention verified together, and 110000 mutants
+#   make grid       every three and every four choices of every algorithm verified together, and 110000 mutants
 #   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
 #   make figures    draw the figures of README and docs anew (installs matplotlib when missing)
 #   make format     clang-format 14 over all C++ and CUDA files
