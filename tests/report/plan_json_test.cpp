@@ -163,7 +163,8 @@ TEST_CASE("what a file asks to be derived is what the builder derived") {
     for (Json& op : rank["operations"]) op.erase("after");
   }
   const Plan got = read_plan_json(json.dump(), "p.json");
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r) check_same(plan.ranks[r], got.ranks[r]);
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+    CHECK(testing::difference(plan.ranks[r], got.ranks[r]) == "");
   json["derive"] = Json::array({"segments"});
   CHECK_THROWS(read_plan_json(json.dump(), "p.json"));
 }
