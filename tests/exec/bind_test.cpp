@@ -195,8 +195,8 @@ TEST_CASE("calls get the addresses of their buffers, and operands that do not fi
   const auto q = rank.view(tensor("q", Role::nominal, 4, 3)), kv = tensor("kv", Role::nominal, 2, 5);
   const auto k = rank.view({.buffer = kv, .width_end = 3}), v = rank.view({.buffer = kv, .width_begin = 3});
   const auto out = tensor("out", Role::wide, 4, 2), lse = tensor("lse", Role::wide, 4, 1);
-  const auto attend =
-      rank.attend(hand::compute, {q, k, v, rank.view(out), rank.view(lse), hand::merge}, {{1, 2, 0, 4, 1, -1, 0}});
+  const auto attend = rank.attend(hand::compute, {q, k, v, rank.view(out), rank.view(lse), hand::merge},
+                                  {{1, 2, 0, 4, 1, -1, 0}});
   RankPlan& of = plan.ranks[0];
   require_executable(plan);
 
