@@ -5,9 +5,10 @@
 #include <doctest/doctest.h>
 
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
@@ -28,39 +29,38 @@ struct Named {
   WriteMode mode = WriteMode::store;
 };
 
-// One rank, built in its pools.
+// One rank whose operations are converted one by one. Offsets in the arena do not matter here.
 struct Rank {
-  RankPlan plan;
+  Plan whole = hand::ranks_in_one_group(1, "all", DType::bf16);
+  RankPlan& plan = whole.ranks[0];
 
   std::uint32_t buffer(Role role, Layout layout, std::int64_t slots, std::int64_t heads, std::int64_t width,
                        std::int64_t planes = 0) {
-    plan.buffers.push_back({"", role, Category::working, layout, slots, 8, heads, width, planes});
-    return static_cast<std::uint32_t>(plan.buffers.size() - 1);
+    Buffer b;
+    b.role = role;
+    b.layout = layout;
+    b.slots = slots, b.rows = 8, b.heads = heads, b.width = width, b.planes = planes;
+    return hand::Rank(whole, 0).buffer(b);
   }
-  std::uint32_t view(const Box& box) {
-    View v;
-    v.buffer = box.buffer;
-    v.ranges = {static_cast<std::uint32_t>(plan.row_ranges.size()),
-                static_cast<std::uint32_t>(box.rows.size())};
-    plan.row_ranges.insert(plan.row_ranges.end(), box.rows.begin(), box.rows.end());
-    std::tie(v.slot_begin, v.slot_end) = box.slots;
-    std::tie(v.head_begin, v.head_end) = box.heads;
-    std::tie(v.width_begin, v.width_end) = box.width;
-    plan.views.push_back(v);
-    return static_cast<std::uint32_t>(plan.views.size() - 1);
+  hand::ViewIndex view(const Box& box) {
+    return hand::Rank(whole, 0).view({.buffer = box.buffer,
+                                      .slot = box.slots.first,
+                                      .width_begin = box.width.first,
+                                      .width_end = box.width.second,
+                                      .head_begin = box.heads.first,
+                                      .head_end = box.heads.second,
+                                      .slots = box.slots.second - box.slots.first},
+                                     box.rows);
   }
-  Span accesses(const std::vector<Named>& operands) {
-    const Span span{static_cast<std::uint32_t>(plan.accesses.size()),
-                    static_cast<std::uint32_t>(operands.size())};
-    for (const Named& n : operands) plan.accesses.push_back({view(n.box), n.mode, n.operand});
-    return span;
+  std::vector<Access> accesses(const std::vector<Named>& operands) {
+    std::vector<Access> list;
+    for (const Named& n : operands) list.push_back({view(n.box), n.mode, n.operand});
+    return list;
   }
   Operation operation(OpKind kind, const std::vector<Named>& reads, const std::vector<Named>& writes,
                       double value = 0) {
-    Operation op;
-    op.kind = kind;
-    op.reads = accesses(reads);
-    op.writes = accesses(writes);
+    hand::Rank rank(whole, 0);
+    Operation op = rank.op(rank.operation(hand::compute, kind, accesses(reads), accesses(writes)));
     op.value = value;
     return op;
   }
