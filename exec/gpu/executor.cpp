@@ -125,7 +125,7 @@ void GpuExecutor::State::set_up() {
     rank.use_device();
     if (options.instrumented > 0) rank.make_timing_events();
   }
-  if (!uses_nccl || world() == 1) return;
+  if (!uses_nccl) return;  // a rank that is alone sends to itself through NCCL too
   NcclLink::WorldId id;
   if (team.is_local(0)) id = NcclLink::make_id();
   if (options.rendezvous != nullptr) {

@@ -117,7 +117,8 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
     return true;
   }
   if (op.transport == Transport::nccl || op.kind == OpKind::all_reduce || op.kind == OpKind::barrier) {
-    if (op.parts.count > 0 || op.kind == OpKind::all_reduce) link_->queue(i, messages_);
+    if (op.parts.count > 0 || op.kind == OpKind::all_reduce || op.kind == OpKind::barrier)
+      link_->queue(i, messages_);
     finish(i);
     return true;
   }

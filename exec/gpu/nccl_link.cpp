@@ -43,29 +43,23 @@ struct NcclLink::State {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), peer) - ranks.begin());
   }
 
-  // The memory of a reduction must be one run on every rank: NCCL sums flat arrays.
-  kernels::View flat(const Operation& op, const View& view) const {
-    const std::vector<kernels::View> pieces = rank.binder().pieces(view);
-    std::size_t bytes = 0;
-    std::vector<Chunk> chunks;
-    for (const kernels::View& piece : pieces) {
-      for (const Chunk& chunk : contiguous_chunks(piece, piece)) {
-        bytes += chunk.bytes;
-        if (chunks.empty() || chunks.back().from + chunks.back().bytes != chunk.from)
-          chunks.push_back(chunk);
-        else
-          chunks.back().bytes += chunk.bytes;
+  // The memory of a reduction as flat arrays, which NCCL sums: one for every slot and plane of the view, so
+  // that all ranks cut alike.
+  std::vector<kernels::View> flat(const Operation& op, const View& view) const {
+    std::vector<kernels::View> arrays = rank.binder().pieces(view);
+    for (kernels::View& array : arrays) {
+      const std::vector<Chunk> chunks = contiguous_chunks(array, array);
+      if (chunks.size() > 1) {
+        throw BadPlan(FindingKind::unmatched, id(), operation_id(rank.plan(), op),
+                      rank.plan().buffers[view.buffer].name,
+                      operation_id(rank.plan(), op) + ": NCCL reduces contiguous memory only");
       }
+      array.rows = chunks.empty()
+                       ? 0
+                       : static_cast<std::int64_t>(chunks.front().bytes / kernels::bytes_of(array.dtype));
+      if (!chunks.empty()) array.data = chunks.front().into;
     }
-    if (chunks.size() != 1) {
-      throw BadPlan(FindingKind::unmatched, id(), operation_id(rank.plan(), op),
-                    rank.plan().buffers[view.buffer].name,
-                    operation_id(rank.plan(), op) + ": NCCL reduces contiguous memory only");
-    }
-    kernels::View out = pieces.front();
-    out.data = chunks.front().into;
-    out.rows = static_cast<std::int64_t>(bytes / kernels::bytes_of(out.dtype));
-    return out;
+    return arrays;
   }
 
   void queue_parts(std::uint32_t index, const GpuMessages& messages, ncclComm_t comm, cudaStream_t stream) {
@@ -96,8 +90,9 @@ struct NcclLink::State {
   GpuRank& rank;
   std::mutex mutex;
   bool aborted = false;
-  std::vector<ncclComm_t> owned;   // to be destroyed
-  std::vector<ncclComm_t> groups;  // by group of the plan; null where the rank is no member
+  std::vector<ncclComm_t> owned;      // to be destroyed
+  std::vector<ncclComm_t> groups;     // by group of the plan; null where the rank is no member
+  std::byte* byte_to_meet = nullptr;  // on the GPU, for barriers; null if the plan has none
 };
 
 bool have_nccl() {
@@ -129,10 +124,14 @@ NcclLink::NcclLink(const Plan& plan, GpuRank& rank, const WorldId& world)
   ncclComm_t comm = nullptr;
   nccl_require(ncclCommInitRank(&comm, ranks, id, state_->id()), "ncclCommInitRank", state_->id());
   state_->owned.push_back(comm);
+  // Each group has a communicator of its own, so that two on two lanes do not wait for each other. The first
+  // that is the world in its order has the world's.
+  bool world_is_taken = false;
   for (const Group& group : plan.groups) {
-    bool is_world = static_cast<int>(group.ranks.size()) == ranks;
+    bool is_world = !world_is_taken && static_cast<int>(group.ranks.size()) == ranks;
     for (int r = 0; is_world && r < ranks; ++r) is_world = group.ranks[static_cast<std::size_t>(r)] == r;
     if (is_world) {
+      world_is_taken = true;
       state_->groups.push_back(comm);
       continue;
     }
@@ -145,11 +144,16 @@ NcclLink::NcclLink(const Plan& plan, GpuRank& rank, const WorldId& world)
     if (part != nullptr) state_->owned.push_back(part);
     state_->groups.push_back(part);
   }
+  const std::vector<Operation>& operations = rank.plan().operations;
+  if (std::any_of(operations.begin(), operations.end(),
+                  [](const Operation& op) { return op.kind == OpKind::barrier; }))
+    cuda_require(cudaMalloc(&state_->byte_to_meet, 1), "cudaMalloc", state_->id());
 }
 
 NcclLink::~NcclLink() {
   if (state_->aborted) return;
   (void)cudaSetDevice(state_->rank.options().device);
+  (void)cudaFree(state_->byte_to_meet);
   for (auto comm = state_->owned.rbegin(); comm != state_->owned.rend(); ++comm) (void)ncclCommDestroy(*comm);
 }
 
@@ -191,26 +195,33 @@ void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
   nccl_require(ncclGroupStart(), "ncclGroupStart", id);
   switch (op.kind) {
     case OpKind::all_reduce: {
-      const kernels::View from = state_->flat(op, own.view_of(op, Operand::from));
-      const kernels::View into = state_->flat(op, own.view_of(op, Operand::into));
-      nccl_require(
-          ncclAllReduce(from.data, into.data, static_cast<std::size_t>(into.rows), nccl_type(into.dtype),
-                        op.reduction == Reduction::max ? ncclMax : ncclSum, comm, stream),
-          "ncclAllReduce", id, comm);
+      const std::vector<kernels::View> from = state_->flat(op, own.view_of(op, Operand::from));
+      const std::vector<kernels::View> into = state_->flat(op, own.view_of(op, Operand::into));
+      for (std::size_t k = 0; k < into.size(); ++k) {
+        nccl_require(ncclAllReduce(from[k].data, into[k].data, static_cast<std::size_t>(into[k].rows),
+                                   nccl_type(into[k].dtype),
+                                   op.reduction == Reduction::max ? ncclMax : ncclSum, comm, stream),
+                     "ncclAllReduce", id, comm);
+      }
       break;
     }
-    case OpKind::barrier: break;
+    case OpKind::barrier:
+      nccl_require(
+          ncclAllReduce(state_->byte_to_meet, state_->byte_to_meet, 1, ncclUint8, ncclMax, comm, stream),
+          "ncclAllReduce of a barrier", id, comm);
+      break;
     case OpKind::reduce_scatter: {
       // One reduction for every root and view that it sums, in group order: the k-th part that this rank
       // sends to a root goes into the k-th view of which that root receives parts.
       std::vector<std::vector<kernels::View>> sent(state_->plan.groups[op.group].ranks.size());
       std::vector<kernels::View> received;
       for (const Part& part : own.parts_of(op)) {
-        const kernels::View view = state_->flat(op, own.views[part.view]);
-        if (part.send) {
-          sent[static_cast<std::size_t>(state_->place(op.group, part.peer))].push_back(view);
-        } else if (part.peer == own.rank) {  // every peer contributes to the same views, this rank too
-          received.push_back(view);
+        for (const kernels::View& array : state_->flat(op, own.views[part.view])) {
+          if (part.send) {
+            sent[static_cast<std::size_t>(state_->place(op.group, part.peer))].push_back(array);
+          } else if (part.peer == own.rank) {  // every peer contributes to the same views, this rank too
+            received.push_back(array);
+          }
         }
       }
       for (std::size_t root = 0; root < sent.size(); ++root) {

@@ -52,8 +52,9 @@ done
 step "memory checkers"
 if command -v compute-sanitizer >/dev/null; then
   plan=$(find build/pack/plans/"$gpus" -name 'gathered-zigzag.json')
-  for tool in memcheck racecheck; do
-    timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 "$(command -v cplab)" verify --plan "$plan" \
+  # NCCL asks for kernels that its build lacks, which memcheck would count as an error of the API.
+  for tool in memcheck initcheck; do
+    timeout 120 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$(command -v cplab)" verify --plan "$plan" \
       --device gpu --allocator separate --quiet --timeout 100 >"$results/$tool.txt" 2>&1
     echo "$tool rc $?: $(tail -1 "$results/$tool.txt")"
   done
