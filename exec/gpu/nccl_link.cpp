@@ -146,8 +146,11 @@ NcclLink::NcclLink(const Plan& plan, GpuRank& rank, const WorldId& world)
   }
   const std::vector<Operation>& operations = rank.plan().operations;
   if (std::any_of(operations.begin(), operations.end(),
-                  [](const Operation& op) { return op.kind == OpKind::barrier; }))
-    cuda_require(cudaMalloc(&state_->byte_to_meet, 1), "cudaMalloc", state_->id());
+                  [](const Operation& op) { return op.kind == OpKind::barrier; })) {
+    constexpr std::size_t whole_words = 256;  // NCCL reads more than the one byte
+    cuda_require(cudaMalloc(&state_->byte_to_meet, whole_words), "cudaMalloc", state_->id());
+    cuda_require(cudaMemset(state_->byte_to_meet, 0, whole_words), "cudaMemset", state_->id());
+  }
 }
 
 NcclLink::~NcclLink() {
