@@ -35,10 +35,10 @@ struct Algorithm {
   std::vector<std::string_view> placements;  // legal ones, the default first
   // Called with the options the user gave; adds defaults that depend on other options (plain defaults are
   // filled in afterwards).
-  void (*resolve_defaults)(Schedule&);
+  void (*resolve_defaults)(Schedule&) = nullptr;
   // Throws ScenarioError for a combination that it cannot do.
-  void (*validate)(const Scenario&);
-  void (*build)(Builder&);  // tells the builder what its rank does
+  void (*validate)(const Scenario&) = nullptr;
+  void (*build)(Builder&) = nullptr;  // tells the builder what its rank does
   // The sub-groups it communicates in, beside the whole context-parallel group; null: none.
   std::vector<TeamSpec> (*teams)(const Scenario&) = nullptr;
 };
