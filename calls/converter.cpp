@@ -147,18 +147,19 @@ PlacedCall CallConverter::merge(const Operation& op) const {
 std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) const {
   const View& into = view_of(op, Operand::into);
   std::vector<PlacedCall> out;
+  using Kind = kernels::Rowwise::Kind;
   if (op.kind == OpKind::fill) {
     for (const PlacedView& target : pieces(into))
-      out.push_back({FillCall{target.view, op.value}, {target.place}});
+      out.push_back({kernels::Rowwise{Kind::fill, {}, {}, target.view, op.value}, {target.place}});
     return out;
   }
   const View& from = view_of(op, Operand::from);
   const std::vector<PlacedView> sources = pieces(from, {plane_cut(plan_.buffers[into.buffer], into)});
   const std::vector<PlacedView> targets = pieces(into, {plane_cut(plan_.buffers[from.buffer], from)});
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    KernelCall call = CopyCall{sources[i].view, targets[i].view};
-    if (op.kind == OpKind::add) call = AddCall{sources[i].view, targets[i].view};
-    out.push_back({std::move(call), {sources[i].place, targets[i].place}});
+    const Kind kind = op.kind == OpKind::add ? Kind::add : Kind::copy;
+    out.push_back({kernels::Rowwise{kind, sources[i].view, {}, targets[i].view, 0},
+                   {sources[i].place, targets[i].place}});
   }
   return out;
 }
@@ -168,7 +169,9 @@ std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
   switch (op.kind) {
     case OpKind::attend: return {attend(op)};
     case OpKind::attend_backward: return {attend_backward(op)};
-    case OpKind::row_dot: return {place(op, RowDotCall{}, {dout, out, delta})};
+    case OpKind::row_dot:
+      return {
+          place(op, kernels::Rowwise{kernels::Rowwise::Kind::row_dot, {}, {}, {}, 0}, {dout, out, delta})};
     case OpKind::merge: return {merge(op)};
     case OpKind::copy:
     case OpKind::cast:

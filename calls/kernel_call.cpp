@@ -10,15 +10,16 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
     Views operator()(kernels::AttendBackward& c) const {
       return {&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv};
     }
-    Views operator()(RowDotCall& c) const { return {&c.a, &c.b, &c.into}; }
     Views operator()(kernels::Merge& c) const { return {&c.part_out, &c.part_lse, &c.into_out, &c.into_lse}; }
     Views operator()(kernels::MergeLse& c) const { return {&c.part_lse, &c.into_lse}; }
     Views operator()(kernels::Rescale& c) const {
       return {&c.part_out, &c.part_lse, &c.final_lse, &c.into_out};
     }
-    Views operator()(CopyCall& c) const { return {&c.from, &c.into}; }
-    Views operator()(AddCall& c) const { return {&c.from, &c.into}; }
-    Views operator()(FillCall& c) const { return {&c.into}; }
+    Views operator()(kernels::Rowwise& c) const {
+      if (c.sources() == 0) return {&c.into};
+      if (c.sources() == 1) return {&c.a, &c.into};
+      return {&c.a, &c.b, &c.into};
+    }
   };
   return std::visit(Visitor{}, call);
 }

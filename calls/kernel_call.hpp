@@ -9,23 +9,11 @@
 
 namespace cplab {
 
-struct RowDotCall {
-  kernels::View a, b, into;
-};
-struct CopyCall {  // also casts
-  kernels::View from, into;
-};
-struct AddCall {
-  kernels::View from, into;
-};
-struct FillCall {
-  kernels::View into;
-  double value = 0;
-};
-using KernelCall = std::variant<kernels::Attend, kernels::AttendBackward, RowDotCall, kernels::Merge,
-                                kernels::MergeLse, kernels::Rescale, CopyCall, AddCall, FillCall>;
+using KernelCall = std::variant<kernels::Attend, kernels::AttendBackward, kernels::Merge, kernels::MergeLse,
+                                kernels::Rescale, kernels::Rowwise>;
 
-// The views of a call in the order of its members, as kernels.hpp and this file declare them.
+// The views of a call in the order of its members, as kernels.hpp declares them; of a row-wise one those that
+// its kind has.
 std::vector<kernels::View*> views_of(KernelCall& call);
 
 // Byte `byte` of buffer number `buffer` of the rank.

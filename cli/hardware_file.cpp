@@ -29,12 +29,15 @@ Enum choice(const Table& table, const char* key, const std::string& given, const
   table.fail(key, message + "; " + meant_value(key, given, legal));
 }
 
-const std::vector<OpKind> kernel_kinds = {OpKind::attend,  OpKind::attend_backward,
-                                          OpKind::row_dot, OpKind::merge,
-                                          OpKind::copy,    OpKind::cast,
-                                          OpKind::add,     OpKind::fill};
-const std::vector<OpKind> message_kinds = {OpKind::exchange,   OpKind::all_gather, OpKind::reduce_scatter,
-                                           OpKind::all_to_all, OpKind::all_reduce, OpKind::barrier};
+// The kinds that have tables: kernels, or messages.
+std::vector<OpKind> kinds_of(bool communication) {
+  std::vector<OpKind> kinds;
+  for (int i = 0; i < static_cast<int>(OpKind::host_sync); ++i)
+    if (is_communication(static_cast<OpKind>(i)) == communication) kinds.push_back(static_cast<OpKind>(i));
+  return kinds;
+}
+const std::vector<OpKind> kernel_kinds = kinds_of(false);
+const std::vector<OpKind> message_kinds = kinds_of(true);
 
 OpKind read_kind(const Table& table, const char* key, const std::vector<OpKind>& kinds) {
   return choice(table, key, table.text(key), kinds, [](OpKind kind) { return name(kind); });

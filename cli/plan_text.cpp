@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "plan/live_pairs.hpp"
+
 namespace cplab {
 
 std::string lane_text(const Lane& lane) {
@@ -10,24 +12,9 @@ std::string lane_text(const Lane& lane) {
 }
 
 Resource resource_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::attend:
-    case OpKind::attend_backward: return Resource::compute;
-    case OpKind::row_dot:
-    case OpKind::merge:
-    case OpKind::copy:
-    case OpKind::cast:
-    case OpKind::add:
-    case OpKind::fill: return Resource::memory;
-    case OpKind::exchange:
-    case OpKind::all_gather:
-    case OpKind::reduce_scatter:
-    case OpKind::all_to_all:
-    case OpKind::all_reduce:
-    case OpKind::barrier: return Resource::link;
-    case OpKind::host_sync: return Resource::host;
-  }
-  return Resource::host;
+  if (kind == OpKind::host_sync) return Resource::host;
+  if (is_communication(kind)) return Resource::link;
+  return flops_per_pair(kind, 1, 1) > 0 ? Resource::compute : Resource::memory;
 }
 
 std::string view_text(const RankPlan& rank, const View& view) {

@@ -124,13 +124,10 @@ void launch(const kernels::Tiles& tiles, const KernelCall& call) {
     const kernels::Tiles& t;
     void operator()(const kernels::Attend& c) const { t.attend(c); }
     void operator()(const kernels::AttendBackward& c) const { t.attend_backward(c); }
-    void operator()(const RowDotCall& c) const { t.row_dot(c.a, c.b, c.into); }
     void operator()(const kernels::Merge& c) const { t.merge(c); }
     void operator()(const kernels::MergeLse& c) const { t.merge_lse(c); }
     void operator()(const kernels::Rescale& c) const { t.rescale(c); }
-    void operator()(const CopyCall& c) const { t.copy(c.from, c.into); }
-    void operator()(const AddCall& c) const { t.add(c.from, c.into); }
-    void operator()(const FillCall& c) const { t.fill(c.into, c.value); }
+    void operator()(const kernels::Rowwise& c) const { t.rowwise(c); }
   };
   std::visit(Visitor{tiles}, call);
 }

@@ -102,21 +102,20 @@ void check_call(const Rescale& call) {
   require(call.write != Write::merge, "rescale: write must be store or add");
 }
 
-void check_row_dot(const View& a, const View& b, const View& into) {
-  check_views({&a, &b, &into});
-  require(same_shape(a, b), "row_dot: the factors differ in shape");
-  require(into.rows == a.rows && into.heads == a.heads && into.width == 1,
-          "row_dot: the result does not fit the factors");
-}
-
-void check_copy(const View& from, const View& into) {
-  check_views({&from, &into});
-  require(same_shape(from, into), "copy: from and into differ in shape");
-}
-
-void check_add(const View& from, const View& into) {
-  check_views({&from, &into});
-  require(same_shape(from, into), "add: from and into differ in shape");
+void check_call(const Rowwise& call) {
+  check_view(call.into);
+  if (call.sources() > 0) check_view(call.a);
+  if (call.sources() > 1) check_view(call.b);
+  if (call.kind == Rowwise::Kind::row_dot) {
+    require(same_shape(call.a, call.b), "row_dot: the factors differ in shape");
+    require(call.into.rows == call.a.rows && call.into.heads == call.a.heads && call.into.width == 1,
+            "row_dot: the result does not fit the factors");
+    return;
+  }
+  // All others: element by element.
+  require((call.sources() < 1 || same_shape(call.a, call.into)) &&
+              (call.sources() < 2 || same_shape(call.b, call.into)),
+          "the operands of a row-wise operation differ in shape");
 }
 
 }  // namespace cplab::kernels

@@ -20,8 +20,6 @@ void check_call(const AttendBackward& call);
 void check_call(const Merge& call);
 void check_call(const MergeLse& call);
 void check_call(const Rescale& call);
-void check_row_dot(const View& a, const View& b, const View& into);
-void check_copy(const View& from, const View& into);
-void check_add(const View& from, const View& into);
+void check_call(const Rowwise& call);
 
 }  // namespace cplab::kernels

@@ -39,10 +39,19 @@ class CudaCalls {
   std::size_t add(const Merge& call);
   std::size_t add(const MergeLse& call);
   std::size_t add(const Rescale& call);
-  std::size_t add_row_dot(const View& a, const View& b, const View& into);
-  std::size_t add_copy(const View& from, const View& into);  // also casts
-  std::size_t add_add(const View& from, const View& into);
-  std::size_t add_fill(const View& into, double value);
+  std::size_t add(const Rowwise& call);
+  std::size_t add_row_dot(const View& a, const View& b, const View& into) {
+    return add(Rowwise{Rowwise::Kind::row_dot, a, b, into, 0});
+  }
+  std::size_t add_copy(const View& from, const View& into) {
+    return add(Rowwise{Rowwise::Kind::copy, from, {}, into, 0});
+  }
+  std::size_t add_add(const View& from, const View& into) {
+    return add(Rowwise{Rowwise::Kind::add, from, {}, into, 0});
+  }
+  std::size_t add_fill(const View& into, double value) {
+    return add(Rowwise{Rowwise::Kind::fill, {}, {}, into, value});
+  }
 
   // Bytes of the tables of all calls so far; equal tables are stored once.
   std::size_t table_bytes() const;

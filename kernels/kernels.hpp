@@ -108,17 +108,35 @@ struct Rescale {
   Write write = Write::add;
 };
 
+// Operations of elements, row by row and in one form; a kind reads as many of a and b as sources() says.
+//   row_dot  into[row,h,0] = sum_x a[row,h,x] b[row,h,x]
+//   copy     into = a; also casts (round to nearest even)
+//   add      into += a, summed in fp32 (fp64), rounded once
+//   fill     into = value
+struct Rowwise {
+  enum class Kind : std::uint8_t { row_dot, copy, add, fill };
+  Kind kind = Kind::copy;
+  View a, b;
+  View into;
+  double value = 0;
+  int sources() const { return kind == Kind::row_dot ? 2 : kind == Kind::fill ? 0 : 1; }
+};
+
 // The table a device offers. CPU faults replace single entries ("substitute tiles").
 struct Tiles {
   void (*attend)(const Attend&);
   void (*attend_backward)(const AttendBackward&);
-  void (*row_dot)(const View& a, const View& b, const View& into);  // into[row,h,0] = sum_x a b
   void (*merge)(const Merge&);
   void (*merge_lse)(const MergeLse&);
   void (*rescale)(const Rescale&);
-  void (*copy)(const View& from, const View& into);  // also casts (round to nearest even)
-  void (*add)(const View& from, const View& into);   // into += from, summed in fp32 (fp64), rounded once
-  void (*fill)(const View& into, double value);
+  void (*rowwise)(const Rowwise&);
+
+  void row_dot(const View& a, const View& b, const View& into) const {
+    rowwise({Rowwise::Kind::row_dot, a, b, into, 0});
+  }
+  void copy(const View& from, const View& into) const { rowwise({Rowwise::Kind::copy, from, {}, into, 0}); }
+  void add(const View& from, const View& into) const { rowwise({Rowwise::Kind::add, from, {}, into, 0}); }
+  void fill(const View& into, double value) const { rowwise({Rowwise::Kind::fill, {}, {}, into, value}); }
 };
 
 // Correct tiles on the CPU (Eigen). Each throws std::invalid_argument, before it writes anything, if shapes,

@@ -1,9 +1,21 @@
-// The table of operands, and the two questions asked of it.
+// The kinds of operations: their names and operands, and the questions asked of those.
 #include "plan/operands.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace cplab {
+namespace {
+// In the order of OpKind.
+constexpr std::array<std::string_view, 15> kind_names{
+    "attend",   "attend_backward", "row_dot",    "merge",          "copy",       "cast",       "add",
+    "fill",     "exchange",        "all_gather", "reduce_scatter", "all_to_all", "all_reduce", "barrier",
+    "host_sync"};
+}  // namespace
+
+std::string_view name(OpKind value) {
+  return kind_names.at(static_cast<std::size_t>(value));
+}
 
 std::span<const Signature> signatures() {
   using enum Operand;

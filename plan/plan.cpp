@@ -13,10 +13,6 @@ constexpr std::array<std::string_view, 15> operand_names{"q",        "k",       
                                                          "dout",     "delta",    "dq",   "dk",   "dv",
                                                          "part_out", "part_lse", "from", "into", "unnamed"};
 constexpr std::array<std::string_view, 3> mode_names{"store", "add", "merge"};
-constexpr std::array<std::string_view, 15> kind_names{
-    "attend",   "attend_backward", "row_dot",    "merge",          "copy",       "cast",       "add",
-    "fill",     "exchange",        "all_gather", "reduce_scatter", "all_to_all", "all_reduce", "barrier",
-    "host_sync"};
 constexpr std::array<std::string_view, 2> phase_names{"forward", "backward"};
 constexpr std::array<std::string_view, 4> lane_names{"compute", "comm", "copy", "host"};
 constexpr std::array<std::string_view, 2> transport_names{"nccl", "copy"};
@@ -37,9 +33,6 @@ std::string_view name(WriteMode value) {
 }
 std::string_view name(Operand value) {
   return operand_names.at(static_cast<std::size_t>(value));
-}
-std::string_view name(OpKind value) {
-  return kind_names.at(static_cast<std::size_t>(value));
 }
 std::string_view name(Phase value) {
   return phase_names.at(static_cast<std::size_t>(value));

@@ -106,17 +106,7 @@ std::uint64_t Engine::step_bytes(const Collective& collective, std::size_t membe
     case OpKind::reduce_scatter: return collective.parts[(member + 2 * n - s - 1) % n];
     case OpKind::all_to_all: return collective.parts[member * n + (member + 1 + s) % n];
     case OpKind::all_reduce: return (collective.bytes + n - 1) / n;
-    case OpKind::attend:
-    case OpKind::attend_backward:
-    case OpKind::row_dot:
-    case OpKind::merge:
-    case OpKind::copy:
-    case OpKind::cast:
-    case OpKind::add:
-    case OpKind::fill:
-    case OpKind::exchange:
-    case OpKind::barrier:
-    case OpKind::host_sync: return 0;  // a barrier carries no bytes, the others are no collectives
+    default: return 0;  // a barrier carries no bytes, the others are no collectives
   }
   return 0;
 }

@@ -38,7 +38,7 @@ void reduce_in_order(Device& device, Lane lane, Reduction reduction,
     if (reduction == Reduction::max) {
       maximum(parts[i]->view(), sum.view());
     } else {
-      device.launch(AddCall{parts[i]->view(), sum.view()}, lane);
+      device.launch(kernels::Rowwise{kernels::Rowwise::Kind::add, parts[i]->view(), {}, sum.view(), 0}, lane);
     }
   }
   device.move(sum.view(), into, lane);

@@ -16,19 +16,7 @@ namespace cplab {
 namespace {
 
 std::size_t add_call(kernels::CudaCalls& calls, const KernelCall& call) {
-  struct Visitor {
-    kernels::CudaCalls& to;
-    std::size_t operator()(const kernels::Attend& c) const { return to.add(c); }
-    std::size_t operator()(const kernels::AttendBackward& c) const { return to.add(c); }
-    std::size_t operator()(const RowDotCall& c) const { return to.add_row_dot(c.a, c.b, c.into); }
-    std::size_t operator()(const kernels::Merge& c) const { return to.add(c); }
-    std::size_t operator()(const kernels::MergeLse& c) const { return to.add(c); }
-    std::size_t operator()(const kernels::Rescale& c) const { return to.add(c); }
-    std::size_t operator()(const CopyCall& c) const { return to.add_copy(c.from, c.into); }
-    std::size_t operator()(const AddCall& c) const { return to.add_add(c.from, c.into); }
-    std::size_t operator()(const FillCall& c) const { return to.add_fill(c.into, c.value); }
-  };
-  return std::visit(Visitor{calls}, call);
+  return std::visit([&](const auto& c) { return calls.add(c); }, call);
 }
 
 }  // namespace

@@ -10,13 +10,10 @@ const Tiles& cpu_tiles() {
   static const Tiles tiles = {
       .attend = [](const Attend& operation) { attend_with(careful_merge(), operation); },
       .attend_backward = attend_backward_cpu,
-      .row_dot = row_dot_cpu,
       .merge = [](const Merge& operation) { merge_with(careful_merge(), operation); },
       .merge_lse = [](const MergeLse& operation) { merge_lse_with(careful_merge(), operation); },
       .rescale = rescale_cpu,
-      .copy = copy_cpu,
-      .add = add_cpu,
-      .fill = fill_cpu,
+      .rowwise = rowwise_cpu,
   };
   return tiles;
 }

@@ -7,10 +7,7 @@
 namespace cplab::kernels {
 
 void attend_backward_cpu(const AttendBackward& operation);
-void row_dot_cpu(const View& a, const View& b, const View& into);
 void rescale_cpu(const Rescale& operation);
-void copy_cpu(const View& from, const View& into);
-void add_cpu(const View& from, const View& into);
-void fill_cpu(const View& into, double value);
+void rowwise_cpu(const Rowwise& operation);
 
 }  // namespace cplab::kernels

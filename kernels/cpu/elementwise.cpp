@@ -60,16 +60,12 @@ bool any_fp64(const View& a, const View& b) {
   return a.dtype == DType::fp64 || b.dtype == DType::fp64;
 }
 
-}  // namespace
-
-void row_dot_cpu(const View& a, const View& b, const View& into) {
-  check_row_dot(a, b, into);
+void row_dot(const View& a, const View& b, const View& into) {
   const bool wide = any_fp64(a, b) || into.dtype == DType::fp64;
   wide ? row_dot_rows<double>(a, b, into) : row_dot_rows<float>(a, b, into);
 }
 
-void copy_cpu(const View& from_view, const View& into_view) {
-  check_copy(from_view, into_view);
+void copy(const View& from_view, const View& into_view) {
   const ViewRows from(from_view);
   const ViewRows into(into_view);
   if (from_view.dtype == into_view.dtype) {
@@ -86,18 +82,28 @@ void copy_cpu(const View& from_view, const View& into_view) {
   }
 }
 
-void add_cpu(const View& from_view, const View& into_view) {
-  check_add(from_view, into_view);
+void add(const View& from_view, const View& into_view) {
   const ViewRows from(from_view);
   const ViewRows into(into_view);
   any_fp64(from_view, into_view) ? add_rows<double>(from, into) : add_rows<float>(from, into);
 }
 
-void fill_cpu(const View& into_view, double value) {
-  check_view(into_view);
+void fill(const View& into_view, double value) {
   const ViewRows into(into_view);
   const std::vector<double> values(static_cast<std::size_t>(into_view.width), value);
   for_each_row(into_view, [&](std::int64_t row, std::int64_t head) { into.store(row, head, values.data()); });
+}
+
+}  // namespace
+
+void rowwise_cpu(const Rowwise& operation) {
+  check_call(operation);
+  switch (operation.kind) {
+    case Rowwise::Kind::row_dot: return row_dot(operation.a, operation.b, operation.into);
+    case Rowwise::Kind::copy: return copy(operation.a, operation.into);
+    case Rowwise::Kind::add: return add(operation.a, operation.into);
+    case Rowwise::Kind::fill: return fill(operation.into, operation.value);
+  }
 }
 
 }  // namespace cplab::kernels

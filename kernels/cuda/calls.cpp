@@ -184,10 +184,6 @@ struct TwoViews {
   DeviceView from, into;
 };
 
-struct ThreeViews {
-  DeviceView a, b, into;
-};
-
 }  // namespace
 
 std::size_t CudaCalls::add(const MergeLse& call) {
@@ -198,37 +194,15 @@ std::size_t CudaCalls::add(const MergeLse& call) {
   return state_->push("merge_lse", [p](CudaStream stream) { launch_merge_lse(p->from, p->into, stream); });
 }
 
-std::size_t CudaCalls::add_row_dot(const View& a, const View& b, const View& into) {
-  check_row_dot(a, b, into);
-  const auto p = state_->begin<ThreeViews>();
-  state_->set(p->a, a);
-  state_->set(p->b, b);
-  state_->set(p->into, into);
-  return state_->push("row_dot", [p](CudaStream stream) { launch_row_dot(p->a, p->b, p->into, stream); });
-}
-
-std::size_t CudaCalls::add_copy(const View& from, const View& into) {
-  check_copy(from, into);
-  const auto p = state_->begin<TwoViews>();
-  state_->set(p->from, from);
-  state_->set(p->into, into);
-  return state_->push(from.dtype == into.dtype ? "copy" : "cast",
-                      [p](CudaStream stream) { launch_copy(p->from, p->into, stream); });
-}
-
-std::size_t CudaCalls::add_add(const View& from, const View& into) {
-  check_add(from, into);
-  const auto p = state_->begin<TwoViews>();
-  state_->set(p->from, from);
-  state_->set(p->into, into);
-  return state_->push("add", [p](CudaStream stream) { launch_add(p->from, p->into, stream); });
-}
-
-std::size_t CudaCalls::add_fill(const View& into, double value) {
-  check_view(into);
-  const auto p = state_->begin<DeviceView>();
-  state_->set(*p, into);
-  return state_->push("fill", [p, value](CudaStream stream) { launch_fill(*p, value, stream); });
+std::size_t CudaCalls::add(const Rowwise& call) {
+  check_call(call);
+  const auto p = state_->begin<RowwiseParams>();
+  p->kind = call.kind;
+  p->value = call.value;
+  if (call.sources() > 0) state_->set(p->a, call.a);
+  if (call.sources() > 1) state_->set(p->b, call.b);
+  state_->set(p->into, call.into);
+  return state_->push(rowwise_name(call), [p](CudaStream stream) { launch_rowwise(*p, stream); });
 }
 
 std::size_t CudaCalls::table_bytes() const {

@@ -290,9 +290,10 @@ TEST_CASE("repetitions are timed, and the timeline respects the edges") {
 // The executor puts guard zones around the arena; a kernel that writes into one is found afterwards.
 TEST_CASE("a tile that writes outside the arena is reported") {
   static kernels::Tiles stray = kernels::cpu_tiles();
-  stray.fill = [](const kernels::View& into, double value) {
-    kernels::store_element(into.data, into.dtype, -1, value);
-    kernels::cpu_tiles().fill(into, value);
+  stray.rowwise = [](const kernels::Rowwise& call) {
+    if (call.kind == kernels::Rowwise::Kind::fill)
+      kernels::store_element(call.into.data, call.into.dtype, -1, call.value);
+    kernels::cpu_tiles().rowwise(call);
   };
   Plan plan = hand::ranks_in_one_group(1);
   hand::Rank rank(plan, 0);

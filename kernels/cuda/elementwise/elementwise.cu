@@ -256,7 +256,8 @@ const void* kernel_of() {
 
 }  // namespace
 
-void launch_row_dot(const DeviceView& a, const DeviceView& b, const DeviceView& into, CUstream_st* stream) {
+static void launch_row_dot(const DeviceView& a, const DeviceView& b, const DeviceView& into,
+                           CUstream_st* stream) {
   // A width of 0 still has results: an empty sum is 0.
   const std::int32_t width = std::max(a.width, 1);
   launch_by<RowDot>(any_fp64({&a, &b, &into}), in_pieces({&a, &b}, 16, 8), into, width, stream, a, b, into);
@@ -279,7 +280,7 @@ void launch_rescale(const RescaleParams& p, CUstream_st* stream) {
                          stream, p);
 }
 
-void launch_copy(const DeviceView& from, const DeviceView& into, CUstream_st* stream) {
+static void launch_copy(const DeviceView& from, const DeviceView& into, CUstream_st* stream) {
   if (from.dtype != into.dtype) {
     launch_by<Cast>(any_fp64({&from, &into}), in_pieces({&from, &into}, 16, 8), into, into.width, stream,
                     from, into);
@@ -294,12 +295,12 @@ void launch_copy(const DeviceView& from, const DeviceView& into, CUstream_st* st
   }
 }
 
-void launch_add(const DeviceView& from, const DeviceView& into, CUstream_st* stream) {
+static void launch_add(const DeviceView& from, const DeviceView& into, CUstream_st* stream) {
   launch_by<Add>(any_fp64({&from, &into}), in_pieces({&from, &into}, 16, 8), into, into.width, stream, from,
                  into);
 }
 
-void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
+static void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
   alignas(16) std::uint64_t bits[2] = {};
   for (std::int64_t i = 0; i < 16 / element_bytes(into.dtype); ++i) store_element(bits, into.dtype, i, value);
   switch (unit_bytes({&into})) {
@@ -307,6 +308,25 @@ void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
     case 8: return launch_fill_bits<std::uint64_t>(into, bits, stream);
     case 4: return launch_fill_bits<std::uint32_t>(into, bits, stream);
     default: return launch_fill_bits<std::uint16_t>(into, bits, stream);
+  }
+}
+
+const char* rowwise_name(const Rowwise& call) {
+  switch (call.kind) {
+    case Rowwise::Kind::row_dot: return "row_dot";
+    case Rowwise::Kind::copy: return call.a.dtype == call.into.dtype ? "copy" : "cast";
+    case Rowwise::Kind::add: return "add";
+    case Rowwise::Kind::fill: return "fill";
+  }
+  return "";
+}
+
+void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
+  switch (p.kind) {
+    case Rowwise::Kind::row_dot: return launch_row_dot(p.a, p.b, p.into, stream);
+    case Rowwise::Kind::copy: return launch_copy(p.a, p.into, stream);
+    case Rowwise::Kind::add: return launch_add(p.a, p.into, stream);
+    case Rowwise::Kind::fill: return launch_fill(p.into, p.value, stream);
   }
 }
 

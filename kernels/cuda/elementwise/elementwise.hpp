@@ -22,14 +22,20 @@ struct RescaleParams {
   Write write = Write::add;
 };
 
+struct RowwiseParams {
+  Rowwise::Kind kind = Rowwise::Kind::copy;
+  DeviceView a, b, into;
+  double value = 0;
+};
+
+// "row_dot", "copy", "cast", ...
+const char* rowwise_name(const Rowwise&);
+
 // Each queues one kernel, or nothing if the views are empty; cudaGetLastError says whether it went.
-void launch_row_dot(const DeviceView& a, const DeviceView& b, const DeviceView& into, CUstream_st* stream);
 void launch_merge(const MergeParams& params, CUstream_st* stream);
 void launch_merge_lse(const DeviceView& part, const DeviceView& into, CUstream_st* stream);
 void launch_rescale(const RescaleParams& params, CUstream_st* stream);
-void launch_copy(const DeviceView& from, const DeviceView& into, CUstream_st* stream);
-void launch_add(const DeviceView& from, const DeviceView& into, CUstream_st* stream);
-void launch_fill(const DeviceView& into, double value, CUstream_st* stream);
+void launch_rowwise(const RowwiseParams& params, CUstream_st* stream);
 
 struct NamedKernel {
   const char* name;  // "copy fp32 vector"
