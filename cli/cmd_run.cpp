@@ -8,12 +8,12 @@
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
 #include "cli/memory_need.hpp"
+#include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/json.hpp"
-#include "report/trace.hpp"
 
 namespace cplab {
 
@@ -127,11 +127,7 @@ int report_run(const Arguments& arguments, Console& console) {
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option(
       [&](std::ostream& stream) { rank_table(report.figures, Audience::files).write_csv(stream); });
-  if (arguments.has("trace")) {
-    const std::string folder = arguments.text("trace", "");
-    write_traces(folder, plan, result.timeline, memory);
-    console.say(fmt::format("{} traces in {}", plan.ranks.size(), folder));
-  }
+  write_timeline_outputs(arguments, console, {plan, result.timeline, memory, report.figures});
   for (const int rank : result.overrun_ranks) {
     console.say(fmt::format("rank {}: bytes beyond its arena were written", rank));
   }

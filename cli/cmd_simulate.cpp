@@ -7,12 +7,12 @@
 
 #include "cli/command.hpp"
 #include "cli/memory_need.hpp"
+#include "cli/outputs.hpp"
 #include "cli/prediction.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "report/json.hpp"
 #include "report/printable.hpp"
-#include "report/trace.hpp"
 
 namespace cplab {
 
@@ -61,11 +61,7 @@ int command_simulate(const Arguments& arguments, Console& console) {
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option(
       [&](std::ostream& stream) { rank_table(figures, Audience::files).write_csv(stream); });
-  if (arguments.has("trace")) {
-    const std::string folder = arguments.text("trace", "");
-    write_traces(folder, plan, prediction.timeline, prediction.memory);
-    console.say(fmt::format("{} traces in {}", plan.ranks.size(), folder));
-  }
+  write_timeline_outputs(arguments, console, {plan, prediction.timeline, prediction.memory, figures});
   const double unknown = figures.origins.extrapolated + figures.origins.assumed;
   if (arguments.has("strict") && unknown > 0) {
     console.say(

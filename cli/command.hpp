@@ -17,7 +17,7 @@ struct Command {
   std::vector<OptionSpec> options;  // beside the common ones
   // Returns an exit code of the contract; throws what run.cpp turns into one.
   int (*run)(const Arguments&, Console&) = nullptr;  // none: comes with a later version
-  bool has_timeline = false;                         // --trace writes something
+  bool has_timeline = false;                         // the outputs of a timeline are written
   bool uses_seed = false;
 };
 

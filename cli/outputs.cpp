@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "cli/toml_table.hpp"
 #include "cli/verify/tensors.hpp"
@@ -39,18 +41,23 @@ bool is_stdout(const std::string& file) {
 void try_outputs(const Arguments& arguments) {
   if (!writes()) return;
   std::map<std::string, std::string> places;  // option by file
-  for (const std::string option : {"json", "csv", "html"}) {
+  std::vector<std::string> files{"json", "csv"}, folders;
+  for (const TimelineOutput& output : timeline_outputs())
+    (output.place == TimelineOutput::Place::folder ? folders : files).emplace_back(output.option);
+  folders.emplace_back("save");
+  for (const std::string& option : files) {
     if (!arguments.has(option)) continue;
     const std::string file = arguments.text(option, "");
     try {
-      if (!is_stdout(file)) try_one(option, file, places);
+      const bool may_be_stdout = option == "json" || option == "csv";
+      if (!may_be_stdout || !is_stdout(file)) try_one(option, file, places);
     } catch (const InputError&) {
       throw;
     } catch (const std::runtime_error& error) {
       throw InputError("--" + option + " " + error.what());
     }
   }
-  for (const std::string option : {"trace", "save"}) {
+  for (const std::string& option : folders) {
     if (!arguments.has(option)) continue;
     const std::string folder = arguments.text(option, "");
     if (folder.empty()) throw InputError("--" + option + ": needs the name of a folder");
@@ -66,6 +73,11 @@ void try_outputs(const Arguments& arguments) {
       throw InputError("--" + option + " " + error.what());
     }
   }
+}
+
+void write_timeline_outputs(const Arguments& arguments, Console& console, const TimelineResult& result) {
+  for (const TimelineOutput& output : timeline_outputs())
+    if (arguments.has(output.option)) console.say(output.write(arguments.text(output.option, ""), result));
 }
 
 }  // namespace cplab

@@ -2,13 +2,19 @@
 #pragma once
 
 #include "cli/arguments.hpp"
+#include "cli/console.hpp"
+#include "report/timeline_output.hpp"
 
 namespace cplab {
 
-// Throws InputError ("--json FILE: cannot be written: ...") if the target of --json, --csv, --html, --trace
-// or --save cannot be written, or two of them are one file. Ranks other than 0 write nothing and test
-// nothing.
+// Throws InputError ("--json FILE: cannot be written: ...") if the target of --json, --csv, --save or an
+// output of a timeline cannot be written, or two of them are one file. Ranks other than 0 write nothing and
+// test nothing.
 void try_outputs(const Arguments& arguments);
+
+// Writes all outputs of a timeline that the command line asks for, and says what was written. Throws
+// OutputError.
+void write_timeline_outputs(const Arguments& arguments, Console& console, const TimelineResult& result);
 
 // Whether the file is what `-` is: standard output.
 bool is_stdout(const std::string& file);

@@ -18,22 +18,29 @@
 #include "report/json_reader.hpp"
 #include "report/output_file.hpp"
 #include "report/printable.hpp"
+#include "report/timeline_output.hpp"
 
 namespace cplab {
 
 namespace {
 
 const std::vector<OptionSpec>& common_options() {
-  static const std::vector<OptionSpec> options{
-      {"set", "SECTION.KEY=VALUE", "change one key of the scenario (hardware.* too)", true},
-      {"json", "FILE", "the result as JSON; - is stdout"},
-      {"csv", "FILE", "the table as CSV; - is stdout"},
-      {"trace", "DIR", "Chrome traces, one file a rank, of commands with a timeline"},
-      {"seed", "N", "of random inputs and orders (default 1)"},
-      {"quiet", "", "no talk on stderr"},
-      {"color", "WHEN", "auto, always or never"},
-      {"help", "", "this text"},
-  };
+  static const std::vector<OptionSpec> options = [] {
+    std::vector<OptionSpec> all{
+        {"set", "SECTION.KEY=VALUE", "change one key of the scenario (hardware.* too)", true},
+        {"json", "FILE", "the result as JSON; - is stdout"},
+        {"csv", "FILE", "the table as CSV; - is stdout"},
+    };
+    for (const TimelineOutput& output : timeline_outputs())
+      all.push_back({output.option, output.value, output.help});
+    all.insert(all.end(), {
+                              {"seed", "N", "of random inputs and orders (default 1)"},
+                              {"quiet", "", "no talk on stderr"},
+                              {"color", "WHEN", "auto, always or never"},
+                              {"help", "", "this text"},
+                          });
+    return all;
+  }();
   return options;
 }
 
@@ -208,8 +215,10 @@ std::size_t positional_count(const Command& command) {
 // said in cli/session.cpp.
 void say_unused(const Arguments& arguments, const Command& command, Console& console) {
   const std::string name(command.name);
-  if (arguments.has("trace") && !command.has_timeline) {
-    console.say("note: --trace: " + name + " has no timeline; nothing is written there");
+  for (const TimelineOutput& output : timeline_outputs()) {
+    if (!arguments.has(output.option) || command.has_timeline) continue;
+    console.say("note: --" + std::string(output.option) + ": " + name +
+                " has no timeline; nothing is written there");
   }
   if (arguments.has("seed") && !command.uses_seed) {
     console.say("note: --seed: not used by " + name + ", which draws nothing at random");

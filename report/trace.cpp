@@ -24,6 +24,7 @@
 #include "report/json_writer.hpp"
 #include "report/output_file.hpp"
 #include "report/table.hpp"
+#include "report/timeline_output.hpp"
 
 namespace cplab {
 namespace {
@@ -313,6 +314,17 @@ void write_traces(const std::string& directory, const Plan& plan, const Timeline
     RankTrace(files.open(file), plan, timeline, tracks, arrows, r).write(memory[r]);
   }
   files.commit();
+}
+
+TimelineOutput trace_output() {
+  return {.option = "trace",
+          .value = "DIR",
+          .help = "Chrome traces, one file a rank, of commands with a timeline",
+          .place = TimelineOutput::Place::folder,
+          .write = [](const std::string& place, const TimelineResult& result) {
+            write_traces(place, result.plan, result.timeline, result.memory);
+            return fmt::format("{} traces in {}", result.plan.ranks.size(), place);
+          }};
 }
 
 void write_memory_csv(std::ostream& out, const Plan& plan, const Timeline& timeline,
