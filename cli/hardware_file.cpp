@@ -8,6 +8,7 @@
 #include "cli/text_file.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
+#include "sim/fabrics.hpp"
 #include "sim/plausible.hpp"
 
 namespace cplab {
@@ -20,7 +21,7 @@ template <class Enum, class Name>
 Enum choice(const Table& table, const char* key, const std::string& given, const std::vector<Enum>& values,
             Name name_of) {
   std::vector<std::string> legal;
-  for (const Enum value : values) {
+  for (const Enum& value : values) {
     legal.emplace_back(name_of(value));
     if (legal.back() == given) return value;
   }
@@ -143,9 +144,10 @@ InterferenceRow read_interference(const Table& table) {
 
 NetworkSpec read_network(const Table& table) {
   NetworkSpec network;
-  network.fabric = choice(table, "fabric", table.text("fabric"),
-                          std::vector{FabricKind::none, FabricKind::non_blocking, FabricKind::fat_tree},
-                          [](FabricKind kind) { return name(kind); });
+  std::vector<std::string> fabrics;
+  for (const FabricType& type : fabric_types()) fabrics.emplace_back(type.name);
+  network.fabric =
+      choice(table, "fabric", table.text("fabric"), fabrics, [](const std::string& name) { return name; });
   network.nics = small_integer(table, "nics", 1);
   network.nic_bytes_s = table.number("nic_bytes_s");
   network.max_nodes = small_integer(table, "max_nodes", table.integer("max_nodes", 0), 0);

@@ -5,25 +5,12 @@
 #include <limits>
 #include <string>
 
+#include "sim/fabrics.hpp"
+
 namespace cplab {
 namespace {
 
 constexpr double us = 1e6;  // microseconds per second
-
-Fabric fabric_of(const Hardware& hardware, int ranks, int ports) {
-  Fabric fabric;
-  fabric.ranks = ranks;
-  fabric.ranks_per_node = hardware.node.gpus;
-  fabric.link_bytes_us = hardware.node.link_bytes_s / us;
-  fabric.ports = ports;
-  const NetworkSpec& network = hardware.network;
-  if (network.fabric == FabricKind::none) return fabric;
-  fabric.ranks_per_nic = hardware.node.gpus / network.nics;
-  fabric.nic_bytes_us = network.nic_bytes_s / us;
-  for (const SwitchLevel& level : network.levels)
-    fabric.switches.push_back({level.nodes * hardware.node.gpus, level.up_bytes_s / us});
-  return fabric;
-}
 
 std::size_t key_of(Lane lane) {
   return static_cast<std::size_t>(lane.kind) * 256 + lane.index;
@@ -64,13 +51,13 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
                             slowdowns_)),
       wake_us_(plan.ranks.size(), std::numeric_limits<double>::infinity()),
       flows_(
-          fabric_of(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_)),
+          make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_)),
           [this](FlowEngine::Token t) { on_timer(t); },
           [this](FlowEngine::Token t) {
             flow_over(static_cast<std::uint32_t>(t));
             drain();
           }) {
-  fabric_ = fabric_of(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_));
+  fabric_ = make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_));
   lane_of_.reserve(times.size());
   calls_.reserve(plan.ranks.size());
   for (const RankPlan& rank : plan.ranks) {

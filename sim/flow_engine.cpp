@@ -5,6 +5,7 @@
 #include "sim/flow_engine.hpp"
 
 #include <xbt/log.h>
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <queue>
@@ -24,7 +25,7 @@ int Fabric::level(int from, int to) const {
   if (from / ranks_per_node == to / ranks_per_node) return 0;
   int level = 1;
   for (const Switches& s : switches) {
-    if (from / s.ranks == to / s.ranks) return level;
+    if (s.switch_of(from) == s.switch_of(to)) return level;
     ++level;
   }
   return level;
@@ -197,8 +198,12 @@ void FlowEngine::State::build(const Fabric& fabric) {
       }
     };
     add_links(0, nodes * nics, fabric.nic_bytes_us);
-    for (std::size_t v = 0; v < fabric.switches.size(); ++v)
-      add_links(v + 1, (ranks - 1) / fabric.switches[v].ranks + 1, fabric.switches[v].up_bytes_us);
+    for (std::size_t v = 0; v < fabric.switches.size(); ++v) {
+      int count = 0;
+      for (int rank = 0; rank < ranks; ++rank)
+        count = std::max(count, fabric.switches[v].switch_of(rank) + 1);
+      add_links(v + 1, count, fabric.switches[v].up_bytes_us);
+    }
     for (int rank = 0; rank < ranks; ++rank) {
       const int node = rank / fabric.ranks_per_node, local = rank % fabric.ranks_per_node;
       const auto nic = static_cast<std::size_t>(node * nics + local / fabric.ranks_per_nic);
@@ -212,7 +217,7 @@ void FlowEngine::State::build(const Fabric& fabric) {
         }
         if (level + 1 == levels) break;
         const std::size_t v = static_cast<std::size_t>(level);
-        const auto at = static_cast<std::size_t>(rank / fabric.switches[v - 1].ranks);
+        const auto at = static_cast<std::size_t>(fabric.switches[v - 1].switch_of(rank));
         ups.push_back(up[v][at]);
         downs.push_back(down[v][at]);
       }

@@ -17,9 +17,10 @@ namespace cplab {
 // (each rank's link up and the peer's down), level 1 + v over the network through the switch levels below v
 // (NIC up, uplinks of v switches, the same downwards, NIC down). Everything else does not block.
 struct Fabric {
+  // One level of switches. Ranks below one switch are below one switch of every higher level too.
   struct Switches {
-    int ranks = 0;  // below one switch
-    double up_bytes_us = 0;
+    std::function<int(int rank)> switch_of;  // the switch that the rank is below, from 0
+    double up_bytes_us = 0;                  // of one switch, all its uplinks together
   };
   int ranks = 0;
   int ranks_per_node = 1;

@@ -6,6 +6,8 @@
 #include <limits>
 #include <sstream>
 
+#include "sim/fabrics.hpp"
+
 namespace cplab {
 
 std::array<std::pair<const char*, double>, 8> HostSpec::times() const {
@@ -21,15 +23,6 @@ std::array<std::pair<const char*, double>, 8> HostSpec::times() const {
 
 HardwareError::HardwareError(std::string table_, std::string key_, const std::string& message)
     : std::runtime_error(message), table(std::move(table_)), key(std::move(key_)) {}
-
-std::string_view name(FabricKind kind) {
-  switch (kind) {
-    case FabricKind::none: return "none";
-    case FabricKind::non_blocking: return "non_blocking";
-    case FabricKind::fat_tree: return "fat_tree";
-  }
-  return "";
-}
 
 std::string_view name(Path path) {
   return path == Path::intra ? "intra" : "inter";
@@ -132,7 +125,7 @@ void check_message(const Hardware& hardware, const MessageTable& table) {
   require(table.channels >= 0 && table.channels < hardware.gpu.sms, "message", key,
           "channels must be from 0 to " + std::to_string(hardware.gpu.sms - 1) + " (gpu.sms - 1), but is " +
               std::to_string(table.channels));
-  require(table.path == Path::intra || hardware.network.fabric != FabricKind::none, "message", key,
+  require(table.path == Path::intra || fabric_type(hardware.network).joins_nodes, "message", key,
           "path \"inter\" without a network");
   check_curve(table.points, "message", key);
   if (table.kind != OpKind::exchange) return;
@@ -169,20 +162,15 @@ void check_kernel(const KernelTable& table) {
 
 void check_network(const Hardware& hardware) {
   const NetworkSpec& network = hardware.network;
-  if (network.fabric == FabricKind::none) return;
+  const FabricType& type = fabric_type(network);
+  if (!type.joins_nodes) return;
   require(network.nics > 0, "network", "nics", "must be positive");
   require(hardware.node.gpus % network.nics == 0, "network", "nics", "must divide the GPUs of a node");
   require_bytes_s(network.nic_bytes_s, "network", "nic_bytes_s");
   require(network.max_nodes >= 0, "network", "max_nodes", "must not be negative");
-  require((network.fabric == FabricKind::fat_tree) == !network.levels.empty(), "network", "levels",
-          "a fat tree has at least one level of switches with limited uplinks, the other fabrics none");
-  int nodes = 1;
-  for (const SwitchLevel& level : network.levels) {
-    require(level.nodes >= nodes && level.nodes % nodes == 0, "network", "levels",
-            "nodes per switch must grow by whole factors");
-    require_bytes_s(level.up_bytes_s, "network", "levels");
-    nodes = level.nodes;
-  }
+  const std::string fault = type.levels_fault(network);
+  require(fault.empty(), "network", "levels", fault);
+  for (const SwitchLevel& level : network.levels) require_bytes_s(level.up_bytes_s, "network", "levels");
 }
 
 // Says in an error which entry it is about.
@@ -237,7 +225,7 @@ void validate(const Hardware& hardware) {
 
 void require_ranks(const Hardware& hardware, std::int64_t world) {
   const std::int64_t nodes = (world + hardware.node.gpus - 1) / hardware.node.gpus;
-  const bool one_node = hardware.network.fabric == FabricKind::none;
+  const bool one_node = !fabric_type(hardware.network).joins_nodes;
   const std::int64_t limit = one_node ? 1 : hardware.network.max_nodes;
   if (limit == 0 || nodes <= limit) return;
   const std::string key = one_node ? "fabric" : "max_nodes";

@@ -55,19 +55,16 @@ struct NodeSpec {
   Provenance provenance;
 };
 
-enum class FabricKind : std::uint8_t { none, non_blocking, fat_tree };
-
-std::string_view name(FabricKind);
-
-// A switch of this level joins `nodes` nodes; up_bytes_s is all its uplinks together, one direction (traffic
-// is spread over them evenly). The switches above the last level do not block.
+// A switch of this level joins `nodes` nodes (all their NICs, or with rails one of each); up_bytes_s is all
+// its uplinks together, one direction (traffic is spread over them evenly). The switches above the last level
+// do not block.
 struct SwitchLevel {
   int nodes = 0;
   double up_bytes_s = 0;
 };
 
 struct NetworkSpec {
-  FabricKind fabric = FabricKind::none;
+  std::string fabric;      // a name of sim/fabrics.hpp; empty: "none", one node
   int nics = 0;            // per node; GPU g uses NIC g * nics / gpus
   double nic_bytes_s = 0;  // each direction
   int max_nodes = 0;       // 0: as many as asked for

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/fabrics.hpp"
 #include "sim/kernel_cost.hpp"
 
 namespace cplab {
@@ -265,7 +266,7 @@ std::span<const PlausibleRange> plausible_ranges() {
 void require_plausible_numbers(const Hardware& hardware) {
   require("node.gpus", hardware.node.gpus);
   require("node.link_bytes_s", hardware.node.link_bytes_s);
-  if (hardware.network.fabric != FabricKind::none) {
+  if (fabric_type(hardware.network).joins_nodes) {
     require("network.nics", hardware.network.nics);
     require("network.nic_bytes_s", hardware.network.nic_bytes_s);
     for (const SwitchLevel& level : hardware.network.levels)

@@ -1,6 +1,7 @@
 // Exchanges: start-up, caps, sharing, waiting. Times worked out by hand for hand_machine(), in microseconds.
 #include <doctest/doctest.h>
 
+#include "sim/fabrics.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
@@ -200,11 +201,44 @@ TEST_CASE("fat tree: uplinks add sharing") {
   p.exchange(2, {HandPlan::receive(0, mega)});
   p.exchange(3, {HandPlan::receive(1, mega)});
   Hardware hardware = hand_machine(1);
-  hardware.network.fabric = FabricKind::fat_tree;
+  hardware.network.fabric = "fat_tree";
   hardware.network.levels = {{2, 10e9}};
   CHECK(near(us(run(p, hardware).time_s), 30 + 200));
   hardware.network.levels = {{2, 5e9}};
   CHECK(near(us(run(p, hardware).time_s), 30 + 400));
+}
+
+TEST_CASE("rails: the same GPU of other nodes without the spine, others over their own rail's uplinks") {
+  Hardware hardware = hand_machine(2);
+  hardware.network.fabric = "rails";
+  hardware.network.levels = {{2, 5e9}};
+  const Fabric fabric = make_fabric(hardware, 8, 1);
+  CHECK(fabric.level(0, 1) == 0);
+  CHECK(fabric.level(0, 2) == 1);
+  CHECK(fabric.level(1, 3) == 1);
+  CHECK(fabric.level(0, 3) == 2);
+  CHECK(fabric.level(0, 4) == 2);  // the same GPU beyond the two nodes that a rail joins
+  const auto time_us = [&](int to_of_0, int to_of_2) {
+    HandPlan p(8);
+    p.exchange(0, {HandPlan::send(to_of_0, mega)});
+    p.exchange(2, {HandPlan::send(to_of_2, mega)});
+    p.exchange(to_of_0, {HandPlan::receive(0, mega)});
+    p.exchange(to_of_2, {HandPlan::receive(2, mega)});
+    return us(run(p, hardware).time_s);
+  };
+  // Both ranks hang on one rail switch, whose uplinks carry 5 GB/s; each flow alone goes at 5 GB/s.
+  CHECK(near(time_us(3, 4), 30 + 400));
+  CHECK(near(time_us(4, 6), 30 + 400));
+  hardware.network.levels = {{2, 10e9}};
+  CHECK(near(time_us(3, 4), 30 + 200));
+  // All four nodes on one switch a rail: what stays on the rail passes no uplink.
+  hardware.network.levels = {{4, 5e9}};
+  CHECK(near(time_us(4, 6), 30 + 200));
+  CHECK(near(time_us(5, 6), 30 + 200));
+  CHECK(near(time_us(5, 7), 30 + 400));
+  // Two GPUs on one NIC are on one rail.
+  hardware.network.nics = 1;
+  CHECK(make_fabric(hardware, 8, 1).level(0, 3) == 1);
 }
 
 TEST_CASE("a group or a mode that was not measured makes a time extrapolated") {

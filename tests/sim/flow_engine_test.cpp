@@ -145,7 +145,7 @@ TEST_CASE("fat tree: uplinks are shared by what leaves the switch, and by nothin
   fabric.ranks_per_node = 1;
   fabric.nic_bytes_us = 50e3;
   fabric.ports = 1;
-  fabric.switches = {{2, 60e3}, {4, 40e3}};
+  fabric.switches = {{[](int rank) { return rank / 2; }, 60e3}, {[](int rank) { return rank / 4; }, 40e3}};
   CHECK(fabric.level(0, 1) == 1);
   CHECK(fabric.level(0, 2) == 2);
   CHECK(fabric.level(3, 4) == 3);

@@ -133,7 +133,7 @@ Hardware hand_machine(int gpus) {
   hardware.name = "hand";
   hardware.node.gpus = gpus;
   hardware.node.link_bytes_s = 100e9;
-  hardware.network.fabric = FabricKind::non_blocking;
+  hardware.network.fabric = "non_blocking";
   hardware.network.nics = gpus;
   hardware.network.nic_bytes_s = 10e9;
   hardware.gpu.name = "hand";

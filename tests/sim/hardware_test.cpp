@@ -109,7 +109,23 @@ TEST_CASE("validate names the table and the key") {
        [](Hardware& h) {
          h.network.levels = {{2, 1e9}};
        }},
-      {"network", "levels", [](Hardware& h) { h.network.fabric = FabricKind::fat_tree; }},
+      {"network", "levels", [](Hardware& h) { h.network.fabric = "fat_tree"; }},
+      {"network", "levels",
+       [](Hardware& h) {
+         h.network.fabric = "fat_tree";
+         h.network.levels = {{2, 1e9}, {3, 1e9}};
+       }},
+      {"network", "levels",
+       [](Hardware& h) {
+         h.network.fabric = "fat_tree";
+         h.network.levels = {{2, 0}};
+       }},
+      {"network", "levels",
+       [](Hardware& h) {
+         h.network.fabric = "rails";
+         h.network.levels = {{2, 1e9}, {4, 1e9}};
+       }},
+      {"network", "fabric", [](Hardware& h) { h.network.fabric = "star"; }},
       {"message", exchange, [](Hardware& h) { h.messages[0].points.clear(); }},
       {"message", exchange, [](Hardware& h) { h.messages[0].points[1].bytes = 1; }},
       {"message", exchange, [](Hardware& h) { h.messages[0].channels = 100; }},
@@ -158,7 +174,7 @@ TEST_CASE("the shipped files are read, and what nobody measured is assumed") {
   CHECK(h100.node.gpus == 8);
   for (const MessageTable& table : h100.messages) CHECK(table.provenance.origin == Origin::assumed);
   const Hardware cluster = read_hardware(shipped("h100x64.toml"));
-  CHECK(cluster.network.fabric == FabricKind::non_blocking);
+  CHECK(cluster.network.fabric == "non_blocking");
   CHECK_NOTHROW(require_ranks(cluster, 1024));
   CHECK_NOTHROW(require_ranks(h100, 8));
   CHECK_THROWS_AS(require_ranks(h100, 9), HardwareError);

@@ -23,7 +23,7 @@ bool contains(const std::string& text, const std::string& part) {
 Hardware machine() {
   Hardware h = hand_machine(8);
   h.node.link_bytes_s = 450e9;
-  h.network.fabric = FabricKind::non_blocking;
+  h.network.fabric = "non_blocking";
   h.network.nics = 8;
   h.network.nic_bytes_s = 50e9;
   h.gpu.capacity_bytes = 80'000'000'000;
@@ -95,7 +95,7 @@ TEST_CASE("numbers out of range, with the unit that was meant") {
        [](Hardware& h) { h.network.nic_bytes_s = 400; }},
       {"network.level: 800 bytes/s", "did you mean 100e9 (800 Gb/s)",
        [](Hardware& h) {
-         h.network.fabric = FabricKind::fat_tree;
+         h.network.fabric = "fat_tree";
          h.network.levels = {{2, 800}};
        }},
       {"gpu.copy_bytes_s: 3.35 bytes/s", "did you mean 3.35e12 (3.35 TB/s)?",

@@ -171,7 +171,7 @@ TEST_CASE("more ranks than the machine serves") {
   CHECK(near(simulate(p.plan, hardware, {}, given_cost(hardware)).time_s, 1e-6));
   hardware.network.max_nodes = 2;
   CHECK_THROWS_AS(simulate(p.plan, hardware, {}, given_cost(hardware)), HardwareError);
-  hardware.network.fabric = FabricKind::none;
+  hardware.network.fabric = "none";
   hardware.network.max_nodes = 0;
   hardware.messages.resize(2);
   CHECK_THROWS_AS(simulate(p.plan, hardware, {}, given_cost(hardware)), HardwareError);
