@@ -300,7 +300,7 @@ static void launch_add(const DeviceView& from, const DeviceView& into, CUstream_
                  into);
 }
 
-static void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
+static void queue_fill(const DeviceView& into, double value, CUstream_st* stream) {
   alignas(16) std::uint64_t bits[2] = {};
   for (std::int64_t i = 0; i < 16 / element_bytes(into.dtype); ++i) store_element(bits, into.dtype, i, value);
   switch (unit_bytes({&into})) {
@@ -326,7 +326,7 @@ void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
     case Rowwise::Kind::row_dot: return launch_row_dot(p.a, p.b, p.into, stream);
     case Rowwise::Kind::copy: return launch_copy(p.a, p.into, stream);
     case Rowwise::Kind::add: return launch_add(p.a, p.into, stream);
-    case Rowwise::Kind::fill: return launch_fill(p.into, p.value, stream);
+    case Rowwise::Kind::fill: return queue_fill(p.into, p.value, stream);
   }
 }
 

@@ -36,6 +36,9 @@ void launch_merge(const MergeParams& params, CUstream_st* stream);
 void launch_merge_lse(const DeviceView& part, const DeviceView& into, CUstream_st* stream);
 void launch_rescale(const RescaleParams& params, CUstream_st* stream);
 void launch_rowwise(const RowwiseParams& params, CUstream_st* stream);
+inline void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
+  launch_rowwise({Rowwise::Kind::fill, {}, {}, into, value}, stream);
+}
 
 struct NamedKernel {
   const char* name;  // "copy fp32 vector"
