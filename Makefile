@@ -1,4 +1,4 @@
-# One door: everything that make can do here starts from a bare Debian 12 and a clone.
+# The one entry to this repository: every target works from a bare Debian 12 and a clone.
 #   make demo       install what is missing, build, show what cplab says about an 8-GPU node
 #   make test       the same, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
 #   make build      build/release/cplab alone

@@ -16,7 +16,7 @@ struct OptionInfo {
   std::vector<OptionValue> legal;  // every legal value; with any_count also every integer >= legal[0]
   bool any_count = false;
   OptionValue default_value;                   // unless resolve_defaults has put another
-  bool (*applies)(const Schedule&) = nullptr;  // false: the option has no value beside these others
+  bool (*applies)(const Schedule&) = nullptr;  // false: with these other options it has no value
   std::string_view help;                       // one line
 };
 

@@ -1,5 +1,6 @@
-// What an algorithm talks to. It declares buffers and says in program order what its rank does; everything
-// derivable is derived here: bytes, FLOPs, event edges, lifetimes, arena offsets.
+// The interface that algorithms are written against. An algorithm declares buffers and says in program order
+// what its rank does; everything derivable is derived here: bytes, FLOPs, event edges, lifetimes, arena
+// offsets.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,7 @@ struct BufferSpec {
 // One side of a message.
 struct Message {
   Box box;
-  int peer = 0;  // its place in the team: in the whole context-parallel group, its position
+  int peer = 0;  // its index in the team (in the whole context-parallel group: its position)
   bool send = false;
 };
 inline Message send(const Box& box, int peer) {
@@ -65,7 +66,7 @@ inline Message receive(const Box& box, int peer) {
 
 class Builder {
  public:
-  // `teams`: teams_of this rank.
+  // `teams`: what teams_of() returns for this rank.
   Builder(const Scenario& resolved, const Placement&, int replica, int position, std::vector<Team> teams);
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
@@ -79,7 +80,7 @@ class Builder {
   bool backward() const { return problem().has_backward(); }
   // Other layers run between forward and backward.
   bool between_layers() const { return backward() && plan_.between_layers; }
-  // Wide and nominal are different dtypes.
+  // Whether wide and nominal are different dtypes.
   bool has_wide() const;
 
   const Team& team(std::string_view name) const;  // this rank's; throws std::logic_error if it is in none
@@ -116,7 +117,7 @@ class Builder {
   void rescale_add(Lane, const Box& part_out, const Box& part_lse, const Box& lse, const Box& out);
   void copy(Lane, const Box& from, const Box& into);
   void cast(Lane, const Box& from, const Box& into);
-  // copy where both have one role, else cast.
+  // A copy where both have the same role, else a cast.
   void convert(Lane, const Box& from, const Box& into);
   void add(Lane, const Box& from, const Box& into);
   void fill(Lane, const Box& into, double value);
@@ -131,14 +132,14 @@ class Builder {
   void reduce_scatter(Lane, Transport, const Team&, const std::vector<Box>& from, const Box& into);
   void all_reduce(Lane, Transport, const Team&, Reduction, const Box& from, const Box& into);
   void barrier(Lane, Transport, const Team&);
-  void host_sync(Lane);  // the host waits until the lane has come here
+  void host_sync(Lane);  // the host waits until the lane has reached this point
 
   // The operation that was emitted last, for wait_for_start.
   std::uint32_t last() const { return static_cast<std::uint32_t>(plan_.operations.size()) - 1; }
   // The next operation waits until that one, on another lane, has started: Operation::after_started.
   void wait_for_start(std::uint32_t operation) { starts_.push_back(operation); }
 
-  // Computes lifetimes, arena and event edges; the builder is spent then.
+  // Computes lifetimes, arena and event edges; the builder cannot be used afterwards.
   RankPlan finish();
 
  private:

@@ -110,7 +110,8 @@ void dropped_receive(Plan& plan) {
   derive_edges(rank);
 }
 
-// The merge of a tile that covers only part of the queries goes to as many rows from the front.
+// The result of a tile that covers only some of the query rows is merged into the first rows instead of its
+// own.
 void upper_half_overwrite(Plan& plan) {
   RankPlan& rank = rank_at(plan, 0, "upper-half-overwrite");
   const auto i = find_operation(rank, OpKind::merge, Phase::forward, [&](const Operation& op) {

@@ -31,7 +31,7 @@ std::vector<TokenRun> shifted(std::span<const TokenRun> runs, std::int64_t by);
 //   rank p holds chunk p, then chunk 2P-1-p, so that causal work is equal.
 // striped (Brandon et al. 2023): rank p holds positions p, p + P, p + 2P, ...
 // Several sequences lie one after the other. A padded length that is no multiple of P (zigzag: 2P) is
-// rounded up: rows that exist in no file and in no result.
+// rounded up; the added rows are padding and appear in no file and in no result.
 class Placement {
  public:
   // The sequences b = replica, replica + replicas, ...
@@ -39,8 +39,9 @@ class Placement {
 
   std::int64_t rows() const { return rows_; }  // local rows, the same on every rank of the group
   std::span<const TokenRun> runs(int position) const;
-  // What a wrong count of valid tokens does: every run of a sequence claims the same number, length / number
-  // of runs of all ranks, rounded down (fault thd-even-split). True if that changed anything.
+  // For the fault thd-even-split, a wrong count of valid tokens: every run of a sequence claims the same
+  // number, length / number of runs of all ranks, rounded down. True if that changed
+  // anything.
   bool split_valid_evenly(const Problem&);
   std::int64_t padding_tokens() const { return padding_tokens_; }  // added by rounding up
 

@@ -1,4 +1,4 @@
-// From what a user asked for to a scenario without gaps.
+// Resolves what a user asked for: canonical names, and a value for every option.
 #pragma once
 
 #include "plan/problem.hpp"

@@ -34,8 +34,9 @@ class Ring {
 
     const int own = o.copy_tiles;  // slot 0 then holds a copy of this rank's K and V
     std::int64_t slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
-    // The backward goes on in two slots from what is received last: the same ones, or two that the last hop
-    // opens. Where layers run in between, what is received last is saved instead of the own K and V.
+    // The backward starts from the K and V that the forward received last, and needs two slots: the forward's
+    // own if it has two, else two further ones that the last hop receives into. Where other layers run in
+    // between, what was received last is saved instead of this rank's own K and V.
     const bool saves = b.between_layers() && P > 1;
     const bool apart = b.backward() && P > 1 && slots != 2 && !saves;
     if (apart || saves) slots = std::min(o.kv_slots, std::int64_t{P - 2 + own});
@@ -68,7 +69,7 @@ class Ring {
 
   void backward() {
     b.phase(Phase::backward);
-    const int slots = b.between_layers() ? std::min(2, P - 1) : 0;  // else the forward's go on
+    const int slots = b.between_layers() ? std::min(2, P - 1) : 0;  // else the forward's are used
     if (slots > 0) two_slots = kv_buffer(b, "kv_slots_backward", Role::nominal, Category::working, slots, n);
     if (b.between_layers() && P == 1) held = kv;
     dout = b.buffer({"dout", Role::nominal, Category::input, 1, n, p.heads, p.value_size});
@@ -110,7 +111,8 @@ class Ring {
                              delta.rows(t.q_rows), dq_sum.rows(t.q_rows), keys(b, into), values(b, into),
                              t.segments, dq_touch.touch(b, lane, dq_sum, t.q_rows)});
     if (step == 0) return;
-    // The ranks to the right, which had this owner before, have touched these rows; the others hold garbage.
+    // The rows of dK and dV that ranks to the right, which had them earlier, have written. All others are
+    // uninitialised.
     Rows touched;
     for (int j = 1; j <= step && touched.count() < n; ++j)
       touched = touched.united(b.live_key_rows((r + j) % P, static_cast<int>(owner)));

@@ -23,7 +23,7 @@ void Rows::append(std::int64_t begin, std::int64_t count) {
 Rows Rows::united(const Rows& other) const {
   Rows result;
   std::size_t a = 0, b = 0;
-  std::int64_t end = 0;  // everything below is decided
+  std::int64_t end = 0;  // rows below it are dealt with
   while (a < ranges_.size() || b < other.ranges_.size()) {
     const bool left =
         b == other.ranges_.size() || (a < ranges_.size() && ranges_[a].begin <= other.ranges_[b].begin);

@@ -22,7 +22,7 @@ SoftmaxSum::SoftmaxSum(Builder& b, SoftmaxSumOptions options, const Box& out, co
     rows_of_largest = std::max(rows_of_largest, tile_rows[i]);
   }
   if (first >= end) return;
-  // "all": one slot whose rows are shared out, each tile taking no more than it has.
+  // "all": one slot that holds the results of all tiles one after the other, each with only the rows it has.
   const bool all = options.slots == SoftmaxSumOptions::all;
   slots_ = all ? 1 : std::min(options.slots, static_cast<std::int64_t>(end - first));
   const std::int64_t rows = all ? rows_of_all : rows_of_largest;
@@ -30,7 +30,8 @@ SoftmaxSum::SoftmaxSum(Builder& b, SoftmaxSumOptions options, const Box& out, co
   lse_parts_ = lse_buffer(b, "lse_parts", Category::working, slots_, rows);
 }
 
-// The first tile of the incremental merge needs no partner, the fused merge keeps nothing.
+// The first tile of an incremental merge has nothing to be merged with, and in a fused merge the attention
+// kernel merges.
 bool SoftmaxSum::goes_straight() const {
   return options_.merge == MergeKind::fused || (options_.merge == MergeKind::incremental && tiles_ == 0);
 }
@@ -45,8 +46,8 @@ void SoftmaxSum::attend(Lane lane, const Box& q, const Box& k, const Box& v, con
   const bool all = options_.slots == SoftmaxSumOptions::all;
   Partial part{lane, rows, out_parts_.slot(slot).rows_at(all ? rows_kept_ : 0, n),
                lse_parts_.slot(slot).rows_at(all ? rows_kept_ : 0, n)};
-  // A partial result is merged behind the next tile, so that two lanes overlap; with a single slot, before
-  // it.
+  // A partial result is merged after the next tile, so that two lanes overlap; with a single slot before it,
+  // because the next tile overwrites the slot.
   const bool early = !all && slots_ == 1, waiting = !kept_.empty();
   if (waiting && early) fold(kept_.back(), kept_.size() == 1);
   b_.attend(lane, {q, k, v, part.out, part.lse, segments});

@@ -1,5 +1,6 @@
 // Sums that an algorithm builds tile by tile: the softmax sum of partial results (spec of the three merges:
-// FlashAttention-2's online softmax; TransformerEngine's deferred correction), and row-wise first touch.
+// FlashAttention-2's online softmax; TransformerEngine's deferred correction), and sums whose rows are stored
+// by the first write and added to by later ones.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace cplab {
 
-// incremental: each tile is rounded to nominal and merged behind the next one. deferred: all tiles are kept,
-// their LSEs folded at once, the outputs scaled and added at the end. fused: the attention kernel merges.
+// incremental: each tile is rounded to nominal and merged after the next one is computed. deferred: all tiles
+// are kept, their LSEs folded at once, the outputs scaled and added at the end. fused: the attention kernel
+// merges.
 enum class MergeKind : std::uint8_t { incremental, deferred, fused };
 
 struct SoftmaxSumOptions {
@@ -53,8 +55,8 @@ class SoftmaxSum {
 // Buffers are not zeroed: what touches a row first stores it, everything later adds to it.
 class FirstTouch {
  public:
-  // Tells the rows that a write is about to touch. store: none was touched before. add: all are defined,
-  // those that were new have been filled with 0 (on `lane`, in `sum`).
+  // The mode of a write to these rows, which count as touched from then on. store: none was touched before.
+  // add: all are defined, those that were new have been filled with 0 (on `lane`, in `sum`).
   WriteMode touch(Builder&, Lane, const Box& sum, const Rows& rows);
 
  private:

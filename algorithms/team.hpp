@@ -1,4 +1,4 @@
-// Teams: ordered sub-groups of a context-parallel group, and what each member is in them.
+// Teams: ordered sub-groups of a context-parallel group, and the index of each member.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace cplab {
 
-// As one of its members sees it.
+// A team, as one of its members sees it.
 struct Team {
   std::string name;
   std::uint16_t group = 0;     // index into Plan::groups

@@ -56,12 +56,13 @@ bool is_full(const Segment& s) {
   return s.left < 0 && s.right < 0;
 }
 
-// b goes on where a ends, with the same queries: together everything a has, then b's diagonal.
+// Appends b to a where both have the same queries and b's keys follow a's: all keys of a, then b's diagonal.
+// False: they are not one segment.
 bool join_keys(Segment& a, const Segment& b) {
   if (a.q_begin != b.q_begin || a.q_count != b.q_count || a.k_begin + a.k_count != b.k_begin) return false;
   if (!is_full(a) || b.left >= 0) return false;
   if (b.right == 0) {
-    if (b.offset < -1) return false;  // its first row does not see all of a
+    if (b.offset < -1) return false;  // its first row would not see all keys of a
     a.offset = b.offset + a.k_count;
     a.right = 0;
   }
@@ -69,7 +70,8 @@ bool join_keys(Segment& a, const Segment& b) {
   return true;
 }
 
-// b goes on where a ends, with keys from the same one on: both full, or one diagonal through both.
+// Appends b to a where b's queries follow a's and both begin at the same key: both full, or one diagonal
+// through both. False: they are not one segment.
 bool join_queries(Segment& a, const Segment& b) {
   if (a.k_begin != b.k_begin || a.q_begin + a.q_count != b.q_begin) return false;
   if (is_full(a) && is_full(b) && a.k_count == b.k_count) {
@@ -77,7 +79,7 @@ bool join_queries(Segment& a, const Segment& b) {
     return true;
   }
   if (a.left >= 0 || b.left >= 0 || a.right != 0 || b.k_count < a.k_count) return false;
-  // What the longer key range would add to the rows of a lies beyond their diagonal.
+  // The keys that b has beyond those of a must be masked for a's rows.
   if (b.k_count > a.k_count && a.offset + a.q_count > a.k_count) return false;
   const std::int64_t diagonal = a.offset + a.q_count;  // in the first row of b
   if (b.right == 0 ? b.offset != diagonal : diagonal < b.k_count - 1) return false;
@@ -102,7 +104,7 @@ bool by_sequence(std::span<const TokenRun> runs) {
                         [](const TokenRun& a, const TokenRun& b) { return a.sequence < b.sequence; });
 }
 
-// Calls with every pair of runs of the same sequence.
+// Calls visit for every pair of runs of the same sequence.
 template <class Visit>
 void for_each_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Visit visit) {
   const bool sorted = by_sequence(q_runs) && by_sequence(k_runs);
@@ -171,7 +173,7 @@ TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_run
   return tile;
 }
 
-// Runs of one stride of tokens: each is cut into interleaved ones where its own is a part of it.
+// Runs that all have the given stride of tokens: a run of smaller stride is cut into interleaved ones.
 std::vector<TokenRun> at_stride(std::span<const TokenRun> runs, std::int64_t stride) {
   std::vector<TokenRun> cut;
   for (const TokenRun& run : runs) {

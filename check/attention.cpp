@@ -1,4 +1,4 @@
-// Tiles of the symbolic run, their segments against the mask, and the forward ones; see check_contents.hpp.
+// Tiles of the symbolic run, their segments against the mask, and the forward ones; see check/contents.hpp.
 #include <algorithm>
 #include <string>
 
@@ -50,7 +50,7 @@ bool Contents::expect_group(Site s, const Operation& op, const Box& q, const Box
   if (k_runs.empty()) return true;
   const std::int32_t head = k_runs.front().value.head_shift;
   bool good = q.heads() == std::int64_t{k.heads()} * group && op.head_begin == head * group;
-  if (!good && op.kind == OpKind::attend && k.heads() == 1)  // part of a group
+  if (!good && op.kind == OpKind::attend && k.heads() == 1)  // some query heads of one key head
     good = op.head_begin / group == head && (op.head_end - 1) / group == head;
   if (!good)
     report(s, FindingKind::coverage, k,

@@ -1,4 +1,4 @@
-// Backward tiles of the symbolic run, and the row sums that they need; see check_contents.hpp.
+// Backward tiles of the symbolic run, and the row sums that they need; see check/contents.hpp.
 #include <algorithm>
 #include <string>
 
@@ -6,8 +6,8 @@
 
 namespace cplab::checking {
 
-// The query heads h, of the key heads g: their dq is written; dk and dv are what they contribute. False:
-// reported.
+// Query heads h with their key heads g: writes their dq, and returns in dk and dv what they contribute. False
+// if something is wrong; it has been reported then.
 bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv,
                              std::uint32_t dq_writer) {
   const Box &q = box_of(s, Operand::q), &k = box_of(s, Operand::k), &v = box_of(s, Operand::v);
@@ -34,7 +34,7 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
   const bool by_query = collect(by_query_, sets_, covers_);
   tile_runs(q_, covers_, Holds::dq, tile_);
   store_or_add(s, dq, h, tile_, mode_of(s, Operand::dq), dq_writer);
-  const bool by_key = collect(by_key_, sets_, covers_);  // a query twice counts twice for its keys
+  const bool by_key = collect(by_key_, sets_, covers_);  // false also for repeated query rows
   tile_runs(k_, covers_, Holds::dk, dk);
   tile_runs(v_, covers_, Holds::dv, dv);
   if (!by_query || !by_key)
@@ -64,8 +64,8 @@ void Contents::attend_backward(Site s, const Operation& op) {
                                              {&dk, ratio},
                                              {&dv, ratio}},
                                             q.heads());
-  // The gradient of a key head is the sum over its query heads: it is written once, when all of them are
-  // seen.
+  // dk and dv of a key head are sums over its query heads (GQA): they are written once, after the last of
+  // these.
   for (std::size_t first = 0, last = 0; first < cuts.size(); first = last) {
     do ++last;
     while (cuts[last - 1].end % ratio != 0);
@@ -95,7 +95,7 @@ void Contents::attend_backward(Site s, const Operation& op) {
   }
 }
 
-// Rows to which the tile contributes nothing are stored as zero, but stay as they are in an add.
+// Rows to which the tile contributes nothing: a store writes zeros there, an add leaves them as they are.
 void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, WriteMode mode,
                             std::uint32_t writer) {
   if (box.empty()) return;
@@ -118,7 +118,7 @@ void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, Wri
   write(s, box, heads, sum, writer);
 }
 
-// delta of rows whose out and dout are complete.
+// delta = rowsum(out * dout), known only for rows whose out and dout are complete.
 void Contents::row_dot(Site s) {
   const Box &dout = box_of(s, Operand::dout), &out = box_of(s, Operand::out),
             &delta = box_of(s, Operand::delta);

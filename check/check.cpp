@@ -48,7 +48,7 @@ std::vector<Finding> Findings::take() {
   std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
     return std::tie(a.kind, a.operation, a.rank, a.buffer) < std::tie(b.kind, b.operation, b.rank, b.buffer);
   });
-  // Each kind gives its earliest in turn until the limit is reached.
+  // The limit is shared out fairly: one finding of every kind, then a second of every kind, and so on.
   std::array<std::size_t, kind_count> counts{}, kept{};
   for (const Item& item : items_) ++counts[static_cast<std::size_t>(item.kind)];
   std::size_t room = limit_;
@@ -164,7 +164,7 @@ CheckResult check(const Plan& plan, std::size_t max_findings) {
   CheckResult result;
   result.flops.assign(plan.ranks.size(), 0);
   result.sent_bytes.assign(plan.ranks.size(), 0);
-  max_findings = std::max<std::size_t>(max_findings, 1);  // else a wrong plan would pass
+  max_findings = std::max<std::size_t>(max_findings, 1);  // with none kept, a wrong plan would pass
   Findings findings(max_findings);
   Model model;
   if (sane_scenario(plan, findings)) {
@@ -173,11 +173,12 @@ CheckResult check(const Plan& plan, std::size_t max_findings) {
     Findings of_contents(max_findings);
     Contents contents(model, of_contents, result);
     const bool completed = check_matching(model, findings, contents, result);
-    // What a plan that hangs, or whose messages go astray, computes says nothing new.
+    // If the plan hangs or a message has no partner, wrong contents are only a consequence: not reported.
     if (completed) {
       contents.finish();
       findings.append(std::move(of_contents));
-      // Contents are lost only where something wrong was reported. If nothing was, nothing is proved.
+      // A value becomes unknown only after a finding. Without one, the checker itself failed to follow the
+      // plan and has proved nothing.
       if (contents.lost_track() && findings.empty())
         findings.add(FindingKind::coverage, nullptr, none, none,
                      "the checker lost track of what a buffer holds, and does not know why");

@@ -9,8 +9,8 @@
 
 namespace cplab::checking {
 
-// Calls visit(runs, column of `into`, slot of it) for what every column of `from` holds; shifts are those
-// that the values will have in `into`.
+// For every column of `from`, calls visit(the runs it holds, the matching column of `into`, its slot). The
+// runs have the shifts already that their values will have in `into`.
 template <class Visit>
 void Contents::for_each_column(std::uint32_t from_rank, const Box& from, std::uint32_t into_rank,
                                const Box& into, Visit visit) {

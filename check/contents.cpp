@@ -1,4 +1,4 @@
-// Buffers, moves and sums of the symbolic run, and what must stand at its end; see check_contents.hpp.
+// Buffers, moves and sums of the symbolic run, and its end; see check/contents.hpp.
 #include "check/contents.hpp"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ Region& Contents::region(std::uint32_t r, std::uint32_t b, std::int32_t slot) {
   return region;
 }
 
-// The first write to a buffer of a slab ends what the others hold.
+// Buffers of a slab share bytes: the first write to one of them destroys the contents of the others.
 void Contents::take_slab(std::uint32_t r, std::uint32_t view) {
   const RankModel& rank = model_.ranks[r];
   if (view >= rank.boxes.size() || !rank.boxes[view].valid || rank.boxes[view].empty()) return;
@@ -93,7 +93,8 @@ void Contents::mark_read(std::uint32_t r, const Runs& runs) {
     if (run.value.writer != none) ranks_[r].writes[run.value.writer].read = true;
 }
 
-// What came of something wrong is no leak besides.
+// An unknown value follows from a mistake that was reported. It counts as read, so that no leak is reported
+// on top.
 void Contents::excuse(std::uint32_t r, const Runs& runs, std::uint32_t writer) {
   if (writer == none) return;
   for (const Run& run : runs)
@@ -104,7 +105,7 @@ void Contents::report(Site s, FindingKind kind, const Box& box, const std::strin
   report_peer(s, s.rank, kind, box, what);
 }
 
-// A buffer of another rank is named in the text only: the finding's rank has no such index.
+// Finding::buffer is a buffer of the finding's rank, so a buffer of another rank is named in the text only.
 void Contents::report_peer(Site s, std::uint32_t peer, FindingKind kind, const Box& box,
                            const std::string& what) {
   const RankModel& rank = model_.ranks[s.rank];
@@ -114,7 +115,8 @@ void Contents::report_peer(Site s, std::uint32_t peer, FindingKind kind, const B
           (peer == s.rank ? "" : " (on rank " + std::to_string(model_.ranks[peer].plan->rank) + ")"));
 }
 
-// What is about to be written into the box. LSEs and row sums are kept wide: nominal digits would be too few.
+// Prepares `runs` for being written into the box. LSEs and deltas must be wide: the nominal dtype has too few
+// digits for them.
 void Contents::settle(Site s, const Box& box, Runs& runs, std::uint32_t writer) {
   const bool nominal = model_.ranks[s.rank].plan->buffers[box.buffer].role == Role::nominal;
   for (Run& run : runs) {
@@ -146,7 +148,7 @@ void Contents::read(std::uint32_t r, const Box& box, Heads heads, Runs& runs) {
       found = true;
       continue;
     }
-    // Rows of which other columns say something else hold nothing that has a name.
+    // Rows in which the columns disagree hold no tensor of the problem: mere numbers at best.
     Runs both;
     zip(runs, into, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
       Run run = a;
@@ -192,8 +194,7 @@ void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
   Box slot = box;
   for (std::int32_t k = box.slot_begin; k < box.slot_end; ++k) {
     slot.slot_begin = k, slot.slot_end = k + 1;
-    for (const Column& c :
-         region(s.rank, box.buffer, k).columns()) {  // what it replaces may have been needed
+    for (const Column& c : region(s.rank, box.buffer, k).columns()) {  // no leak of what is overwritten
       read_rows(c, slot, joined_);
       mark_read(s.rank, joined_);
     }
@@ -202,7 +203,7 @@ void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
   }
 }
 
-// Heads at which some operand's columns end: between them every operand says one thing.
+// Cuts the heads wherever a column of some operand ends: within each piece no operand changes its column.
 std::vector<Contents::Heads> Contents::cut_heads(std::uint32_t r, std::initializer_list<HeadsOf> operands,
                                                  std::int32_t heads) {
   std::vector<std::int32_t> cuts;
@@ -344,7 +345,7 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::all_to_all:
     case OpKind::all_reduce:
     case OpKind::barrier:
-    case OpKind::host_sync: return;  // moved where both sides meet, or moves nothing
+    case OpKind::host_sync: return;  // data moves in transfer() and all_reduce()
   }
 }
 

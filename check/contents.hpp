@@ -22,9 +22,9 @@ class Contents final : public Interpreter {
                 std::uint32_t into_rank, std::uint32_t receive_operation, const Part& receive, bool fits,
                 bool first) override;
   void all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) override;
-  // After everything happened: are the outputs complete, was everything that was computed used?
+  // After the last operation: reports incomplete outputs and computed values that nobody reads.
   void finish();
-  // Something became unknown.
+  // Some value became unknown: the result of a mistake, which must have been reported.
   bool lost_track() const { return lost_track_; }
 
  private:
@@ -36,9 +36,9 @@ class Contents final : public Interpreter {
   struct RankState {
     std::vector<std::vector<Region>> buffers;  // by buffer and slot
     std::vector<Write> writes;
-    std::unordered_map<std::string, std::uint32_t> slabs;  // by name: the buffer that has its bytes
+    std::unordered_map<std::string, std::uint32_t> slabs;  // by name: the buffer written last
   };
-  // The operation at work, for messages and book-keeping.
+  // The operation that is being interpreted, for messages and for recording who wrote what.
   struct Site {
     std::uint32_t rank = 0;
     std::uint32_t operation = 0;
@@ -49,17 +49,17 @@ class Contents final : public Interpreter {
   };
   struct HeadsOf {
     const Box* box;
-    std::int32_t query_heads;  // for each of its heads
+    std::int32_t query_heads;  // for each head of the box
   };
   enum class Axis : std::uint8_t { queries, keys };
 
-  // check_contents.cpp: buffers and their values.
+  // check/contents.cpp: buffers and their values.
   void hold_inputs(std::uint32_t rank);
   Region& region(std::uint32_t rank, std::uint32_t buffer, std::int32_t slot);
   std::uint32_t writer(Site, const Box&);
   void take_slab(std::uint32_t rank, std::uint32_t view);
   void mark_read(std::uint32_t rank, const Runs&);
-  // Values come relative to the view: its head and column 0.
+  // The values' shifts are relative to the view: its first head and column count as 0.
   void read(std::uint32_t rank, const Box&, Heads, Runs&);
   void write(Site, const Box&, Heads, Runs&, std::uint32_t writer);
   void excuse(std::uint32_t rank, const Runs&, std::uint32_t writer);
@@ -82,7 +82,7 @@ class Contents final : public Interpreter {
   void check_piece(Site, const Box&, const Column&, const Piece&, Holds);
   void find_leaks(std::uint32_t rank);
 
-  // check_attention.cpp, check_merge.cpp: operations that compute.
+  // check/attention.cpp, check/backward.cpp, check/merge.cpp: operations that compute.
   double pairs_of(Site) const;
   void attend(Site, const Operation&);
   void attend_backward(Site, const Operation&);

@@ -1,4 +1,4 @@
-// Tokens, live pairs and sets of tokens; see check_coverage.hpp.
+// Tokens, live pairs and sets of tokens; see check/coverage.hpp.
 #include "check/coverage.hpp"
 
 #include <algorithm>
@@ -79,7 +79,7 @@ Stretch Tokens::at(std::int64_t id) const {
     replica = std::partition_point(replicas_.begin() + 1, replicas_.end(),
                                    [&](const Replica& r) { return r.first_id <= id; }) -
               1;
-  while (replica->rows == 0) --replica;  // several may begin at one id
+  while (replica->rows == 0) --replica;  // without rows: begins at the same id
   const std::int64_t position = (id - replica->first_id) / replica->rows,
                      local = (id - replica->first_id) % replica->rows;
   auto s = replica->sequences.begin();

@@ -13,10 +13,10 @@
 
 namespace cplab::checking {
 
-// Rows of all ranks have one number each, `row id`: those of a replica's ranks by position, one rank after
-// the other. Tokens have one number each, `token id`: a sequence's tokens in their order (striped: stripe
-// after stripe), so that what neighbours hold is one run. A stretch of rows that are consecutive tokens of
-// one sequence: position + stride * i.
+// Every row of every rank has a number, its `row id`: replica after replica, in each rank after rank by
+// position. Every token has a number, its `token id`: a sequence's tokens in their order (striped placement:
+// all tokens of rank 0, then those of rank 1, ...), so that neighbouring ranks hold one run of ids. A Stretch
+// is a run of rows that are consecutive tokens of one sequence, at positions position + stride * i.
 struct Stretch {
   std::int64_t row = 0;    // id of the first row
   std::int64_t count = 0;  // rows
@@ -94,7 +94,7 @@ class Sets {
   Sets();
   std::span<const Interval> operator[](std::uint32_t id) const;
   std::uint32_t of(std::span<const Interval> sorted);
-  // Nothing if they share a token.
+  // Their union; nothing if they share a token.
   std::optional<std::uint32_t> join(std::uint32_t a, std::uint32_t b);
 
  private:

@@ -1,6 +1,6 @@
-// The plan happens: every rank runs what it can, in program order where that leaves a choice. A communication
-// completes when the partners of all its parts have started; nothing is buffered. What can never complete is
-// reported with the cycle of ranks.
+// Runs the plan symbolically: each rank starts whatever is ready, the earliest in program order first. A
+// communication completes only when the other ends of all its parts have started: nothing is buffered. What
+// can never complete is reported with the cycle of ranks that wait for each other.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -12,7 +12,8 @@ namespace {
 
 class Progress {
  public:
-  // Without an interpreter: for the order of launches, one communication of a rank after the other.
+  // Without an interpreter (check_launches) a rank's communication runs one operation at a time, in issue
+  // order.
   Progress(Pairing& pairs, Findings& findings, Interpreter* interpreter, CheckResult& result)
       : model_(*pairs.model),
         pairs_(pairs),
@@ -30,7 +31,7 @@ class Progress {
   struct LaneState {
     std::uint32_t done = 0;  // operations complete
     std::uint32_t round = 0;
-    bool posted = false;  // its head is a communication that has started
+    bool posted = false;  // its next operation is a communication that has started
   };
 
   void walk() {
@@ -70,7 +71,7 @@ class Progress {
     return from < list.size() ? from : none;
   }
 
-  // An earlier communication of its rank has not ended, and one comes after the other.
+  // In check_launches: i is a communication, and an earlier one of its rank is not complete.
   bool waits_for_launch(std::uint32_t r, std::uint32_t i) const {
     return !interpreter_ && communicates(model_.ranks[r].op(i)) && i != launch_[r];
   }
@@ -83,13 +84,13 @@ class Progress {
   bool is_ready(std::uint32_t r, std::uint32_t i) const {
     bool ready = i <= host_[r] && !waits_for_launch(r, i);
     model_.ranks[r].for_each_edge(i, [&](std::uint32_t e) { ready = ready && complete(r, e); });
-    // A communication that has started and whose peers can meet it is one that completes: none but those that
-    // it waits for can hold it up. What waits for its start may lean on no more than that.
+    // Stricter than the plan says: waits until that communication is complete. In a right plan it completes
+    // without the operation that waits for its start; where it cannot, the plan is reported as a deadlock.
     model_.ranks[r].for_each_start_edge(i, [&](std::uint32_t e) { ready = ready && complete(r, e); });
     return ready;
   }
 
-  // The earliest in program order: what races does so as the program reads.
+  // The earliest in program order. (Races are found elsewhere; here, operations that race run as written.)
   std::uint32_t next_ready(std::uint32_t r) const {
     const RankModel& rank = model_.ranks[r];
     std::uint32_t best = none;
@@ -128,7 +129,7 @@ class Progress {
       const std::uint32_t other = pairs_.partner[p];
       if (other == none || !started_[pairs_.op_of_part[other]]) continue;
       const std::uint32_t peer = pairs_.op_of_part[other];
-      if (peer == op && !pairs_.part(p).send) continue;  // to itself: moved with the send
+      if (peer == op && !pairs_.part(p).send) continue;  // to itself: moved with its send part
       pairs_.part(p).send ? move(p, other) : move(other, p);
       round_[op] = std::max(round_[op], start_round_[peer] + 1);
       round_[peer] = std::max(round_[peer], round + 1);
@@ -139,7 +140,8 @@ class Progress {
     if (pending == 0) finish(op);
   }
 
-  // What a rank sends to itself and receives where it lies stays there; in a sum it counts as received.
+  // A rank's own part whose source and target are one view is not moved. In a reduce_scatter it counts as
+  // received, so that the other ranks' parts are added to it.
   void keep_in_place(std::uint32_t r, std::uint32_t i) {
     const std::uint32_t op = pairs_.flat(r, i);
     const auto parts = model_.ranks[r].parts(i);
@@ -161,7 +163,7 @@ class Progress {
     const bool kinds = pairs_.operation(a).kind == pairs_.operation(b).kind &&
                        pairs_.operation(a).transport == pairs_.operation(b).transport;
     if (!same || !kinds) mismatch(a, b, source, target, kinds);
-    bool first = true;  // what was received into this view before?
+    bool first = true;  // nothing was received into this view before
     if (is_collective(pairs_.operation(b))) {
       auto& views = received_[b];
       first = std::find(views.begin(), views.end(), y.view) == views.end();
@@ -236,7 +238,8 @@ class Progress {
 
   // ---- what never completes -----------------------------------------------------------------------
 
-  // The started communication that operation i of rank r waits behind, or none.
+  // The communication that has started, is not complete, and keeps operation i of rank r from starting; or
+  // none.
   std::uint32_t blocker(std::uint32_t r, std::uint32_t i) const {
     const RankModel& rank = model_.ranks[r];
     for (std::size_t hops = 0; hops <= rank.plan->operations.size(); ++hops) {
@@ -258,8 +261,8 @@ class Progress {
     return none;
   }
 
-  // The operation of a peer that a started one waits for and that has not started; none: a part without
-  // partner holds it, or what it waits for has only unmatched causes.
+  // A peer's operation that `op`, which has started, waits for and that has not started itself. none: `op`
+  // waits for a part or a member that has no partner.
   std::uint32_t awaited(std::uint32_t op) const {
     for (std::uint32_t p = pairs_.first_part[op]; p < pairs_.first_part[op + 1]; ++p)
       if (!pairs_.skip[p] && pairs_.partner[p] != none && !started_[pairs_.op_of_part[pairs_.partner[p]]])
@@ -271,7 +274,7 @@ class Progress {
   }
 
   void blocked() {
-    std::vector<std::uint32_t> mark(pairs_.rank_of.size(), none);  // by operation: the search that came here
+    std::vector<std::uint32_t> mark(pairs_.rank_of.size(), none);  // by operation: the search that reached it
     bool cycle_found = false;
     for (std::uint32_t r = 0; r < model_.ranks.size(); ++r) {
       for (const LaneState& lane : lanes_[r]) {
@@ -339,7 +342,7 @@ class Progress {
 
 }  // namespace
 
-bool check_walk(Pairing& pairs, Findings& findings, Interpreter& interpreter, CheckResult& result) {
+bool check_progress(Pairing& pairs, Findings& findings, Interpreter& interpreter, CheckResult& result) {
   return Progress(pairs, findings, &interpreter, result).run();
 }
 

@@ -20,7 +20,7 @@ class Matching {
     for (std::uint32_t r = 0; r < model_.ranks.size(); ++r) pair_parts(r);
     leftovers();
     launch_order();
-    const bool completed = check_walk(pairs_, findings_, interpreter_, result_);
+    const bool completed = check_progress(pairs_, findings_, interpreter_, result_);
     if (completed && !findings_.has(FindingKind::order)) check_launches(pairs_, findings_);
     return completed;
   }
@@ -85,14 +85,14 @@ class Matching {
     }
   }
 
-  // Two operations of one rank, by their lane or by edges.
+  // Whether their lane or event edges order two operations of one rank.
   bool ordered(std::uint32_t x, std::uint32_t y) const {
     const RankModel& rank = pairs_.rank_model(y);
     return rank.lane_of[pairs_.local(x)] == rank.lane_of[pairs_.local(y)] ||
            rank.comes_before(pairs_.local(x), pairs_.local(y));
   }
 
-  // Parts of one direction must be posted in an order that the plan fixes, or it is open which meets which.
+  // Messages of one direction match in the order in which they are posted, so the plan must fix that order.
   void keep_order(std::uint32_t before, std::uint32_t p) {
     if (before == none) return;
     const std::uint32_t x = pairs_.op_of_part[before], y = pairs_.op_of_part[p];
@@ -133,7 +133,7 @@ class Matching {
     }
     pairs_.meetings[list[k]].members[position] = op;
     pairs_.meeting[op] = list[k];
-    // Of two that no order binds, either may be the k-th.
+    // The k-th collective of a group meets the peers' k-th, so the plan must order any two of them.
     const std::uint32_t before = k == 0 ? none : pairs_.meetings[list[k - 1]].members[position];
     if (before == none || ordered(before, op)) return;
     findings_.add(FindingKind::order, pairs_.rank_model(op).plan, pairs_.local(op), none,
@@ -141,8 +141,9 @@ class Matching {
                       " as " + pairs_.describe(before) + " on another lane is, and nothing orders the two");
   }
 
-  // Parts without a partner. If the two sides of a channel count differently, the first pair whose steps
-  // differ tells better where the plan is wrong than the last part does.
+  // Reports parts without a partner. Where one side of a channel lacks a part, all later parts pair up with
+  // the wrong ones: the first pair whose steps differ is nearer to the mistake than the part that is left
+  // over.
   void leftovers() {
     std::map<std::uint64_t, Channel> sorted;
     for (const auto& [key, channel] : channels_)
@@ -212,7 +213,7 @@ class Matching {
     }
   }
 
-  // The parts of a collective meet those of the same collective.
+  // The parts of a collective must have their partners in the same collective.
   void test_parts(std::uint32_t op) {
     for (std::uint32_t p = pairs_.first_part[op]; p < pairs_.first_part[op + 1]; ++p) {
       if (pairs_.skip[p] || pairs_.partner[p] == none) continue;
@@ -230,13 +231,13 @@ class Matching {
                                                       : nullptr;
   }
 
-  // Launch order, by pairs of ranks: the partners on b of what a issues may not go back.
+  // Launch order, for each pair of ranks a < b: what a issues with b, b must issue in the same order.
   void launch_order() {
     struct Peer {
-      std::uint32_t rank = none;     // for which a this is
+      std::uint32_t rank = none;     // a
       std::uint32_t current = none;  // operation of a
-      std::uint32_t latest = 0;      // 1 + last partner of it and all before
-      std::uint32_t before = 0;      // the same without it
+      std::uint32_t latest = 0;      // 1 + the latest partner of current and all before
+      std::uint32_t before = 0;      // the same without current
       std::uint32_t latest_op = none, before_op = none;
     };
     std::vector<Peer> peers(model_.ranks.size());

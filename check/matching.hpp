@@ -1,4 +1,4 @@
-// Which send meets which receive, over all ranks: made by check_matching.cpp, followed by check_walk.cpp.
+// Which send meets which receive, over all ranks: made by check/matching.cpp, used by check/launches.cpp.
 #pragma once
 
 #include <cstdint>
@@ -52,14 +52,13 @@ inline bool is_collective(const Operation& op) {
   return communicates(op) && op.kind != OpKind::exchange;
 }
 
-// Size and dtype agree, and the planes: then the memory of both has one form.
+// Both boxes have the same shape, dtype and planes, hence the same bytes in the same order.
 bool fits(const RankModel& a, const Box& x, const RankModel& b, const Box& y);
 
-// Lets the plan happen with zero buffering; true when every operation completed, else the causes are
-// reported.
-bool check_walk(Pairing&, Findings&, Interpreter&, CheckResult&);
-// Lets it happen once more with the communication of each rank one after the other in the order of issue, as
-// a communicator runs what is launched on it. What then never ends has no order that all ranks could keep.
+// Runs the plan symbolically, without buffering. True when every operation completed; else reports why not.
+bool check_progress(Pairing&, Findings&, Interpreter&, CheckResult&);
+// Runs it once more, with each rank's communication one operation at a time in issue order, as an NCCL
+// communicator runs what is launched on it. If that hangs, no launch order suits all ranks.
 void check_launches(Pairing&, Findings&);
 
 }  // namespace cplab::checking

@@ -1,4 +1,4 @@
-// Merges of partial results in the symbolic run: incremental, fused and deferred; see check_contents.hpp.
+// Merges of partial results in the symbolic run: incremental, fused and deferred; see check/contents.hpp.
 #include <algorithm>
 #include <string>
 
@@ -6,8 +6,8 @@
 
 namespace cplab::checking {
 
-// Joins out and lse of one partial result into runs of `out`. own_norm: the LSE must be of the keys that out
-// covers.
+// Joins out and lse of one partial result into runs of `out`. own_norm: the LSE must cover the same keys as
+// out.
 void Contents::pair_up(Site s, const Box& out_box, const Box& lse_box, const Runs& out, const Runs& lse,
                        bool own_norm, Runs& result) {
   result.clear();
@@ -66,7 +66,7 @@ void Contents::merge_into(Site s, const Box& out, const Box& lse, Heads heads, c
   read(s.rank, out, heads, into_out_);
   read(s.rank, lse, heads, into_lse_);
   if (fused) {
-    // Rows that see no key here stay as they are, whatever that is: they take no part.
+    // Rows that see no key of this tile are left alone, so it does not matter what they hold.
     const auto keep = [&](const Runs& runs, Holds empty) {
       Runs kept;
       zip(part, runs, [&](const Run& a, const Run& b, std::int64_t first, std::int64_t count) {
@@ -146,7 +146,7 @@ void Contents::merge(Site s) {
     for (const Heads h : cut_heads(s.rank, {{&first, 1}, {&target, 1}}, first.heads())) {
       read(s.rank, first, h, a_);
       read(s.rank, target, h, b_);
-      // As the LSE of an out that covers nothing: the same rules and messages.
+      // Paired with an out of zeros, so that the rules and messages of full partial results apply.
       Runs zeros(1, {0, first.rows, 0, 1, {}}), x, y, result;
       zeros[0].value.holds = Holds::zero;
       pair_up(s, first, first, zeros, a_, false, x);

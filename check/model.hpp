@@ -1,5 +1,5 @@
 // What the parts of the checker share: findings as they are collected, the plan with every view resolved and
-// every reference tested, and the calls between the parts. Only check*.cpp include this.
+// every reference tested, and the calls between the parts. Only the sources of check/ include this.
 #pragma once
 
 #include <cstddef>
@@ -96,7 +96,7 @@ class RankModel {
   std::span<const Access> writes(std::uint32_t i) const;
   std::span<const Part> parts(std::uint32_t i) const;
   std::span<const Segment> segments(std::uint32_t i) const;
-  // Earlier operations only; others were reported.
+  // Calls visit(operation) for its event edges to earlier operations; any others were reported.
   template <class Visit>
   void for_each_edge(std::uint32_t i, Visit visit) const {
     if (forms[i] == Form::broken) return;
@@ -110,11 +110,11 @@ class RankModel {
     for (const Access& a : reads(i)) touch(a.view, false, visit);
     for (const Access& a : writes(i)) touch(a.view, true, visit);
     if (parts(i).empty()) return;
-    const bool sums = op(i).kind == OpKind::reduce_scatter;  // then others add to what stays
+    const bool sums = op(i).kind == OpKind::reduce_scatter;  // then the others' parts are added to what stays
     const std::vector<std::uint8_t> in_place = parts_in_place(*plan, op(i));
     for (std::size_t p = 0; p < parts(i).size(); ++p) {
       const Part& part = parts(i)[p];
-      if (in_place[p] && part.send && sums) continue;  // the sum that takes its place is written once
+      if (in_place[p] && part.send && sums) continue;  // its receive part stands for both
       touch(part.view, !part.send && (!in_place[p] || sums), visit);
     }
   }
@@ -134,7 +134,8 @@ class RankModel {
       if (b != buffer && all[b].slab == all[buffer].slab) visit(b);
   }
 
-  // Two boxes of one buffer share an element; the first holds the second (false where it would be work).
+  // Of two boxes of one buffer. overlap: they share an element. contains: the first includes the second
+  // (false also where that would be expensive to find out).
   bool overlap(const Box&, const Box&);
   bool contains(const Box&, const Box&);
 
@@ -159,13 +160,14 @@ struct Model {
 // check.cpp. False: the scenario or the groups make no sense, there is nothing to check.
 bool sane_scenario(const Plan&, Findings&);
 
-// check_structure.cpp: resolves a sane plan, and tests its form and that its tiles are the problem's.
+// check/structure.cpp: resolves a sane plan, and tests its form and that its tiles are the problem's.
 void resolve(const Plan&, Model&, Findings&);
 
-// check_order.cpp: happens-before within one rank. Races, shared bytes, buffers never used.
+// check/order.cpp: happens-before within one rank. Races, shared bytes, buffers never used.
 void check_order(RankModel&, Findings&);
 
-// Told by the walk what happens, in an order that the plan allows.
+// Executes a plan symbolically: check/launches.cpp calls it for every operation and message, in an order that
+// the plan allows.
 class Interpreter {
  public:
   virtual ~Interpreter() = default;
@@ -177,8 +179,8 @@ class Interpreter {
   virtual void all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) = 0;
 };
 
-// check_matching.cpp: pairs sends and receives, lets the plan happen with zero buffering, compares launch
-// orders. True when every operation completed.
+// check/matching.cpp: pairs sends and receives, runs the plan without buffering, compares launch orders. True
+// when every operation completed.
 bool check_matching(Model&, Findings&, Interpreter&, CheckResult&);
 
 // "kv_slots slot 1, rows 0..4095" for messages.

@@ -36,7 +36,7 @@ class Order {
   }
 
  private:
-  struct Live {  // an access that no later one implies yet
+  struct Live {  // an access that later ones must still be compared with
     std::uint32_t operation;
     std::uint32_t view;
     bool write;
@@ -44,7 +44,7 @@ class Order {
   };
   struct BufferState {
     bool written = false;
-    std::uint32_t first = none;  // operation that touches it
+    std::uint32_t first = none;  // the first operation that touches it
     std::vector<Live> live;
     std::vector<std::uint32_t> last;   // by lane: 1 + place of its last access
     std::vector<std::uint32_t> known;  // by lane: least clock over its accesses
@@ -86,10 +86,10 @@ class Order {
     });
   }
 
-  // What shares the slab's bytes is no longer in use.
+  // All accesses to the slab's other buffers must be complete: they share its bytes.
   void touch_slab(std::uint32_t i, std::uint32_t view, bool write, BufferState& own) {
     const std::uint32_t buffer = rank_.boxes[view].buffer;
-    if (!own.written) own.live.push_back({i, view, write, false});  // touch() keeps no read of such a buffer
+    if (!own.written) own.live.push_back({i, view, write, false});  // touch() is not called before a write
     const std::uint32_t* c = clock(i);
     rank_.for_each_of_slab(buffer, [&](std::uint32_t other) {
       for (Live& old : buffers_[other].live) {
@@ -105,8 +105,8 @@ class Order {
     });
   }
 
-  // Other layers run between the phases: all of the forward has ended before any of the backward begins, and
-  // what is neither an input nor an output nor saved does not cross.
+  // Where other layers run between the phases, the whole forward must end before the backward begins, and the
+  // backward may use only inputs, outputs and saved buffers of the forward.
   void between_phases() {
     std::vector<std::uint32_t> forward(lanes_, 0);  // by lane: 1 + place of the last of the forward
     std::vector<std::uint8_t> phases(buffers_.size(), 0);
@@ -156,7 +156,7 @@ class Order {
         keep = (old.write && !write) || !rank_.contains(box, old_box);
       } else if ((write || old.write) && !old.reported && rank_.overlap(box, old_box)) {
         report(i, view, write, old);
-        old.reported = true;  // what follows from the same missing edge says nothing new
+        old.reported = true;  // later conflicts have the same cause
       }
       if (keep) b.live[kept++] = b.live[n];
     }
@@ -164,8 +164,8 @@ class Order {
     if (!known) b.live.push_back({i, view, write, false});
   }
 
-  // Within one operation: sums into one view, and an all_reduce in place. Whatever else one operation reads
-  // and writes may be on two links at once.
+  // Two accesses of one operation may overlap only where a reduce_scatter sums into one view or an all_reduce
+  // works in place. All others may happen at the same time, over two links.
   bool may_share(std::uint32_t i, std::uint32_t view, bool write, const Live& old) const {
     const OpKind kind = rank_.op(i).kind;
     if (kind == OpKind::reduce_scatter) return old.view == view && write && old.write;
@@ -234,7 +234,7 @@ class Order {
     const bool a_first = first.category != Category::output && before(buffers_[a], buffers_[b]);
     const bool b_first = second.category != Category::output && before(buffers_[b], buffers_[a]);
     if (!input && (a_first || b_first)) return;
-    // Named: the first use of the one that is used later.
+    // The finding names the first operation on the buffer that is used later.
     const std::uint32_t x = buffers_[a].first, y = buffers_[b].first;
     const std::uint32_t later = x == none ? y : y == none ? x : std::max(x, y);
     findings_.add(FindingKind::lifetime, rank_.plan, later, later == x ? a : b,
@@ -246,7 +246,7 @@ class Order {
   Findings& findings_;
   std::vector<BufferState> buffers_;
   std::size_t lanes_;
-  std::vector<std::uint32_t> host_;  // what every later operation comes after
+  std::vector<std::uint32_t> host_;  // clock after the last host_sync
   bool host_synced_ = false;
 };
 

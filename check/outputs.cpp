@@ -1,5 +1,5 @@
-// What must stand at the end of the symbolic run: complete outputs, and nothing computed in vain; see
-// check_contents.hpp.
+// What must hold at the end of the symbolic run: outputs are complete, and every computed value was read. See
+// check/contents.hpp.
 #include <algorithm>
 #include <string>
 
@@ -84,7 +84,7 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
   };
   const bool blank = v.holds == (holds == Holds::lse ? Holds::minus_infinity : Holds::zero);
   if (!blank) {
-    bool padding = axis == Axis::keys || holds == Holds::dq;  // of gradients: anything that is written
+    bool padding = axis == Axis::keys || holds == Holds::dq;  // gradients of padding may be any number
     if (padding) tokens_.for_each(id, count, [&](const Stretch& t) { padding = padding && t.valid == 0; });
     if (padding) return;
     if (v.holds != holds)

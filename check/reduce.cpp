@@ -1,5 +1,5 @@
 // What comes from other ranks in the symbolic run: received parts, sums and maxima over a group; see
-// check_contents.hpp.
+// check/contents.hpp.
 #include <algorithm>
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace cplab::checking {
 
-// Regions that hold nothing may travel: the target then holds nothing.
+// Memory that nobody has written may be sent: the target then counts as unwritten too.
 void Contents::transfer(std::uint32_t from_rank, std::uint32_t, const Part& send, std::uint32_t into_rank,
                         std::uint32_t receive_operation, const Part& receive, bool fits, bool first) {
   const Site s{into_rank, receive_operation};
@@ -19,8 +19,8 @@ void Contents::transfer(std::uint32_t from_rank, std::uint32_t, const Part& send
   first ? move(s, from_rank, from, into, false, none) : add(s, from_rank, from, into, false, none);
 }
 
-// The maximum of equal values is that value, and minus infinity is below every LSE. No other maximum is
-// anything that the problem asks for.
+// The maximum of equal values is that value, and that of minus infinity and an LSE is the LSE. Any other
+// maximum is no tensor of the problem.
 void Contents::maximum(Site s, std::uint32_t from_rank, const Box& from, const Box& into) {
   for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
     read_rows(column, into, b_);
@@ -67,7 +67,7 @@ void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t
            fits(rank, box_of({r, i}, Operand::from), home, box_of(root, Operand::into));
   };
   if (!std::ranges::all_of(members, [&](const auto& m) { return fits_root(m.first, m.second); })) {
-    for (const auto& [r, i] : members)  // reported where the members meet
+    for (const auto& [r, i] : members)  // check/matching.cpp reports it
       for (const Access& a : model_.ranks[r].writes(i))
         if (a.view < model_.ranks[r].boxes.size() && model_.ranks[r].boxes[a.view].valid)
           write_unknown({r, i}, model_.ranks[r].boxes[a.view]);

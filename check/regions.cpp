@@ -1,4 +1,4 @@
-// Runs of rows with one value; see check_regions.hpp.
+// Runs of rows with one value; see check/regions.hpp.
 #include "check/regions.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace cplab::checking {
 namespace {
 
-// Appends a piece, joined with the last where both say the same.
+// Appends a piece; joined with the last one where they touch and hold the same.
 void append(std::vector<Piece>& pieces, std::int64_t begin, std::int64_t end, const Value& value) {
   if (begin >= end) return;
   if (!pieces.empty() && pieces.back().end == begin && pieces.back().value == value)
@@ -104,7 +104,7 @@ void write_rows(Column& column, const Box& box, const Runs& runs, Budget& budget
     value.shift = value.located() ? id - row : 0;
     return value;
   };
-  // The plain case: one run of rows takes the place of all there is.
+  // The common case: one run of rows replaces all that the column holds.
   if (box.row_set < 0 && runs.size() == 1 && runs[0].step == 1 &&
       (pieces.empty() || (box.low <= pieces.front().begin && pieces.back().end <= box.high))) {
     pieces.clear();

@@ -29,8 +29,8 @@ enum class Holds : std::uint8_t {
 };
 std::string_view name(Holds);
 
-// Row r of the buffer is row r + shift of all ranks' rows, numbered rank after rank (Tokens); head and column
-// of the tensor likewise.
+// Row r of the buffer holds what belongs to row id r + shift (Stretch in check/coverage.hpp); likewise for
+// the tensor's head and column.
 struct Value {
   Holds holds = Holds::nothing;
   std::int32_t head_shift = 0;   // tensor head = buffer head + head_shift
@@ -47,7 +47,7 @@ struct Value {
     return value;
   }
 
-  // Zero, minus infinity, a constant and the unknown are the same for every row.
+  // Belongs to particular rows. Zero, minus infinity, constants and the unknown are the same for every row.
   bool located() const { return holds != Holds::nothing && holds < Holds::zero; }
 };
 
@@ -109,8 +109,8 @@ void read_rows(const Column&, const Box&, Runs&);
 // and width_shift must be those of this buffer already.
 void write_rows(Column&, const Box&, const Runs&, Budget&);
 
-// Calls visit(a, b, first, count): the pieces in which two lists of runs over the same rows agree in their
-// borders; a and b are the runs, clipped to that piece.
+// Cuts two lists of runs over the same rows at the borders of both and calls visit(a, b, first, count) for
+// each piece; a and b are the runs, clipped to it.
 Run advanced(const Run&, std::int64_t first);
 inline Run clipped(const Run& run, std::int64_t first, std::int64_t end) {
   Run part = advanced(run, first);

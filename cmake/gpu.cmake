@@ -15,8 +15,8 @@ set(gpu_summary "")
 if(CPLAB_CUDA STREQUAL "OFF")
   set(gpu_summary "CUDA not wanted (CPLAB_CUDA=OFF)")
 else()
-  # CMake 3.25.1 (Debian 12) stops at CUDA 13, where nvToolsExt is no more: it deprecates that target, there or not, for
-  # projects that require 3.25. So for this one call we do not.
+  # CMake 3.25.1 (Debian 12) stops at CUDA 13, where nvToolsExt is no more: for projects that require 3.25 it marks that
+  # target as deprecated, whether it exists or not. So for this one call we pretend to require 3.24.
   set(required "${CMAKE_MINIMUM_REQUIRED_VERSION}")
   set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit QUIET)  # a runtime without a compiler does not help
@@ -69,7 +69,7 @@ if(NOT CPLAB_HAVE_CUDA)
                  "verification are built)")
 else()
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # 80 brings code that newer GPUs can translate; 90a has Hopper's own instructions.
+    # 80 includes PTX, which the driver can compile for newer GPUs; 90a has Hopper's own instructions (wgmma, TMA).
     set(CMAKE_CUDA_ARCHITECTURES "80;90a")
   endif()
   if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
@@ -79,8 +79,8 @@ else()
     set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")  # the toolkit that was just reported
   endif()
   enable_language(CUDA)
-  # Launcher of what must not spill registers. Unquoted: without ccache the second part is nothing, not an empty
-  # element, which the script would try to run.
+  # Compiler launcher for kernels that must not spill registers. The last word is unquoted, so that it vanishes without
+  # ccache: as an empty list element the script would try to run it.
   set(CPLAB_STRICT_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/nvcc_strict.sh" ${CMAKE_CUDA_COMPILER_LAUNCHER})
   # CMake 3.25.1 does not know that nvcc has C++20, so no cuda_std_20 here.
   target_compile_options(cplab_flags INTERFACE

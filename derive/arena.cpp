@@ -60,8 +60,8 @@ class Arena {
   }
 
  private:
-  // Inputs are there before the first operation and again before every repetition: they share with nobody.
-  // Outputs are read after the last one.
+  // Inputs are written before the first operation, and read again in every repetition: they share with no
+  // other buffer. Outputs are read after the last operation.
   bool may_share(std::uint32_t a, std::uint32_t b) const {
     if (plan_.buffers[a].category == Category::input || plan_.buffers[b].category == Category::input)
       return false;
@@ -97,7 +97,7 @@ void place_in_arena(RankPlan& plan, Reuse reuse) {
 
 ArenaCost arena_cost(const RankPlan& plan, Reuse reuse) {
   RankPlan copy = plan;
-  // Nothing shares bytes: what the data needs.
+  // No two buffers share bytes: what edges remain are those that the data needs.
   std::int64_t offset = 0;
   for (Buffer& buffer : copy.buffers) {
     buffer.offset = offset;

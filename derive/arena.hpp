@@ -9,9 +9,9 @@ namespace cplab {
 
 inline constexpr std::int64_t arena_alignment = 256;
 
-// Which buffers may share bytes (schedule.reuse). peak: every two whose lifetimes do not meet; edges then
-// make the later one wait for the earlier, also across lanes. time: only two of which the data already orders
-// every use of one before every use of the other, so that no operation waits for memory alone.
+// Which buffers may share bytes (schedule.reuse). peak: any two whose lifetimes do not overlap; edges then
+// make the later one wait for the earlier, also across lanes. time: only two where data dependencies already
+// put every use of one before every use of the other, so that no operation waits for memory alone.
 enum class Reuse : std::uint8_t { time, peak };
 
 Reuse reuse_of(const Schedule&);

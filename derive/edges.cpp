@@ -89,7 +89,7 @@ class Edges {
     }
   }
 
-  // After derive().
+  // To be called after derive().
   DataOrder order() const {
     DataOrder order;
     order.lanes = lane_count_;
@@ -180,8 +180,8 @@ class Edges {
     last_on_lane_[own] = i + 1;
   }
 
-  // An access that a later ordered one implies need not be kept: a write that covers it, or the same read
-  // later on the same lane.
+  // Drops accesses that need no further comparing, because whatever conflicts with them also conflicts with a
+  // later access ordered behind them: a write that covers them, or the same read later on the same lane.
   void remember(std::uint32_t i, std::uint32_t view, bool write) {
     std::vector<Live>& list = live_[plan_.views[view].buffer];
     std::erase_if(list, [&](const Live& live) {
@@ -201,7 +201,7 @@ class Edges {
     }
     if (a.ranges.count == 0 || b.ranges.count == 0) return false;
     if (a.ranges == b.ranges) return true;
-    // Lists of ranges are interned, so the place in the pool names the list.
+    // Equal lists of ranges are stored once, so their place in the pool identifies them.
     const auto [at, fresh] =
         row_overlap_.try_emplace((std::uint64_t{std::min(a.ranges.first, b.ranges.first)} << 32) |
                                      std::max(a.ranges.first, b.ranges.first),
@@ -232,7 +232,7 @@ class Edges {
     return false;
   }
 
-  // The box of a holds that of b; answers no where it would be work to tell.
+  // Whether the box of a includes that of b; says no also where that would be expensive to find out.
   bool covers(std::uint32_t a_index, std::uint32_t b_index) const {
     if (a_index == b_index) return true;
     const View &a = plan_.views[a_index], &b = plan_.views[b_index];

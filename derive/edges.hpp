@@ -16,12 +16,12 @@ namespace cplab {
 // `after_started`, which order no data and stay as they are.
 void derive_edges(RankPlan&);
 
-// Which uses the data alone orders, bytes that buffers share left out.
+// How data dependencies alone order the uses of buffers, without the edges for bytes that buffers share.
 struct DataOrder {
   std::size_t lanes = 0;
   // By buffer and lane, buffer * lanes + lane. last: 1 + the last operation of the lane that touches the
-  // buffer, 0 for none. known: of the operations that touch it, the least that one knows to be complete of
-  // the lane when it starts, counted in the same way.
+  // buffer, 0 for none. known: how much of the lane is certainly complete when any operation that touches the
+  // buffer starts (the least over these operations), counted in the same way.
   std::vector<std::uint32_t> last, known;
 
   // Every use of buffer a is complete before any use of buffer b starts.

@@ -16,7 +16,8 @@ Span append(std::vector<T>& pool, const std::vector<T>& list) {
   return s;
 }
 
-// Edges name new places (`places` by old index); those that are gone or point forward are dropped.
+// Renumbers all edges: places[old index] is the new index. Edges to removed operations and edges that would
+// point forward are dropped.
 void rewrite_edges(RankPlan& plan, const std::vector<std::uint32_t>& places) {
   const std::vector<std::uint32_t> old = std::move(plan.edges);
   plan.edges.clear();

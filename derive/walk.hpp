@@ -1,6 +1,6 @@
-// Readiness and matching of a plan's operations, for every reader that lets a plan happen (the simulator, the
-// CPU executor). It knows order, not time: the reader decides when a ready operation runs and tells when it
-// is complete.
+// Readiness and matching of a plan's operations, for every reader that runs a plan (the simulator, the CPU
+// executor). It knows order, not time: the reader decides when a ready operation runs and reports when it is
+// complete.
 #pragma once
 
 #include <cstdint>
@@ -52,12 +52,12 @@ class Walk {
   // nothing to wait for: complete it at once.)
   bool part_done(OpRef op);
 
-  // A ready operation has started; appends what only waited for that. To be called before it is complete, or
-  // not at all: what is complete has started.
+  // A ready operation has started; appends the operations that waited only for this start. Optional, and to
+  // be called before complete(): what is complete counts as started.
   void started(OpRef op, std::vector<OpRef>& ready);
 
-  // The operation is complete; appends what became ready, by lane of its rank (and of all, where the last of
-  // a phase was waited for).
+  // The operation is complete; appends what became ready, by lane of its rank (with `phases_apart`, after the
+  // forward's last operation, by lane of all ranks).
   void complete(OpRef op, std::vector<OpRef>& ready);
 
   bool finished() const { return remaining_ == 0; }

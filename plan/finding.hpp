@@ -12,10 +12,11 @@ namespace cplab {
 
 // race: two conflicting accesses without happens-before. deadlock: operations that can never complete with
 // zero buffering. unmatched: sends and receives that do not pair up in count, size or dtype. order:
-// communication that ranks launch in orders that do not fit together. coverage: a live (query, key) pair
-// missing, repeated, dead or foreign, or a result incomplete. uninitialised: a read of what nobody wrote.
-// leak: a buffer never used, or a computed value nobody reads. lifetime: a buffer whose memory is not its own
-// while it is in use, or an input that is written. numerics: a tensor outside its tolerance (verify only).
+// communication that ranks launch in orders that do not fit together. coverage: a visible (query, key) pair
+// that is missing or repeated, a computed pair that is masked or of two sequences, or an incomplete result.
+// uninitialised: a read of what nobody wrote. leak: a buffer never used, or a computed value nobody reads.
+// lifetime: a buffer whose memory is not its own while it is in use, or an input that is written. numerics: a
+// tensor outside its tolerance (verify only).
 enum class FindingKind : std::uint8_t {
   race,
   deadlock,
@@ -55,7 +56,7 @@ struct ExpectedFinding {
 };
 
 // The plan may be right, but to follow it would take more memory or time than a small file may ask for (rows
-// that are strided or permuted one by one, by the million). An environment's lack, not a finding.
+// that are strided or permuted one by one, by the million). A limit of the machine, not a finding.
 struct PlanTooLarge : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

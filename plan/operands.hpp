@@ -1,4 +1,4 @@
-// Which operands each kind of operation has: the one table of it.
+// Which operands each kind of operation has, as the only table of them.
 #pragma once
 
 #include <span>
@@ -19,7 +19,7 @@ std::span<const Signature> signatures();
 // The form that has these operands, in any order; null if none has.
 const Signature* find_signature(OpKind, std::span<const Access> reads, std::span<const Access> writes);
 
-// Names accesses by their position; those of a count that no form has stay unnamed.
+// Names accesses by their position; if no form has that many, they stay unnamed.
 void name_by_position(OpKind, std::span<Access> reads, std::span<Access> writes);
 
 }  // namespace cplab

@@ -1,7 +1,7 @@
 // The vocabulary: what a context-parallel algorithm is, as data. Read this page first.
 //
 // A plan holds, per rank, an ordered list of operations on named buffers, each on a lane. Lanes are in-order
-// queues that run beside each other; `after` holds the event edges that order operations across the lanes
+// queues that run concurrently; `after` holds the event edges that order operations across the lanes
 // of one rank (`after_started` those that wait for a start); `exchange` and the collectives order operations
 // across ranks. Nothing else orders anything. Three readers share it: the simulator, the executor and the
 // checker. Operations are small and refer to pools of their rank (views, segments, parts, edges); equal
@@ -97,7 +97,7 @@ enum class Operand : std::uint8_t {
   part_lse,
   from,
   into,
-  unnamed,  // of no operation: where a plan has more accesses than its operation has operands
+  unnamed,  // an access beyond the operands that its operation has
 };
 
 struct Access {
@@ -128,11 +128,11 @@ struct Access {
 //                               the rank itself included, contributes to each view that a rank receives
 //   all_reduce       from => into                             sum or max over the group (Operation::reduction)
 //   barrier                     of a group
-//   host_sync                   the host waits until the lane of this operation has come here
+//   host_sync                   the host waits until this operation's lane has reached it
 // No operation takes an integer buffer, and none writes into an input. attend, attend_backward, row_dot and
 // merge take operands that lie in one slot and one plane. Both ends of a message have one shape, role and
-// transport, and their planes part at the same column. Within one operation nothing is written that it also
-// reads, but: all_reduce may work in place, and in a collective a rank may receive its own part where it lies.
+// transport, and their planes part at the same column. No operation writes what it also reads,
+// except that all_reduce may work in place, and a rank may receive its own part of a collective in place.
 // clang-format on
 enum class OpKind : std::uint8_t {
   attend,
@@ -243,8 +243,7 @@ struct RankPlan {
   }
   std::span<const RowRange> rows_of(const View& view) const { return slice(row_ranges, view.ranges); }
 
-  // The operation's access of that name; null where it has none. No operation reads and writes under one
-  // name.
+  // The operation's access of that name; null where it has none. No operand is both read and written.
   const Access* find(const Operation& op, Operand operand) const {
     for (const Access& a : reads(op))
       if (a.operand == operand) return &a;
@@ -252,7 +251,8 @@ struct RankPlan {
       if (a.operand == operand) return &a;
     return nullptr;
   }
-  // Its view. The operation has it: guaranteed for what the structural validator (structure.hpp) found good.
+  // The view of an operand that the operation must have. The structural validator (plan/structure.hpp)
+  // guarantees that for operations of good form.
   const View& view_of(const Operation& op, Operand operand) const { return views[find(op, operand)->view]; }
   WriteMode mode_of(const Operation& op, Operand operand) const { return find(op, operand)->mode; }
 };
@@ -264,7 +264,7 @@ struct Plan {
   std::int64_t placement_padding_tokens = 0;  // rows added by the placement, all sequences together
 };
 
-// ---- small questions everyone asks ---------------------------------------------------------------
+// ---- common queries ------------------------------------------------------------------------------
 
 std::string_view name(Role);
 std::string_view name(Category);

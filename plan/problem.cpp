@@ -102,7 +102,8 @@ void require_lengths(const Problem& p) {
     if (p.lengths[b] < 0 || padded < p.lengths[b])
       throw ScenarioError(padded_key,
                           "sequence " + std::to_string(b) + ": needs 0 <= length <= padded length");
-    // So that pairs of tokens fit too. The sum cannot overflow: each is tested before it is added.
+    // Keeps counts of token pairs within 64 bits. The sum cannot overflow: each term is tested before it is
+    // added.
     if (padded > limits::tokens || (tokens += padded) > limits::tokens)
       throw ScenarioError(padded > p.lengths[b] ? padded_key : key,
                           "more than " + std::to_string(limits::tokens) +

@@ -114,8 +114,8 @@ inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;  // heads x 
 }  // namespace limits
 
 // Throws ScenarioError for sizes that are not positive, contradict each other (heads that kv_heads does not
-// divide, a length above its padded length) or are beyond `limits`, alone or as a product. Readers say so
-// before they reserve memory by any of them.
+// divide, a length above its padded length) or are beyond `limits`, alone or as a product. Readers of files
+// call it before they allocate memory by any of these sizes.
 void require_sizes(const Problem&, const Parallel&);
 
 // The multiprocessors that schedule.reserved_sms takes from kernels on a GPU of `sms`; 0 where it does not

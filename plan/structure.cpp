@@ -68,7 +68,8 @@ class Inspector {
       report("begins at byte " + std::to_string(b.offset) + ", which is no multiple of its element size");
   }
 
-  // Buffers of one slab lie at one offset, and none of them is anybody else's before or after the plan.
+  // Buffers of one slab lie at one offset, and none is an input or output: these hold data before or after
+  // the plan.
   void test_slabs() {
     std::unordered_map<std::string, std::uint32_t> first;
     for (std::uint32_t b = 0; b < rank_.buffers.size(); ++b) {
@@ -160,7 +161,7 @@ class Inspector {
     test_inputs(i);
   }
 
-  // To what a rank receives from a reduce_scatter every member contributes, the rank itself too.
+  // Every member must contribute to what a rank receives in a reduce_scatter, the rank itself included.
   bool all_contribute(const Operation& op) const {
     std::unordered_set<int> peers;
     for (const Part& p : rank_.parts_of(op))
@@ -168,7 +169,7 @@ class Inspector {
     return peers.empty() || peers.size() == groups_.members(op.group);
   }
 
-  // A second iteration would find other inputs.
+  // Nothing may write an input: the next repetition would read the changed one.
   void test_inputs(std::uint32_t i) {
     const Operation& op = rank_.operations[i];
     const auto test = [&](std::uint32_t view) {

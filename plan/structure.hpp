@@ -56,14 +56,15 @@ std::string wrong_groups(const Plan&);
 // Tests every buffer, view and operation of one rank.
 RankForm inspect(const Plan&, const RankPlan&, const GroupIndex&, const FaultSink&);
 
-// "attend 1/forward/3", also for what is no kind or phase.
+// "attend 1/forward/3", also where kind or phase is no valid value.
 std::string operation_label(const RankPlan&, const Operation&);
 
 // Parts of one reduce_scatter, all_gather or all_to_all that a rank sends to itself and that stay where they
 // are: part i is true if it is one side of such a pair (the k-th own send meets the k-th own receive).
 std::vector<std::uint8_t> parts_in_place(const RankPlan&, const Operation&);
 
-// The column at which the planes of the view's buffer part, counted from the view's first; 0: none does.
+// The column at which the border between the buffer's planes cuts the view, counted from the view's first; 0:
+// it does not.
 std::int32_t plane_cut(const Buffer&, const View&);
 
 // Rows of a view, sorted, neighbouring runs joined.

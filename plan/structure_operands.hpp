@@ -1,4 +1,4 @@
-// What is wrong with the operands of one operation; a part of structure.cpp alone.
+// What is wrong with the operands of one operation; for plan/structure.cpp only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The tensors of a problem: one table of what attention takes and gives. Files, random data, the way to the
-// ranks and back, comparison and summaries follow from it; a new tensor is a row.
+// The tensors of a problem: one table of what attention takes and gives. Files, random data, scatter to the
+// ranks and gather from them, comparison and summaries follow from it; a new tensor is a row.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct ProblemTensor {
 // Random inputs depend on the order of the inputs: new ones come last.
 std::span<const ProblemTensor> tensor_table();
 
-// "q, k, v, dout": all names of a category in the table, for people.
+// "q, k, v, dout": all names of a category in the table, for messages.
 std::string tensor_names(Category);
 
 // Those of the table that the problem has: by kind of attention and direction.

@@ -35,7 +35,7 @@ leave() {
 trap leave EXIT
 mount --bind /dev "$root/dev"
 mounted+=("$root/dev")
-mount --bind /dev/pts "$root/dev/pts"  # pseudo-terminals, which a machine has
+mount --bind /dev/pts "$root/dev/pts"  # pseudo-terminals, as on a real machine
 mounted=("$root/dev/pts" "${mounted[@]}")
 mount -t proc proc "$root/proc"
 mounted+=("$root/proc")
@@ -46,7 +46,7 @@ if [ -n "$toolkit" ]; then
   path=/usr/local/cuda/bin:$path
 fi
 
-proxies=()  # the way to the packages, where this machine has one
+proxies=()  # apt's proxies, if this machine has any
 for name in http_proxy https_proxy; do
   if [ -n "${!name:-}" ]; then proxies+=("$name=${!name}"); fi
 done

@@ -33,7 +33,8 @@ if [ -t 1 ]; then
   cmake --build --preset "$preset" -- "$@"
 else
   log=build/build-$preset.log
-  # A pager's buffer would hold the lines back; NINJA_STATUS is the user's to set, but not for what is read here.
+  # No filter that buffers (grep, sed) may stand in this pipe: lines would come late. The user's NINJA_STATUS is
+  # overridden, because tell_progress parses the lines.
   if ! NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" -- "$@" 2>&1 | tee "$log" | tell_progress; then
     sed -n '/^FAILED: /,$p' "$log" | grep -a . >&2 || cat "$log" >&2
     exit 1

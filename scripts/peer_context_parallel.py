@@ -78,7 +78,7 @@ class Bench:
                 raise Unsupported(f"{name} is not set: start with torchrun --nproc-per-node N")
         self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(self.device)
-        # A rank that fails alone leaves the others in a collective: not for longer than this.
+        # A rank that fails alone leaves the others waiting in a collective: this is how long at most.
         torch.distributed.init_process_group("nccl", device_id=self.device, timeout=datetime.timedelta(seconds=120))
         self.rank, self.ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
         if self.ranks < 2:
@@ -87,7 +87,7 @@ class Bench:
         self.warmup, self.iterations = arguments.warmup, arguments.iterations
 
     def sdpa(self, q, k, v):
-        # By the module, each time: context_parallel replaces the function there.
+        # Looked up in its module at every call, because context_parallel replaces the function there.
         return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     def random(self, sequence, seed):
@@ -183,7 +183,7 @@ class Bench:
             if sequence % (2 * self.ranks) != 0:
                 raise ValueError(f"{sequence} is no multiple of 2 x {self.ranks}, which head-tail balance needs")
             result = self.measure(sequence, backward)
-        except Exception as problem:  # whatever PyTorch throws: told in the row
+        except Exception as problem:  # whatever PyTorch throws is recorded in the row
             error = f"{type(problem).__name__}: {problem}"
         # An error that hits all ranks alike (memory, shapes) gets here on all of them.
         if self.any_failed(error is not None):
@@ -223,7 +223,7 @@ def run(arguments):
                 ok = ok and "error" not in row
                 result["rows"].append(row)
                 if bench.rank == 0 and arguments.out != "-":
-                    save(result, arguments.out)  # now: a later one may end the process
+                    save(result, arguments.out)  # at once: a later size may end the process
                 text = row.get("error") or f"{row['time_s'] * 1e3:.3f} ms, {row['extra_peak_mib']:.0f} MiB extra"
                 say(f"{rotate} S={sequence} {row['direction']}: {text}", file=sys.stderr)
                 torch.cuda.empty_cache()

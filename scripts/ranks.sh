@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs COMMAND as N processes of this host, with the variables that torchrun gives: scripts/ranks.sh N COMMAND...
-# A launch token (CPLAB_TOKEN) is made up for them, unless there is one. Output is not touched. When one process fails, or a signal comes, the others get a second to say why they
-# end, then SIGTERM, after two more SIGKILL, each with all that it has started. The exit code is that
-# of the first process that failed.
+# Runs COMMAND as N processes of this host, with the variables that torchrun gives: scripts/ranks.sh N COMMAND... A
+# launch token (CPLAB_TOKEN) is made up for them, unless there is one. Output is passed through unchanged. When one
+# process fails, or a signal comes, the others get a second to report why they end, then SIGTERM, two seconds later
+# SIGKILL, each with its child processes. The exit code is that of the first process that failed.
 set -euo pipefail
 
 usage() {
@@ -24,7 +24,7 @@ while :; do
   if ! answers "$port" && ! answers $((port + 1)); then break; fi
 done
 
-# Who does not say it takes no rank; nobody else can read the environment of these processes.
+# A connection that does not present the token gets no rank; other users cannot read these processes' environment.
 if [ -z "${CPLAB_TOKEN:-}" ]; then
   CPLAB_TOKEN=$(od -An -v -N16 -tx1 /dev/urandom | tr -d ' \n')
   [ ${#CPLAB_TOKEN} -eq 32 ] || { echo "$0: /dev/urandom gave no launch token" >&2; exit 3; }
@@ -62,7 +62,7 @@ trap 'stop_all 0; wait 2>/dev/null; exit 130' INT
 trap 'stop_all 0; wait 2>/dev/null; exit 143' TERM
 trap 'stop_all 0; wait 2>/dev/null; exit 129' HUP
 
-# Each job in its own process group, and should this script be killed, its processes are too.
+# Each job gets its own process group; if this script is killed, so are its processes (setpriv).
 set -m
 guard=()
 if command -v setpriv >/dev/null; then guard=(setpriv --pdeathsig KILL --); fi

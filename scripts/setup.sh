@@ -103,7 +103,7 @@ echo "cplab: installing ${missing[*]}" >&2
 mkdir -p build
 log=build/setup.log
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300)
-# A failed update (one unreachable source) need not matter: whether the packages come decides.
+# A failed update (one unreachable source) may be harmless: only a package that cannot be installed is an error.
 if ! { "${apt[@]}" update || true; "${apt[@]}" install --no-install-recommends "${missing[@]}"; } \
     >"$log" 2>&1 </dev/null; then
   tail -n 20 "$log" >&2

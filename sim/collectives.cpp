@@ -157,7 +157,7 @@ void Engine::next_step(std::uint32_t slot, std::size_t member, double startup_us
   begin_transfer(transfer, startup_us);
 }
 
-// A member sends again when its last step has left and what it is to pass on has come.
+// A member starts its next step when its last send is done and the data that it forwards next has arrived.
 void Engine::step_over(const Transfer& transfer) {
   const std::uint32_t slot = transfer.collective;
   Collective& collective = collectives_[slot];

@@ -49,7 +49,7 @@ const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, 
   cost.startup_us = startup_s(*choice.table, hardware_.curve_bytes_s(path)) * us;
   cost.cap_bytes_us = static_cast<double>(bytes) / (estimate.seconds * us - cost.startup_us);
   cost.origin = worst(estimate.origin, choice.origin_floor);
-  if (hardware_.link_bytes_s(path) < hardware_.curve_bytes_s(path))  // a what-if: the link may bind now
+  if (hardware_.link_bytes_s(path) < hardware_.curve_bytes_s(path))  // a slower link than was measured
     cost.origin = worst(
         cost.origin, (path == Path::intra ? hardware_.node.provenance : hardware_.network.provenance).origin);
   cost.channels = choice.table->channels;
@@ -230,7 +230,8 @@ void Engine::flow_over(std::uint32_t slot) {
   LaneRun& run = lane(transfers_[slot].sender);
   --run.moving;
   if (!run.queue.empty()) {
-    // The nearest peer upwards first, as NCCL orders the rounds of a group: no rank is everybody's first.
+    // The next higher rank first, as NCCL orders the rounds of a group, so that not all send to one rank at
+    // once.
     const auto distance = [&](std::uint32_t s) {
       const std::uint32_t ranks = static_cast<std::uint32_t>(plan_.ranks.size());
       return (transfers_[s].receiver.rank + ranks - transfers_[s].sender.rank) % ranks;
@@ -281,7 +282,8 @@ void Engine::end_activity(OpRef ref) {
   if (--run.active == 0) run.idle_us = now_us();
 }
 
-// The last call for an operation stands: its last transfer determines its end.
+// Called for each transfer; the last call for an operation counts, because its last transfer determines its
+// end.
 void Engine::note_end(OpRef ref, OpRef trigger, double begin_us) {
   Cause& why = cause(ref);
   why.begin_us = begin_us;

@@ -1,4 +1,4 @@
-// Which chain of operations determines the end of a simulation, and of which origins it consists.
+// Which chain of operations determines the end of a simulation, and how much of its time has which origin.
 #pragma once
 
 #include <cstdint>

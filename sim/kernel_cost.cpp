@@ -82,7 +82,7 @@ struct RateTable {
       const double pairs = square_pairs(point.sequence, t.causal);
       const double blocks = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
       const double flops = point_flops(t, point);
-      // A point given twice: the first stands.
+      // Of two equal points the first counts.
       rates[pairs / static_cast<double>(point.sequence)].try_emplace(
           blocks, Rate{scale * flops / (point.seconds * waves_of(blocks, own_sms).fill), origin});
     }
@@ -115,7 +115,7 @@ class StandardCost {
   }
 
  private:
-  // What the cost of an attention kernel depends on, but for what it adds to.
+  // What the cost of an attention kernel depends on, besides its segments and write modes (add_updates).
   struct Shape {
     OpKind kind = OpKind::attend;
     DType dtype = DType::bf16;
@@ -145,7 +145,7 @@ class StandardCost {
     return 1 + std::abs(std::log(flops_per_pair(table.kind, table.head_size, table.value_size) / wanted));
   }
 
-  // The tile heights of the kernels there are for a call: those of the nearest head size.
+  // The tile heights that kernels for a call may have: those of the tables of the nearest head size.
   std::vector<int> heights(const Shape& shape) const {
     std::vector<int> found;
     double nearest = std::numeric_limits<double>::infinity();
@@ -163,8 +163,8 @@ class StandardCost {
     return found;
   }
 
-  // The table of that mask, dtype and tile height, of the nearest head size. The other mask's table will do,
-  // as an extrapolation.
+  // The table of that mask, dtype and tile height, of the nearest head size. If there is none, the other
+  // mask's table, as an extrapolation.
   Choice choose(const Shape& shape, bool causal, int tile_rows) const {
     Choice best;
     double best_cost = 0;

@@ -30,9 +30,9 @@ using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConve
 //
 // attend, attend_backward: a table point (B, S, H, seconds) has B*H*ceil(S/tile_rows) thread blocks, of which
 // the GPU takes one a multiprocessor at a time, hence waves = ceil(blocks/sms) and fill = blocks/(waves*sms).
-// rate = flops / (seconds * fill) is the speed while all multiprocessors are busy (scaled by their number, if
-// the table says it was measured on another); it is interpolated
-// linearly in log(keys per query row), and at equal keys in log(blocks), held constant outside the points.
+// rate = flops / (seconds * fill) is the speed while all multiprocessors are busy (scaled by their number,
+// if the table says it was measured on another); it is interpolated linearly in log(keys per query row), and
+// at equal keys in log(blocks), held constant outside the points.
 // An operation takes sum over its segments of flops / rate(keys per row of the segment), divided by its own
 // fill. At a point of the table this is the point's time exactly.
 // All others: the class's curve over bytes, else bytes / gpu.copy_bytes_s.

@@ -34,8 +34,8 @@ int Multiprocessors::compute_limit() const {
   return sms_ - std::max(reserved_, communication_sms_ + awaited_sms_);
 }
 
-// In waves. Beside a clock of minutes and millions of waves the rounding of both exceeds any fixed share of a
-// wave: a boundary that lies less than an ulp of the clock ahead would be woken for again and again.
+// In waves. With a clock at minutes or millions of waves, rounding exceeds any fixed share of a wave: we
+// would wake again and again for a boundary that lies less than an ulp of the clock ahead.
 double Multiprocessors::slack(const Kernel& kernel) const {
   constexpr double roundings = 16 * std::numeric_limits<double>::epsilon();
   return std::max(tolerance, roundings * (updated_us_ + kernel.left_us) / wave_us(kernel));
@@ -105,7 +105,7 @@ void Multiprocessors::wake(double now_us, std::vector<Event>& events) {
 }
 
 void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Event>& events) {
-  // Make room: the youngest gives first.
+  // Make room: the kernel submitted last gives up its multiprocessors first.
   for (auto kernel = running_.rbegin(); kernel != running_.rend(); ++kernel) {
     const int excess = held_by_compute() - compute_limit();
     if (excess > 0 && at_boundary(*kernel)) kernel->share = std::max(0, held(*kernel) - excess);
@@ -153,7 +153,7 @@ void Multiprocessors::update_rates(double now_us) {
     const int useful = kernel.cost.useful_sms;
     const double rate =
         static_cast<double>(std::min(kernel.share, useful)) / (std::min(demand(kernel), useful) * slowdown);
-    if (rate == kernel.rate) continue;  // its end stands
+    if (rate == kernel.rate) continue;  // finish_us still holds
     kernel.rate = rate;
     kernel.finish_us =
         rate > 0 ? now_us + std::max(0.0, kernel.left_us) / rate : std::numeric_limits<double>::infinity();

@@ -43,7 +43,7 @@ class Multiprocessors {
   struct Event {
     EventKind kind;
     std::uint32_t operation;
-    // What made room, if the operation had to wait for it; no_operation otherwise.
+    // The operation that made room, if this one had to wait for it; no_operation otherwise.
     std::uint32_t cause;
     // kernel_finished: where its cost comes from; the time it lost to communication beside it, and where
     // that slowdown comes from.

@@ -110,8 +110,7 @@ void run_in_child(const Job& job, Report& report, std::span<OperationTime> times
   }
 }
 
-// With `tell`, which is called every now and then: looks again after a pause that grows to a tenth of a
-// second.
+// Waits until the child ends. With `tell`: polls, with pauses that grow to 0.1 s, and calls it after each.
 void wait_for(pid_t child, const std::function<void()>& tell) {
   constexpr std::chrono::milliseconds longest{100};
   std::chrono::milliseconds pause{1};
@@ -170,7 +169,7 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
                     const KernelCostFunction& kernel_cost) {
   validate(hardware);
   require_ranks(hardware, static_cast<std::int64_t>(plan.ranks.size()));
-  (void)reserved_sms(plan.scenario.schedule, hardware.gpu.sms);  // throws, before there is a process
+  (void)reserved_sms(plan.scenario.schedule, hardware.gpu.sms);  // throws before a process is started
   Job job{plan, hardware, options, kernel_cost, {0}};
   for (const RankPlan& rank : plan.ranks) job.first.push_back(job.first.back() + rank.operations.size());
   const std::size_t operations = job.first.back();

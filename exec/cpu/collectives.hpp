@@ -1,4 +1,4 @@
-// Reductions over the ranks of a group, on tensors that have been brought together.
+// Reductions over the ranks of a group, on tensors of all its ranks in one memory.
 #pragma once
 
 #include <cstddef>

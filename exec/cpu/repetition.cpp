@@ -91,7 +91,7 @@ void Repetition::start(OpRef ref) {
     complete(ref);
     return;
   }
-  walk_.started(ref, ready_);  // of what is not complete: it is posted
+  walk_.started(ref, ready_);  // posted, hence not complete yet
 }
 
 void Repetition::compute(OpRef ref) {
@@ -176,7 +176,7 @@ void Repetition::sum_received(OpRef ref) {
     for (std::size_t piece = 0; piece < received[first].tensors.size(); ++piece) {
       std::vector<const StagedTensor*> addends;
       for (std::size_t i = first; i < last; ++i) {
-        if (piece >= received[i].tensors.size()) continue;  // senders cut the width differently
+        if (piece >= received[i].tensors.size()) continue;  // other senders have more pieces
         addends.push_back(received[i].tensors[piece].get());
       }
       reduce_in_order(ranks_[ref.rank]->device, op.lane, Reduction::sum, addends,

@@ -94,7 +94,7 @@ class AttendTile {
       sum_out_.middleRows(block_row, queries).noalias() += p * values;
       return;
     }
-    // A key that a row does not see must not reach it, not even as zero times NaN.
+    // A masked key must not reach the row, not even as zero times NaN.
     for (std::int64_t row = 0; row < queries; ++row) {
       const KeyRange range = ranges_[static_cast<std::size_t>(row)];
       for (std::int64_t j = range.begin; j < range.end; ++j)
@@ -120,7 +120,7 @@ class AttendTile {
       p[j] *= scale;
       if (p[j] > highest) highest = p[j];
     }
-    if (highest != maximum) {  // from -inf on, too: exp gives 0 and the state is 0
+    if (highest != maximum) {  // from -inf too: exp gives 0, the sums are 0
       const T rescale = std::exp(maximum - highest);
       sum *= rescale;
       sum_out_.row(row) *= rescale;

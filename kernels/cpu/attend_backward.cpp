@@ -121,8 +121,8 @@ class BackwardTile {
     queries_finite_ = q_rows_.topRows(queries).allFinite() && dout_rows_.topRows(queries).allFinite();
   }
 
-  // A final lse of -inf: no key of any tile is visible, so this row has no gradient, gives
-  // none, and may hold anything.
+  // A final lse of -inf: the row sees no key of any tile. Its gradient is 0, it contributes to no other, and
+  // its operands may hold anything.
   bool is_empty(std::int64_t row) const {
     return lse_rows_[static_cast<std::size_t>(row)] == -std::numeric_limits<T>::infinity();
   }
@@ -156,7 +156,7 @@ class BackwardTile {
       dv_sum_.sum.middleRows(first_key, keys).noalias() += p.transpose() * dout;
       return;
     }
-    // Invisible pairs must not touch each other, not even as zero times NaN.
+    // A masked pair must contribute nothing, not even zero times NaN.
     for (std::int64_t row = 0; row < queries; ++row) {
       const KeyRange range = ranges_[static_cast<std::size_t>(row)];
       for (std::int64_t j = range.begin; j < range.end; ++j) {

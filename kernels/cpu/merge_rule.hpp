@@ -24,7 +24,7 @@ struct MergeRule {
 const MergeRule& careful_merge();
 
 // Merges one row, part_lse above -inf (or NaN), into (into_out, into_lse). `row_out` holds the row of the
-// part, out width numbers, and is used up. An into_lse of -inf means into_out is not read.
+// part, out width numbers, and is overwritten. An into_lse of -inf means into_out is not read.
 template <class T>
 void merge_row(const MergeRule& rule, DType nominal, T* row_out, T part_lse, const ViewRows& into_out,
                const ViewRows& into_lse, std::int64_t row, std::int64_t head, T* scratch);

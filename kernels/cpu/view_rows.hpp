@@ -13,7 +13,7 @@ namespace cplab::kernels {
 
 class ViewRows {
  public:
-  // Keeps a reference to nothing but the memory the view describes, which check_view() has passed.
+  // Of the view, which must have passed check_view(), it refers only to the memory afterwards.
   explicit ViewRows(const View& view);
 
   const View& view() const { return view_; }

@@ -13,7 +13,8 @@ need() {  # COMMAND...: ends the campaign before it begins
   done
 }
 need nvidia-smi pgrep pkill python3
-# What campaigns run fits into the machine; a container's limit counts file caches that would be given up.
+# cplab refuses what exceeds the free memory, but a container's limit also counts file caches, which would be given up;
+# everything run here fits, so name the whole memory.
 CPLAB_MEMORY=${CPLAB_MEMORY:-$(awk '/^MemTotal:/ { printf "%dK", $2 }' /proc/meminfo)}
 export CPLAB_MEMORY
 results=$(mktemp -d)  # what a campaign keeps

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the vocabulary can say, executed on the GPUs of one machine: both phases apart, direction backward, memory
+# What plans can express, executed on the GPUs of one machine: both phases apart, direction backward, memory
 # that is shared more and less, plans of collectives, teams, slabs and edges that wait for a start (build/pack/plans,
 # made by scripts/gpu/pack.sh), and the pairwise grid.
 # scripts/gpu/house.sh OUT_DIR   leaves one archive in OUT_DIR

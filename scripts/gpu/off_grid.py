@@ -207,7 +207,7 @@ def machine():
 
 
 def draw_points(options, work):
-    """`options.points` points with their predictions. One rng a point: what is drawn again moves no other."""
+    """`options.points` points with their predictions. Each point has its own rng: redrawing one changes no other."""
     points = []
     for number in range(options.points):
         rng = random.Random(f"{options.seed}/{number}")

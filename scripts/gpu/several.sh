@@ -53,7 +53,7 @@ if wants failures; then
   done
   failing "too many ranks" timeout 60 cplab run ring-h200 --quiet --set parallel.ranks=8
   failing "too much memory" timeout 60 cplab run ring-h200 --quiet --set problem.sequence=64M --set parallel.ranks=2
-  # Somebody else has the memory of the last GPU.
+  # Another process holds nearly all memory of the last GPU.
   python3 - "$((gpus - 1))" <<'HOG' &
 import sys, time, torch
 device = torch.device("cuda", int(sys.argv[1]))
@@ -95,7 +95,7 @@ for tokens in 4K 16K 32K 64K 128K; do
 done
 fi
 
-# The peer between two visits to our side, on the same GPUs.
+# PyTorch's runs (the peer) lie between runs of ours on the same GPUs.
 again() {
   for tokens in 4K 16K 64K; do
     timeout 60 cplab run ring-h200 --quiet --json "$results/again-$1-$tokens-P$gpus-copy.json" \

@@ -159,7 +159,7 @@ TEST_CASE("check: a maximum over ranks is that of equal contents, or a finding")
       rank.op(max).reduction = Reduction::max;
       if (r == 0) rank.copy(compute, view, rank.view({out}));
     }
-    if (what == What::other)  // rank 0 sends to nobody then
+    if (what == What::other)  // then rank 0 sends nothing
       for (Operation& op : plan.ranks[0].operations)
         if (op.kind == OpKind::exchange && op.lane == compute) op.kind = OpKind::host_sync, op.parts = {};
     if (what == What::incomplete) {  // the second tile is never merged into rank 0's out

@@ -88,8 +88,8 @@ TEST_CASE("check: sends and receives in a cycle wait for ever") {
   CHECK(has(result, FindingKind::deadlock, 0, "0/forward/0"));
   CHECK(result.findings[0].message.find("0 -> 1 -> 2 -> 0") != std::string::npos);
   CHECK(result.findings[0].message.find("rank 2 waits in exchange 2/forward/0") != std::string::npos);
-  // With send and receive in one exchange nothing waits for ever: what remains to be found are the results,
-  // which nobody computes.
+  // With send and receive in one exchange there is no deadlock: what is left to find are outputs that nobody
+  // computes.
   for (int r = 0; r < 3; ++r) {
     RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
     rank.operations[0].parts.count = 2;

@@ -27,8 +27,8 @@ Plan traded(std::int64_t rows, DType dtype) {
                delta = working("delta_heads", Role::wide, H, 1);
     const auto dq = working("dq_heads", Role::nominal, H, D),
                dkv = working("dkv_heads", Role::nominal, G, D + E);
-    // One tensor in both distributions: as buffer of this rank's tokens with all heads, and as buffer of all
-    // tokens with this rank's heads, `each` of them. An all_to_all turns one into the other.
+    // One tensor in both distributions of Ulysses: this rank's tokens with all heads, and all tokens with
+    // `each` heads of this rank. An all_to_all turns one into the other.
     struct Pair {
       std::uint32_t tokens, heads;
       std::int32_t each;

@@ -54,9 +54,9 @@ struct AttendBackward {
 Part send(ViewIndex, int peer);
 Part receive(ViewIndex, int peer);
 
-// One rank of a plan under construction. The plan must stay where it is. Everything is appended: buffers lie
-// one behind the other in the arena, operations are issued in the order of the calls. Calls that append an
-// operation return its index; `after` names earlier operations of the rank.
+// One rank of a plan under construction. The plan must not be moved meanwhile. Everything is appended:
+// buffers lie one behind the other in the arena, operations are issued in the order of the calls. Calls that
+// append an operation return its index; `after` names earlier operations of the rank.
 class Rank {
  public:
   Rank(Plan& plan, int rank);
@@ -93,7 +93,7 @@ class Rank {
   // exchange, all_gather, reduce_scatter, all_to_all, barrier
   std::uint32_t communicate(Lane, OpKind, const std::vector<Part>&, const After& = {},
                             std::uint16_t group = 0);
-  // Any operation, also one that does not exist.
+  // Any operation, also one that is malformed.
   std::uint32_t operation(Lane, OpKind, const std::vector<Access>& reads, const std::vector<Access>& writes,
                           const After& = {});
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts/build.sh with a cmake that only talks: how far the build is without a terminal, and what a failure shows.
+# scripts/build.sh with a fake cmake that only prints: how far the build is without a terminal, and what a failure
+# shows.
 set -uo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

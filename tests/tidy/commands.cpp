@@ -114,7 +114,7 @@ std::vector<Call> calls_of(const Tree& tree) {
       if (text.find("find_package(Python3") != std::string::npos) calls.push_back({path, 0, "python3"});
       if (text.find("find_package(PkgConfig") != std::string::npos) calls.push_back({path, 0, "pkg-config"});
     }
-    // What is started by its first line.
+    // Started by its #! line.
     if (extension == ".py" && text.starts_with("#!")) calls.push_back({path, 1, "python3"});
   }
   std::erase_if(calls, [&](const Call& call) { return functions.contains(call.command); });
@@ -165,7 +165,7 @@ bool group_serves(const std::string& group, const Tree& tree, const std::string&
   if (group == "lint") return text.find("exit 77") != std::string::npos;  // a test that is skipped without it
   const bool figures = path.starts_with("plots/") || path == "scripts/figures.sh";
   if (group == "figures") return figures;
-  // Tests, and what tests or users run by hand. What builds must do without.
+  // group "test": tests, and what tests or users run by hand. A build must not need it.
   return !figures && (path.starts_with("tests/") || path.starts_with("docs/") ||
                       path.starts_with("scripts/gpu/") || extension_of(path) == ".py");
 }
@@ -177,13 +177,13 @@ bool row_serves(const Row& row, const Tree& tree, const Call& call) {
   const std::string& text = tree.at(call.path);
   if (asks_for(text, row.command)) return true;
   if (extension_of(call.path) == ".py" && text.find("except (OSError") != std::string::npos)
-    return true;  // tries it
+    return true;  // handles its absence
   const auto environment = tree.find("scripts/gpu/environment.sh");
   return environment != tree.end() && text.find(environment->first) != std::string::npos &&
          asks_for(environment->second, row.command);
 }
 
-// Why the list may not say what it says; empty when it may.
+// What is wrong with a row of the list; empty when nothing is.
 std::string doubt(const Row& row, const Tree& tree) {
   const std::set<std::string> plain = {"bare", "first", "asked"};
   if (plain.contains(row.source)) return row.rest.empty() ? "" : "has more words than it may";

@@ -29,8 +29,7 @@ bool is_source(std::string_view path) {
   return is_one_of(extension_of(path), extensions);
 }
 
-// What includes the builder tells it what a rank does and is an algorithm, unless it is part of the builder
-// or makes plans of it.
+// A file that includes the builder is an algorithm, unless it is part of the builder or runs algorithms.
 bool is_algorithm(std::string_view path, std::string_view text) {
   if (folder_of(path) != "algorithms" || extension_of(path) != ".cpp") return false;
   constexpr std::array<std::string_view, 2> others = {"buffers", "build"};  // and builder

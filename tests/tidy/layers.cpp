@@ -198,7 +198,8 @@ bool is_standard(std::string_view header) {
   return headers.contains(header);
 }
 
-// The operating system's and the processor's: in sources of the folders that meet a machine.
+// Headers of the operating system and the processor: only in sources of folders that deal with a real
+// machine.
 bool is_system(std::string_view header) {
   static const Names prefixes = {"unistd.h", "fcntl.h",    "sys/",     "dlfcn.h",  "pthread.h",   "sched.h",
                                  "poll.h",   "netdb.h",    "netinet/", "arpa/",    "immintrin.h", "cxxabi.h",

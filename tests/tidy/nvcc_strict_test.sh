@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/nvcc_strict.sh with a compiler that only talks: what passes, what fails, what is printed.
+# scripts/nvcc_strict.sh with a fake compiler that only prints: what passes, what fails, what is printed.
 set -uo pipefail
 strict=$1
 failed=0

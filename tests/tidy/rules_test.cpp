@@ -27,7 +27,7 @@ TEST_CASE("tidy rules: folders of ours") {
   CHECK(bad("sim/a.cpp", "algorithms/builder.hpp"));
   CHECK(bad("calls/a.cpp", "kernels/work/work_list.hpp"));
   CHECK(bad("calls/a.cpp", "derive/walk.hpp"));
-  CHECK(bad("check/a.cpp", "algorithms/builder.hpp"));  // what checks shares no code with what it checks
+  CHECK(bad("check/a.cpp", "algorithms/builder.hpp"));  // the checker shares no code with the builder
   CHECK(bad("check/a.cpp", "derive/memory.hpp"));
   CHECK(bad("plan/a.hpp", "derive/memory.hpp"));
   CHECK(bad("kernels/cpu/a.cpp", "plan/plan.hpp"));
@@ -47,7 +47,7 @@ TEST_CASE("tidy rules: folders of ours") {
   CHECK_FALSE(bad("kernels/cpu/a.cpp", "kernels/cpu/tile.hpp"));
   CHECK_FALSE(bad("cli/a.cpp", "cmake/version.hpp"));
   CHECK_FALSE(bad("tests/sim/test_a.cpp", "exec/executor.hpp"));
-  CHECK(count(check_includes, "utils/a.cpp", "// x\n") == 1);  // a folder that the design does not know
+  CHECK(count(check_includes, "utils/a.cpp", "// x\n") == 1);  // a folder that the table lacks
 }
 
 TEST_CASE("tidy rules: third parties and standard headers") {
