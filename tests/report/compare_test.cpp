@@ -123,6 +123,20 @@ TEST_CASE("what a GPU adds to a run is read where it matters, the rest is let pa
   CHECK(report.notes[0].starts_with("b.json: 2 ranks shared a GPU"));
 }
 
+TEST_CASE("files from before an option that every algorithm has") {
+  Plan now = hand_plan();
+  now.scenario.schedule.set("between", std::string("nothing"));
+  now.scenario.schedule.set("reuse", std::string("time"));
+  const ResultFile a = read_result_json(simulated(now, hand_timeline(), true), "a.json");
+  const ResultFile old = read_result_json(simulated(hand_plan(), hand_timeline(), true), "old.json");
+  CHECK(compare_results(a, old).time_error == 0);
+  CHECK(compare_results(old, a).time_error == 0);
+  now.scenario.schedule.set("between", std::string("layers"));
+  const ResultFile apart = read_result_json(simulated(now, hand_timeline(), true), "b.json");
+  CHECK_THROWS_WITH_AS(compare_results(apart, old), doctest::Contains("schedule.between is layers"),
+                       JsonFileError);
+}
+
 TEST_CASE("what cannot be compared") {
   const Plan plan = hand_plan();
   const ResultFile a = read_result_json(simulated(plan, hand_timeline(), true), "a.json");
