@@ -6,7 +6,6 @@
 
 #include "algorithms/builder_pools.hpp"
 #include "derive/arena.hpp"
-#include "derive/edges.hpp"
 #include "plan/live_pairs.hpp"
 #include "plan/operands.hpp"
 
@@ -222,8 +221,7 @@ void Builder::fill(Lane lane, const Box& into, double value) {
 }
 
 RankPlan Builder::finish() {
-  place_in_arena(plan_, reuse_of(scenario_.schedule));
-  derive_edges(plan_);
+  lay_out(plan_, reuse_of(scenario_.schedule));
   return std::move(plan_);
 }
 

@@ -18,14 +18,15 @@ std::int64_t aligned(std::int64_t bytes) {
 
 class Arena {
  public:
-  Arena(RankPlan& plan, Reuse reuse) : plan_(plan), reuse_(reuse), memory_(plan_memory(plan)) {
+  // `order`: of the data, needed for Reuse::time alone.
+  Arena(RankPlan& plan, Reuse reuse, DataOrder order)
+      : plan_(plan), reuse_(reuse), memory_(plan_memory(plan)), order_(std::move(order)) {
     const auto end = static_cast<std::uint32_t>(plan.operations.size());
     std::vector<bool> touched;
     for (const Lifetime& life : memory_.lifetimes) touched.push_back(life.birth < end);
     owners_ = slab_owners(plan, touched);
     members_.resize(owners_.size());
     for (std::uint32_t b = 0; b < owners_.size(); ++b) members_[owners_[b]].push_back(b);
-    if (reuse == Reuse::time) order_ = order_of_data(plan);
   }
 
   void place() {
@@ -92,7 +93,13 @@ Reuse reuse_of(const Schedule& schedule) {
 }
 
 void place_in_arena(RankPlan& plan, Reuse reuse) {
-  Arena(plan, reuse).place();
+  Arena(plan, reuse, reuse == Reuse::time ? order_of_data(plan) : DataOrder()).place();
+}
+
+void lay_out(RankPlan& plan, Reuse reuse) {
+  if (reuse == Reuse::time) return Arena(plan, reuse, derive_data_edges(plan)).place();
+  place_in_arena(plan, reuse);
+  derive_edges(plan);
 }
 
 ArenaCost arena_cost(const RankPlan& plan, Reuse reuse) {

@@ -21,6 +21,9 @@ Reuse reuse_of(const Schedule&);
 // Lee 2020, arXiv 2001.03288). Edges are to be derived afterwards (edges.hpp).
 void place_in_arena(RankPlan&, Reuse);
 
+// Both, offsets and edges. With Reuse::time memory adds no edge, so that the plan is gone through once.
+void lay_out(RankPlan&, Reuse);
+
 // What the other choice would cost, by rank: bytes of the arena, and edges that order nothing but memory.
 struct ArenaCost {
   std::int64_t arena_bytes = 0;

@@ -264,11 +264,15 @@ void derive_edges(RankPlan& plan) {
   edges.derive();
 }
 
-DataOrder order_of_data(const RankPlan& plan) {
-  RankPlan copy = plan;
-  Edges edges(copy);
+DataOrder derive_data_edges(RankPlan& plan) {
+  Edges edges(plan);
   edges.derive();
   return edges.order();
+}
+
+DataOrder order_of_data(const RankPlan& plan) {
+  RankPlan copy = plan;
+  return derive_data_edges(copy);
 }
 
 }  // namespace cplab

@@ -32,5 +32,8 @@ struct DataOrder {
   }
 };
 DataOrder order_of_data(const RankPlan&);
+// Gives every operation the `after` that the data needs, as derive_edges if no two buffers shared bytes, and
+// says what it orders.
+DataOrder derive_data_edges(RankPlan&);
 
 }  // namespace cplab

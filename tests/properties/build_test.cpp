@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -71,6 +72,23 @@ TEST_CASE("edges are a transitive reduction: none is implied by the others") {
           CHECK_FALSE(is_ancestor(rank, rank.edges[after.first], to));
           op.after = after;
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("memory that time shares makes nobody wait: the edges are those of the data") {
+  for (const auto& [name, scenario] : testing::all_scenarios()) {
+    CAPTURE(name);
+    for (const RankPlan& rank : build_plan(scenario).ranks) {
+      RankPlan again = rank, data = rank;
+      derive_edges(again);
+      derive_data_edges(data);
+      for (std::size_t i = 0; i < rank.operations.size(); ++i) {
+        const auto built = rank.after(rank.operations[i]), derived = again.after(again.operations[i]),
+                   needed = data.after(data.operations[i]);
+        CHECK(std::ranges::equal(built, derived));
+        if (scenario.schedule.is_word("reuse", "time")) CHECK(std::ranges::equal(built, needed));
       }
     }
   }
