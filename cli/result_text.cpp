@@ -20,21 +20,32 @@ Unit unit_for(double largest, double base, const std::array<const char*, N>& nam
 }
 
 TextTable rank_table_for_files(const Figures& figures) {
-  TextTable table({{"rank", ""},
-                   {"time", "s"},
-                   {"compute", "s"},
-                   {"communication", "s"},
-                   {"exposed_communication", "s"},
-                   {"peak", "bytes"},
-                   {"arena", "bytes"},
-                   {"sent", "bytes"},
-                   {"received", "bytes"}});
+  std::vector<Column> columns{{"rank", ""},
+                              {"time", "s"},
+                              {"compute", "s"},
+                              {"communication", "s"},
+                              {"exposed_communication", "s"},
+                              {"peak", "bytes"},
+                              {"arena", "bytes"},
+                              {"sent", "bytes"},
+                              {"received", "bytes"}};
+  const bool saves = figures.saves();
+  if (saves) columns.insert(columns.end(), {{"saved", "bytes"}, {"transient", "bytes"}});
+  TextTable table(columns);
   for (const RankFigures& rank : figures.ranks) {
-    table.add_row({std::to_string(rank.rank), fmt::format("{}", rank.time_s),
-                   fmt::format("{}", rank.compute_s), fmt::format("{}", rank.communication_s),
-                   fmt::format("{}", rank.exposed_communication_s), std::to_string(rank.peak_bytes),
-                   std::to_string(rank.arena_bytes), std::to_string(rank.sent_bytes),
-                   std::to_string(rank.received_bytes)});
+    std::vector<std::string> row{std::to_string(rank.rank),
+                                 fmt::format("{}", rank.time_s),
+                                 fmt::format("{}", rank.compute_s),
+                                 fmt::format("{}", rank.communication_s),
+                                 fmt::format("{}", rank.exposed_communication_s),
+                                 std::to_string(rank.peak_bytes),
+                                 std::to_string(rank.arena_bytes),
+                                 std::to_string(rank.sent_bytes),
+                                 std::to_string(rank.received_bytes)};
+    if (saves)
+      row.insert(row.end(),
+                 {std::to_string(rank.saved_bytes), std::to_string(rank.peak_bytes - rank.saved_bytes)});
+    table.add_row(row);
   }
   return table;
 }
