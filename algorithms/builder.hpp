@@ -150,7 +150,9 @@ class Builder {
   Span intern_ranges(const std::vector<RowRange>&);
   std::uint32_t intern_view(const View&);
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
-  Operation& communicate(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
+  void communicate(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
+  void collective(Lane, OpKind, Transport, const Team&, const std::vector<Box>& from,
+                  const std::vector<Box>& into);
 
   const Scenario& scenario_;
   const Placement& placement_;

@@ -6,8 +6,8 @@
 
 namespace cplab {
 
-Operation& Builder::communicate(Lane lane, OpKind kind, Transport transport, const Team& team,
-                                const std::vector<Message>& messages) {
+void Builder::communicate(Lane lane, OpKind kind, Transport transport, const Team& team,
+                          const std::vector<Message>& messages) {
   std::vector<Part>& list = pools_->part_list;
   list.clear();
   std::int64_t sent = 0;
@@ -21,7 +21,19 @@ Operation& Builder::communicate(Lane lane, OpKind kind, Transport transport, con
   op.group = team.group;
   op.parts = parts;
   op.bytes = sent;
-  return op;
+}
+
+// A part for every member in both directions.
+void Builder::collective(Lane lane, OpKind kind, Transport transport, const Team& team,
+                         const std::vector<Box>& from, const std::vector<Box>& into) {
+  if (std::ssize(from) != team.size() || std::ssize(into) != team.size())
+    throw std::logic_error("a collective of team " + team.name + " needs a box for every member");
+  std::vector<Message> messages;
+  for (int peer = 0; peer < team.size(); ++peer) {
+    messages.push_back(send(from[static_cast<std::size_t>(peer)], peer));
+    messages.push_back(receive(into[static_cast<std::size_t>(peer)], peer));
+  }
+  communicate(lane, kind, transport, team, messages);
 }
 
 void Builder::exchange(Lane lane, Transport transport, const std::vector<Message>& messages) {
@@ -35,26 +47,17 @@ void Builder::exchange(Lane lane, Transport transport, const Team& team,
 
 void Builder::all_gather(Lane lane, Transport transport, const Team& team, const Box& own,
                          const std::vector<Box>& into) {
-  all_to_all(lane, transport, team, std::vector<Box>(into.size(), own), into);
-  plan_.operations.back().kind = OpKind::all_gather;
+  collective(lane, OpKind::all_gather, transport, team, std::vector<Box>(into.size(), own), into);
 }
 
 void Builder::all_to_all(Lane lane, Transport transport, const Team& team, const std::vector<Box>& from,
                          const std::vector<Box>& into) {
-  if (std::ssize(from) != team.size() || std::ssize(into) != team.size())
-    throw std::logic_error("a collective of team " + team.name + " needs a box for every member");
-  std::vector<Message> messages;
-  for (int peer = 0; peer < team.size(); ++peer) {
-    messages.push_back(send(from[static_cast<std::size_t>(peer)], peer));
-    messages.push_back(receive(into[static_cast<std::size_t>(peer)], peer));
-  }
-  communicate(lane, OpKind::all_to_all, transport, team, messages);
+  collective(lane, OpKind::all_to_all, transport, team, from, into);
 }
 
 void Builder::reduce_scatter(Lane lane, Transport transport, const Team& team, const std::vector<Box>& from,
                              const Box& into) {
-  all_to_all(lane, transport, team, from, std::vector<Box>(from.size(), into));
-  plan_.operations.back().kind = OpKind::reduce_scatter;
+  collective(lane, OpKind::reduce_scatter, transport, team, from, std::vector<Box>(from.size(), into));
 }
 
 void Builder::all_reduce(Lane lane, Transport transport, const Team& team, Reduction reduction,

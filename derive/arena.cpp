@@ -104,20 +104,9 @@ void lay_out(RankPlan& plan, Reuse reuse) {
 
 ArenaCost arena_cost(const RankPlan& plan, Reuse reuse) {
   RankPlan copy = plan;
-  // No two buffers share bytes: what edges remain are those that the data needs.
-  std::int64_t offset = 0;
-  for (Buffer& buffer : copy.buffers) {
-    buffer.offset = offset;
-    offset += aligned(buffer.bytes);
-  }
-  for (std::uint32_t b = 0; b < copy.buffers.size(); ++b)
-    for (std::uint32_t first = 0; first < b; ++first)
-      if (!copy.buffers[b].slab.empty() && copy.buffers[first].slab == copy.buffers[b].slab)
-        copy.buffers[b].offset = copy.buffers[first].offset;
-  derive_edges(copy);
+  derive_data_edges(copy);
   const auto needed = static_cast<std::int64_t>(copy.edges.size());
-  place_in_arena(copy, reuse);
-  derive_edges(copy);
+  lay_out(copy, reuse);
   return {copy.arena_bytes, static_cast<std::int64_t>(copy.edges.size()) - needed};
 }
 

@@ -31,6 +31,30 @@ std::string suffix(DType dtype, int head_size) {
   return (dtype == DType::bf16 ? " bf16 " : " fp16 ") + std::to_string(head_size);
 }
 
+// The kernels of all architectures: tensor cores first, then those that take everything.
+template <class Variant>
+void add_portable(std::vector<Variant>& all, const KernelBuild& build, std::string (*mma_name)(DType, int),
+                  std::string (*general_name)(DType)) {
+  using Family = typename Variant::Family;
+  const auto add_mma = [&](std::span<const int> head_sizes) {
+    for (const DType dtype : dtypes_16_bit)
+      for (const int D : head_sizes)
+        all.push_back({.name = mma_name(dtype, D),
+                       .family = Family::mma,
+                       .dtype = dtype,
+                       .head_size = D,
+                       .tile_rows = mma_tile_rows});
+  };
+  add_mma(mma_head_sizes);
+  if (build.full) add_mma(full_head_sizes);
+  for (const DType accumulator : {DType::fp32, DType::fp64})
+    if (accumulator == DType::fp32 || build.full)
+      all.push_back({.name = general_name(accumulator),
+                     .family = Family::general,
+                     .dtype = accumulator,
+                     .tile_rows = general_tile_rows});
+}
+
 std::vector<AttendVariant> list_forward(const KernelBuild& build) {
   using Family = AttendVariant::Family;
   std::vector<AttendVariant> all;
@@ -46,23 +70,7 @@ std::vector<AttendVariant> list_forward(const KernelBuild& build) {
                          .tile_rows = 64 * warpgroups,
                          .tile_costs = D == 64 ? hopper_costs_64 : hopper_costs_128,
                          .counts_tiles = true});
-  const auto add_mma = [&](std::span<const int> head_sizes) {
-    for (const DType dtype : dtypes_16_bit)
-      for (const int D : head_sizes)
-        all.push_back({.name = mma_forward_name(dtype, D),
-                       .family = Family::mma,
-                       .dtype = dtype,
-                       .head_size = D,
-                       .tile_rows = mma_tile_rows});
-  };
-  add_mma(mma_head_sizes);
-  if (build.full) add_mma(full_head_sizes);
-  for (const DType accumulator : {DType::fp32, DType::fp64})
-    if (accumulator == DType::fp32 || build.full)
-      all.push_back({.name = general_forward_name(accumulator),
-                     .family = Family::general,
-                     .dtype = accumulator,
-                     .tile_rows = general_tile_rows});
+  add_portable(all, build, mma_forward_name, general_forward_name);
   return all;
 }
 
@@ -82,23 +90,7 @@ std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
                          .tile_rows = hopper_backward_tile_rows,
                          .deterministic = !fused,
                          .counts_tiles = fused});
-  const auto add_mma = [&](std::span<const int> head_sizes) {
-    for (const DType dtype : dtypes_16_bit)
-      for (const int D : head_sizes)
-        all.push_back({.name = mma_backward_name(dtype, D),
-                       .family = Family::mma,
-                       .dtype = dtype,
-                       .head_size = D,
-                       .tile_rows = mma_tile_rows});
-  };
-  add_mma(mma_head_sizes);
-  if (build.full) add_mma(full_head_sizes);
-  for (const DType accumulator : {DType::fp32, DType::fp64})
-    if (accumulator == DType::fp32 || build.full)
-      all.push_back({.name = general_backward_name(accumulator),
-                     .family = Family::general,
-                     .dtype = accumulator,
-                     .tile_rows = general_tile_rows});
+  add_portable(all, build, mma_backward_name, general_backward_name);
   return all;
 }
 

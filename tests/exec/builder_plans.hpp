@@ -7,8 +7,8 @@
 namespace cplab {
 
 // Every rank gathers all K and V (one all_gather), attends once, and sums the gradients by a reduce_scatter.
-// Rows of all ranks lie in one buffer, which shares a slab with the gathered gradients' copy; the tile waits
-// for the start of a barrier that is beside it.
+// The backward gathers again, into a buffer that shares a slab with the forward's. The forward's tile waits
+// for the start of a barrier on a lane and in a group of its own.
 Algorithm gathered_algorithm();
 
 // Heads are traded for tokens by all_to_all (DeepSpeed-Ulysses, arXiv 2309.14509): H and G are multiples of

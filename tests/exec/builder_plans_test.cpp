@@ -2,6 +2,7 @@
 // numbers, slabs and edges that wait for a start. Each plan is proved, and executed against the reference.
 #include <doctest/doctest.h>
 
+#include "algorithms/buffers.hpp"
 #include "algorithms/build.hpp"
 #include "algorithms/resolve.hpp"
 #include "check/check.hpp"
@@ -133,21 +134,45 @@ TEST_CASE("an edge that waits for a start orders no data") {
   CHECK(race);
 }
 
-TEST_CASE("waiting for the start of what waits for oneself is a deadlock") {
-  Plan plan = build_plan(scenario(spec_of(2, "zigzag", true)), gathered_algorithm());
-  // Rank 1 joins the barrier behind its tile; rank 0's tile waits for the start of that barrier on rank 0,
-  // which needs rank 1, which needs the gather of both: no cycle. Let rank 1's tile wait for it as well.
-  RankPlan& rank = plan.ranks[1];
-  std::uint32_t barrier = 0, tile = 0;
-  for (std::uint32_t i = 0; i < rank.operations.size(); ++i) {
-    if (rank.operations[i].kind == OpKind::barrier) barrier = i;
-    if (rank.operations[i].kind == OpKind::attend) tile = i;
+// Rank 0 joins a barrier and attends beside it; what it then sends is what rank 1 waits for before it joins.
+template <bool waits>
+void build_crossed(Builder& b) {
+  constexpr Lane compute{LaneKind::compute, 0}, comm{LaneKind::comm, 0}, beside{LaneKind::comm, 1};
+  const Problem& p = b.problem();
+  const auto tensor = [&](const char* name, Category category, std::int64_t width) {
+    return b.buffer({name, Role::nominal, category, 1, b.rows(), p.heads, width});
+  };
+  const Box q = tensor("q", Category::input, p.head_size),
+            out = tensor("out", Category::output, p.value_size);
+  const Box kv = kv_buffer(b, "kv", Role::nominal, Category::input, 1, b.rows());
+  const Box lse = lse_buffer(b, "lse", Category::output, 1, b.rows());
+  const Tile t = b.tile(b.position(), true);
+  const auto attend = [&] { b.attend(compute, {q, keys(b, kv), values(b, kv), out, lse, t.segments}); };
+  if (b.position() == 0) {
+    b.barrier(beside, Transport::nccl, b.team("beside"));
+    if (waits) b.wait_for_start(b.last());
+    attend();
+    b.exchange(comm, Transport::nccl, {send(out, 1)});
+  } else {
+    attend();
+    b.exchange(beside, Transport::nccl, {receive(tensor("theirs", Category::working, p.value_size), 0)});
+    b.barrier(beside, Transport::nccl, b.team("beside"));
   }
-  rank.edges.push_back(tile);
-  rank.operations[barrier].after = {static_cast<std::uint32_t>(rank.edges.size() - 1), 1};
-  bool found = false;
-  for (const Finding& f : check(plan).findings) found = found || f.kind == FindingKind::deadlock;
-  CHECK(found);  // an edge to an operation that is issued later, at least
+}
+
+TEST_CASE("waiting for the start of what its peers cannot meet is a deadlock") {
+  ScenarioSpec spec = spec_of(2, "contiguous", true);
+  spec.backward = false;
+  const auto deadlocks = [&](void (*build)(Builder&)) {
+    Algorithm algorithm = gathered_algorithm();  // for its team
+    algorithm.build = build;
+    bool found = false;
+    for (const Finding& f : check(build_plan(scenario(spec), algorithm)).findings)
+      found = found || f.kind == FindingKind::deadlock;
+    return found;
+  };
+  CHECK(deadlocks(build_crossed<true>));
+  CHECK_FALSE(deadlocks(build_crossed<false>));  // then only no order of launches suits both ranks
 }
 
 TEST_CASE("between layers: nothing but inputs, outputs and saved buffers crosses, and the phases are apart") {
