@@ -41,10 +41,15 @@ for between in nothing layers; do
 done
 
 step "plans of the builder"
+if ! compgen -G "build/pack/plans/$gpus/*.json" >/dev/null; then
+  echo "$0: no plans for $gpus ranks; scripts/gpu/pack.sh packs them where the target write_plans is built" >&2
+  exit 3
+fi
 for plan in build/pack/plans/"$gpus"/*.json; do
-  timeout 60 cplab verify --plan "$plan" --device gpu --quiet --timeout 30 \
-    --json "$results/plan-$(basename "$plan")" >"$results/last.txt" 2>&1
-  echo "$(basename "$plan") rc $?: $(tail -1 "$results/last.txt")"
+  name=$(basename "$plan")
+  timeout 60 cplab verify --plan "$plan" --device gpu --quiet --timeout 30 --json "$results/plan-$name" \
+    >"$results/last.txt" 2>&1
+  echo "$name rc $?: $(tail -1 "$results/last.txt")"
   timeout 60 cplab verify --plan "$plan" --device gpu --quiet --timeout 30 --jitter 3 >"$results/last.txt" 2>&1
   echo "  with jitter rc $?: $(tail -1 "$results/last.txt")"
 done
