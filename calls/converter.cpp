@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "calls/layout.hpp"
+#include "plan/layout.hpp"
 #include "plan/structure.hpp"
 
 namespace cplab {

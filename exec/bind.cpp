@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "calls/layout.hpp"
+#include "plan/layout.hpp"
 #include "plan/structure.hpp"
 
 namespace cplab {

@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "calls/layout.hpp"
 #include "exec/bind.hpp"
 #include "kernels/kernels.hpp"
+#include "plan/layout.hpp"
 
 namespace cplab {
 

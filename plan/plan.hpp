@@ -69,6 +69,9 @@ struct Span {
 // A box in a buffer's logical axes. `ranges` names entries of RankPlan::row_ranges; the view's rows are
 // those ranges one after the other (ascending and disjoint except where an operation permutes rows: then
 // the order is the row map).
+// As a message, its elements follow each other slot by slot, plane by plane, and in each plane as the
+// buffer's layout nests them: rows_first row by row, each with its heads; heads_first head by head, each with
+// its rows. That nesting makes the fewest contiguous pieces of memory; derive/pieces.hpp lists them.
 struct View {
   std::uint32_t buffer = 0;
   Span ranges;

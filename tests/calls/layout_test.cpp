@@ -1,5 +1,5 @@
 // Where elements lie: by hand, and no two at one place.
-#include "calls/layout.hpp"
+#include "plan/layout.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The layouts of a buffer as a formula; see layout.hpp.
-#include "calls/layout.hpp"
+#include "plan/layout.hpp"
 
 namespace cplab {
 
