@@ -33,9 +33,9 @@ struct Algorithm {
   std::string_view summary;  // one line with its source
   std::vector<OptionInfo> options;
   std::vector<std::string_view> placements;  // legal ones, the default first
-  // Called with the options the user gave; adds defaults that depend on other options (plain defaults are
-  // filled in afterwards).
-  void (*resolve_defaults)(Schedule&) = nullptr;
+  // Called with the options the user gave, before `validate`; adds those defaults that depend on other options
+  // or on the problem (plain defaults are filled in afterwards).
+  void (*resolve_defaults)(Scenario&) = nullptr;
   // Throws ScenarioError for a combination that it cannot do.
   void (*validate)(const Scenario&) = nullptr;
   void (*build)(Builder&) = nullptr;  // tells the builder what its rank does

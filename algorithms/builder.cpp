@@ -6,6 +6,7 @@
 
 #include "algorithms/builder_pools.hpp"
 #include "derive/arena.hpp"
+#include "derive/pieces.hpp"
 #include "plan/live_pairs.hpp"
 #include "plan/operands.hpp"
 
@@ -33,14 +34,6 @@ const Team& Builder::team(std::string_view name) const {
   for (const Team& team : teams_)
     if (team.name == name) return team;
   throw std::logic_error("rank " + std::to_string(plan_.rank) + " is in no team " + std::string(name));
-}
-
-Tile Builder::tile(int key_position, bool whole) const {
-  return tile_between(placement_, problem().visible(), position(), key_position, whole);
-}
-
-Rows Builder::live_key_rows(int q_position, int key_position) const {
-  return cplab::live_key_rows(placement_, problem().visible(), q_position, key_position);
 }
 
 Span Builder::intern_ranges(const std::vector<RowRange>& ranges) {
@@ -115,11 +108,34 @@ Box Box::heads(std::int64_t begin, std::int64_t end) const {
   return box;
 }
 
+Box Box::of_problem(std::int64_t begin, std::int64_t end) const {
+  const std::int64_t first = builder_->first_heads_[view_.buffer];
+  return heads(begin - first, end - first);
+}
+
+std::vector<RowRange> Box::row_list() const {
+  const auto rows = builder_->plan_.rows_of(view_);
+  return {rows.begin(), rows.end()};
+}
+
 Box Box::columns(std::int64_t begin, std::int64_t end) const {
   Box box = *this;
   box.view_.width_begin = static_cast<std::int32_t>(begin);
   box.view_.width_end = static_cast<std::int32_t>(end);
   return box;
+}
+
+HeadRange Builder::heads(const Box& box) const {
+  const std::int64_t first = first_heads_[box.view().buffer];
+  return {first + box.view().head_begin, first + box.view().head_end};
+}
+
+std::int64_t Builder::first_head(const Box& box) const {
+  return first_heads_[box.view().buffer];
+}
+
+std::int64_t Builder::pieces(const Box& box) const {
+  return count_contiguous_pieces(plan_, box.view(), problem().dtype);
 }
 
 void Builder::phase(Phase phase) {
@@ -171,15 +187,41 @@ void Builder::attach_segments(Operation& op, const std::vector<Segment>& segment
              flops_per_pair(op.kind, problem().head_size, problem().value_size);
 }
 
+// Query heads cut at the borders of groups that read one key head: whole groups together, parts apart.
+std::vector<HeadRange> Builder::groups_of_heads(const Box& q) const {
+  const std::int64_t ratio = problem().heads / problem().kv_heads;
+  const HeadRange all = heads(q);
+  std::vector<HeadRange> cut;
+  for (std::int64_t begin = all.begin, end = 0; begin < all.end; begin = end) {
+    end = begin % ratio == 0 ? all.end / ratio * ratio : (begin / ratio + 1) * ratio;
+    if (end <= begin || end > all.end) end = all.end;
+    cut.push_back({begin, end});
+  }
+  return cut;
+}
+
 void Builder::attend(Lane lane, const Attend& a) {
-  Operation& op = emit(lane, OpKind::attend, {a.q, a.k, a.v}, {{a.out, a.mode}, {a.lse, a.mode}});
-  attach_segments(op, a.segments, a.q);
+  for (const HeadRange h : groups_of_heads(a.q)) {
+    const HeadRange g = key_heads(problem(), h);
+    const auto query = [&](const Box& box) { return box.of_problem(h.begin, h.end); };
+    const auto key = [&](const Box& box) { return box.of_problem(g.begin, g.end); };
+    Operation& op = emit(lane, OpKind::attend, {query(a.q), key(a.k), key(a.v)},
+                         {{query(a.out), a.mode}, {query(a.lse), a.mode}});
+    attach_segments(op, a.segments, query(a.q));
+  }
 }
 
 void Builder::attend_backward(Lane lane, const AttendBackward& a) {
-  Operation& op = emit(lane, OpKind::attend_backward, {a.q, a.k, a.v, a.dout, a.lse, a.delta},
-                       {{a.dq, a.dq_mode}, {a.dk, a.dk_mode}, {a.dv, a.dk_mode}});
-  attach_segments(op, a.segments, a.q);
+  for (const HeadRange h : groups_of_heads(a.q)) {
+    const HeadRange g = key_heads(problem(), h);
+    const auto query = [&](const Box& box) { return box.of_problem(h.begin, h.end); };
+    const auto key = [&](const Box& box) { return box.of_problem(g.begin, g.end); };
+    Operation& op =
+        emit(lane, OpKind::attend_backward,
+             {query(a.q), key(a.k), key(a.v), query(a.dout), query(a.lse), query(a.delta)},
+             {{query(a.dq), a.dq_mode}, {key(a.dk), a.dk_mode}, {key(a.dv), a.dk_mode}});
+    attach_segments(op, a.segments, query(a.q));
+  }
 }
 
 void Builder::row_dot(Lane lane, const Box& dout, const Box& out, const Box& delta) {
@@ -220,7 +262,30 @@ void Builder::fill(Lane lane, const Box& into, double value) {
   emit(lane, OpKind::fill, {}, {{into, WriteMode::store}}).value = value;
 }
 
+// Working buffers that this rank's share of the algorithm turned out not to need are no part of its plan.
+void Builder::drop_unused_buffers() {
+  std::vector<char> used(plan_.buffers.size(), 0);
+  for (std::size_t i = 0; i < used.size(); ++i) used[i] = plan_.buffers[i].category != Category::working;
+  const auto touch = [&](std::uint32_t view) { used[plan_.views[view].buffer] = 1; };
+  for (const Operation& op : plan_.operations) {
+    for (const Access& access : plan_.reads(op)) touch(access.view);
+    for (const Access& access : plan_.writes(op)) touch(access.view);
+    for (const Part& part : plan_.parts_of(op)) touch(part.view);
+  }
+  std::vector<std::uint32_t> number(used.size(), 0);
+  std::uint32_t kept = 0;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    number[i] = kept;
+    if (!used[i]) continue;
+    if (kept != i) plan_.buffers[kept] = std::move(plan_.buffers[i]);
+    ++kept;
+  }
+  plan_.buffers.resize(kept);
+  for (View& view : plan_.views) view.buffer = number[view.buffer];
+}
+
 RankPlan Builder::finish() {
+  drop_unused_buffers();
   lay_out(plan_, reuse_of(scenario_.schedule));
   return std::move(plan_);
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/distribution.hpp"
 #include "algorithms/placement.hpp"
 #include "algorithms/rows.hpp"
 #include "algorithms/team.hpp"
@@ -30,7 +31,10 @@ class Box {
   Box first_rows(std::int64_t count) const;
   Box rows_at(std::int64_t begin, std::int64_t count) const;
   Box heads(std::int64_t begin, std::int64_t end) const;
+  Box of_problem(std::int64_t begin, std::int64_t end) const;  // heads by their numbers in the problem
   Box columns(std::int64_t begin, std::int64_t end) const;
+  bool given() const { return builder_ != nullptr; }  // false: no box at all
+  std::vector<RowRange> row_list() const;
   const View& view() const { return view_; }
 
  private:
@@ -87,17 +91,20 @@ class Builder {
   const Team& everyone() const { return teams_.front(); }
   const Placement& placement() const { return placement_; }
 
-  Tile tile(int key_position, bool whole = false) const;       // this rank's queries, that rank's keys
-  Rows live_key_rows(int q_position, int key_position) const;  // as tile_between
-
-  Box buffer(const BufferSpec&);  // the box of all of it; a buffer of zero slots is never used
+  // The box of all of it. A working buffer that no operation touches will not be in the plan.
+  Box buffer(const BufferSpec&);
 
   const Buffer& declared(const Box& box) const { return plan_.buffers[box.view().buffer]; }
+  HeadRange heads(const Box&) const;  // by their numbers in the problem
+  std::int64_t first_head(const Box&) const;  // that number of the first head of its buffer
+  std::int64_t pieces(const Box&) const;  // contiguous ones of its message: derive/pieces.hpp
 
   void phase(Phase phase);
   void step(std::int64_t step) { step_ = static_cast<std::uint32_t>(step); }
 
-  // Operands in the order of plan.hpp. Segments count rows of the q and k boxes; heads follow from the q box.
+  // Operands in the order of plan.hpp. Segments count rows of the q and k boxes; heads follow from the q box,
+  // and of the k, v, dk and dv boxes those are taken that these query heads read. Where they take only some of
+  // the query heads of their first or last key head, these are operations of their own.
   struct Attend {
     Box q, k, v, out, lse;
     const std::vector<Segment>& segments;
@@ -125,6 +132,7 @@ class Builder {
   // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named
   void exchange(Lane, Transport, const std::vector<Message>&);
   void exchange(Lane, Transport, const Team&, const std::vector<Message>&);
+  void communicate(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
   // Lists have a box for every member of the team, in its order; own parts may lie in place.
   void all_gather(Lane, Transport, const Team&, const Box& own, const std::vector<Box>& into);
   void all_to_all(Lane, Transport, const Team&, const std::vector<Box>& from, const std::vector<Box>& into);
@@ -149,8 +157,9 @@ class Builder {
                   std::initializer_list<std::pair<Box, WriteMode>> writes);
   Span intern_ranges(const std::vector<RowRange>&);
   std::uint32_t intern_view(const View&);
+  std::vector<HeadRange> groups_of_heads(const Box& q) const;
+  void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
-  void communicate(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
   void collective(Lane, OpKind, Transport, const Team&, const std::vector<Box>& from,
                   const std::vector<Box>& into);
 

@@ -26,6 +26,14 @@ std::vector<OptionInfo> common_options() {
   };
 }
 
+OptionInfo pack_above_option() {
+  return {.key = "pack_above",
+          .legal = {option_count(0)},
+          .any_count = true,
+          .default_value = option_count(16),
+          .help = "messages of more contiguous pieces are packed into one by a copy"};
+}
+
 Transport transport_of(const Schedule& s) {
   return s.is_word("transport", "copy") ? Transport::copy : Transport::nccl;
 }

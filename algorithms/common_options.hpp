@@ -21,6 +21,9 @@ inline OptionValue option_count(std::int64_t value) {
 // arena (derive/arena.hpp). between: by what is derived of a plan, the checker and the simulator.
 std::vector<OptionInfo> common_options();
 
+// Of algorithms that redistribute: a message of more contiguous pieces is packed by a copy.
+OptionInfo pack_above_option();
+
 Transport transport_of(const Schedule& resolved);
 
 }  // namespace cplab

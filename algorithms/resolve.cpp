@@ -18,7 +18,8 @@ std::string listed(const List& items, auto text) {
   return all;
 }
 
-void resolve_schedule(const Algorithm& algorithm, Schedule& schedule) {
+void resolve_schedule(const Algorithm& algorithm, Scenario& s) {
+  Schedule& schedule = s.schedule;
   for (const auto& [key, value] : schedule.options) {
     const OptionInfo* option = find_option(algorithm, key);
     if (!option) {
@@ -30,7 +31,7 @@ void resolve_schedule(const Algorithm& algorithm, Schedule& schedule) {
       throw ScenarioError("schedule." + key,
                           quoted(value) + " is not legal; legal: " + legal_values(*option));
   }
-  if (algorithm.resolve_defaults) algorithm.resolve_defaults(schedule);
+  if (algorithm.resolve_defaults) algorithm.resolve_defaults(s);
   Schedule complete;  // in the order of registration
   for (const OptionInfo& option : algorithm.options) {
     const OptionValue* given = schedule.find(option.key);
@@ -84,7 +85,7 @@ Scenario resolve(Scenario s) {
   s.placement = placement->name;
   require_sizes(s.problem, s.parallel);
   check_groups(s.parallel);
-  resolve_schedule(*algorithm, s.schedule);
+  resolve_schedule(*algorithm, s);
   if (algorithm->validate) algorithm->validate(s);
   return s;
 }

@@ -1,150 +1,170 @@
 // Ring attention: Liu, Zaharia, Abbeel 2023 (arXiv 2310.01889), in the form of TransformerEngine's
 // AttnFuncWithCPAndKVP2P with the O(1) memory of its PR 2916.
 //
-// Every rank keeps its queries. Forward, keys and values travel once around the ring, to the right; each rank
-// attends what it holds and merges the partial results. Backward, they travel on to the left from where they
-// stopped, and the gradients of K and V follow one step behind: the last step brings them home.
-#include <algorithm>
-#include <optional>
+// Every rank keeps its queries. Forward, keys and values travel around the ring, to the right; each rank
+// attends what it holds and merges the partial results. Backward, they travel again, and the gradients of K
+// and V follow one step behind, until their rows have been seen by all and are home.
+#include "algorithms/ring.hpp"
 
-#include "algorithms/buffers.hpp"
-#include "algorithms/ring_options.hpp"
-#include "algorithms/softmax_sum.hpp"
-#include "algorithms/tile_inputs.hpp"
+#include <algorithm>
 
 namespace cplab {
+
+Ring::Ring(const Scope& scope, const RingOptions& options)
+    : s(scope),
+      b(scope.b),
+      o(options),
+      there(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::forward),
+      back(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::backward) {
+  for (int owner = 0; owner < s.P(); ++owner) tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
+  inputs.emplace(s, o.copy_tiles, tiles);
+}
+
+void Ring::forward(const Forward& f) {
+  const int visits = there.visits(), own = o.copy_tiles;  // slot 0 then holds a copy of this member's K and V
+  std::vector<std::int64_t> tile_rows;
+  for (int v = 0; v < visits; ++v)
+    if (works(there.owner(v))) tile_rows.push_back(tile(there.owner(v)).q_rows.count());
+  SoftmaxSum sum(s, o.sum, f.out, f.lse, tile_rows);
+  // A whole rotation goes back from the K and V that were received last, and needs two slots: the forward's own
+  // if it has two, else two further ones that the last hop receives into. Where other layers run in between,
+  // what was received last is saved instead of this member's own K and V.
+  const bool goes_on = b.backward() && visits > 1 && o.travel == Travel::whole;
+  std::int64_t count = std::min(o.kv_slots, std::int64_t{visits - 1 + own});
+  const bool saves = goes_on && b.between_layers(), apart = goes_on && !saves && count != 2;
+  if (apart || saves) count = std::min(o.kv_slots, std::int64_t{visits - 2 + own});
+  Box last, mine;
+  if (apart) last = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, 2, s.rows);
+  if (saves) last = s.kv_buffer("kv_saved", Role::nominal, Category::saved, 1, s.rows);
+  if (count > 0) mine = s.kv_buffer("kv_slots", Role::nominal, Category::working, count, s.rows);
+  if (own) b.copy(compute(0), f.kv, mine.slot(0));
+  held = own ? mine.slot(0) : f.kv;
+  for (int v = 0; v < visits; ++v) {
+    b.step(v);
+    Box next = held;
+    if (v + 1 < visits) {
+      next = v + 2 == visits && last.given() ? last.slot(0) : mine.slot((v + own) % count);
+      exchange({send(held.rows(there.leaving(v)), there.next(v)),
+                receive(next.rows(there.arrived(v + 1)), there.previous(v + 1))});
+    }
+    if (works(there.owner(v))) {
+      const Tile& t = tile(there.owner(v));
+      const Box part = inputs->keys(compute(v), "kv_tile", held, t);
+      sum.attend(compute(v), inputs->queries(compute(v), "q_tile", f.q, t), keys(b, part), values(b, part),
+                 t.q_rows, t.segments);
+    }
+    held = next;
+  }
+  sum.finish(compute(0));
+  slots = apart ? last : goes_on && !saves ? mine : Box();
+  next_slot = saves ? 0 : apart ? 1 : visits - 1 + own;
+}
+
+void Ring::backward(const Backward& g) {
+  const int visits = back.visits();
+  if (o.travel == Travel::needed || visits == 1) held = g.kv;
+  const Role wire = o.gradient_wire;
+  const auto working = [&](std::string_view name, Role role, int count) {
+    return s.kv_buffer(name, role, Category::working, count, s.rows);
+  };
+  if (visits > 1 && !slots.given())
+    slots = working("kv_slots_backward", Role::nominal, std::min(2, visits - 1));
+  const bool wide = o.sum.wide && b.has_wide() && visits > 1;
+  const Box dq_sum = wide ? s.query_buffer("dq_sum", Role::wide, Category::working, 1, s.rows,
+                                           b.problem().head_size)
+                          : g.dq;
+  Box sums, home = g.dkv;
+  if (visits > 1) sums = working("dkv_slots", wire, 2);
+  if (visits > 1) dkv_tile = working("dkv_tile", wire, 1);
+  if (o.travel == Travel::needed && visits > 1 && wire != Role::nominal) home = working("dkv_home", wire, 1);
+  Rows back_home;
+  for (int v = 0; v <= visits; ++v) {
+    b.step(v);
+    const Box next = v + 1 < visits ? slots.slot((next_slot + v) % b.declared(slots).slots) : held;
+    const Box sum = visits > 1 ? sums.slot((v + 1) % 2) : g.dkv;
+    std::vector<Message> messages;
+    if (v + 1 < visits) {
+      messages.push_back(send(held.rows(back.leaving(v)), back.next(v)));
+      messages.push_back(receive(next.rows(back.arrived(v + 1)), back.previous(v + 1)));
+    }
+    if (v > 0 && v < visits) {
+      messages.push_back(send(sums.slot(v % 2).rows(back.leaving(v - 1)), back.next(v - 1)));
+      messages.push_back(receive(sum.rows(back.arrived(v)), back.previous(v)));
+    }
+    if (v > 0 && back.owner(v - 1) != s.place()) {  // what has been seen by all goes home
+      const Rows returning = back.returning(v - 1);
+      messages.push_back(send(sums.slot(v % 2).rows(back.ending(v - 1)), back.owner(v - 1)));
+      messages.push_back(receive(home.rows(returning), back.holder(v - 1)));
+      back_home = back_home.united(returning);
+    }
+    exchange(messages);
+    if (v == visits) break;
+    if (works(back.owner(v))) differentiate(g, dq_sum, v, sum);
+    const bool ends = visits > 1 && back.owner(v) == s.place() && !back.ending(v).empty();
+    if (ends) b.convert(compute(0), sum.rows(back.ending(v)), g.dkv.rows(back.ending(v)));
+    held = next;
+  }
+  if (wire != Role::nominal && !back_home.empty())
+    b.convert(compute(0), home.rows(back_home), g.dkv.rows(back_home));
+  if (wide) b.cast(compute(0), dq_sum, g.dq);
+}
+
+void Ring::differentiate(const Backward& g, const Box& dq_sum, int v, const Box& dkv_sum) {
+  const Tile& t = tile(back.owner(v));
+  const Lane lane = compute(0);
+  const Box part = inputs->keys(lane, "kv_tile_backward", held, t);
+  const Box into = (v == 0 ? dkv_sum : dkv_tile).rows(t.k_rows);
+  b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", g.q, t), keys(b, part), values(b, part),
+                           inputs->queries(lane, "dout_tile", g.dout, t), g.lse.rows(t.q_rows),
+                           g.delta.rows(t.q_rows), dq_sum.rows(t.q_rows), keys(b, into), values(b, into),
+                           t.segments, dq_touch.touch(b, lane, dq_sum, t.q_rows)});
+  if (v == 0) return;
+  // The rows of dK and dV that earlier holders have written. All others are uninitialised.
+  const Rows old = t.k_rows.common(back.seen(v)), fresh = t.k_rows.minus(old);
+  if (!old.empty()) b.add(lane, dkv_tile.rows(old), dkv_sum.rows(old));
+  if (!fresh.empty()) b.copy(lane, dkv_tile.rows(fresh), dkv_sum.rows(fresh));
+}
+
+void Ring::exchange(const std::vector<Message>& messages) {
+  std::vector<Message> some;
+  for (const Message& m : messages)
+    if (!m.box.row_list().empty()) some.push_back(m);
+  if (!some.empty()) b.exchange(o.overlap ? comm_lane : compute(0), o.transport, s.team, some);
+}
+
 namespace {
 
-class Ring {
- public:
-  explicit Ring(Builder& builder) : b(builder) {
-    for (int owner = 0; owner < P; ++owner) tiles.push_back(b.tile(owner, owner == r));
-    inputs.emplace(b, o.copy_tiles, tiles);
-  }
+void resolve_defaults(Scenario& s) {
+  std::vector<Distribution> rings;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
+    rings.push_back(placed(s, replica));
+  resolve_ring_defaults(s, rings);
+}
 
-  void forward() {
-    q = b.buffer({"q", Role::nominal, Category::input, 1, n, p.heads, p.head_size});
-    held = kv = kv_buffer(b, "kv", Role::nominal, Category::input, 1, n);
-    out = b.buffer({"out", Role::nominal, Category::output, 1, n, p.heads, p.value_size});
-    lse = lse_buffer(b, "lse", Category::output, 1, n);
-    std::vector<std::int64_t> tile_rows;
-    for (int step = 0; step < P; ++step)
-      if (works(owner_forward(step))) tile_rows.push_back(tiles[owner_forward(step)].q_rows.count());
-    SoftmaxSum sum(b, o.sum, out, lse, tile_rows);
+void validate(const Scenario& s) {
+  require_softmax(s);
+  validate_ring_options(s.schedule);
+}
 
-    const int own = o.copy_tiles;  // slot 0 then holds a copy of this rank's K and V
-    std::int64_t slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
-    // The backward starts from the K and V that the forward received last, and needs two slots: the forward's
-    // own if it has two, else two further ones that the last hop receives into. Where other layers run in
-    // between, what was received last is saved instead of this rank's own K and V.
-    const bool saves = b.between_layers() && P > 1;
-    const bool apart = b.backward() && P > 1 && slots != 2 && !saves;
-    if (apart || saves) slots = std::min(o.kv_slots, std::int64_t{P - 2 + own});
-    if (apart) two_slots = kv_buffer(b, "kv_slots_backward", Role::nominal, Category::working, 2, n);
-    if (saves) saved = kv_buffer(b, "kv_saved", Role::nominal, Category::saved, 1, n);
-    if (slots > 0) kv_slots = kv_buffer(b, "kv_slots", Role::nominal, Category::working, slots, n);
-    if (own) b.copy(compute(0), held, kv_slots.slot(0));
-    if (own) held = kv_slots.slot(0);
-    for (int step = 0; step < P; ++step) {
-      b.step(step);
-      const bool last_hop = step + 2 == P;
-      const Box next = saves && last_hop   ? saved
-                       : apart && last_hop ? two_slots.slot(0)
-                       : slots > 0         ? kv_slots.slot((step + own) % slots)
-                                           : held;
-      if (step + 1 < P) b.exchange(comm, o.transport, {send(held, right), receive(next, left)});
-      if (const std::size_t owner = owner_forward(step); works(owner)) {
-        const Tile& t = tiles[owner];
-        const Lane lane = compute(step);
-        const Box part = inputs->keys(lane, "kv_tile", held, t);
-        sum.attend(lane, inputs->queries(lane, "q_tile", q, t), keys(b, part), values(b, part), t.q_rows,
-                   t.segments);
-      }
-      if (step + 1 < P) held = next;
-    }
-    sum.finish(compute(0));
-    if (!apart) two_slots = kv_slots;
-    next_slot = saves ? 0 : apart ? 1 : P - 1 + own;
-  }
-
-  void backward() {
-    b.phase(Phase::backward);
-    const int slots = b.between_layers() ? std::min(2, P - 1) : 0;  // else the forward's are used
-    if (slots > 0) two_slots = kv_buffer(b, "kv_slots_backward", Role::nominal, Category::working, slots, n);
-    if (b.between_layers() && P == 1) held = kv;
-    dout = b.buffer({"dout", Role::nominal, Category::input, 1, n, p.heads, p.value_size});
-    delta = lse_buffer(b, "delta", Category::working, 1, n);
-    const Box dq = b.buffer({"dq", Role::nominal, Category::output, 1, n, p.heads, p.head_size});
-    const Box dkv = kv_buffer(b, "dkv", Role::nominal, Category::output, 1, n);
-    const bool wide = o.sum.wide && b.has_wide() && P > 1;
-    dq_sum = wide ? b.buffer({"dq_sum", Role::wide, Category::working, 1, n, p.heads, p.head_size}) : dq;
-    b.row_dot(compute(0), dout, out, delta);
-
-    if (P > 1) dkv_slots = kv_buffer(b, "dkv_slots", o.gradient_wire, Category::working, 2, n);
-    if (P > 1) dkv_tile = kv_buffer(b, "dkv_tile", o.gradient_wire, Category::working, 1, n);
-    for (int step = 0; step < P; ++step) {
-      b.step(step);
-      const Box next = step + 1 < P ? two_slots.slot((next_slot + step) % b.declared(two_slots).slots) : held;
-      const Box dkv_sum = P > 1 ? dkv_slots.slot((step + 1) % 2) : dkv;
-      std::vector<Message> messages;
-      if (step + 1 < P) messages = {send(held, left), receive(next, right)};
-      if (step > 0) messages.push_back(send(dkv_slots.slot(step % 2), left));
-      if (step > 0) messages.push_back(receive(dkv_sum, right));
-      if (P > 1) b.exchange(comm, o.transport, messages);
-      differentiate(step, dkv_sum);
-      held = next;
-    }
-    if (P > 1) b.convert(compute(0), dkv_slots.slot(P % 2), dkv);
-    if (wide) b.cast(compute(0), dq_sum, dq);
-  }
-
- private:
-  void differentiate(int step, const Box& dkv_sum) {
-    const auto owner = static_cast<std::size_t>((r + 1 + step) % P);
-    if (!works(owner)) return;
-    const Tile& t = tiles[owner];
-    const Lane lane = compute(0);
-    const Box part = inputs->keys(lane, "kv_tile_backward", held, t);
-    const Box into = (step == 0 ? dkv_sum : dkv_tile).rows(t.k_rows);
-    b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", q, t), keys(b, part), values(b, part),
-                             inputs->queries(lane, "dout_tile", dout, t), lse.rows(t.q_rows),
-                             delta.rows(t.q_rows), dq_sum.rows(t.q_rows), keys(b, into), values(b, into),
-                             t.segments, dq_touch.touch(b, lane, dq_sum, t.q_rows)});
-    if (step == 0) return;
-    // The rows of dK and dV that ranks to the right, which had them earlier, have written. All others are
-    // uninitialised.
-    Rows touched;
-    for (int j = 1; j <= step && touched.count() < n; ++j)
-      touched = touched.united(b.live_key_rows((r + j) % P, static_cast<int>(owner)));
-    const Rows old = t.k_rows.common(touched), fresh = t.k_rows.minus(touched);
-    if (!old.empty()) b.add(lane, dkv_tile.rows(old), dkv_sum.rows(old));
-    if (!fresh.empty()) b.copy(lane, dkv_tile.rows(fresh), dkv_sum.rows(fresh));
-  }
-
-  // The own tile runs even without a live pair: it covers every row, so that each row of a result is defined.
-  bool works(std::size_t owner) const { return static_cast<int>(owner) == r || !tiles[owner].empty(); }
-  std::size_t owner_forward(int step) const { return static_cast<std::size_t>((r - step + P) % P); }
-  Lane compute(int i) const { return {LaneKind::compute, static_cast<std::uint8_t>(i % o.compute_lanes)}; }
-  Builder& b;
-  const Problem& p = b.problem();
-  const RingOptions o = ring_options(b.scenario().schedule);
-  const int P = b.P(), r = b.position(), right = (r + 1) % P, left = (r + P - 1) % P;
-  const std::int64_t n = b.rows();
-  const Lane comm = o.overlap ? Lane{LaneKind::comm, 0} : compute(0);
-  std::vector<Tile> tiles;  // of this rank's queries with the keys of every rank
-  Box q, out, lse, dout, delta, kv_slots, two_slots, saved, kv, held;
-  Box dq_sum, dkv_slots, dkv_tile;
-  FirstTouch dq_touch;
-  std::int64_t next_slot = 0;
-  std::optional<TileInputs> inputs;
-};
+void build(Builder& b) {
+  const Scope whole(b);
+  Ring ring(whole, ring_options(b.scenario().schedule));
+  run_whole(whole, ring);
+}
 
 }  // namespace
 
-void build_ring(Builder& builder) {
-  Ring ring(builder);
-  ring.forward();
-  if (builder.backward()) ring.backward();
+Algorithm ring_algorithm() {
+  Algorithm a;
+  a.name = "ring";
+  a.aliases = {"p2p"};
+  a.summary = "K and V travel around the ring (Liu et al. 2023, arXiv 2310.01889; TransformerEngine P2P)";
+  a.placements = {"zigzag", "contiguous", "striped"};
+  a.options = ring_option_infos();
+  a.resolve_defaults = resolve_defaults;
+  a.validate = validate;
+  a.build = build;
+  return a;
 }
 
 }  // namespace cplab

@@ -16,17 +16,37 @@ bool not_fused(const Schedule& s) {
   return !s.is_word("merge", "fused");
 }
 
-void resolve_defaults(Schedule& s) {
+// What the members of a ring send, in both phases.
+double ring_bytes(const Scenario& s, const Distribution& ring, Travel travel) {
+  const Problem& p = s.problem;
+  const bool wide = !s.schedule.is_word("gradient_wire_dtype", "nominal");
+  const auto row = [&](Role role) {
+    return static_cast<double>(p.kv_heads * (p.head_size + p.value_size) * element_bytes(role, p.dtype));
+  };
+  const double kv = row(Role::nominal), gradient = row(wide ? Role::wide : Role::nominal);
+  double bytes = rotation_bytes(ring, p.visible(), travel, Phase::forward, kv, gradient);
+  if (p.has_backward()) bytes += rotation_bytes(ring, p.visible(), travel, Phase::backward, kv, gradient);
+  return bytes;
+}
+
+}  // namespace
+
+void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& rings) {
+  Schedule& s = scenario.schedule;
   if (!s.find("out_slots") && s.is_word("merge", "deferred")) s.set("out_slots", std::string("all"));
   const OptionValue* overlap = s.find("overlap");
   if (overlap && *overlap == OptionValue(false) && !s.find("compute_lanes"))
     s.set("compute_lanes", std::int64_t{1});
+  if (s.find("rotation")) return;
+  const auto bytes = [&](Travel travel) {
+    double sum = 0;
+    for (const Distribution& ring : rings) sum += ring_bytes(scenario, ring, travel);
+    return sum;
+  };
+  s.set("rotation", std::string(bytes(Travel::needed) < bytes(Travel::whole) ? "needed" : "whole"));
 }
 
-void validate(const Scenario& scenario) {
-  const Schedule& s = scenario.schedule;
-  if (scenario.problem.attention != Attention::softmax)
-    throw ScenarioError("problem.attention", "ring computes softmax attention; legal here: \"softmax\"");
+void validate_ring_options(const Schedule& s) {
   if (s.is_word("merge", "fused") && s.find("out_slots"))
     throw ScenarioError("schedule.out_slots", "merge=\"fused\" has no out slots; leave out_slots out");
   if (s.is_word("merge", "deferred") && !s.is_word("out_slots", "all"))
@@ -36,8 +56,6 @@ void validate(const Scenario& scenario) {
     throw ScenarioError("schedule.compute_lanes",
                         "overlap=false runs communication on the one compute lane; legal here: 1");
 }
-
-}  // namespace
 
 RingOptions ring_options(const Schedule& s) {
   RingOptions o;
@@ -51,17 +69,13 @@ RingOptions ring_options(const Schedule& s) {
   o.gradient_wire = s.is_word("gradient_wire_dtype", "fp32") ? Role::wide : Role::nominal;
   o.overlap = s.is_on("overlap");
   o.copy_tiles = s.is_word("tile_inputs", "copy");
-  o.transport = s.is_word("transport", "copy") ? Transport::copy : Transport::nccl;
+  o.transport = transport_of(s);
+  o.travel = s.is_word("rotation", "needed") ? Travel::needed : Travel::whole;
   return o;
 }
 
-Algorithm ring_algorithm() {
-  Algorithm a;
-  a.name = "ring";
-  a.aliases = {"p2p"};
-  a.summary = "K and V travel around the ring (Liu et al. 2023, arXiv 2310.01889; TransformerEngine P2P)";
-  a.placements = {"zigzag", "contiguous", "striped"};
-  a.options = {
+std::vector<OptionInfo> ring_option_infos() {
+  return {
       {.key = "kv_slots",
        .legal = {option_count(2), option_count(3), option_word("all")},
        .default_value = option_count(2),
@@ -96,11 +110,12 @@ Algorithm ring_algorithm() {
        .legal = {option_word("view"), option_word("copy")},
        .default_value = option_word("view"),
        .help = "tiles read views, or contiguous copies as in TransformerEngine (slot 0 copies the own K, V)"},
+      {.key = "rotation",
+       .legal = {option_word("whole"), option_word("needed")},
+       .default_value = option_word("whole"),
+       .help = "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
+               "what sends fewer bytes"},
   };
-  a.resolve_defaults = resolve_defaults;
-  a.validate = validate;
-  a.build = build_ring;
-  return a;
 }
 
 }  // namespace cplab

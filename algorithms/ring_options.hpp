@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "algorithms/rotation.hpp"
 #include "algorithms/softmax_sum.hpp"
 #include "plan/plan.hpp"
 
@@ -16,10 +17,15 @@ struct RingOptions {
   bool overlap = true;
   bool copy_tiles = false;  // tile_inputs="copy": slot 0 copies K and V, part tiles read contiguous copies
   Transport transport = Transport::nccl;
+  Travel travel = Travel::whole;
 };
 
 RingOptions ring_options(const Schedule& resolved);
 
-void build_ring(Builder&);
+// What an algorithm registers that runs rings, and which combinations of them it refuses.
+std::vector<OptionInfo> ring_option_infos();
+// `members`: for every ring of one replica, the tokens of its members.
+void resolve_ring_defaults(Scenario&, const std::vector<Distribution>& rings);
+void validate_ring_options(const Schedule&);
 
 }  // namespace cplab

@@ -2,18 +2,15 @@
 #include "algorithms/softmax_sum.hpp"
 
 #include <algorithm>
-
-#include "algorithms/buffers.hpp"
-
 namespace cplab {
 
-SoftmaxSum::SoftmaxSum(Builder& b, SoftmaxSumOptions options, const Box& out, const Box& lse,
+SoftmaxSum::SoftmaxSum(const Scope& s, SoftmaxSumOptions options, const Box& out, const Box& lse,
                        const std::vector<std::int64_t>& tile_rows)
-    : b_(b), options_(options), out_(out), lse_(lse), sum_(out) {
+    : b_(s.b), options_(options), out_(out), lse_(lse), sum_(out) {
   const bool deferred = options.merge == MergeKind::deferred;
-  const std::int64_t H = b.problem().heads, E = b.problem().value_size;
-  wide_ = options.wide && b.has_wide() && (tile_rows.size() > 1 || deferred);
-  if (wide_) sum_ = b.buffer({"out_sum", Role::wide, Category::working, 1, b.rows(), H, E});
+  const std::int64_t E = b_.problem().value_size;
+  wide_ = options.wide && b_.has_wide() && (tile_rows.size() > 1 || deferred);
+  if (wide_) sum_ = s.query_buffer("out_sum", Role::wide, Category::working, 1, s.rows, E);
   std::int64_t rows_of_all = 0, rows_of_largest = 0;
   const std::size_t first = deferred ? 0 : 1,
                     end = options.merge == MergeKind::fused ? first : tile_rows.size();
@@ -26,8 +23,8 @@ SoftmaxSum::SoftmaxSum(Builder& b, SoftmaxSumOptions options, const Box& out, co
   const bool all = options.slots == SoftmaxSumOptions::all;
   slots_ = all ? 1 : std::min(options.slots, static_cast<std::int64_t>(end - first));
   const std::int64_t rows = all ? rows_of_all : rows_of_largest;
-  out_parts_ = b.buffer({"out_parts", Role::nominal, Category::working, slots_, rows, H, E});
-  lse_parts_ = lse_buffer(b, "lse_parts", Category::working, slots_, rows);
+  out_parts_ = s.query_buffer("out_parts", Role::nominal, Category::working, slots_, rows, E);
+  lse_parts_ = s.lse_buffer("lse_parts", Category::working, slots_, rows);
 }
 
 // The first tile of an incremental merge has nothing to be merged with, and in a fused merge the attention

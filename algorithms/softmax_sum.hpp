@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "algorithms/builder.hpp"
+#include "algorithms/scope.hpp"
 
 namespace cplab {
 
@@ -22,11 +22,11 @@ struct SoftmaxSumOptions {
   bool wide = true;        // accumulate in fp32, else in the problem's dtype
 };
 
-// Sums tiles of the local queries into out [rows,H,E] and lse [rows,H,1].
+// Sums tiles of the scope's queries into out [rows, heads, E] and lse [rows, heads, 1].
 class SoftmaxSum {
  public:
   // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows.
-  SoftmaxSum(Builder&, SoftmaxSumOptions, const Box& out, const Box& lse,
+  SoftmaxSum(const Scope&, SoftmaxSumOptions, const Box& out, const Box& lse,
              const std::vector<std::int64_t>& tile_rows);
   // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds.
   void attend(Lane, const Box& q, const Box& k, const Box& v, const Rows& rows, const std::vector<Segment>&);

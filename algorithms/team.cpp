@@ -7,6 +7,11 @@
 
 namespace cplab {
 
+Team alone(const Team& team) {
+  const auto own = static_cast<std::size_t>(team.place);
+  return {"alone", team.group, {team.positions[own]}, {team.ranks[own]}, 0};
+}
+
 std::vector<Group> groups_of(const Scenario& scenario, const std::vector<TeamSpec>& specs) {
   std::vector<Group> groups;
   const auto& replicas = scenario.parallel.groups;

@@ -20,6 +20,9 @@ struct Team {
   int size() const { return static_cast<int>(positions.size()); }
 };
 
+// One member of a team by itself: a team that never communicates.
+Team alone(const Team&);
+
 // All groups of a scenario: the context-parallel groups by replica, then every team of `specs` for every
 // replica, named "cp0/inner1". Throws std::logic_error for members that are no positions, or come twice.
 std::vector<Group> groups_of(const Scenario&, const std::vector<TeamSpec>& specs);

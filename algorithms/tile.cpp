@@ -148,22 +148,61 @@ std::vector<std::int64_t> take_live(std::span<const TokenRun> runs, const std::v
   return places;
 }
 
+// Rows [first, end) of a run.
+struct Stretch {
+  std::int64_t first = 0, end = 0;
+};
+
+// By key run: from the first row that a query sees to the last; empty where none does.
+std::vector<Stretch> live_stretches(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
+                                    Window visible) {
+  std::vector<Stretch> live(k_runs.size());
+  for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
+    const Band band = band_between(q, k, visible);
+    if (band.empty()) return;
+    const Segment segment = segment_of(q, k, band);
+    Stretch& stretch = live[static_cast<std::size_t>(&k - k_runs.data())];
+    const bool first = stretch.first == stretch.end;
+    stretch.first = first ? segment.k_begin : std::min(stretch.first, segment.k_begin);
+    stretch.end = std::max(stretch.end, segment.k_begin + segment.k_count);
+  });
+  return live;
+}
+
+// The key runs cut to what is live.
+std::vector<TokenRun> live_runs(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
+                                Window visible) {
+  const std::vector<Stretch> live = live_stretches(q_runs, k_runs, visible);
+  std::vector<TokenRun> cut;
+  for (std::size_t i = 0; i < k_runs.size(); ++i) {
+    if (live[i].first == live[i].end) continue;
+    TokenRun& run = cut.emplace_back(k_runs[i]);
+    run.row += live[i].first * run.row_step;
+    run.position += live[i].first * run.stride;
+    run.rows = run.valid = live[i].end - live[i].first;
+  }
+  return cut;
+}
+
 template <class TileOf>
-TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Window visible,
-               bool whole) {
+TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> all_keys, Window visible,
+               Take take) {
+  const bool all = take == Take::all;
+  const std::vector<TokenRun> live = all ? std::vector<TokenRun>() : live_runs(q_runs, all_keys, visible);
+  const std::span<const TokenRun> k_runs = all ? all_keys : std::span<const TokenRun>(live);
   TileOf tile;
-  std::vector<char> q_live(q_runs.size(), whole), k_live(k_runs.size(), whole);
+  std::vector<char> q_live(q_runs.size(), take != Take::live);
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> owners;  // runs of each segment
   for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
     const Band band = band_between(q, k, visible);
     if (band.empty()) return;
     q_live[static_cast<std::size_t>(&q - q_runs.data())] = 1;
-    k_live[static_cast<std::size_t>(&k - k_runs.data())] = 1;
     tile.segments.push_back(segment_of(q, k, band));
     owners.emplace_back(&q - q_runs.data(), &k - k_runs.data());
   });
   const std::vector<std::int64_t> q_places = take_live(q_runs, q_live, tile.q_rows);
-  const std::vector<std::int64_t> k_places = take_live(k_runs, k_live, tile.k_rows);
+  const std::vector<std::int64_t> k_places =
+      take_live(k_runs, std::vector<char>(k_runs.size(), 1), tile.k_rows);
   for (std::size_t i = 0; i < owners.size(); ++i) {
     tile.segments[i].q_begin += q_places[static_cast<std::size_t>(owners[i].first)];
     tile.segments[i].k_begin += k_places[static_cast<std::size_t>(owners[i].second)];
@@ -198,11 +237,11 @@ std::vector<TokenRun> at_stride(std::span<const TokenRun> runs, std::int64_t str
 
 }  // namespace
 
-Tile tile_between(const Placement& placement, Window visible, int q_position, int k_position, bool whole) {
-  return tile_of<Tile>(placement.runs(q_position), placement.runs(k_position), visible, whole);
+Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, Take take) {
+  return tile_of<Tile>(q, k, visible, take);
 }
 
-ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, bool whole) {
+ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, Take take) {
   std::int64_t stride = 1;
   bool alike = true;
   for (const auto& runs : {q, k}) {
@@ -211,19 +250,23 @@ ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, 
       alike = alike && run.stride == q.front().stride;
     }
   }
-  if (q.empty() || k.empty() || alike) return tile_of<ListTile>(q, k, visible, whole);
-  return tile_of<ListTile>(at_stride(q, stride), at_stride(k, stride), visible, whole);
+  if (q.empty() || k.empty() || alike) return tile_of<ListTile>(q, k, visible, take);
+  return tile_of<ListTile>(at_stride(q, stride), at_stride(k, stride), visible, take);
 }
 
-Rows live_key_rows(const Placement& placement, Window visible, int q_position, int k_position) {
-  const auto k_runs = placement.runs(k_position);
-  std::vector<char> live(k_runs.size(), 0);
-  for_each_pair(placement.runs(q_position), k_runs, [&](const TokenRun& q, const TokenRun& k) {
-    if (!band_between(q, k, visible).empty()) live[static_cast<std::size_t>(&k - k_runs.data())] = 1;
-  });
+Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible) {
+  const std::vector<Stretch> live = live_stretches(q, k, visible);
   Rows rows;
-  take_live(k_runs, live, rows);
+  for (std::size_t i = 0; i < live.size(); ++i)
+    rows.append(k[i].row + live[i].first, live[i].end - live[i].first);
   return rows;
+}
+
+bool any_live(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Window visible) {
+  for (const TokenRun& q : q_runs)
+    for (const TokenRun& k : k_runs)
+      if (!band_between(q, k, visible).empty()) return true;
+  return false;
 }
 
 }  // namespace cplab

@@ -13,11 +13,22 @@
 
 namespace cplab {
 
+// Rows that lie in their buffer in the order of their runs, all runs at one stride: one placement's ranks.
 struct Tile {
-  Rows q_rows, k_rows;            // local rows, by whole token runs
+  Rows q_rows, k_rows;            // queries by whole runs, keys as far as some of the queries see them
   std::vector<Segment> segments;  // in places of q_rows and k_rows
   bool empty() const { return segments.empty(); }
 };
+// Which rows take part. live: the query runs with at least one live pair, and of every key run the rows from
+// the first to the last live one. queries: all query rows, so that a store defines every row of out; all: all
+// rows of both sides, so that it defines every row of dK and dV too.
+enum class Take : std::uint8_t { live, queries, all };
+Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
+              Take take = Take::live);
+
+// The key rows of that tile alone, and whether there are any.
+Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
+bool any_live(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
 
 // The same between any two lists of rows, in their order: rows of several ranks in one buffer, rows at any
 // stride. Where a list has rows at other strides of tokens than the other, its runs are cut into interleaved
@@ -28,13 +39,6 @@ struct ListTile {
   bool empty() const { return segments.empty(); }
 };
 ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
-                      bool whole = false);
-
-// `whole`: all rows of both sides take part, also runs without a live pair (so that a first store defines
-// every row). Otherwise only token runs with at least one live pair.
-Tile tile_between(const Placement&, Window visible, int q_position, int k_position, bool whole = false);
-
-// The key rows of that tile alone.
-Rows live_key_rows(const Placement&, Window visible, int q_position, int k_position);
+                      Take take = Take::live);
 
 }  // namespace cplab

@@ -5,10 +5,11 @@
 
 namespace cplab {
 
-TileInputs::TileInputs(Builder& b, bool copies, const std::vector<Tile>& tiles) : b_(b), copies_(copies) {
+TileInputs::TileInputs(const Scope& s, bool copies, const std::vector<Tile>& tiles)
+    : s_(s), b_(s.b), copies_(copies) {
   for (const Tile& t : tiles) {
-    if (t.q_rows.count() < b.rows()) most_queries_ = std::max(most_queries_, t.q_rows.count());
-    if (t.k_rows.count() < b.rows()) most_keys_ = std::max(most_keys_, t.k_rows.count());
+    if (t.q_rows.count() < s.rows) most_queries_ = std::max(most_queries_, t.q_rows.count());
+    if (t.k_rows.count() < s.rows) most_keys_ = std::max(most_keys_, t.k_rows.count());
   }
 }
 
@@ -22,13 +23,13 @@ Box TileInputs::keys(Lane lane, const std::string& name, const Box& from, const 
 
 Box TileInputs::read(Lane lane, const std::string& name, const Box& from, const Rows& rows,
                      std::int64_t most) {
-  if (!copies_ || rows.count() == b_.rows()) return from.rows(rows);
+  if (!copies_ || rows.count() == s_.rows) return from.rows(rows);
   auto at = buffers_.find(name);
   if (at == buffers_.end()) {
     const Buffer& source = b_.declared(from);
     at = buffers_
              .emplace(name, b_.buffer({name, source.role, Category::working, 1, most, source.heads,
-                                       source.width, source.planes, source.layout}))
+                                       source.width, source.planes, source.layout, b_.first_head(from)}))
              .first;
   }
   const Box part = at->second.first_rows(rows.count());

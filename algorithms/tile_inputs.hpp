@@ -7,20 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/builder.hpp"
+#include "algorithms/scope.hpp"
 
 namespace cplab {
 
 class TileInputs {
  public:
   // `tiles`: all tiles to come; a copy's buffer has as many rows as the largest part tile needs.
-  TileInputs(Builder&, bool copies, const std::vector<Tile>& tiles);
+  TileInputs(const Scope&, bool copies, const std::vector<Tile>& tiles);
   Box queries(Lane, const std::string& name, const Box& from, const Tile&);
   Box keys(Lane, const std::string& name, const Box& from, const Tile&);
 
  private:
   Box read(Lane, const std::string& name, const Box& from, const Rows&, std::int64_t most);
 
+  const Scope& s_;
   Builder& b_;
   bool copies_;
   std::int64_t most_queries_ = 0, most_keys_ = 0;

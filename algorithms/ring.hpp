@@ -1,0 +1,41 @@
+// Ring attention over a scope; see ring.cpp.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "algorithms/ring_options.hpp"
+#include "algorithms/rotation.hpp"
+#include "algorithms/softmax.hpp"
+#include "algorithms/tile_inputs.hpp"
+
+namespace cplab {
+
+class Ring final : public SoftmaxAlgorithm {
+ public:
+  Ring(const Scope&, const RingOptions&);
+  void forward(const Forward&) override;
+  void backward(const Backward&) override;
+  bool rereads_kv() const override { return o.travel == Travel::needed || s.P() == 1; }
+
+ private:
+  void exchange(const std::vector<Message>&);
+  void differentiate(const Backward&, const Box& dq_sum, int visit, const Box& dkv_sum);
+  // The own tile runs even without a live pair: it covers every row, so that each row of a result is defined.
+  bool works(int owner) const { return owner == s.place() || !tiles[static_cast<std::size_t>(owner)].empty(); }
+  const Tile& tile(int owner) const { return tiles[static_cast<std::size_t>(owner)]; }
+  Lane compute(int i) const { return {LaneKind::compute, static_cast<std::uint8_t>(i % o.compute_lanes)}; }
+
+  const Scope& s;
+  Builder& b;
+  const RingOptions o;
+  const Rotation there, back;
+  std::vector<Tile> tiles;  // of this member's queries with the keys of every member
+  std::optional<TileInputs> inputs;
+  Box held, slots;          // K and V: what the forward received last, and the backward's slots
+  std::int64_t next_slot = 0;
+  Box dkv_tile;
+  FirstTouch dq_touch;
+};
+
+}  // namespace cplab

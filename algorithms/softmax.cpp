@@ -1,0 +1,39 @@
+// The tensors of a softmax problem, declared once for all algorithms.
+#include "algorithms/softmax.hpp"
+
+namespace cplab {
+
+void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
+  Builder& b = s.b;
+  const Problem& p = b.problem();
+  using enum Category;
+  const auto queries = [&](std::string_view name, Category category, std::int64_t width) {
+    return s.query_buffer(name, Role::nominal, category, 1, s.rows, width);
+  };
+  Forward f;
+  f.q = queries("q", input, p.head_size);
+  f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.rows);
+  f.out = queries("out", output, p.value_size);
+  f.lse = s.lse_buffer("lse", output, 1, s.rows);
+  algorithm.forward(f);
+  if (!b.backward()) return;
+  b.phase(Phase::backward);
+  Backward g;
+  g.q = f.q;
+  g.kv = f.kv;
+  g.lse = f.lse;
+  g.dout = queries("dout", input, p.value_size);
+  g.delta = s.lse_buffer("delta", working, 1, s.rows);
+  g.dq = queries("dq", output, p.head_size);
+  g.dkv = s.kv_buffer("dkv", Role::nominal, output, 1, s.rows);
+  b.row_dot(compute_lane, g.dout, f.out, g.delta);
+  algorithm.backward(g);
+}
+
+void require_softmax(const Scenario& s) {
+  if (s.problem.attention != Attention::softmax)
+    throw ScenarioError("problem.attention",
+                        s.algorithm + " computes softmax attention; legal here: \"softmax\"");
+}
+
+}  // namespace cplab

@@ -1,0 +1,38 @@
+// What softmax algorithms are: forward and backward over a scope. The whole group's inputs and outputs are
+// declared in one place; an outer algorithm hands its inner one buffers of its own.
+#pragma once
+
+#include "algorithms/builder.hpp"
+#include "algorithms/scope.hpp"
+
+namespace cplab {
+
+// Buffers of the scope's rows and heads. kv: K in front, V behind (Scope::kv_buffer).
+struct Forward {
+  Box q, kv, out, lse;
+};
+// delta = rowsum(dout * out), as lse.
+struct Backward {
+  Box q, kv, lse, dout, delta, dq, dkv;
+};
+
+class SoftmaxAlgorithm {
+ public:
+  virtual ~SoftmaxAlgorithm() = default;
+  virtual void forward(const Forward&) = 0;
+  virtual void backward(const Backward&) = 0;
+  // The backward reads the K and V that the forward was given, not what the forward made of them.
+  virtual bool rereads_kv() const { return true; }
+};
+
+// The lane of everything that computes, unless an algorithm has more of them.
+inline constexpr Lane compute_lane{LaneKind::compute, 0};
+inline constexpr Lane comm_lane{LaneKind::comm, 0};
+
+// Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
+void run_whole(const Scope& whole, SoftmaxAlgorithm&);
+
+// Throws ScenarioError for other kinds of attention.
+void require_softmax(const Scenario&);
+
+}  // namespace cplab

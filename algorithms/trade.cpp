@@ -1,0 +1,94 @@
+// Trades around an inner algorithm; see trade.hpp.
+#include "algorithms/trade.hpp"
+
+#include "algorithms/common_options.hpp"
+
+namespace cplab {
+
+Trade::Trade(const Scope& outer, const Team& team, const Distribution& tokens, const Scope& inside,
+             SoftmaxAlgorithm& inner, TradeOptions options)
+    : s_(inside),
+      b_(outer.b),
+      team_(team),
+      inner_(inner),
+      o_(options),
+      queries_(tokens, split_heads(tokens)),
+      keys_(key_heads(b_.problem(), tokens), key_heads(b_.problem(), split_heads(tokens))) {}
+
+Transfer Trade::transfer(bool back, const std::vector<TransferTensor>& tensors) const {
+  return Transfer(b_, team_, {back, {}, o_.transport, o_.most_pieces}, tensors);
+}
+
+void Trade::forward(const Forward& f) {
+  if (team_.size() == 1) return inner_.forward(f);
+  const Problem& p = b_.problem();
+  // The backward reads what has been traded; nothing is traded twice.
+  const Category kept = b_.between_layers() ? Category::saved : Category::working;
+  const Category kv_kept = inner_.rereads_kv() ? kept : Category::working;
+  traded_.q = s_.query_buffer("q_traded", Role::nominal, kept, 1, s_.rows, p.head_size);
+  traded_.kv = s_.kv_buffer("kv_traded", Role::nominal, kv_kept, 1, s_.rows);
+  traded_.out = s_.query_buffer("out_traded", Role::nominal, Category::working, 1, s_.rows, p.value_size);
+  traded_.lse = s_.lse_buffer("lse_traded", kept, 1, s_.rows);
+  Transfer q = transfer(false, {{"q", &queries_, f.q, traded_.q}});
+  Transfer kv = transfer(false, {{"kv", &keys_, f.kv, traded_.kv}});
+  q.pack(compute_lane);
+  q.move(comm_lane);
+  kv.pack(compute_lane);  // beside the trade of q
+  kv.move(comm_lane);
+  q.unpack(compute_lane);
+  kv.unpack(compute_lane);
+  inner_.forward(traded_);
+  transfer(true, {{"out", &queries_, traded_.out, f.out}, {"lse", &queries_, traded_.lse, f.lse}})
+      .all(compute_lane, comm_lane);
+}
+
+void Trade::backward(const Backward& g) {
+  if (team_.size() == 1) return inner_.backward(g);
+  const Problem& p = b_.problem();
+  const auto queries = [&](std::string_view name, std::int64_t width) {
+    return s_.query_buffer(name, Role::nominal, Category::working, 1, s_.rows, width);
+  };
+  Backward t;
+  t.q = traded_.q;
+  t.kv = traded_.kv;
+  t.lse = traded_.lse;
+  t.dout = queries("dout_traded", p.value_size);
+  t.delta = s_.lse_buffer("delta_traded", Category::working, 1, s_.rows);
+  transfer(false, {{"dout", &queries_, g.dout, t.dout}, {"delta", &queries_, g.delta, t.delta}})
+      .all(compute_lane, comm_lane);
+  t.dq = queries("dq_traded", p.head_size);
+  // The gradients of a key head that several members hold are sums over them.
+  const Role wire = keys_.replicates() && b_.has_wide() ? o_.gradient_wire : Role::nominal;
+  t.dkv = s_.kv_buffer("dkv_traded", wire, Category::working, 1, s_.rows);
+  inner_.backward(t);
+  Transfer dq = transfer(true, {{"dq", &queries_, t.dq, g.dq}});
+  Transfer dkv = transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}});
+  dq.pack(compute_lane);
+  dq.move(comm_lane);
+  dkv.pack(compute_lane);  // beside the trade of dq
+  dkv.move(comm_lane);
+  dq.unpack(compute_lane);
+  dkv.unpack(compute_lane);
+}
+
+std::vector<OptionInfo> trade_option_infos() {
+  return {pack_above_option(),
+          {.key = "gradient_wire_dtype",
+           .legal = {option_word("fp32"), option_word("nominal")},
+           .default_value = option_word("fp32"),
+           .help = "dtype in which dK and dV of key heads that several ranks hold are sent and summed"}};
+}
+
+TradeOptions trade_options(const Schedule& s) {
+  return {transport_of(s), s.count("pack_above"),
+          s.is_word("gradient_wire_dtype", "fp32") ? Role::wide : Role::nominal};
+}
+
+void require_divided_heads(const Scenario& s, std::int64_t members, std::string_view members_are) {
+  if (s.problem.heads % members == 0) return;
+  throw ScenarioError("problem.heads", std::string(members_are) + " (" + std::to_string(members) +
+                                           ") must divide heads (" + std::to_string(s.problem.heads) +
+                                           "): every rank takes as many query heads; key heads may be fewer");
+}
+
+}  // namespace cplab
