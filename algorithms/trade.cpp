@@ -29,14 +29,12 @@ void Trade::forward(const Forward& f) {
   traded_.kv = s_.kv_buffer("kv_traded", Role::nominal, kv_kept, 1, s_.rows);
   traded_.out = s_.query_buffer("out_traded", Role::nominal, Category::working, 1, s_.rows, p.value_size);
   traded_.lse = s_.lse_buffer("lse_traded", kept, 1, s_.rows);
-  Transfer q = transfer(false, {{"q", &queries_, f.q, traded_.q}});
-  Transfer kv = transfer(false, {{"kv", &keys_, f.kv, traded_.kv}});
-  q.pack(compute_lane);
-  q.move(comm_lane);
-  kv.pack(compute_lane);  // beside the trade of q
-  kv.move(comm_lane);
-  q.unpack(compute_lane);
-  kv.unpack(compute_lane);
+  const TransferTensor q{"q", &queries_, f.q, traded_.q};
+  if (o_.one_by_one)
+    run({transfer(false, {q}), transfer(false, {{"k", &keys_, keys(b_, f.kv), keys(b_, traded_.kv)}}),
+         transfer(false, {{"v", &keys_, values(b_, f.kv), values(b_, traded_.kv)}})});
+  else
+    run({transfer(false, {q}), transfer(false, {{"kv", &keys_, f.kv, traded_.kv}})});
   inner_.forward(traded_);
   transfer(true, {{"out", &queries_, traded_.out, f.out}, {"lse", &queries_, traded_.lse, f.lse}})
       .all(compute_lane, comm_lane);
@@ -61,14 +59,23 @@ void Trade::backward(const Backward& g) {
   const Role wire = keys_.replicates() && b_.has_wide() ? o_.gradient_wire : Role::nominal;
   t.dkv = s_.kv_buffer("dkv_traded", wire, Category::working, 1, s_.rows);
   inner_.backward(t);
-  Transfer dq = transfer(true, {{"dq", &queries_, t.dq, g.dq}});
-  Transfer dkv = transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}});
-  dq.pack(compute_lane);
-  dq.move(comm_lane);
-  dkv.pack(compute_lane);  // beside the trade of dq
-  dkv.move(comm_lane);
-  dq.unpack(compute_lane);
-  dkv.unpack(compute_lane);
+  const TransferTensor dq{"dq", &queries_, t.dq, g.dq};
+  if (o_.one_by_one)
+    run({transfer(true, {dq}), transfer(true, {{"dk", &keys_, keys(b_, t.dkv), keys(b_, g.dkv)}}),
+         transfer(true, {{"dv", &keys_, values(b_, t.dkv), values(b_, g.dkv)}})});
+  else
+    run({transfer(true, {dq}), transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}})});
+}
+
+// Each is packed while the one before it moves; unless they go one by one.
+void Trade::run(std::vector<Transfer> transfers) const {
+  for (Transfer& t : transfers) {
+    t.pack(compute_lane);
+    t.move(o_.one_by_one ? compute_lane : comm_lane);
+    if (o_.one_by_one) t.unpack(compute_lane);
+  }
+  for (Transfer& t : transfers)
+    if (!o_.one_by_one) t.unpack(compute_lane);
 }
 
 std::vector<OptionInfo> trade_option_infos() {
@@ -81,7 +88,7 @@ std::vector<OptionInfo> trade_option_infos() {
 
 TradeOptions trade_options(const Schedule& s) {
   return {transport_of(s), s.count("pack_above"),
-          s.is_word("gradient_wire_dtype", "fp32") ? Role::wide : Role::nominal};
+          s.is_word("gradient_wire_dtype", "fp32") ? Role::wide : Role::nominal, false};
 }
 
 void require_divided_heads(const Scenario& s, std::int64_t members, std::string_view members_are) {

@@ -12,6 +12,7 @@ struct TradeOptions {
   Transport transport = Transport::nccl;
   std::int64_t most_pieces = 0;      // as TransferOptions
   Role gradient_wire = Role::wide;   // of dK and dV where several members hold a key head
+  bool one_by_one = false;          // tensors are traded one after the other; nothing runs beside that
 };
 
 class Trade final : public SoftmaxAlgorithm {
@@ -24,6 +25,7 @@ class Trade final : public SoftmaxAlgorithm {
   void backward(const Backward&) override;
 
  private:
+  void run(std::vector<Transfer>) const;
   Transfer transfer(bool back, const std::vector<TransferTensor>&) const;
 
   const Scope& s_;  // inside

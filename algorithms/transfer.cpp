@@ -74,6 +74,10 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
     t.name = each.name;
     t.source = each.source;
     t.target = each.target;
+    const View& view = each.source.view();
+    t.width = view.width_end - view.width_begin;
+    const bool one_plane = source.planes <= view.width_begin || source.planes >= view.width_end;
+    t.planes = one_plane ? 0 : source.planes - view.width_begin;
     t.role = options.wire.value_or(source.role);
     // Where heads part, those of one member lie together.
     t.layout = each.how->parts_heads() ? Layout::heads_first : source.layout;
@@ -130,9 +134,8 @@ void Transfer::stage(const Tensor& t, const std::string& name, const Box& buffer
     all.insert(all.end(), s.rows.begin(), s.rows.end());
   }
   if (!staging.given()) {
-    const Buffer& like = b_.declared(buffer);
-    staging = b_.buffer({name, t.role, Category::working, 1, row_count(all), heads.count(), like.width,
-                         like.planes, t.layout});
+    staging = b_.buffer({name, t.role, Category::working, 1, row_count(all), heads.count(), t.width, t.planes,
+                         t.layout});
   }
   const auto copy = [&](const Box& in_buffer, const Box& staged) {
     copies.push_back(outgoing ? Copy{in_buffer, staged} : Copy{staged, in_buffer});
@@ -158,9 +161,8 @@ void Transfer::stage_sums(const Tensor& t, Box staging, std::vector<Share>& shar
     slots += own(s) ? 0 : 1;
   }
   if (!staging.given()) {
-    const Buffer& like = b_.declared(t.target);
-    staging = b_.buffer({t.name + "_received", t.role, Category::working, slots, rows, heads, like.width,
-                         like.planes, t.layout});
+    staging = b_.buffer({t.name + "_received", t.role, Category::working, slots, rows, heads, t.width, t.planes,
+                         t.layout});
   }
   std::int64_t slot = 0;
   for (Share& s : shares)
@@ -213,7 +215,7 @@ void Transfer::sum(Lane lane, const Tensor& t) {
   Box into = t.target;
   if (target.role != t.role)
     into = b_.buffer({t.name + "_summed", t.role, Category::working, 1, target.rows, heads.count(),
-                      target.width, target.planes, target.layout, heads.begin});
+                      t.width, t.planes, target.layout, heads.begin});
   std::vector<Rows> touched(static_cast<std::size_t>(heads.count()));  // by head
   Rows all;
   std::size_t own = 0;

@@ -57,6 +57,7 @@ class Transfer {
     std::string name;
     Role role = Role::nominal;        // on the wire
     Layout layout = Layout::rows_first;
+    std::int64_t width = 1, planes = 0;
     Box source, target;
     HeadRange heads;  // that this member holds before the redistribution
     std::vector<Share> out, in;
