@@ -59,12 +59,12 @@ Box Builder::buffer(const BufferSpec& spec) {
   buffer.bytes = spec.slots * spec.rows * spec.heads * spec.width * element_bytes(spec.role, problem().dtype);
   Box box;
   box.builder_ = this;
+  box.first_head_ = spec.first_head;
   box.view_.buffer = static_cast<std::uint32_t>(plan_.buffers.size());
   box.view_.slot_end = static_cast<std::int32_t>(spec.slots);
   box.view_.head_end = static_cast<std::int32_t>(spec.heads);
   box.view_.width_end = static_cast<std::int32_t>(spec.width);
   buffer.slab = spec.slab;
-  first_heads_.push_back(spec.first_head);
   plan_.buffers.push_back(std::move(buffer));
   return box.first_rows(spec.rows);
 }
@@ -108,9 +108,18 @@ Box Box::heads(std::int64_t begin, std::int64_t end) const {
   return box;
 }
 
-Box Box::of_problem(std::int64_t begin, std::int64_t end) const {
-  const std::int64_t first = builder_->first_heads_[view_.buffer];
-  return heads(begin - first, end - first);
+Box Box::of_problem(HeadRange range) const {
+  return heads(range.begin - first_head_, range.end - first_head_);
+}
+
+Box Box::numbered(std::int64_t first_head) const {
+  Box box = *this;
+  box.first_head_ = first_head;
+  return box;
+}
+
+HeadRange Box::problem_heads() const {
+  return {first_head_ + view_.head_begin, first_head_ + view_.head_end};
 }
 
 std::vector<RowRange> Box::row_list() const {
@@ -123,15 +132,6 @@ Box Box::columns(std::int64_t begin, std::int64_t end) const {
   box.view_.width_begin = static_cast<std::int32_t>(begin);
   box.view_.width_end = static_cast<std::int32_t>(end);
   return box;
-}
-
-HeadRange Builder::heads(const Box& box) const {
-  const std::int64_t first = first_heads_[box.view().buffer];
-  return {first + box.view().head_begin, first + box.view().head_end};
-}
-
-std::int64_t Builder::first_head(const Box& box) const {
-  return first_heads_[box.view().buffer];
 }
 
 std::int64_t Builder::pieces(const Box& box) const {
@@ -177,9 +177,8 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
 
 void Builder::attach_segments(Operation& op, const std::vector<Segment>& segments, const Box& q) {
   op.segments = pools_->segments(plan_.segments, segments);
-  const auto first_head = static_cast<std::int32_t>(first_heads_[q.view().buffer]);
-  op.head_begin = first_head + q.view().head_begin;
-  op.head_end = first_head + q.view().head_end;
+  op.head_begin = static_cast<std::int32_t>(q.problem_heads().begin);
+  op.head_end = static_cast<std::int32_t>(q.problem_heads().end);
   op.value = problem().scale;
   double pairs = 0;
   for (const Segment& s : segments) pairs += live_pairs(s);
@@ -190,7 +189,7 @@ void Builder::attach_segments(Operation& op, const std::vector<Segment>& segment
 // Query heads cut at the borders of groups that read one key head: whole groups together, parts apart.
 std::vector<HeadRange> Builder::groups_of_heads(const Box& q) const {
   const std::int64_t ratio = problem().heads / problem().kv_heads;
-  const HeadRange all = heads(q);
+  const HeadRange all = q.problem_heads();
   std::vector<HeadRange> cut;
   for (std::int64_t begin = all.begin, end = 0; begin < all.end; begin = end) {
     end = begin % ratio == 0 ? all.end / ratio * ratio : (begin / ratio + 1) * ratio;
@@ -203,8 +202,8 @@ std::vector<HeadRange> Builder::groups_of_heads(const Box& q) const {
 void Builder::attend(Lane lane, const Attend& a) {
   for (const HeadRange h : groups_of_heads(a.q)) {
     const HeadRange g = key_heads(problem(), h);
-    const auto query = [&](const Box& box) { return box.of_problem(h.begin, h.end); };
-    const auto key = [&](const Box& box) { return box.of_problem(g.begin, g.end); };
+    const auto query = [&](const Box& box) { return box.of_problem(h); };
+    const auto key = [&](const Box& box) { return box.of_problem(g); };
     Operation& op = emit(lane, OpKind::attend, {query(a.q), key(a.k), key(a.v)},
                          {{query(a.out), a.mode}, {query(a.lse), a.mode}});
     attach_segments(op, a.segments, query(a.q));
@@ -214,8 +213,8 @@ void Builder::attend(Lane lane, const Attend& a) {
 void Builder::attend_backward(Lane lane, const AttendBackward& a) {
   for (const HeadRange h : groups_of_heads(a.q)) {
     const HeadRange g = key_heads(problem(), h);
-    const auto query = [&](const Box& box) { return box.of_problem(h.begin, h.end); };
-    const auto key = [&](const Box& box) { return box.of_problem(g.begin, g.end); };
+    const auto query = [&](const Box& box) { return box.of_problem(h); };
+    const auto key = [&](const Box& box) { return box.of_problem(g); };
     Operation& op =
         emit(lane, OpKind::attend_backward,
              {query(a.q), key(a.k), key(a.v), query(a.dout), query(a.lse), query(a.delta)},

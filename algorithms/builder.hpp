@@ -31,8 +31,10 @@ class Box {
   Box first_rows(std::int64_t count) const;
   Box rows_at(std::int64_t begin, std::int64_t count) const;
   Box heads(std::int64_t begin, std::int64_t end) const;
-  Box of_problem(std::int64_t begin, std::int64_t end) const;  // heads by their numbers in the problem
+  Box of_problem(HeadRange) const;                // heads by their numbers in the problem
+  Box numbered(std::int64_t first_head) const;    // the buffer's first head has that number now
   Box columns(std::int64_t begin, std::int64_t end) const;
+  HeadRange problem_heads() const;
   bool given() const { return builder_ != nullptr; }  // false: no box at all
   std::vector<RowRange> row_list() const;
   const View& view() const { return view_; }
@@ -41,6 +43,7 @@ class Box {
   friend class Builder;
   Builder* builder_ = nullptr;
   View view_;
+  std::int64_t first_head_ = 0;  // the problem's number of the buffer's first head
 };
 
 struct BufferSpec {
@@ -95,8 +98,6 @@ class Builder {
   Box buffer(const BufferSpec&);
 
   const Buffer& declared(const Box& box) const { return plan_.buffers[box.view().buffer]; }
-  HeadRange heads(const Box&) const;  // by their numbers in the problem
-  std::int64_t first_head(const Box&) const;  // that number of the first head of its buffer
   std::int64_t pieces(const Box&) const;  // contiguous ones of its message: derive/pieces.hpp
 
   void phase(Phase phase);
@@ -171,7 +172,6 @@ class Builder {
   std::uint32_t step_ = 0;
   std::uint32_t ordinal_ = 0;
   std::vector<Team> teams_;
-  std::vector<std::int64_t> first_heads_;  // by buffer
   std::vector<std::uint32_t> starts_;      // of the next operation
 };
 

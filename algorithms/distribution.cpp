@@ -159,6 +159,13 @@ Distribution with_heads(Distribution of, HeadRange heads) {
   return of;
 }
 
+Distribution all_tokens(const Distribution& from) {
+  const Distribution all = gathered(from);
+  for (const TokenRun& run : all.members.front().runs)
+    if (run.stride != 1) return all;
+  return in_sequence_order(all);
+}
+
 Distribution seen(const Distribution& keys, Window visible) {
   Distribution result = keys;
   result.replicated = true;
@@ -170,7 +177,9 @@ Distribution seen(const Distribution& keys, Window visible) {
       if (!tile.empty()) result.members[i].runs.push_back(run);
     }
   }
-  return in_sequence_order(result);
+  return result.members.front().runs.empty() || keys.members.front().runs.front().stride == 1
+             ? in_sequence_order(result)
+             : result;
 }
 
 }  // namespace cplab

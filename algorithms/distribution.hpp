@@ -56,6 +56,10 @@ Distribution key_heads(const Problem&, const Distribution& of_queries);
 // Every member keeps the same heads.
 Distribution with_heads(Distribution, HeadRange);
 
+// All tokens at every member, in sequence order where that makes longer runs than the order of members does:
+// not where tokens of a sequence lie at a stride.
+Distribution all_tokens(const Distribution&);
+
 // Those keys that a query of the member sees, in sequence order (a halo: with a window, neighbouring tokens):
 // whole runs of the holders, in which a sequence's padding is included.
 Distribution seen(const Distribution& keys, Window visible);

@@ -74,6 +74,11 @@ void SoftmaxSum::finish(Lane lane) {
   if (wide_) b_.cast(lane, sum_, out_);
 }
 
+void FirstTouch::finish(Builder& b, Lane lane, const Box& sum, std::int64_t rows) {
+  const Rows rest = Rows::range(0, rows).minus(touched_);
+  if (!rest.empty()) b.fill(lane, sum.rows(rest), 0);
+}
+
 WriteMode FirstTouch::touch(Builder& b, Lane lane, const Box& sum, const Rows& rows) {
   const Rows fresh = rows.minus(touched_);
   touched_ = touched_.united(rows);

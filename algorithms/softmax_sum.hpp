@@ -58,6 +58,8 @@ class FirstTouch {
   // The mode of a write to these rows, which count as touched from then on. store: none was touched before.
   // add: all are defined, those that were new have been filled with 0 (on `lane`, in `sum`).
   WriteMode touch(Builder&, Lane, const Box& sum, const Rows& rows);
+  // Fills with 0 what has not been touched of the first `rows` rows.
+  void finish(Builder&, Lane, const Box& sum, std::int64_t rows);
 
  private:
   Rows touched_;

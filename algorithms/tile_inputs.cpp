@@ -29,10 +29,10 @@ Box TileInputs::read(Lane lane, const std::string& name, const Box& from, const 
     const Buffer& source = b_.declared(from);
     at = buffers_
              .emplace(name, b_.buffer({name, source.role, Category::working, 1, most, source.heads,
-                                       source.width, source.planes, source.layout, b_.first_head(from)}))
+                                       source.width, source.planes, source.layout}))
              .first;
   }
-  const Box part = at->second.first_rows(rows.count());
+  const Box part = at->second.first_rows(rows.count()).numbered(from.problem_heads().begin);
   b_.copy(lane, from.rows(rows), part);
   return part;
 }

@@ -107,7 +107,7 @@ std::vector<Transfer::Share> Transfer::shares(const TransferTensor& t, bool outg
     const bool gives = outgoing != options_.adjoint;  // in the redistribution, which the adjoint reverses
     for (const Moved& piece : gives ? t.how->pieces(team_.place, peer) : t.how->pieces(peer, team_.place)) {
       Share share{peer, gives ? piece.from_rows : piece.into_rows, piece.heads, {}, {}};
-      share.box = share.wire = buffer.rows(share.rows).of_problem(share.heads.begin, share.heads.end);
+      share.box = share.wire = buffer.rows(share.rows).of_problem(share.heads);
       list.push_back(std::move(share));
     }
   }
@@ -141,7 +141,7 @@ void Transfer::stage(const Tensor& t, const std::string& name, const Box& buffer
     copies.push_back(outgoing ? Copy{in_buffer, staged} : Copy{staged, in_buffer});
   };
   const Box whole = staging.first_rows(row_count(all)).heads(0, heads.count());
-  if (same_rows || same_heads) copy(buffer.rows(all).of_problem(heads.begin, heads.end), whole);
+  if (same_rows || same_heads) copy(buffer.rows(all).of_problem(heads), whole);
   std::int64_t row = 0;
   for (Share& s : shares) {
     const std::int64_t rows = row_count(s.rows), first = s.heads.begin - heads.begin;
@@ -239,14 +239,14 @@ void Transfer::sum(Lane lane, const Tensor& t) {
         if (wanted.empty()) return;
         const auto [wire_rows, target_rows] = select(from.row_list(), s.rows, wanted);
         emit(from.rows(wire_rows).heads(begin + on_wire, end + on_wire),
-             into.rows(target_rows).of_problem(begin, end));
+             into.rows(target_rows).of_problem({begin, end}));
       };
       take(rows.minus(known), [&](const Box& part, const Box& place) { b_.copy(lane, part, place); });
       take(rows.common(known), [&](const Box& part, const Box& place) { b_.add(lane, part, place); });
     }
   }
   if (target.role != t.role)
-    b_.convert(lane, into.rows(all), t.target.rows(all).of_problem(heads.begin, heads.end));
+    b_.convert(lane, into.rows(all), t.target.rows(all).of_problem(heads));
 }
 
 // Rows that nobody has taken get no gradient.
@@ -254,7 +254,7 @@ void Transfer::fill_rest(Lane lane, const Tensor& t) {
   Rows taken;
   for (const Share& s : t.in) taken = taken.united(set_of(s.rows));
   const Rows rest = Rows::range(0, b_.declared(t.target).rows).minus(taken);
-  if (!rest.empty()) b_.fill(lane, t.target.rows(rest).of_problem(t.heads.begin, t.heads.end), 0);
+  if (!rest.empty()) b_.fill(lane, t.target.rows(rest).of_problem(t.heads), 0);
 }
 
 void Transfer::all(Lane compute, Lane comm) {
