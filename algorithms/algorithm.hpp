@@ -33,8 +33,8 @@ struct Algorithm {
   std::string_view summary;  // one line with its source
   std::vector<OptionInfo> options;
   std::vector<std::string_view> placements;  // legal ones, the default first
-  // Called with the options the user gave, before `validate`; adds those defaults that depend on other options
-  // or on the problem (plain defaults are filled in afterwards).
+  // Called with the options the user gave, before `validate`; adds those defaults that depend on other
+  // options or on the problem (plain defaults are filled in afterwards).
   void (*resolve_defaults)(Scenario&) = nullptr;
   // Throws ScenarioError for a combination that it cannot do.
   void (*validate)(const Scenario&) = nullptr;

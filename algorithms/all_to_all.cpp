@@ -32,8 +32,7 @@ void build(Builder& b) {
   const Scope whole(b);
   const Team self = alone(b.everyone());
   const Distribution all = split_heads(whole.tokens);
-  const Scope inside =
-      b.P() > 1 ? Scope(b, self, {{all[whole.place()]}}, Layout::heads_first) : Scope(b);
+  const Scope inside = b.P() > 1 ? Scope(b, self, {{all[whole.place()]}}, Layout::heads_first) : Scope(b);
   Local local(inside);
   Trade trade(whole, whole.team, whole.tokens, inside, local, trade_options(b.scenario().schedule));
   run_whole(whole, trade);

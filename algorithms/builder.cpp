@@ -1,6 +1,7 @@
 // Emission of operations: interning of views and lists, bytes and FLOPs.
 #include "algorithms/builder.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -48,6 +49,10 @@ std::uint32_t Builder::intern_view(const View& view) {
 Box Builder::buffer(const BufferSpec& spec) {
   Buffer buffer;
   buffer.name = spec.name;
+  const auto taken = [&](const std::string& name) {
+    return std::ranges::any_of(plan_.buffers, [&](const Buffer& other) { return other.name == name; });
+  };
+  for (int i = 2; taken(buffer.name); ++i) buffer.name = std::string(spec.name) + "_" + std::to_string(i);
   buffer.role = spec.role;
   buffer.category = spec.category;
   buffer.layout = spec.layout;
@@ -215,10 +220,9 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
     const HeadRange g = key_heads(problem(), h);
     const auto query = [&](const Box& box) { return box.of_problem(h); };
     const auto key = [&](const Box& box) { return box.of_problem(g); };
-    Operation& op =
-        emit(lane, OpKind::attend_backward,
-             {query(a.q), key(a.k), key(a.v), query(a.dout), query(a.lse), query(a.delta)},
-             {{query(a.dq), a.dq_mode}, {key(a.dk), a.dk_mode}, {key(a.dv), a.dk_mode}});
+    Operation& op = emit(lane, OpKind::attend_backward,
+                         {query(a.q), key(a.k), key(a.v), query(a.dout), query(a.lse), query(a.delta)},
+                         {{query(a.dq), a.dq_mode}, {key(a.dk), a.dk_mode}, {key(a.dv), a.dk_mode}});
     attach_segments(op, a.segments, query(a.q));
   }
 }

@@ -31,8 +31,8 @@ class Box {
   Box first_rows(std::int64_t count) const;
   Box rows_at(std::int64_t begin, std::int64_t count) const;
   Box heads(std::int64_t begin, std::int64_t end) const;
-  Box of_problem(HeadRange) const;                // heads by their numbers in the problem
-  Box numbered(std::int64_t first_head) const;    // the buffer's first head has that number now
+  Box of_problem(HeadRange) const;              // heads by their numbers in the problem
+  Box numbered(std::int64_t first_head) const;  // the buffer's first head has that number now
   Box columns(std::int64_t begin, std::int64_t end) const;
   HeadRange problem_heads() const;
   bool given() const { return builder_ != nullptr; }  // false: no box at all
@@ -94,18 +94,20 @@ class Builder {
   const Team& everyone() const { return teams_.front(); }
   const Placement& placement() const { return placement_; }
 
-  // The box of all of it. A working buffer that no operation touches will not be in the plan.
+  // The box of all of it. A name that is taken gets a number ("kv_packed_2"). A working buffer that no
+  // operation touches will not be in the plan.
   Box buffer(const BufferSpec&);
 
   const Buffer& declared(const Box& box) const { return plan_.buffers[box.view().buffer]; }
   std::int64_t pieces(const Box&) const;  // contiguous ones of its message: derive/pieces.hpp
 
   void phase(Phase phase);
+  bool in_backward() const { return phase_ == Phase::backward; }
   void step(std::int64_t step) { step_ = static_cast<std::uint32_t>(step); }
 
   // Operands in the order of plan.hpp. Segments count rows of the q and k boxes; heads follow from the q box,
-  // and of the k, v, dk and dv boxes those are taken that these query heads read. Where they take only some of
-  // the query heads of their first or last key head, these are operations of their own.
+  // and of the k, v, dk and dv boxes those are taken that these query heads read. Where they take only some
+  // of the query heads of their first or last key head, these are operations of their own.
   struct Attend {
     Box q, k, v, out, lse;
     const std::vector<Segment>& segments;
@@ -172,7 +174,7 @@ class Builder {
   std::uint32_t step_ = 0;
   std::uint32_t ordinal_ = 0;
   std::vector<Team> teams_;
-  std::vector<std::uint32_t> starts_;      // of the next operation
+  std::vector<std::uint32_t> starts_;  // of the next operation
 };
 
 }  // namespace cplab

@@ -26,16 +26,52 @@ std::vector<OptionInfo> common_options() {
   };
 }
 
-OptionInfo pack_above_option() {
-  return {.key = "pack_above",
-          .legal = {option_count(0)},
+OptionInfo word_option(std::string_view key, std::initializer_list<const char*> words,
+                       std::string_view help) {
+  OptionInfo option{.key = key, .legal = {}, .default_value = option_word(*words.begin()), .help = help};
+  for (const char* word : words) option.legal.push_back(option_word(word));
+  return option;
+}
+
+OptionInfo count_option(std::string_view key, std::initializer_list<std::int64_t> counts,
+                        std::string_view help) {
+  OptionInfo option{.key = key, .legal = {}, .default_value = option_count(*counts.begin()), .help = help};
+  for (const std::int64_t count : counts) option.legal.push_back(option_count(count));
+  return option;
+}
+
+OptionInfo least_option(std::string_view key, std::int64_t least, std::int64_t by_default,
+                        std::string_view help) {
+  return {.key = key,
+          .legal = {option_count(least)},
           .any_count = true,
-          .default_value = option_count(16),
-          .help = "messages of more contiguous pieces are packed into one by a copy"};
+          .default_value = option_count(by_default),
+          .help = help};
+}
+
+OptionInfo switch_option(std::string_view key, bool by_default, std::string_view help) {
+  return {.key = key,
+          .legal = {OptionValue(true), OptionValue(false)},
+          .default_value = OptionValue(by_default),
+          .help = help};
+}
+
+OptionInfo pack_above_option() {
+  return least_option("pack_above", 0, 16,
+                      "messages of more contiguous pieces are packed into one by a copy");
+}
+
+OptionInfo gradient_wire_option() {
+  return word_option("gradient_wire_dtype", {"fp32", "nominal"},
+                     "dtype in which dK and dV are summed and sent");
 }
 
 Transport transport_of(const Schedule& s) {
   return s.is_word("transport", "copy") ? Transport::copy : Transport::nccl;
+}
+
+Role gradient_wire_of(const Schedule& s) {
+  return s.is_word("gradient_wire_dtype", "fp32") ? Role::wide : Role::nominal;
 }
 
 }  // namespace cplab

@@ -2,7 +2,9 @@
 // tables of options are written with.
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
@@ -21,9 +23,20 @@ inline OptionValue option_count(std::int64_t value) {
 // arena (derive/arena.hpp). between: by what is derived of a plan, the checker and the simulator.
 std::vector<OptionInfo> common_options();
 
+// Options by their form; of several legal values the first is the default.
+OptionInfo word_option(std::string_view key, std::initializer_list<const char*> words, std::string_view help);
+OptionInfo count_option(std::string_view key, std::initializer_list<std::int64_t> counts,
+                        std::string_view help);
+OptionInfo least_option(std::string_view key, std::int64_t least, std::int64_t by_default,
+                        std::string_view help);  // every integer >= least
+OptionInfo switch_option(std::string_view key, bool by_default, std::string_view help);
+
 // Of algorithms that redistribute: a message of more contiguous pieces is packed by a copy.
 OptionInfo pack_above_option();
+// The dtype in which gradients of K and V are summed and sent.
+OptionInfo gradient_wire_option();
 
 Transport transport_of(const Schedule& resolved);
+Role gradient_wire_of(const Schedule& resolved);
 
 }  // namespace cplab

@@ -140,6 +140,13 @@ Distribution split_heads(const Distribution& tokens) {
   return split;
 }
 
+std::vector<HeadRange> equal_parts(HeadRange all, std::int64_t width) {
+  std::vector<HeadRange> parts;
+  for (std::int64_t head = all.begin; head < all.end; head += width)
+    parts.push_back({head, std::min(head + width, all.end)});
+  return parts;
+}
+
 HeadRange key_heads(const Problem& p, HeadRange query_heads) {
   const std::int64_t ratio = p.heads / p.kv_heads;
   return {query_heads.begin / ratio, (query_heads.end + ratio - 1) / ratio};

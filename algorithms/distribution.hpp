@@ -49,6 +49,9 @@ Distribution in_sequence_order(const Distribution&);
 // Throws std::logic_error unless the number of members divides that of the heads.
 Distribution split_heads(const Distribution& tokens);
 
+// Heads in parts of `width`, the last one what is left.
+std::vector<HeadRange> equal_parts(HeadRange, std::int64_t width);
+
 // The key heads that those query heads read: query head h reads key head h * G / H.
 HeadRange key_heads(const Problem&, HeadRange query_heads);
 Distribution key_heads(const Problem&, const Distribution& of_queries);

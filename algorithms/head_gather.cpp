@@ -1,53 +1,104 @@
 // Gathers of some heads; see head_gather.hpp.
 #include "algorithms/head_gather.hpp"
 
-#include <algorithm>
 #include <utility>
+
+#include "algorithms/common_options.hpp"
 
 namespace cplab {
 
-HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadRange> parts,
-                       Transport transport, std::int64_t most_pieces)
-    : s_(s),
-      to_(to[s.place()]),
-      parts_(std::move(parts)),
-      transport_(transport),
-      most_pieces_(most_pieces) {
+HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadRange> parts)
+    : s_(s), to_(to[s.place()]), parts_(std::move(parts)) {
   for (const HeadRange heads : parts_) how_.emplace_back(with_heads(s.keys, heads), with_heads(to, heads));
-}
-
-HeadRange HeadGather::queries(int part) const {
-  const std::int64_t ratio = s_.b.problem().heads / s_.b.problem().kv_heads;
-  return {keys(part).begin * ratio, keys(part).end * ratio};
-}
-
-std::int64_t HeadGather::widest() const {
-  std::int64_t most = 0;
-  for (const HeadRange heads : parts_) most = std::max(most, heads.count());
-  return most;
+  options_.transport = transport_of(s.b.scenario().schedule);
+  options_.most_pieces = s.b.scenario().schedule.count("pack_above");
 }
 
 Box HeadGather::buffer(std::string_view name, Role role, Category category, std::int64_t slots,
-                       std::int64_t rows, std::int64_t heads) const {
+                       std::int64_t heads, std::string_view slab) const {
   const Problem& p = s_.b.problem();
-  return s_.b.buffer(
-      {name, role, category, slots, rows, heads, p.head_size + p.value_size, p.head_size, s_.layout});
+  return s_.b.buffer({name, role, category, slots, rows(), heads, p.head_size + p.value_size, p.head_size,
+                      s_.layout, 0, slab});
 }
 
 Box HeadGather::slot(const Box& buffer, std::int64_t index, int part) const {
   return buffer.slot(index).numbered(keys(part).begin).of_problem(keys(part));
 }
 
-Transfer HeadGather::gather(int part, const Box& kv, const Box& into, const Box& staging) const {
-  return Transfer(s_.b, s_.team, {false, {}, transport_, most_pieces_},
-                  {{"kv", &how_[static_cast<std::size_t>(part)], kv.of_problem(keys(part)), into, staging}});
+std::vector<Transfer> HeadGather::gathers(int part, const Box& kv, const Box& into, bool apart) const {
+  const Redistribution& how = how_[static_cast<std::size_t>(part)];
+  const Box own = kv.of_problem(keys(part));
+  const auto transfer = [&](std::string_view name, const Box& from, const Box& to) {
+    return Transfer(s_.b, s_.team, options_, {{name, &how, from, to}});
+  };
+  if (!apart) return {transfer("kv", own, into)};
+  return {transfer("k", cplab::keys(s_.b, own), cplab::keys(s_.b, into)),
+          transfer("v", values(s_.b, own), values(s_.b, into))};
 }
 
-Transfer HeadGather::scatter(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed,
-                             const Box& received) const {
-  return Transfer(s_.b, s_.team, {true, wire, transport_, most_pieces_},
-                  {{"dkv", &how_[static_cast<std::size_t>(part)], gradients, dkv.of_problem(keys(part)),
-                    packed, received}});
+void HeadGather::run(const Box& kv, const At& at, const Attend& attend,
+                     const std::function<bool(int part)>& apart) const {
+  if (s_.P() == 1) return run_kept([&](int part) { return kv.of_problem(keys(part)); }, attend);
+  for (int part = 0; part <= parts(); ++part) {
+    std::vector<Transfer> next;
+    if (part < parts()) next = gathers(part, kv, at(part), apart && apart(part));
+    for (Transfer& transfer : next) {
+      transfer.pack(compute_lane);
+      transfer.move(comm_lane);
+    }
+    s_.b.step(part);
+    if (part > 0) attend(part - 1, at(part - 1));
+    for (Transfer& transfer : next) transfer.unpack(compute_lane);
+  }
+}
+
+void HeadGather::run_kept(const At& at, const Attend& attend) const {
+  for (int part = 0; part < parts(); ++part) {
+    s_.b.step(part);
+    attend(part, at(part));
+  }
+}
+
+// The query heads that read the part's key heads, in the tile's rows.
+Box HeadGather::queries(int part, const Box& box, const Tile& t) const {
+  const std::int64_t ratio = s_.b.problem().heads / s_.b.problem().kv_heads;
+  return box.of_problem({keys(part).begin * ratio, keys(part).end * ratio}).rows(t.q_rows);
+}
+
+void HeadGather::attend(Lane lane, int part, const Forward& f, const Box& held, const Tile& t) const {
+  const Box rows = held.rows(t.k_rows);
+  s_.b.attend(lane, {queries(part, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows),
+                     queries(part, f.out, t), queries(part, f.lse, t), t.segments});
+}
+
+void HeadGather::attend_backward(Lane lane, int part, const Backward& g, const Box& held, const Box& sums,
+                                 const Tile& t, FirstTouch& touched) const {
+  const WriteMode mode = touched.touch(s_.b, lane, sums, t.k_rows);
+  const Box rows = held.rows(t.k_rows), into = sums.rows(t.k_rows);
+  s_.b.attend_backward(
+      lane, {queries(part, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, g.dout, t),
+             queries(part, g.lse, t), queries(part, g.delta, t), queries(part, g.dq, t),
+             cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode});
+}
+
+void HeadGather::send_home(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed,
+                           bool stage_first) {
+  TransferOptions options = options_;
+  options.adjoint = true;
+  options.wire = wire;
+  if (!stage_first) drain();
+  Transfer home(
+      s_.b, s_.team, options,
+      {{"dkv", &how_[static_cast<std::size_t>(part)], gradients, dkv.of_problem(keys(part)), packed}});
+  home.pack(compute_lane);
+  drain();
+  home.move(comm_lane);
+  pending_.emplace(std::move(home));
+}
+
+void HeadGather::drain() {
+  if (pending_) pending_->unpack(compute_lane);
+  pending_.reset();
 }
 
 std::vector<std::vector<TokenRun>> query_chunks(const Holding& holding) {

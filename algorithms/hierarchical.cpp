@@ -3,8 +3,8 @@
 //
 // Neighbouring ranks, joined by fast links, trade heads for tokens; then ranks of the same heads run a ring
 // over the slow links with the tokens of a whole team in one place. Forward the results are traded back;
-// backward dout goes in, the ring runs, and dq, dK and dV go out. With a zigzag placement a team's chunks join
-// to those of a zigzag over the teams.
+// backward dout goes in, the ring runs, and dq, dK and dV go out. With a zigzag placement a team's chunks
+// join to those of a zigzag over the teams.
 #include "algorithms/two_level.hpp"
 
 namespace cplab {

@@ -16,7 +16,8 @@ Ring::Ring(const Scope& scope, const RingOptions& options)
       o(options),
       there(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::forward),
       back(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::backward) {
-  for (int owner = 0; owner < s.P(); ++owner) tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
+  for (int owner = 0; owner < s.P(); ++owner)
+    tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
   inputs.emplace(s, o.copy_tiles, tiles);
 }
 
@@ -26,9 +27,9 @@ void Ring::forward(const Forward& f) {
   for (int v = 0; v < visits; ++v)
     if (works(there.owner(v))) tile_rows.push_back(tile(there.owner(v)).q_rows.count());
   SoftmaxSum sum(s, o.sum, f.out, f.lse, tile_rows);
-  // A whole rotation goes back from the K and V that were received last, and needs two slots: the forward's own
-  // if it has two, else two further ones that the last hop receives into. Where other layers run in between,
-  // what was received last is saved instead of this member's own K and V.
+  // A whole rotation goes back from the K and V that were received last, and needs two slots: the forward's
+  // own if it has two, else two further ones that the last hop receives into. Where other layers run in
+  // between, what was received last is saved instead of this member's own K and V.
   const bool goes_on = b.backward() && visits > 1 && o.travel == Travel::whole;
   std::int64_t count = std::min(o.kv_slots, std::int64_t{visits - 1 + own});
   const bool saves = goes_on && b.between_layers(), apart = goes_on && !saves && count != 2;
@@ -70,9 +71,8 @@ void Ring::backward(const Backward& g) {
   if (visits > 1 && !slots.given())
     slots = working("kv_slots_backward", Role::nominal, std::min(2, visits - 1));
   const bool wide = o.sum.wide && b.has_wide() && visits > 1;
-  const Box dq_sum = wide ? s.query_buffer("dq_sum", Role::wide, Category::working, 1, s.rows,
-                                           b.problem().head_size)
-                          : g.dq;
+  const Box dq_sum =
+      wide ? s.query_buffer("dq_sum", Role::wide, Category::working, 1, s.rows, b.problem().head_size) : g.dq;
   Box sums, home = g.dkv;
   if (visits > 1) sums = working("dkv_slots", wire, 2);
   if (visits > 1) dkv_tile = working("dkv_tile", wire, 1);

@@ -22,7 +22,9 @@ class Ring final : public SoftmaxAlgorithm {
   void exchange(const std::vector<Message>&);
   void differentiate(const Backward&, const Box& dq_sum, int visit, const Box& dkv_sum);
   // The own tile runs even without a live pair: it covers every row, so that each row of a result is defined.
-  bool works(int owner) const { return owner == s.place() || !tiles[static_cast<std::size_t>(owner)].empty(); }
+  bool works(int owner) const {
+    return owner == s.place() || !tiles[static_cast<std::size_t>(owner)].empty();
+  }
   const Tile& tile(int owner) const { return tiles[static_cast<std::size_t>(owner)]; }
   Lane compute(int i) const { return {LaneKind::compute, static_cast<std::uint8_t>(i % o.compute_lanes)}; }
 
@@ -32,7 +34,7 @@ class Ring final : public SoftmaxAlgorithm {
   const Rotation there, back;
   std::vector<Tile> tiles;  // of this member's queries with the keys of every member
   std::optional<TileInputs> inputs;
-  Box held, slots;          // K and V: what the forward received last, and the backward's slots
+  Box held, slots;  // K and V: what the forward received last, and the backward's slots
   std::int64_t next_slot = 0;
   Box dkv_tile;
   FirstTouch dq_touch;

@@ -66,7 +66,7 @@ RingOptions ring_options(const Schedule& s) {
                 : s.is_word("merge", "fused")  ? MergeKind::fused
                                                : MergeKind::incremental;
   o.sum.wide = s.is_word("accumulator", "fp32");
-  o.gradient_wire = s.is_word("gradient_wire_dtype", "fp32") ? Role::wide : Role::nominal;
+  o.gradient_wire = gradient_wire_of(s);
   o.overlap = s.is_on("overlap");
   o.copy_tiles = s.is_word("tile_inputs", "copy");
   o.transport = transport_of(s);
@@ -75,46 +75,33 @@ RingOptions ring_options(const Schedule& s) {
 }
 
 std::vector<OptionInfo> ring_option_infos() {
+  OptionInfo out_slots =
+      count_option("out_slots", {2, 1},
+                   "partial results kept before they are merged; \"all\" for merge=deferred, none for fused");
+  out_slots.legal = {option_count(1), option_count(2), option_word("all")};
+  out_slots.applies = not_fused;
+  OptionInfo kv_slots =
+      count_option("kv_slots", {2, 3},
+                   "receive buffers for K and V in the forward; with tile_inputs=copy one of "
+                   "them holds the own K, V");
+  kv_slots.legal.push_back(option_word("all"));
   return {
-      {.key = "kv_slots",
-       .legal = {option_count(2), option_count(3), option_word("all")},
-       .default_value = option_count(2),
-       .help = "receive buffers for K and V in the forward; with tile_inputs=copy one of them holds the own "
-               "K, V"},
-      {.key = "out_slots",
-       .legal = {option_count(1), option_count(2), option_word("all")},
-       .default_value = option_count(2),
-       .applies = not_fused,
-       .help = "partial results kept before they are merged; \"all\" for merge=deferred, none for fused"},
-      {.key = "compute_lanes",
-       .legal = {option_count(1), option_count(2)},
-       .default_value = option_count(2),
-       .help = "lanes that tiles alternate on in the forward; 1 where overlap=false"},
-      {.key = "merge",
-       .legal = {option_word("incremental"), option_word("deferred"), option_word("fused")},
-       .default_value = option_word("incremental"),
-       .help = "after every tile, all at the end, or inside the attention kernel"},
-      {.key = "accumulator",
-       .legal = {option_word("fp32"), option_word("nominal")},
-       .default_value = option_word("fp32"),
-       .help = "dtype of the running out and dq"},
-      {.key = "gradient_wire_dtype",
-       .legal = {option_word("fp32"), option_word("nominal")},
-       .default_value = option_word("fp32"),
-       .help = "dtype in which dK and dV are summed and sent"},
-      {.key = "overlap",
-       .legal = {OptionValue(true), OptionValue(false)},
-       .default_value = OptionValue(true),
-       .help = "communication on a lane of its own"},
-      {.key = "tile_inputs",
-       .legal = {option_word("view"), option_word("copy")},
-       .default_value = option_word("view"),
-       .help = "tiles read views, or contiguous copies as in TransformerEngine (slot 0 copies the own K, V)"},
-      {.key = "rotation",
-       .legal = {option_word("whole"), option_word("needed")},
-       .default_value = option_word("whole"),
-       .help = "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
-               "what sends fewer bytes"},
+      kv_slots,
+      out_slots,
+      count_option("compute_lanes", {2, 1},
+                   "lanes that tiles alternate on in the forward; 1 where overlap=false"),
+      word_option("merge", {"incremental", "deferred", "fused"},
+                  "after every tile, all at the end, or inside the attention kernel"),
+      word_option("accumulator", {"fp32", "nominal"}, "dtype of the running out and dq"),
+      gradient_wire_option(),
+      switch_option("overlap", true, "communication on a lane of its own"),
+      word_option(
+          "tile_inputs", {"view", "copy"},
+          "tiles read views, or contiguous copies as in TransformerEngine (slot 0 copies the own K, V)"),
+      word_option(
+          "rotation", {"whole", "needed"},
+          "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
+          "what sends fewer bytes"),
   };
 }
 

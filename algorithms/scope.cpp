@@ -5,7 +5,9 @@
 
 namespace cplab {
 
-Scope::Scope(Builder& builder) : Scope(builder, builder.everyone(), placed(builder.problem(), builder.placement(), builder.P()), Layout::rows_first) {}
+Scope::Scope(Builder& builder)
+    : Scope(builder, builder.everyone(), placed(builder.problem(), builder.placement(), builder.P()),
+            Layout::rows_first) {}
 
 Scope::Scope(Builder& builder, const Team& members, Distribution of_queries, Layout buffers)
     : b(builder),

@@ -18,10 +18,10 @@ class Scope {
 
   Builder& b;
   const Team& team;
-  const Distribution tokens;   // of queries, with their heads
-  const Distribution keys;     // the same tokens, with the key heads that these query heads read
+  const Distribution tokens;  // of queries, with their heads
+  const Distribution keys;    // the same tokens, with the key heads that these query heads read
   const Layout layout;
-  const std::int64_t rows;     // local rows of every member
+  const std::int64_t rows;  // local rows of every member
 
   int P() const { return team.size(); }
   int place() const { return team.place; }

@@ -32,6 +32,14 @@ inline constexpr Lane comm_lane{LaneKind::comm, 0};
 // Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
 void run_whole(const Scope& whole, SoftmaxAlgorithm&);
 
+// Algorithm::build of one that is made from a scope alone.
+template <class Whole>
+void run_over_whole_group(Builder& b) {
+  const Scope whole(b);
+  Whole algorithm(whole);
+  run_whole(whole, algorithm);
+}
+
 // Throws ScenarioError for other kinds of attention.
 void require_softmax(const Scenario&);
 

@@ -79,16 +79,13 @@ void Trade::run(std::vector<Transfer> transfers) const {
 }
 
 std::vector<OptionInfo> trade_option_infos() {
-  return {pack_above_option(),
-          {.key = "gradient_wire_dtype",
-           .legal = {option_word("fp32"), option_word("nominal")},
-           .default_value = option_word("fp32"),
-           .help = "dtype in which dK and dV of key heads that several ranks hold are sent and summed"}};
+  OptionInfo wire = gradient_wire_option();
+  wire.help = "dtype in which dK and dV of key heads that several ranks hold are summed and sent";
+  return {pack_above_option(), wire};
 }
 
 TradeOptions trade_options(const Schedule& s) {
-  return {transport_of(s), s.count("pack_above"),
-          s.is_word("gradient_wire_dtype", "fp32") ? Role::wide : Role::nominal, false};
+  return {transport_of(s), s.count("pack_above"), gradient_wire_of(s), false};
 }
 
 void require_divided_heads(const Scenario& s, std::int64_t members, std::string_view members_are) {

@@ -1,5 +1,5 @@
-// Heads for tokens and back, around an inner algorithm (DeepSpeed Ulysses, arXiv 2309.14509): the members of a
-// team trade so that each holds all of the team's tokens and an equal share of the heads.
+// Heads for tokens and back, around an inner algorithm (DeepSpeed Ulysses, arXiv 2309.14509): the members of
+// a team trade so that each holds all of the team's tokens and an equal share of the heads.
 #pragma once
 
 #include "algorithms/redistribution.hpp"
@@ -10,8 +10,8 @@ namespace cplab {
 
 struct TradeOptions {
   Transport transport = Transport::nccl;
-  std::int64_t most_pieces = 0;      // as TransferOptions
-  Role gradient_wire = Role::wide;   // of dK and dV where several members hold a key head
+  std::int64_t most_pieces = 0;     // as TransferOptions
+  Role gradient_wire = Role::wide;  // of dK and dV where several members hold a key head
   bool one_by_one = false;          // tensors are traded one after the other; nothing runs beside that
 };
 

@@ -90,11 +90,11 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
           t.sums |= t.in[i].heads.common(t.in[j].heads).count() > 0 &&
                     !set_of(t.in[i].rows).common(set_of(t.in[j].rows)).empty();
     }
-    if (source.role != t.role || needs_staging(t, t.source, t.out))
+    if (each.packed.given() || source.role != t.role || needs_staging(t, t.source, t.out))
       stage(t, t.name + "_packed", t.source, each.packed, t.out, t.packing, true);
     if (t.sums) {
       stage_sums(t, each.received, t.in);
-    } else if (target.role != t.role || needs_staging(t, t.target, t.in)) {
+    } else if (each.received.given() || target.role != t.role || needs_staging(t, t.target, t.in)) {
       stage(t, t.name + "_received", t.target, each.received, t.in, t.unpacking, false);
     }
   }
@@ -116,8 +116,7 @@ std::vector<Transfer::Share> Transfer::shares(const TransferTensor& t, bool outg
 
 bool Transfer::needs_staging(const Tensor& t, const Box& buffer, const std::vector<Share>& shares) const {
   if (b_.declared(buffer).layout != t.layout) return !shares.empty();
-  return std::ranges::any_of(shares,
-                             [&](const Share& s) { return b_.pieces(s.box) > options_.most_pieces; });
+  return std::ranges::any_of(shares, [&](const Share& s) { return b_.pieces(s.box) > options_.most_pieces; });
 }
 
 // Staged shares lie one after the other, or beside each other where they are the same rows; they take as few
@@ -134,8 +133,8 @@ void Transfer::stage(const Tensor& t, const std::string& name, const Box& buffer
     all.insert(all.end(), s.rows.begin(), s.rows.end());
   }
   if (!staging.given()) {
-    staging = b_.buffer({name, t.role, Category::working, 1, row_count(all), heads.count(), t.width, t.planes,
-                         t.layout});
+    staging = b_.buffer(
+        {name, t.role, Category::working, 1, row_count(all), heads.count(), t.width, t.planes, t.layout});
   }
   const auto copy = [&](const Box& in_buffer, const Box& staged) {
     copies.push_back(outgoing ? Copy{in_buffer, staged} : Copy{staged, in_buffer});
@@ -161,8 +160,8 @@ void Transfer::stage_sums(const Tensor& t, Box staging, std::vector<Share>& shar
     slots += own(s) ? 0 : 1;
   }
   if (!staging.given()) {
-    staging = b_.buffer({t.name + "_received", t.role, Category::working, slots, rows, heads, t.width, t.planes,
-                         t.layout});
+    staging = b_.buffer(
+        {t.name + "_received", t.role, Category::working, slots, rows, heads, t.width, t.planes, t.layout});
   }
   std::int64_t slot = 0;
   for (Share& s : shares)
@@ -214,8 +213,8 @@ void Transfer::sum(Lane lane, const Tensor& t) {
   const HeadRange heads = heads_of(t.in);
   Box into = t.target;
   if (target.role != t.role)
-    into = b_.buffer({t.name + "_summed", t.role, Category::working, 1, target.rows, heads.count(),
-                      t.width, t.planes, target.layout, heads.begin});
+    into = b_.buffer({t.name + "_summed", t.role, Category::working, 1, target.rows, heads.count(), t.width,
+                      t.planes, target.layout, heads.begin});
   std::vector<Rows> touched(static_cast<std::size_t>(heads.count()));  // by head
   Rows all;
   std::size_t own = 0;
@@ -245,8 +244,7 @@ void Transfer::sum(Lane lane, const Tensor& t) {
       take(rows.common(known), [&](const Box& part, const Box& place) { b_.add(lane, part, place); });
     }
   }
-  if (target.role != t.role)
-    b_.convert(lane, into.rows(all), t.target.rows(all).of_problem(heads));
+  if (target.role != t.role) b_.convert(lane, into.rows(all), t.target.rows(all).of_problem(heads));
 }
 
 // Rows that nobody has taken get no gradient.

@@ -18,11 +18,12 @@ namespace cplab {
 
 // One tensor. Messages keep its order: those of tensors named together are parts of one communication.
 struct TransferTensor {
-  std::string_view name;             // staging buffers are NAME_packed, NAME_received, NAME_summed
+  std::string_view name;                // staging buffers are NAME_packed, NAME_received, NAME_summed
   const Redistribution* how = nullptr;  // outlives the transfer
-  Box source, target;                // in the layouts of how's `from` and `to`; of an adjoint the reverse
+  Box source, target;                   // in the layouts of how's `from` and `to`; of an adjoint the reverse
   // Staging buffers of the algorithm's choice, [rows, heads, width] large enough for what is staged, in rows
-  // and heads counted from 0. Without them a transfer declares its own where it needs them.
+  // and heads counted from 0, which are used then. Without them a transfer declares its own where it needs
+  // them.
   Box packed = {}, received = {};
 };
 
@@ -38,7 +39,7 @@ class Transfer {
   Transfer(Builder&, const Team&, TransferOptions, const std::vector<TransferTensor>&);
 
   void pack(Lane);
-  void move(Lane);    // nothing in a team of one member
+  void move(Lane);  // nothing in a team of one member
   void unpack(Lane);
   void all(Lane compute, Lane comm);
 
@@ -55,7 +56,7 @@ class Transfer {
   };
   struct Tensor {
     std::string name;
-    Role role = Role::nominal;        // on the wire
+    Role role = Role::nominal;  // on the wire
     Layout layout = Layout::rows_first;
     std::int64_t width = 1, planes = 0;
     Box source, target;
