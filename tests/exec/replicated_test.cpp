@@ -2,8 +2,11 @@
 // the dense double-precision reference, in every order tried.
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
+#include "tests/hand_plans/random_mutation.hpp"
 #include "tests/hand_plans/replica_plans.hpp"
 
 namespace cplab {
@@ -35,6 +38,25 @@ TEST_CASE("key heads that several ranks hold, each with some of their query head
       for (const TensorFigures& t : result.tensors) CHECK_MESSAGE(t.rel_l2 < 1e-12, t.tensor);
     }
   }
+}
+
+TEST_CASE("key heads on several ranks: what the checker accepts of random changes is right") {
+  int accepted = 0;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    Plan plan = hand::replicated({4, 1, 2, 3, hand::Home::exchange, 1});
+    const std::string change = mutate_at_random(plan, seed);
+    CAPTURE(change);
+    if (!check(plan).ok()) continue;
+    ++accepted;
+    for (std::uint64_t order = 0; order < 3; ++order) {
+      CpuOptions options;
+      options.order = {true, order};
+      options.iterations = 2;
+      CHECK(verify(plan, random_inputs(plan.scenario.problem, seed), {options}).ok());
+    }
+  }
+  CHECK(accepted > 0);
+  CHECK(accepted < 300);
 }
 
 }  // namespace
