@@ -136,6 +136,51 @@ TEST_CASE("check: a query head that is missing, or there twice") {
   require_words(tiled(2, halves, {{2, 0}}), 0, "with query head 2");
 }
 
+TEST_CASE("check: sums of other queries for other query heads") {
+  // Query heads 0..1 and 2..3 of one key head, queries 0..2 and 3..5: four parts, of which no two of a sum
+  // have both in common. Of the 21 live pairs of a head, 6 have a query below 3.
+  const auto quarters = [](const std::vector<std::pair<int, int>>& sums) {
+    Plan plan = empty_plan(1, 6, true, Direction::forward_backward, DType::fp64);
+    plan.scenario.problem.kv_heads = 1;
+    Rank rank(plan, 0);
+    const Tensors t = tensors(plan, rank);
+    rank.attend(compute,
+                {rank.view({t.q}), keys(plan, rank, {t.kv}), values(plan, rank, {t.kv}), rank.view({t.out}),
+                 rank.view({t.lse})},
+                {{0, 6, 0, 6, 0, -1, 0}});
+    rank.phase(Phase::backward);
+    rank.row_dot(compute, rank.view({t.dout}), rank.view({t.out}), rank.view({t.delta}));
+    const auto parts = rank.buffer("parts", Role::wide, Category::working, 4, 6, 1, 14);
+    for (std::int32_t i = 0; i < 4; ++i) {
+      const auto of = [&](std::uint32_t buffer) {
+        At at = heads_of(buffer, i % 2 * 2, i % 2 * 2 + 2);
+        at.row = i / 2 * 3, at.rows = 3;
+        return rank.view(at);
+      };
+      const At into{parts, i};
+      rank.attend_backward(
+          compute,
+          {of(t.q), keys(plan, rank, {t.kv}), values(plan, rank, {t.kv}), of(t.dout), of(t.lse), of(t.delta),
+           of(t.dq), keys(plan, rank, into), values(plan, rank, into)},
+          {{0, 3, 0, 6, i / 2 * 3, -1, 0}});
+    }
+    for (const auto& [from, into] : sums)
+      rank.add_to(compute, rank.view(At{parts, from}), rank.view(At{parts, into}));
+    rank.cast(compute, rank.view(At{parts, 0}), rank.view({t.dkv}));
+    return plan;
+  };
+  require_right(quarters({{3, 0}, {2, 1}, {1, 0}}));
+  require_right(quarters({{1, 0}, {3, 2}, {2, 0}}));
+  require_words(
+      quarters({{3, 0}, {2, 0}}), 0,
+      "lacks 6 live (query, key) pairs of the keys tokens 0..5 of sequence 0 with query heads 2..3");
+  require_words(
+      quarters({{3, 0}, {1, 0}}), 0,
+      "lacks 15 live (query, key) pairs of the keys tokens 0..5 of sequence 0 with query heads 0..1");
+  require_words(quarters({{3, 2}, {3, 1}, {2, 1}, {1, 0}}), 0,
+                "cover a pair twice, for tokens 0..5 of sequence 0 with query heads 2..3");
+}
+
 TEST_CASE("check: a tile that begins inside a group of query heads and ends inside the next") {
   // H / G = 2: query heads 1 and 2 are of key heads 0 and 1, as the tile pairs them.
   const std::vector<Tile> straddling{{1, 3, 0, 2}, {0, 1, 0, 1}, {3, 4, 1, 2}};
