@@ -107,6 +107,7 @@ TEST_CASE("check: key heads on several ranks, each with some of their query head
         CAPTURE(static_cast<int>(home));
         CAPTURE(at_once);
         require_right(replicated({s.heads, s.kv_heads, s.ranks, 4, home, at_once}));
+        require_right(replicated({s.heads, s.kv_heads, s.ranks, 35, home, at_once, DType::bf16}));
       }
     }
   }

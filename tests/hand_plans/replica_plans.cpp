@@ -109,7 +109,9 @@ class Writer {
     Buffer staged;
     staged.name = "dout_heads", staged.slab = "staging", staged.category = Category::working;
     staged.rows = N(), staged.heads = h, staged.width = p.value_size;
-    const auto dout = rank_.buffer(staged);
+    const bool sends = what_.home == Home::exchange;
+    const auto arrived = sends ? arrivals() : 0u;
+    const auto dout = rank_.buffer(staged, sends ? rank_.plan().buffers[arrived].offset : -1);
     const auto delta = working("delta_heads", Role::wide, h, 1),
                dq = working("dq_heads", Role::nominal, h, p.head_size),
                dkv = working("dkv_heads", Role::wide, all ? p.kv_heads : keys_of(r_).count(), width);
@@ -135,21 +137,26 @@ class Writer {
         parts.push_back(receive(whole, peer));
       }
       rank_.communicate(comm, OpKind::reduce_scatter, parts);
-    } else if (what_.home == Home::exchange) {
-      send_and_add(dkv, sum, rank_.plan().buffers[dout].offset);
+    } else if (sends) {
+      send_and_add(dkv, arrived, sum);
     } else {
       sum_and_send(dkv, sum);
     }
     rank_.cast(compute, whole, rank_.view({t_.dkv}));
   }
 
-  void send_and_add(std::uint32_t dkv, std::uint32_t sum, std::int64_t slab_offset) {
-    std::int32_t most = 0;
-    for (int peer = 0; peer < what_.ranks; ++peer) most = std::max(most, keys_of(peer).count());
-    Buffer staged = rank_.plan().buffers[sum];
-    staged.name = "dkv_arrived", staged.slab = "staging";
-    staged.slots = what_.ranks, staged.heads = most;
-    const auto arrived = rank_.buffer(staged, slab_offset);
+  // What each peer sends of the rank's tokens, in a slot each.
+  std::uint32_t arrivals() {
+    const Problem& p = plan_.scenario.problem;
+    Buffer b;
+    b.name = "dkv_arrived", b.slab = "staging", b.category = Category::working, b.role = Role::wide;
+    b.slots = what_.ranks, b.rows = what_.rows, b.width = p.head_size + p.value_size;
+    for (int peer = 0; peer < what_.ranks; ++peer)
+      b.heads = std::max<std::int64_t>(b.heads, keys_of(peer).count());
+    return rank_.buffer(b);
+  }
+
+  void send_and_add(std::uint32_t dkv, std::uint32_t arrived, std::uint32_t sum) {
     const auto slot = [&](int peer) {
       At at = heads_of(arrived, 0, keys_of(peer).count());
       at.slot = peer;
