@@ -43,21 +43,35 @@ bool Contents::expect_same_rows(Site s, const Box& box, const Runs& a, const Run
   return good;
 }
 
-// Query head h belongs to key head h / (H / G).
-bool Contents::expect_group(Site s, const Operation& op, const Box& q, const Box& k, const Runs& k_runs) {
+// Query head h of the problem belongs to key head h / (H / G); the operation gives its i-th query head the
+// key head i / ratio of its view. The two must agree for all of `h`, the query heads that are looked at
+// together.
+bool Contents::expect_group(Site s, const Operation& op, Heads h, std::int32_t ratio, const Box& k,
+                            const Runs& k_runs) {
   const Problem& p = model_.plan->scenario.problem;
-  const auto group = static_cast<std::int32_t>(p.heads / p.kv_heads);
   if (k_runs.empty()) return true;
-  const std::int32_t head = k_runs.front().value.head_shift;
-  bool good = q.heads() == std::int64_t{k.heads()} * group && op.head_begin == head * group;
-  if (!good && op.kind == OpKind::attend && k.heads() == 1)  // some query heads of one key head
-    good = op.head_begin / group == head && (op.head_end - 1) / group == head;
+  const std::int64_t group = p.heads / p.kv_heads, head = k_runs.front().value.head_shift;
+  const std::int64_t first = h.begin / ratio, last = (h.end - 1) / ratio, border = (first + 1) * ratio;
+  const auto agree = [&](std::int64_t i) { return (op.head_begin + i) / group == head + i / ratio; };
+  // Both rise by steps: where they agree at both ends of a step, they agree in between. Three steps at the
+  // same places are of the same size.
+  bool good = agree(h.begin) && agree(h.end - 1);
+  if (last > first)
+    good = good && agree(border - 1) && agree(border) && (last == first + 1 || ratio == group);
   if (!good)
     report(s, FindingKind::coverage, k,
-           "takes query heads " + std::to_string(op.head_begin) + ".." + std::to_string(op.head_end - 1) +
-               " with key heads " + std::to_string(head) + ".." + std::to_string(head + k.heads() - 1) +
-               ", which are not their group");
+           "takes query heads " + std::to_string(op.head_begin + h.begin) + ".." +
+               std::to_string(op.head_begin + h.end - 1) + " with key heads " + std::to_string(head + first) +
+               ".." + std::to_string(head + last) + ", which are not their group");
   return good;
+}
+
+std::int64_t Contents::lacking(Axis axis, const Stretch& t, std::uint32_t tokens) const {
+  std::int64_t left = axis == Axis::queries ? tokens_.live_of_queries(t) : tokens_.live_of_keys(t);
+  for (const Sets::Interval& i : sets_[tokens])
+    left -= axis == Axis::queries ? tokens_.live_with_keys(t, i.begin, i.end)
+                                  : tokens_.live_with_queries(t, i.begin, i.end);
+  return left;
 }
 
 bool Contents::complete(Axis axis, std::int64_t id, std::int64_t count, std::uint32_t set) {
@@ -66,31 +80,39 @@ bool Contents::complete(Axis axis, std::int64_t id, std::int64_t count, std::uin
   Known& known = known_[hash % known_.size()];
   if (known.id == id && known.count == count && known.set == set && known.axis == axis) return known.result;
   bool result = true;
-  tokens_.for_each(id, count, [&](const Stretch& t) {
-    if (t.valid == 0) return;
-    std::int64_t left = axis == Axis::queries ? tokens_.live_of_queries(t) : tokens_.live_of_keys(t);
-    for (const Sets::Interval& i : sets_[set])
-      left -= axis == Axis::queries ? tokens_.live_with_keys(t, i.begin, i.end)
-                                    : tokens_.live_with_queries(t, i.begin, i.end);
-    result = result && left == 0;
+  head_sets_.for_each(set, [&](const HeadShare& share) {
+    tokens_.for_each(id, count, [&](const Stretch& t) {
+      if (t.valid > 0) result = result && lacking(axis, t, share.set) == 0;
+    });
   });
   known = {id, count, set, axis, result};
   return result;
 }
 
-std::string Contents::missing(Axis axis, std::int64_t id, std::int64_t count, std::uint32_t set) const {
+std::string Contents::missing(Axis axis, std::int64_t id, std::int64_t count, std::uint32_t set,
+                              std::int32_t key_head) const {
   std::string text;
-  tokens_.for_each(id, count, [&](const Stretch& t) {
-    if (t.valid == 0 || !text.empty()) return;
-    std::int64_t left = axis == Axis::queries ? tokens_.live_of_queries(t) : tokens_.live_of_keys(t);
-    for (const Sets::Interval& i : sets_[set])
-      left -= axis == Axis::queries ? tokens_.live_with_keys(t, i.begin, i.end)
-                                    : tokens_.live_with_queries(t, i.begin, i.end);
-    if (left == 0) return;
-    text = "lacks " + std::to_string(left) + " live (query, key) pairs of the " +
-           (axis == Axis::queries ? "queries " : "keys ") + tokens_.describe(t.part(0, t.valid));
+  head_sets_.for_each(set, [&](const HeadShare& share) {
+    tokens_.for_each(id, count, [&](const Stretch& t) {
+      if (t.valid == 0 || !text.empty()) return;
+      const std::int64_t left = lacking(axis, t, share.set);
+      if (left == 0) return;
+      text = "lacks " + std::to_string(left) + " live (query, key) pairs of the " +
+             (axis == Axis::queries ? "queries " : "keys ") + tokens_.describe(t.part(0, t.valid)) +
+             query_heads(key_head, share);
+    });
   });
   return text;
+}
+
+// " with query heads 2..3", or nothing where all of a group are alike.
+std::string Contents::query_heads(std::int32_t key_head, const HeadShare& share) const {
+  const Problem& p = model_.plan->scenario.problem;
+  const std::int64_t group = p.heads / p.kv_heads, first = key_head * group + share.begin,
+                     last = key_head * group + share.end - 1;
+  if (share.end - share.begin == group) return {};
+  return first == last ? " with query head " + std::to_string(first)
+                       : " with query heads " + std::to_string(first) + ".." + std::to_string(last);
 }
 
 // The same for the rows of a run, which may be strided.
@@ -241,7 +263,7 @@ void Contents::attend(Site s, const Operation& op) {
     const std::int32_t kv_head = k_.empty() ? 0 : k_.front().value.head_shift;
     good = expect(s, k, k_, Holds::k, kv_head) && good;
     good = expect(s, v, v_, Holds::v, kv_head) && good;
-    good = good && expect_same_rows(s, v, k_, v_) && expect_group(s, op, q, k, k_);
+    good = good && expect_same_rows(s, v, k_, v_) && expect_group(s, op, h, ratio, k, k_);
     if (good) {
       cover_tile(s, q_, k_);
       if (!collect(by_query_, sets_, covers_))

@@ -6,6 +6,50 @@
 
 namespace cplab::checking {
 
+// Cuts `pieces` on where a key head begins or ends, until each holds whole key heads with all of their query
+// heads, or query heads of one key head.
+std::vector<Contents::Heads> Contents::cut_key_heads(const Operation& op, const std::vector<Heads>& pieces,
+                                                     std::int32_t ratio) const {
+  const Problem& p = model_.plan->scenario.problem;
+  const std::int64_t group = p.heads / p.kv_heads;
+  const bool whole = ratio == group && op.head_begin % group == 0;
+  std::vector<Heads> result;
+  for (const Heads& h : pieces) {
+    std::int32_t at = h.begin;
+    const auto until = [&](std::int32_t end) {
+      if (end <= at || end > h.end) return;
+      result.push_back({at, end});
+      at = end;
+    };
+    // Three key heads without all of their query heads are wrong: expect_group reports it.
+    const bool wrong = !whole && (h.end - 1) / ratio > h.begin / ratio + 1;
+    if (!wrong && (!whole || h.begin % ratio != 0)) until((h.begin / ratio + 1) * ratio);
+    if (!wrong) until(h.end / ratio * ratio);
+    until(h.end);
+  }
+  return result;
+}
+
+// The tile's query heads `h` contribute these rows to dk or dv: sets of tokens become sets of (query head,
+// token).
+void Contents::share(const Operation& op, Heads h, Runs& runs) {
+  const Problem& p = model_.plan->scenario.problem;
+  const auto group = static_cast<std::int32_t>(p.heads / p.kv_heads);
+  const std::int32_t begin = (op.head_begin + h.begin) % group,
+                     end = std::min(begin + h.end - h.begin, group);
+  for (Run& run : runs) run.value.set = head_sets_.of({begin, end, run.value.set});
+}
+
+// Of different query heads of one key head: no pair can be covered twice.
+void Contents::sum_shares(Runs& sum, const Runs& more) {
+  Runs both;
+  zip(sum, more, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
+    both.push_back(a);
+    both.back().value.set = *head_sets_.join(a.value.set, b.value.set);
+  });
+  sum = std::move(both);
+}
+
 // Query heads h with their key heads g: writes their dq, and returns in dk and dv what they contribute. False
 // if something is wrong; it has been reported then.
 bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv,
@@ -28,7 +72,7 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
   good = expect(s, delta, delta_, Holds::delta, op.head_begin) && good;
   good = good && expect_complete_lse(s, lse, q_, lse_) && expect_same_rows(s, v, k_, v_) &&
          expect_same_rows(s, dout, q_, dout_) && expect_same_rows(s, delta, q_, delta_) &&
-         expect_group(s, op, q, k, k_);
+         expect_group(s, op, h, q.heads() / k.heads(), k, k_);
   if (!good) return false;
   cover_tile(s, q_, k_);
   const bool by_query = collect(by_query_, sets_, covers_);
@@ -37,6 +81,8 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
   const bool by_key = collect(by_key_, sets_, covers_);  // false also for repeated query rows
   tile_runs(k_, covers_, Holds::dk, dk);
   tile_runs(v_, covers_, Holds::dv, dv);
+  share(op, h, dk);
+  share(op, h, dv);
   if (!by_query || !by_key)
     report(s, FindingKind::coverage, k, "covers a pair twice, by its own segments or by repeated rows");
   return true;
@@ -53,17 +99,18 @@ void Contents::attend_backward(Site s, const Operation& op) {
   const std::uint32_t dq_writer = writer(s, dq), dk_writer = writer(s, dk);
   const std::uint32_t dv_writer = dv.buffer == dk.buffer ? dk_writer : writer(s, dv);
   const std::int32_t ratio = q.heads() / k.heads();
-  const std::vector<Heads> cuts = cut_heads(s.rank,
-                                            {{&q, 1},
-                                             {&k, ratio},
-                                             {&v, ratio},
-                                             {&dout, 1},
-                                             {&lse, 1},
-                                             {&delta, 1},
-                                             {&dq, 1},
-                                             {&dk, ratio},
-                                             {&dv, ratio}},
-                                            q.heads());
+  const std::vector<Heads> columns = cut_heads(s.rank,
+                                               {{&q, 1},
+                                                {&k, ratio},
+                                                {&v, ratio},
+                                                {&dout, 1},
+                                                {&lse, 1},
+                                                {&delta, 1},
+                                                {&dq, 1},
+                                                {&dk, ratio},
+                                                {&dv, ratio}},
+                                               q.heads());
+  const std::vector<Heads> cuts = cut_key_heads(op, columns, ratio);
   // dk and dv of a key head are sums over its query heads (GQA): they are written once, after the last of
   // these.
   for (std::size_t first = 0, last = 0; first < cuts.size(); first = last) {
@@ -77,12 +124,8 @@ void Contents::attend_backward(Site s, const Operation& op) {
                            dq_writer) &&
              good;
       if (!good || c == first) continue;
-      zip(dk_runs, more_dk, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
-        good = good && a.value.set == b.value.set;
-      });
-      if (!good)
-        report(s, FindingKind::coverage, k,
-               "covers other queries with some query heads of a key head than with others");
+      sum_shares(dk_runs, more_dk);
+      sum_shares(dv_runs, more_dv);
     }
     if (good) {
       store_or_add(s, dk, g, dk_runs, mode_of(s, Operand::dk), dk_writer);
@@ -111,7 +154,7 @@ void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, Wri
              "adds to " + describe_box(model_.ranks[s.rank], box) + ", part of which nobody has written");
       result.value = Value::unknown();
     } else {
-      result.value = join(s, box, a, b);
+      result.value = join(s, box, a, b, heads.begin);
     }
     sum.push_back(result);
   });

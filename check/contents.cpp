@@ -13,6 +13,8 @@ Contents::Contents(Model& model, Findings& findings, CheckResult& result)
       findings_(findings),
       result_(result),
       tokens_(model.plan->scenario),
+      head_sets_(sets_, static_cast<std::int32_t>(model.plan->scenario.problem.heads /
+                                                  model.plan->scenario.problem.kv_heads)),
       ranks_(model.ranks.size()),
       known_(1024) {
   for (std::uint32_t r = 0; r < ranks_.size(); ++r) hold_inputs(r);
@@ -263,7 +265,7 @@ void Contents::add(Site s, std::uint32_t from_rank, const Box& from, const Box& 
           sum.value.holds = Holds::unknown;
         }
       } else {
-        sum.value = join(s, into, a, b);
+        sum.value = join(s, into, a, b, column.head_begin);
       }
       joined_.push_back(sum);
     });
@@ -273,7 +275,7 @@ void Contents::add(Site s, std::uint32_t from_rank, const Box& from, const Box& 
 }
 
 // The sum of two partial results of the same rows.
-Value Contents::join(Site s, const Box& into, const Run& a, const Run& b) {
+Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::int32_t head) {
   const Value &x = a.value, &y = b.value;
   Value unknown;
   unknown.holds = Holds::unknown;
@@ -293,10 +295,12 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b) {
                  " to that of " + tokens_.describe(tokens_.at(b.id())) +
                  (a.id() == b.id() ? " in other heads, columns or steps" : ""));
   if (x.norm != y.norm) return wrong("adds parts of out that are normalised by different keys");
-  const auto set = sets_.join(x.set, y.set);
+  const bool of_keys = x.holds == Holds::dk || x.holds == Holds::dv;
+  const auto set = of_keys ? head_sets_.join(x.set, y.set) : sets_.join(x.set, y.set);
   if (!set)
     return wrong("adds contributions to " + std::string(name(x.holds)) + " that cover a pair twice, for " +
-                 tokens_.describe(tokens_.at(b.id())));
+                 tokens_.describe(tokens_.at(b.id())) +
+                 (of_keys ? query_heads(y.head_shift + head, head_sets_.shared(x.set, y.set)) : ""));
   Value sum = y;
   sum.set = *set;
   return sum;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check/coverage.hpp"
+#include "check/head_sets.hpp"
 #include "check/model.hpp"
 #include "check/regions.hpp"
 
@@ -74,7 +75,8 @@ class Contents final : public Interpreter {
             std::uint32_t writer);
   void add(Site, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
            std::uint32_t writer);
-  Value join(Site, const Box& into, const Run& a, const Run& b);
+  // `head`: of the runs' first, so that its shift says which head of the tensor that is.
+  Value join(Site, const Box& into, const Run& a, const Run& b, std::int32_t head);
   void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into);
   void settle(Site, const Box&, Runs&, std::uint32_t writer);
   void check_output(std::uint32_t rank, std::string_view name, Holds, std::int64_t width_begin,
@@ -87,11 +89,14 @@ class Contents final : public Interpreter {
   void attend(Site, const Operation&);
   void attend_backward(Site, const Operation&);
   bool backward_tile(Site, const Operation&, Heads, Heads keys, Runs& dk, Runs& dv, std::uint32_t dq_writer);
+  std::vector<Heads> cut_key_heads(const Operation&, const std::vector<Heads>&, std::int32_t ratio) const;
+  void share(const Operation&, Heads, Runs&);
+  void sum_shares(Runs& sum, const Runs& more);
   void row_dot(Site);
   void merge(Site);
   bool expect(Site, const Box&, const Runs&, Holds, std::int32_t head);
   bool expect_same_rows(Site, const Box&, const Runs&, const Runs&);
-  bool expect_group(Site, const Operation&, const Box& q, const Box& k, const Runs& k_runs);
+  bool expect_group(Site, const Operation&, Heads, std::int32_t ratio, const Box& k, const Runs& k_runs);
   bool expect_complete_lse(Site, const Box&, const Runs& q, const Runs& lse);
   void cover_tile(Site, const Runs& q, const Runs& k);
   void tile_runs(const Runs& rows, const std::vector<Cover>&, Holds, Runs&) const;
@@ -100,10 +105,15 @@ class Contents final : public Interpreter {
   void merge_into(Site, const Box& out, const Box& lse, Heads, const Runs& part, std::uint32_t out_writer,
                   std::uint32_t lse_writer);
   void store_or_add(Site, const Box&, Heads, Runs& tile, WriteMode, std::uint32_t writer);
+  // Live pairs of the rows with tokens that are not in the set.
+  std::int64_t lacking(Axis, const Stretch&, std::uint32_t tokens) const;
   bool complete(Axis, std::int64_t id, std::int64_t count, std::uint32_t set);
   bool complete(Axis, const Run& rows, std::uint32_t set);
-  std::string missing(Axis, std::int64_t id, std::int64_t count, std::uint32_t set) const;
+  // key_head: whose gradient it is, to name the query heads.
+  std::string missing(Axis, std::int64_t id, std::int64_t count, std::uint32_t set,
+                      std::int32_t key_head = 0) const;
   std::string missing(Axis, const Run& rows, std::uint32_t set) const;
+  std::string query_heads(std::int32_t key_head, const HeadShare&) const;
 
   const Box& box_of(Site s, Operand operand) const {
     return model_.ranks[s.rank].operand(s.operation, operand);
@@ -135,6 +145,7 @@ class Contents final : public Interpreter {
   bool lost_track_ = false;  // something became unknown
   Tokens tokens_;
   Sets sets_;
+  HeadSets head_sets_;
   std::vector<RankState> ranks_;
   std::vector<Known> known_;  // completeness, direct-mapped
   // Scratch of one operation.

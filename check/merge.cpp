@@ -236,7 +236,7 @@ void Contents::merge(Site s) {
         report(
             s, FindingKind::uninitialised, target,
             "adds to " + describe_box(model_.ranks[s.rank], target) + ", part of which nobody has written");
-      run.value = b.value.holds == Holds::nothing ? Value::unknown() : join(s, target, a, b);
+      run.value = b.value.holds == Holds::nothing ? Value::unknown() : join(s, target, a, b, h.begin);
       sum.push_back(run);
     });
     write(s, target, h, sum, w);

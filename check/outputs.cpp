@@ -97,7 +97,7 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
       return wrong("is normalised by other keys than it covers, for " + tokens_.describe(tokens_.at(id)));
   }
   const std::uint32_t set = blank ? 0 : v.set;
-  if (!complete(axis, id, count, set)) wrong(missing(axis, id, count, set));
+  if (!complete(axis, id, count, set)) wrong(missing(axis, id, count, set, c.head_begin));
 }
 
 void Contents::find_leaks(std::uint32_t r) {

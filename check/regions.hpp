@@ -20,8 +20,8 @@ enum class Holds : std::uint8_t {
   lse,             // of keys `set`
   delta,           // of complete out and dout
   dq,              // keys `set`
-  dk,              // queries `set`
-  dv,              // queries `set`
+  dk,              // queries `set`, of all query heads of the key head or of some (HeadSets)
+  dv,              // likewise
   zero,            // an empty partial of anything but lse
   minus_infinity,  // an empty lse
   constant,        // another number
@@ -35,7 +35,7 @@ struct Value {
   Holds holds = Holds::nothing;
   std::int32_t head_shift = 0;   // tensor head = buffer head + head_shift
   std::int32_t width_shift = 0;  // tensor column = buffer column + width_shift
-  std::uint32_t set = 0;         // ids in Sets
+  std::uint32_t set = 0;         // id in Sets; of dk and dv in HeadSets
   std::uint32_t norm = 0;
   std::uint32_t writer = none;  // index into the rank's writes, to find values nobody reads
   std::int64_t shift = 0;

@@ -65,6 +65,9 @@ std::uint32_t add_view(RankPlan& plan, const View& view) {
 void set_after(RankPlan& plan, std::size_t operation, const std::vector<std::uint32_t>& after) {
   plan.operations[operation].after = append(plan.edges, after);
 }
+void set_after_started(RankPlan& plan, std::size_t operation, const std::vector<std::uint32_t>& after) {
+  plan.operations[operation].after_started = append(plan.edges, after);
+}
 
 void insert_operation(RankPlan& plan, std::size_t place, Operation op) {
   std::vector<std::uint32_t> places = same_places(plan);

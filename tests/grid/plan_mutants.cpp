@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "tests/hand_plans/attention_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 #include "tests/hand_plans/mutations.hpp"
+#include "tests/hand_plans/replica_plans.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
@@ -52,10 +54,20 @@ Plan built(const Algorithm& algorithm, std::uint64_t which, DType dtype) {
   return build_plan(testing::draw_options(std::move(s), algorithm, which / 5 % 3));
 }
 
-// Ten in thirteen are written by hand; the others take the algorithms in turn.
+Plan replicated(std::uint64_t which, DType dtype) {
+  using hand::Home;
+  constexpr hand::Replicas shapes[] = {
+      {4, 2, 4, 2, Home::exchange},    {8, 2, 4, 2, Home::all_reduce}, {6, 3, 2, 3, Home::reduce_scatter},
+      {4, 1, 2, 3, Home::exchange, 1}, {12, 4, 3, 2, Home::exchange},  {8, 1, 2, 3, Home::reduce_scatter, 2}};
+  hand::Replicas what = shapes[which % std::size(shapes)];
+  what.dtype = dtype;
+  return hand::replicated(what);
+}
+
+// Twelve in fifteen are written by hand; the others take the algorithms in turn.
 Plan plan_of(std::uint64_t seed, const Algorithm* only) {
   const DType dtype = seed % 4 == 3 ? DType::bf16 : DType::fp64;
-  switch (seed % 13) {
+  switch (seed % 15) {
     case 0: return hand::ring(3, 4, hand::Merge::incremental, Direction::forward_backward, dtype);
     case 1: return hand::ring(3, 4, hand::Merge::deferred, Direction::forward_backward, dtype);
     case 2: return hand::gathered(3, 4, dtype);
@@ -66,8 +78,10 @@ Plan plan_of(std::uint64_t seed, const Algorithm* only) {
     case 7: return hand::reduced(4, dtype);
     case 8:
     case 9: return hand::permuted(6, dtype);
+    case 10:
+    case 11: return replicated(seed / 15, dtype);
     default: {
-      const std::uint64_t n = only ? 1 : algorithms().size(), turn = seed / 13;
+      const std::uint64_t n = only ? 1 : algorithms().size(), turn = seed / 15;
       return built(only ? *only : algorithms()[turn % n], turn / n % 30, dtype);
     }
   }
@@ -90,6 +104,7 @@ void write_plans(const std::string& folder) {
   write(hand::in_place(2, 70, dtype), "in-place", false);
   write(hand::traded(70, dtype), "traded", true);
   write(hand::permuted(71, dtype), "permuted", true);
+  write(hand::replicated({6, 3, 2, 35, hand::Home::exchange, 0, dtype}), "replicated", false);
 }
 
 std::string judge(std::uint64_t seed, const Algorithm* only, std::string& text) {

@@ -1,6 +1,6 @@
 // Random mutations of plans, for the question whether anything wrong slips past the checker: every field that
 // an operation, a view, a part, a segment, a group or a buffer has may change, alone or on both ends of a
-// message.
+// message; buffers come to share a slab or leave it, edges wait for starts, tiles are split by heads.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,12 @@
 // Random mutations of a plan, for the question whether anything wrong can slip through the checker.
 #include "tests/hand_plans/random_mutation.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
 
+#include "derive/arena.hpp"
 #include "derive/edits.hpp"
 
 namespace cplab {
@@ -33,12 +35,21 @@ class Random {
 std::string drop_edge(RankPlan& rank, Random& random) {
   std::vector<std::size_t> with_edges;
   for (std::size_t i = 0; i < rank.operations.size(); ++i)
-    if (rank.operations[i].after.count > 0) with_edges.push_back(i);
+    if (rank.operations[i].after.count + rank.operations[i].after_started.count > 0) with_edges.push_back(i);
   if (with_edges.empty()) return {};
   const std::size_t i = random.pick(with_edges);
   Operation& op = rank.operations[i];
   std::vector<std::uint32_t> after(rank.after(op).begin(), rank.after(op).end());
-  const std::size_t e = random.below(after.size());
+  std::vector<std::uint32_t> started(rank.after_started(op).begin(), rank.after_started(op).end());
+  const std::size_t e = random.below(after.size() + started.size());
+  if (e >= after.size()) {
+    const auto edge = started.begin() + static_cast<std::ptrdiff_t>(e - after.size());
+    const std::string what = "from the start of " + operation_id(rank, rank.operations[*edge]) + " to " +
+                             operation_id(rank, op) + ": start edge dropped";
+    started.erase(edge);
+    set_after_started(rank, i, started);
+    return what;
+  }
   const std::string text = "from " + operation_id(rank, rank.operations[after[e]]) + " to " +
                            operation_id(rank, op) + ": edge dropped";
   after.erase(after.begin() + static_cast<std::ptrdiff_t>(e));
@@ -64,13 +75,19 @@ std::string swap_neighbours(RankPlan& rank, Random& random) {
   return text;
 }
 
-// Moves a view to another slot, or its rows by one to a quarter of the buffer.
+// Moves a view to another slot or by one head, or its rows by one to a quarter of the buffer.
 bool shift(RankPlan& rank, View& view, Random& random) {
   const Buffer& buffer = rank.buffers[view.buffer];
   if (buffer.slots > 1 && random.below(2) == 0) {
     const auto slots = static_cast<std::int32_t>(buffer.slots);
     view.slot_begin = (view.slot_begin + 1) % slots;
     view.slot_end = view.slot_begin + 1;
+    return true;
+  }
+  if (view.head_end - view.head_begin < buffer.heads && random.below(2) == 0) {
+    const std::int32_t by = random.below(2) == 0 ? 1 : -1;
+    if (view.head_begin + by < 0 || view.head_end + by > buffer.heads) return false;
+    view.head_begin += by, view.head_end += by;
     return true;
   }
   std::vector<RowRange> rows(rank.rows_of(view).begin(), rank.rows_of(view).end());
@@ -139,6 +156,27 @@ std::string drop_part(RankPlan& rank, Random& random) {
   return "part " + std::to_string(which) + " of " + operation_id(rank, op) + ": part dropped";
 }
 
+// A buffer leaves its slab and stays where it is, or a working buffer joins one.
+std::string change_slab(RankPlan& rank, Random& random) {
+  Buffer &one = rank.buffers[random.below(rank.buffers.size())],
+         &two = rank.buffers[random.below(rank.buffers.size())];
+  if (!one.slab.empty()) {
+    const std::string text = one.name + " of rank " + std::to_string(rank.rank) + ": slab left";
+    one.slab.clear();
+    return text;
+  }
+  if (two.slab.empty() || one.category != Category::working) return {};
+  one.slab = two.slab;
+  one.offset = two.offset;
+  const std::int64_t end = std::max(rank.arena_bytes, one.offset + one.bytes);
+  rank.arena_bytes = (end + arena_alignment - 1) / arena_alignment * arena_alignment;
+  return one.name + " of rank " + std::to_string(rank.rank) + ": slab joined";
+}
+
+bool has_slab(const RankPlan& rank) {
+  return std::ranges::any_of(rank.buffers, [](const Buffer& b) { return !b.slab.empty(); });
+}
+
 }  // namespace
 
 std::string mutate_at_random(Plan& plan, std::uint64_t seed) {
@@ -146,8 +184,9 @@ std::string mutate_at_random(Plan& plan, std::uint64_t seed) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     RankPlan& rank = plan.ranks[random.below(plan.ranks.size())];
     if (rank.operations.empty()) continue;
-    constexpr std::array mutations{drop_edge, swap_neighbours, shift_view, drop_part};
-    const std::string text = mutations[random.below(mutations.size())](rank, random);
+    constexpr std::array mutations{drop_edge, swap_neighbours, shift_view, drop_part, change_slab};
+    const std::size_t kinds = has_slab(rank) ? mutations.size() : mutations.size() - 1;
+    const std::string text = mutations[random.below(kinds)](rank, random);
     if (!text.empty()) return text;
   }
   return "nothing to change";
