@@ -1,137 +1,9 @@
 // Ring attention: Liu, Zaharia, Abbeel 2023 (arXiv 2310.01889), in the form of TransformerEngine's
-// AttnFuncWithCPAndKVP2P with the O(1) memory of its PR 2916.
-//
-// Every rank keeps its queries. Forward, keys and values travel around the ring, to the right; each rank
-// attends what it holds and merges the partial results. Backward, they travel again, and the gradients of K
-// and V follow one step behind, until their rows have been seen by all and are home.
-#include "algorithms/ring.hpp"
-
-#include <algorithm>
+// AttnFuncWithCPAndKVP2P with the O(1) memory of its PR 2916. The passes, which hierarchical and usp run too:
+// ring_attention.cpp.
+#include "algorithms/ring_attention.hpp"
 
 namespace cplab {
-
-Ring::Ring(const Scope& scope, const RingOptions& options)
-    : s(scope),
-      b(scope.b),
-      o(options),
-      there(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::forward),
-      back(s.tokens, b.problem().visible(), s.place(), o.travel, Phase::backward) {
-  for (int owner = 0; owner < s.P(); ++owner)
-    tiles.push_back(s.tile(owner, owner == s.place() ? Take::all : Take::live));
-  inputs.emplace(s, o.copy_tiles, tiles);
-}
-
-void Ring::forward(const Forward& f) {
-  const int visits = there.visits(), own = o.copy_tiles;  // slot 0 then holds a copy of this member's K and V
-  std::vector<std::int64_t> tile_rows;
-  for (int v = 0; v < visits; ++v)
-    if (works(there.owner(v))) tile_rows.push_back(tile(there.owner(v)).q_rows.count());
-  SoftmaxSum sum(s, o.sum, f.out, f.lse, tile_rows);
-  // A whole rotation goes back from the K and V that were received last, and needs two slots: the forward's
-  // own if it has two, else two further ones that the last hop receives into. Where other layers run in
-  // between, what was received last is saved instead of this member's own K and V.
-  const bool goes_on = b.backward() && visits > 1 && o.travel == Travel::whole;
-  std::int64_t count = std::min(o.kv_slots, std::int64_t{visits - 1 + own});
-  const bool saves = goes_on && b.between_layers(), apart = goes_on && !saves && count != 2;
-  if (apart || saves) count = std::min(o.kv_slots, std::int64_t{visits - 2 + own});
-  Box last, mine;
-  if (apart) last = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, 2, s.rows);
-  if (saves) last = s.kv_buffer("kv_saved", Role::nominal, Category::saved, 1, s.rows);
-  if (count > 0) mine = s.kv_buffer("kv_slots", Role::nominal, Category::working, count, s.rows);
-  if (own) b.copy(compute(0), f.kv, mine.slot(0));
-  held = own ? mine.slot(0) : f.kv;
-  for (int v = 0; v < visits; ++v) {
-    b.step(v);
-    Box next = held;
-    if (v + 1 < visits) {
-      next = v + 2 == visits && last.given() ? last.slot(0) : mine.slot((v + own) % count);
-      exchange({send(held.rows(there.leaving(v)), there.next(v)),
-                receive(next.rows(there.arrived(v + 1)), there.previous(v + 1))});
-    }
-    if (works(there.owner(v))) {
-      const Tile& t = tile(there.owner(v));
-      const Box part = inputs->keys(compute(v), "kv_tile", held, t);
-      sum.attend(compute(v), inputs->queries(compute(v), "q_tile", f.q, t), keys(b, part), values(b, part),
-                 t.q_rows, t.segments);
-    }
-    held = next;
-  }
-  sum.finish(compute(0));
-  slots = apart ? last : goes_on && !saves ? mine : Box();
-  next_slot = saves ? 0 : apart ? 1 : visits - 1 + own;
-}
-
-void Ring::backward(const Backward& g) {
-  const int visits = back.visits();
-  if (o.travel == Travel::needed || visits == 1) held = g.kv;
-  const Role wire = o.gradient_wire;
-  const auto working = [&](std::string_view name, Role role, int count) {
-    return s.kv_buffer(name, role, Category::working, count, s.rows);
-  };
-  if (visits > 1 && !slots.given())
-    slots = working("kv_slots_backward", Role::nominal, std::min(2, visits - 1));
-  const bool wide = o.sum.wide && b.has_wide() && visits > 1;
-  const Box dq_sum =
-      wide ? s.query_buffer("dq_sum", Role::wide, Category::working, 1, s.rows, b.problem().head_size) : g.dq;
-  Box sums, home = g.dkv;
-  if (visits > 1) sums = working("dkv_slots", wire, 2);
-  if (visits > 1) dkv_tile = working("dkv_tile", wire, 1);
-  if (o.travel == Travel::needed && visits > 1 && wire != Role::nominal) home = working("dkv_home", wire, 1);
-  Rows back_home;
-  for (int v = 0; v <= visits; ++v) {
-    b.step(v);
-    const Box next = v + 1 < visits ? slots.slot((next_slot + v) % b.declared(slots).slots) : held;
-    const Box sum = visits > 1 ? sums.slot((v + 1) % 2) : g.dkv;
-    std::vector<Message> messages;
-    if (v + 1 < visits) {
-      messages.push_back(send(held.rows(back.leaving(v)), back.next(v)));
-      messages.push_back(receive(next.rows(back.arrived(v + 1)), back.previous(v + 1)));
-    }
-    if (v > 0 && v < visits) {
-      messages.push_back(send(sums.slot(v % 2).rows(back.leaving(v - 1)), back.next(v - 1)));
-      messages.push_back(receive(sum.rows(back.arrived(v)), back.previous(v)));
-    }
-    if (v > 0 && back.owner(v - 1) != s.place()) {  // what has been seen by all goes home
-      const Rows returning = back.returning(v - 1);
-      messages.push_back(send(sums.slot(v % 2).rows(back.ending(v - 1)), back.owner(v - 1)));
-      messages.push_back(receive(home.rows(returning), back.holder(v - 1)));
-      back_home = back_home.united(returning);
-    }
-    exchange(messages);
-    if (v == visits) break;
-    if (works(back.owner(v))) differentiate(g, dq_sum, v, sum);
-    const bool ends = visits > 1 && back.owner(v) == s.place() && !back.ending(v).empty();
-    if (ends) b.convert(compute(0), sum.rows(back.ending(v)), g.dkv.rows(back.ending(v)));
-    held = next;
-  }
-  if (wire != Role::nominal && !back_home.empty())
-    b.convert(compute(0), home.rows(back_home), g.dkv.rows(back_home));
-  if (wide) b.cast(compute(0), dq_sum, g.dq);
-}
-
-void Ring::differentiate(const Backward& g, const Box& dq_sum, int v, const Box& dkv_sum) {
-  const Tile& t = tile(back.owner(v));
-  const Lane lane = compute(0);
-  const Box part = inputs->keys(lane, "kv_tile_backward", held, t);
-  const Box into = (v == 0 ? dkv_sum : dkv_tile).rows(t.k_rows);
-  b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", g.q, t), keys(b, part), values(b, part),
-                           inputs->queries(lane, "dout_tile", g.dout, t), g.lse.rows(t.q_rows),
-                           g.delta.rows(t.q_rows), dq_sum.rows(t.q_rows), keys(b, into), values(b, into),
-                           t.segments, dq_touch.touch(b, lane, dq_sum, t.q_rows)});
-  if (v == 0) return;
-  // The rows of dK and dV that earlier holders have written. All others are uninitialised.
-  const Rows old = t.k_rows.common(back.seen(v)), fresh = t.k_rows.minus(old);
-  if (!old.empty()) b.add(lane, dkv_tile.rows(old), dkv_sum.rows(old));
-  if (!fresh.empty()) b.copy(lane, dkv_tile.rows(fresh), dkv_sum.rows(fresh));
-}
-
-void Ring::exchange(const std::vector<Message>& messages) {
-  std::vector<Message> some;
-  for (const Message& m : messages)
-    if (!m.box.row_list().empty()) some.push_back(m);
-  if (!some.empty()) b.exchange(o.overlap ? comm_lane : compute(0), o.transport, s.team, some);
-}
-
 namespace {
 
 void resolve_defaults(Scenario& s) {
@@ -148,7 +20,7 @@ void validate(const Scenario& s) {
 
 void build(Builder& b) {
   const Scope whole(b);
-  Ring ring(whole, ring_options(b.scenario().schedule));
+  RingAttention ring(whole, ring_options(b.scenario().schedule));
   run_whole(whole, ring);
 }
 

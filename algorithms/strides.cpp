@@ -4,14 +4,16 @@
 #include <string>
 #include <string_view>
 
+#include "algorithms/common_options.hpp"
+
 namespace cplab {
 
-std::vector<Stride> stride_pattern(std::int64_t kv_heads, std::int64_t stride, std::int64_t first,
-                                   std::int64_t last) {
-  std::vector<Stride> pattern;
+std::vector<HeadRange> stride_pattern(std::int64_t kv_heads, std::int64_t stride, std::int64_t first,
+                                      std::int64_t last) {
+  std::vector<HeadRange> pattern;
   const auto cut = [&](std::int64_t at, std::int64_t part) {
-    pattern.push_back({{at, at + part}, false});
-    pattern.push_back({{at + part, at + stride}, false});
+    pattern.push_back({at, at + part});
+    pattern.push_back({at + part, at + stride});
   };
   for (std::int64_t at = 0; at < kv_heads; at += stride) {
     if (at == 0 && first > 0)
@@ -19,9 +21,28 @@ std::vector<Stride> stride_pattern(std::int64_t kv_heads, std::int64_t stride, s
     else if (at + stride == kv_heads && last > 0)
       cut(at, stride - last);
     else
-      pattern.push_back({{at, at + stride}, true});
+      pattern.push_back({at, at + stride});
   }
   return pattern;
+}
+
+std::vector<OptionInfo> stride_options() {
+  return {
+      least_option("head_stride", 1, 1, "key heads gathered at a time; divides kv_heads"),
+      least_option("forward_first_stride", 0, 0,
+                   "key heads of the forward's first gather, below head_stride; 0: no cut"),
+      switch_option("pack_first_gather", true,
+                    "the first gather of a cut stride takes K and V in one communication"),
+      least_option("backward_first_stride", 0, 0, "key heads of the backward's first gather; 0: no cut"),
+      least_option("backward_last_stride", 0, 0, "key heads of the last reduce-scatter; 0: no cut"),
+      gradient_wire_option(),
+      word_option(
+          "staging", {"drain_first", "stage_first"},
+          "before gradients are staged those before are drained (one staging buffer), or after (two)"),
+      word_option("buffers", {"per_width", "slab"},
+                  "a buffer for every width of a stride, or one memory for all"),
+      pack_above_option(),
+  };
 }
 
 void require_strides(const Scenario& s) {

@@ -5,19 +5,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "algorithms/algorithm.hpp"
 #include "algorithms/distribution.hpp"
 
 namespace cplab {
 
-struct Stride {
-  HeadRange heads;
-  bool whole = true;  // not a part of a stride that was cut
-};
-
 // `stride` key heads at a time; the first stride in (first, stride - first), the last in (stride - last,
 // last) where these are not 0.
-std::vector<Stride> stride_pattern(std::int64_t kv_heads, std::int64_t stride, std::int64_t first,
-                                   std::int64_t last);
+std::vector<HeadRange> stride_pattern(std::int64_t kv_heads, std::int64_t stride, std::int64_t first,
+                                      std::int64_t last);
+
+// head_stride and the three parts; how gathers and gradients of strides are buffered and sent.
+std::vector<OptionInfo> stride_options();
 
 // Throws ScenarioError for strides that such a pattern cannot have: head_stride must divide kv_heads, a first
 // or last part must be smaller than it, and both need a stride each to cut.

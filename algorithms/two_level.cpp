@@ -5,7 +5,7 @@
 #include <string>
 
 #include "algorithms/common_options.hpp"
-#include "algorithms/ring.hpp"
+#include "algorithms/ring_attention.hpp"
 #include "algorithms/trade.hpp"
 
 namespace cplab {
@@ -61,7 +61,7 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   const HeadRange heads = split_heads(tokens)[inner.place].heads;
   const Scope inside(b, outer, with_heads(joined(whole.tokens, teams), heads),
                      A == 1 ? Layout::rows_first : Layout::heads_first);
-  Ring ring(inside, ring_options(schedule));
+  RingAttention ring(inside, ring_options(schedule));
   TradeOptions options = trade_options(schedule);
   options.one_by_one = one_by_one;
   Trade trade(whole, inner, tokens, inside, ring, options);

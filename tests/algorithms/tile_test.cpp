@@ -1,6 +1,7 @@
 // Placements and tiles against a brute-force oracle over tokens.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -70,13 +71,11 @@ void compare(const Scenario& s) {
       for (std::size_t i = 0; i < q.size(); ++i)
         for (std::size_t j = 0; j < k.size(); ++j)
           if (visible(w, q[i], k[j])) live.emplace(i, j);
-      for (const bool whole : {false, true}) {
-        const Tile tile = tile_between(placement, w, q_rank, k_rank, whole);
+      for (const Take take : {Take::live, Take::queries, Take::all}) {
+        const Tile tile = row_tile(placement.runs(q_rank), placement.runs(k_rank), w, take);
         const auto q_rows = rows_of(tile.q_rows), k_rows = rows_of(tile.k_rows);
-        if (whole) {
-          REQUIRE(q_rows.size() == q.size());
-          REQUIRE(k_rows.size() == k.size());
-        }
+        if (take != Take::live) REQUIRE(q_rows.size() == q.size());
+        if (take == Take::all) REQUIRE(k_rows.size() == k.size());
         covered.clear();
         double pairs = 0;
         for (const Segment& g : tile.segments) {
@@ -97,7 +96,15 @@ void compare(const Scenario& s) {
         }
         REQUIRE(covered == live);
         REQUIRE(pairs == static_cast<double>(live.size()));
-        if (!whole) REQUIRE(live_key_rows(placement, w, q_rank, k_rank) == tile.k_rows);
+        if (take == Take::all) continue;
+        REQUIRE(live_key_rows(placement.runs(q_rank), placement.runs(k_rank), w) == tile.k_rows);
+        REQUIRE(any_live(placement.runs(q_rank), placement.runs(k_rank), w) == !live.empty());
+        // Of every run the first and the last key row are live.
+        for (const std::int64_t row : tile.k_rows.empty()
+                                          ? std::vector<std::int64_t>()
+                                          : std::vector<std::int64_t>{k_rows.front(), k_rows.back()})
+          REQUIRE(
+              std::any_of(live.begin(), live.end(), [&](const auto& pair) { return pair.second == row; }));
       }
     }
   }
@@ -170,7 +177,7 @@ TEST_CASE("tiles between any two lists of rows cover exactly the live pairs, onc
     const std::vector<TokenRun> q = random_runs(random, one_stride), k = random_runs(random, one_stride);
     const Window window{static_cast<std::int64_t>(random() % 9) - 1,
                         static_cast<std::int64_t>(random() % 9) - 1};
-    const ListTile tile = tile_between(q, k, window, whole);
+    const ListTile tile = tile_between(q, k, window, whole ? Take::all : Take::live);
     const auto listed = [](const std::vector<RowRange>& ranges) {
       std::vector<std::int64_t> rows;
       for (const RowRange& r : ranges)
@@ -240,7 +247,7 @@ TEST_CASE("zigzag causal: every rank has m(S+1) live pairs, in one segment a til
   for (int r = 0; r < 8; ++r) {
     double pairs = 0;
     for (int o = 0; o < 8; ++o) {
-      const Tile tile = tile_between(placement, s.problem.visible(), r, o);
+      const Tile tile = row_tile(placement.runs(r), placement.runs(o), s.problem.visible());
       // One segment is enough also for a rank's own two chunks: chunk 2P-1-c sees all of chunk c and itself
       // causally, and one diagonal through both of them says that.
       REQUIRE(tile.segments.size() == 1);

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "algorithms/buffers.hpp"
+#include "algorithms/scope.hpp"
 
 namespace cplab {
 namespace {
@@ -18,9 +18,9 @@ struct Own {
     const Problem& p = b.problem();
     const std::int64_t n = b.rows();
     q = b.buffer({"q", Role::nominal, Category::input, 1, n, p.heads, p.head_size});
-    kv = kv_buffer(b, "kv", Role::nominal, Category::input, 1, n);
+    kv = Scope(b).kv_buffer("kv", Role::nominal, Category::input, 1, n);
     out = b.buffer({"out", Role::nominal, Category::output, 1, n, p.heads, p.value_size});
-    lse = lse_buffer(b, "lse", Category::output, 1, n);
+    lse = Scope(b).lse_buffer("lse", Category::output, 1, n);
   }
   void gradients(Builder& b) {
     const Problem& p = b.problem();
@@ -28,8 +28,8 @@ struct Own {
     b.phase(Phase::backward);
     dout = b.buffer({"dout", Role::nominal, Category::input, 1, n, p.heads, p.value_size});
     dq = b.buffer({"dq", Role::nominal, Category::output, 1, n, p.heads, p.head_size});
-    dkv = kv_buffer(b, "dkv", Role::nominal, Category::output, 1, n);
-    delta = lse_buffer(b, "delta", Category::working, 1, n);
+    dkv = Scope(b).kv_buffer("dkv", Role::nominal, Category::output, 1, n);
+    delta = Scope(b).lse_buffer("delta", Category::working, 1, n);
     b.row_dot(compute, dout, out, delta);
   }
   Box q, kv, out, lse, dout, dq, dkv, delta;
@@ -54,7 +54,7 @@ std::vector<Box> pieces(const Box& all, int count, std::int64_t rows) {
 
 void attend_all(Builder& b, const Own& own, const Box& all, std::span<const int> positions) {
   const auto q_runs = b.placement().runs(b.position());
-  const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), true);
+  const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), Take::all);
   b.attend(compute, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows), values(b, all).rows(t.k_rows),
                      own.out.rows(t.q_rows), own.lse.rows(t.q_rows), t.segments});
 }
@@ -62,7 +62,7 @@ void attend_all(Builder& b, const Own& own, const Box& all, std::span<const int>
 void differentiate_all(Builder& b, const Own& own, const Box& all, const Box& dall,
                        std::span<const int> positions) {
   const auto q_runs = b.placement().runs(b.position());
-  const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), true);
+  const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), Take::all);
   b.attend_backward(compute, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows),
                               values(b, all).rows(t.k_rows), own.dout.rows(t.q_rows), own.lse.rows(t.q_rows),
                               own.delta.rows(t.q_rows), own.dq.rows(t.q_rows), keys(b, dall).rows(t.k_rows),
@@ -116,15 +116,15 @@ void build_two_level(Builder& b) {
   const Team &inner = b.team("inner"), &outer = b.team("outer");
   const std::int64_t n = b.rows();
   Own own(b);
-  const Box pair = kv_buffer(b, "kv_pair", Role::nominal, Category::working, 1, 2 * n);
-  const Box all = kv_buffer(b, "kv_all", Role::nominal, Category::working, 1, n * b.P());
+  const Box pair = Scope(b).kv_buffer("kv_pair", Role::nominal, Category::working, 1, 2 * n);
+  const Box all = Scope(b).kv_buffer("kv_all", Role::nominal, Category::working, 1, n * b.P());
   b.all_gather(comm, Transport::nccl, inner, own.kv, pieces(pair, 2, n));
   b.all_gather(comm, Transport::nccl, outer, pair, pieces(all, outer.size(), 2 * n));
   attend_all(b, own, all, b.everyone().positions);
   if (!b.backward()) return;
   own.gradients(b);
-  const Box dall = kv_buffer(b, "dkv_all", Role::nominal, Category::working, 1, n * b.P());
-  const Box dpair = kv_buffer(b, "dkv_pair", Role::nominal, Category::working, 1, 2 * n);
+  const Box dall = Scope(b).kv_buffer("dkv_all", Role::nominal, Category::working, 1, n * b.P());
+  const Box dpair = Scope(b).kv_buffer("dkv_pair", Role::nominal, Category::working, 1, 2 * n);
   differentiate_all(b, own, all, dall, b.everyone().positions);
   b.reduce_scatter(comm, Transport::nccl, outer, pieces(dall, outer.size(), 2 * n), dpair);
   b.reduce_scatter(comm, Transport::nccl, inner, pieces(dpair, 2, n), own.dkv);
@@ -163,7 +163,7 @@ void build_traded(Builder& b) {
   there(own.q, q, h);
   there(own.kv, kv, g);
   const std::vector<TokenRun> runs = joined(b, team.positions);
-  const ListTile t = tile_between(runs, runs, p.visible(), true);
+  const ListTile t = tile_between(runs, runs, p.visible(), Take::all);
   b.attend(compute, {q.rows(t.q_rows), keys(b, kv).rows(t.k_rows), values(b, kv).rows(t.k_rows),
                      out.rows(t.q_rows), lse.rows(t.q_rows), t.segments});
   back(out, own.out, h);

@@ -2,9 +2,9 @@
 // numbers, slabs and edges that wait for a start. Each plan is proved, and executed against the reference.
 #include <doctest/doctest.h>
 
-#include "algorithms/buffers.hpp"
 #include "algorithms/build.hpp"
 #include "algorithms/resolve.hpp"
+#include "algorithms/scope.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "derive/memory.hpp"
@@ -144,9 +144,9 @@ void build_crossed(Builder& b) {
   };
   const Box q = tensor("q", Category::input, p.head_size),
             out = tensor("out", Category::output, p.value_size);
-  const Box kv = kv_buffer(b, "kv", Role::nominal, Category::input, 1, b.rows());
-  const Box lse = lse_buffer(b, "lse", Category::output, 1, b.rows());
-  const Tile t = b.tile(b.position(), true);
+  const Box kv = Scope(b).kv_buffer("kv", Role::nominal, Category::input, 1, b.rows());
+  const Box lse = Scope(b).lse_buffer("lse", Category::output, 1, b.rows());
+  const Tile t = Scope(b).tile(b.position(), Take::all);
   const auto attend = [&] { b.attend(compute, {q, keys(b, kv), values(b, kv), out, lse, t.segments}); };
   if (b.position() == 0) {
     b.barrier(beside, Transport::nccl, b.team("beside"));

@@ -1,4 +1,7 @@
-// Ring attention over a scope; see ring.cpp.
+// Ring attention over a scope: every member keeps its queries. Forward, keys and values travel around the
+// ring, to the right; each member attends what it holds and merges the partial results. Backward, they travel
+// again, and the gradients of K and V follow one step behind, until their rows have been seen by all and are
+// home.
 #pragma once
 
 #include <optional>
@@ -11,9 +14,9 @@
 
 namespace cplab {
 
-class Ring final : public SoftmaxAlgorithm {
+class RingAttention final : public SoftmaxAlgorithm {
  public:
-  Ring(const Scope&, const RingOptions&);
+  RingAttention(const Scope&, const RingOptions&);
   void forward(const Forward&) override;
   void backward(const Backward&) override;
   bool rereads_kv() const override { return o.travel == Travel::needed || s.P() == 1; }
