@@ -270,7 +270,7 @@ TEST_CASE("what --set made impossible is blamed on --set, what the file has on i
 TEST_CASE("a missing table is named with those that are there") {
   const Hardware h200 = read_hardware(shipped("h200x4.toml"));
   try {
-    find_exchange(h200, Transport::nccl, Path::inter, 8, false);
+    find_flow(h200, {.path = Path::inter, .group = 8});
     FAIL_CHECK("no exception");
   } catch (const HardwareError& error) {
     CHECK(error.key == "kind=exchange transport=nccl path=inter");
@@ -279,7 +279,7 @@ TEST_CASE("a missing table is named with those that are there") {
     CHECK_FALSE(contains(error.what(), "path=inter"));
   }
   try {
-    find_exchange(Hardware{}, Transport::copy, Path::intra, 2, false);
+    find_flow(Hardware{}, {.transport = Transport::copy});
     FAIL_CHECK("no exception");
   } catch (const HardwareError& error) {
     CHECK(contains(error.what(), "none at all"));
