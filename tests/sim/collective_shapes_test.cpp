@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "cli/hardware_file.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
@@ -152,6 +153,27 @@ TEST_CASE("each kind's own conditions give its curve back") {
   for (int r = 0; r < 4; ++r) p.collective(r, OpKind::barrier, 0);
   CHECK(near(time_us(p, hardware), 17));
   CHECK(run(p, hardware).timeline.ranks[0][0].origin == Origin::measured);
+}
+
+TEST_CASE("the shipped 8 x H100 give the published times of full buffers back") {
+  // spec: nccl-tests, size = full buffer; what a rank gives to a gather or keeps of a scatter is an eighth.
+  const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h100x8.toml");
+  constexpr std::int64_t mib = 1 << 20;
+  struct Row {
+    std::int64_t bytes;
+    double gather_us, scatter_us, reduce_us;
+  };
+  for (const Row& row : {Row{16 * mib, 88, 93, 139}, Row{64 * mib, 207, 204, 327},
+                         Row{256 * mib, 676, 721, 1086}, Row{1024 * mib, 2589, 2740, 4036}}) {
+    const double host_us = us(hardware.host.communication_launch_s + hardware.host.launch_latency_s);
+    const Simulation gather =
+        run(in_parts(OpKind::all_gather, 8, {row.bytes / 16, row.bytes / 16}), hardware);
+    CHECK(near(us(gather.time_s), host_us + row.gather_us));
+    CHECK(gather.timeline.ranks[0][0].origin == Origin::measured);
+    CHECK(near(time_us(in_parts(OpKind::reduce_scatter, 8, {row.bytes / 8}), hardware),
+               host_us + row.scatter_us));
+    CHECK(near(time_us(reduce(8, row.bytes), hardware), host_us + row.reduce_us));
+  }
 }
 
 TEST_CASE("an uneven collective takes the curve's time for the largest total of a rank, extrapolated") {
