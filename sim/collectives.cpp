@@ -102,14 +102,12 @@ void Engine::measure(Collective& collective) const {
   collective.pairs.assign(n * n, 0);
   if (collective.kind == OpKind::all_reduce) {
     collective.operand = operand_bytes(plan_.ranks[collective.trigger.rank], operation(collective.trigger));
-    if (in_rings(collective)) {
-      collective.most = wire_bytes_of_all_reduce(n, static_cast<double>(collective.operand));
-      return;
-    }
-    // Without a ring every member has its operand from every other.
+    collective.most = wire_bytes_of_all_reduce(n, static_cast<double>(collective.operand));
+    // Without a ring every member sums its share of all operands and gives the result to every other.
     for (std::size_t from = 0; from < n; ++from)
       for (std::size_t to = 0; to < n; ++to)
-        if (from != to) collective.pairs[from * n + to] = collective.operand;
+        if (from != to) collective.pairs[from * n + to] = (2 * collective.operand + n - 1) / n;
+    return;
   }
   std::vector<std::size_t> position(plan_.ranks.size());
   for (std::size_t m = 0; m < n; ++m) position[collective.members[m].rank] = m;

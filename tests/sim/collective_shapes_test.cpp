@@ -124,8 +124,6 @@ TEST_CASE("each kind's own conditions give its curve back") {
   for (const Case& c : {Case{OpKind::all_gather, 3}, Case{OpKind::reduce_scatter, 3},
                         Case{OpKind::all_to_all, 3}, Case{OpKind::all_reduce, 1.5}}) {
     for (const Transport transport : {Transport::nccl, Transport::copy}) {
-      // Without rings an all_reduce takes every operand to every member.
-      const double wire = transport == Transport::copy && c.kind == OpKind::all_reduce ? 3 : c.wire_of_whole;
       Hardware hardware = hand_machine(4);
       hardware.messages.push_back(curve(hardware, c.kind, 4, points, transport));
       for (std::size_t i = 0; i < points.size(); ++i) {
@@ -135,7 +133,7 @@ TEST_CASE("each kind's own conditions give its curve back") {
           const double bytes = (low + points[i].bytes) / 2, seconds = (low_s + points[i].seconds) / 2;
           HandPlan p(4);
           for (int r = 0; r < 4; ++r) {
-            const auto op = p.collective(r, c.kind, static_cast<std::int64_t>(bytes / wire));
+            const auto op = p.collective(r, c.kind, static_cast<std::int64_t>(bytes / c.wire_of_whole));
             p.plan.ranks[static_cast<std::size_t>(r)].operations[op].transport = transport;
           }
           const Simulation s = run(p, hardware);
@@ -281,6 +279,10 @@ TEST_CASE("over copy engines every kind goes from each to each other") {
   // 5, then 100 GB/s.
   for (const OpKind kind : with_parts)
     CHECK(near(time_us(in_parts(kind, 4, {mega}, Transport::copy), hand_machine(4)), 5 + 30));
+  // Quarters of an all_reduce go to their members, and the sums back.
+  HandPlan p = reduce(4, 4 * mega);
+  for (RankPlan& rank : p.plan.ranks) rank.operations[0].transport = Transport::copy;
+  CHECK(near(time_us(p, hand_machine(4)), 5 + 60));
 }
 
 TEST_CASE("every kind holds its channels from launch to completion, and over copy engines none") {
