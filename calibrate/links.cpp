@@ -56,6 +56,30 @@ void NcclRank::all_gather(const char* send, char* receive, std::int64_t bytes, C
                "ncclAllGather");
 }
 
+void NcclRank::reduce_scatter(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const {
+  require_nccl(ncclReduceScatter(send, receive, static_cast<std::size_t>(bytes) / sizeof(float), ncclFloat32,
+                                 ncclSum, communicator_, stream),
+               "ncclReduceScatter");
+}
+
+void NcclRank::all_reduce(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const {
+  require_nccl(ncclAllReduce(send, receive, static_cast<std::size_t>(bytes) / sizeof(float), ncclFloat32,
+                             ncclSum, communicator_, stream),
+               "ncclAllReduce");
+}
+
+void NcclRank::all_to_all(const char* send, char* receive, std::int64_t bytes, CudaStream stream) const {
+  const auto count = static_cast<std::size_t>(bytes);
+  require_nccl(ncclGroupStart(), "ncclGroupStart");
+  for (int distance = 1; distance < team_.size(); ++distance) {
+    const int to = (rank_ + distance) % team_.size();
+    const int from = (rank_ + team_.size() - distance) % team_.size();
+    require_nccl(ncclSend(send + to * bytes, count, ncclInt8, to, communicator_, stream), "ncclSend");
+    require_nccl(ncclRecv(receive + from * bytes, count, ncclInt8, from, communicator_, stream), "ncclRecv");
+  }
+  require_nccl(ncclGroupEnd(), "ncclGroupEnd");
+}
+
 CopyRing::CopyRing(Team& team) : team_(team) {
   for (int rank = 0; rank < team.size(); ++rank) members_.push_back(std::make_unique<Member>());
 }
@@ -69,6 +93,11 @@ void CopyRing::prepare(int rank, char* receive) {
   }
   allow_peer_access(rank, (rank + 1) % team_.size());
   team_.meet();
+}
+
+void CopyRing::reach_all(int rank) const {
+  for (int peer = 0; peer < team_.size(); ++peer)
+    if (peer != rank) allow_peer_access(rank, peer);
 }
 
 void CopyRing::put(int rank, const char* send, std::int64_t bytes, CudaStream stream) const {
@@ -91,18 +120,43 @@ void CopyRing::shift(int rank, const char* send, std::int64_t bytes, CudaStream 
   Member& own = *members_[r];
   Member& next = *members_[(r + 1) % ranks];
   Member& previous = *members_[(r + ranks - 1) % ranks];
-  const std::int64_t shift = own.shifts++;
-  const auto slot = static_cast<std::size_t>(shift % events);
+  const std::int64_t call = own.calls++;
+  const auto slot = static_cast<std::size_t>(call % events);
   // An event is waited for only once it is recorded: the host of the other rank says when.
   own.ready[slot]->record(stream);
-  own.readied.store(shift + 1, std::memory_order_release);
-  wait_until(next.readied, shift + 1);
+  own.readied.store(call + 1, std::memory_order_release);
+  wait_until(next.readied, call + 1);
   next.ready[slot]->queue_wait(stream);
   put(rank, send, bytes, stream);
   own.done[slot]->record(stream);
-  own.finished.store(shift + 1, std::memory_order_release);
-  wait_until(previous.finished, shift + 1);
+  own.finished.store(call + 1, std::memory_order_release);
+  wait_until(previous.finished, call + 1);
   previous.done[slot]->queue_wait(stream);
+}
+
+void CopyRing::trade(int rank, const char* send, std::int64_t stride, std::int64_t bytes, CudaStream stream) {
+  const int ranks = team_.size();
+  const auto member = [&](int r) -> Member& { return *members_[static_cast<std::size_t>(r)]; };
+  Member& own = member(rank);
+  const std::int64_t call = own.calls++;
+  const auto slot = static_cast<std::size_t>(call % events);
+  own.ready[slot]->record(stream);
+  own.readied.store(call + 1, std::memory_order_release);
+  for (int distance = 1; distance < ranks; ++distance) {
+    const int to = (rank + distance) % ranks;
+    wait_until(member(to).readied, call + 1);
+    member(to).ready[slot]->queue_wait(stream);
+    require_cuda(cudaMemcpyPeerAsync(member(to).receive + rank * bytes, to, send + to * stride, rank,
+                                     static_cast<std::size_t>(bytes), stream),
+                 "cudaMemcpyPeerAsync");
+  }
+  own.done[slot]->record(stream);
+  own.finished.store(call + 1, std::memory_order_release);
+  for (int distance = 1; distance < ranks; ++distance) {
+    const int from = (rank + ranks - distance) % ranks;
+    wait_until(member(from).finished, call + 1);
+    member(from).done[slot]->queue_wait(stream);
+  }
 }
 
 void CopyRing::shift_unpaired(int rank, const char* send, std::int64_t bytes, CudaStream stream) {

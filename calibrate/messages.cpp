@@ -1,5 +1,7 @@
 // Times of messages between the GPUs of one machine, and what NCCL's kernels occupy; see machine.hpp.
 #include <chrono>
+#include <functional>
+#include <string>
 #include <thread>
 
 #include "calibrate/links.hpp"
@@ -14,7 +16,7 @@ constexpr Effort effort{0.005, 10, 50, 5};  // few enough that NCCL's own queue 
 
 // What one group size gives. Filled by rank 0.
 struct Tables {
-  MessageTable exchange, copies, all_gather;
+  std::vector<MessageTable> messages;
   std::int64_t communicator_bytes = 0;
 };
 
@@ -78,66 +80,95 @@ class ChannelProbe {
   Stream stream_;
 };
 
+// One kind over one transport, as plans count its bytes. `call` queues it with `bytes`, what a rank gives to
+// each other one, or the operand of an all_reduce; wire: bytes on the wire for each of those.
+struct Subject {
+  const char* kind;
+  bool by_nccl;  // or by copy engines
+  double wire;
+  std::function<void(std::int64_t bytes, CudaStream)> call;
+};
+
 class Links {
  public:
   Links(Team& team, int rank, CopyRing& copies, const Options& options)
       : bench_(team, rank),
-        send_(most_bytes),
+        send_(most_bytes * team.size()),
         receive_(most_bytes * team.size()),
         rank_(rank),
         free_before_(free_bytes(rank)),
         nccl_(team, rank),
         copies_(copies) {
     send_.fill_random(options.seed + static_cast<std::uint64_t>(rank), send_.bytes(), bench_.stream());
-    // NCCL connects at the first use of an algorithm: all of them before its memory is read and times are
-    // taken.
-    for (std::int64_t bytes = least_bytes; bytes <= most_bytes; bytes *= 4) {
-      bench_.warm_up(shift(bytes), 2);
-      bench_.warm_up(all_gather(bytes), 2);
+    list_subjects(team.size());
+    // NCCL connects at the first use of an algorithm: all of them before times are taken, and those that
+    // every plan may use before its memory is read.
+    for (const bool first : {true, false}) {
+      for (const Subject& subject : subjects_) {
+        const std::string kind = subject.kind;
+        if (!subject.by_nccl || (kind == "exchange" || kind == "all_gather") != first) continue;
+        for (std::int64_t bytes = least_bytes; bytes <= most_bytes; bytes *= 4)
+          bench_.warm_up(with(subject, bytes), 2);
+      }
+      if (first)
+        communicator_bytes_ = static_cast<std::int64_t>(
+            team.largest(rank, static_cast<double>(free_before_ - free_bytes(rank))));
     }
-    communicator_bytes_ =
-        static_cast<std::int64_t>(team.largest(rank, static_cast<double>(free_before_ - free_bytes(rank))));
     copies_.prepare(rank, receive_.data());
-    bench_.warm_up(copy_shift(most_bytes), 3);
+    copies_.reach_all(rank);
+    for (const Subject& subject : subjects_)
+      if (!subject.by_nccl) bench_.warm_up(with(subject, most_bytes), 3);
   }
 
   void measure(int sms, Tables& tables) {
     ChannelProbe probe(bench_, sms);
-    const auto keep = [&](MessageTable& table, double wire_bytes, double seconds) {
-      if (rank_ == 0) table.points.push_back({wire_bytes, seconds});
-    };
-    const auto keep_channels = [&](MessageTable& table, double wire_bytes, const Bench::Queue& call) {
-      const int channels = probe.channels([&](CudaStream stream) { call(0, stream); });
-      if (rank_ != 0) return;
-      table.channels_by_bytes.emplace_back(wire_bytes, channels);
-      table.channels = channels;
-    };
-    const int others = bench_.team().size() - 1;
     if (rank_ == 0) tables.communicator_bytes = communicator_bytes_;
-    int step = 0;
-    for (std::int64_t bytes = least_bytes; bytes <= most_bytes; bytes *= 2, ++step) {
-      const auto wire = static_cast<double>(bytes);
-      keep(tables.exchange, wire, bench_.typical(shift(bytes), effort));
-      keep(tables.copies, wire, bench_.typical(copy_shift(bytes), effort));
-      keep(tables.all_gather, wire * others, bench_.typical(all_gather(bytes), effort));
-      if (step % 4 != 0) continue;
-      keep_channels(tables.exchange, wire, shift(bytes));
-      keep_channels(tables.all_gather, wire * others, all_gather(bytes));
+    for (const Subject& subject : subjects_) {
+      MessageTable table;
+      table.kind = subject.kind;
+      table.transport = subject.by_nccl ? "nccl" : "copy";
+      table.group = bench_.team().size();
+      // A barrier has one size, a byte.
+      const bool sized = subject.wire > 0;
+      int step = 0;
+      for (std::int64_t bytes = sized ? least_bytes : most_bytes; bytes <= most_bytes; bytes *= 2, ++step) {
+        const double wire = sized ? subject.wire * static_cast<double>(bytes) : 1;
+        table.points.push_back({wire, bench_.typical(with(subject, bytes), effort)});
+        if (!subject.by_nccl || step % 4 != 0) continue;
+        table.channels = probe.channels([&](CudaStream stream) { subject.call(bytes, stream); });
+        table.channels_by_bytes.emplace_back(wire, table.channels);
+      }
+      if (rank_ == 0) tables.messages.push_back(std::move(table));
     }
   }
 
  private:
-  Bench::Queue shift(std::int64_t bytes) {
-    return
-        [this, bytes](std::int64_t, CudaStream s) { nccl_.shift(send_.data(), receive_.data(), bytes, s); };
+  static Bench::Queue with(const Subject& subject, std::int64_t bytes) {
+    return [&subject, bytes](std::int64_t, CudaStream stream) { subject.call(bytes, stream); };
   }
-  Bench::Queue copy_shift(std::int64_t bytes) {
-    return [this, bytes](std::int64_t, CudaStream s) { copies_.shift(rank_, send_.data(), bytes, s); };
-  }
-  Bench::Queue all_gather(std::int64_t bytes) {
-    return [this, bytes](std::int64_t, CudaStream s) {
-      nccl_.all_gather(send_.data(), receive_.data(), bytes, s);
+
+  // What the link `copy` sums it does with kernels: its reduce_scatter and all_reduce have no table.
+  void list_subjects(int ranks) {
+    constexpr bool nccl = true, copy = false;
+    const auto add = [&](const char* kind, bool by_nccl, double wire, auto call) {
+      subjects_.push_back({kind, by_nccl, wire, std::move(call)});
     };
+    const double others = ranks - 1;
+    add("exchange", nccl, 1, [this](auto n, auto s) { nccl_.shift(send_.data(), receive_.data(), n, s); });
+    add("exchange", copy, 1, [this](auto n, auto s) { copies_.shift(rank_, send_.data(), n, s); });
+    add("all_gather", nccl, others,
+        [this](auto n, auto s) { nccl_.all_gather(send_.data(), receive_.data(), n, s); });
+    add("all_gather", copy, others, [this](auto n, auto s) { copies_.trade(rank_, send_.data(), 0, n, s); });
+    add("reduce_scatter", nccl, others,
+        [this](auto n, auto s) { nccl_.reduce_scatter(send_.data(), receive_.data(), n, s); });
+    add("all_to_all", nccl, others,
+        [this](auto n, auto s) { nccl_.all_to_all(send_.data(), receive_.data(), n, s); });
+    add("all_to_all", copy, others, [this](auto n, auto s) { copies_.trade(rank_, send_.data(), n, n, s); });
+    add("all_reduce", nccl, 2 * others / ranks,
+        [this](auto n, auto s) { nccl_.all_reduce(send_.data(), receive_.data(), n, s); });
+    // As the link does it: a maximum over a little memory.
+    add("barrier", nccl, 0,
+        [this](auto, auto s) { nccl_.all_reduce(send_.data(), receive_.data(), sizeof(float), s); });
   }
 
   Bench bench_;
@@ -146,6 +177,7 @@ class Links {
   std::int64_t free_before_, communicator_bytes_ = 0;
   NcclRank nccl_;
   CopyRing& copies_;
+  std::vector<Subject> subjects_;
 };
 
 void measure_group(int ranks, const Options& options, Measurement& into) {
@@ -157,15 +189,7 @@ void measure_group(int ranks, const Options& options, Measurement& into) {
     links.measure(into.sms, tables);
     team.meet();  // no rank frees memory that another still writes into
   });
-  const auto finish = [&](MessageTable& table, const char* kind, const char* transport) {
-    table.kind = kind;
-    table.transport = transport;
-    table.group = ranks;
-    into.messages.push_back(std::move(table));
-  };
-  finish(tables.exchange, "exchange", "nccl");
-  finish(tables.copies, "exchange", "copy");
-  finish(tables.all_gather, "all_gather", "nccl");
+  for (MessageTable& table : tables.messages) into.messages.push_back(std::move(table));
   if (ranks == into.gpus) into.communicator_bytes = tables.communicator_bytes;
 }
 

@@ -46,7 +46,7 @@ bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOpti
 // curve. Nothing if nothing goes over that path.
 std::optional<double> largest_cap_bytes_s(const Plan& plan, const Hardware& hardware, Path path,
                                           bool cuda_graph) {
-  std::set<std::tuple<Transport, std::size_t, std::int64_t>> sends;  // with the size of the group, and bytes
+  std::set<std::tuple<OpKind, Transport, std::size_t, std::int64_t>> sends;  // group size, bytes
   for (const RankPlan& rank : plan.ranks) {
     for (const Operation& op : rank.operations) {
       if (!is_communication(op.kind)) continue;
@@ -56,19 +56,20 @@ std::optional<double> largest_cap_bytes_s(const Plan& plan, const Hardware& hard
         if (!part.send || part.peer == rank.rank || inside != (path == Path::intra)) continue;
         bytes += view_bytes(rank, rank.views[part.view], plan.scenario.problem.dtype);
       }
-      if (bytes > 0) sends.emplace(op.transport, plan.groups[op.group].ranks.size(), bytes);
+      if (bytes > 0) sends.emplace(op.kind, op.transport, plan.groups[op.group].ranks.size(), bytes);
     }
   }
   if (sends.empty()) return std::nullopt;
   double most = 0;
-  for (const auto& [transport, group, bytes] : sends) {
+  for (const auto& [kind, transport, group, bytes] : sends) {
     MessageChoice choice;
     try {
-      choice = find_exchange(hardware, transport, path, static_cast<int>(group), cuda_graph);
+      choice = find_flow(hardware, {kind, transport, path, static_cast<int>(std::max<std::size_t>(group, 2)),
+                                    static_cast<double>(bytes), cuda_graph});
     } catch (const HardwareError&) {
       continue;
     }
-    const double startup = startup_s(*choice.table, hardware.curve_bytes_s(path));
+    const double startup = std::max(0.0, startup_s(*choice.table, hardware.curve_bytes_s(path)));
     const double seconds = lookup(choice.table->points, static_cast<double>(bytes), Origin::measured).seconds;
     most = std::max(most, static_cast<double>(bytes) / (seconds - startup));
   }

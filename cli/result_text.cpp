@@ -25,6 +25,8 @@ TextTable rank_table_for_files(const Figures& figures) {
                               {"compute", "s"},
                               {"communication", "s"},
                               {"exposed_communication", "s"},
+                              {"exposed_wait", "s"},
+                              {"exposed_transfer", "s"},
                               {"peak", "bytes"},
                               {"arena", "bytes"},
                               {"sent", "bytes"},
@@ -38,6 +40,8 @@ TextTable rank_table_for_files(const Figures& figures) {
                                  fmt::format("{}", rank.compute_s),
                                  fmt::format("{}", rank.communication_s),
                                  fmt::format("{}", rank.exposed_communication_s),
+                                 fmt::format("{}", rank.exposed_wait_s),
+                                 fmt::format("{}", rank.exposed_transfer_s),
                                  std::to_string(rank.peak_bytes),
                                  std::to_string(rank.arena_bytes),
                                  std::to_string(rank.sent_bytes),
@@ -84,13 +88,15 @@ TextTable rank_table(const Figures& figures, Audience audience) {
                               {"compute", "ms"},
                               {"communication", "ms"},
                               {"exposed", "ms"},
+                              {"waiting", "ms"},
+                              {"transfer", "ms"},
                               {"peak", memory_unit.name},
                               {"arena", memory_unit.name},
                               {"sent", wire_unit.name},
                               {"received", wire_unit.name}};
   // What other layers find in memory, and what they do not.
   if (saves)
-    columns.insert(columns.begin() + 6, {{"saved", memory_unit.name}, {"transient", memory_unit.name}});
+    columns.insert(columns.begin() + 8, {{"saved", memory_unit.name}, {"transient", memory_unit.name}});
   TextTable table(columns);
   for (const RankFigures& rank : figures.ranks) {
     std::vector<std::string> row{std::to_string(rank.rank),
@@ -98,12 +104,14 @@ TextTable rank_table(const Figures& figures, Audience audience) {
                                  format_ms(rank.compute_s),
                                  format_ms(rank.communication_s),
                                  format_ms(rank.exposed_communication_s),
+                                 format_ms(rank.exposed_wait_s),
+                                 format_ms(rank.exposed_transfer_s),
                                  memory_unit.text(static_cast<double>(rank.peak_bytes)),
                                  memory_unit.text(static_cast<double>(rank.arena_bytes)),
                                  wire_unit.text(static_cast<double>(rank.sent_bytes)),
                                  wire_unit.text(static_cast<double>(rank.received_bytes))};
     if (saves)
-      row.insert(row.begin() + 6,
+      row.insert(row.begin() + 8,
                  {memory_unit.text(static_cast<double>(rank.saved_bytes)),
                   memory_unit.text(static_cast<double>(rank.peak_bytes - rank.saved_bytes))});
     table.add_row(row);
@@ -115,10 +123,15 @@ void write_figures(std::ostream& out, const Figures& figures, const std::optiona
   for (const PhaseTime& phase : figures.phases) {
     out << fmt::format("{:<10}{} ms\n", name(phase.phase), format_ms(phase.time_s));
   }
-  double exposed = 0;
-  for (const RankFigures& rank : figures.ranks) exposed = std::max(exposed, rank.exposed_communication_s);
-  out << fmt::format("exposed communication {} ms on the worst rank; {} messages, {} host syncs\n",
-                     format_ms(exposed), figures.messages, figures.host_syncs);
+  RankFigures worst;
+  for (const RankFigures& rank : figures.ranks)
+    if (rank.exposed_communication_s > worst.exposed_communication_s) worst = rank;
+  out << fmt::format(
+      "exposed communication {} ms on the worst rank: {} waiting for peers, {} transfer; {} messages, {} "
+      "host "
+      "syncs\n",
+      format_ms(worst.exposed_communication_s), format_ms(worst.exposed_wait_s),
+      format_ms(worst.exposed_transfer_s), figures.messages, figures.host_syncs);
   const Unit unit = byte_unit(static_cast<double>(figures.peak_bytes));
   out << fmt::format("peak memory {} {} on rank {}:", unit.text(static_cast<double>(figures.peak_bytes)),
                      unit.name, figures.peak_rank);

@@ -5,6 +5,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "report/peers.hpp"
+
 namespace cplab {
 namespace {
 
@@ -84,8 +86,10 @@ bool computes(const Operation& op) {
   return op.lane.kind == LaneKind::compute && !is_communication(op.kind) && op.kind != OpKind::host_sync;
 }
 
+// came_s: of each operation, when its peers had come.
 RankFigures rank_figures(const Plan& plan, const RankPlan& rank, const std::vector<OperationTime>& times,
-                         const MemoryPlan& memory, Figures& figures, Totals& totals) {
+                         const std::vector<double>& came_s, const MemoryPlan& memory, Figures& figures,
+                         Totals& totals) {
   RankFigures result{.rank = rank.rank,
                      .replica = rank.replica,
                      .position = rank.position,
@@ -95,7 +99,7 @@ RankFigures rank_figures(const Plan& plan, const RankPlan& rank, const std::vect
   std::vector<std::int64_t> bytes_of_view;
   for (const View& view : rank.views)
     bytes_of_view.push_back(view_bytes(rank, view, plan.scenario.problem.dtype));
-  Intervals compute, communication;
+  Intervals compute, communication, transfer;
   for (std::size_t i = 0; i < rank.operations.size(); ++i) {
     const Operation& op = rank.operations[i];
     const OperationTime& time = times[i];
@@ -109,6 +113,7 @@ RankFigures rank_figures(const Plan& plan, const RankPlan& rank, const std::vect
     if (computes(op)) compute.add(op.lane, {time.start_s, time.end_s});
     if (!is_communication(op.kind)) continue;
     communication.add(op.lane, {time.start_s, time.end_s});
+    transfer.add(op.lane, {came_s[i], time.end_s});
     if (op.kind == OpKind::all_reduce) {
       result.sent_bytes += op.bytes;
       result.received_bytes += op.bytes;
@@ -123,6 +128,9 @@ RankFigures rank_figures(const Plan& plan, const RankPlan& rank, const std::vect
   result.compute_s = length(busy);
   result.communication_s = length(communicating);
   result.exposed_communication_s = length_outside(communicating, busy);
+  result.exposed_transfer_s =
+      std::min(length_outside(transfer.merged(), busy), result.exposed_communication_s);
+  result.exposed_wait_s = result.exposed_communication_s - result.exposed_transfer_s;
   return result;
 }
 
@@ -148,15 +156,18 @@ void set_origins(const Totals& totals, Figures& figures) {
 Figures derive_figures(const Plan& plan, const Timeline& timeline, std::span<const MemoryPlan> memory) {
   if (timeline.ranks.size() != plan.ranks.size() || memory.size() != plan.ranks.size())
     throw std::invalid_argument("timeline or memory of another number of ranks than the plan");
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+    if (timeline.ranks[r].size() != plan.ranks[r].operations.size())
+      throw std::invalid_argument("timeline of another number of operations than the plan, rank " +
+                                  std::to_string(plan.ranks[r].rank));
+  const std::vector<std::vector<double>> came_s = peers_came_s(plan, timeline);
   Figures figures;
   Totals totals;
   std::size_t peak = 0;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const RankPlan& rank = plan.ranks[r];
-    if (timeline.ranks[r].size() != rank.operations.size())
-      throw std::invalid_argument("timeline of another number of operations than the plan, rank " +
-                                  std::to_string(rank.rank));
-    figures.ranks.push_back(rank_figures(plan, rank, timeline.ranks[r], memory[r], figures, totals));
+    figures.ranks.push_back(
+        rank_figures(plan, rank, timeline.ranks[r], came_s[r], memory[r], figures, totals));
     figures.time_s = std::max(figures.time_s, figures.ranks[r].time_s);
     if (figures.ranks[r].peak_bytes > figures.ranks[peak].peak_bytes) peak = r;
   }

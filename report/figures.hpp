@@ -22,8 +22,10 @@ struct RankFigures {
   double compute_s = 0;  // time in which at least one compute lane runs an operation
   // Time in which at least one communication has started and not ended, waiting for peers included.
   double communication_s = 0;
-  // The part of communication_s in which no compute lane runs anything.
+  // The part of communication_s in which no compute lane runs anything. It is the sum of: time in which every
+  // communication under way still lacks a peer (report/peers.hpp), and time in which one has all of them.
   double exposed_communication_s = 0;
+  double exposed_wait_s = 0, exposed_transfer_s = 0;
   std::int64_t peak_bytes = 0;      // MemoryPlan::live_peak_bytes
   std::int64_t arena_bytes = 0;     // RankPlan::arena_bytes
   std::int64_t saved_bytes = 0;     // MemoryPlan::saved_bytes: what stays while other layers run; the rest of
@@ -71,8 +73,8 @@ struct Figures {
   }
 };
 
-// memory[r] is plan_memory(plan.ranks[r]). Linear in the number of operations (lanes are in order). An
-// operation that computes does so on a compute lane: a communication or a host_sync put there is no
+// memory[r] is plan_memory(plan.ranks[r]). Linear in the number of operations and parts (lanes are in order).
+// An operation that computes does so on a compute lane: a communication or a host_sync put there is no
 // computation. Throws std::invalid_argument when timeline or memory do not belong to the plan by their sizes.
 Figures derive_figures(const Plan& plan, const Timeline& timeline, std::span<const MemoryPlan> memory);
 

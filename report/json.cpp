@@ -57,6 +57,8 @@ void write_ranks(JsonWriter& json, const Figures& figures) {
     json.field("compute_s", rank.compute_s);
     json.field("communication_s", rank.communication_s);
     json.field("exposed_communication_s", rank.exposed_communication_s);
+    json.field("exposed_wait_s", rank.exposed_wait_s);
+    json.field("exposed_transfer_s", rank.exposed_transfer_s);
     json.field("peak_bytes", rank.peak_bytes);
     json.field("arena_bytes", rank.arena_bytes);
     if (saved) json.field("saved_bytes", rank.saved_bytes);

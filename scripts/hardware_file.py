@@ -3,7 +3,10 @@
 
     scripts/hardware_file.py MEASURED.json --name h200x4 --machine "4 x H200, NVSwitch" \\
         --base scenarios/hardware/h200x4.toml > scenarios/measured/h200x4.toml
+    scripts/hardware_file.py MEASURED.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
 
+--add writes the base as it stands and behind it the measured [[message]] tables that it lacks (kind, transport,
+path and group size); those that it has are named on stderr and left as they are.
 --base is a hardware file that says what the JSON does not: link_bytes_s of [node] and [network] (the vendor's
 figures), peak_flops, and whatever was left out of the measurement. A section made up from both is marked
 assumed; whole tables taken from the base keep the origin they have there.
@@ -184,9 +187,9 @@ def write_kernels(out, measured, base, with_fp16):
             out.copied("[[kernel]]", table, "from the base file")
 
 
-def write_messages(out, measured, base):
+def write_measured_messages(out, tables, base):
     link = base["node"]["link_bytes_s"]
-    for table in measured["messages"]:
+    for table in tables:
         amounts, seconds, comment = rising(table["points"])
         if table["kind"] == "exchange":
             for amount, time in zip(amounts, seconds):
@@ -204,6 +207,10 @@ def write_messages(out, measured, base):
             probes = ", ".join(f"{number(p['bytes'])}: {p['channels']}" for p in table["channels_by_bytes"])
             comment = f"channels by bytes: {probes}" + ("; " + comment if comment else "")
         out.table("[[message]]", entries | {"bytes": amounts, "seconds": seconds}, out.measured(tool), comment)
+
+
+def write_messages(out, measured, base):
+    write_measured_messages(out, measured["messages"], base)
     there = {(t["kind"], t["transport"]) for t in measured["messages"]}
     for table in base.get("message", []):
         if (table["kind"], table["transport"]) not in there or table.get("cuda_graph") or \
@@ -231,9 +238,27 @@ def write_interference(out, measured, base):
             out.copied("[[interference]]", row, "from the base file")
 
 
-def hardware_file(measured, base, name, machine, with_fp16):
+def require_schema(measured):
     if measured.get("schema") != "cplab.measurement.1":
         raise BadInput(f"schema is {measured.get('schema')!r}, not 'cplab.measurement.1'")
+
+
+def with_messages(measured, base, text, machine):
+    """The text of the base and the measured messages that it lacks; what it has already."""
+    require_schema(measured)
+
+    def key(table):
+        return table["kind"], table["transport"], table["path"], table["group"]
+
+    there = {key(table) for table in base.get("message", []) if not table.get("cuda_graph")}
+    out = Writer(measured, machine)
+    write_measured_messages(out, [t for t in measured["messages"] if key(t) not in there], base)
+    kept = [" ".join(map(str, key(t))) for t in measured["messages"] if key(t) in there]
+    return text.rstrip("\n") + "\n" + "".join(line + "\n" for line in out.lines), kept
+
+
+def hardware_file(measured, base, name, machine, with_fp16):
+    require_schema(measured)
     out = Writer(measured, machine)
     out.lines = [f"# {machine}, as measured on {out.date}. Written by scripts/hardware_file.py.",
                  "# docs/05-cost-model.md says how the tables are used."]
@@ -254,19 +279,29 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", help="JSON of `measure`, - for stdin")
     parser.add_argument("--base", required=True, help="hardware file for what was not measured")
-    parser.add_argument("--name", required=True)
+    parser.add_argument("--name", help="of the machine; needed without --add")
+    parser.add_argument("--add", action="store_true", help="the base, and the messages that it lacks")
     parser.add_argument("--machine", help="default: the number and name of the GPUs")
     parser.add_argument("--no-fp16", action="store_true")
     arguments = parser.parse_args()
+    if not arguments.add and not arguments.name:
+        parser.error("--name is needed without --add")
     try:
         if arguments.measured == "-":
             measured = json.load(sys.stdin)
         else:
             with open(arguments.measured, encoding="utf-8") as file:
                 measured = json.load(file)
-        with open(arguments.base, "rb") as file:
-            base = tomllib.load(file)
+        with open(arguments.base, encoding="utf-8") as file:
+            text = file.read()
+        base = tomllib.loads(text)
         machine = arguments.machine or f"{measured['gpus']} x {measured['gpu']}"
+        if arguments.add:
+            text, kept = with_messages(measured, base, text, machine)
+            sys.stdout.write(text)
+            for table in kept:
+                print(f"hardware_file: the base has {table}: left as it is", file=sys.stderr)
+            return 0
         sys.stdout.write(hardware_file(measured, base, arguments.name, machine, not arguments.no_fp16))
     except KeyError as error:
         print(f"hardware_file: no {error} where one is needed", file=sys.stderr)

@@ -1,5 +1,5 @@
-// Collectives of the simulator: all members meet, then a measured curve, or steps of point-to-point flows as
-// NCCL's ring algorithms take them.
+// Collectives of the simulator: all members meet, then a measured curve, or flows: in rings, as NCCL's own
+// collectives move equal parts, or from each member to each other one.
 #include <algorithm>
 #include <cmath>
 
@@ -9,6 +9,14 @@ namespace cplab {
 namespace {
 
 constexpr double us = 1e6;
+
+// Rounds of a ring: with more members a round passes on several of their parts at once, which changes nothing
+// but the simulator's own speed.
+constexpr int max_rounds = 64;
+
+double wire_bytes_of_all_reduce(std::size_t members, double operand) {
+  return 2.0 * static_cast<double>(members - 1) * operand / static_cast<double>(members);
+}
 
 }  // namespace
 
@@ -43,17 +51,22 @@ void Engine::begin_collective(std::uint32_t slot) {
     return;
   }
   measure(collective);
+  const MessageChoice choice = collective_table(op, collective.most);
   Estimate estimate;
-  if (const MessageChoice choice = collective_table(op); choice.table != nullptr) {
-    std::uint64_t bytes = 0;
-    for (std::size_t m = 0; m < n; ++m) bytes = std::max(bytes, wire_bytes(collective, m));
-    estimate = lookup(choice.table->points, static_cast<double>(bytes), choice.table->provenance.origin);
+  if (choice.table != nullptr) {
+    const std::vector<CurvePoint>& points = choice.table->points;
+    const double bytes = op.kind == OpKind::barrier ? points.front().bytes : collective.most;
+    estimate = lookup(points, bytes, choice.table->provenance.origin);
     estimate.origin = worst(estimate.origin, choice.origin_floor);
+    if (!collective.even) estimate.origin = worst(estimate.origin, Origin::extrapolated);
   } else if (op.kind == OpKind::barrier) {
     // A tree of messages without data: one start-up a level.
-    const MessageCost& cost = message_cost(op, group_path_[op.group], 1);
+    const MessageCost& cost = message_cost(op, group_paths_[op.group].widest, 1);
     estimate = {cost.startup_us / us * std::ceil(std::log2(static_cast<double>(n))),
                 worst(cost.origin, Origin::extrapolated)};
+  } else if (collective.most == 0) {
+    collective_over(slot);
+    return;
   } else {
     begin_stepwise(slot);
     return;
@@ -62,120 +75,212 @@ void Engine::begin_collective(std::uint32_t slot) {
   flows_.timer(now_us() + estimate.seconds * us, token(TokenKind::collective, 0, slot));
 }
 
-// What each member contributes, in bytes, from the parts of the plan.
+std::uint64_t Engine::operand_bytes(const RankPlan& rank, const Operation& op) const {
+  std::uint64_t sum = 0;
+  for (const Access& access : rank.reads(op))
+    sum +=
+        static_cast<std::uint64_t>(view_bytes(rank, rank.views[access.view], plan_.scenario.problem.dtype));
+  return sum;
+}
+
+double Engine::sent_bytes(const RankPlan& rank, const Operation& op) const {
+  const std::size_t n = plan_.groups[op.group].ranks.size();
+  if (op.kind == OpKind::all_reduce)
+    return wire_bytes_of_all_reduce(n, static_cast<double>(operand_bytes(rank, op)));
+  std::uint64_t sum = 0;
+  for (const Part& part : rank.parts_of(op))
+    if (part.send && part.peer != rank.rank)
+      sum +=
+          static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], plan_.scenario.problem.dtype));
+  return static_cast<double>(sum);
+}
+
+// What goes from each member to each other one, in bytes: the sum of their parts.
 void Engine::measure(Collective& collective) const {
-  const DType dtype = plan_.scenario.problem.dtype;
   const std::size_t n = collective.members.size();
   if (collective.kind == OpKind::barrier) return;
+  collective.pairs.assign(n * n, 0);
   if (collective.kind == OpKind::all_reduce) {
-    const RankPlan& rank = plan_.ranks[collective.trigger.rank];
-    for (const Access& access : rank.reads(operation(collective.trigger)))
-      collective.bytes += static_cast<std::uint64_t>(view_bytes(rank, rank.views[access.view], dtype));
+    collective.operand = operand_bytes(plan_.ranks[collective.trigger.rank], operation(collective.trigger));
+    collective.most = wire_bytes_of_all_reduce(n, static_cast<double>(collective.operand));
+    // Without a ring every member sums its share of all operands and gives the result to every other.
+    for (std::size_t from = 0; from < n; ++from)
+      for (std::size_t to = 0; to < n; ++to)
+        if (from != to) collective.pairs[from * n + to] = (2 * collective.operand + n - 1) / n;
     return;
   }
   std::vector<std::size_t> position(plan_.ranks.size());
   for (std::size_t m = 0; m < n; ++m) position[collective.members[m].rank] = m;
-  const bool to_each = collective.kind == OpKind::all_to_all;
-  collective.parts.assign(to_each ? n * n : n, 0);
   for (std::size_t m = 0; m < n; ++m) {
     const RankPlan& rank = plan_.ranks[collective.members[m].rank];
     for (const Part& part : rank.parts_of(operation(collective.members[m]))) {
       if (!part.send || part.peer == rank.rank) continue;
-      const std::size_t peer = position[static_cast<std::size_t>(part.peer)];
-      const auto bytes = static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], dtype));
-      if (to_each) {
-        collective.parts[m * n + peer] += bytes;
-      } else {
-        // all_gather: what m gives to everybody. reduce_scatter: the shard that the peer will own.
-        std::uint64_t& size = collective.parts[collective.kind == OpKind::all_gather ? m : peer];
-        size = std::max(size, bytes);
-      }
+      collective.pairs[m * n + position[static_cast<std::size_t>(part.peer)]] +=
+          static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], plan_.scenario.problem.dtype));
     }
   }
-}
-
-int Engine::steps_of(const Collective& collective) {
-  const int n = static_cast<int>(collective.members.size());
-  return collective.kind == OpKind::all_reduce ? 2 * (n - 1) : n - 1;
-}
-
-std::uint64_t Engine::step_bytes(const Collective& collective, std::size_t member, int step) {
-  const std::size_t n = collective.members.size(), s = static_cast<std::size_t>(step);
-  switch (collective.kind) {
-    case OpKind::all_gather: return collective.parts[(member + n - s) % n];
-    case OpKind::reduce_scatter: return collective.parts[(member + 2 * n - s - 1) % n];
-    case OpKind::all_to_all: return collective.parts[member * n + (member + 1 + s) % n];
-    case OpKind::all_reduce: return (collective.bytes + n - 1) / n;
-    default: return 0;  // a barrier carries no bytes, the others are no collectives
+  for (std::size_t m = 0; m < n; ++m) {
+    std::uint64_t sent = 0, received = 0;
+    for (std::size_t peer = 0; peer < n; ++peer) {
+      if (peer == m) continue;
+      sent += collective.pairs[m * n + peer];
+      received += collective.pairs[peer * n + m];
+      if (collective.pairs[m * n + peer] != collective.pairs[1]) collective.even = false;
+    }
+    collective.most = std::max(collective.most, static_cast<double>(std::max(sent, received)));
   }
-  return 0;
 }
 
-std::uint64_t Engine::wire_bytes(const Collective& collective, std::size_t member) {
-  std::uint64_t sum = 0;
-  for (int step = 0; step < steps_of(collective); ++step) sum += step_bytes(collective, member, step);
-  return sum;
-}
-
-std::size_t Engine::step_peer(const Collective& collective, std::size_t member, int step) {
-  const std::size_t n = collective.members.size();
-  const std::size_t distance = collective.kind == OpKind::all_to_all ? 1 + static_cast<std::size_t>(step) : 1;
-  return (member + distance) % n;
+// NCCL has rings for equal parts only, and copy engines none.
+bool Engine::in_rings(const Collective& collective) const {
+  if (operation(collective.trigger).transport == Transport::copy) return false;
+  switch (collective.kind) {
+    case OpKind::all_reduce: return true;
+    case OpKind::all_gather:
+    case OpKind::reduce_scatter: return collective.even;
+    default: return false;
+  }
 }
 
 void Engine::begin_stepwise(std::uint32_t slot) {
-  const std::size_t n = collectives_[slot].members.size();
-  collectives_[slot].begun.assign(n, 0);
-  collectives_[slot].sent.assign(n, 0);
-  collectives_[slot].received.assign(n, 0);
-  collectives_[slot].left = n * static_cast<std::size_t>(steps_of(collectives_[slot]));
-  for (std::size_t m = 0; m < n; ++m) {
-    const Collective& collective = collectives_[slot];
-    const OpRef member = collective.members[m];
-    std::array<std::uint64_t, 2> bytes{};
-    for (int step = 0; step < steps_of(collective); ++step) {
-      const OpRef peer = collective.members[step_peer(collective, m, step)];
-      bytes[static_cast<std::size_t>(path_of(static_cast<int>(member.rank), static_cast<int>(peer.rank)))] +=
-          step_bytes(collective, m, step);
-    }
-    const double startup_us = prepare_port(member, bytes);
-    for (const OpRef other : collective.members)
-      time(other).origin = worst(time(other).origin, worst(lane(member).sent_origin, Origin::extrapolated));
-    next_step(slot, m, startup_us);  // one start-up: the later steps run inside the same kernel
-  }
+  if (in_rings(collectives_[slot]))
+    begin_rings(slot);
+  else
+    begin_pairs(slot);
 }
 
-void Engine::next_step(std::uint32_t slot, std::size_t member, double startup_us) {
-  Collective& collective = collectives_[slot];
-  const int step = collective.begun[member]++;
+// The start-up of what the member sends, by path.
+double Engine::prepare_member(Collective& collective, OpRef member,
+                              const std::array<std::uint64_t, 2>& bytes) {
+  const double startup_us = prepare_port(member, bytes);
+  for (const OpRef other : collective.members)
+    time(other).origin = worst(time(other).origin, worst(lane(member).sent_origin, Origin::extrapolated));
+  return startup_us;
+}
+
+void Engine::begin_collective_transfer(std::uint32_t slot, std::uint32_t from, std::uint32_t to,
+                                       std::uint64_t bytes, double startup_us) {
+  const Collective& collective = collectives_[slot];
   Transfer transfer;
   transfer.collective = slot;
-  transfer.sender = collective.members[member];
-  transfer.receiver = collective.members[step_peer(collective, member, step)];
-  transfer.bytes = step_bytes(collective, member, step);
-  transfer.member = static_cast<std::uint32_t>(member);
+  transfer.sender = collective.members[from];
+  transfer.receiver = collective.members[to];
+  transfer.bytes = bytes;
+  transfer.from = from;
+  transfer.to = to;
   begin_transfer(transfer, startup_us);
 }
 
-// A member starts its next step when its last send is done and the data that it forwards next has arrived.
-void Engine::step_over(const Transfer& transfer) {
+// ---- in pairs: as an exchange of all members with all others -------------------------------------------
+
+void Engine::begin_pairs(std::uint32_t slot) {
+  Collective& collective = collectives_[slot];
+  const std::size_t n = collective.members.size();
+  for (const std::uint64_t bytes : collective.pairs) collective.left += bytes > 0;
+  for (std::uint32_t m = 0; m < n; ++m) {
+    std::array<std::uint64_t, 2> bytes{};
+    for (std::size_t to = 0; to < n; ++to)
+      bytes[static_cast<std::size_t>(path_of(collective.members[m], collective.members[to]))] +=
+          collective.pairs[m * n + to];
+    const double startup_us = prepare_member(collective, collective.members[m], bytes);
+    for (std::size_t distance = 1; distance < n; ++distance) {
+      const auto to = static_cast<std::uint32_t>((m + distance) % n);
+      if (const std::uint64_t size = collective.pairs[m * n + to]; size > 0)
+        begin_collective_transfer(slot, m, to, size, startup_us);
+    }
+  }
+}
+
+// ---- in rings ------------------------------------------------------------------------------------------
+
+// As many rings as the node with the fewest members has of them, each with its share of the bytes. Ring c
+// passes all members of a node and leaves it through the NIC of its member c, for member c of the next node:
+// so a node's NICs share what leaves it, and rails are kept. Every member but the one where a ring leaves the
+// node sends to the next of its node.
+void Engine::lay_rings(Collective& collective) const {
+  std::map<int, std::size_t> number;  // of a node, in the order of the group
+  std::vector<std::vector<std::uint32_t>> nodes;
+  for (std::uint32_t m = 0; m < collective.members.size(); ++m) {
+    const int node = hardware_.node_of(static_cast<int>(collective.members[m].rank));
+    const auto [at, is_new] = number.try_emplace(node, nodes.size());
+    if (is_new) nodes.emplace_back();
+    nodes[at->second].push_back(m);
+  }
+  std::size_t rings = nodes[0].size();
+  for (const auto& node : nodes) rings = std::min(rings, node.size());
+  const auto share = [&](std::size_t of_rings) {
+    return (collective.round_bytes * of_rings + rings - 1) / rings;
+  };
+  collective.ring.assign(collective.members.size(), {});
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const std::vector<std::uint32_t>& node = nodes[n];
+    for (std::size_t p = 0; p < node.size(); ++p) {
+      RingMember& member = collective.ring[node[p]];
+      const bool leaves = nodes.size() > 1 && p < rings;
+      if (node.size() > 1) member.sends[0] = {node[(p + 1) % node.size()], share(leaves ? rings - 1 : rings)};
+      if (leaves) member.sends[1] = {nodes[(n + 1) % nodes.size()][p], share(1)};
+    }
+  }
+  for (RingMember& member : collective.ring) {
+    for (const RingMember::Send& send : member.sends) {
+      if (send.bytes == 0) continue;
+      ++member.sends_a_round;
+      ++collective.ring[send.to].receives_a_round;
+    }
+  }
+}
+
+void Engine::begin_rings(std::uint32_t slot) {
+  Collective& collective = collectives_[slot];
+  const std::size_t n = collective.members.size();
+  const bool reduces_to_all = collective.kind == OpKind::all_reduce;
+  const std::uint64_t passed =
+      reduces_to_all ? (2 * (n - 1) * collective.operand + n - 1) / n : (n - 1) * collective.pairs[1];
+  const auto steps = static_cast<std::uint64_t>(reduces_to_all ? 2 * (n - 1) : n - 1);
+  const std::uint64_t rounds = std::min<std::uint64_t>(steps, max_rounds);
+  collective.rounds = static_cast<int>(rounds);
+  collective.round_bytes = (passed + rounds - 1) / rounds;
+  lay_rings(collective);
+  for (const RingMember& member : collective.ring)
+    collective.left += static_cast<std::size_t>(member.sends_a_round) * rounds;
+  for (std::uint32_t m = 0; m < n; ++m) {
+    std::array<std::uint64_t, 2> bytes{};
+    for (const RingMember::Send& send : collective.ring[m].sends)
+      bytes[static_cast<std::size_t>(path_of(collective.members[m], collective.members[send.to]))] +=
+          send.bytes * rounds;
+    // One start-up: the later rounds run inside the same kernel.
+    next_round(slot, m, prepare_member(collective, collective.members[m], bytes));
+  }
+}
+
+void Engine::next_round(std::uint32_t slot, std::uint32_t member, double startup_us) {
+  RingMember& ring = collectives_[slot].ring[member];
+  ++ring.begun;
+  const std::array<RingMember::Send, 2> sends = ring.sends;
+  for (const RingMember::Send& send : sends)
+    if (send.bytes > 0) begin_collective_transfer(slot, member, send.to, send.bytes, startup_us);
+}
+
+// In a ring, a member begins its next round when its last sends are done and the data that it passes on next
+// has arrived.
+void Engine::collective_transfer_over(const Transfer& transfer) {
   const std::uint32_t slot = transfer.collective;
   Collective& collective = collectives_[slot];
-  const std::size_t from = transfer.member;
-  const std::size_t to = step_peer(collective, from, collective.sent[from]);
-  ++collective.sent[from];
-  ++collective.received[to];
   if (--collective.left == 0) {
     collective_over(slot);
     return;
   }
-  const auto continue_with = [&](std::size_t m) {
-    const Collective& c = collectives_[slot];
-    if (c.begun[m] > c.sent[m] || c.begun[m] == steps_of(c) || c.received[m] < c.begun[m]) return;
-    next_step(slot, m, 0);
+  if (collective.ring.empty()) return;
+  ++collective.ring[transfer.from].sent;
+  ++collective.ring[transfer.to].received;
+  const auto continue_with = [&](std::uint32_t m) {
+    const RingMember& ring = collectives_[slot].ring[m];
+    if (ring.begun < collectives_[slot].rounds && ring.sent == ring.begun * ring.sends_a_round &&
+        ring.received >= ring.begun * ring.receives_a_round)
+      next_round(slot, m, 0);
   };
-  continue_with(from);
-  if (to != from) continue_with(to);
+  continue_with(transfer.from);
+  continue_with(transfer.to);
 }
 
 void Engine::collective_over(std::uint32_t slot) {

@@ -1,6 +1,7 @@
 // Communication of the simulator: residency, exchanges as flows, collectives by curve or in steps.
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "sim/engine.hpp"
@@ -10,12 +11,16 @@ namespace {
 
 constexpr double us = 1e6;
 
-// Flows of one operation that move at once; more would change nothing but the simulator's own speed, since
-// they share the operation's cap.
+// Flows of one operation that move at once on each path; more would change nothing but the simulator's own
+// speed, since they share the operation's cap.
 constexpr int max_moving = 8;
 
 bool has_meeting(OpKind kind) {
   return kind != OpKind::exchange;
+}
+
+std::size_t index_of(Path path) {
+  return static_cast<std::size_t>(path);
 }
 
 }  // namespace
@@ -26,28 +31,33 @@ Path Engine::path_of(int a, int b) const {
   return hardware_.node_of(a) == hardware_.node_of(b) ? Path::intra : Path::inter;
 }
 
-Path Engine::path_of_group(std::uint16_t group) const {
+Engine::GroupPaths Engine::paths_of_group(std::uint16_t group) const {
   const std::vector<int>& ranks = plan_.groups[group].ranks;
-  for (const int rank : ranks)
-    if (path_of(ranks.front(), rank) == Path::inter) return Path::inter;
-  return Path::intra;
+  std::set<int> nodes;
+  for (const int rank : ranks) nodes.insert(hardware_.node_of(rank));
+  return {nodes.size() > 1 ? Path::inter : Path::intra, nodes.size() < ranks.size()};
+}
+
+MessageUse Engine::use_of(const Operation& op, Path path, double bytes) const {
+  const auto group = static_cast<int>(std::max<std::size_t>(plan_.groups[op.group].ranks.size(), 2));
+  return {op.kind, op.transport, path, group, bytes, options_.cuda_graph};
 }
 
 const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, std::uint64_t bytes) {
-  const std::size_t group = plan_.groups[op.group].ranks.size();
-  if (last_cost_ != nullptr && last_cost_key_ == MessageKey{op.transport, path, group, bytes})
-    return *last_cost_;
-  last_cost_key_ = {op.transport, path, group, bytes};
-  const auto [at, is_new] = message_costs_.try_emplace({op.transport, path, group, bytes});
+  MessageUse use = use_of(op, path, static_cast<double>(bytes));
+  // What a barrier's own table of another group says about one message is not known.
+  if (use.kind == OpKind::barrier) use.kind = OpKind::exchange;
+  const MessageKey key{use.kind, use.transport, path, use.group, bytes};
+  if (last_cost_ != nullptr && last_cost_key_ == key) return *last_cost_;
+  last_cost_key_ = key;
+  const auto [at, is_new] = message_costs_.try_emplace(key);
   MessageCost& cost = at->second;
   last_cost_ = nullptr;
   if (!is_new) return *(last_cost_ = &cost);
-  const MessageChoice choice = find_exchange(
-      hardware_, op.transport, path, static_cast<int>(std::max<std::size_t>(group, 2)), options_.cuda_graph);
-  const Estimate estimate =
-      lookup(choice.table->points, static_cast<double>(bytes), choice.table->provenance.origin);
-  cost.startup_us = startup_s(*choice.table, hardware_.curve_bytes_s(path)) * us;
-  cost.cap_bytes_us = static_cast<double>(bytes) / (estimate.seconds * us - cost.startup_us);
+  const MessageChoice choice = find_flow(hardware_, use);
+  const Estimate estimate = lookup(choice.table->points, use.bytes, choice.table->provenance.origin);
+  cost.startup_us = std::max(0.0, startup_s(*choice.table, hardware_.curve_bytes_s(path)) * us);
+  cost.cap_bytes_us = use.bytes / (estimate.seconds * us - cost.startup_us);
   cost.origin = worst(estimate.origin, choice.origin_floor);
   if (hardware_.link_bytes_s(path) < hardware_.curve_bytes_s(path))  // a slower link than was measured
     cost.origin = worst(
@@ -56,33 +66,37 @@ const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, 
   return *(last_cost_ = &cost);
 }
 
-MessageChoice Engine::collective_table(const Operation& op) const {
+MessageChoice Engine::collective_table(const Operation& op, double bytes) const {
   if (op.kind == OpKind::exchange || options_.collective_model == CollectiveModel::stepwise) return {};
-  return find_collective(hardware_, op.kind, op.transport, group_path_[op.group],
-                         static_cast<int>(plan_.groups[op.group].ranks.size()), options_.cuda_graph);
+  return find_collective(hardware_, use_of(op, group_paths_[op.group].widest, bytes));
 }
 
-int Engine::exchange_channels(const Operation& op, Path path) {
-  const std::size_t group = plan_.groups[op.group].ranks.size();
-  const auto [at, is_new] = exchange_channels_.try_emplace({path, group}, 0);
+int Engine::flow_channels(const Operation& op, Path path) {
+  const auto [at, is_new] = flow_channels_.try_emplace({op.kind, path, op.group}, 0);
   if (is_new) at->second = message_cost(op, path, 1).channels;
   return at->second;
 }
 
+// The same for every kind: what the table of its curve says, else the larger number of the paths that it
+// takes.
 int Engine::channels_of(OpRef ref) {
   const Operation& op = operation(ref);
   if (op.transport == Transport::copy) return 0;
-  if (const MessageChoice choice = collective_table(op); choice.table != nullptr)
-    return choice.table->channels;
-  if (has_meeting(op.kind)) return exchange_channels(op, group_path_[op.group]);
-  int channels = 0;
   const RankPlan& rank = plan_.ranks[ref.rank];
+  if (has_meeting(op.kind)) {
+    const MessageChoice choice = collective_table(op, sent_bytes(rank, op));
+    if (choice.table != nullptr) return choice.table->channels;
+    const GroupPaths& paths = group_paths_[op.group];
+    const int channels = flow_channels(op, paths.widest);
+    return paths.shares_nodes ? std::max(channels, flow_channels(op, Path::intra)) : channels;
+  }
+  int channels = 0;
   std::array<bool, 2> seen{};
   for (const Part& part : rank.parts_of(op)) {
     if (part.peer == rank.rank) continue;
     const Path path = path_of(rank.rank, part.peer);
-    if (std::exchange(seen[static_cast<std::size_t>(path)], true)) continue;
-    channels = std::max(channels, exchange_channels(op, path));
+    if (std::exchange(seen[index_of(path)], true)) continue;
+    channels = std::max(channels, flow_channels(op, path));
   }
   return channels;
 }
@@ -90,7 +104,7 @@ int Engine::channels_of(OpRef ref) {
 double Engine::prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes_by_path) {
   double startup_us = 0;
   for (const Path path : {Path::intra, Path::inter}) {
-    const std::uint64_t bytes = bytes_by_path[static_cast<std::size_t>(path)];
+    const std::uint64_t bytes = bytes_by_path[index_of(path)];
     if (bytes == 0) continue;
     const MessageCost& cost = message_cost(operation(ref), path, bytes);
     flows_.set_cap(static_cast<int>(ref.rank), port(ref), path == Path::intra ? 0 : 1, cost.cap_bytes_us);
@@ -105,7 +119,8 @@ double Engine::prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes
 void Engine::start_communication(OpRef ref) {
   LaneRun& run = lane(ref);
   run.sms = channels_of(ref);
-  run.active = run.moving = 0;
+  run.active = 0;
+  run.moving = {};
   run.wait_us = 0;
   run.sent_origin = Origin::measured;
   events_.clear();
@@ -147,7 +162,7 @@ void Engine::post_exchange(OpRef ref) {
     if (!part.send) continue;
     ++sends;
     if (part.peer != rank.rank)
-      bytes[static_cast<std::size_t>(path_of(rank.rank, part.peer))] +=
+      bytes[index_of(path_of(rank.rank, part.peer))] +=
           static_cast<std::uint64_t>(view_bytes(rank, rank.views[part.view], dtype));
   }
   lane(ref).only_part_bytes = sends == 1 ? bytes[0] + bytes[1] : 0;
@@ -199,8 +214,7 @@ void Engine::begin_transfer(const Transfer& transfer, double startup_us) {
   }
   if (transfer.sender.rank == transfer.receiver.rank)  // to itself: a copy, read and written
     startup_us = 2 * static_cast<double>(transfer.bytes) / hardware_.gpu.copy_bytes_s * us;
-  // A step of a collective without bytes goes through a timer too: a chain of them would recurse.
-  if (startup_us > 0 || (transfer.collective != no_operation && transfer.bytes == 0))
+  if (startup_us > 0)
     flows_.timer(now_us() + startup_us, token(TokenKind::startup, 0, slot));
   else
     startup_over(slot);
@@ -213,36 +227,51 @@ void Engine::startup_over(std::uint32_t slot) {
     return;
   }
   LaneRun& run = lane(transfer.sender);
-  if (run.moving < max_moving)
+  if (operation(transfer.sender).parts.count <= max_moving) {
     launch(slot);
-  else
-    run.queue.push_back(slot);
+    return;
+  }
+  // Who goes first is decided when all that begin now are known.
+  run.queue.push_back(slot);
+  if (std::exchange(run.launches, true)) return;
+  flows_.timer(now_us(), token(TokenKind::launch, 0, static_cast<std::uint64_t>(&run - lane_runs_.data())));
+}
+
+Path Engine::path_of(const Transfer& transfer) const {
+  return path_of(static_cast<int>(transfer.sender.rank), static_cast<int>(transfer.receiver.rank));
 }
 
 void Engine::launch(std::uint32_t slot) {
   const Transfer& transfer = transfers_[slot];
-  ++lane(transfer.sender).moving;
+  ++lane(transfer.sender).moving[index_of(path_of(transfer))];
   const int from = static_cast<int>(transfer.sender.rank), to = static_cast<int>(transfer.receiver.rank);
   flows_.flow(from, port(transfer.sender), to, fabric_.level(from, to), transfer.bytes, slot);
 }
 
+// As many as may move. The next higher rank first, as NCCL orders the rounds of a group, so that not all send
+// to one rank at once.
+void Engine::launch_next(LaneRun& run, Path path) {
+  const auto distance = [&](std::uint32_t s) {
+    const std::uint32_t ranks = static_cast<std::uint32_t>(plan_.ranks.size());
+    return (transfers_[s].receiver.rank + ranks - transfers_[s].sender.rank) % ranks;
+  };
+  while (run.moving[index_of(path)] < max_moving) {
+    auto next = run.queue.end();
+    for (auto at = run.queue.begin(); at != run.queue.end(); ++at)
+      if (path_of(transfers_[*at]) == path && (next == run.queue.end() || distance(*at) < distance(*next)))
+        next = at;
+    if (next == run.queue.end()) return;
+    const std::uint32_t slot = *next;
+    run.queue.erase(next);
+    launch(slot);
+  }
+}
+
 void Engine::flow_over(std::uint32_t slot) {
   LaneRun& run = lane(transfers_[slot].sender);
-  --run.moving;
-  if (!run.queue.empty()) {
-    // The next higher rank first, as NCCL orders the rounds of a group, so that not all send to one rank at
-    // once.
-    const auto distance = [&](std::uint32_t s) {
-      const std::uint32_t ranks = static_cast<std::uint32_t>(plan_.ranks.size());
-      return (transfers_[s].receiver.rank + ranks - transfers_[s].sender.rank) % ranks;
-    };
-    const auto next =
-        std::min_element(run.queue.begin(), run.queue.end(),
-                         [&](std::uint32_t a, std::uint32_t b) { return distance(a) < distance(b); });
-    const std::uint32_t next_slot = *next;
-    run.queue.erase(next);
-    launch(next_slot);
-  }
+  const Path path = path_of(transfers_[slot]);
+  --run.moving[index_of(path)];
+  if (!run.launches) launch_next(run, path);
   transfer_over(slot);
 }
 
@@ -250,7 +279,7 @@ void Engine::transfer_over(std::uint32_t slot) {
   const Transfer transfer = transfers_[slot];
   free_transfers_.push_back(slot);
   if (transfer.collective != no_operation) {
-    step_over(transfer);
+    collective_transfer_over(transfer);
     return;
   }
   for (const OpRef ref : {transfer.sender, transfer.receiver}) {

@@ -67,7 +67,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
     const auto window = std::min<std::int64_t>(run_ahead_, static_cast<std::int64_t>(rank.operations.size()));
     completions_.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(1, window)));
   }
-  for (std::uint16_t g = 0; g < plan.groups.size(); ++g) group_path_.push_back(path_of_group(g));
+  for (std::uint16_t g = 0; g < plan.groups.size(); ++g) group_paths_.push_back(paths_of_group(g));
 }
 
 FlowEngine::Token Engine::token(TokenKind kind, std::uint64_t high, std::uint64_t low) {
@@ -89,6 +89,12 @@ void Engine::on_timer(FlowEngine::Token t) {
     case TokenKind::start: start({high, low}); break;
     case TokenKind::local: finish({high, low}); break;
     case TokenKind::startup: startup_over(low); break;
+    case TokenKind::launch: {
+      LaneRun& run = lane_runs_[low];
+      run.launches = false;
+      for (const Path path : {Path::intra, Path::inter}) launch_next(run, path);
+      break;
+    }
     case TokenKind::collective: collective_over(low); break;
     case TokenKind::gpu: {
       wake_us_[high] = std::numeric_limits<double>::infinity();

@@ -52,32 +52,47 @@ class Engine {
     int active = 0;      // transfers matched and not complete
     double idle_us = 0;  // since when none is active
     double wait_us = 0;
-    int moving = 0;  // flows under way
+    std::array<int, 2> moving{};  // flows under way, by path
     double startup_us = 0;
     std::uint64_t only_part_bytes = 0;      // of an exchange that sends one part; 0: look it up
     Origin sent_origin = Origin::measured;  // of what it sends
     std::vector<std::uint32_t> queue;       // transfers past their start-up that wait for a flow to end
+    bool launches = false;                  // the first of the queue will be launched at this instant
   };
   struct Transfer {
     OpRef sender, receiver;
     OpRef trigger;  // whose posting completed the match
     std::uint32_t parts = 0;
-    std::uint32_t collective = no_operation;  // the collective's slot, and the sending member's number
-    std::uint32_t member = 0;
+    std::uint32_t collective = no_operation;  // the collective's slot, and the numbers of both members
+    std::uint32_t from = 0, to = 0;
     std::uint64_t bytes = 0;
     double begin_us = 0;
+  };
+  // What one member does in every round of all rings together.
+  struct RingMember {
+    struct Send {
+      std::uint32_t to = 0;
+      std::uint64_t bytes = 0;
+    };
+    std::array<Send, 2>
+        sends;  // to the next of its node, to its like on the next node; 0 bytes: no such send
+    int sends_a_round = 0, receives_a_round = 0;
+    int begun = 0;  // rounds
+    int sent = 0, received = 0;
   };
   struct Collective {
     OpKind kind = OpKind::barrier;
     std::vector<OpRef> members;  // in group order
     OpRef trigger;
-    // Bytes. all_gather: by member, what it gives; reduce_scatter: by member, what it will own; all_to_all:
-    // by sender, then receiver. all_reduce: one operand.
-    std::vector<std::uint64_t> parts;
-    std::uint64_t bytes = 0;
-    // Stepwise: steps begun, sent and received by each member; steps left of all.
-    std::vector<int> begun, sent, received;
-    std::size_t left = 0;
+    // From member to member, each the sum of its parts; by sender, then receiver. Not of all_reduce.
+    std::vector<std::uint64_t> pairs;
+    bool even = true;               // all pairs alike
+    std::uint64_t operand = 0;      // of all_reduce, bytes
+    double most = 0;                // bytes that a rank sends or receives, the largest over members
+    std::size_t left = 0;           // transfers to be completed
+    std::vector<RingMember> ring;   // empty where members trade in pairs
+    std::uint64_t round_bytes = 0;  // that a member passes on in a round
+    int rounds = 0;
   };
   // A message curve taken apart for flows: time(bytes) = startup + bytes / cap.
   struct MessageCost {
@@ -86,7 +101,11 @@ class Engine {
     int channels = 0;
     Origin origin = Origin::measured;
   };
-  enum class TokenKind : std::uint8_t { begin, start, gpu, startup, collective, local };
+  struct GroupPaths {
+    Path widest = Path::intra;  // inter: members are on several nodes
+    bool shares_nodes = false;  // some node has several members
+  };
+  enum class TokenKind : std::uint8_t { begin, start, gpu, startup, launch, collective, local };
   static FlowEngine::Token token(TokenKind kind, std::uint64_t high, std::uint64_t low);
 
   // ---- host and lanes (engine.cpp) ----
@@ -106,10 +125,13 @@ class Engine {
 
   // ---- communication (communication.cpp) ----
   Path path_of(int a, int b) const;
-  Path path_of_group(std::uint16_t group) const;
+  Path path_of(const Transfer& transfer) const;
+  GroupPaths paths_of_group(std::uint16_t group) const;
+  MessageUse use_of(const Operation& op, Path path, double bytes) const;
   const MessageCost& message_cost(const Operation& op, Path path, std::uint64_t bytes);
-  MessageChoice collective_table(const Operation& op) const;
-  int exchange_channels(const Operation& op, Path path);
+  MessageChoice collective_table(const Operation& op, double bytes) const;
+  Path path_of(OpRef a, OpRef b) const { return path_of(static_cast<int>(a.rank), static_cast<int>(b.rank)); }
+  int flow_channels(const Operation& op, Path path);
   int channels_of(OpRef ref);
   // Sets the caps of the operation's port and the origin of what it sends; returns the larger start-up of the
   // paths that it uses.
@@ -120,6 +142,7 @@ class Engine {
   void post_exchange(OpRef ref);
   void begin_transfer(const Transfer& transfer, double startup_us);
   void startup_over(std::uint32_t slot);
+  void launch_next(LaneRun& run, Path path);
   void launch(std::uint32_t slot);
   void flow_over(std::uint32_t slot);
   void transfer_over(std::uint32_t slot);
@@ -130,14 +153,20 @@ class Engine {
   // ---- collectives (collectives.cpp) ----
   void meet(OpRef ref);
   void begin_collective(std::uint32_t slot);
+  std::uint64_t operand_bytes(const RankPlan& rank, const Operation& op) const;  // of all_reduce
+  // To other ranks, over the wire, as a message table counts them.
+  double sent_bytes(const RankPlan& rank, const Operation& op) const;
   void measure(Collective& collective) const;
-  static int steps_of(const Collective& collective);
-  static std::uint64_t step_bytes(const Collective& collective, std::size_t member, int step);
-  static std::uint64_t wire_bytes(const Collective& collective, std::size_t member);
-  static std::size_t step_peer(const Collective& collective, std::size_t member, int step);
+  bool in_rings(const Collective& collective) const;
   void begin_stepwise(std::uint32_t slot);
-  void next_step(std::uint32_t slot, std::size_t member, double startup_us);
-  void step_over(const Transfer& transfer);
+  void begin_pairs(std::uint32_t slot);
+  void lay_rings(Collective& collective) const;
+  void begin_rings(std::uint32_t slot);
+  void next_round(std::uint32_t slot, std::uint32_t member, double startup_us);
+  void begin_collective_transfer(std::uint32_t slot, std::uint32_t from, std::uint32_t to,
+                                 std::uint64_t bytes, double startup_us);
+  void collective_transfer_over(const Transfer& transfer);
+  double prepare_member(Collective& collective, OpRef member, const std::array<std::uint64_t, 2>& bytes);
   void collective_over(std::uint32_t slot);
 
   const Operation& operation(OpRef ref) const { return plan_.ranks[ref.rank].operations[ref.operation]; }
@@ -175,12 +204,12 @@ class Engine {
   std::vector<std::uint32_t> free_transfers_;
   std::vector<Collective> collectives_;
   std::vector<std::uint32_t> free_collectives_;
-  using MessageKey = std::tuple<Transport, Path, std::size_t, std::uint64_t>;  // group size, bytes
+  using MessageKey = std::tuple<OpKind, Transport, Path, int, std::uint64_t>;  // group size, bytes
   std::map<MessageKey, MessageCost> message_costs_;
   MessageKey last_cost_key_;  // of last_cost_
   const MessageCost* last_cost_ = nullptr;
-  std::map<std::pair<Path, std::size_t>, int> exchange_channels_;
-  std::vector<Path> group_path_;
+  std::map<std::tuple<OpKind, Path, std::uint16_t>, int> flow_channels_;  // by group
+  std::vector<GroupPaths> group_paths_;
   std::atomic<std::int64_t>* done_ = nullptr;
 
   std::vector<Multiprocessors::Event> events_;  // scratch, as the next two

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <tuple>
 
 #include "sim/fabrics.hpp"
 
@@ -236,43 +237,46 @@ void require_ranks(const Hardware& hardware, std::int64_t world) {
                           std::to_string(limit * hardware.node.gpus));
 }
 
-MessageChoice find_exchange(const Hardware& hardware, Transport transport, Path path, int group,
-                            bool cuda_graph) {
-  MessageChoice best;
-  double best_cost = std::numeric_limits<double>::infinity();
-  for (const MessageTable& table : hardware.messages) {
-    if (table.kind != OpKind::exchange || table.transport != transport || table.path != path) continue;
-    if (table.cuda_graph && !cuda_graph) continue;
-    // First the mode, then all ranks busy, then the nearest group size; ties: the first in the file.
-    const double ratio = std::abs(std::log(static_cast<double>(table.group) / group));
-    const double cost = (table.cuda_graph != cuda_graph ? 1e6 : 0) + (table.alone ? 1e3 : 0) + ratio;
-    if (cost >= best_cost) continue;
-    best_cost = cost;
-    best.table = &table;
-    best.origin_floor = cost > 0 ? Origin::extrapolated : Origin::measured;
-  }
-  if (best.table != nullptr) return best;
-  const std::string key = key_of(OpKind::exchange, transport, path);
-  throw HardwareError("message", key,
-                      "the plan needs this table and there is none; of kind exchange there is " +
-                          tables_there(hardware, OpKind::exchange));
-}
+namespace {
 
-MessageChoice find_collective(const Hardware& hardware, OpKind kind, Transport transport, Path path,
-                              int group, bool cuda_graph) {
+// The best table of `use.kind` by, in this order: the mode, all ranks busy, the nearest group size, the
+// nearest range of bytes, the origin, the place in the file.
+MessageChoice find_table(const Hardware& hardware, const MessageUse& use, bool of_this_group) {
   MessageChoice best;
-  double best_cost = std::numeric_limits<double>::infinity();
+  std::tuple<bool, bool, double, double, Origin> best_rank;
   for (const MessageTable& table : hardware.messages) {
-    if (table.kind != kind || table.transport != transport || table.path != path || table.group != group)
-      continue;
-    if (table.cuda_graph && !cuda_graph) continue;
-    const double cost = (table.cuda_graph != cuda_graph ? 2 : 0) + (table.alone ? 1 : 0);
-    if (cost >= best_cost) continue;
-    best_cost = cost;
-    best.table = &table;
-    best.origin_floor = cost > 0 ? Origin::extrapolated : Origin::measured;
+    if (table.kind != use.kind || table.transport != use.transport || table.path != use.path) continue;
+    if (table.cuda_graph && !use.cuda_graph) continue;
+    if (of_this_group && table.group != use.group) continue;
+    const double bytes = std::max(use.bytes, 1.0);
+    const double nearest = std::clamp(bytes, table.points.front().bytes, table.points.back().bytes);
+    const std::tuple rank{table.cuda_graph != use.cuda_graph, table.alone,
+                          std::abs(std::log(static_cast<double>(table.group) / use.group)),
+                          std::abs(std::log(bytes / nearest)), table.provenance.origin};
+    if (best.table != nullptr && rank >= best_rank) continue;
+    best_rank = rank;
+    const bool same = !std::get<0>(rank) && !std::get<1>(rank) && std::get<2>(rank) == 0;
+    best = {&table, same ? Origin::measured : Origin::extrapolated};
   }
   return best;
+}
+
+}  // namespace
+
+MessageChoice find_collective(const Hardware& hardware, const MessageUse& use) {
+  return find_table(hardware, use, true);
+}
+
+MessageChoice find_flow(const Hardware& hardware, const MessageUse& use) {
+  MessageChoice choice = find_table(hardware, use, false);
+  if (choice.table != nullptr) return choice;
+  MessageUse exchange = use;
+  exchange.kind = OpKind::exchange;
+  choice = find_table(hardware, exchange, false);
+  if (choice.table != nullptr) return choice;
+  throw HardwareError("message", key_of(OpKind::exchange, use.transport, use.path),
+                      "the plan needs this table and there is none; of kind exchange there is " +
+                          tables_there(hardware, OpKind::exchange));
 }
 
 }  // namespace cplab

@@ -122,8 +122,9 @@ struct KernelTable {
 enum class Path : std::uint8_t { intra, inter };
 std::string_view name(Path);
 
-// Measured with all ranks busy unless `alone`. Bytes: wire bytes sent per rank. Collectives: of a group of
-// exactly `group` ranks. exchange: a shift by one neighbour.
+// Measured with all ranks busy unless `alone`. Bytes: wire bytes sent per rank (a barrier sends none: its
+// first time counts). Collectives: of a group of exactly `group` ranks, all parts equal. exchange: a shift by
+// one neighbour.
 struct MessageTable {
   OpKind kind = OpKind::exchange;
   Transport transport = Transport::nccl;
@@ -178,18 +179,31 @@ void validate(const Hardware&);
 void require_ranks(const Hardware&, std::int64_t world);
 
 // The start-up that a message curve contains: the largest one for which the rest of every time is carried at
-// no more than the link's bandwidth, min over points of seconds - bytes / link_bytes_s.
+// no more than the link's bandwidth, min over points of seconds - bytes / link_bytes_s. Not positive where
+// switches reduce or copy, and a collective is faster than its wire bytes could be.
 double startup_s(const MessageTable&, double link_bytes_s);
 
-// The table for exchanges over that path: the group size nearest to `group` by ratio, in CUDA-graph mode one
-// measured in a graph if there is one. `origin_floor` is extrapolated when the group or the mode differs.
-// Throws HardwareError if there is none.
+// What a table is looked up for. bytes: wire bytes that a rank sends.
+struct MessageUse {
+  OpKind kind = OpKind::exchange;
+  Transport transport = Transport::nccl;
+  Path path = Path::intra;
+  int group = 2;
+  double bytes = 0;
+  bool cuda_graph = false;
+};
+
+// Several tables of the same conditions are one larger table: the one whose points enclose the bytes counts,
+// or come nearest to them, a measured one before an assumed one. In CUDA-graph mode one measured in a graph
+// if there is one. `origin_floor` is extrapolated where group, mode or `alone` differ from the use.
 struct MessageChoice {
   const MessageTable* table = nullptr;
   Origin origin_floor = Origin::measured;
 };
-MessageChoice find_exchange(const Hardware&, Transport, Path, int group, bool cuda_graph);
-// The collective's own table for exactly this group size; table is null if there is none.
-MessageChoice find_collective(const Hardware&, OpKind, Transport, Path, int group, bool cuda_graph);
+// The table that says how fast flows of that kind start and move: of the kind itself, of the group size
+// nearest by ratio; without one, the exchange's. Throws HardwareError if there is none of either.
+MessageChoice find_flow(const Hardware&, const MessageUse&);
+// The kind's own table for exactly this group size; table is null if there is none.
+MessageChoice find_collective(const Hardware&, const MessageUse&);
 
 }  // namespace cplab

@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -81,10 +82,11 @@ class HardwareFile(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = pathlib.Path(self.folder.name)
 
-    def convert(self, measured):
+    def convert(self, measured, *options):
         (self.path / "measured.json").write_text(json.dumps(measured))
         return subprocess.run([sys.executable, ROOT / "scripts" / "hardware_file.py", self.path / "measured.json",
-                               "--base", BASE, "--name", "canned"], capture_output=True, text=True, check=False)
+                               "--base", BASE, *(options or ("--name", "canned"))],
+                              capture_output=True, text=True, check=False)
 
     def simulate(self, measured, sequence, ranks):
         converted = self.convert(measured)
@@ -140,6 +142,31 @@ class HardwareFile(unittest.TestCase):
         self.assertGreater(result["time_s"], 0)
         self.assertIn("from the base file: communication_launch_s, copy_launch_s", text)
         self.assertIn('kind = "all_to_all"', text)
+
+    def test_collectives_are_added_to_a_file_that_lacks_them(self):
+        # The base has the exchanges and the gather of 4; of the collectives of 2 it has none.
+        measured = copy.deepcopy(MEASURED)
+        barrier = {"kind": "barrier", "transport": "nccl", "path": "intra", "group": 2, "channels": 1,
+                   "channels_by_bytes": [], "points": [{"bytes": 1, "seconds": 8e-6}]}
+        measured["messages"] += [copy.deepcopy(measured["messages"][5]) | {"kind": kind}
+                                 for kind in ("reduce_scatter", "all_to_all", "all_reduce")] + [barrier]
+        added = self.convert(measured, "--add")
+        self.assertEqual(added.returncode, 0, added.stderr)
+        base = BASE.read_text()
+        self.assertTrue(added.stdout.startswith(base.rstrip("\n")))
+        before, after = tomllib.loads(base)["message"], tomllib.loads(added.stdout)["message"]
+        self.assertEqual(after[:len(before)], before)
+        self.assertEqual([(t["kind"], t["transport"], t["group"]) for t in after[len(before):]],
+                         [("exchange", "nccl", 2), ("exchange", "copy", 2), ("all_gather", "nccl", 2),
+                          ("reduce_scatter", "nccl", 2), ("all_to_all", "nccl", 2), ("all_reduce", "nccl", 2),
+                          ("barrier", "nccl", 2)])
+        self.assertEqual(added.stderr.count("left as it is"), 3)
+        hardware = self.path / "added.toml"
+        hardware.write_text(added.stdout)
+        scenario = self.path / "scenario.toml"
+        scenario.write_text(SCENARIO.format(sequence=512, ranks=2, hardware=hardware))
+        result = subprocess.run([CPLAB, "simulate", scenario, "--quiet"], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_bad_input_is_exit_2(self):
         fast = copy.deepcopy(MEASURED)

@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const cplab::Operation& op : plan.ranks.front().operations)
       if (!cplab::is_communication(op.kind) && op.kind != cplab::OpKind::host_sync)
         (void)cost(plan, calls, op);
-    (void)cplab::find_exchange(hardware, cplab::Transport::nccl, cplab::Path::intra, 4, false);
+    (void)cplab::find_flow(hardware, {.group = 4, .bytes = 4096});
   } catch (const cplab::InputError&) {
   } catch (const cplab::HardwareError&) {
   }

@@ -26,6 +26,9 @@ TEST_CASE("figures of the plan made by hand") {
   CHECK(figures.ranks[0].compute_s == 6);
   CHECK(figures.ranks[0].communication_s == 5);
   CHECK(figures.ranks[0].exposed_communication_s == 4);
+  // Its peer comes at 2, while it computes.
+  CHECK(figures.ranks[0].exposed_wait_s == 0);
+  CHECK(figures.ranks[0].exposed_transfer_s == 4);
   // Rank 1: attend 0-3 and 5-8, merge 8-8.5, fill 9-10; exchange 2-5, all_reduce 10-11; alone 3-5 and 10-11.
   CHECK(figures.ranks[1].compute_s == 7.5);
   CHECK(figures.ranks[1].communication_s == 4);

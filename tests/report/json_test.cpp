@@ -59,9 +59,9 @@ TEST_CASE("simulate: every key of the contract") {
   CHECK(json["time_s"] == 11);
   CHECK(json["low_s"] == 10.5);
   CHECK(json["phases"] == Json::parse(R"([{"name":"forward","time_s":9},{"name":"backward","time_s":2}])"));
-  check_keys(json["ranks"][1],
-             {"rank", "replica", "position", "time_s", "compute_s", "communication_s",
-              "exposed_communication_s", "peak_bytes", "arena_bytes", "sent_bytes", "received_bytes"});
+  check_keys(json["ranks"][1], {"rank", "replica", "position", "time_s", "compute_s", "communication_s",
+                                "exposed_communication_s", "exposed_wait_s", "exposed_transfer_s",
+                                "peak_bytes", "arena_bytes", "sent_bytes", "received_bytes"});
   CHECK(json["ranks"][1]["compute_s"] == 7.5);
   CHECK(json["peak_buffers"][0] == Json{{"name", "q"}, {"category", "input"}, {"bytes", 64}});
   CHECK(json["fits"] == true);

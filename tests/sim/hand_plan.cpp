@@ -55,6 +55,13 @@ std::uint32_t HandPlan::collective(int rank_index, OpKind kind, std::int64_t byt
   return rank.communicate(hand::comm, kind, parts, after);
 }
 
+std::uint32_t HandPlan::collective(int rank, OpKind kind, const std::vector<Message>& messages,
+                                   Transport transport) {
+  const std::uint32_t i = exchange(rank, messages, {}, transport);
+  plan.ranks[static_cast<std::size_t>(rank)].operations[i].kind = kind;
+  return i;
+}
+
 std::uint32_t HandPlan::host_sync(int rank, int lane) {
   return hand::Rank(plan, rank).host_sync({LaneKind::compute, static_cast<std::uint8_t>(lane)});
 }

@@ -44,6 +44,9 @@ class HandPlan {
   // `bytes` is what every member gives (all_gather), gets (reduce_scatter), sends to each other member
   // (all_to_all) or has (all_reduce).
   std::uint32_t collective(int rank, OpKind kind, std::int64_t bytes, const hand::After& after = {});
+  // A collective of these parts, over that transport.
+  std::uint32_t collective(int rank, OpKind kind, const std::vector<Message>& messages,
+                           Transport transport = Transport::nccl);
   std::uint32_t host_sync(int rank, int lane);
 
   Plan plan;
