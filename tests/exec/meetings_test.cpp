@@ -15,89 +15,21 @@
 #include "exec/buffer_image.hpp"
 #include "exec/cpu/executor.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
+#include "tests/hand_plans/communication_plans.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
 
-using hand::comm;
+using hand::gather;
+using hand::reduce;
+using hand::scatter;
+using hand::Shape;
 
 std::deque<Meeting> meetings_of(const Plan& plan) {
   require_executable(plan);
   const auto messages = plan_messages(plan);
   return plan_meetings(plan, messages, posted_parts(plan, messages));
-}
-
-// Rows of a token axis that member m of P has: one range, or the two halves of zigzag.
-std::vector<RowRange> rows_of_member(int m, int P, std::int64_t rows, bool zigzag) {
-  if (!zigzag) return {{m * rows, rows, 1}};
-  const std::int64_t half = rows / 2;
-  return {{m * half, half, 1}, {(2 * P - 1 - m) * half, half, 1}};
-}
-
-struct Shape {
-  int P = 4;
-  std::int64_t rows = 6;
-  bool zigzag = false, in_place = false;
-  std::int64_t planes = 3;
-  Role role = Role::nominal;
-};
-
-// K and V [rows, 2 heads, 3 + 2] of every member to all, into planes that span all rows.
-Plan gather(const Shape& s) {
-  Plan plan = hand::ranks_in_one_group(s.P, "all", DType::bf16);
-  for (int r = 0; r < s.P; ++r) {
-    hand::Rank rank(plan, r);
-    const auto all =
-        rank.buffer({"all", s.role, Category::output, Layout::rows_first, 1, s.P * s.rows, 2, 5, s.planes});
-    const auto own =
-        rank.buffer({"own", s.role, Category::input, Layout::rows_first, 1, s.rows, 2, 5, s.planes});
-    std::vector<Part> parts;
-    for (int peer = 0; peer < s.P; ++peer) {
-      parts.push_back(hand::send(rank.view(own), peer));
-      parts.push_back(hand::receive(rank.view({all}, rows_of_member(peer, s.P, s.rows, s.zigzag)), peer));
-    }
-    rank.communicate(comm, OpKind::all_gather, parts);
-  }
-  return plan;
-}
-
-// The gradients of all rows, summed where the rows are.
-Plan scatter(const Shape& s) {
-  Plan plan = hand::ranks_in_one_group(s.P, "all", DType::bf16);
-  for (int r = 0; r < s.P; ++r) {
-    hand::Rank rank(plan, r);
-    const auto given =
-        rank.buffer({"given", s.role, Category::input, Layout::rows_first, 1, s.P * s.rows, 2, 5, s.planes});
-    const auto all =
-        rank.buffer({"all", s.role, Category::working, Layout::rows_first, 1, s.P * s.rows, 2, 5, s.planes});
-    const auto own =
-        rank.buffer({"own", s.role, Category::output, Layout::rows_first, 1, s.rows, 2, 5, s.planes});
-    rank.copy(hand::compute, rank.view(given), rank.view(all));
-    const auto of = [&](int peer) { return rank.view({all}, rows_of_member(peer, s.P, s.rows, s.zigzag)); };
-    const auto into = s.in_place ? of(r) : rank.view(own);
-    std::vector<Part> parts;
-    for (int peer = 0; peer < s.P; ++peer) {
-      parts.push_back(hand::send(of(peer), peer));
-      parts.push_back(hand::receive(into, peer));
-    }
-    rank.communicate(comm, OpKind::reduce_scatter, parts);
-    if (s.in_place) rank.copy(hand::compute, into, rank.view(own));
-  }
-  return hand::with_edges(std::move(plan));
-}
-
-Plan reduce(const Shape& s, Reduction reduction, Layout layout, std::int32_t heads) {
-  Plan plan = hand::ranks_in_one_group(s.P, "all", DType::bf16);
-  for (int r = 0; r < s.P; ++r) {
-    hand::Rank rank(plan, r);
-    const auto given = rank.buffer({"given", s.role, Category::input, layout, 1, s.rows, 4, 3});
-    const auto all = rank.buffer({"all", s.role, Category::output, layout, 1, s.rows, 4, 3});
-    rank.copy(hand::compute, rank.view(given), rank.view(all));
-    const auto view = rank.view(hand::heads_of(all, 0, heads));
-    rank.all_reduce(comm, view, view, {}, reduction);
-  }
-  return hand::with_edges(std::move(plan));
 }
 
 TEST_CASE("an all_gather is one ncclAllGather for each plane where members lie one behind the other") {

@@ -10,36 +10,14 @@
 #include "check/check.hpp"
 #include "exec/bind.hpp"
 #include "exec/cpu/executor.hpp"
-#include "tests/hand_plans/attention_plans.hpp"
+#include "tests/hand_plans/communication_plans.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 
 namespace cplab {
 namespace {
 
 using hand::comm;
-
-Buffer lse_buffer(const char* name, std::int64_t rows, std::int64_t heads, Layout layout,
-                  Category category = Category::working) {
-  return {name, Role::wide, category, layout, 1, rows, heads};
-}
-
-// Every rank's LSE of its `rows` tokens and all H heads becomes that of all tokens and H/P heads.
-Plan trade_of_lse(int P, std::int64_t rows, std::int32_t H, Layout from, Layout into) {
-  Plan plan = hand::empty_plan(P, P * rows, false, Direction::forward);
-  const std::int32_t h = H / P;
-  for (int r = 0; r < P; ++r) {
-    hand::Rank rank(plan, r);
-    const auto tokens = rank.buffer(lse_buffer("tokens", rows, H, from, Category::input));
-    const auto heads = rank.buffer(lse_buffer("heads", P * rows, h, into, Category::output));
-    std::vector<Part> parts;
-    for (int peer = 0; peer < P; ++peer) {
-      parts.push_back(hand::send(rank.view(hand::heads_of(tokens, peer * h, (peer + 1) * h)), peer));
-      parts.push_back(hand::receive(rank.view(hand::rows_of(heads, peer * rows, rows)), peer));
-    }
-    rank.communicate(comm, OpKind::all_to_all, parts);
-  }
-  return plan;
-}
+using hand::trade_of_lse;
 
 // What the checker says of messages; these plans compute no attention, which it says too.
 std::vector<std::string> unmatched(const Plan& plan) {
