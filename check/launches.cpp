@@ -6,6 +6,7 @@
 #include <string>
 
 #include "check/matching.hpp"
+#include "plan/layout.hpp"
 
 namespace cplab::checking {
 namespace {
@@ -190,6 +191,11 @@ class Progress {
     if (!kinds) {
       text += "what " + pairs_.describe(a) +
               " sends, which is another kind of operation or goes over another transport";
+    } else if (shape(source) == shape(target) && sent == got &&
+               !nest_alike(pairs_.rank_model(a).plan->buffers[source.buffer],
+                           pairs_.rank_model(b).plan->buffers[target.buffer], source.rows, source.heads())) {
+      text += "into a buffer that nests rows and heads otherwise than the one that " + pairs_.id(a) +
+              " sends from";
     } else if (shape(source) == shape(target) && sent == got) {
       text += "a box whose planes part at another column than in what " + pairs_.id(a) + " sends";
     } else {

@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "plan/layout.hpp"
+
 namespace cplab::checking {
 namespace {
 
@@ -209,7 +211,8 @@ class Matching {
       }
       const Box *x = operand(*first), *y = operand(members[i]);
       if (x && y && !fits(pairs_.rank_model(*first), *x, pairs_.rank_model(members[i]), *y))
-        return say(" meets " + pairs_.id(members[i]) + ", whose operands have another size, dtype or planes");
+        return say(" meets " + pairs_.id(members[i]) +
+                   ", whose operands have another size, dtype, layout or planes");
     }
   }
 
@@ -286,7 +289,8 @@ bool fits(const RankModel& a, const Box& x, const RankModel& b, const Box& y) {
     return plane_cut(rank.plan->buffers[box.buffer], columns);
   };
   return cut(a, x) == cut(b, y) && x.rows == y.rows && x.slots() == y.slots() && x.heads() == y.heads() &&
-         x.width() == y.width() && a.plan->buffers[x.buffer].role == b.plan->buffers[y.buffer].role;
+         x.width() == y.width() && a.plan->buffers[x.buffer].role == b.plan->buffers[y.buffer].role &&
+         nest_alike(a.plan->buffers[x.buffer], b.plan->buffers[y.buffer], x.rows, x.heads());
 }
 
 bool check_matching(Model& model, Findings& findings, Interpreter& interpreter, CheckResult& result) {

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <ostream>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/command.hpp"
 #include "cli/memory_need.hpp"
@@ -13,6 +15,7 @@
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
 #include "derive/arena.hpp"
+#include "derive/pieces.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
@@ -45,6 +48,48 @@ std::vector<std::string> reuse_notes(const Plan& plan) {
   return notes;
 }
 
+// A message of more contiguous pieces than this is noted: each piece is a send and a receive of its own, or a
+// copy.
+constexpr std::int64_t most_pieces_unnoted = 256;
+
+// One line for each kind of message with so many pieces: the operation and buffer where it has most.
+std::vector<std::string> piece_notes(const Plan& plan) {
+  struct Most {
+    std::int64_t pieces = 0, bytes = 0, messages = 0;
+    std::string where;
+  };
+  std::map<std::pair<OpKind, std::string>, Most> kinds;
+  for (const RankPlan& rank : plan.ranks) {
+    std::vector<std::int64_t> pieces(rank.views.size(), -1);  // by view: many messages are of one
+    for (const Operation& op : rank.operations) {
+      for (const Part& part : rank.parts_of(op)) {
+        const View& view = rank.views[part.view];
+        if (part.peer == rank.rank) continue;
+        std::int64_t& count = pieces[part.view];
+        if (count < 0) count = count_contiguous_pieces(rank, view, plan.scenario.problem.dtype);
+        if (count <= most_pieces_unnoted) continue;
+        const Buffer& buffer = rank.buffers[view.buffer];
+        Most& most = kinds[{op.kind, buffer.name}];
+        ++most.messages;
+        if (count <= most.pieces) continue;
+        most.pieces = count;
+        most.bytes = view_bytes(rank, view, plan.scenario.problem.dtype);
+        most.where = fmt::format("{} of {}, rank {}, {} rank {}", operation_id(rank, op), buffer.name,
+                                 rank.rank, part.send ? "to" : "from", part.peer);
+      }
+    }
+  }
+  std::vector<std::string> notes;
+  for (const auto& [kind, most] : kinds) {
+    notes.push_back(
+        fmt::format("{} {}: {} contiguous pieces for {} bytes; {} such message{} of more than {} pieces: "
+                    "packed by a copy it would be one",
+                    name(kind.first), most.where, most.pieces, most.bytes, most.messages,
+                    most.messages == 1 ? "" : "s", most_pieces_unnoted));
+  }
+  return notes;
+}
+
 }  // namespace
 
 int command_check(const Arguments& arguments, Console& console) {
@@ -66,7 +111,11 @@ int command_check(const Arguments& arguments, Console& console) {
   report.result = check(plan);
   const CheckResult& result = report.result;
   std::vector<std::string> costs;
-  if (result.ok()) costs = reuse_notes(plan);
+  if (result.ok()) {
+    costs = reuse_notes(plan);
+    const std::vector<std::string> pieces = piece_notes(plan);
+    costs.insert(costs.end(), pieces.begin(), pieces.end());
+  }
   progress.end();
   report.header.notes.insert(report.header.notes.end(), costs.begin(), costs.end());
 

@@ -2,6 +2,7 @@
 #include "exec/bind.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "plan/layout.hpp"
@@ -11,12 +12,11 @@ namespace cplab {
 
 namespace {
 
-std::string shape_text(const kernels::View& view) {
-  return std::to_string(view.rows) + " x " + std::to_string(view.heads) + " x " + std::to_string(view.width);
-}
-
-bool same_shape(const kernels::View& a, const kernels::View& b) {
-  return a.rows == b.rows && a.heads == b.heads && a.width == b.width;
+// Slots, rows, heads, width.
+std::array<std::int64_t, 4> shape_of(const MessageEnd& end) {
+  const View& v = end.view;
+  return {v.slot_end - v.slot_begin, row_count(end.plan.rows_of(v)), v.head_end - v.head_begin,
+          v.width_end - v.width_begin};
 }
 
 std::vector<std::byte*> addresses_in(const RankPlan& plan, std::byte* base) {
@@ -92,27 +92,32 @@ std::vector<MemoryUse> Binder::uses(const Operation& op) const {
   return out;
 }
 
+void require_fitting(const MessageEnd& from, const MessageEnd& into) {
+  const auto buffer = [](const MessageEnd& end) -> const Buffer& {
+    return end.plan.buffers[end.view.buffer];
+  };
+  const std::array<std::int64_t, 4> sent = shape_of(from), received = shape_of(into);
+  const bool fits = sent == received && buffer(from).role == buffer(into).role &&
+                    plane_cut(buffer(from), from.view) == plane_cut(buffer(into), into.view) &&
+                    nest_alike(buffer(from), buffer(into), sent[1], sent[2]);
+  if (fits) return;
+  const auto text = [&](const MessageEnd& end, const std::array<std::int64_t, 4>& shape) {
+    std::string out;
+    for (const std::int64_t extent : shape) out += (out.empty() ? "" : " x ") + std::to_string(extent);
+    return out + " of " + std::string(name(buffer(end).role)) + ", " + std::string(name(buffer(end).layout));
+  };
+  throw BadPlan(FindingKind::unmatched, into.plan.rank, operation_id(into.plan, into.operation),
+                buffer(into).name,
+                operation_id(from.plan, from.operation) + " sends " + text(from, sent) + " and " +
+                    operation_id(into.plan, into.operation) + " receives " + text(into, received) +
+                    ": shape, dtype, layout or planes differ");
+}
+
 std::vector<std::pair<kernels::View, kernels::View>> matching_pieces(
     const Binder& from_binder, const Operation& from_operation, const View& from, const Binder& into_binder,
     const Operation& into_operation, const View& into) {
-  const std::vector<kernels::View> sources =
-      from_binder.pieces(from, {plane_cut(into_binder.plan().buffers[into.buffer], into)});
-  const std::vector<kernels::View> targets =
-      into_binder.pieces(into, {plane_cut(from_binder.plan().buffers[from.buffer], from)});
-  bool fits = sources.size() == targets.size();
-  for (std::size_t i = 0; fits && i < sources.size(); ++i) {
-    fits = same_shape(sources[i], targets[i]) && sources[i].dtype == targets[i].dtype;
-  }
-  if (!fits) {
-    const RankPlan& plan = into_binder.plan();
-    const std::string sent = sources.empty() ? "nothing" : shape_text(sources.front());
-    const std::string received = targets.empty() ? "nothing" : shape_text(targets.front());
-    throw BadPlan(
-        FindingKind::unmatched, plan.rank, operation_id(plan, into_operation), plan.buffers[into.buffer].name,
-        operation_id(from_binder.plan(), from_operation) + " sends " + std::to_string(sources.size()) +
-            " tensors (the first is " + sent + ") and " + operation_id(plan, into_operation) + " receives " +
-            std::to_string(targets.size()) + " (the first is " + received + "): shape or dtype differ");
-  }
+  require_fitting({from_binder.plan(), from_operation, from}, {into_binder.plan(), into_operation, into});
+  const std::vector<kernels::View> sources = from_binder.pieces(from), targets = into_binder.pieces(into);
   std::vector<std::pair<kernels::View, kernels::View>> out;
   out.reserve(sources.size());
   for (std::size_t i = 0; i < sources.size(); ++i) out.emplace_back(sources[i], targets[i]);

@@ -70,15 +70,25 @@ class Binder {
   // Everything the operation reads or writes, its parts included, in operand order.
   std::vector<MemoryUse> uses(const Operation& operation) const;
 
+  std::byte* address(const Place& place) const { return addresses_[place.buffer] + place.byte; }
+
   const RankPlan& plan() const { return converter_.plan(); }
 
  private:
-  std::byte* address(const Place& place) const { return addresses_[place.buffer] + place.byte; }
-
   CallConverter converter_;
   DType nominal_;
   std::vector<std::byte*> addresses_;  // by buffer
 };
+
+// One end of a message, or what a member gives to or takes from a reduction.
+struct MessageEnd {
+  const RankPlan& plan;
+  const Operation& operation;
+  const View& view;
+};
+// Throws BadPlan for the operation of `into` unless both have one shape, role, order of elements and planes
+// that part at the same column (plan.hpp).
+void require_fitting(const MessageEnd& from, const MessageEnd& into);
 
 // The pieces of two views of equal shape and dtype, cut so that piece i of one fits piece i of the other.
 // They may belong to different ranks: the two ends of a message. Throws BadPlan for `operation` of `into`.

@@ -49,8 +49,20 @@ std::vector<Chunk> contiguous_chunks(const kernels::View& from, const kernels::V
       chunks.push_back({source, target, bytes});
     }
   };
-  RowWalker source(from), target(into);
   const auto bytes = static_cast<std::size_t>(from.width * element);
+  if (from.head_stride > from.row_stride && into.head_stride > into.row_stride) {
+    for (std::int64_t head = 0; head < from.heads; ++head) {
+      RowWalker source(from), target(into);
+      for (std::int64_t row = 0; row < from.rows; ++row) {
+        const std::byte* source_row = source.next();
+        std::byte* target_row = target.next();
+        append(source_row + head * from.head_stride * element, target_row + head * into.head_stride * element,
+               bytes);
+      }
+    }
+    return chunks;
+  }
+  RowWalker source(from), target(into);
   for (std::int64_t row = 0; row < from.rows; ++row) {
     const std::byte* source_row = source.next();
     std::byte* target_row = target.next();

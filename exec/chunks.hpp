@@ -1,5 +1,5 @@
-// Two tensors of one shape as runs of bytes that are contiguous in both: what a message is on the wire, and
-// what a device can move without a kernel.
+// Two tensors of one shape as runs of bytes that are contiguous in both: what a device can move without a
+// kernel.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ struct Chunk {
   std::size_t bytes = 0;
 };
 
-// In the order of compact rows, then heads; as few as possible. Shapes and dtypes are equal.
+// As few as possible: head by head where the rows of one head lie nearer to each other in both tensors than
+// the heads of one row (an LSE), else row by row. Shapes and dtypes are equal.
 std::vector<Chunk> contiguous_chunks(const kernels::View& from, const kernels::View& into);
 
 }  // namespace cplab

@@ -18,4 +18,8 @@ std::int64_t element_of(const Buffer& buffer, std::int64_t slot, std::int64_t ro
          (column - plane.begin);
 }
 
+bool nest_alike(const Buffer& a, const Buffer& b, std::int64_t rows, std::int64_t heads) {
+  return a.layout == b.layout || rows <= 1 || heads <= 1;
+}
+
 }  // namespace cplab

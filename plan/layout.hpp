@@ -21,4 +21,8 @@ Plane plane_of(const Buffer&, std::int64_t column);  // all columns if the buffe
 std::int64_t element_of(const Buffer&, std::int64_t slot, std::int64_t row, std::int64_t head,
                         std::int64_t column);
 
+// Whether boxes of `rows` x `heads` in the two buffers have one order as messages (plan.hpp, struct View):
+// the layouts are the same, or one row or head leaves nothing to nest.
+bool nest_alike(const Buffer&, const Buffer&, std::int64_t rows, std::int64_t heads);
+
 }  // namespace cplab

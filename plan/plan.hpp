@@ -127,15 +127,19 @@ struct Access {
 //   exchange         parts      a set of sends and receives posted together, complete when all parts are
 //   all_gather       parts      the same, with a part for every peer, itself included
 //   all_to_all       parts      the same
-//   reduce_scatter   parts      what is received into one view is summed in the order of the group; every member,
-//                               the rank itself included, contributes to each view that a rank receives
+//   reduce_scatter   parts      what is received into one view is summed; every member, the rank itself
+//                               included, contributes to each view that a rank receives
 //   all_reduce       from => into                             sum or max over the group (Operation::reduction)
 //   barrier                     of a group
 //   host_sync                   the host waits until this operation's lane has reached it
 // No operation takes an integer buffer, and none writes into an input. attend, attend_backward, row_dot and
 // merge take operands that lie in one slot and one plane. Both ends of a message have one shape, role and
-// transport, and their planes part at the same column. No operation writes what it also reads,
-// except that all_reduce may work in place, and a rank may receive its own part of a collective in place.
+// transport, their planes part at the same column, and their layouts nest rows and heads alike (a box of one row or
+// one head nests either way); so have the operands of an all_reduce, of all members. No operation writes what it also
+// reads, except that all_reduce may work in place, and a rank may receive its own part of a collective in place.
+// A sum over ranks is rounded to the dtype of its buffers after every addend. On the CPU and over copy the addends
+// come in the order of the group, so both give the same bits. NCCL adds in an order of its own, another for every
+// root: the result differs by these roundings, which verify counts in any order, and not at all for two ranks.
 // clang-format on
 enum class OpKind : std::uint8_t {
   attend,

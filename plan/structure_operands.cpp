@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "plan/layout.hpp"
 #include "plan/operands.hpp"
 
 namespace cplab {
@@ -168,6 +169,8 @@ class Operands {
     if (buffer(from).role != buffer(into).role) return wrong_role;
     if (plane_cut(buffer(from), from) != plane_cut(buffer(into), into))
       return "reads and writes with different planes";
+    if (!nest_alike(buffer(from), buffer(into), rows(from), heads(from)))
+      return "reads and writes in different layouts";
     return all_modes(WriteMode::store) ? nullptr : wrong_mode;
   }
 

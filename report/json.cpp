@@ -113,6 +113,8 @@ void write_operations(JsonWriter& json, const std::optional<OperationTimes>& ope
       json.field("rank", rank.rank);
       write_lane(json, op.lane);
       json.field("kind", name(op.kind));
+      const auto& variants = operations->timeline->variants;
+      if (!variants.empty() && !variants[r][i].empty()) json.field("variant", variants[r][i]);
       json.field("start_s", time.start_s);
       json.field("end_s", time.end_s);
       json.field("wait_s", time.wait_s);

@@ -27,6 +27,9 @@ struct Timeline {
   // ranks[r][i]: operation i of Plan::ranks[r]. Memory needs no entry of its own: births and deaths are keyed
   // by operation (derive/memory.hpp, or the executor's log).
   std::vector<std::vector<OperationTime>> ranks;
+  // variants[r][i]: what carried the operation out, where more than one thing can ("ncclAllGather"); a
+  // literal. Empty if nobody says.
+  std::vector<std::vector<std::string_view>> variants;
 };
 
 }  // namespace cplab

@@ -227,11 +227,6 @@ void Repetition::all_reduce(const std::vector<OpRef>& members) {
                          view_of(members[m], true))) {
       targets[m].push_back(into);
     }
-    if (sources[m].size() != sources[0].size() || targets[m].size() != sources[0].size()) {
-      const RankPlan& plan = plan_.ranks[members[m].rank];
-      throw BadPlan(FindingKind::unmatched, plan.rank, operation_id(plan, op), "",
-                    operation_id(plan, op) + ": the members of an all_reduce cut its width differently");
-    }
   }
   for (std::size_t piece = 0; piece < sources[0].size(); ++piece) {
     std::vector<const StagedTensor*> addends;

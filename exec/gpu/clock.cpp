@@ -51,7 +51,9 @@ std::vector<OperationTime> GpuClock::read(GpuRank& rank, const std::vector<doubl
     time.start_s = std::max(0.0, offset_s + rank.elapsed_s(reference_.event, op.begin));
     time.end_s = std::max(time.start_s, offset_s + rank.elapsed_s(reference_.event, op.end));
     const Operation& of = rank.plan().operations[i];
-    if (!is_communication(of.kind) || of.transport != Transport::copy || op.sends.empty()) continue;
+    const bool meets = of.kind == OpKind::all_reduce || of.kind == OpKind::barrier;
+    if (!is_communication(of.kind) || of.transport != Transport::copy || (op.sends.empty() && !meets))
+      continue;
     const double waited_s = rank.elapsed_s(op.begin, op.moving) + rank.elapsed_s(op.moved, op.end);
     time.wait_s = std::clamp(waited_s, 0.0, time.end_s - time.start_s);
   }
@@ -66,6 +68,17 @@ void nccl_waits(const Plan& plan, const GpuMessages& messages, Timeline& timelin
       OperationTime& time = timeline.ranks[own.rank][own.operation];
       const double waited_s = timeline.ranks[peer.rank][peer.operation].start_s - time.start_s;
       time.wait_s = std::clamp(waited_s, time.wait_s, std::max(time.wait_s, time.end_s - time.start_s));
+    }
+  }
+  for (const GpuMeeting& meeting : messages.meetings()) {
+    if (meeting.plan.transport != Transport::nccl) continue;
+    double all_s = 0;  // when the last member has come
+    for (const OpRef m : meeting.plan.members)
+      all_s = std::max(all_s, timeline.ranks[m.rank][m.operation].start_s);
+    for (const OpRef m : meeting.plan.members) {
+      OperationTime& time = timeline.ranks[m.rank][m.operation];
+      time.wait_s =
+          std::clamp(all_s - time.start_s, time.wait_s, std::max(time.wait_s, time.end_s - time.start_s));
     }
   }
 }

@@ -18,6 +18,7 @@
 #include "exec/gpu/messages.hpp"
 #include "exec/gpu/nccl_link.hpp"
 #include "exec/gpu/peer_access.hpp"
+#include "exec/gpu/peer_sum.hpp"
 #include "exec/gpu/rank.hpp"
 #include "exec/gpu/team.hpp"
 #include "exec/repeated.hpp"
@@ -57,11 +58,11 @@ void GpuExecutor::State::require_machine() {
     for (const Operation& op : rank.operations) {
       if (!is_communication(op.kind)) continue;
       (op.transport == Transport::nccl ? uses_nccl : uses_copy) = true;
-      const bool carried =
-          op.kind == OpKind::exchange || op.kind == OpKind::all_gather || op.kind == OpKind::all_to_all;
-      if (op.transport == Transport::nccl || carried) continue;
-      throw GpuError(operation_id(rank, op) + ": the link copy carries no " + std::string(name(op.kind)) +
-                     "; schedule.transport=nccl does");
+      const std::size_t members = plan.groups[op.group].ranks.size();
+      const bool sums = op.kind == OpKind::reduce_scatter || op.kind == OpKind::all_reduce;
+      if (op.transport == Transport::nccl || !sums || members <= most_summed) continue;
+      throw GpuError(operation_id(rank, op) + ": the link copy sums over " + std::to_string(most_summed) +
+                     " ranks at most, not " + std::to_string(members) + "; schedule.transport=nccl does");
     }
   }
   const Rendezvous* processes = options.rendezvous;
@@ -138,7 +139,7 @@ void GpuExecutor::State::set_up() {
     ranks[i]->use_device();
     const std::int64_t before = ranks[i]->used_bytes();
     links[i] = std::make_unique<NcclLink>(plan, *ranks[i], id);
-    links[i]->connect();
+    links[i]->connect(*messages);
     outcomes[i].memory.communicator_bytes = ranks[i]->used_bytes() - before;
   });
 }

@@ -9,6 +9,29 @@
 
 namespace cplab {
 
+namespace {
+
+// What carried every communication operation: the NCCL call, or how the link copy did it.
+std::vector<std::vector<std::string_view>> communication_variants(const Plan& plan,
+                                                                  const GpuMessages& messages) {
+  std::vector<std::vector<std::string_view>> variants;
+  for (std::uint32_t r = 0; r < plan.ranks.size(); ++r) {
+    const std::vector<Operation>& operations = plan.ranks[r].operations;
+    std::vector<std::string_view>& own = variants.emplace_back(operations.size());
+    for (std::uint32_t i = 0; i < operations.size(); ++i) {
+      const Operation& op = operations[i];
+      if (!is_communication(op.kind)) continue;
+      const GpuMeeting* meeting = messages.meeting_of({r, i});
+      own[i] = op.transport == Transport::copy
+                   ? copy_call(op.kind)
+                   : nccl_call(op.kind, meeting == nullptr ? nullptr : &meeting->plan);
+    }
+  }
+  return variants;
+}
+
+}  // namespace
+
 void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) {
   hung = true;
   std::vector<int> waiting;
@@ -99,7 +122,10 @@ ExecutionResult GpuExecutor::State::result_of_outcomes(std::vector<double> graph
     }
   }
   result.time_s = median(result.times_s);
-  if (!instrumented.empty()) result.timeline = take_lower_median(instrumented);
+  if (!instrumented.empty()) {
+    result.timeline = take_lower_median(instrumented);
+    result.timeline.variants = communication_variants(plan, *messages);
+  }
   explain_memory(facts.memory, options.rendezvous == nullptr ? options.ranks_per_gpu : 1);
   return result;
 }

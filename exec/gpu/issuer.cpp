@@ -6,7 +6,25 @@
 #include <algorithm>
 #include <limits>
 
+#include "exec/gpu/peer_sum.hpp"
+
 namespace cplab {
+
+namespace {
+
+// What the link copy carries by events and sums instead of messages.
+bool sums_or_meets(OpKind kind) {
+  return kind == OpKind::reduce_scatter || kind == OpKind::all_reduce || kind == OpKind::barrier;
+}
+
+std::size_t place_in(const GpuMeeting& meeting, int rank) {
+  const std::vector<OpRef>& members = meeting.plan.members;
+  return static_cast<std::size_t>(std::find_if(members.begin(), members.end(),
+                                               [&](OpRef m) { return static_cast<int>(m.rank) == rank; }) -
+                                  members.begin());
+}
+
+}  // namespace
 
 GpuIssuer::GpuIssuer(GpuRank& rank, GpuMessages& messages, NcclLink* link)
     : rank_(rank), messages_(messages), link_(link) {}
@@ -63,9 +81,19 @@ bool GpuIssuer::advance() {
 
 bool GpuIssuer::step(std::uint32_t i) {
   if (stages_[i] == Stage::waiting && !begin_operation(i)) return false;
+  if (stages_[i] == Stage::issued) return true;
+  if (sums_or_meets(rank_.plan().operations[i].kind)) {
+    const GpuMeeting& meeting = *meeting_of(i);
+    return (stages_[i] != Stage::posted || meet(i, meeting)) &&
+           (stages_[i] != Stage::sent || part(i, meeting));
+  }
   if (stages_[i] == Stage::posted && !send(i)) return false;
   if (stages_[i] == Stage::sent && !receive(i)) return false;
   return true;
+}
+
+const GpuMeeting* GpuIssuer::meeting_of(std::uint32_t i) const {
+  return messages_.meeting_of({static_cast<std::uint32_t>(rank_.plan().rank), i});
 }
 
 bool GpuIssuer::begin_operation(std::uint32_t i) {
@@ -79,11 +107,15 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
     if (stages_[edge] == Stage::waiting) return false;
   }
   GpuOperation& prepared = rank_.operation(i);
-  // A part without a counterpart: the operation can never complete, so it is not issued at all, on any link.
-  // NCCL might buffer a message that nobody receives, but no plan may rely on that.
+  // A part without a counterpart, or a member that never comes: the operation can never complete, so it is
+  // not issued at all, on any link. NCCL might buffer a message that nobody receives, but no plan may rely on
+  // that.
   if (is_communication(op.kind) && prepared.sends.size() + prepared.receives.size() != op.parts.count) {
     return false;
   }
+  const bool has_work = op.parts.count > 0 || op.kind == OpKind::all_reduce || op.kind == OpKind::barrier;
+  const bool meets = sums_or_meets(op.kind) && has_work;
+  if (meets && meeting_of(i) == nullptr) return false;
   if (op.kind == OpKind::host_sync) {
     if (issue_s_[i] == 0) {  // once
       for (const std::uint32_t edge : plan.after(op)) {
@@ -116,16 +148,19 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
     finish(i);
     return true;
   }
-  if (op.transport == Transport::nccl || op.kind == OpKind::all_reduce || op.kind == OpKind::barrier) {
-    if (op.parts.count > 0 || op.kind == OpKind::all_reduce || op.kind == OpKind::barrier)
-      link_->queue(i, messages_);
+  if (op.transport == Transport::nccl || !has_work) {
+    if (has_work) link_->queue(i, messages_);
     finish(i);
     return true;
   }
-  // Posting a receive is the permission for the peer to write.
-  for (const std::uint32_t m : prepared.receives) {
-    rank_.record(messages_[m].permitted, prepared.lane);
-    messages_[m].permitted_in->store(iteration_.number, std::memory_order_release);
+  if (meets) {
+    const GpuMeeting& meeting = *meeting_of(i);
+    meeting.members[place_in(meeting, rank_.plan().rank)].came->record(rank_, prepared.lane,
+                                                                       iteration_.number);
+  } else {
+    // Posting a receive is the permission for the peer to write.
+    for (const std::uint32_t m : prepared.receives)
+      messages_[m].permitted->record(rank_, prepared.lane, iteration_.number);
   }
   stages_[i] = Stage::posted;
   return true;
@@ -135,16 +170,15 @@ bool GpuIssuer::send(std::uint32_t i) {
   GpuOperation& prepared = rank_.operation(i);
   const CudaStream stream = rank_.lanes()[prepared.lane].stream;
   for (; sent_[i] < prepared.sends.size(); ++sent_[i]) {
-    GpuMessage& message = messages_[prepared.sends[sent_[i]]];
-    if (message.permitted_in->load(std::memory_order_acquire) != iteration_.number) return false;
-    rank_.wait(message.permitted, prepared.lane);
+    const GpuMessage& message = messages_[prepared.sends[sent_[i]]];
+    if (!message.permitted->recorded(iteration_.number)) return false;
+    message.permitted->wait(rank_, prepared.lane);
     if (iteration_.instrumented && sent_[i] == 0) rank_.record(prepared.moving, prepared.lane);
     for (const Chunk& chunk : message.chunks) {
       cuda_require(cudaMemcpyAsync(chunk.into, chunk.from, chunk.bytes, cudaMemcpyDeviceToDevice, stream),
                    "cudaMemcpyAsync to a peer", rank_.plan().rank);
     }
-    rank_.record(message.arrived, prepared.lane);
-    message.arrived_in->store(iteration_.number, std::memory_order_release);
+    message.arrived->record(rank_, prepared.lane, iteration_.number);
   }
   if (iteration_.instrumented && prepared.sends.empty()) rank_.record(prepared.moving, prepared.lane);
   if (iteration_.instrumented) rank_.record(prepared.moved, prepared.lane);
@@ -155,11 +189,59 @@ bool GpuIssuer::send(std::uint32_t i) {
 bool GpuIssuer::receive(std::uint32_t i) {
   GpuOperation& prepared = rank_.operation(i);
   for (const std::uint32_t m : prepared.receives) {
-    if (messages_[m].arrived_in->load(std::memory_order_acquire) != iteration_.number) return false;
+    if (!messages_[m].arrived->recorded(iteration_.number)) return false;
   }
-  for (const std::uint32_t m : prepared.receives) rank_.wait(messages_[m].arrived, prepared.lane);
+  for (const std::uint32_t m : prepared.receives) messages_[m].arrived->wait(rank_, prepared.lane);
   finish(i);
   return true;
+}
+
+// Once all members have come, their memory may be read and written.
+bool GpuIssuer::meet(std::uint32_t i, const GpuMeeting& meeting) {
+  GpuOperation& prepared = rank_.operation(i);
+  for (const GpuMember& member : meeting.members)
+    if (!member.came->recorded(iteration_.number)) return false;
+  for (const GpuMember& member : meeting.members) member.came->wait(rank_, prepared.lane);
+  if (iteration_.instrumented) rank_.record(prepared.moving, prepared.lane);
+  queue_sums(i, meeting);
+  if (iteration_.instrumented) rank_.record(prepared.moved, prepared.lane);
+  const GpuMember& own = meeting.members[place_in(meeting, rank_.plan().rank)];
+  if (own.done != nullptr) own.done->record(rank_, prepared.lane, iteration_.number);
+  stages_[i] = Stage::sent;
+  return true;
+}
+
+// Once all members are done, nobody reads this rank's memory or has still to write to it.
+bool GpuIssuer::part(std::uint32_t i, const GpuMeeting& meeting) {
+  for (const GpuMember& member : meeting.members)
+    if (member.done != nullptr && !member.done->recorded(iteration_.number)) return false;
+  for (const GpuMember& member : meeting.members)
+    if (member.done != nullptr) member.done->wait(rank_, rank_.operation(i).lane);
+  finish(i);
+  return true;
+}
+
+// Of a reduce_scatter the sums of which this rank is the root; of an all_reduce its share of every sum.
+void GpuIssuer::queue_sums(std::uint32_t i, const GpuMeeting& meeting) {
+  const std::size_t own = place_in(meeting, rank_.plan().rank), members = meeting.plan.members.size();
+  for (const Sum& sum : meeting.plan.sums) {
+    if (sum.root >= 0 && static_cast<std::size_t>(sum.root) != own) continue;
+    const Share share = sum.root >= 0 ? Share{0, sum.bytes} : share_of(sum.bytes, members, own);
+    PeerSum call;
+    call.dtype = sum.dtype;
+    call.maximum = meeting.plan.reduction == Reduction::max;
+    call.elements = (share.end - share.begin) / static_cast<std::int64_t>(kernels::bytes_of(sum.dtype));
+    call.sources = static_cast<int>(members);
+    call.results = static_cast<int>(sum.into.size());
+    for (std::size_t m = 0; m < members; ++m)
+      call.from[m] = messages_.address(meeting.plan.members[m].rank, sum.from[m]) + share.begin;
+    for (std::size_t m = 0; m < sum.into.size(); ++m) {
+      const std::size_t member = sum.root >= 0 ? own : m;
+      call.into[m] = messages_.address(meeting.plan.members[member].rank, sum.into[m]) + share.begin;
+    }
+    cuda_require(queue_peer_sum(rank_.lanes()[rank_.operation(i).lane].stream, call), "a sum over peers",
+                 rank_.plan().rank);
+  }
 }
 
 void GpuIssuer::finish(std::uint32_t i) {

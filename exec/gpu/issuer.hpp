@@ -49,12 +49,18 @@ class GpuIssuer {
   const std::vector<double>& issue_s() const { return issue_s_; }
 
  private:
+  // posted: receives are permitted, or the others of a sum know that this rank has come. sent: its data has
+  // been queued to leave, or its sums have.
   enum class Stage : std::uint8_t { waiting, posted, sent, issued };
 
   bool step(std::uint32_t operation);
   bool begin_operation(std::uint32_t operation);
   bool send(std::uint32_t operation);
   bool receive(std::uint32_t operation);
+  bool meet(std::uint32_t operation, const GpuMeeting& meeting);
+  bool part(std::uint32_t operation, const GpuMeeting& meeting);
+  void queue_sums(std::uint32_t operation, const GpuMeeting& meeting);
+  const GpuMeeting* meeting_of(std::uint32_t operation) const;
   void finish(std::uint32_t operation);
   void log_uses(std::uint32_t operation);
 

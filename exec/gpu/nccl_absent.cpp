@@ -26,7 +26,7 @@ NcclLink::NcclLink(const Plan&, GpuRank&, const WorldId&) {
   fail();
 }
 NcclLink::~NcclLink() = default;
-void NcclLink::connect() {}
+void NcclLink::connect(const GpuMessages&) {}
 void NcclLink::queue(std::uint32_t, const GpuMessages&) {}
 void NcclLink::require_healthy() const {}
 void NcclLink::abort() {}

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <mutex>
 #include <set>
-#include <stdexcept>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 namespace cplab {
 
@@ -43,38 +45,15 @@ struct NcclLink::State {
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), peer) - ranks.begin());
   }
 
-  // The memory of a reduction as flat arrays, which NCCL sums: one for every slot and plane of the view, so
-  // that all ranks cut alike.
-  std::vector<kernels::View> flat(const Operation& op, const View& view) const {
-    std::vector<kernels::View> arrays = rank.binder().pieces(view);
-    for (kernels::View& array : arrays) {
-      const std::vector<Chunk> chunks = contiguous_chunks(array, array);
-      if (chunks.size() > 1) {
-        throw BadPlan(FindingKind::unmatched, id(), operation_id(rank.plan(), op),
-                      rank.plan().buffers[view.buffer].name,
-                      operation_id(rank.plan(), op) + ": NCCL reduces contiguous memory only");
-      }
-      array.rows = chunks.empty()
-                       ? 0
-                       : static_cast<std::int64_t>(chunks.front().bytes / kernels::bytes_of(array.dtype));
-      if (!chunks.empty()) array.data = chunks.front().into;
-    }
-    return arrays;
-  }
-
   void queue_parts(std::uint32_t index, const GpuMessages& messages, ncclComm_t comm, cudaStream_t stream) {
     const RankPlan& own = rank.plan();
     const Operation& op = own.operations[index];
     const GpuOperation& prepared = rank.operation(index);
-    for (std::uint32_t p = op.parts.first; p < op.parts.first + op.parts.count; ++p) {
-      const Part& part = own.parts[p];
-      const std::vector<std::uint32_t>& mine = part.send ? prepared.sends : prepared.receives;
-      const auto found = std::find_if(mine.begin(), mine.end(), [&](std::uint32_t m) {
-        return p == (part.send ? messages[m].match.send_part : messages[m].match.receive_part);
-      });
-      if (found == mine.end()) throw std::logic_error("a part without a message is not queued");
+    auto send = prepared.sends.begin(), receive = prepared.receives.begin();  // in the order of the parts
+    for (const Part& part : own.parts_of(op)) {
+      const GpuMessage& message = messages[part.send ? *send++ : *receive++];
       const int peer = place(op.group, part.peer);
-      for (const Chunk& chunk : messages[*found].chunks) {
+      for (const Chunk& chunk : message.chunks) {
         if (part.send) {
           nccl_require(ncclSend(chunk.from, chunk.bytes, ncclInt8, peer, comm, stream), "ncclSend", id(),
                        comm);
@@ -84,6 +63,50 @@ struct NcclLink::State {
         }
       }
     }
+  }
+
+  // The calls of one collective, to be queued as one group. What NCCL sums, it sums in an order of its own.
+  void queue_meeting(const GpuMessages& messages, const Meeting& meeting, cudaStream_t stream) {
+    const ncclComm_t comm = groups[meeting.group];
+    const auto own = static_cast<std::size_t>(place(meeting.group, id()));
+    const auto at = [&](const Place& place) {
+      return messages.address(static_cast<std::uint32_t>(id()), place);
+    };
+    const auto count = [](const Sum& sum) {
+      return static_cast<std::size_t>(sum.bytes) / kernels::bytes_of(sum.dtype);
+    };
+    if (meeting.kind == OpKind::barrier) {
+      nccl_require(ncclAllReduce(byte_to_meet, byte_to_meet, 1, ncclUint8, ncclMax, comm, stream),
+                   "ncclAllReduce of a barrier", id(), comm);
+    }
+    for (const Gather& gather : meeting.gathers) {
+      nccl_require(ncclAllGather(at(gather.from[own]), at(gather.into[own]),
+                                 static_cast<std::size_t>(gather.bytes), ncclInt8, comm, stream),
+                   "ncclAllGather", id(), comm);
+    }
+    for (std::size_t k = 0; k < meeting.sums.size(); ++k) {
+      const Sum& sum = meeting.sums[k];
+      if (sum.root < 0) {
+        nccl_require(ncclAllReduce(at(sum.from[own]), at(sum.into[own]), count(sum), nccl_type(sum.dtype),
+                                   meeting.reduction == Reduction::max ? ncclMax : ncclSum, comm, stream),
+                     "ncclAllReduce", id(), comm);
+      } else if (!meeting.scattered) {
+        const bool root = static_cast<std::size_t>(sum.root) == own;
+        nccl_require(ncclReduce(at(sum.from[own]), root ? at(sum.into[0]) : nullptr, count(sum),
+                                nccl_type(sum.dtype), ncclSum, sum.root, comm, stream),
+                     "ncclReduce", id(), comm);
+      } else if (sum.root == 0) {  // the sums of the other roots follow it
+        nccl_require(ncclReduceScatter(at(sum.from[own]), at(meeting.sums[k + own].into[0]), count(sum),
+                                       nccl_type(sum.dtype), ncclSum, comm, stream),
+                     "ncclReduceScatter", id(), comm);
+      }
+    }
+  }
+
+  // The collective that the operation is part of, if it is queued as one rather than as messages.
+  static bool is_one_call(OpKind kind, const GpuMeeting* meeting) {
+    return nccl_call(kind, meeting == nullptr ? nullptr : &meeting->plan) !=
+           nccl_call(OpKind::exchange, nullptr);
   }
 
   const Plan& plan;
@@ -160,33 +183,55 @@ NcclLink::~NcclLink() {
   for (auto comm = state_->owned.rbegin(); comm != state_->owned.rend(); ++comm) (void)ncclCommDestroy(*comm);
 }
 
-void NcclLink::connect() {
+void NcclLink::connect(const GpuMessages& messages) {
   const RankPlan& own = state_->rank.plan();
   if (own.operations.empty()) return;
   state_->rank.use_device();
+  const cudaStream_t stream = state_->rank.lanes().front().stream;
+  const auto rank = static_cast<std::uint32_t>(own.rank);
   // By group, the peers of this rank in either direction; both ends know of each other from their own parts.
   std::set<std::pair<std::uint16_t, int>> sends, receives;
-  for (const Operation& op : own.operations) {
+  for (std::uint32_t i = 0; i < own.operations.size(); ++i) {
+    const Operation& op = own.operations[i];
     if (!is_communication(op.kind) || op.transport != Transport::nccl) continue;
+    if (State::is_one_call(op.kind, messages.meeting_of({rank, i}))) continue;
     for (const Part& part : own.parts_of(op)) (part.send ? sends : receives).insert({op.group, part.peer});
   }
-  if (sends.empty() && receives.empty()) return;
-  std::byte* scratch = nullptr;
-  cuda_require(cudaMalloc(&scratch, 512), "cudaMalloc", state_->id());
-  const cudaStream_t stream = state_->rank.lanes().front().stream;
-  nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
-  for (const auto& [group, peer] : sends) {
-    nccl_require(ncclSend(scratch, 1, ncclInt8, state_->place(group, peer), state_->groups[group], stream),
-                 "ncclSend", state_->id());
+  if (!sends.empty() || !receives.empty()) {
+    std::byte* scratch = nullptr;
+    cuda_require(cudaMalloc(&scratch, 512), "cudaMalloc", state_->id());
+    nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
+    for (const auto& [group, peer] : sends) {
+      nccl_require(ncclSend(scratch, 1, ncclInt8, state_->place(group, peer), state_->groups[group], stream),
+                   "ncclSend", state_->id());
+    }
+    for (const auto& [group, peer] : receives) {
+      nccl_require(
+          ncclRecv(scratch + 256, 1, ncclInt8, state_->place(group, peer), state_->groups[group], stream),
+          "ncclRecv", state_->id());
+    }
+    nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
+    cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
+    cuda_require(cudaFree(scratch), "cudaFree", state_->id());
   }
-  for (const auto& [group, peer] : receives) {
-    nccl_require(
-        ncclRecv(scratch + 256, 1, ncclInt8, state_->place(group, peer), state_->groups[group], stream),
-        "ncclRecv", state_->id());
+  // NCCL chooses by size how it moves a collective, and connects for that at its first use. Members agree on
+  // which is the first of its size, and meet in one order.
+  std::set<std::tuple<std::uint16_t, std::string_view, std::vector<std::int64_t>>> known;
+  for (const GpuMeeting& meeting : messages.meetings()) {
+    const Meeting& of = meeting.plan;
+    const auto is_own = [&](OpRef member) { return member.rank == rank; };
+    if (of.transport != Transport::nccl || std::none_of(of.members.begin(), of.members.end(), is_own) ||
+        !State::is_one_call(of.kind, &meeting))
+      continue;
+    std::vector<std::int64_t> bytes;
+    for (const Gather& gather : of.gathers) bytes.push_back(gather.bytes);
+    for (const Sum& sum : of.sums) bytes.push_back(sum.bytes);
+    if (!known.insert({of.group, nccl_call(of.kind, &of), std::move(bytes)}).second) continue;
+    nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
+    state_->queue_meeting(messages, of, stream);
+    nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
+    cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
   }
-  nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
-  cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
-  cuda_require(cudaFree(scratch), "cudaFree", state_->id());
 }
 
 void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
@@ -195,50 +240,12 @@ void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
   const ncclComm_t comm = state_->groups[op.group];
   const cudaStream_t stream = state_->rank.lanes()[state_->rank.operation(index).lane].stream;
   const int id = state_->id();
+  const GpuMeeting* meeting = messages.meeting_of({static_cast<std::uint32_t>(own.rank), index});
   nccl_require(ncclGroupStart(), "ncclGroupStart", id);
-  switch (op.kind) {
-    case OpKind::all_reduce: {
-      const std::vector<kernels::View> from = state_->flat(op, own.view_of(op, Operand::from));
-      const std::vector<kernels::View> into = state_->flat(op, own.view_of(op, Operand::into));
-      for (std::size_t k = 0; k < into.size(); ++k) {
-        nccl_require(ncclAllReduce(from[k].data, into[k].data, static_cast<std::size_t>(into[k].rows),
-                                   nccl_type(into[k].dtype),
-                                   op.reduction == Reduction::max ? ncclMax : ncclSum, comm, stream),
-                     "ncclAllReduce", id, comm);
-      }
-      break;
-    }
-    case OpKind::barrier:
-      nccl_require(
-          ncclAllReduce(state_->byte_to_meet, state_->byte_to_meet, 1, ncclUint8, ncclMax, comm, stream),
-          "ncclAllReduce of a barrier", id, comm);
-      break;
-    case OpKind::reduce_scatter: {
-      // One reduction for every root and view that it sums, in group order: the k-th part that this rank
-      // sends to a root goes into the k-th view of which that root receives parts.
-      std::vector<std::vector<kernels::View>> sent(state_->plan.groups[op.group].ranks.size());
-      std::vector<kernels::View> received;
-      for (const Part& part : own.parts_of(op)) {
-        for (const kernels::View& array : state_->flat(op, own.views[part.view])) {
-          if (part.send) {
-            sent[static_cast<std::size_t>(state_->place(op.group, part.peer))].push_back(array);
-          } else if (part.peer == own.rank) {  // every peer contributes to the same views, this rank too
-            received.push_back(array);
-          }
-        }
-      }
-      for (std::size_t root = 0; root < sent.size(); ++root) {
-        for (std::size_t k = 0; k < sent[root].size(); ++k) {
-          const kernels::View& view = sent[root][k];
-          nccl_require(ncclReduce(view.data, k < received.size() ? received[k].data : nullptr,
-                                  static_cast<std::size_t>(view.rows), nccl_type(view.dtype), ncclSum,
-                                  static_cast<int>(root), comm, stream),
-                       "ncclReduce", id, comm);
-        }
-      }
-      break;
-    }
-    default: state_->queue_parts(index, messages, comm, stream); break;
+  if (State::is_one_call(op.kind, meeting)) {
+    state_->queue_meeting(messages, meeting->plan, stream);
+  } else {
+    state_->queue_parts(index, messages, comm, stream);
   }
   nccl_require(ncclGroupEnd(), "ncclGroupEnd", id, comm);
 }

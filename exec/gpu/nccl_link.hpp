@@ -30,10 +30,11 @@ class NcclLink {
   NcclLink(const NcclLink&) = delete;
   NcclLink& operator=(const NcclLink&) = delete;
 
-  // Sends and receives one byte with every neighbour that the plan sends to, so that connections and their
+  // Sends and receives one byte with every neighbour that the plan sends to, and performs one collective of
+  // every kind and size of the plan, on the arena before anything is written to it: connections and their
   // memory exist before the run. Collective.
-  void connect();
-  // Queues the operation as one group.
+  void connect(const GpuMessages& messages);
+  // Queues the operation as one group: as the call that nccl_call (exec/meetings.hpp) names.
   void queue(std::uint32_t operation, const GpuMessages& messages);
   // Throws GpuError with NCCL's last error if a communicator has failed.
   void require_healthy() const;

@@ -51,10 +51,9 @@ class GpuTeam {
 
   // Counters that all ranks see. Collective over processes.
   Board make_board(std::size_t cells) const;
-
- private:
   static constexpr double patience_s = 60;  // of a rendezvous, apart from the run's own deadline
 
+ private:
   int world_;
   Rendezvous* rendezvous_;
   std::vector<int> local_;

@@ -6,7 +6,8 @@ build=$1
 out=$2
 rm -rf "$out"
 mkdir -p "$out/lib"
-programs=("$build/cplab" "$build/grid" "$build/tests/gpu/tiles" "$build/tests/gpu/measure"
+programs=("$build/cplab" "$build/grid" "$build/tests/gpu/tiles" "$build/tests/gpu/collectives"
+  "$build/tests/gpu/measure"
   "$build/tests/rungs/rungs")
 for program in "${programs[@]}"; do
   if [ -x "$program" ]; then

@@ -1,11 +1,11 @@
 #!/bin/bash
 # Everything that needs several GPUs, on one machine in one run: verification over both links, threads and
 # processes, runs of the causal zigzag ring beside PyTorch's context parallelism, and the machine's tables.
-# scripts/gpu/several.sh OUT_DIR [PARTS [LINKS]]   PARTS: any of verify,failures,runs,graphs,peers,peer-pair,measure;
-# all by default. LINKS of the failures: "copy nccl". Leaves one archive in OUT_DIR.
+# scripts/gpu/several.sh OUT_DIR [PARTS [LINKS]]   PARTS: any of verify,collectives,failures,runs,graphs,peers,
+# peer-pair,measure; all by default. LINKS of the failures: "copy nccl". Leaves one archive in OUT_DIR.
 set -uo pipefail
 out=$1
-parts=${2:-verify,failures,runs,graphs,peers,peer-pair,measure}
+parts=${2:-verify,collectives,failures,runs,graphs,peers,peer-pair,measure}
 links=${3:-copy nccl}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
@@ -30,6 +30,12 @@ for transport in copy nccl; do
     echo "processes $transport $ranks rc $?: $(tail -1 "$results/processes.txt")"
   done
 done
+fi
+
+if wants collectives; then
+step collectives
+timeout 400 collectives >"$results/collectives.txt" 2>&1
+echo "collectives rc $?: $(tail -1 "$results/collectives.txt")"
 fi
 
 if wants failures; then

@@ -1,10 +1,10 @@
 #!/bin/bash
 # What one GPU can show of the executor: order of execution, faults, memory checkers, the machine's tables.
-# scripts/gpu/single.sh OUT_DIR [PARTS]   PARTS: any of runs,faults,failures,checkers,orders,measure; all by
-# default. Leaves one archive in OUT_DIR.
+# scripts/gpu/single.sh OUT_DIR [PARTS]   PARTS: any of runs,collectives,faults,failures,checkers,orders,measure;
+# all by default. Leaves one archive in OUT_DIR.
 set -uo pipefail
 out=$1
-parts=${2:-runs,faults,failures,checkers,orders,measure}
+parts=${2:-runs,collectives,faults,failures,checkers,orders,measure}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -18,6 +18,17 @@ step runs
 for tokens in 4K 16K 32K 64K; do
   cplab run ring-h200 --quiet --operations --json "$results/run-$tokens-P1-copy.json" \
     --set problem.sequence=$tokens --set parallel.ranks=1 2>&1 | sed -n '1,2p'
+done
+fi
+
+if wants collectives; then
+step collectives
+timeout 300 collectives >"$results/collectives.txt" 2>&1
+echo "collectives rc $?: $(tail -1 "$results/collectives.txt")"
+for plan in build/pack/plans/4/*-copy.json; do
+  timeout 60 cplab verify --plan "$plan" --device gpu --ranks-per-gpu 4 --quiet --timeout 30 --jitter 3 \
+    >"$results/last.txt" 2>&1
+  echo "$(basename "$plan"), 4 ranks on this GPU: rc $?: $(tail -1 "$results/last.txt")"
 done
 fi
 

@@ -2,13 +2,17 @@
 // are no numbers, findings in one line, padding, when options apply.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/verify/npy.hpp"
+#include "report/plan_json.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/hand_plans/collective_plans.hpp"
 
 using nlohmann::json;
 
@@ -189,4 +193,27 @@ TEST_CASE("list algorithms says when an option does not apply") {
   }
   CHECK(has_out_slots);
   CHECK(contains(run_cplab({"list", "algorithms"}).out, "(not with merge=fused)"));
+}
+
+TEST_CASE("check notes messages of many contiguous pieces, a line for each kind") {
+  // Two of four heads of 300 rows, [rows, heads, 8] in bf16: a piece for every row. What is received for them
+  // is one piece, and so is every message of K and V whole.
+  const TemporaryFolder folder;
+  const auto notes = [&](std::int64_t rows) {
+    std::ostringstream text;
+    cplab::write_plan_json(text, cplab::hand::traded(rows, cplab::DType::bf16), {});
+    std::vector<std::string> list;
+    const json result = json_of({"check", "--plan", folder.write("plan.json", text.str())});
+    for (const json& note : result.at("notes")) {
+      if (contains(note, "contiguous pieces")) list.push_back(note);
+    }
+    return list;
+  };
+  CHECK(notes(256).empty());
+  const std::vector<std::string> many = notes(300);
+  CHECK(many.size() == 8);
+  CHECK(std::count(
+            many.begin(), many.end(),
+            "all_to_all 0/forward/0 of q, rank 0, to rank 1: 300 contiguous pieces for 9600 bytes; 2 such "
+            "messages of more than 256 pieces: packed by a copy it would be one") == 1);
 }

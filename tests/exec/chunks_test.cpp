@@ -41,6 +41,10 @@ TEST_CASE("a layout that differs cuts at every head, a row map at every run") {
   heads_first.row_stride = 4;
   heads_first.head_stride = 6 * 4;
   CHECK(contiguous_chunks(from, heads_first).size() == 12);
+  CHECK(contiguous_chunks(heads_first, heads_first).size() == 1);
+  View some_rows = heads_first;
+  some_rows.rows = 3;
+  CHECK(contiguous_chunks(some_rows, some_rows).size() == 2);
 
   // Rows 4, 5, 1, 3 of `from`: one chunk for 4 and 5, one each for 1 and 3.
   const std::vector<RowRun> runs{{4, 2, 1}, {0, 0, 1}, {1, 2, 2}};

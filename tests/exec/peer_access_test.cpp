@@ -39,6 +39,34 @@ std::string refusal(const Plan& plan, const std::function<int(int)>& device_of,
   return "";
 }
 
+// Rank 0 receives the sum of what both give; or both do.
+Plan summed(OpKind kind) {
+  Plan plan = hand::ranks_in_one_group(2);
+  for (int r = 0; r < 2; ++r) {
+    hand::Rank rank(plan, r);
+    const std::uint32_t own = rank.view(rank.buffer(hand::column("own", 4, Category::input)));
+    const std::uint32_t sum = rank.view(rank.buffer(hand::column("sum", 4)));
+    std::vector<Part> parts{{own, 0, true}};
+    if (r == 0) parts.insert(parts.end(), {{sum, 0, false}, {sum, 1, false}});
+    const std::uint32_t op = kind == OpKind::all_reduce ? rank.all_reduce(hand::comm, own, sum)
+                                                        : rank.communicate(hand::comm, kind, parts);
+    rank.plan().operations[op].transport = Transport::copy;
+  }
+  return plan;
+}
+
+TEST_CASE("peer access of sums: whoever sums reads, and an all_reduce also writes, both ways") {
+  const auto own = [](int rank) { return rank; };
+  const std::string why =
+      " over the link copy, but GPU 0 has no peer access to GPU 1; schedule.transport=nccl does without";
+  CHECK(refusal(summed(OpKind::reduce_scatter), own, {{1, 0}}) == "");
+  CHECK(refusal(summed(OpKind::reduce_scatter), own, {{0, 1}}) ==
+        "rank 0, operation 0/forward/0 sums what it receives from rank 1" + why);
+  CHECK(refusal(summed(OpKind::all_reduce), own, {{0, 1}}) ==
+        "rank 0, operation 0/forward/0 sums with rank 1" + why);
+  CHECK(refusal(summed(OpKind::all_reduce), own, {{1, 0}}).starts_with("rank 1, "));
+}
+
 TEST_CASE("peer access") {
   const auto own = [](int rank) { return rank; };
   const Plan plan = circle(Transport::copy);

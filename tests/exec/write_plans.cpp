@@ -1,5 +1,5 @@
-// Writes the plans of builder_plans.hpp as files: write_plans DIR RANKS. For scripts/gpu/house.sh, which has
-// them executed on GPUs.
+// Writes the plans of builder_plans.hpp as files, over NCCL and (NAME-copy.json) over copy: write_plans DIR
+// RANKS. For scripts/gpu/house.sh, which has them executed on GPUs.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,6 +10,7 @@
 #include "report/plan_json.hpp"
 #include "tests/exec/builder_plans.hpp"
 #include "tests/exec/scenarios.hpp"
+#include "tests/hand_plans/communication_plans.hpp"
 
 int main(int count, char** arguments) {
   using namespace cplab;
@@ -21,8 +22,13 @@ int main(int count, char** arguments) {
   const std::int64_t ranks = std::atoll(arguments[2]);
   std::filesystem::create_directories(folder);
   const auto write = [&](const ScenarioSpec& spec, const Algorithm& algorithm, const std::string& name) {
-    std::ofstream out(folder / (std::string(algorithm.name) + "-" + name + ".json"));
-    write_plan_json(out, build_plan(scenario(spec), algorithm), {});
+    Plan plan = build_plan(scenario(spec), algorithm);
+    for (const Transport transport : {Transport::nccl, Transport::copy}) {
+      hand::set_transport(plan, transport);
+      const std::string link = transport == Transport::copy ? "-copy" : "";
+      std::ofstream out(folder / (std::string(algorithm.name) + "-" + name + link + ".json"));
+      write_plan_json(out, plan, {});
+    }
   };
   for (const char* placement : {"zigzag", "striped"}) {
     ScenarioSpec spec;

@@ -83,6 +83,14 @@ TEST_CASE("simulate: every key of the contract") {
   CHECK(exchange["bytes"] == 64);
   CHECK(exchange["origin"] == "assumed");
   CHECK(json["operations"][8]["id"] == "1/forward/1");
+  CHECK(!exchange.contains("variant"));
+  Timeline carried = timeline;
+  for (const RankPlan& rank : plan.ranks) carried.variants.emplace_back(rank.operations.size());
+  carried.variants[0][0] = "ncclSend/ncclRecv";
+  report.operations = OperationTimes{&plan, &carried};
+  json = parsed(report);
+  CHECK(json["operations"][0]["variant"] == "ncclSend/ncclRecv");
+  CHECK(!json["operations"][1].contains("variant"));
 }
 
 TEST_CASE("run: times of iterations beside the figures") {
