@@ -73,6 +73,13 @@ std::vector<TokenRun> laid_in_order(std::vector<TokenRun> runs) {
   return result;
 }
 
+bool same_tokens(const Holding& a, const Holding& b) {
+  return std::ranges::equal(a.runs, b.runs, [](const TokenRun& x, const TokenRun& y) {
+    return x.sequence == y.sequence && x.row == y.row && x.position == y.position && x.rows == y.rows &&
+           x.stride == y.stride && x.row_step == y.row_step;
+  });
+}
+
 }  // namespace
 
 HeadRange HeadRange::common(HeadRange other) const {
@@ -113,15 +120,10 @@ Distribution gathered(const Distribution& from) {
 
 Distribution in_sequence_order(const Distribution& from) {
   Distribution result = from;
-  const Holding* last = nullptr;  // members that hold the same are laid out once
   for (std::size_t i = 0; i < result.members.size(); ++i) {
-    Holding& member = result.members[i];
-    const auto same_run = [](const TokenRun& a, const TokenRun& b) {
-      return a.sequence == b.sequence && a.row == b.row && a.position == b.position && a.rows == b.rows;
-    };
-    const bool same = last != nullptr && std::ranges::equal(from.members[i].runs, last->runs, same_run);
-    member.runs = same ? result.members[i - 1].runs : laid_in_order(std::move(member.runs));
-    last = &from.members[i];
+    const bool same = i > 0 && same_tokens(from.members[i - 1], from.members[i]);  // laid out once
+    result.members[i].runs =
+        same ? result.members[i - 1].runs : laid_in_order(std::move(result.members[i].runs));
   }
   return result;
 }
@@ -156,7 +158,8 @@ Distribution key_heads(const Problem& p, const Distribution& of_queries) {
   Distribution keys = of_queries;
   for (std::size_t i = 0; i < keys.members.size(); ++i) {
     keys.members[i].heads = key_heads(p, of_queries.members[i].heads);
-    keys.replicated |= i > 0 && keys.members[i - 1].heads.end > keys.members[i].heads.begin;
+    keys.replicated |= i > 0 && same_tokens(keys.members[i - 1], keys.members[i]) &&
+                       keys.members[i - 1].heads.end > keys.members[i].heads.begin;
   }
   return keys;
 }
