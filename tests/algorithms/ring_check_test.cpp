@@ -37,7 +37,8 @@ void require_right(const Shape& shape) {
             << hand::text(result));
   REQUIRE(result.ok());
   const std::int64_t P = shape.ranks;
-  if (s.schedule.is_word("rotation", "whole")) {
+  const bool empty = plan.ranks[0].buffers[0].rows == 0;  // nothing is sent
+  if (s.schedule.is_word("rotation", "whole") && !empty) {
     CHECK(result.messages == P * (P - 1) * (shape.backward ? 3 : 1));
     CHECK(result.rounds == (P - 1) + (shape.backward && P > 1 ? P : 0));
   }
