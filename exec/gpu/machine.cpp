@@ -9,6 +9,7 @@
 
 #include "exec/gpu/error.hpp"
 #include "exec/gpu/nccl_link.hpp"
+#include "exec/gpu/peer_sum.hpp"
 #include "exec/gpu/rank.hpp"
 #include "kernels/cuda.hpp"
 
@@ -65,6 +66,7 @@ void load_gpu(int device, bool peers, int rank) {
   } catch (const std::runtime_error& error) {
     throw GpuError(error.what());
   }
+  if (peers) cuda_require(load_peer_sums(), "loading the sums of the link copy", rank);
   for (int other = 0; peers && other < device_count(); ++other) {
     if (other == device || !can_access_peer(device, other)) continue;
     const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);

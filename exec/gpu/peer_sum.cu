@@ -87,6 +87,17 @@ void queue(cudaStream_t stream, const PeerSum& sum) {
 
 }  // namespace
 
+int load_peer_sums() {
+  for (const auto* kernel :
+       {reinterpret_cast<const void*>(sum_peers<double>), reinterpret_cast<const void*>(sum_peers<float>),
+        reinterpret_cast<const void*>(sum_peers<__nv_bfloat16>),
+        reinterpret_cast<const void*>(sum_peers<__half>)}) {
+    cudaFuncAttributes attributes;
+    if (const cudaError_t code = cudaFuncGetAttributes(&attributes, kernel); code != cudaSuccess) return code;
+  }
+  return cudaSuccess;
+}
+
 int queue_peer_sum(kernels::CudaStream stream, const PeerSum& sum) {
   if (sum.elements == 0 || sum.results == 0) return cudaSuccess;
   switch (sum.dtype) {

@@ -19,6 +19,9 @@ struct PeerSum {
   void* into[most_summed] = {};
 };
 
+// Loads the kernels, which would otherwise take memory at their first launch. Returns the cudaError_t.
+int load_peer_sums();
+
 // Queues into[each] = from[0] + from[1] + ..., in this order, rounded to the dtype after every addend (fp64
 // in fp64, all others in fp32): bit for bit what the CPU's executor computes. Element i of a source is read
 // before element i of a result is written, and by the same thread. Returns the cudaError_t of the launch.

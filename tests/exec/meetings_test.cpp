@@ -95,7 +95,7 @@ TEST_CASE("a reduce_scatter is one ncclReduceScatter for each plane, else a sum 
   CHECK(zigzag.front().sums.size() == 13);
 }
 
-TEST_CASE("an all_reduce is one call for each run; heads outermost are one") {
+TEST_CASE("an all_reduce is one call for each run, and heads outermost are one run") {
   CHECK(meetings_of(reduce({}, Reduction::max, Layout::heads_first, 4)).front().sums.size() == 1);
   CHECK(meetings_of(reduce({}, Reduction::max, Layout::heads_first, 2)).front().sums.size() == 1);
   CHECK(meetings_of(reduce({}, Reduction::sum, Layout::rows_first, 2)).front().sums.size() == 6);
