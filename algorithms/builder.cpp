@@ -172,7 +172,10 @@ void Builder::attach_segments(Operation& op, const std::vector<Segment>& segment
 }
 
 void Builder::attend(Lane lane, const Attend& a) {
-  Operation& op = emit(lane, OpKind::attend, {a.q, a.k, a.v}, {{a.out, a.mode}, {a.lse, a.mode}});
+  Operation& op = a.max_logit.absent()
+                      ? emit(lane, OpKind::attend, {a.q, a.k, a.v}, {{a.out, a.mode}, {a.lse, a.mode}})
+                      : emit(lane, OpKind::attend, {a.q, a.k, a.v},
+                             {{a.out, a.mode}, {a.lse, a.mode}, {a.max_logit, WriteMode::max}});
   attach_segments(op, a.segments, a.q);
 }
 
@@ -214,6 +217,10 @@ void Builder::convert(Lane lane, const Box& from, const Box& into) {
 
 void Builder::add(Lane lane, const Box& from, const Box& into) {
   emit(lane, OpKind::add, {from}, {{into, WriteMode::add}});
+}
+
+void Builder::maximum(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::maximum, {from}, {{into, WriteMode::max}});
 }
 
 void Builder::fill(Lane lane, const Box& into, double value) {

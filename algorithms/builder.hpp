@@ -32,6 +32,7 @@ class Box {
   Box heads(std::int64_t begin, std::int64_t end) const;
   Box columns(std::int64_t begin, std::int64_t end) const;
   const View& view() const { return view_; }
+  bool absent() const { return builder_ == nullptr; }  // of no buffer
 
  private:
   friend class Builder;
@@ -102,6 +103,7 @@ class Builder {
     Box q, k, v, out, lse;
     const std::vector<Segment>& segments;
     WriteMode mode = WriteMode::store;
+    Box max_logit = {};  // absent where the problem does not ask for it (algorithms/max_logit.hpp)
   };
   void attend(Lane, const Attend&);
   struct AttendBackward {
@@ -120,6 +122,7 @@ class Builder {
   // A copy where both have the same role, else a cast.
   void convert(Lane, const Box& from, const Box& into);
   void add(Lane, const Box& from, const Box& into);
+  void maximum(Lane, const Box& from, const Box& into);
   void fill(Lane, const Box& into, double value);
 
   // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "algorithms/buffers.hpp"
+#include "algorithms/max_logit.hpp"
 #include "algorithms/ring_options.hpp"
 #include "algorithms/softmax_sum.hpp"
 #include "algorithms/tile_inputs.hpp"
@@ -31,6 +32,7 @@ class Ring {
     for (int step = 0; step < P; ++step)
       if (works(owner_forward(step))) tile_rows.push_back(tiles[owner_forward(step)].q_rows.count());
     SoftmaxSum sum(b, o.sum, out, lse, tile_rows);
+    MaxLogit max_logit(b, std::min(o.compute_lanes, std::int64_t{P}));
 
     const int own = o.copy_tiles;  // slot 0 then holds a copy of this rank's K and V
     std::int64_t slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
@@ -58,11 +60,12 @@ class Ring {
         const Lane lane = compute(step);
         const Box part = inputs->keys(lane, "kv_tile", held, t);
         sum.attend(lane, inputs->queries(lane, "q_tile", q, t), keys(b, part), values(b, part), t.q_rows,
-                   t.segments);
+                   t.segments, max_logit.heads(lane, 0, p.heads));
       }
       if (step + 1 < P) held = next;
     }
     sum.finish(compute(0));
+    max_logit.finish(comm, o.transport, b.everyone());
     if (!apart) two_slots = kv_slots;
     next_slot = saves ? 0 : apart ? 1 : P - 1 + own;
   }
