@@ -33,7 +33,6 @@ class Ring {
       if (works(owner_forward(step))) tile_rows.push_back(tiles[owner_forward(step)].q_rows.count());
     SoftmaxSum sum(b, o.sum, out, lse, tile_rows);
     MaxLogit max_logit(b, std::min(o.compute_lanes, std::int64_t{P}));
-
     const int own = o.copy_tiles;  // slot 0 then holds a copy of this rank's K and V
     std::int64_t slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
     // The backward starts from the K and V that the forward received last, and needs two slots: the forward's
@@ -82,7 +81,6 @@ class Ring {
     const bool wide = o.sum.wide && b.has_wide() && P > 1;
     dq_sum = wide ? b.buffer({"dq_sum", Role::wide, Category::working, 1, n, p.heads, p.head_size}) : dq;
     b.row_dot(compute(0), dout, out, delta);
-
     if (P > 1) dkv_slots = kv_buffer(b, "dkv_slots", o.gradient_wire, Category::working, 2, n);
     if (P > 1) dkv_tile = kv_buffer(b, "dkv_tile", o.gradient_wire, Category::working, 1, n);
     for (int step = 0; step < P; ++step) {
@@ -123,7 +121,6 @@ class Ring {
     if (!old.empty()) b.add(lane, dkv_tile.rows(old), dkv_sum.rows(old));
     if (!fresh.empty()) b.copy(lane, dkv_tile.rows(fresh), dkv_sum.rows(fresh));
   }
-
   // The own tile runs even without a live pair: it covers every row, so that each row of a result is defined.
   bool works(std::size_t owner) const { return static_cast<int>(owner) == r || !tiles[owner].empty(); }
   std::size_t owner_forward(int step) const { return static_cast<std::size_t>((r - step + P) % P); }
