@@ -1,7 +1,6 @@
 // The checker on what a maximum is over: plans that ask for max_logit, and single mistakes in them.
 #include <doctest/doctest.h>
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,53 +11,13 @@
 #include "derive/edits.hpp"
 #include "tests/algorithms/check_expect.hpp"
 #include "tests/hand_plans/attention_plans.hpp"
+#include "tests/hand_plans/collective_plans.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
 using namespace cplab::hand;
 
 namespace {
-
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
-
-// Ranks attend all keys, gathered by hand, half of the heads on a lane each; the maximum over both lanes'
-// rows, then over the ranks.
-Plan by_hand(int P) {
-  constexpr std::int64_t n = 4;
-  Plan plan = empty_plan(P, P * n, false, Direction::forward, DType::fp32);
-  Problem& p = plan.scenario.problem;
-  p.max_logit = true;
-  for (int r = 0; r < P; ++r) {
-    Rank rank(plan, r);
-    const Tensors t = tensors(plan, rank);
-    const auto all = rank.buffer("all", Role::nominal, Category::working, 1, P * n, p.kv_heads,
-                                 p.head_size + p.value_size);
-    const auto most = rank.buffer("max_logit", Role::wide, Category::output, 1, 1, p.heads, 1);
-    const auto other = rank.buffer("other", Role::wide, Category::working, 1, 1, p.heads, 1);
-    std::vector<Part> parts;
-    for (int peer = 0; peer < P; ++peer) {
-      parts.push_back(send(rank.view({t.kv}), peer));
-      parts.push_back(receive(rank.view(rows_of(all, peer * n, n)), peer));
-    }
-    rank.communicate(hand::comm, OpKind::all_gather, parts);
-    rank.fill(compute, rank.view({most}), minus_infinity);
-    rank.fill(compute1, rank.view({other}), minus_infinity);
-    for (const std::int32_t half : {0, 1}) {
-      const auto heads = [&](std::uint32_t buffer, std::int32_t each) {
-        return heads_of(buffer, half * each, half * each + each);
-      };
-      Attend tile{rank.view(heads(t.q, 2)),          keys(plan, rank, heads(all, 1)),
-                  values(plan, rank, heads(all, 1)), rank.view(heads(t.out, 2)),
-                  rank.view(heads(t.lse, 2)),        store};
-      tile.max_logit = rank.view(heads(half == 0 ? most : other, 2));
-      rank.attend(half == 0 ? compute : compute1, tile, {{0, n, 0, P * n, 0, -1, -1}});
-    }
-    rank.raise(compute, rank.view({other}), rank.view({most}));
-    const ViewIndex whole = rank.view({most});  // one view: in place
-    if (P > 1) rank.all_reduce(hand::comm, whole, whole, {}, Reduction::max);
-  }
-  return with_edges(std::move(plan));
-}
 
 std::uint32_t index_of(const RankPlan& rank, OpKind kind) {
   for (std::uint32_t i = 0; i < rank.operations.size(); ++i)
@@ -98,7 +57,7 @@ void require_message(const Plan& plan, const std::string& part) {
 }  // namespace
 
 TEST_CASE("max_logit: right plans, by hand and of every algorithm") {
-  for (const int P : {1, 2, 3}) require_right(by_hand(P));
+  for (const int P : {1, 2, 3}) require_right(raised(P));
   for (const Algorithm& algorithm : algorithms()) {
     if (testing::attention_of(std::string(algorithm.name)) != Attention::softmax) continue;
     for (const int P : {1, 2, 3, 5, 8}) {
@@ -113,7 +72,7 @@ TEST_CASE("max_logit: right plans, by hand and of every algorithm") {
 }
 
 TEST_CASE("max_logit: no maximum over the ranks, or a sum in its place") {
-  for (Plan plan : {by_hand(3), of_ring(3)}) {
+  for (Plan plan : {raised(3), of_ring(3)}) {
     Plan sum = plan;
     for (RankPlan& rank : plan.ranks) {
       remove_operation(rank, index_of(rank, OpKind::all_reduce));
@@ -150,7 +109,7 @@ TEST_CASE("max_logit: a tile that does not raise it") {
 
 TEST_CASE("max_logit: one lane's maximum stored over the other's, added, or left out") {
   const auto changed = [](auto change) {
-    Plan plan = by_hand(2);
+    Plan plan = raised(2);
     RankPlan& rank = plan.ranks[1];
     const std::uint32_t i = index_of(rank, OpKind::maximum);
     change(rank, i);
@@ -173,7 +132,7 @@ TEST_CASE("max_logit: one lane's maximum stored over the other's, added, or left
 }
 
 TEST_CASE("max_logit: raised from what nobody has written, or from 0") {
-  Plan plan = by_hand(2);
+  Plan plan = raised(2);
   RankPlan& rank = plan.ranks[0];
   Operation& fill = rank.operations[index_of(rank, OpKind::fill)];
   Plan zero = plan;
@@ -185,7 +144,7 @@ TEST_CASE("max_logit: raised from what nobody has written, or from 0") {
 }
 
 TEST_CASE("max_logit: lanes that raise one row without an order race") {
-  Plan plan = by_hand(2);
+  Plan plan = raised(2);
   RankPlan& rank = plan.ranks[0];
   std::uint32_t first = UINT32_MAX;
   change_max_logit(rank, [&](RankPlan&, Access& access) {
@@ -199,7 +158,7 @@ TEST_CASE("max_logit: lanes that raise one row without an order race") {
 
 TEST_CASE("max_logit: operands of the wrong form") {
   const auto broken = [](auto change) {
-    Plan plan = by_hand(2);
+    Plan plan = raised(2);
     change_max_logit(plan.ranks[0], change);
     return plan;
   };
@@ -213,7 +172,7 @@ TEST_CASE("max_logit: operands of the wrong form") {
   require_message(
       broken([](RankPlan& rank, Access& a) { rank.buffers[rank.views[a.view].buffer].role = Role::nominal; }),
       "wrong dtype role");
-  Plan plan = by_hand(2);
+  Plan plan = raised(2);
   RankPlan& rank = plan.ranks[0];
   Operation& op = rank.operations[index_of(rank, OpKind::attend)];
   std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
@@ -224,7 +183,7 @@ TEST_CASE("max_logit: operands of the wrong form") {
 }
 
 TEST_CASE("max_logit: an output that the problem has and the plan has not, and the other way round") {
-  Plan plan = by_hand(2);
+  Plan plan = raised(2);
   plan.scenario.problem.max_logit = false;
   require_anywhere(plan, FindingKind::leak);
   Plan other = gathered(2, 4);
