@@ -3,7 +3,7 @@
 // declared, every box is absent and nothing is emitted.
 #pragma once
 
-#include <cstdint>
+#include <map>
 
 #include "algorithms/builder.hpp"
 
@@ -11,23 +11,22 @@ namespace cplab {
 
 class MaxLogit {
  public:
-  // Declares output max_logit [H], wide, and sets it to -inf. Tiles run on compute lanes 0 .. lanes - 1: each
-  // further lane has a row of its own, for lanes that raised one row would wait for each other.
-  explicit MaxLogit(Builder&, std::int64_t lanes = 1);
+  // Declares output max_logit [H], wide, and sets it to -inf.
+  explicit MaxLogit(Builder&);
 
-  // For Builder::Attend on that lane: query heads [begin, end), numbered as the problem does.
-  Box heads(Lane, std::int64_t begin, std::int64_t end) const;
+  // For Builder::Attend on that compute lane: of all query heads of the problem, to be narrowed to those of
+  // the tile. Lane 0 raises the output; every other lane has a row of its own, set to -inf at its first tile,
+  // for lanes that raised one row would wait for each other.
+  Box of(Lane);
 
   // After the last tile: the maximum over the lanes, on compute lane 0, and over the team, on `lane`. Heads
   // that a member had no tile of are -inf there, so members may have had different heads.
   void finish(Lane lane, Transport, const Team&);
 
  private:
-  Box of_lane(std::int64_t index) const;
-
   Builder& b_;
-  std::int64_t lanes_;
-  Box output_, others_;  // others_: the rows of lanes 1, 2, ...
+  Box output_;
+  std::map<int, Box> others_;  // by the lane's index
 };
 
 }  // namespace cplab

@@ -32,7 +32,7 @@ class Ring {
     for (int step = 0; step < P; ++step)
       if (works(owner_forward(step))) tile_rows.push_back(tiles[owner_forward(step)].q_rows.count());
     SoftmaxSum sum(b, o.sum, out, lse, tile_rows);
-    MaxLogit max_logit(b, std::min(o.compute_lanes, std::int64_t{P}));
+    MaxLogit max_logit(b);
     const int own = o.copy_tiles;  // slot 0 then holds a copy of this rank's K and V
     std::int64_t slots = std::min(o.kv_slots, std::int64_t{P - 1 + own});
     // The backward starts from the K and V that the forward received last, and needs two slots: the forward's
@@ -59,7 +59,7 @@ class Ring {
         const Lane lane = compute(step);
         const Box part = inputs->keys(lane, "kv_tile", held, t);
         sum.attend(lane, inputs->queries(lane, "q_tile", q, t), keys(b, part), values(b, part), t.q_rows,
-                   t.segments, max_logit.heads(lane, 0, p.heads));
+                   t.segments, max_logit.of(lane));
       }
       if (step + 1 < P) held = next;
     }
