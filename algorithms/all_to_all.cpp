@@ -15,7 +15,8 @@ class Local final : public SoftmaxAlgorithm {
   explicit Local(const Scope& scope) : s(scope) {}
 
   void forward(const Forward& f) override {
-    s.b.attend(compute_lane, {f.q, keys(s.b, f.kv), values(s.b, f.kv), f.out, f.lse, tile.segments});
+    s.b.attend(compute_lane, {f.q, keys(s.b, f.kv), values(s.b, f.kv), f.out, f.lse, tile.segments,
+                              WriteMode::store, f.max_logit->of(compute_lane)});
   }
 
   void backward(const Backward& g) override {

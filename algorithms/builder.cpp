@@ -209,9 +209,12 @@ void Builder::attend(Lane lane, const Attend& a) {
     const HeadRange g = key_heads(problem(), h);
     const auto query = [&](const Box& box) { return box.of_problem(h); };
     const auto key = [&](const Box& box) { return box.of_problem(g); };
-    Operation& op = emit(lane, OpKind::attend, {query(a.q), key(a.k), key(a.v)},
-                         {{query(a.out), a.mode}, {query(a.lse), a.mode}});
-    attach_segments(op, a.segments, query(a.q));
+    const Box q = query(a.q), k = key(a.k), v = key(a.v), out = query(a.out), lse = query(a.lse);
+    Operation& op = a.max_logit.given()
+                        ? emit(lane, OpKind::attend, {q, k, v},
+                               {{out, a.mode}, {lse, a.mode}, {query(a.max_logit), WriteMode::max}})
+                        : emit(lane, OpKind::attend, {q, k, v}, {{out, a.mode}, {lse, a.mode}});
+    attach_segments(op, a.segments, q);
   }
 }
 
@@ -259,6 +262,10 @@ void Builder::convert(Lane lane, const Box& from, const Box& into) {
 
 void Builder::add(Lane lane, const Box& from, const Box& into) {
   emit(lane, OpKind::add, {from}, {{into, WriteMode::add}});
+}
+
+void Builder::maximum(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::maximum, {from}, {{into, WriteMode::max}});
 }
 
 void Builder::fill(Lane lane, const Box& into, double value) {

@@ -112,6 +112,7 @@ class Builder {
     Box q, k, v, out, lse;
     const std::vector<Segment>& segments;
     WriteMode mode = WriteMode::store;
+    Box max_logit = {};  // absent where the problem does not ask for it (algorithms/max_logit.hpp)
   };
   void attend(Lane, const Attend&);
   struct AttendBackward {
@@ -130,6 +131,7 @@ class Builder {
   // A copy where both have the same role, else a cast.
   void convert(Lane, const Box& from, const Box& into);
   void add(Lane, const Box& from, const Box& into);
+  void maximum(Lane, const Box& from, const Box& into);
   void fill(Lane, const Box& into, double value);
 
   // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named

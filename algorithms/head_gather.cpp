@@ -67,8 +67,9 @@ Box HeadGather::queries(int part, const Box& box, const Tile& t) const {
 
 void HeadGather::attend(Lane lane, int part, const Forward& f, const Box& held, const Tile& t) const {
   const Box rows = held.rows(t.k_rows);
-  s_.b.attend(lane, {queries(part, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows),
-                     queries(part, f.out, t), queries(part, f.lse, t), t.segments});
+  s_.b.attend(lane,
+              {queries(part, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, f.out, t),
+               queries(part, f.lse, t), t.segments, WriteMode::store, f.max_logit->of(lane)});
 }
 
 void HeadGather::attend_backward(Lane lane, int part, const Backward& g, const Box& held, const Box& sums,

@@ -47,7 +47,7 @@ void RingAttention::forward(const Forward& f) {
       const Tile& t = tile(there.owner(v));
       const Box part = inputs->keys(compute(v), "kv_tile", held, t);
       sum.attend(compute(v), inputs->queries(compute(v), "q_tile", f.q, t), keys(b, part), values(b, part),
-                 t.q_rows, t.segments);
+                 t.q_rows, t.segments, f.max_logit->of(compute(v)));
     }
     held = next;
   }
@@ -124,7 +124,7 @@ void RingAttention::exchange(const std::vector<Message>& messages) {
   std::vector<Message> some;
   for (const Message& m : messages)
     if (!m.box.row_list().empty()) some.push_back(m);
-  if (!some.empty()) b.exchange(o.overlap ? comm_lane : compute(0), o.transport, s.team, some);
+  if (!some.empty()) b.exchange(comm(), o.transport, s.team, some);
 }
 
 }  // namespace cplab

@@ -19,6 +19,7 @@ class RingAttention final : public SoftmaxAlgorithm {
   RingAttention(const Scope&, const RingOptions&);
   void forward(const Forward&) override;
   void backward(const Backward&) override;
+  Lane comm() const override { return o.overlap ? comm_lane : compute(0); }
   bool rereads_kv() const override { return o.travel == Travel::needed || s.P() == 1; }
 
  private:

@@ -1,6 +1,8 @@
 // The tensors of a softmax problem, declared once for all algorithms.
 #include "algorithms/softmax.hpp"
 
+#include "algorithms/common_options.hpp"
+
 namespace cplab {
 
 void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
@@ -15,7 +17,10 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.rows);
   f.out = queries("out", output, p.value_size);
   f.lse = s.lse_buffer("lse", output, 1, s.rows);
+  MaxLogit max_logit(b);
+  f.max_logit = &max_logit;
   algorithm.forward(f);
+  max_logit.finish(algorithm.comm(), transport_of(b.scenario().schedule), s.team);
   if (!b.backward()) return;
   b.phase(Phase::backward);
   Backward g;

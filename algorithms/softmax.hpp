@@ -3,6 +3,7 @@
 #pragma once
 
 #include "algorithms/builder.hpp"
+#include "algorithms/max_logit.hpp"
 #include "algorithms/scope.hpp"
 
 namespace cplab {
@@ -10,24 +11,27 @@ namespace cplab {
 // Buffers of the scope's rows and heads. kv: K in front, V behind (Scope::kv_buffer).
 struct Forward {
   Box q, kv, out, lse;
+  MaxLogit* max_logit = nullptr;  // of all heads
 };
 // delta = rowsum(dout * out), as lse.
 struct Backward {
   Box q, kv, lse, dout, delta, dq, dkv;
 };
 
+// The lane of everything that computes, unless an algorithm has more of them; and of communication.
+inline constexpr Lane compute_lane{LaneKind::compute, 0};
+inline constexpr Lane comm_lane{LaneKind::comm, 0};
+
 class SoftmaxAlgorithm {
  public:
   virtual ~SoftmaxAlgorithm() = default;
   virtual void forward(const Forward&) = 0;
   virtual void backward(const Backward&) = 0;
+  // The lane of its communication, for what is added at its end.
+  virtual Lane comm() const { return comm_lane; }
   // The backward reads the K and V that the forward was given, not what the forward made of them.
   virtual bool rereads_kv() const { return true; }
 };
-
-// The lane of everything that computes, unless an algorithm has more of them.
-inline constexpr Lane compute_lane{LaneKind::compute, 0};
-inline constexpr Lane comm_lane{LaneKind::comm, 0};
 
 // Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
 void run_whole(const Scope& whole, SoftmaxAlgorithm&);

@@ -34,10 +34,10 @@ bool SoftmaxSum::goes_straight() const {
 }
 
 void SoftmaxSum::attend(Lane lane, const Box& q, const Box& k, const Box& v, const Rows& rows,
-                        const std::vector<Segment>& segments) {
+                        const std::vector<Segment>& segments, const Box& max_logit) {
   if (goes_straight()) {
     const WriteMode mode = tiles_++ == 0 ? WriteMode::store : WriteMode::merge;
-    return b_.attend(lane, {q, k, v, sum_.rows(rows), lse_.rows(rows), segments, mode});
+    return b_.attend(lane, {q, k, v, sum_.rows(rows), lse_.rows(rows), segments, mode, max_logit});
   }
   const std::int64_t n = rows.count(), slot = static_cast<std::int64_t>(kept_.size()) % slots_;
   const bool all = options_.slots == SoftmaxSumOptions::all;
@@ -47,7 +47,7 @@ void SoftmaxSum::attend(Lane lane, const Box& q, const Box& k, const Box& v, con
   // because the next tile overwrites the slot.
   const bool early = !all && slots_ == 1, waiting = !kept_.empty();
   if (waiting && early) fold(kept_.back(), kept_.size() == 1);
-  b_.attend(lane, {q, k, v, part.out, part.lse, segments});
+  b_.attend(lane, {q, k, v, part.out, part.lse, segments, WriteMode::store, max_logit});
   if (waiting && !early) fold(kept_.back(), kept_.size() == 1);
   rows_kept_ += n;
   ++tiles_;

@@ -28,8 +28,9 @@ class SoftmaxSum {
   // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows.
   SoftmaxSum(const Scope&, SoftmaxSumOptions, const Box& out, const Box& lse,
              const std::vector<std::int64_t>& tile_rows);
-  // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds.
-  void attend(Lane, const Box& q, const Box& k, const Box& v, const Rows& rows, const std::vector<Segment>&);
+  // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds; max_logit as in Builder.
+  void attend(Lane, const Box& q, const Box& k, const Box& v, const Rows& rows, const std::vector<Segment>&,
+              const Box& max_logit = {});
   void finish(Lane);
 
  private:

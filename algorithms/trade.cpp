@@ -35,6 +35,7 @@ void Trade::forward(const Forward& f) {
          transfer(false, {{"v", &keys_, values(b_, f.kv), values(b_, traded_.kv)}})});
   else
     run({transfer(false, {q}), transfer(false, {{"kv", &keys_, f.kv, traded_.kv}})});
+  traded_.max_logit = f.max_logit;
   inner_.forward(traded_);
   transfer(true, {{"out", &queries_, traded_.out, f.out}, {"lse", &queries_, traded_.lse, f.lse}})
       .all(compute_lane, comm_lane);
@@ -65,6 +66,10 @@ void Trade::backward(const Backward& g) {
          transfer(true, {{"dv", &keys_, values(b_, t.dkv), values(b_, g.dkv)}})});
   else
     run({transfer(true, {dq}), transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}})});
+}
+
+Lane Trade::comm() const {
+  return team_.size() == 1 ? inner_.comm() : o_.one_by_one ? compute_lane : comm_lane;
 }
 
 // Each is packed while the one before it moves; unless they go one by one.

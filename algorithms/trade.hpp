@@ -24,6 +24,8 @@ class Trade final : public SoftmaxAlgorithm {
   void forward(const Forward&) override;
   void backward(const Backward&) override;
 
+  Lane comm() const override;
+
  private:
   void run(std::vector<Transfer>) const;
   Transfer transfer(bool back, const std::vector<TransferTensor>&) const;

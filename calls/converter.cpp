@@ -17,6 +17,7 @@ kernels::Write kernel_write(WriteMode mode) {
     case WriteMode::store: return kernels::Write::store;
     case WriteMode::add: return kernels::Write::add;
     case WriteMode::merge: return kernels::Write::merge;
+    case WriteMode::max: break;  // what is written so is always written so: calls do not say it
   }
   return kernels::Write::store;
 }
@@ -94,7 +95,7 @@ const View& CallConverter::view_of(const Operation& op, Operand operand) const {
 
 // The call with its views filled in: `operands` in the order of views_of(call), each of one slot and plane.
 PlacedCall CallConverter::place(const Operation& op, KernelCall call,
-                                std::initializer_list<Operand> operands) const {
+                                std::span<const Operand> operands) const {
   PlacedCall out{std::move(call), {}};
   const std::vector<kernels::View*> views = views_of(out.call);
   out.places.reserve(operands.size());
@@ -116,7 +117,12 @@ PlacedCall CallConverter::attend(const Operation& op) const {
   kernels::Attend call;
   call.segments = segments(op);
   call.scale = op.value;
-  PlacedCall placed = place(op, call, {q, k, v, out, lse});
+  std::vector<Operand> operands{q, k, v, out, lse};
+  if (plan_.find(op, max_logit) != nullptr) {
+    call.max_logit.emplace();
+    operands.push_back(max_logit);
+  }
+  PlacedCall placed = place(op, call, operands);
   std::get<kernels::Attend>(placed.call).write = kernel_write(plan_.mode_of(op, out));
   return placed;
 }
@@ -143,7 +149,7 @@ PlacedCall CallConverter::merge(const Operation& op) const {
   return placed;
 }
 
-// copy, cast, add and fill: whole boxes, over any number of slots and both planes.
+// copy, cast, add, maximum and fill: whole boxes, over any number of slots and both planes.
 std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) const {
   const View& into = view_of(op, Operand::into);
   std::vector<PlacedCall> out;
@@ -157,7 +163,9 @@ std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) c
   const std::vector<PlacedView> sources = pieces(from, {plane_cut(plan_.buffers[into.buffer], into)});
   const std::vector<PlacedView> targets = pieces(into, {plane_cut(plan_.buffers[from.buffer], from)});
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const Kind kind = op.kind == OpKind::add ? Kind::add : Kind::copy;
+    const Kind kind = op.kind == OpKind::add       ? Kind::add
+                      : op.kind == OpKind::maximum ? Kind::maximum
+                                                   : Kind::copy;
     out.push_back({kernels::Rowwise{kind, sources[i].view, {}, targets[i].view, 0},
                    {sources[i].place, targets[i].place}});
   }
@@ -176,6 +184,7 @@ std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
     case OpKind::copy:
     case OpKind::cast:
     case OpKind::add:
+    case OpKind::maximum:
     case OpKind::fill: return element_by_element(op);
     case OpKind::exchange:
     case OpKind::all_gather:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "calls/kernel_call.hpp"
@@ -22,7 +23,7 @@ class CallConverter {
   CallConverter(const RankPlan& plan, DType nominal);
 
   // The calls that make up a compute operation (attend to fill), to be launched in this order: one, or for
-  // copy, cast, add and fill one for each piece. None for communication and host_sync. Throws
+  // copy, cast, add, maximum and fill one for each piece. None for communication and host_sync. Throws
   // std::invalid_argument if an operand is missing.
   std::vector<PlacedCall> calls(const Operation&) const;
 
@@ -36,7 +37,10 @@ class CallConverter {
  private:
   const View& view_of(const Operation&, Operand) const;
   PlacedView piece(const View&, std::int64_t slot, std::int64_t begin, std::int64_t end) const;
-  PlacedCall place(const Operation&, KernelCall, std::initializer_list<Operand>) const;
+  PlacedCall place(const Operation&, KernelCall, std::span<const Operand>) const;
+  PlacedCall place(const Operation& op, KernelCall call, std::initializer_list<Operand> operands) const {
+    return place(op, std::move(call), std::span(operands.begin(), operands.size()));
+  }
   PlacedCall attend(const Operation&) const;
   PlacedCall attend_backward(const Operation&) const;
   PlacedCall merge(const Operation&) const;

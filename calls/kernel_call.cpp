@@ -6,7 +6,11 @@ namespace cplab {
 std::vector<kernels::View*> views_of(KernelCall& call) {
   using Views = std::vector<kernels::View*>;
   struct Visitor {
-    Views operator()(kernels::Attend& c) const { return {&c.q, &c.k, &c.v, &c.out, &c.lse}; }
+    Views operator()(kernels::Attend& c) const {
+      Views views{&c.q, &c.k, &c.v, &c.out, &c.lse};
+      if (c.max_logit) views.push_back(&*c.max_logit);
+      return views;
+    }
     Views operator()(kernels::AttendBackward& c) const {
       return {&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv};
     }

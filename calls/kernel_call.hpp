@@ -13,7 +13,7 @@ using KernelCall = std::variant<kernels::Attend, kernels::AttendBackward, kernel
                                 kernels::Rescale, kernels::Rowwise>;
 
 // The views of a call in the order of its members, as kernels.hpp declares them; of a row-wise one those that
-// its kind has.
+// its kind has, and max_logit where it is asked for.
 std::vector<kernels::View*> views_of(KernelCall& call);
 
 // Byte `byte` of buffer number `buffer` of the rank.

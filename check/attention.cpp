@@ -251,10 +251,13 @@ void Contents::attend(Site s, const Operation& op) {
   const Problem& p = model_.plan->scenario.problem;
   result_.flops[s.rank] += pairs_of(s) * q.heads() * 2 * static_cast<double>(p.head_size + p.value_size);
   if (out.empty()) return;
-  const std::uint32_t out_writer = writer(s, out), lse_writer = writer(s, lse);
+  const Access* max_logit = model_.ranks[s.rank].plan->find(op, Operand::max_logit);
+  const Box& raised = max_logit ? model_.ranks[s.rank].boxes[max_logit->view] : lse;
+  const std::uint32_t out_writer = writer(s, out), lse_writer = writer(s, lse),
+                      raised_writer = max_logit ? writer(s, raised) : none;
   const std::int32_t ratio = q.heads() / k.heads();
-  for (const Heads h :
-       cut_heads(s.rank, {{&q, 1}, {&k, ratio}, {&v, ratio}, {&out, 1}, {&lse, 1}}, q.heads())) {
+  for (const Heads h : cut_heads(
+           s.rank, {{&q, 1}, {&k, ratio}, {&v, ratio}, {&out, 1}, {&lse, 1}, {&raised, 1}}, q.heads())) {
     const Heads g{h.begin / ratio, (h.end + ratio - 1) / ratio};
     read(s.rank, q, h, q_);
     read(s.rank, k, g, k_);
@@ -272,6 +275,7 @@ void Contents::attend(Site s, const Operation& op) {
     } else {
       tile_.assign(1, {0, q.rows, 0, 1, Value::unknown()});
     }
+    if (max_logit) raise_max_logit(s, op, h, tile_, raised_writer);
     if (mode_of(s, Operand::out) == WriteMode::merge) {
       merge_into(s, out, lse, h, tile_, out_writer, lse_writer);
       continue;

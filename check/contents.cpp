@@ -117,13 +117,13 @@ void Contents::report_peer(Site s, std::uint32_t peer, FindingKind kind, const B
           (peer == s.rank ? "" : " (on rank " + std::to_string(model_.ranks[peer].plan->rank) + ")"));
 }
 
-// Prepares `runs` for being written into the box. LSEs and deltas must be wide: the nominal dtype has too few
-// digits for them.
+// Prepares `runs` for being written into the box. LSEs, deltas and max_logit must be wide: the nominal dtype
+// has too few digits for them.
 void Contents::settle(Site s, const Box& box, Runs& runs, std::uint32_t writer) {
   const bool nominal = model_.ranks[s.rank].plan->buffers[box.buffer].role == Role::nominal;
   for (Run& run : runs) {
     Value& v = run.value;
-    if (nominal && (v.holds == Holds::lse || v.holds == Holds::delta)) {
+    if (nominal && (v.holds == Holds::lse || v.holds == Holds::delta || v.holds == Holds::max_logit)) {
       report(s, FindingKind::coverage, box,
              "writes " + std::string(name(v.holds)) + " into a buffer of the nominal dtype; it is kept wide");
       v = Value::unknown();
@@ -342,6 +342,9 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::add:
       return add(s, r, box_of(s, Operand::from), box_of(s, Operand::into), true,
                  writer(s, box_of(s, Operand::into)));
+    case OpKind::maximum:
+      return maximum(s, r, box_of(s, Operand::from), box_of(s, Operand::into),
+                     writer(s, box_of(s, Operand::into)));
     case OpKind::fill: return fill(s, op, box_of(s, Operand::into));
     case OpKind::exchange:
     case OpKind::all_gather:

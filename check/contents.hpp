@@ -9,6 +9,7 @@
 
 #include "check/coverage.hpp"
 #include "check/head_sets.hpp"
+#include "check/maxima.hpp"
 #include "check/model.hpp"
 #include "check/regions.hpp"
 
@@ -77,12 +78,18 @@ class Contents final : public Interpreter {
            std::uint32_t writer);
   // `head`: of the runs' first, so that its shift says which head of the tensor that is.
   Value join(Site, const Box& into, const Run& a, const Run& b, std::int32_t head);
-  void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into);
   void settle(Site, const Box&, Runs&, std::uint32_t writer);
   void check_output(std::uint32_t rank, std::string_view name, Holds, std::int64_t width_begin,
                     std::int64_t width_end);
   void check_piece(Site, const Box&, const Column&, const Piece&, Holds);
   void find_leaks(std::uint32_t rank);
+
+  // check/maxima.cpp
+  Run larger(Site, std::uint32_t from_rank, const Box& from, const Box& into, const Run& a, const Run& b);
+  void maximum(Site, std::uint32_t from_rank, const Box& from, const Box& into, std::uint32_t writer);
+  void raise_max_logit(Site, const Operation&, Heads, const Runs& tile, std::uint32_t writer);
+  const std::string& wrong_pairs(int replica, std::uint32_t pairs);
+  void check_max_logit(std::uint32_t rank);
 
   // check/attention.cpp, check/backward.cpp, check/merge.cpp: operations that compute.
   double pairs_of(Site) const;
@@ -146,8 +153,10 @@ class Contents final : public Interpreter {
   Tokens tokens_;
   Sets sets_;
   HeadSets head_sets_;
+  PairSets pairs_{sets_, budget_};
   std::vector<RankState> ranks_;
-  std::vector<Known> known_;  // completeness, direct-mapped
+  std::vector<Known> known_;                                    // completeness, direct-mapped
+  std::unordered_map<std::uint64_t, std::string> wrong_pairs_;  // by set of pairs and replica
   // Scratch of one operation.
   Runs q_, k_, v_, dout_, lse_, delta_, a_, b_, joined_, tile_, into_out_, into_lse_;
   std::vector<Rectangle> by_query_, by_key_;

@@ -17,10 +17,11 @@ void Contents::finish() {
       check_output(r, "dkv", Holds::dk, 0, p.head_size);
       check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
     }
+    if (p.max_logit) check_max_logit(r);
     const bool backward = p.has_backward();
     for (const Buffer& b : model_.ranks[r].plan->buffers) {
-      const bool known =
-          b.name == "out" || b.name == "lse" || (backward && (b.name == "dq" || b.name == "dkv"));
+      const bool known = b.name == "out" || b.name == "lse" || (p.max_logit && b.name == "max_logit") ||
+                         (backward && (b.name == "dq" || b.name == "dkv"));
       if (b.category == Category::output && !known)
         findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
                       static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),

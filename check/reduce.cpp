@@ -19,42 +19,6 @@ void Contents::transfer(std::uint32_t from_rank, std::uint32_t, const Part& send
   first ? move(s, from_rank, from, into, false, none) : add(s, from_rank, from, into, false, none);
 }
 
-// The maximum of equal values is that value, and that of minus infinity and an LSE is the LSE. Any other
-// maximum is no tensor of the problem.
-void Contents::maximum(Site s, std::uint32_t from_rank, const Box& from, const Box& into) {
-  for_each_column(from_rank, from, s.rank, into, [&](Runs& runs, Column& column) {
-    read_rows(column, into, b_);
-    mark_read(s.rank, b_);
-    joined_.clear();
-    zip(runs, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
-      Run most = b;
-      Value x = a.value;
-      x.writer = b.value.writer;
-      x.shift = b.value.shift;  // rows are compared by their numbers
-      const bool unknown = x.holds == Holds::unknown || b.value.holds == Holds::unknown;
-      const bool equal = x == b.value && (!x.located() || a.same_rows(b));
-      if (unknown) {
-        most.value = Value::unknown();
-      } else if (x.holds == Holds::nothing || b.value.holds == Holds::nothing) {
-        report(s, FindingKind::uninitialised, into,
-               "takes the maximum over " + describe_box(model_.ranks[from_rank], from) +
-                   " of ranks, part of which nobody has written");
-        most.value = Value::unknown();
-      } else if (x.holds == Holds::lse && b.value.holds == Holds::minus_infinity) {
-        most = a;
-      } else if (!equal && !(x.holds == Holds::minus_infinity && b.value.holds == Holds::lse)) {
-        report(s, FindingKind::coverage, into,
-               "takes the maximum of " + std::string(name(x.holds)) + " and " +
-                   std::string(name(b.value.holds)) + " of other contents, which is nothing that has a name");
-        most.value = Value::unknown();
-      }
-      joined_.push_back(most);
-    });
-    settle(s, into, joined_, none);
-    write_rows(column, into, joined_, budget_);
-  });
-}
-
 // A sum or maximum over the group of results of the same rows.
 void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t>> members) {
   const Site root{members[0].first, members[0].second};
@@ -79,7 +43,7 @@ void Contents::all_reduce(std::span<const std::pair<std::uint32_t, std::uint32_t
   move(root, root.rank, box_of(root, Operand::from), target, true, none);
   for (const auto& [r, i] : members.subspan(1)) {
     const Box& from = box_of({r, i}, Operand::from);
-    max ? maximum(root, r, from, target) : add(root, r, from, target, true, none);
+    max ? maximum(root, r, from, target, none) : add(root, r, from, target, true, none);
   }
   for (const auto& [r, i] : members.subspan(1))
     move({r, i}, root.rank, target, box_of({r, i}, Operand::into), false, none);

@@ -22,8 +22,9 @@ enum class Holds : std::uint8_t {
   dq,              // keys `set`
   dk,              // queries `set`, of all query heads of the key head or of some (HeadSets)
   dv,              // likewise
-  zero,            // an empty partial of anything but lse
-  minus_infinity,  // an empty lse
+  max_logit,       // maximum over the pairs `set` of PairSets; one row, whose id is 0
+  zero,            // an empty partial of anything but lse and max_logit
+  minus_infinity,  // an empty lse or max_logit
   constant,        // another number
   unknown,         // the result of something wrong that was reported: never without a finding
 };
@@ -35,7 +36,7 @@ struct Value {
   Holds holds = Holds::nothing;
   std::int32_t head_shift = 0;   // tensor head = buffer head + head_shift
   std::int32_t width_shift = 0;  // tensor column = buffer column + width_shift
-  std::uint32_t set = 0;         // id in Sets; of dk and dv in HeadSets
+  std::uint32_t set = 0;         // id in Sets; of dk and dv in HeadSets, of max_logit in PairSets
   std::uint32_t norm = 0;
   std::uint32_t writer = none;  // index into the rank's writes, to find values nobody reads
   std::int64_t shift = 0;

@@ -225,6 +225,7 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   const auto numbers_per_token = [&](Category category) {
     double sum = 0;
     for (const ProblemTensor& tensor : tensors_of(p, category)) {
+      if (!tensor.per_token()) continue;  // next to nothing
       const TokenRow row = token_row(p, tensor);
       sum += static_cast<double>(row.heads * row.width);
     }

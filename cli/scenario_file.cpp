@@ -138,6 +138,7 @@ Problem read_problem(const Table& table) {
     problem.window = {window[0], window[1]};
   }
   problem.scale = table.number("scale", 1.0 / std::sqrt(static_cast<double>(problem.head_size)));
+  problem.max_logit = table.flag("max_logit", false);
   const std::size_t direction =
       word(table, "direction", {"forward", "forward+backward", "backward"}, "forward+backward");
   problem.direction =
@@ -232,8 +233,9 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   const Table simulate = file.table.table("simulate");
   const Table hardware = file.table.table("hardware");
   (void)file.table.has("published");  // figures beside the scenario, for `reproduce` alone
-  know(problem, {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads",
-                 "head_size", "value_size", "dtype", "format", "mask", "window", "scale", "direction"});
+  know(problem,
+       {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads", "head_size",
+        "value_size", "dtype", "format", "mask", "window", "scale", "max_logit", "direction"});
   know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement"});
   know(simulate, {"collective_model", "cuda_graph", "run_ahead"});
   know(hardware, {"file"});

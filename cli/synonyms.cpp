@@ -62,6 +62,7 @@ const std::vector<Synonyms>& keys() {
         "window_attn", "left_window", "window_left", "max_window_layers"}},
       {"problem.scale",
        {"softmax_scale", "scaling", "attn_scale", "sm_scale", "query_pre_attn_scalar", "norm_factor"}},
+      {"problem.max_logit", {"return_max_logit", "max_logits", "qk_clip", "return_max_score"}},
       {"problem.format", {"qkv_format", "qkv_layout", "layout", "input_layout"}},
       {"problem.attention", {"attention_type", "attn_type", "attn_implementation", "attention_backend"}},
       {"problem.direction",

@@ -47,7 +47,7 @@ void check_view(const View& view) {
 }
 
 void check_call(const Attend& call) {
-  const auto& [q, k, v, out, lse, segments, scale, write] = call;
+  const auto& [q, k, v, out, lse, segments, scale, write, max_logit] = call;
   check_views({&q, &k, &v, &out, &lse});
   require(q.width == k.width, "attend: q and k differ in width");
   require(q.width > 0 && v.width > 0, "attend: a width is 0");
@@ -55,6 +55,14 @@ void check_call(const Attend& call) {
   require(out.rows == q.rows && out.heads == q.heads && out.width == v.width,
           "attend: out does not fit q and v");
   require(is_lse_of(lse, q), "attend: lse does not fit q");
+  if (max_logit) {
+    check_view(*max_logit);
+    require(max_logit->rows == 1 && max_logit->heads == q.heads && max_logit->width == 1,
+            "attend: max_logit is not one number for each query head");
+    const bool fp64 = q.dtype == DType::fp64 || k.dtype == DType::fp64 || v.dtype == DType::fp64;
+    require(max_logit->dtype == (fp64 ? DType::fp64 : DType::fp32),
+            "attend: max_logit is not of the dtype that sums run in");
+  }
   require(q.heads == 0 || (k.heads > 0 && q.heads % k.heads == 0),
           "attend: query heads are no multiple of key heads");
   require(write != Write::add, "attend: write must be store or merge");

@@ -2,7 +2,7 @@
 // operations of a plan into these, exec/bind adds the addresses.
 //
 // Shapes: rows x heads x width. q, dq [nq,H,D]; k, dk [nk,G,D]; v, dv [nk,G,E]; out, dout [nq,H,E];
-// lse, delta [nq,H,1]. H is a multiple of G; query head h reads key/value head h / (H/G).
+// lse, delta [nq,H,1]; max_logit [1,H,1]. H is a multiple of G; query head h reads key/value head h / (H/G).
 // Rows are compact: row i of a View is row i of the operation, wherever it lies in memory.
 //
 // Contract shared by all devices:
@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace cplab::kernels {
@@ -73,6 +74,9 @@ struct Attend {
   // partial result, lse possibly -inf, then out is not read) and this tile; rows that see no key here
   // stay bit-identical.
   Write write = Write::store;
+  // Where asked for: becomes, for every head, the maximum of what it held and of scale * q.k over the pairs
+  // of this tile, in the dtype of sums. Only pairs of the segments count.
+  std::optional<View> max_logit = {};
 };
 
 // lse and delta are final: P = exp(scale q.k - lse), dS = P (dout.v - delta), dq += scale dS k,
@@ -112,9 +116,10 @@ struct Rescale {
 //   row_dot  into[row,h,0] = sum_x a[row,h,x] b[row,h,x]
 //   copy     into = a; also casts (round to nearest even)
 //   add      into += a, summed in fp32 (fp64), rounded once
+//   maximum  into = max(into, a), of one dtype; NaN if either is
 //   fill     into = value
 struct Rowwise {
-  enum class Kind : std::uint8_t { row_dot, copy, add, fill };
+  enum class Kind : std::uint8_t { row_dot, copy, add, maximum, fill };
   Kind kind = Kind::copy;
   View a, b;
   View into;
@@ -146,6 +151,7 @@ const Tiles& cpu_tiles();
 // Tiles with a bug that really shipped, for `verify --inject`; nullptr if the name is unknown.
 //  naive-merge: lse = a + log(1 + exp(b - a)), which overflows for b - a > 88 in fp32 (EasyContext#14).
 //  nominal-accumulator: merge rounds the running out to the dtype of part_out at every step.
+//  maxlogit-zero-offset: which rows count for max_logit is told as if the first segment began at row 0.
 const Tiles* faulty_cpu_tiles(const char* name);
 
 // One element, for tensors in and out of global order: exact widening, round to nearest even back.

@@ -7,10 +7,10 @@
 namespace cplab {
 namespace {
 // In the order of OpKind.
-constexpr std::array<std::string_view, 15> kind_names{
-    "attend",   "attend_backward", "row_dot",    "merge",          "copy",       "cast",       "add",
-    "fill",     "exchange",        "all_gather", "reduce_scatter", "all_to_all", "all_reduce", "barrier",
-    "host_sync"};
+constexpr std::array<std::string_view, 16> kind_names{
+    "attend",     "attend_backward", "row_dot", "merge",    "copy",       "cast",
+    "add",        "maximum",         "fill",    "exchange", "all_gather", "reduce_scatter",
+    "all_to_all", "all_reduce",      "barrier", "host_sync"};
 }  // namespace
 
 std::string_view name(OpKind value) {
@@ -21,6 +21,7 @@ std::span<const Signature> signatures() {
   using enum Operand;
   static const std::vector<Signature> table{
       {OpKind::attend, {q, k, v}, {out, lse}},
+      {OpKind::attend, {q, k, v}, {out, lse, max_logit}},
       {OpKind::attend_backward, {q, k, v, dout, lse, delta}, {dq, dk, dv}},
       {OpKind::row_dot, {dout, out}, {delta}},
       {OpKind::merge, {part_out, part_lse}, {out, lse}},
@@ -29,6 +30,7 @@ std::span<const Signature> signatures() {
       {OpKind::copy, {from}, {into}},
       {OpKind::cast, {from}, {into}},
       {OpKind::add, {from}, {into}},
+      {OpKind::maximum, {from}, {into}},
       {OpKind::fill, {}, {into}},
       {OpKind::all_reduce, {from}, {into}},
       {OpKind::exchange, {}, {}},

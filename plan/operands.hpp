@@ -8,7 +8,7 @@
 
 namespace cplab {
 
-// One form of an operation. merge has three, told apart by their operands.
+// One form of an operation. attend has two and merge three, told apart by their operands.
 struct Signature {
   OpKind kind;
   std::vector<Operand> reads, writes;  // in the order of cplab.plan.1, which files without names keep

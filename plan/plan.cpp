@@ -9,10 +9,10 @@ namespace {
 constexpr std::array<std::string_view, 3> role_names{"nominal", "wide", "integer"};
 constexpr std::array<std::string_view, 5> category_names{"input", "output", "saved", "working", "workspace"};
 constexpr std::array<std::string_view, 2> layout_names{"rows_first", "heads_first"};
-constexpr std::array<std::string_view, 15> operand_names{"q",        "k",        "v",    "out",  "lse",
-                                                         "dout",     "delta",    "dq",   "dk",   "dv",
-                                                         "part_out", "part_lse", "from", "into", "unnamed"};
-constexpr std::array<std::string_view, 3> mode_names{"store", "add", "merge"};
+constexpr std::array<std::string_view, 16> operand_names{
+    "q",  "k",  "v",        "out",      "lse",  "dout", "delta",     "dq",
+    "dk", "dv", "part_out", "part_lse", "from", "into", "max_logit", "unnamed"};
+constexpr std::array<std::string_view, 4> mode_names{"store", "add", "merge", "max"};
 constexpr std::array<std::string_view, 2> phase_names{"forward", "backward"};
 constexpr std::array<std::string_view, 4> lane_names{"compute", "comm", "copy", "host"};
 constexpr std::array<std::string_view, 2> transport_names{"nccl", "copy"};

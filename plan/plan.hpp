@@ -81,8 +81,8 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
-// add and merge also read what they write. merge is the softmax merge of (out, lse).
-enum class WriteMode : std::uint8_t { store, add, merge };
+// add, merge and max also read what they write. merge is the softmax merge of (out, lse).
+enum class WriteMode : std::uint8_t { store, add, merge, max };
 
 // What an access is to its operation. Readers ask by name (RankPlan::find, view_of), never by position.
 enum class Operand : std::uint8_t {
@@ -100,7 +100,8 @@ enum class Operand : std::uint8_t {
   part_lse,
   from,
   into,
-  unnamed,  // an access beyond the operands that its operation has
+  max_logit,  // one number for each query head: the largest logit, -inf without any
+  unnamed,    // an access beyond the operands that its operation has
 };
 
 struct Access {
@@ -115,6 +116,7 @@ struct Access {
 // Operands by name (operands.hpp has them as a table); `=>` what is written with which modes:
 // clang-format off
 //   attend           q, k, v => out, lse                      both store, or both merge (fused merge)
+//                    q, k, v => out, lse, max_logit           the same; max_logit: max
 //   attend_backward  q, k, v, dout, lse, delta => dq, dk, dv  store or add; dk and dv alike
 //   row_dot          dout, out => delta                       store
 //   merge            part_out, part_lse => out, lse           both merge (incremental)
@@ -123,6 +125,7 @@ struct Access {
 //   copy             from => into                             store; boxes of equal shape, same dtype
 //   cast             from => into                             store; dtypes may differ
 //   add              from => into                             add
+//   maximum          from => into                             max; same dtype
 //   fill             => into                                  store of Operation::value
 //   exchange         parts      a set of sends and receives posted together, complete when all parts are
 //   all_gather       parts      the same, with a part for every peer, itself included
@@ -149,6 +152,7 @@ enum class OpKind : std::uint8_t {
   copy,
   cast,
   add,
+  maximum,
   fill,
   exchange,
   all_gather,

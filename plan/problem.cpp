@@ -126,6 +126,9 @@ void require_sizes(const Problem& p, const Parallel& parallel) {
     throw ScenarioError("problem.heads", "heads x (head_size + value_size) is " +
                                              std::to_string(p.heads * (p.head_size + p.value_size)) +
                                              "; at most " + std::to_string(limits::row_elements));
+  if (p.max_logit && p.attention != Attention::softmax)
+    throw ScenarioError("problem.max_logit", "only softmax attention has logits; legal with " +
+                                                 std::string(name(p.attention)) + ": false");
   if (!std::isfinite(p.scale))
     throw ScenarioError("problem.scale", "the softmax scale must be a finite number");
   for (const std::int64_t bound : {p.window.left, p.window.right})

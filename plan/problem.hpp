@@ -52,6 +52,9 @@ struct Problem {
   bool causal = false;
   Window window;
   double scale = 0;
+  // Asks for max_logit [H] beside out and lse: the largest scale * q.k of all pairs that are seen, -inf where
+  // there is none. Softmax only.
+  bool max_logit = false;
   Direction direction = Direction::forward_backward;
 
   // Mask and window together: causal is right = 0.

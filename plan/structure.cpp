@@ -140,7 +140,7 @@ class Inspector {
     for (const Access& a : rank_.writes(op)) {
       if (!sound(a.view) || !distinct(rank_.views[a.view]))
         return report(kind, "writes outside a buffer or a row twice");
-      if (a.mode > WriteMode::merge) return report(kind, "writes in a mode that is unknown");
+      if (a.mode > WriteMode::max) return report(kind, "writes in a mode that is unknown");
     }
     for (const Part& p : rank_.parts_of(op))
       if (!sound(p.view) || (!p.send && !distinct(rank_.views[p.view])))

@@ -40,7 +40,8 @@ class Operands {
       case OpKind::merge: return merge();
       case OpKind::copy:
       case OpKind::cast:
-      case OpKind::add: return pair();
+      case OpKind::add:
+      case OpKind::maximum: return pair();
       case OpKind::fill: return all_modes(WriteMode::store) ? nullptr : wrong_mode;
       case OpKind::reduce_scatter: return reduce_scatter();
       case OpKind::all_reduce: return all_reduce();
@@ -100,10 +101,20 @@ class Operands {
       return wrong_role;
     if (op_.head_end - op_.head_begin != H || op_.head_begin < 0)
       return "names query heads that its q view does not have";
-    if (forward && (mode(Operand::out) != mode(Operand::lse) || mode(Operand::out) == WriteMode::add))
+    const auto either = [](WriteMode mode, WriteMode other) {
+      return mode == WriteMode::store || mode == other;
+    };
+    if (forward &&
+        (mode(Operand::out) != mode(Operand::lse) || !either(mode(Operand::out), WriteMode::merge)))
       return "must write out and lse both with store or both with merge";
-    if (!forward && (mode(Operand::dk) != mode(Operand::dv) || mode(Operand::dq) == WriteMode::merge ||
-                     mode(Operand::dk) == WriteMode::merge))
+    if (forward && has(Operand::max_logit)) {
+      const View& max_logit = view(Operand::max_logit);
+      if (!tensor(max_logit, 1, H, 1)) return "writes a max_logit that is not one number for each query head";
+      if (!wide(max_logit)) return wrong_role;
+      if (mode(Operand::max_logit) != WriteMode::max) return "must write max_logit with max";
+    }
+    if (!forward && (mode(Operand::dk) != mode(Operand::dv) || !either(mode(Operand::dq), WriteMode::add) ||
+                     !either(mode(Operand::dk), WriteMode::add)))
       return "must write dq with store or add, and dk and dv alike";
     return segments(n, m);
   }
@@ -151,7 +162,8 @@ class Operands {
       return all_modes(WriteMode::merge) ? nullptr : "must write with merge";
     }
     if (!fits) return "rescales a result of another shape, or LSEs that are not wide";
-    return all_modes(WriteMode::merge) ? "must write with store or add" : nullptr;
+    return all_modes(WriteMode::store) || all_modes(WriteMode::add) ? nullptr
+                                                                    : "must write with store or add";
   }
 
   const char* pair() const {
@@ -159,7 +171,11 @@ class Operands {
     if (!same_shape(from, into)) return wrong_shape;
     if (op_.kind == OpKind::copy && buffer(from).role != buffer(into).role)
       return "copies between different dtypes";
-    return all_modes(op_.kind == OpKind::add ? WriteMode::add : WriteMode::store) ? nullptr : wrong_mode;
+    if (op_.kind == OpKind::maximum && buffer(from).role != buffer(into).role) return wrong_role;
+    const WriteMode mode = op_.kind == OpKind::add       ? WriteMode::add
+                           : op_.kind == OpKind::maximum ? WriteMode::max
+                                                         : WriteMode::store;
+    return all_modes(mode) ? nullptr : wrong_mode;
   }
 
   const char* all_reduce() const {

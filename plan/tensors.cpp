@@ -33,7 +33,7 @@ std::int64_t product(const Problem& p, std::string_view axes, std::string_view o
 
 bool has(const Problem& p, const ProblemTensor& tensor) {
   return std::find(tensor.attention.begin(), tensor.attention.end(), p.attention) != tensor.attention.end() &&
-         (tensor.phase == Phase::forward || p.has_backward());
+         (tensor.phase == Phase::forward || p.has_backward()) && (!tensor.asked || p.*tensor.asked);
 }
 
 }  // namespace
@@ -41,6 +41,7 @@ bool has(const Problem& p, const ProblemTensor& tensor) {
 std::span<const ProblemTensor> tensor_table() {
   using enum Category;
   using enum Phase;
+  using enum Attention;
   constexpr Role nominal = Role::nominal, wide = Role::wide;
   static const std::vector<Attention> all{Attention::softmax, Attention::linear, Attention::dynamic_mask};
   static const std::vector<Attention> with_softmax{Attention::softmax, Attention::dynamic_mask};
@@ -54,6 +55,7 @@ std::span<const ProblemTensor> tensor_table() {
       {"dq", "BSHD", nominal, output, backward, all, "dq"},
       {"dk", "BSGD", nominal, output, backward, all, "dkv"},
       {"dv", "BSGE", nominal, output, backward, all, "dkv"},
+      {"max_logit", "H", wide, output, forward, {softmax}, "max_logit", minus_infinity, &Problem::max_logit},
   };
   return table;
 }

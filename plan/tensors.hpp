@@ -16,7 +16,8 @@ namespace cplab {
 struct ProblemTensor {
   std::string_view name;
   // Shape letters in the order of its file: B, S, one of H and G, and at most one of D and E. Packed problems
-  // ([T,...] tensors) have T in place of S and no B. In inputs B and S come first.
+  // ([T,...] tensors) have T in place of S and no B. In inputs B and S come first. An output without S is a
+  // maximum over all tokens: one row, which every rank of a group holds whole, of those of its replica.
   std::string_view axes;
   Role role = Role::nominal;            // its dtype role
   Category category = Category::input;  // input or output
@@ -25,7 +26,11 @@ struct ProblemTensor {
   // The buffer of a plan that holds it, [rows, heads, width]. Tensors of one buffer follow each other in the
   // table; side by side they are its width (planes).
   std::string_view buffer;
-  double padding = 0;  // of an output: what rows that are padding are set to
+  double padding =
+      0;  // of an output: what rows that are padding are set to; of one without S: without tokens
+  bool Problem::*asked = nullptr;  // only problems that say so have it
+
+  bool per_token() const { return axes.find('S') != std::string_view::npos; }
 };
 
 // Random inputs depend on the order of the inputs: new ones come last.
@@ -43,8 +48,8 @@ std::int64_t total_tokens(const Problem&);  // of all sequences with their paddi
 std::string axes_of(const Problem&, const ProblemTensor&);
 std::vector<std::int64_t> shape_of(const Problem&, const ProblemTensor&);
 
-// What one token has of a tensor: heads x width numbers, in the columns [first_column, first_column + width)
-// of its buffer's buffer_width.
+// What one token (all of them together, where the tensor has no S) has of a tensor: heads x width numbers, in
+// the columns [first_column, first_column + width) of its buffer's buffer_width.
 struct TokenRow {
   std::int64_t heads = 0;
   std::int64_t width = 0;

@@ -38,15 +38,17 @@ std::int64_t last_key(const AttentionShape& shape, std::int64_t i) {
 }
 
 // Softmax of each row of `scores` (rows from `row` on, columns from key `key` on) over the visible keys, in
-// place; invisible pairs become 0. Returns the log-sum-exp of each row.
-Eigen::VectorXd softmax_rows(const AttentionShape& shape, std::int64_t row, std::int64_t key,
-                             Matrix& scores) {
+// place; invisible pairs become 0. Returns the log-sum-exp of each row and raises max_logit to the largest
+// visible score.
+Eigen::VectorXd softmax_rows(const AttentionShape& shape, std::int64_t row, std::int64_t key, Matrix& scores,
+                             double& max_logit) {
   Eigen::VectorXd lse(scores.rows());
   for (std::int64_t i = 0; i < scores.rows(); ++i) {
     const std::int64_t begin = first_key(shape, row + i) - key;
     const std::int64_t end = last_key(shape, row + i) + 1 - key;
     double highest = -std::numeric_limits<double>::infinity();
     for (std::int64_t j = begin; j < end; ++j) highest = std::max(highest, scores(i, j));
+    max_logit = std::max(max_logit, highest);
     double sum = 0;
     for (std::int64_t j = 0; j < scores.cols(); ++j) {
       const bool visible = begin <= j && j < end;
@@ -82,6 +84,7 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
   AttentionResult result;
   result.out.resize(static_cast<std::size_t>(S * H * E));
   result.lse.resize(static_cast<std::size_t>(H * S));
+  result.max_logit.assign(static_cast<std::size_t>(H), -std::numeric_limits<double>::infinity());
   if (backward) {
     result.dq.resize(static_cast<std::size_t>(S * H * D));
     result.dk.resize(static_cast<std::size_t>(S * G * D));
@@ -102,7 +105,8 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
       const auto k_block = k_head.middleRows(key, keys);
       const auto v_block = v_head.middleRows(key, keys);
       Matrix p = scale * (q_block * k_block.transpose());
-      const Eigen::VectorXd lse = softmax_rows(shape, row, key, p);
+      const Eigen::VectorXd lse =
+          softmax_rows(shape, row, key, p, result.max_logit[static_cast<std::size_t>(h)]);
       out_head.middleRows(row, rows).noalias() = p * v_block;
       std::copy(lse.begin(), lse.end(), result.lse.begin() + h * S + row);
       if (!backward) continue;

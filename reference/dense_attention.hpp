@@ -3,6 +3,7 @@
 //
 //   s_ij = scale q_i.k_j where query i sees key j      p_ij = exp(s_ij) / sum_j exp(s_ij)
 //   out_i = sum_j p_ij v_j                             lse_i = log sum_j exp(s_ij)
+//   max_logit = max_ij s_ij
 //   dv_j = sum_i p_ij dout_i                           ds_ij = p_ij (dout_i.v_j - sum_n p_in dout_i.v_n)
 //   dq_i = scale sum_j ds_ij k_j                       dk_j = scale sum_i ds_ij q_i
 //
@@ -31,11 +32,12 @@ struct AttentionShape {
 
 // Every row sees at least itself, so out and lse are finite for finite inputs.
 struct AttentionResult {
-  std::vector<double> out;  // [S,H,E]
-  std::vector<double> lse;  // [H,S], natural logarithm, scale included
-  std::vector<double> dq;   // [S,H,D]; dq, dk and dv are empty without dout
-  std::vector<double> dk;   // [S,G,D]
-  std::vector<double> dv;   // [S,G,E]
+  std::vector<double> out;        // [S,H,E]
+  std::vector<double> lse;        // [H,S], natural logarithm, scale included
+  std::vector<double> max_logit;  // [H], -inf for S = 0
+  std::vector<double> dq;         // [S,H,D]; dq, dk and dv are empty without dout
+  std::vector<double> dk;         // [S,G,D]
+  std::vector<double> dv;         // [S,G,E]
 };
 
 // q [S,H,D], k [S,G,D], v [S,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.

@@ -53,6 +53,7 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   words["problem.value_size"] = std::to_string(problem.value_size);
   words["problem.mask"] = problem.causal ? "causal" : "full";
   words["problem.window"] = fmt::format("[{}, {}]", problem.window.left, problem.window.right);
+  words["problem.max_logit"] = problem.max_logit ? "true" : "false";
   words["problem.scale"] = fmt::format("{}", problem.scale);
   words["parallel.ranks"] = std::to_string(scenario.parallel.ranks);
   words["parallel.replicas"] = std::to_string(scenario.parallel.replicas);

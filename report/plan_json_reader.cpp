@@ -254,8 +254,8 @@ class RankReader {
         access.only({"operand", "buffer", "box"});
       }
       Access& a = accesses.emplace_back();
-      if (access.has("operand")) a.operand = read_word(access.at("operand"), Operand::into);
-      if (written) a.mode = read_word(access.at("mode"), WriteMode::merge);
+      if (access.has("operand")) a.operand = read_word(access.at("operand"), Operand::max_logit);
+      if (written) a.mode = read_word(access.at("mode"), WriteMode::max);
       a.view = read_view(access);
     }
     return accesses;

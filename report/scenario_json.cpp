@@ -28,6 +28,7 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   json.field("mask", problem.causal ? "causal" : "full");
   json.pair("window", problem.window.left, problem.window.right);
   json.field("scale", problem.scale);
+  if (problem.max_logit) json.field("max_logit", true);
   json.field("direction", name(problem.direction));
   json.end_object();
 }
@@ -81,7 +82,7 @@ void read_sizes(const JsonNode& node, Problem& problem) {
 
 Problem read_problem(const JsonNode& node) {
   node.only({"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads", "head_size",
-             "value_size", "dtype", "format", "mask", "window", "scale", "direction"});
+             "value_size", "dtype", "format", "mask", "window", "scale", "max_logit", "direction"});
   Problem problem;
   problem.attention =
       read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
@@ -105,6 +106,7 @@ Problem read_problem(const JsonNode& node) {
   problem.window.left = window.at(std::size_t{0}).integer(-1, limits::tokens);
   problem.window.right = window.at(std::size_t{1}).integer(-1, limits::tokens);
   problem.scale = node.at("scale").number();
+  problem.max_logit = node.has("max_logit") && node.at("max_logit").boolean();
   return problem;
 }
 

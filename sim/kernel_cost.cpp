@@ -266,11 +266,11 @@ class StandardCost {
            (pairs == square_pairs(segment.q_count, false) || pairs == square_pairs(segment.q_count, true));
   }
 
-  // What add and merge read back is traffic that the tables do not contain.
+  // What add and merge read back is traffic that the tables do not contain; max raises a few numbers only.
   void add_updates(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
     std::int64_t bytes = 0;
     for (const Access& access : rank.writes(op))
-      if (access.mode != WriteMode::store)
+      if (access.mode == WriteMode::add || access.mode == WriteMode::merge)
         bytes += view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
     if (bytes == 0) return;
     cost.seconds += static_cast<double>(bytes) / hardware_.gpu.copy_bytes_s;

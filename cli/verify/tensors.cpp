@@ -166,6 +166,12 @@ void for_each_element(const Problem& p, const ProblemTensor& tensor, const std::
   }
 }
 
+// The maximum, element by element; NaN stays.
+void raise(std::vector<double>& values, const std::vector<double>& by) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (by[i] > values[i] || std::isnan(by[i])) values[i] = by[i];
+}
+
 }  // namespace
 
 double rounded(double value, DType dtype) {
@@ -284,6 +290,10 @@ Outputs gather(const Plan& plan, const Executor& executor) {
     for (const ProblemTensor& tensor : tensors) {
       if (tensor.buffer != buffer) local = executor.read(rank.rank, buffer = tensor.buffer);
       std::vector<double>& values = outputs[tensor.name].values;
+      if (!tensor.per_token()) {
+        raise(values, local);
+        continue;
+      }
       for_each_element(p, tensor, rows,
                        [&](std::size_t global, std::size_t at) { values[global] = local[at]; });
     }

@@ -74,7 +74,8 @@ Inputs read_inputs(const Problem& problem, const std::string& directory);
 // reach a result.
 void scatter(const Plan& plan, const Inputs& inputs, Executor& executor);
 
-// Collects the outputs of all ranks. Padding rows hold ProblemTensor::padding.
+// Collects the outputs of all ranks. Padding rows hold ProblemTensor::padding. A tensor without tokens is the
+// maximum over the ranks, thus over the replicas.
 Outputs gather(const Plan& plan, const Executor& executor);
 
 std::string npy_file(std::string_view tensor);  // "out.npy"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace cplab {
 
@@ -92,6 +93,8 @@ class Model {
     const std::int64_t G = shape_.G, per_group = shape_.H / G;
     make_room(errors_.out, shape_.H, shape_.E);
     make_room(errors_.lse, shape_.H, 1);
+    errors_.max_logit.variance.assign(at(shape_.H), 0);
+    errors_.max_logit.terms.assign(at(shape_.H), 0);
     if (!dout_.empty()) {
       make_room(errors_.dq, shape_.H, shape_.D);
       make_room(errors_.dk, G, shape_.D);
@@ -103,6 +106,7 @@ class Model {
       prepare_keys(g);
       for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) {
         for (std::int64_t i = 0; i < shape_.S; ++i) row(i, h, g);
+        finish_max_logit(h);
         if (after_head) after_head(h + 1);
       }
     }
@@ -136,6 +140,7 @@ class Model {
     v_squares_.resize(at(E * S));
     k_mean_square_.assign(at(D), 0);
     v_norm2_.assign(at(S), 0);
+    k_norm2_.assign(at(S), 0);
     for (std::int64_t j = 0; j < S; ++j) {
       squares(&k_[at((j * G + g) * D)], &k_squares_[at(j * D)], D);
       squares(&v_[at((j * G + g) * E)], &v_squares_[at(j * E)], E);
@@ -143,6 +148,7 @@ class Model {
         const double key = k_[at((j * G + g) * D + d)];
         k_columns_[at(d * S + j)] = static_cast<float>(key);
         k_mean_square_[at(d)] += square(key) / static_cast<double>(S);
+        k_norm2_[at(j)] += square(key);
       }
       for (std::int64_t x = 0; x < E; ++x) {
         const double value = v_[at((j * G + g) * E + x)];
@@ -175,11 +181,22 @@ class Model {
     const double products = static_cast<double>(D) / 2, tiles = roundings_.out.tile_count;
     weight_variance_ =
         f2_ * ((products + 32) * t2 + 2 + keys_ / 3 + square(lse) + tiles * (4 + 2 * square(lse)));
+    const double q_norm2 = std::inner_product(query, query + D, query, 0.0);
+    for (std::int64_t j = begin_; j < begin_ + count_; ++j)
+      logit_bound2_ = std::max(logit_bound2_, q_norm2 * k_norm2_[at(j)]);
     const double lse_terms = 1 + t2 + square(lse);
     errors_.lse.terms[at(h * S + i)] = lse_terms;
     errors_.lse.variance[at(h * S + i)] = f2_ * (products + keys_ / 3 + 32 + 4 * tiles) * lse_terms;
     out_row(i, h);
     if (!dout_.empty()) gradient_row(i, h, g);
+  }
+
+  void finish_max_logit(std::int64_t h) {
+    const double bound2 = square(shape_.scale) * std::exchange(logit_bound2_, 0.0);
+    const double unit = std::min(unit_roundoff(dtype_), 0x1p-24);
+    errors_.max_logit.terms[at(h)] = bound2;
+    errors_.max_logit.variance[at(h)] =
+        square((static_cast<double>(shape_.D) + 2) * unit / 6) * bound2 + tiny2_;
   }
 
   void out_row(std::int64_t i, std::int64_t h) {
@@ -268,6 +285,7 @@ class Model {
     flat(errors_.dq, right_.dq);
     flat(errors_.dk, right_.dk);
     flat(errors_.dv, right_.dv);
+    flat(errors_.max_logit, right_.max_logit);
   }
 
   DType dtype_;
@@ -276,10 +294,11 @@ class Model {
   std::span<const double> q_, k_, v_, dout_;
   const reference::AttentionResult& right_;
   double e2_, f2_, tiny2_, keys_;
-  // Of the current key/value head: [D,S] and [E,S], mean k_d^2 over the keys, ||v_j||^2.
+  // Of the current key/value head: [D,S] and [E,S], mean k_d^2 over the keys, ||v_j||^2, ||k_j||^2.
   std::vector<float> k_columns_, v_columns_;
   std::vector<double> k_squares_, v_squares_;  // [S,D], [S,E]
-  std::vector<double> k_mean_square_, v_norm2_;
+  std::vector<double> k_mean_square_, v_norm2_, k_norm2_;
+  double logit_bound2_ = 0;  // of the current head: max ||q_i||^2 ||k_j||^2 over the pairs seen
   // Of the current row: the keys it sees, its p and dp, and the relative variance of its p.
   std::int64_t begin_ = 0, count_ = 0;
   std::vector<float> p_, dp_;

@@ -23,6 +23,11 @@
 //            results and merges as for out
 //  dk        the same over queries, delta apart:   scale^2 sum_i p_ij^2 var(delta_i) q_i^2
 //  dv        p_ij rounded before P^T dO:           sum_i e^2 p_ij^2 dout_i^2
+//  max_logit a maximum of sums of D products is off by no more than the worst of the sums, and a sum of D
+//            products, scaled, in any order: (D + 2) u b, u of the accumulation dtype,
+//            b = max_ij scale ||q_i|| ||k_j|| over the live pairs, which is no less than scale sum_d |q_id
+//            k_jd|. A sixth of this bound counts as the standard deviation: the tolerance of one head is then
+//            the bound
 //
 // fp16 rounds values in its subnormal range to multiples of 2^-24: each of its roundings has min(value^2,
 // 2^-48 / 12) on top. Squares of tensors above are elementwise. The sums are formed from the data at hand, so
@@ -48,7 +53,7 @@ struct ExpectedError {
 };
 
 struct ExpectedErrors {
-  ExpectedError out, lse, dq, dk, dv;  // gradients empty without dout
+  ExpectedError out, lse, dq, dk, dv, max_logit;  // gradients empty without dout
 };
 
 // For one sequence; arguments as for reference::dense_attention, whose result `right` is; `after_head` too.

@@ -49,6 +49,7 @@ Expected by_name(reference::AttentionResult right, ExpectedErrors errors) {
   expected["dq"] = {std::move(right.dq), std::move(errors.dq)};
   expected["dk"] = {std::move(right.dk), std::move(errors.dk)};
   expected["dv"] = {std::move(right.dv), std::move(errors.dv)};
+  expected["max_logit"] = {std::move(right.max_logit), std::move(errors.max_logit)};
   return expected;
 }
 
@@ -101,12 +102,42 @@ struct Comparison {
     const ExpectedTensor* expected = nullptr;  // null where there are no tokens
     TokenStrides strides;
   };
-  std::vector<Sequence> sequences;
+  std::vector<Sequence> sequences;  // of a tensor without tokens: the replicas
+  std::vector<ExpectedTensor> of_replicas;
 };
 
-Comparison comparison_of(const Problem& p, const ProblemTensor& tensor,
+// The maximum over a replica's sequences. It is off by no more than the worst of them.
+ExpectedTensor largest(const Plan& plan, const ProblemTensor& tensor, std::int64_t replica,
+                       const std::vector<Expected>& expected) {
+  const auto heads = static_cast<std::size_t>(token_row(plan.scenario.problem, tensor).heads);
+  const std::vector<double> zeros(heads, 0);
+  ExpectedTensor most{std::vector<double>(heads, tensor.padding), {zeros, zeros}};
+  const auto raise = [](std::vector<double>& values, const std::vector<double>& by) {
+    for (std::size_t h = 0; h < values.size(); ++h) values[h] = std::max(values[h], by[h]);
+  };
+  const std::int64_t replicas = plan.scenario.parallel.replicas;
+  for (std::int64_t b = replica; b < std::ssize(expected); b += replicas) {
+    const Expected& sequence = expected[static_cast<std::size_t>(b)];
+    if (sequence.empty()) continue;
+    const ExpectedTensor& one = sequence.at(tensor.name);
+    raise(most.right, one.right);
+    raise(most.error.variance, one.error.variance);
+    raise(most.error.terms, one.error.terms);
+  }
+  return most;
+}
+
+Comparison comparison_of(const Plan& plan, const ProblemTensor& tensor,
                          const std::vector<Expected>& expected) {
-  Comparison c{tensor, token_row(p, tensor), {}};
+  const Problem& p = plan.scenario.problem;
+  Comparison c{tensor, token_row(p, tensor), {}, {}};
+  if (!tensor.per_token()) {
+    const TokenStrides strides = token_strides(tensor.axes, shape_of(p, tensor));
+    for (std::int64_t r = 0; r < plan.scenario.parallel.replicas; ++r)
+      c.of_replicas.push_back(largest(plan, tensor, r, expected));
+    for (const ExpectedTensor& one : c.of_replicas) c.sequences.push_back({&one, strides});
+    return c;
+  }
   Problem alone = p;  // one sequence without its padding: as the reference sees it
   alone.packed = false;
   alone.batch = 1;
@@ -143,7 +174,8 @@ class RankComparison {
         rank_(rank),
         executor_(executor),
         result_(result),
-        rows_(local_rows(plan.scenario, rank.replica, rank.position)) {}
+        rows_(local_rows(plan.scenario, rank.replica, rank.position)),
+        whole_{{.sequence = rank.replica, .valid = true}} {}
 
   void compare(const Comparison& c) {
     const DType dtype = plan_.scenario.problem.dtype;
@@ -153,9 +185,10 @@ class RankComparison {
     TensorFigures figures;
     figures.rank = rank_.rank;
     figures.tensor = c.tensor.name;
+    const std::vector<LocalRow>& rows = c.tensor.per_token() ? rows_ : whole_;
     std::int64_t valid_rows = 0, wrong = 0;
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (!rows_[i].valid) continue;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!rows[i].valid) continue;
       ++valid_rows;
       for (std::int64_t h = 0; h < c.row.heads; ++h) {
         for (std::int64_t x = 0; x < c.row.width; ++x) {
@@ -163,7 +196,7 @@ class RankComparison {
               (static_cast<std::int64_t>(i) * c.row.heads + h) * c.row.buffer_width + c.row.first_column + x;
           const double value = values[static_cast<std::size_t>(local)];
           wrong +=
-              compare_element(c, rows_[i], h, x, value, slices[static_cast<std::size_t>(h)], worst, figures);
+              compare_element(c, rows[i], h, x, value, slices[static_cast<std::size_t>(h)], worst, figures);
         }
       }
     }
@@ -213,9 +246,12 @@ class RankComparison {
     finding.kind = FindingKind::numerics;
     finding.rank = rank_.rank;
     finding.buffer = c.tensor.buffer;
+    const std::string place =
+        c.tensor.per_token() ? fmt::format("sequence {}, position {}, head {}, column {}", worst.row.sequence,
+                                           worst.row.position, worst.head, worst.column)
+                             : fmt::format("head {}", worst.head);
     const std::string element =
-        fmt::format("sequence {}, position {}, head {}, column {} is {} and should be {}", worst.row.sequence,
-                    worst.row.position, worst.head, worst.column, shown(worst.value), shown(worst.right));
+        fmt::format("{} is {} and should be {}", place, shown(worst.value), shown(worst.right));
     if (wrong > 0) {
       finding.message = fmt::format(
           "{}: {} of {} elements are beyond their tolerance; relative error {:.3g} (tolerance {:.3g}); "
@@ -236,6 +272,7 @@ class RankComparison {
   const Executor& executor_;
   VerifyResult& result_;
   std::vector<LocalRow> rows_;
+  std::vector<LocalRow> whole_;  // the one row of a tensor without tokens, by replica
 };
 
 Finding finding_of(const BadPlan& bad) {
@@ -274,7 +311,7 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
   const std::vector<Expected> expected = expected_results(plan, inputs, progress);
   std::vector<Comparison> comparisons;
   for (const ProblemTensor& tensor : tensors_of(p, Category::output))
-    comparisons.push_back(comparison_of(p, tensor, expected));
+    comparisons.push_back(comparison_of(plan, tensor, expected));
   if (progress) progress->stage("comparing", std::ssize(plan.ranks), "ranks");
   for (const RankPlan& rank : plan.ranks) {
     if (progress) progress->set_done(rank.rank, std::ssize(plan.ranks));

@@ -1,5 +1,5 @@
 // Is the plan right? It is checked without a clock, executed, and every rank's results are compared with the
-// dense double-precision reference on the rank's own rows.
+// dense double-precision reference on the rank's own rows; max_logit on every rank with that of its replica.
 #pragma once
 
 #include <cstddef>

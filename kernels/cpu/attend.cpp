@@ -51,8 +51,10 @@ class AttendTile {
     const std::int64_t heads = operation_.q.heads;
     for (std::int64_t head = 0; head < heads; ++head) {
       const std::int64_t kv_head = head / (heads / operation_.k.heads);
+      highest_ = minus_infinity<T>;
       for (std::int64_t row = 0; row < operation_.q.rows; row += query_block)
         attend_rows(row, std::min(query_block, operation_.q.rows - row), head, kv_head);
+      if (operation_.max_logit) raise_max_logit(head);
     }
   }
 
@@ -74,7 +76,15 @@ class AttendTile {
         attend_block(segment, begin - first, begin - segment.q_begin, end - begin, key,
                      std::min(key_block, keys_end - key), kv_head);
     }
-    for (std::int64_t row = 0; row < count; ++row) write_row(row, first + row, head);
+    for (std::int64_t row = 0; row < count; ++row) {
+      highest_ = std::max(highest_, maximum_[static_cast<std::size_t>(row)]);
+      write_row(row, first + row, head);
+    }
+  }
+
+  void raise_max_logit(std::int64_t head) const {
+    const ViewRows max_logit(*operation_.max_logit);
+    if (highest_ > max_logit.load_first<T>(0, head)) max_logit.store_first(0, head, highest_);
   }
 
   // Rows at `block_row` of the block, `query` of the segment, against keys at `key` of the segment.
@@ -165,6 +175,7 @@ class AttendTile {
   Matrix<T> scratch_;
   std::vector<KeyRange> ranges_;
   std::vector<T> maximum_, sum_;
+  T highest_ = minus_infinity<T>;  // scaled score of the head
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Row-wise operations without a softmax: row_dot, copy (with cast), add, fill.
+// Row-wise operations without a softmax: row_dot, copy (with cast), add, maximum, fill.
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -88,6 +89,25 @@ void add(const View& from_view, const View& into_view) {
   any_fp64(from_view, into_view) ? add_rows<double>(from, into) : add_rows<float>(from, into);
 }
 
+template <class T>
+void raise_rows(const ViewRows& from, const ViewRows& into) {
+  std::vector<T> held(static_cast<std::size_t>(into.width()));
+  std::vector<T> other(held.size());
+  for_each_row(into.view(), [&](std::int64_t row, std::int64_t head) {
+    into.load(row, head, held.data());
+    from.load(row, head, other.data());
+    for (std::size_t x = 0; x < held.size(); ++x)
+      if (other[x] > held[x] || std::isnan(other[x])) held[x] = other[x];
+    into.store(row, head, held.data());
+  });
+}
+
+void maximum(const View& from_view, const View& into_view) {
+  const ViewRows from(from_view);
+  const ViewRows into(into_view);
+  any_fp64(from_view, into_view) ? raise_rows<double>(from, into) : raise_rows<float>(from, into);
+}
+
 void fill(const View& into_view, double value) {
   const ViewRows into(into_view);
   const std::vector<double> values(static_cast<std::size_t>(into_view.width), value);
@@ -102,6 +122,7 @@ void rowwise_cpu(const Rowwise& operation) {
     case Rowwise::Kind::row_dot: return row_dot(operation.a, operation.b, operation.into);
     case Rowwise::Kind::copy: return copy(operation.a, operation.into);
     case Rowwise::Kind::add: return add(operation.a, operation.into);
+    case Rowwise::Kind::maximum: return maximum(operation.a, operation.into);
     case Rowwise::Kind::fill: return fill(operation.into, operation.value);
   }
 }

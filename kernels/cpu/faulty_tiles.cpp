@@ -1,8 +1,11 @@
-// CPU tiles with bugs that shipped elsewhere, for `verify --inject`. Each table is the correct one with the
-// entries that merge replaced; everything around the merge, guards for -inf included, stays right, so that a
-// finding has exactly one cause.
+// CPU tiles with bugs that shipped elsewhere, for `verify --inject`. Each table is the correct one with a few
+// entries replaced; everything around the bug, guards for -inf included, stays right, so that a finding has
+// exactly one cause.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
+#include <vector>
 
 #include "kernels/cpu/merge_rule.hpp"
 #include "kernels/kernels.hpp"
@@ -44,12 +47,69 @@ const Tiles& tiles_with() {
   return tiles;
 }
 
+// A row counts iff the row `first` below it is in a segment, where `first` is where the segments begin.
+std::vector<Segment> rows_counted_from_zero(std::span<const Segment> segments) {
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  for (const Segment& s : segments) first = std::min(first, s.q_begin);
+  std::vector<Segment> counted;
+  for (const Segment& s : segments) {
+    for (const Segment& rows : segments) {
+      const std::int64_t begin = std::max(s.q_begin, rows.q_begin - first);
+      const std::int64_t end = std::min(s.q_begin + s.q_count, rows.q_begin - first + rows.q_count);
+      if (begin >= end) continue;
+      Segment part = s;
+      part.q_begin = begin;
+      part.q_count = end - begin;
+      part.offset += begin - s.q_begin;
+      counted.push_back(part);
+    }
+  }
+  return counted;
+}
+
+// out and lse are the right tile's; max_logit is that of the rows counted from 0.
+void attend_maxlogit_zero_offset(const Attend& operation) {
+  Attend right = operation;
+  right.max_logit.reset();
+  cpu_tiles().attend(right);
+  if (!operation.max_logit) return;
+  const auto rows_of = [](const View& view, std::vector<double>& memory) {
+    memory.resize(static_cast<std::size_t>(view.rows * view.heads * view.width));
+    return View{.data = memory.data(),
+                .dtype = DType::fp64,
+                .rows = view.rows,
+                .heads = view.heads,
+                .width = view.width,
+                .row_stride = view.heads * view.width,
+                .head_stride = view.width,
+                .runs = {}};
+  };
+  std::vector<double> out, lse;
+  const std::vector<Segment> segments = rows_counted_from_zero(operation.segments);
+  Attend wrong = operation;
+  wrong.write = Write::store;
+  wrong.segments = segments;
+  wrong.out = rows_of(operation.out, out);
+  wrong.lse = rows_of(operation.lse, lse);
+  cpu_tiles().attend(wrong);
+}
+
+const Tiles& maxlogit_zero_offset() {
+  static const Tiles tiles = [] {
+    Tiles changed = cpu_tiles();
+    changed.attend = attend_maxlogit_zero_offset;
+    return changed;
+  }();
+  return tiles;
+}
+
 }  // namespace
 
 const Tiles* faulty_cpu_tiles(const char* name) {
   const std::string_view fault = name == nullptr ? "" : name;
   if (fault == "naive-merge") return &tiles_with<naive_merge>();
   if (fault == "nominal-accumulator") return &tiles_with<nominal_accumulator>();
+  if (fault == "maxlogit-zero-offset") return &maxlogit_zero_offset();
   return nullptr;
 }
 

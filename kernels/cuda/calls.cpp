@@ -111,6 +111,7 @@ std::size_t CudaCalls::add(const Attend& call) {
   state_->set(p->v, call.v);
   state_->set(p->out, call.out);
   state_->set(p->lse, call.lse);
+  set_max_logit(*p, call);
   state_->set(p->work, chosen.work);
   p->multiprocessors = state_->options.sms;
   if (variant.counts_tiles && !chosen.work.even) state_->place_counter(p->tile_counter);

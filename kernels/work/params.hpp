@@ -50,6 +50,10 @@ struct AttendParams {
   WorkList work;  // tiles of query rows
   double scale = 1;
   Write write = Write::store;
+  // One number of the dtype of sums for each head, to be raised to the largest scale * q.k; null: not asked
+  // for.
+  void* max_logit = nullptr;
+  std::int64_t max_logit_stride = 0;  // elements from head to head
   // For persistent kernels: how many thread blocks, and how they fetch tiles. The counter is 0 between
   // launches; without one, thread block b takes tiles b, b + blocks, ... It is there where tiles differ much
   // in length.

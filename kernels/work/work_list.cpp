@@ -162,6 +162,13 @@ DeviceView device_view(const View& view, const RowMap& map) {
           .dtype = view.dtype};
 }
 
+void set_max_logit(AttendParams& params, const Attend& call) {
+  if (!call.max_logit) return;
+  const DeviceView view = device_view(*call.max_logit, row_map(*call.max_logit));  // one row needs no map
+  params.max_logit = view.data;
+  params.max_logit_stride = view.head_stride;
+}
+
 std::vector<DeviceSegment> live_segments(std::span<const Segment> segments) {
   std::vector<DeviceSegment> live;
   for (const Segment& s : segments) {

@@ -156,6 +156,23 @@ TEST_CASE("attend: slots, planes, strided rows, row runs, heads first") {
   CHECK(call.out.runs[1].step == 1);
 }
 
+TEST_CASE("attend: max_logit is a sixth view, of one row, where the operation has it") {
+  Attention r;
+  const std::uint32_t b = r.buffer(Role::wide, Layout::rows_first, 3, 4, 1);
+  const Operation op = r.operation(OpKind::attend, {{q, r.q_box}, {k, r.k_box}, {v, r.v_box}},
+                                   {{out, r.out_box},
+                                    {lse, r.lse_box},
+                                    {max_logit, {b, {{2, 1, 1}}, {1, 2}, {2, 4}, {0, 1}}, WriteMode::max}});
+  const auto calls = r.calls(op);
+  const Expected max_logit_view{fp32, 1, 2, 1, 4, 1, {b, 4 * (8 * 4 + 2 * 4 + 2)}};
+  check(calls.at(0), {r.q_view, r.k_view, r.v_view, r.out_view, r.lse_view, max_logit_view});
+  CHECK(std::get<kernels::Attend>(calls[0].call).max_logit.has_value());
+  const Operation without = r.operation(OpKind::attend, {{q, r.q_box}, {k, r.k_box}, {v, r.v_box}},
+                                        {{out, r.out_box}, {lse, r.lse_box}});
+  const auto plain = r.calls(without);  // named: get() refers into it
+  CHECK_FALSE(std::get<kernels::Attend>(plain.at(0).call).max_logit.has_value());
+}
+
 TEST_CASE("operands are taken by name, in whatever order they stand") {
   Attention r;
   const Operation op = r.operation(OpKind::attend, {{v, r.v_box}, {q, r.q_box}, {k, r.k_box}},
@@ -279,6 +296,11 @@ TEST_CASE("copy, cast and add: both boxes are cut where the planes of either par
   REQUIRE(calls.size() == 2);
   check(calls[0], {{bf16, 2, 2, 2, 4, 2, {a, 2 * 16}}, {fp32, 2, 2, 2, 12, 6, {c, 4 * 48}}});
   CHECK(std::get<kernels::Rowwise>(calls[0].call).kind == kernels::Rowwise::Kind::add);
+
+  const Operation raises = r.operation(OpKind::maximum, {{from, box(c)}}, {{into, box(c), WriteMode::max}});
+  calls = r.calls(raises);
+  REQUIRE(calls.size() == 1);
+  CHECK(std::get<kernels::Rowwise>(calls[0].call).kind == kernels::Rowwise::Kind::maximum);
 }
 
 TEST_CASE("pieces of a message: cuts count from the box's first column, those outside are none") {

@@ -40,6 +40,7 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.k = {call.k, Shape::keys};
   params.v = {call.v, Shape::keys};
   params.stores_out_by_tma = hopper::stores_out_by_tma(call);
+  params.rescale_threshold_log2 = hopper::rescale_threshold_log2(call);
   params.out = {call.out, 64};
   params.scale_log2 = hopper::scale_log2(call.scale);
   params.scheduler =

@@ -124,6 +124,7 @@ class Emulation {
                         .work = list_of(work),
                         .scale = call.scale,
                         .write = call.write};
+    set_max_logit(params, call);
     const bool same = same_twice(tensors, [&] { forward.run(params, launch()); });
     const std::string height = ", " + std::to_string(forward.rows) + " rows";
     return {name_of(hopper::stores_out_by_tma(params) ? "attend, tiles stored," : "attend", call.q) + height,

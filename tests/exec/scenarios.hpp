@@ -24,6 +24,7 @@ struct ScenarioSpec {
   std::int64_t heads = 4, kv_heads = 2, head_size = 8, value_size = 4;
   double scale = 0;  // default: head_size^-0.5
   bool backward = true;
+  bool max_logit = false;
   std::int64_t replicas = 1;
   std::string algorithm;  // empty: any that takes the placement
   std::vector<std::pair<std::string, OptionValue>> options;
@@ -52,6 +53,7 @@ inline Scenario scenario(const ScenarioSpec& spec) {
   p.window = spec.window;
   p.scale = spec.scale > 0 ? spec.scale : 1 / std::sqrt(static_cast<double>(spec.head_size));
   p.direction = spec.backward ? Direction::forward_backward : Direction::forward;
+  p.max_logit = spec.max_logit;
   s.parallel.ranks = spec.ranks;
   s.parallel.replicas = spec.replicas;
   s.algorithm = spec.algorithm.empty() ? testing::any_algorithm(spec.placement) : spec.algorithm;

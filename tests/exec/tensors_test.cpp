@@ -61,6 +61,8 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
   p.direction = Direction::forward;
   CHECK(names(p, Category::input) == "q k v ");
   CHECK(names(p, Category::output) == "out lse ");
+  p.max_logit = true;
+  CHECK(names(p, Category::output) == "out lse max_logit ");
   CHECK(tensor_names(Category::input) == "q, k, v, dout");
 
   p.direction = Direction::forward_backward;
@@ -76,6 +78,7 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
       {{2, 6, 8, 16}, {8, 16, 16, 0}},   // dq
       {{2, 6, 4, 16}, {4, 16, 40, 0}},   // dk
       {{2, 6, 4, 24}, {4, 24, 40, 16}},  // dv
+      {{8}, {8, 1, 1, 0}},               // max_logit
   };
   REQUIRE(tensor_table().size() == by_hand.size());
   for (std::size_t i = 0; i < by_hand.size(); ++i) {
@@ -93,11 +96,14 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
   CHECK(shape_of(p, tensor_table()[1]) == Numbers{9, 4, 16});
   CHECK(shape_of(p, tensor_table()[5]) == Numbers{8, 9});
   CHECK(axes_of(p, tensor_table()[5]) == "HT");
+  CHECK(shape_of(p, tensor_table()[9]) == Numbers{8});
 }
 
 // Every buffer that the table names is one of a plan with gradients, of its category, role and width.
 TEST_CASE("the table of tensors names the buffers of plans") {
-  const Plan plan = build_plan(scenario({}));
+  ScenarioSpec spec;
+  spec.max_logit = true;
+  const Plan plan = build_plan(scenario(spec));
   const Problem& p = plan.scenario.problem;
   for (const ProblemTensor& tensor : tensor_table()) {
     CAPTURE(tensor.name);

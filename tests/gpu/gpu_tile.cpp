@@ -67,6 +67,7 @@ TileRunner gpu_attention() {
     return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
       kernels::Attend call = host;
       for (View* view : {&call.q, &call.k, &call.v, &call.out, &call.lse}) *view = mirror.device(*view);
+      if (call.max_logit) call.max_logit = mirror.device(*call.max_logit);
       return calls.add(call);
     });
   };

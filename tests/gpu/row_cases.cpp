@@ -1,5 +1,5 @@
-// The row-wise kernels against the CPU tiles: copies, casts, sums and fills bit for bit, what takes exp, log
-// or many additions within twice the bound of either side.
+// The row-wise kernels against the CPU tiles: copies, casts, sums, maxima and fills bit for bit, what takes
+// exp, log or many additions within twice the bound of either side.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -40,6 +40,7 @@ class RowCase {
     if (wanted("copy")) copy();
     if (wanted("cast")) cast();
     if (wanted("add")) add();
+    if (wanted("maximum")) maximum();
     if (wanted("fill")) fill();
     if (wanted("row_dot")) row_dot();
     if (wanted("merge")) merge();
@@ -143,6 +144,21 @@ class RowCase {
     cpu_tiles().add(from.view(), expected.view());
     const std::string variant = on_gpu({&from, &into}, [&](CudaCalls& calls, const Mirror& mirror) {
       return calls.add_add(mirror.device(from.view()), mirror.device(into.view()));
+    });
+    same_bits(variant, into, expected);
+  }
+
+  void maximum() {
+    Tensor from = values(from_, width_);
+    Tensor into = values(from_, width_);
+    from.fill_row(0, draw(generator_, 0, 1) == 0 ? nan : -infinity);
+    Tensor expected = into;
+    const auto call = [](kernels::View a, kernels::View b) {
+      return kernels::Rowwise{kernels::Rowwise::Kind::maximum, a, {}, b, 0};
+    };
+    cpu_tiles().rowwise(call(from.view(), expected.view()));
+    const std::string variant = on_gpu({&from, &into}, [&](CudaCalls& calls, const Mirror& mirror) {
+      return calls.add(call(mirror.device(from.view()), mirror.device(into.view())));
     });
     same_bits(variant, into, expected);
   }

@@ -89,6 +89,9 @@ bool sweep(const Algorithm& algorithm, int largest) {
       s.placement = algorithm.placements[i];
       run(s, total);
     }
+    Scenario asking = base(algorithm, ranks);
+    asking.problem.max_logit = asking.problem.attention == Attention::softmax;
+    run(asking, total);
     for (const Window window : {Window{-1, -1}, Window{4096, 0}, Window{4096, 4096}, Window{0, 0}}) {
       Scenario s = base(algorithm, ranks);
       s.problem.causal = false;

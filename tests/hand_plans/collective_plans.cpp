@@ -1,6 +1,7 @@
 // See collective_plans.hpp. Edges are derived from the views, as the builder does.
 #include "tests/hand_plans/collective_plans.hpp"
 
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -214,6 +215,44 @@ Plan permuted(std::int64_t rows, DType dtype) {
     backward(t.kv, own_sum, add);
     rank.add_to(compute, rank.view({arrived_sum}), rank.view({own_sum}, map));
     rank.cast(compute, rank.view({own_sum}), rank.view({t.dkv}));
+  }
+  return with_edges(std::move(plan));
+}
+
+Plan raised(int P, DType dtype) {
+  constexpr std::int64_t n = 4;
+  constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+  Plan plan = empty_plan(P, P * n, false, Direction::forward, dtype);
+  Problem& p = plan.scenario.problem;
+  p.max_logit = true;
+  for (int r = 0; r < P; ++r) {
+    Rank rank(plan, r);
+    const Tensors t = tensors(plan, rank);
+    const auto all = rank.buffer("all", Role::nominal, Category::working, 1, P * n, p.kv_heads,
+                                 p.head_size + p.value_size);
+    const auto most = rank.buffer("max_logit", Role::wide, Category::output, 1, 1, p.heads, 1);
+    const auto other = rank.buffer("other", Role::wide, Category::working, 1, 1, p.heads, 1);
+    std::vector<Part> parts;
+    for (int peer = 0; peer < P; ++peer) {
+      parts.push_back(send(rank.view({t.kv}), peer));
+      parts.push_back(receive(rank.view(rows_of(all, peer * n, n)), peer));
+    }
+    rank.communicate(comm, OpKind::all_gather, parts);
+    rank.fill(compute, rank.view({most}), minus_infinity);
+    rank.fill(compute1, rank.view({other}), minus_infinity);
+    for (const std::int32_t half : {0, 1}) {
+      const auto heads = [&](std::uint32_t buffer, std::int32_t each) {
+        return heads_of(buffer, half * each, half * each + each);
+      };
+      Attend tile{rank.view(heads(t.q, 2)),          keys(plan, rank, heads(all, 1)),
+                  values(plan, rank, heads(all, 1)), rank.view(heads(t.out, 2)),
+                  rank.view(heads(t.lse, 2)),        store};
+      tile.max_logit = rank.view(heads(half == 0 ? most : other, 2));
+      rank.attend(half == 0 ? compute : compute1, tile, {{0, n, 0, P * n, 0, -1, -1}});
+    }
+    rank.raise(compute, rank.view({other}), rank.view({most}));
+    const ViewIndex whole = rank.view({most});  // one view: in place
+    if (P > 1) rank.all_reduce(comm, whole, whole, {}, Reduction::max);
   }
   return with_edges(std::move(plan));
 }

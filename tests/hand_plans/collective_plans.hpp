@@ -19,4 +19,8 @@ Plan in_place(int P, std::int64_t rows, DType dtype);
 // merge.
 Plan permuted(std::int64_t rows, DType dtype);
 
+// P ranks gather K and V; half of the heads on each of two lanes, which raise rows of their own; the maximum
+// of both, then over the ranks, is max_logit; full mask, forward.
+Plan raised(int P, DType dtype = DType::fp64);
+
 }  // namespace cplab::hand

@@ -97,8 +97,10 @@ std::uint32_t Rank::operation(Lane lane, OpKind kind, const std::vector<Access>&
 
 std::uint32_t Rank::attend(Lane lane, const Attend& a, const std::vector<Segment>& segments,
                            const After& after) {
-  const std::uint32_t i = operation(lane, OpKind::attend, {{a.q, store, q}, {a.k, store, k}, {a.v, store, v}},
-                                    {{a.out, a.mode, out}, {a.lse, a.mode, lse}}, after);
+  std::vector<Access> writes{{a.out, a.mode, out}, {a.lse, a.mode, lse}};
+  if (a.max_logit) writes.push_back({*a.max_logit, WriteMode::max, Operand::max_logit});
+  const std::uint32_t i =
+      operation(lane, OpKind::attend, {{a.q, store, q}, {a.k, store, k}, {a.v, store, v}}, writes, after);
   op(i).segments = append(plan().segments, segments);
   op(i).value = logit_scale;
   op(i).head_begin = plan().views[a.q].head_begin;
@@ -153,6 +155,9 @@ std::uint32_t Rank::cast(Lane lane, ViewIndex from_, ViewIndex into_, const Afte
 }
 std::uint32_t Rank::add_to(Lane lane, ViewIndex from_, ViewIndex into_, const After& after) {
   return operation(lane, OpKind::add, {{from_, store, from}}, {{into_, add, into}}, after);
+}
+std::uint32_t Rank::raise(Lane lane, ViewIndex from_, ViewIndex into_, const After& after) {
+  return operation(lane, OpKind::maximum, {{from_, store, from}}, {{into_, WriteMode::max, into}}, after);
 }
 std::uint32_t Rank::fill(Lane lane, ViewIndex into_, double value, const After& after) {
   const std::uint32_t i = operation(lane, OpKind::fill, {}, {{into_, store, into}}, after);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ At rows_of(std::uint32_t buffer, std::int64_t begin, std::int64_t count);
 struct Attend {
   ViewIndex q, k, v, out, lse;
   WriteMode mode = store;  // of out and lse
+  std::optional<ViewIndex> max_logit = {};
 };
 struct AttendBackward {
   ViewIndex q, k, v, dout, lse, delta, dq, dk, dv;
@@ -86,6 +88,7 @@ class Rank {
   std::uint32_t copy(Lane, ViewIndex from, ViewIndex into, const After& = {});
   std::uint32_t cast(Lane, ViewIndex from, ViewIndex into, const After& = {});
   std::uint32_t add_to(Lane, ViewIndex from, ViewIndex into, const After& = {});
+  std::uint32_t raise(Lane, ViewIndex from, ViewIndex into, const After& = {});  // maximum
   std::uint32_t fill(Lane, ViewIndex into, double value = 0, const After& = {});
   std::uint32_t all_reduce(Lane, ViewIndex from, ViewIndex into, const After& = {},
                            Reduction = Reduction::sum, std::uint16_t group = 0);

@@ -148,6 +148,16 @@ class AttendCase {
     return {generator_, problem, tile_.dtypes(), tile_.gap_unit, tile_.one_run};
   }
 
+  // Asked for or not, in both of the cases' calls alike.
+  void check_max_logit(const std::string& variant, const TileTensors& tensors, const Problem& problem,
+                       const Expected& expected) {
+    std::vector<double> right = expected.max_logit;
+    if (!tensors.asks_max_logit) std::fill(right.begin(), right.end(), -infinity);
+    report_.share(variant, where_, "max_logit",
+                  worst_share(tensors.max_logit.values(), right, std::vector<double>(right.size(), 1),
+                              max_logit_tolerance(problem, expected, tile_.dtypes())));
+  }
+
   TileTensors make_backward(const Problem& problem, const Expected& expected) {
     TileTensors tensors = make(problem);
     tensors.lse.assign(expected.lse);
@@ -157,7 +167,10 @@ class AttendCase {
 
   void forward(const Problem& problem, const Expected& expected) {
     TileTensors tensors = make(problem);
-    check_out(attend(tensors, problem, Write::store), tensors, problem, expected, 0);
+    tensors.asks_max_logit = draw(generator_, 0, 2) > 0;
+    const std::string variant = attend(tensors, problem, Write::store);
+    check_out(variant, tensors, problem, expected, 0);
+    check_max_logit(variant, tensors, problem, expected);
   }
 
   void backward(const Problem& problem, const Expected& expected) {
@@ -170,6 +183,7 @@ class AttendCase {
   void merged(const Problem& problem, const Expected& expected) {
     const auto [first, second] = split(problem, generator_);
     TileTensors tensors = make(problem);
+    tensors.asks_max_logit = draw(generator_, 0, 1) > 0;
     attend(tensors, first, Write::store);
     const std::vector<bool> seen_first = seen_rows(first, false);
     const std::vector<bool> seen_second = seen_rows(second, false);
@@ -181,6 +195,7 @@ class AttendCase {
     const Bits lse = row_bits(tensors.lse);
     const std::string variant = attend(tensors, second, Write::merge);
     check_out(variant, tensors, problem, expected, 1);
+    check_max_logit(variant, tensors, problem, expected);
     report_.holds(
         variant, where_, "merge changed a row that sees no key",
         unseen_unchanged(tensors.out, out, seen_second) && unseen_unchanged(tensors.lse, lse, seen_second));

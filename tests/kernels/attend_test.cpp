@@ -40,12 +40,17 @@ TEST_CASE("random segment lists equal brute force in every dtype and layout") {
           random_problem(generator, sizes, random_segments(generator, sizes.nq, sizes.nk), dtypes.nominal);
       const Expected expected = expected_of(problem);
       TileTensors tensors(generator, problem, dtypes);
+      tensors.asks_max_logit = trial % 3 > 0;
       cpu_tiles().attend(tensors.attend(problem, Write::store));
       INFO(name_of(dtypes.nominal), " to ", name_of(dtypes.out), ", trial ", trial);
       CHECK(worst_share(tensors.out.values(), expected.out, expected.out_majorant,
                         out_tolerance(problem, expected, dtypes)) <= 1);
       CHECK(worst_share(tensors.lse.values(), expected.lse, std::vector<double>(expected.lse.size(), 1),
                         lse_tolerance(problem, expected, dtypes)) <= 1);
+      const std::vector<double> nothing(expected.max_logit.size(), -infinity);
+      CHECK(worst_share(tensors.max_logit.values(), tensors.asks_max_logit ? expected.max_logit : nothing,
+                        std::vector<double>(nothing.size(), 1),
+                        max_logit_tolerance(problem, expected, dtypes)) <= 1);
       CHECK(tensors.gaps_intact());
       CHECK(tensors.inputs_unchanged());
     }

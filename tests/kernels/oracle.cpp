@@ -78,6 +78,7 @@ Expected expected_of(const Problem& problem) {
   };
   result.out = result.out_majorant = sized(nq, H, E);
   result.lse = result.delta = sized(nq, H, 1);
+  result.max_logit.assign(static_cast<std::size_t>(H), -infinity);
   result.dq = result.dq_majorant = sized(nq, H, D);
   result.dk = result.dk_majorant = sized(nk, G, D);
   result.dv = result.dv_majorant = sized(nk, G, E);
@@ -100,6 +101,8 @@ Expected expected_of(const Problem& problem) {
         result.score_magnitude = std::max(result.score_magnitude, magnitude);
         keys.push_back(j);
         p.push_back(score);
+        double& most = result.max_logit[static_cast<std::size_t>(h)];
+        most = std::max(most, score);
       }
       double& lse = result.lse[at(i, H, h, 1, 0)];
       lse = -infinity;
@@ -163,6 +166,13 @@ Tolerance lse_tolerance(const Problem& problem, const Expected& expected, const 
   return {.majorant = 1.01 * (weight_error(problem, expected, u) +
                               (1 + static_cast<double>(dtypes.merges)) * 2 * u * (1 + L)),
           .relative = unit_roundoff(dtypes.lse),
+          .floor = 0};
+}
+
+Tolerance max_logit_tolerance(const Problem& problem, const Expected& expected, const TileDTypes& dtypes) {
+  const double u = roundoff_of(dtypes.nominal).u;
+  return {.majorant = 1.01 * u * (static_cast<double>(problem.sizes.D) + 3) * expected.score_magnitude,
+          .relative = 0,
           .floor = 0};
 }
 

@@ -11,6 +11,8 @@
 //            |out - exact| <= sum_j p_j |v_j| (r + 2 (w + (n + b + 2) u)) + rounding of out,
 //            |lse - exact| <= w + (n + b + 2) u + 2 u (1 + L) + rounding of lse.
 //            (32: no key block is narrower except at the ends of a segment; segments are counted apart.)
+//  max_logit the largest score errs by no more than the worst, (D + 2) u A; u A more where a kernel keeps an
+//            earlier maximum whose product with the scale rounds to the same.
 //  backward  P = exp(s - lse) with lse and delta rounded to their dtype (relative l): off by relative
 //            e = u ((D + 3) A + L + 2) + l L. |dP| <= a_ij = sum_x |dout v|, off by E u a_ij; so dS is off by
 //            P (a + |delta|) (e + r + l + (E + 4) u), and each gradient by its majorant, the same sum with
@@ -47,6 +49,7 @@ std::vector<int> visible_pairs(const Problem& problem);
 
 struct Expected {
   std::vector<double> out, lse, delta;  // [nq,H,E], [nq,H], [nq,H]; a row without keys: 0, -inf, 0
+  std::vector<double> max_logit;        // [H]; -inf without any pair
   std::vector<double> dq, dk, dv;       // [nq,H,D], [nk,G,D], [nk,G,E]
   std::vector<double> out_majorant;     // sum_j p_j |v_j|
   std::vector<double> dq_majorant, dk_majorant, dv_majorant;
@@ -71,6 +74,7 @@ struct TileDTypes {
 };
 
 Tolerance out_tolerance(const Problem& problem, const Expected& expected, const TileDTypes& dtypes);
+Tolerance max_logit_tolerance(const Problem& problem, const Expected& expected, const TileDTypes& dtypes);
 Tolerance lse_tolerance(const Problem& problem, const Expected& expected, const TileDTypes& dtypes);
 struct GradientTolerances {
   Tolerance dq, dk, dv;

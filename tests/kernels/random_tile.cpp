@@ -136,10 +136,14 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
       dk(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.D, {},
                        gap_unit, one_run)),
       dv(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.E, {},
-                       gap_unit, one_run)) {}
+                       gap_unit, one_run)),
+      max_logit(random_tensor(generator, dtypes.lse, 1, problem.sizes.H, 1,
+                              std::vector<double>(static_cast<std::size_t>(problem.sizes.H), -infinity))) {}
 
 kernels::Attend TileTensors::attend(const Problem& problem, kernels::Write write) {
   inputs_before_ = input_memory();
+  std::optional<kernels::View> raised;
+  if (asks_max_logit) raised = max_logit.view();
   return {.q = q.view(),
           .k = k.view(),
           .v = v.view(),
@@ -147,7 +151,8 @@ kernels::Attend TileTensors::attend(const Problem& problem, kernels::Write write
           .lse = lse.view(),
           .segments = problem.segments,
           .scale = problem.scale,
-          .write = write};
+          .write = write,
+          .max_logit = raised};
 }
 
 kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::Write write_dq,
@@ -171,13 +176,21 @@ kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::W
 }
 
 std::vector<Tensor*> TileTensors::all() {
-  return {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv};
+  return {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv, &max_logit};
 }
 
 std::string TileTensors::touched_gap() const {
-  const std::pair<const char*, const Tensor*> tensors[] = {
-      {"q", &q},     {"k", &k},         {"v", &v},   {"dout", &dout}, {"out", &out},
-      {"lse", &lse}, {"delta", &delta}, {"dq", &dq}, {"dk", &dk},     {"dv", &dv}};
+  const std::pair<const char*, const Tensor*> tensors[] = {{"q", &q},
+                                                           {"k", &k},
+                                                           {"v", &v},
+                                                           {"dout", &dout},
+                                                           {"out", &out},
+                                                           {"lse", &lse},
+                                                           {"delta", &delta},
+                                                           {"dq", &dq},
+                                                           {"dk", &dk},
+                                                           {"dv", &dv},
+                                                           {"max_logit", &max_logit}};
   for (const auto& [name, tensor] : tensors)
     if (const std::string text = tensor->touched_gap(); !text.empty()) return name + (": " + text);
   return "";

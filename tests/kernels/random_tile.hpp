@@ -52,6 +52,8 @@ struct TileTensors {
   bool inputs_unchanged();
 
   Tensor q, k, v, dout, out, lse, delta, dq, dk, dv;
+  Tensor max_logit;             // -inf at first
+  bool asks_max_logit = false;  // of attend()
 
  private:
   std::vector<std::vector<std::byte>> input_memory() const;

@@ -32,6 +32,7 @@ Result attention(const Attention& problem) {
   Result result;
   result.out.assign(dout.size(), 0);
   result.lse.assign(static_cast<std::size_t>(S * H), 0);
+  result.max_logit.assign(static_cast<std::size_t>(H), -HUGE_VAL);
   result.dq.assign(q.size(), 0);
   result.dk.assign(k.size(), 0);
   result.dv.assign(v.size(), 0);
@@ -51,6 +52,8 @@ Result attention(const Attention& problem) {
         double score = 0;
         for (std::int64_t x = 0; x < D; ++x) score += q[at_q(i, h, x)] * k[at_k(j, g, x)];
         score *= scale;
+        double& most = result.max_logit[static_cast<std::size_t>(h)];
+        if (score > most) most = score;
         double weight = 1;
         if (keys.empty()) {
           lse = score;

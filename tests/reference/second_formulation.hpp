@@ -20,6 +20,7 @@ struct Attention {
 
 struct Result {
   std::vector<double> out, lse;    // [S,H,E], [H,S]
+  std::vector<double> max_logit;   // [H]
   std::vector<double> dq, dk, dv;  // [S,H,D], [S,G,D], [S,G,E]
 };
 

@@ -245,7 +245,7 @@ TEST_CASE("errors name the place and what is legal") {
   has(message_with("/ranks/1/operations/0/id", "1/forward/1"),
       "operations/1/id: another operation has this id");
   has(message_with("/ranks/1/operations/4/value", "none"), "operations/4/value: legal: a number, \"inf\"");
-  has(message_with("/ranks/1/operations/3/writes/0/mode", "max"), "legal: store, add, merge");
+  has(message_with("/ranks/1/operations/3/writes/0/mode", "min"), "legal: store, add, merge, max");
   has(message_with("/ranks/1/operations/3/writes/0/box/slot", Json::array({0})),
       "box/slot: a list of 1 entries");
   has(message_with("/ranks/1/operations/3/writes/0/box/rows/0", 7),

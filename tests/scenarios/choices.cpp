@@ -234,6 +234,15 @@ Dimension direction_dimension() {
   return d;
 }
 
+Dimension max_logit_dimension() {
+  Dimension d{"max_logit", {}};
+  for (const bool asked : {false, true})
+    d.values.push_back({asked ? "true" : "false", [asked](Scenario& s) {
+                          s.problem.max_logit = asked && s.problem.attention == Attention::softmax;
+                        }});
+  return d;
+}
+
 Dimension replica_dimension() {
   const auto interleaved = [](Scenario& s) {
     s.parallel.replicas = 2;

@@ -37,7 +37,8 @@ Dimension size_dimension(const std::vector<std::string>& sizes);   // "D" or "D/
 Dimension length_dimension(std::int64_t scale);
 Dimension dtype_dimension(const std::vector<DType>& dtypes);
 Dimension direction_dimension();
-Dimension replica_dimension();  // one, two, and two whose ranks lie interleaved; needs the ranks
+Dimension max_logit_dimension();  // true only where the attention has it
+Dimension replica_dimension();    // one, two, and two whose ranks lie interleaved; needs the ranks
 
 // The values of a case, applied in the order of the dimensions, resolved (resolve_with_heads). Throws
 // ScenarioError where the algorithm refuses the combination.

@@ -61,8 +61,8 @@ std::string difference(const Problem& p, const Problem& q) {
     return "lengths";
   if (p.causal != q.causal || !(p.window == q.window)) return "mask";
   if (p.heads != q.heads || p.kv_heads != q.kv_heads || p.head_size != q.head_size ||
-      p.value_size != q.value_size || p.scale != q.scale)
-    return "heads, sizes or scale";
+      p.value_size != q.value_size || p.scale != q.scale || p.max_logit != q.max_logit)
+    return "heads, sizes, scale or max_logit";
   return {};
 }
 

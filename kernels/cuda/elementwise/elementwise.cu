@@ -45,6 +45,23 @@ struct Add {
   }
 };
 
+// into = max(into, from); NaN if either is.
+template <class T>
+struct Maximum {
+  DeviceView from, into;
+
+  __device__ void run(const Group& group) const {
+    if (!group.active) return;
+    const std::int64_t source = row_offset(from, group.row, group.head);
+    const std::int64_t target = row_offset(into, group.row, group.head);
+    for (std::int32_t x = group.lane; x < into.width; x += group.lanes) {
+      const T other = load_element_as<T>(from.data, from.dtype, source + x);
+      const T held = load_element_as<T>(into.data, into.dtype, target + x);
+      if (other > held || other != other) store_element_as<T>(other, into.data, into.dtype, target + x);
+    }
+  }
+};
+
 // Views whose widths and strides count elements of type Unit, whatever dtype they hold.
 template <class Unit>
 struct MoveBits {
@@ -300,6 +317,11 @@ static void launch_add(const DeviceView& from, const DeviceView& into, CUstream_
                  into);
 }
 
+static void launch_maximum(const DeviceView& from, const DeviceView& into, CUstream_st* stream) {
+  if (any_fp64({&from, &into})) return launch(Maximum<double>{from, into}, into, into.width, 1, stream);
+  launch(Maximum<float>{from, into}, into, into.width, 1, stream);
+}
+
 static void queue_fill(const DeviceView& into, double value, CUstream_st* stream) {
   alignas(16) std::uint64_t bits[2] = {};
   for (std::int64_t i = 0; i < 16 / element_bytes(into.dtype); ++i) store_element(bits, into.dtype, i, value);
@@ -316,6 +338,7 @@ const char* rowwise_name(const Rowwise& call) {
     case Rowwise::Kind::row_dot: return "row_dot";
     case Rowwise::Kind::copy: return call.a.dtype == call.into.dtype ? "copy" : "cast";
     case Rowwise::Kind::add: return "add";
+    case Rowwise::Kind::maximum: return "maximum";
     case Rowwise::Kind::fill: return "fill";
   }
   return "";
@@ -326,6 +349,7 @@ void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
     case Rowwise::Kind::row_dot: return launch_row_dot(p.a, p.b, p.into, stream);
     case Rowwise::Kind::copy: return launch_copy(p.a, p.into, stream);
     case Rowwise::Kind::add: return launch_add(p.a, p.into, stream);
+    case Rowwise::Kind::maximum: return launch_maximum(p.a, p.into, stream);
     case Rowwise::Kind::fill: return queue_fill(p.into, p.value, stream);
   }
 }
@@ -358,6 +382,8 @@ std::span<const NamedKernel> elementwise_kernels() {
       {"add fp32 vector", "add", kernel_of<Add<float, 8>>()},
       {"add fp64", "add", kernel_of<Add<double, 1>>()},
       {"add fp64 vector", "add", kernel_of<Add<double, 8>>()},
+      {"maximum fp32", "maximum", kernel_of<Maximum<float>>()},
+      {"maximum fp64", "maximum", kernel_of<Maximum<double>>()},
       {"fill 2 bytes", "fill", kernel_of<FillBits<std::uint16_t>>()},
       {"fill 4 bytes", "fill", kernel_of<FillBits<std::uint32_t>>()},
       {"fill 8 bytes", "fill", kernel_of<FillBits<std::uint64_t>>()},

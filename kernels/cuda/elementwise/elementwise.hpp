@@ -1,7 +1,7 @@
-// The row-wise kernels: row_dot, merge, merge_lse, rescale, copy and cast, add, fill. Views are of one shape
-// (of width 1 for lse and results of row_dot) and may be of any dtype, layout and alignment; memory is moved
-// in 16-byte pieces where widths, strides and addresses allow it. They compute in fp32, in fp64 if a view is
-// fp64.
+// The row-wise kernels: row_dot, merge, merge_lse, rescale, copy and cast, add, maximum, fill. Views are of
+// one shape (of width 1 for lse and results of row_dot) and may be of any dtype, layout and alignment; memory
+// is moved in 16-byte pieces where widths, strides and addresses allow it. They compute in fp32, in fp64 if a
+// view is fp64.
 #pragma once
 
 #include <cstdint>

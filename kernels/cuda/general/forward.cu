@@ -86,6 +86,19 @@ __device__ inline void write_row(const AttendParams& params, std::int32_t row, s
     store_element_as<T>(lse, params.lse.data, params.lse.dtype, row_offset(params.lse, row, head));
 }
 
+// The maxima of the warp's rows, of the last columns, to max_logit.
+template <class T>
+__device__ inline void raise_max_logit(const AttendParams& params, std::int32_t head, std::int32_t first,
+                                       std::int32_t end, const Online<T>& online) {
+  if (params.max_logit == nullptr) return;
+  T highest = minus_infinity<T>();
+#pragma unroll
+  for (std::int32_t i = 0; i < rows_per_warp; ++i)
+    if (first + general_warps * i < end && online.maximum[i] > highest) highest = online.maximum[i];
+  if (threadIdx.x % 32 == 0 && highest != minus_infinity<T>())
+    atomic_max(static_cast<T*>(params.max_logit) + head * params.max_logit_stride, highest);
+}
+
 template <class T>
 __global__ void __launch_bounds__(general_threads)
     attend_general(const __grid_constant__ AttendParams params) {
@@ -133,6 +146,8 @@ __global__ void __launch_bounds__(general_threads)
         accumulate<T>(scores, masks, values, out);
       }
     }
+    if (column + columns >= params.v.width)
+      raise_max_logit<T>(params, head, tile.begin + warp, tile.end, online);
 #pragma unroll
     for (std::int32_t i = 0; i < rows_per_warp; ++i) {
       const std::int32_t row = tile.begin + warp + general_warps * i;

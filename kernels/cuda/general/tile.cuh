@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/parts/element.cuh"
+#include "kernels/cuda/parts/primitives.cuh"
 #include "kernels/work/params.hpp"
 #include "kernels/work/variants.hpp"
 

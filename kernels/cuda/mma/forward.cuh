@@ -10,6 +10,7 @@
 #include "kernels/cuda/mma/parts/block_walk.cuh"
 #include "kernels/cuda/mma/parts/shared_tiles.cuh"
 #include "kernels/cuda/mma/parts/warp_mma.cuh"
+#include "kernels/cuda/parts/max_logit.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
 #include "kernels/cuda/parts/softmax.cuh"
 #include "kernels/work/variants.hpp"
@@ -178,6 +179,9 @@ __global__ void __launch_bounds__(MmaForwardShape<D>::threads, MmaForwardShape<D
 
   const int thread = thread_index();
   const int first = walk->tile.begin + thread / 32 * 16 * m_tiles;
+  raise_max_logit<m_tiles>(
+      params, static_cast<int>(blockIdx.y), first, walk->tile.end, thread % 32,
+      [&](int m, int half) { return softmax[m * Shape::threads + thread].maximum[half]; });
   RowUpdate updates[m_tiles][2];
   finish_rows<m_tiles, Shape::threads>(params, softmax + thread, scale_log2, static_cast<int>(blockIdx.y),
                                        first, walk->tile.end, thread % 32, updates);

@@ -32,6 +32,24 @@ __device__ __forceinline__ float max_or_nan(float a, float b) {
   return result;
 }
 
+// Raises a number in device memory that is not NaN to `value`, which is not NaN. As integers, numbers without
+// a sign bit are ordered as they are, those with one the other way round: the sign of `value` decides, for it
+// says which of the two orders is right whatever is there.
+__device__ __forceinline__ void atomic_max(float* number, float value) {
+  const int bits = __float_as_int(value);
+  if (bits >= 0)
+    atomicMax(reinterpret_cast<int*>(number), bits);
+  else
+    atomicMin(reinterpret_cast<unsigned*>(number), static_cast<unsigned>(bits));
+}
+__device__ __forceinline__ void atomic_max(double* number, double value) {
+  const long long bits = __double_as_longlong(value);
+  if (bits >= 0)
+    atomicMax(reinterpret_cast<long long*>(number), bits);
+  else
+    atomicMin(reinterpret_cast<unsigned long long*>(number), static_cast<unsigned long long>(bits));
+}
+
 // threadIdx.x, read from its special register at every call instead of held in a register around a loop.
 __device__ __forceinline__ int thread_index() {
   int index;

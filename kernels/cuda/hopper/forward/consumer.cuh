@@ -25,7 +25,7 @@ class ForwardConsumer {
       : params_(params),
         memory_(memory),
         warpgroup_(warpgroup),
-        mainloop_(memory, warpgroup, params.scale_log2) {}
+        mainloop_(memory, warpgroup, params.scale_log2, params.rescale_threshold_log2) {}
 
   __device__ __forceinline__ void run() {
     if (warpgroup_ == Shape::consumers - 1) warp_scheduler_barrier_arrive();  // the first warpgroup begins
@@ -119,6 +119,8 @@ class ForwardConsumer {
   }
 
   __device__ __forceinline__ void epilogue(const QueryTile& tile, int first_row, unsigned char* staged) {
+    raise_max_logit<1>(params_.call, tile.head, first_row, tile.end, thread_index() % 32,
+                       [&](int, int half) { return mainloop_.softmax.maximum[half]; });
     const RowUpdate update =
         finish_row(params_.call, mainloop_.softmax, params_.scale_log2, tile.head, first_row, tile.end);
     const int row = tile.begin + 64 * warpgroup_;

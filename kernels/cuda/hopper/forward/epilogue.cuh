@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/parts/max_logit.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
 #include "kernels/cuda/parts/softmax.cuh"
 

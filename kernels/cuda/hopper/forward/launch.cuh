@@ -23,6 +23,7 @@ Launch bind_forward(const AttendParams& call) {
   params->stores_out_by_tma = stores_out_by_tma(call);
   if (params->stores_out_by_tma) params->out = tensor_map(call.out, 64);
   params->scale_log2 = scale_log2(call.scale);
+  params->rescale_threshold_log2 = rescale_threshold_log2(call);
   params->scheduler =
       TileScheduler(call.work.count, call.q.heads, heads_per_group(call.q.heads, call.k.heads, call.k),
                     call.q.heads / call.k.heads);

@@ -31,13 +31,12 @@ class ForwardMainloop {
   using Shape = ForwardShape<D, W>;
   using Stages = PipelineIndex<Shape::stages>;
   static constexpr int n_tiles = Shape::keys / 8;
-  // A row's reference maximum moves only when the true one exceeds it by more than this (in units of log2),
-  // so that out hardly ever has to be rescaled (FlashAttention 4). P is then at most 2^8; dividing by the sum
-  // at the end makes up for it.
-  static constexpr auto rescale_threshold_log2 = static_cast<float>(measured("rescale_threshold"));
-
-  __device__ __forceinline__ ForwardMainloop(ForwardStorage<D, W>& memory, int warpgroup, float scale_log2)
-      : memory_(memory), warpgroup_(warpgroup), scale_log2_(scale_log2) {}
+  __device__ __forceinline__ ForwardMainloop(ForwardStorage<D, W>& memory, int warpgroup, float scale_log2,
+                                             float rescale_threshold_log2)
+      : memory_(memory),
+        warpgroup_(warpgroup),
+        scale_log2_(scale_log2),
+        rescale_threshold_log2_(rescale_threshold_log2) {}
 
   float out[1][D / 8][4];
   SoftmaxState softmax;
@@ -90,7 +89,7 @@ class ForwardMainloop {
       highest[half][0] = row_max(fmaxf(highest[half][0], highest[half][1]));
       // Written so that a NaN counts as exceeding.
       exceeds |= !(highest[half][0] * scale_log2_ <=
-                   fmaf(softmax.maximum[half], scale_log2_, rescale_threshold_log2));
+                   fmaf(softmax.maximum[half], scale_log2_, rescale_threshold_log2_));
     }
     rescales_ = __any_sync(all_lanes, exceeds) != 0;
     release_k(count);
@@ -209,7 +208,7 @@ class ForwardMainloop {
   ForwardStorage<D, W>& memory_;
   int warpgroup_;
   int first_row_ = 0;
-  float scale_log2_;
+  float scale_log2_, rescale_threshold_log2_;
   int valid_keys_ = 0, flags_ = 0;  // of the block whose BlockInfo was read last
   bool rescales_ = false;           // whether the reference maxima moved in this step
   float rescale_[2];

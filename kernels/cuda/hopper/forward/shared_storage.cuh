@@ -19,7 +19,16 @@ struct ForwardParams {
   int blocks = 1;                   // of the persistent grid
   bool stores_out_by_tma = false;   // out is stored, not merged, and in the dtype of q
   float scale_log2 = 0;
+  float rescale_threshold_log2 = 0;
 };
+
+// A row's reference maximum moves only when the true one exceeds it by more than this (in units of log2), so
+// that out hardly ever has to be rescaled (FlashAttention 4). P is then at most 2^8; dividing by the sum at
+// the end makes up for it. Where max_logit is asked for, the reference is to be the true maximum, but for the
+// rounding of its product with the scale: a second maximum beside it would cost registers that are not there.
+inline float rescale_threshold_log2(const AttendParams& call) {
+  return call.max_logit != nullptr ? 0 : static_cast<float>(measured("rescale_threshold"));
+}
 
 // W consumer warpgroups of 64 query rows each. Two at head size 128 and three at 64 are fastest where there
 // are enough tiles for all multiprocessors; fewer warpgroups make more tiles.

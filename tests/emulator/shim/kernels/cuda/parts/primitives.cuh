@@ -28,6 +28,10 @@ inline float max_or_nan(float a, float b) {
   return std::isnan(a) || std::isnan(b) ? std::numeric_limits<float>::quiet_NaN() : std::max(a, b);
 }
 
+inline void atomic_max(float* number, float value) {  // threads take turns only where they wait
+  if (value > *number) *number = value;
+}
+
 inline int thread_index() {
   return threadIdx.x;
 }
