@@ -39,8 +39,8 @@ class AllGather final : public SoftmaxAlgorithm {
       if (s.P() > 1) all.send_home(part, sum, g.dkv, wire);
     };
     if (!keeps) kv = all.buffer("kv_again", Role::nominal, Category::working, slots, width);
-    if (keeps && s.P() > 1)
-      all.run_kept(held, attend);
+    if (keeps)
+      all.run_kept(g.kv, held, attend);
     else
       all.run(g.kv, held, attend);
     all.drain();
@@ -54,7 +54,7 @@ class AllGather final : public SoftmaxAlgorithm {
   const Scope& s;
   Builder& b = s.b;
   const Schedule& o = b.scenario().schedule;
-  const bool keeps = o.is_word("backward_gather", "keep"), some = o.is_word("gather", "needed");
+  const bool keeps = o.is_word("backward_gather", "keep"), some = o.is_word("gather", "needed") && s.P() > 1;
   const std::int64_t chunk = o.count("gather_head_chunk"), width = chunk ? chunk : b.problem().kv_heads;
   HeadGather all{s, some ? seen(s.keys, b.problem().visible()) : all_tokens(s.keys),
                  equal_parts(s.key_heads(), width)};

@@ -44,13 +44,13 @@ void append(std::vector<TokenRun>& runs, const TokenRun& next) {
   runs.push_back(next);
 }
 
-std::vector<TokenRun> laid_in_order(std::vector<TokenRun> runs) {
+std::vector<TokenRun> laid_in_order(std::vector<TokenRun> runs, bool interleaved) {
   std::stable_sort(runs.begin(), runs.end(), before);
   std::vector<TokenRun> result;
   std::int64_t row = 0;
   for (std::size_t begin = 0, end = 0; begin < runs.size(); begin = end) {
     while (end < runs.size() && runs[end].sequence == runs[begin].sequence) ++end;
-    if (interleave(runs, begin, end)) {
+    if (interleaved && interleave(runs, begin, end)) {
       TokenRun all = runs[begin];
       all.row = row;
       all.stride = all.row_step = 1;
@@ -78,6 +78,16 @@ bool same_tokens(const Holding& a, const Holding& b) {
     return x.sequence == y.sequence && x.row == y.row && x.position == y.position && x.rows == y.rows &&
            x.stride == y.stride && x.row_step == y.row_step;
   });
+}
+
+Distribution in_order(const Distribution& from, bool interleaved) {
+  Distribution result = from;
+  for (std::size_t i = 0; i < result.members.size(); ++i) {
+    const bool same = i > 0 && same_tokens(from.members[i - 1], from.members[i]);  // laid out once
+    result.members[i].runs =
+        same ? result.members[i - 1].runs : laid_in_order(std::move(result.members[i].runs), interleaved);
+  }
+  return result;
 }
 
 }  // namespace
@@ -119,13 +129,7 @@ Distribution gathered(const Distribution& from) {
 }
 
 Distribution in_sequence_order(const Distribution& from) {
-  Distribution result = from;
-  for (std::size_t i = 0; i < result.members.size(); ++i) {
-    const bool same = i > 0 && same_tokens(from.members[i - 1], from.members[i]);  // laid out once
-    result.members[i].runs =
-        same ? result.members[i - 1].runs : laid_in_order(std::move(result.members[i].runs));
-  }
-  return result;
+  return in_order(from, true);
 }
 
 Distribution split_heads(const Distribution& tokens) {
@@ -170,10 +174,7 @@ Distribution with_heads(Distribution of, HeadRange heads) {
 }
 
 Distribution all_tokens(const Distribution& from) {
-  const Distribution all = gathered(from);
-  for (const TokenRun& run : all.members.front().runs)
-    if (run.stride != 1) return all;
-  return in_sequence_order(all);
+  return in_order(gathered(from), false);
 }
 
 Distribution seen(const Distribution& keys, Window visible) {
@@ -187,9 +188,7 @@ Distribution seen(const Distribution& keys, Window visible) {
       if (!tile.empty()) result.members[i].runs.push_back(run);
     }
   }
-  return result.members.front().runs.empty() || keys.members.front().runs.front().stride == 1
-             ? in_sequence_order(result)
-             : result;
+  return in_order(result, false);
 }
 
 }  // namespace cplab

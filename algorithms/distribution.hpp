@@ -59,12 +59,12 @@ Distribution key_heads(const Problem&, const Distribution& of_queries);
 // Every member keeps the same heads.
 Distribution with_heads(Distribution, HeadRange);
 
-// All tokens at every member, in sequence order where that makes longer runs than the order of members does:
-// not where tokens of a sequence lie at a stride.
+// All tokens at every member, in sequence order, with the strides of tokens that they have: runs that could
+// be interleaved stay one after the other.
 Distribution all_tokens(const Distribution&);
 
-// Those keys that a query of the member sees, in sequence order (a halo: with a window, neighbouring tokens):
-// whole runs of the holders, in which a sequence's padding is included.
+// As all_tokens, but of the keys only whole runs of which the member's queries see some: with a window, those
+// of neighbours.
 Distribution seen(const Distribution& keys, Window visible);
 
 }  // namespace cplab

@@ -8,7 +8,10 @@
 namespace cplab {
 
 HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadRange> parts)
-    : s_(s), to_(to[s.place()]), parts_(std::move(parts)) {
+    : s_(s),
+      to_(to[s.place()]),
+      reads_(any_live(s.tokens[s.place()].runs, to_.runs, s.b.problem().visible())),
+      parts_(std::move(parts)) {
   for (const HeadRange heads : parts_) how_.emplace_back(with_heads(s.keys, heads), with_heads(to, heads));
   options_.transport = transport_of(s.b.scenario().schedule);
   options_.most_pieces = s.b.scenario().schedule.count("pack_above");
@@ -38,7 +41,7 @@ std::vector<Transfer> HeadGather::gathers(int part, const Box& kv, const Box& in
 
 void HeadGather::run(const Box& kv, const At& at, const Attend& attend,
                      const std::function<bool(int part)>& apart) const {
-  if (s_.P() == 1) return run_kept([&](int part) { return kv.of_problem(keys(part)); }, attend);
+  if (s_.P() == 1) return run_kept(kv, at, attend);
   for (int part = 0; part <= parts(); ++part) {
     std::vector<Transfer> next;
     if (part < parts()) next = gathers(part, kv, at(part), apart && apart(part));
@@ -47,15 +50,17 @@ void HeadGather::run(const Box& kv, const At& at, const Attend& attend,
       transfer.move(comm_lane);
     }
     s_.b.step(part);
-    if (part > 0) attend(part - 1, at(part - 1));
-    for (Transfer& transfer : next) transfer.unpack(compute_lane);
+    // Where no query sees a key the tile reads no row: what was gathered is left where it came.
+    if (part > 0) attend(part - 1, reads_ ? at(part - 1) : kv.of_problem(keys(part - 1)));
+    for (Transfer& transfer : next)
+      if (reads_) transfer.unpack(compute_lane);
   }
 }
 
-void HeadGather::run_kept(const At& at, const Attend& attend) const {
+void HeadGather::run_kept(const Box& kv, const At& at, const Attend& attend) const {
   for (int part = 0; part < parts(); ++part) {
     s_.b.step(part);
-    attend(part, at(part));
+    attend(part, reads_ && s_.P() > 1 ? at(part) : kv.of_problem(keys(part)));
   }
 }
 

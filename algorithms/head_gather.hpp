@@ -37,7 +37,7 @@ class HeadGather {
   void run(const Box& kv, const At& at, const Attend&,
            const std::function<bool(int part)>& apart = nullptr) const;
   // The same with what is there already.
-  void run_kept(const At& at, const Attend&) const;
+  void run_kept(const Box& kv, const At& at, const Attend&) const;
 
   // The tile with the part's heads, of gathered K and V; backward it adds to `sums`, of which `touched` knows
   // what has been written.
@@ -57,6 +57,7 @@ class HeadGather {
 
   const Scope& s_;
   const Holding to_;
+  const bool reads_;  // some query here sees some key
   std::vector<HeadRange> parts_;
   std::vector<Redistribution> how_;  // by part
   TransferOptions options_;

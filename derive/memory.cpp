@@ -41,7 +41,8 @@ std::uint32_t begin_of(const RankPlan& plan, Phase phase) {
 
 Lifetime lifetime_of(const RankPlan& plan, const Buffer& buffer, const Uses& uses) {
   const auto end = static_cast<std::uint32_t>(plan.operations.size());
-  if (uses.first == never) return {end, end};
+  // Whoever calls attention holds its inputs, also one that this rank turns out not to need.
+  if (uses.first == never) return {buffer.category == Category::input ? 0 : end, end};
   if (is_freed(buffer.category)) return {uses.first, uses.last};
   if (buffer.category == Category::output) return {uses.first, end};
   const std::uint32_t birth = begin_of(plan, plan.operations[uses.first].phase);
