@@ -48,6 +48,7 @@ int command_simulate(const Arguments& arguments, Console& console) {
   out << fmt::format("on {}: {} ms (between {} and {})\n", printable(file.hardware_given),
                      format_ms(figures.time_s), format_ms(prediction.low_s), format_ms(prediction.high_s));
   out << "of the busy time: " << describe(figures.origins) << '\n';
+  out << "of the chain that ends last: " << describe(prediction.chain) << '\n';
   write_figures(out, figures, prediction.fit, console.color());
 
   SimulateReport report;
@@ -57,6 +58,7 @@ int command_simulate(const Arguments& arguments, Console& console) {
   report.fit = prediction.fit;
   report.low_s = prediction.low_s;
   report.high_s = prediction.high_s;
+  report.chain = prediction.chain;
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &prediction.timeline};
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option(

@@ -118,6 +118,20 @@ void note_idle_bandwidths(const ScenarioFile& file, const Plan& plan, const Hard
   }
 }
 
+ChainShares shares_of(const UseSeconds& use) {
+  const double all = use.total();
+  if (all <= 0) return {};
+  return {use.attention / all, use.other_kernels / all, use.communication / all, use.host / all};
+}
+
+// "measured 61.2 %, assumed 38.8 %": those that are not zero.
+std::string shares_text(std::initializer_list<std::pair<const char*, double>> shares) {
+  std::string text;
+  for (const auto& [name, share] : shares)
+    if (share > 0) text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, format_percent(share));
+  return text.empty() ? "no time at all" : text;
+}
+
 }  // namespace
 
 void require_machine(const ScenarioFile& file) {
@@ -152,6 +166,7 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
     origins = simulation.busy;
     prediction.low_s = simulation.low_s;
     prediction.high_s = simulation.high_s;
+    prediction.chain = shares_of(simulation.critical_use);
   } catch (const HardwareError& error) {
     fail(file, plan, options, error);
   } catch (const ScenarioError& error) {
@@ -178,15 +193,17 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
 }
 
 std::string describe(const OriginShares& shares) {
-  std::string text;
-  const auto add = [&](const char* name, double share) {
-    if (share > 0) text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", name, format_percent(share));
-  };
-  add("measured", shares.measured);
-  add("interpolated", shares.interpolated);
-  add("extrapolated", shares.extrapolated);
-  add("assumed", shares.assumed);
-  return text.empty() ? "no time at all" : text;
+  return shares_text({{"measured", shares.measured},
+                      {"interpolated", shares.interpolated},
+                      {"extrapolated", shares.extrapolated},
+                      {"assumed", shares.assumed}});
+}
+
+std::string describe(const ChainShares& shares) {
+  return shares_text({{"attention", shares.attention},
+                      {"other kernels", shares.other_kernels},
+                      {"communication", shares.communication},
+                      {"host", shares.host}});
 }
 
 }  // namespace cplab

@@ -8,6 +8,7 @@
 #include "derive/memory.hpp"
 #include "plan/plan.hpp"
 #include "report/figures.hpp"
+#include "report/results.hpp"
 #include "report/timeline.hpp"
 
 namespace cplab {
@@ -17,7 +18,8 @@ struct Prediction {
   std::vector<MemoryPlan> memory;  // by rank
   Figures figures;
   Fit fit;
-  double low_s = 0, high_s = 0;    // the band around figures.time_s
+  double low_s = 0, high_s = 0;  // the band around figures.time_s
+  ChainShares chain;
   std::vector<std::string> notes;  // what a reader of the times must know, a sentence each
 };
 
@@ -34,5 +36,7 @@ Prediction predict(const ScenarioFile&, const Plan&, Progress* progress = nullpt
 
 // "measured 61.2 %, assumed 38.8 %": the shares of busy time that are not zero.
 std::string describe(const OriginShares&);
+// "attention 93.1 %, communication 6.9 %": the same of the chain.
+std::string describe(const ChainShares&);
 
 }  // namespace cplab

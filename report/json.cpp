@@ -271,6 +271,13 @@ void write_json(std::ostream& out, const SimulateReport& report) {
   json.field("time_s", report.figures.time_s);
   json.field("low_s", report.low_s);
   json.field("high_s", report.high_s);
+  json.key("chain");
+  json.begin_object(Style::line);
+  json.field("attention", report.chain.attention);
+  json.field("other_kernels", report.chain.other_kernels);
+  json.field("communication", report.chain.communication);
+  json.field("host", report.chain.host);
+  json.end_object();
   write_figures(json, report.figures, report.fit);
   write_operations(json, report.operations);
   write_notes(json, report.header.notes);

@@ -41,11 +41,21 @@ struct OperationTimes {
   const Timeline* timeline = nullptr;
 };
 
+// Shares (0 to 1) of the chain of operations that ends last, both phases, by what its operations use. Waiting
+// for a peer is what the peer did meanwhile. They sum to 1, or are all 0.
+struct ChainShares {
+  double attention = 0;      // attend, attend_backward
+  double other_kernels = 0;  // merge, copy, cast, ...
+  double communication = 0;  // transfers with their start-up
+  double host = 0;           // launches and latencies
+};
+
 struct SimulateReport {
   ResultHeader header;
   Figures figures;
   std::optional<Fit> fit;
   double low_s = 0, high_s = 0;
+  ChainShares chain;
   std::optional<OperationTimes> operations;
   std::int64_t placement_padding_tokens = 0;  // the plan's
 };

@@ -15,8 +15,21 @@ void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, co
   }
 }
 
-OriginSeconds critical_path(const Recording& recording, Origin host_origin) {
-  OriginSeconds result;
+void UseSeconds::add(OpKind kind, double s) {
+  if (kind == OpKind::attend || kind == OpKind::attend_backward)
+    attention += s;
+  else if (kind == OpKind::host_sync)
+    host += s;
+  else
+    (is_communication(kind) ? communication : other_kernels) += s;
+}
+
+CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin) {
+  CriticalPath result;
+  const auto by_host = [&](double seconds) {
+    result.by_origin.add(host_origin, seconds);
+    result.by_use.host += seconds;
+  };
   if (recording.times.empty()) return result;
   const auto last = std::max_element(recording.times.begin(), recording.times.end(),
                                      [](const auto& a, const auto& b) { return a.end_s < b.end_s; });
@@ -26,13 +39,17 @@ OriginSeconds critical_path(const Recording& recording, Origin host_origin) {
                                recording.first.begin() - 1);
   std::size_t index = at_last;
   double t = last->end_s;
+  const auto by_operation = [&](double seconds) {
+    add_parts(result.by_origin, seconds, recording.times[index], recording.causes[index]);
+    result.by_use.add(plan.ranks[rank].operations[index - recording.first[rank]].kind, seconds);
+  };
   // Everything after t is accounted for; an operation that was still running at t counts up to t.
   for (;;) {
     const OperationTime* time = &recording.times[index];
     const Cause* cause = &recording.causes[index];
     if (cause->begin_us >= 0) {
       const double begin_s = std::min(t, cause->begin_us * 1e-6);
-      add_parts(result, t - begin_s, *time, *cause);
+      by_operation(t - begin_s);
       t = begin_s;
       if (cause->peer_rank >= 0) {
         rank = static_cast<std::size_t>(cause->peer_rank);
@@ -42,18 +59,18 @@ OriginSeconds critical_path(const Recording& recording, Origin host_origin) {
       }
     }
     const double start_s = std::min(t, time->start_s);
-    add_parts(result, t - start_s, *time, *cause);
+    by_operation(t - start_s);
     t = start_s;
-    const bool by_host = cause->start == Cause::host;
-    const std::uint32_t before = by_host ? cause->issue : cause->start;
-    if (!by_host && cause->start_rank >= 0) rank = static_cast<std::size_t>(cause->start_rank);
+    const bool issued = cause->start == Cause::host;
+    const std::uint32_t before = issued ? cause->issue : cause->start;
+    if (!issued && cause->start_rank >= 0) rank = static_cast<std::size_t>(cause->start_rank);
     if (before == no_operation) {
-      result.add(host_origin, t);
+      by_host(t);
       return result;
     }
     index = recording.first[rank] + before;
     const double end_s = std::min(t, recording.times[index].end_s);
-    result.add(host_origin, t - end_s);
+    by_host(t - end_s);
     t = end_s;
   }
 }

@@ -42,8 +42,12 @@ struct Recording {
   std::span<const std::size_t> first;
 };
 
-// The seconds of that chain by origin; launches, issue and dependency latencies count as `host_origin`.
-// Sums to the end of the last operation.
-OriginSeconds critical_path(const Recording& recording, Origin host_origin);
+// The seconds of that chain, by origin and by use; launches, issue and dependency latencies count as
+// `host_origin` and as the host's. Both sum to the end of the last operation.
+struct CriticalPath {
+  OriginSeconds by_origin;
+  UseSeconds by_use;
+};
+CriticalPath critical_path(const Plan& plan, const Recording& recording, Origin host_origin);
 
 }  // namespace cplab

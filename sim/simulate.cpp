@@ -37,7 +37,8 @@ enum class Outcome : std::uint8_t { none, done, hardware_error, stalled, failed 
 // What the child reports beside the timeline.
 struct Report {
   Outcome outcome;
-  OriginSeconds critical, busy;
+  CriticalPath critical;
+  OriginSeconds busy;
   std::int64_t host_syncs;
   std::atomic<std::int64_t> done;  // operations, while it runs
   char table[64], key[192], message[4096];
@@ -87,7 +88,7 @@ void run_in_child(const Job& job, Report& report, std::span<OperationTime> times
     Engine engine(job.plan, job.hardware, job.options, job.kernel_cost, first, times, causes);
     engine.count_in(&report.done);
     engine.run();
-    report.critical = critical_path({times, causes, first}, job.hardware.host.provenance.origin);
+    report.critical = critical_path(job.plan, {times, causes, first}, job.hardware.host.provenance.origin);
     for (std::size_t r = 0, i = 0; r < job.plan.ranks.size(); ++r) {
       for (const Operation& op : job.plan.ranks[r].operations) {
         const OperationTime& time = times[i];
@@ -154,7 +155,8 @@ Simulation collect(const Job& job, const Report& report, std::span<const Operati
   }
   result.busy = report.busy;
   result.host_syncs = report.host_syncs;
-  result.critical = report.critical;
+  result.critical = report.critical.by_origin;
+  result.critical_use = report.critical.by_use;
   for (const Origin origin :
        {Origin::measured, Origin::interpolated, Origin::extrapolated, Origin::assumed}) {
     result.low_s += result.critical.of(origin) * band(origin).low;

@@ -34,6 +34,13 @@ struct OriginSeconds {
   double share(Origin origin) const { return total() > 0 ? of(origin) / total() : 0; }
 };
 
+// Seconds by what an operation uses: attention kernels, the other kernels, links, or the host alone.
+struct UseSeconds {
+  double attention = 0, other_kernels = 0, communication = 0, host = 0;
+  void add(OpKind kind, double s);
+  double total() const { return attention + other_kernels + communication + host; }
+};
+
 // How far a time of each origin may be off, as factors on it: the band of low_s and high_s.
 struct Band {
   double low = 1, high = 1;
@@ -48,6 +55,9 @@ struct Simulation {
   // interference; Timeline shows the worst of both.
   OriginSeconds busy;
   OriginSeconds critical;  // along the chain of operations that determines time_s; sums to it
+  // The same chain by what its operations use: what binds. It goes through the peer that came last, so that
+  // no waiting for peers is in it.
+  UseSeconds critical_use;
   // The critical chain with each part scaled by its band: low_s <= time_s <= high_s. For a makespan under
   // independent errors this is the first-order answer: it does not see other chains becoming critical.
   double low_s = 0, high_s = 0;

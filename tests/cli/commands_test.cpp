@@ -186,7 +186,12 @@ TEST_CASE("simulate as JSON") {
   const json result = result_of({"simulate", some_scenario});
   check_scenario(result, "simulate");
   check_figures(result, 8);
-  check_keys(result, {"origins", "low_s", "high_s"});
+  check_keys(result, {"origins", "low_s", "high_s", "chain"});
+  const json& chain = result.at("chain");
+  check_keys(chain, {"attention", "other_kernels", "communication", "host"});
+  double shares = 0;
+  for (const auto& [use, share] : chain.items()) shares += share.get<double>();
+  CHECK(shares == doctest::Approx(1));
   check_keys(result.at("origins"), {"measured", "interpolated", "extrapolated", "assumed"});
   CHECK(result.at("low_s") <= result.at("time_s"));
   CHECK(result.at("time_s") <= result.at("high_s"));

@@ -47,10 +47,11 @@ TEST_CASE("simulate: every key of the contract") {
   report.fit = fit(report.figures, 10000, 1000);
   report.low_s = 10.5;
   report.high_s = 12.25;
+  report.chain = {0.5, 0.25, 0.125, 0.125};
   Json json = parsed(report);
   check_keys(json, {"schema", "command", "scenario", "versions", "time_s", "phases", "ranks", "peak_bytes",
                     "peak_rank", "peak_buffers", "capacity_bytes", "fits", "headroom_bytes", "messages",
-                    "host_syncs", "origins", "low_s", "high_s"});
+                    "host_syncs", "origins", "low_s", "high_s", "chain"});
   CHECK(json["schema"] == "cplab.simulate.1");
   CHECK(json["command"] == "simulate");
   CHECK(json["versions"] == Json{{"cplab", "0.1.0"}, {"commit", "abc"}, {"compiler", "g++ 12"}});
@@ -58,6 +59,8 @@ TEST_CASE("simulate: every key of the contract") {
   CHECK(json["scenario"]["hardware"]["gpu.copy_bytes_s"] == 1.5e12);
   CHECK(json["time_s"] == 11);
   CHECK(json["low_s"] == 10.5);
+  CHECK(json["chain"] ==
+        Json{{"attention", 0.5}, {"other_kernels", 0.25}, {"communication", 0.125}, {"host", 0.125}});
   CHECK(json["phases"] == Json::parse(R"([{"name":"forward","time_s":9},{"name":"backward","time_s":2}])"));
   check_keys(json["ranks"][1], {"rank", "replica", "position", "time_s", "compute_s", "communication_s",
                                 "exposed_communication_s", "exposed_wait_s", "exposed_transfer_s",

@@ -95,6 +95,7 @@ TEST_CASE("the critical path sums to the time, and the band holds it") {
   const Hardware hardware = slow_host(4);
   const Simulation s = simulate(p.plan, hardware, {}, given_cost(hardware));
   CHECK(near(s.critical.total(), s.time_s));
+  CHECK(near(s.critical_use.total(), s.time_s));
   CHECK(s.low_s < s.time_s);
   CHECK(s.high_s > s.time_s);
   CHECK(s.critical.of(Origin::assumed) > 0);  // the host
@@ -113,6 +114,10 @@ TEST_CASE("the critical path of a chain over two ranks, by hand") {
   CHECK(near(s.time_s, 170e-6));
   CHECK(near(s.critical.of(Origin::measured), 130e-6));
   CHECK(near(s.critical.of(Origin::extrapolated), 40e-6));
+  // Rank 1 waits 80 for rank 0: that is rank 0's kernel, not communication.
+  CHECK(near(s.critical_use.attention, 130e-6));
+  CHECK(near(s.critical_use.communication, 40e-6));
+  CHECK(s.critical_use.other_kernels + s.critical_use.host == 0);
   CHECK(near(s.low_s, 130e-6 * band(Origin::measured).low + 40e-6 * band(Origin::extrapolated).low));
   CHECK(near(s.high_s, 130e-6 * band(Origin::measured).high + 40e-6 * band(Origin::extrapolated).high));
 }
@@ -124,6 +129,7 @@ TEST_CASE("the critical path of a launch-bound chain is the host's") {
   const Simulation s = simulate(p.plan, hardware, {}, given_cost(hardware));
   CHECK(near(s.critical.of(Origin::assumed), 43e-6));
   CHECK(near(s.critical.of(Origin::measured), 1e-6));
+  CHECK(near(s.critical_use.host, 43e-6));
 }
 
 TEST_CASE("a plan that cannot go on is reported with the operation") {
