@@ -63,7 +63,9 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   words["parallel.algorithm"] = scenario.algorithm;
   words["parallel.placement"] = scenario.placement;
   for (const auto& [key, value] : scenario.schedule.options) words["schedule." + key] = to_string(value);
-  words.try_emplace("schedule.between", "nothing");  // what a file from before this option meant
+  // What a file from before these options meant; where an algorithm has them not, no file says them.
+  words.try_emplace("schedule.between", "nothing");
+  words.try_emplace("schedule.rotation", "whole");
   return words;
 }
 

@@ -127,6 +127,7 @@ TEST_CASE("files from before an option that every algorithm has") {
   Plan now = hand_plan();
   now.scenario.schedule.set("between", std::string("nothing"));
   now.scenario.schedule.set("reuse", std::string("time"));
+  now.scenario.schedule.set("rotation", std::string("whole"));
   const ResultFile a = read_result_json(simulated(now, hand_timeline(), true), "a.json");
   const ResultFile old = read_result_json(simulated(hand_plan(), hand_timeline(), true), "old.json");
   CHECK(compare_results(a, old).time_error == 0);
@@ -134,6 +135,11 @@ TEST_CASE("files from before an option that every algorithm has") {
   now.scenario.schedule.set("between", std::string("layers"));
   const ResultFile apart = read_result_json(simulated(now, hand_timeline(), true), "b.json");
   CHECK_THROWS_WITH_AS(compare_results(apart, old), doctest::Contains("schedule.between is layers"),
+                       JsonFileError);
+  now.scenario.schedule.set("between", std::string("nothing"));
+  now.scenario.schedule.set("rotation", std::string("needed"));
+  const ResultFile fewer = read_result_json(simulated(now, hand_timeline(), true), "c.json");
+  CHECK_THROWS_WITH_AS(compare_results(fewer, old), doctest::Contains("schedule.rotation is needed"),
                        JsonFileError);
 }
 
