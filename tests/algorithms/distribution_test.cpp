@@ -209,6 +209,7 @@ TEST_CASE("split_heads: all tokens, an equal share of heads each, key heads as t
     CHECK(keys[place].heads == HeadRange{3 * place / 4, (3 * place + 2) / 4 + 1});
   }
   CHECK_FALSE(split.replicated);
+  CHECK_FALSE(key_heads(p, tokens).replicated);  // the same heads everywhere, but of other tokens
   p.kv_heads = 12;
   CHECK_FALSE(key_heads(p, split).replicated);
   Distribution three = tokens;
