@@ -19,10 +19,13 @@ HeadRange heads_of(const Shares& shares) {
 
 // Rows in their order, as a list without order.
 Rows set_of(const std::vector<RowRange>& list) {
-  Rows rows;
+  std::vector<std::pair<std::int64_t, std::int64_t>> pieces;  // first row, count
   for (const RowRange& range : list)
     for (std::int64_t i = 0; i < (range.step == 1 ? 1 : range.count); ++i)
-      rows = rows.united(Rows::range(range.begin + i * range.step, range.step == 1 ? range.count : 1));
+      pieces.emplace_back(range.begin + i * range.step, range.step == 1 ? range.count : 1);
+  std::ranges::sort(pieces);
+  Rows rows;
+  for (const auto& [begin, count] : pieces) rows.append(begin, count);
   return rows;
 }
 
