@@ -193,6 +193,35 @@ TEST_CASE("gathered, in_sequence_order: padding stays padding") {
   }
 }
 
+// By padded lengths, whatever part of them is valid; a placement pads them further to a multiple of its own.
+TEST_CASE("S3-7: there and back, every row comes home, for random padded lengths") {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 60; ++i) {
+    CAPTURE(i);
+    testing::Shape shape{
+        .ranks = 1 + i % 5, .placement = i % 2 == 0 ? "zigzag" : "striped", .lengths = {}, .heads = 1};
+    for (int n = 1 + i % 4; n > 0; --n) {
+      shape.lengths.push_back(static_cast<std::int64_t>(random() % 20));
+      shape.padded_lengths.push_back(shape.lengths.back() + static_cast<std::int64_t>(random() % 9));
+    }
+    const Distribution tokens = placed_tokens(shape);
+    for (const Distribution& all : {all_tokens(tokens), in_sequence_order(gathered(tokens))}) {
+      const Redistribution there(tokens, all);
+      for (int place = 0; place < shape.ranks; ++place) {
+        std::map<std::int64_t, Token> came;
+        for (int giver = 0; giver < shape.ranks; ++giver) {
+          for (const Moved& piece : there.pieces(giver, place)) {
+            const auto from = listed(piece.from_rows), into = listed(piece.into_rows);
+            for (std::size_t k = 0; k < into.size(); ++k)
+              came[into[k]] = tokens_of(tokens[giver]).at(from[k]);
+          }
+        }
+        CHECK(came == tokens_of(all[place]));
+      }
+    }
+  }
+}
+
 TEST_CASE("split_heads: all tokens, an equal share of heads each, key heads as these need them") {
   const Distribution tokens =
       placed_tokens({.ranks = 4, .placement = "zigzag", .lengths = {16}, .heads = 12, .kv_heads = 3});

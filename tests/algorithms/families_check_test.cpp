@@ -28,9 +28,8 @@ std::vector<std::string> operations(const Plan& plan) {
   for (const RankPlan& rank : plan.ranks)
     for (const Operation& op : rank.operations)
       list.push_back(operation_id(rank, op) + " " + std::string(name(op.kind)) + " " +
-                     std::string(name(op.lane.kind)) + std::to_string(op.lane.index) + " step " +
-                     std::to_string(op.step) + " " + std::to_string(op.flops) + " " +
-                     std::to_string(op.bytes));
+                     std::string(name(op.lane.kind)) + std::to_string(op.lane.index) + " " +
+                     std::to_string(op.flops) + " " + std::to_string(op.bytes));
   return list;
 }
 

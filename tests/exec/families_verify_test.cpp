@@ -238,6 +238,93 @@ TEST_CASE("S3-3, S0-5: buffers hold NaN before they are written, and results are
   }
 }
 
+TEST_CASE("S3-8: both dense formats give the same bits") {
+  for (const Algorithm& algorithm : algorithms()) {
+    CAPTURE(algorithm.name);
+    Scenario s = scenario(of({}, algorithm, 4));
+    const Inputs inputs = random_inputs(s.problem, 2);
+    const VerifyResult one = verify(build_plan(s), inputs, {});
+    s.problem.format = Format::sbhd;
+    const VerifyResult other = verify(build_plan(s), inputs, {});
+    CHECK(one.ok());
+    CHECK(other.ok());
+    CHECK(one.outputs->same_bits(*other.outputs));
+  }
+}
+
+// Queries are 0, so that a query weighs all keys that it sees alike; the value of token t is 1 in column t.
+// Then out says exactly which keys each query saw: 1 / n in their columns, 0 in all others.
+TEST_CASE("S3-12: masks are exact, token by token") {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (const std::string_view placement : algorithm.placements) {
+      for (const auto& [causal, window] : std::vector<std::pair<bool, Window>>{
+               {true, {}}, {false, {}}, {false, {3, 3}}, {false, {5, 6}}, {false, {2, 20}}, {true, {4, 0}}}) {
+        CAPTURE(algorithm.name);
+        CAPTURE(placement);
+        CAPTURE(window.left);
+        ScenarioSpec spec = of({}, algorithm, 2);
+        spec.placement = placement;
+        spec.causal = causal;
+        spec.window = window;
+        spec.lengths = {8, 2, 13};
+        spec.padded_lengths = {8, 4, 16};
+        spec.value_size = 28;
+        const Plan plan = build_plan(scenario(spec));
+        const Problem& p = plan.scenario.problem;
+        Inputs inputs = random_inputs(p, 1);
+        for (double& x : inputs["q"].values) x = 0;
+        const auto width = static_cast<std::size_t>(p.value_size);
+        const std::size_t heads = inputs["v"].values.size() / (28 * width);
+        for (std::size_t i = 0; i < inputs["v"].values.size(); ++i)
+          if (!std::isnan(inputs["v"].values[i])) inputs["v"].values[i] = i / width / heads == i % width;
+        const VerifyResult result = verify(plan, inputs, {});
+        CHECK(result.ok());
+        const Tensor& out = (*result.outputs)["out"];
+        const Window w = p.visible();
+        std::int64_t first = 0;
+        for (std::size_t b = 0; b < p.lengths.size(); first += p.padded_lengths[b++]) {
+          for (std::int64_t q = 0; q < p.lengths[b]; ++q) {
+            std::int64_t n = 0;
+            for (std::int64_t k = 0; k < p.lengths[b]; ++k)
+              n += (w.left < 0 || k - q >= -w.left) && (w.right < 0 || k - q <= w.right);
+            for (std::int64_t column = 0; column < p.value_size; ++column) {
+              const std::int64_t k = column - first;
+              const bool visible = k >= 0 && k < p.lengths[b] && (w.left < 0 || k - q >= -w.left) &&
+                                   (w.right < 0 || k - q <= w.right);
+              const double got =
+                  out.values[static_cast<std::size_t>((first + q) * p.heads * p.value_size + column)];
+              CHECK(std::abs(got - (visible ? 1.0 / static_cast<double>(n) : 0)) < 1e-14);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("hierarchical, usp: degenerate sizes give the bits of ring and all_to_all") {
+  for (ScenarioSpec spec : problems()) {
+    const auto outputs = [&](const char* algorithm, std::int64_t inner, const char* order = nullptr) {
+      spec.algorithm = algorithm;
+      spec.options.clear();
+      if (inner > 0) spec.options.push_back({"inner_ranks", count(inner)});
+      if (order != nullptr) spec.options.push_back({"inner_order", word(order)});
+      VerifyResult result = verify_spec(spec);
+      CHECK(result.ok());
+      return std::move(*result.outputs);
+    };
+    const Outputs ring = outputs("ring", 0), traded = outputs("all_to_all", 0);
+    for (const char* order : {"consecutive", "strided"}) {
+      CHECK(outputs("usp", 1, order).same_bits(ring));
+      CHECK(outputs("usp", 4, order).same_bits(traded));
+    }
+    CHECK(outputs("hierarchical", 1).same_bits(ring));
+    CHECK(outputs("hierarchical", 4).same_bits(traded));
+    // In between, neighbours that trade give what hierarchical gives.
+    CHECK(outputs("usp", 2, "consecutive").same_bits(outputs("hierarchical", 2)));
+  }
+}
+
 TEST_CASE("S3-5: no host waits, however many sequences there are") {
   for (const Algorithm& algorithm : algorithms()) {
     for (const std::size_t sequences : {1u, 40u}) {
