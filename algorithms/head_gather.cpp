@@ -12,7 +12,8 @@ HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadR
       to_(to[s.place()]),
       reads_(any_live(s.tokens[s.place()].runs, to_.runs, s.b.problem().visible())),
       parts_(std::move(parts)) {
-  for (const HeadRange heads : parts_) how_.emplace_back(with_heads(s.keys, heads), with_heads(to, heads));
+  const Redistribution all(s.keys, to);
+  for (const HeadRange heads : parts_) how_.push_back(all.of_heads(heads));
   options_.transport = transport_of(s.b.scenario().schedule);
   options_.most_pieces = s.b.scenario().schedule.count("pack_above");
 }

@@ -118,6 +118,13 @@ Redistribution::Redistribution(Distribution from, Distribution to)
   kind_ = find_kind();
 }
 
+Redistribution Redistribution::of_heads(HeadRange heads) const {
+  Redistribution some = *this;  // and its kind, which would take a look at every pair of members
+  some.from_ = with_heads(std::move(some.from_), heads);
+  some.to_ = with_heads(std::move(some.to_), heads);
+  return some;
+}
+
 // What both have, whoever gives it.
 std::vector<Moved> Redistribution::overlaps(int giver, int receiver) const {
   Moved piece{{}, {}, from_[giver].heads.common(to_[receiver].heads)};

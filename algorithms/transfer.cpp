@@ -2,6 +2,8 @@
 #include "algorithms/transfer.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "algorithms/rows.hpp"
@@ -19,10 +21,13 @@ HeadRange heads_of(const Shares& shares) {
 
 // Rows in their order, as a list without order.
 Rows set_of(const std::vector<RowRange>& list) {
-  Rows rows;
+  std::vector<std::pair<std::int64_t, std::int64_t>> pieces;  // first row, count
   for (const RowRange& range : list)
     for (std::int64_t i = 0; i < (range.step == 1 ? 1 : range.count); ++i)
-      rows = rows.united(Rows::range(range.begin + i * range.step, range.step == 1 ? range.count : 1));
+      pieces.emplace_back(range.begin + i * range.step, range.step == 1 ? range.count : 1);
+  std::ranges::sort(pieces);
+  Rows rows;
+  for (const auto& [begin, count] : pieces) rows.append(begin, count);
   return rows;
 }
 
@@ -247,12 +252,18 @@ void Transfer::sum(Lane lane, const Tensor& t) {
   if (target.role != t.role) b_.convert(lane, into.rows(all), t.target.rows(all).of_problem(heads));
 }
 
-// Rows that nobody has taken get no gradient.
+// What nobody has taken gets no gradient: rows by heads, between which no share begins or ends.
 void Transfer::fill_rest(Lane lane, const Tensor& t) {
-  Rows taken;
-  for (const Share& s : t.in) taken = taken.united(set_of(s.rows));
-  const Rows rest = Rows::range(0, b_.declared(t.target).rows).minus(taken);
-  if (!rest.empty()) b_.fill(lane, t.target.rows(rest).of_problem(t.heads), 0);
+  std::set<std::int64_t> cuts{t.heads.begin, t.heads.end};
+  for (const Share& s : t.in) cuts.insert({s.heads.begin, s.heads.end});
+  for (auto end = std::next(cuts.begin()); end != cuts.end(); ++end) {
+    const HeadRange heads{*std::prev(end), *end};
+    Rows taken;
+    for (const Share& s : t.in)
+      if (s.heads.common(heads).count() > 0) taken = taken.united(set_of(s.rows));
+    const Rows rest = Rows::range(0, b_.declared(t.target).rows).minus(taken);
+    if (!rest.empty()) b_.fill(lane, t.target.rows(rest).of_problem(heads), 0);
+  }
 }
 
 void Transfer::all(Lane compute, Lane comm) {

@@ -28,11 +28,13 @@ Distribution of_members(const Distribution& tokens, const std::vector<int>& posi
   return some;
 }
 
-// The tokens that meet in one place of a ring, by place.
+// The tokens that meet in one place of a ring, by place; those of one rank in its own runs, as a plain ring
+// has them.
 Distribution joined(const Distribution& tokens, const std::vector<std::vector<int>>& teams) {
   Distribution ring;
   for (const std::vector<int>& team : teams)
-    ring.members.push_back(in_sequence_order(gathered(of_members(tokens, team)))[0]);
+    ring.members.push_back(team.size() == 1 ? tokens[team[0]]
+                                            : in_sequence_order(gathered(of_members(tokens, team)))[0]);
   return ring;
 }
 
