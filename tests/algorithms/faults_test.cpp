@@ -14,6 +14,7 @@
 #include "algorithms/list.hpp"
 #include "check/check.hpp"
 #include "derive/edges.hpp"
+#include "derive/edits.hpp"
 #include "tests/algorithms/scenarios.hpp"
 
 namespace cplab {
@@ -88,6 +89,32 @@ TEST_CASE("a mutation that finds a place is found as what it is, any other says 
     CHECK(places[fault.name] > 0);
     // stale-kv may read a slot that nobody has written; all others are always what they say.
     if (fault.name != "stale-kv") CHECK(as_declared[fault.name] == places[fault.name]);
+  }
+}
+
+TEST_CASE("an operation that moves keeps its edges, but for those that would point forward") {
+  const Plan right = build_plan(testing::scenario({.ranks = 4, .algorithm = "ring"}));
+  const auto n = right.ranks[1].operations.size();
+  for (std::size_t from = 0; from < n; ++from) {
+    for (std::size_t to = 0; to < n; ++to) {
+      Plan plan = right;
+      RankPlan& rank = plan.ranks[1];
+      for (std::size_t i = 0; i < n; ++i) rank.operations[i].bytes = static_cast<std::int64_t>(i);  // a name
+      move_operation(rank, from, to);
+      CHECK(rank.operations[to].bytes == static_cast<std::int64_t>(from));
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto name = static_cast<std::size_t>(rank.operations[i].bytes);
+        if (i != to) CHECK(name == (i < to ? i + (i >= from ? 1 : 0) : i - (i <= from ? 1 : 0)));
+        std::vector<std::int64_t> after, expected;
+        for (const std::uint32_t e : rank.after(rank.operations[i]))
+          after.push_back(rank.operations[e].bytes);
+        for (const std::uint32_t e : right.ranks[1].after(right.ranks[1].operations[name])) {
+          const auto place = std::ranges::find(rank.operations, std::int64_t{e}, &Operation::bytes);
+          if (place - rank.operations.begin() < static_cast<std::ptrdiff_t>(i)) expected.push_back(e);
+        }
+        CHECK(after == expected);
+      }
+    }
   }
 }
 

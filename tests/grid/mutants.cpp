@@ -42,8 +42,8 @@ Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   p.lengths = p.packed ? std::vector<std::int64_t>{13, 4, 9} : std::vector<std::int64_t>{p.sequence};
   p.padded_lengths = p.packed ? std::vector<std::int64_t>{16, 4, 9} : p.lengths;
   p.format = p.packed ? Format::thd : Format::bshd;
-  p.heads = 2;
-  p.kv_heads = 1;
+  p.heads = 4;
+  p.kv_heads = 2;  // strides of heads have something to cut
   p.head_size = 8;
   p.value_size = 4;
   p.dtype = DType::fp32;
