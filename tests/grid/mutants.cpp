@@ -28,6 +28,7 @@ namespace {
 Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   Scenario s;
   Problem& p = s.problem;
+  const std::uint64_t options = testing::scattered(seed);
   const auto pick = [&seed](std::size_t n) {
     const std::size_t i = seed % n;
     seed /= n;
@@ -50,7 +51,7 @@ Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   p.scale = 0.35;
   p.attention = testing::attention_of(std::string(algorithm.name));
   p.max_logit = s.parallel.ranks % 2 == 1 && p.attention == Attention::softmax;
-  return testing::draw_options(std::move(s), algorithm, seed);
+  return testing::draw_options(std::move(s), algorithm, options);
 }
 
 // Executes under 20 random orders. The answer is "WRONG: ..." if verification fails, "VARIES" if the orders
