@@ -1,173 +1,14 @@
-// The faults: which bug, where it shipped, how it shows. Mutations edit a right plan; see faults.hpp.
+// The table of faults: which bug, where it shipped, how it shows. The mutations are in faults_*.cpp.
 #include "algorithms/faults.hpp"
 
-#include <algorithm>
 #include <array>
 
-#include "algorithms/build.hpp"
-#include "algorithms/placement.hpp"
-#include "derive/edges.hpp"
-#include "derive/edits.hpp"
+#include "algorithms/mutations.hpp"
 
 namespace cplab {
 namespace {
 
-[[noreturn]] void no_place(std::string_view fault, std::string_view needs) {
-  throw ScenarioError("parallel", "fault " + std::string(fault) + " has no place in this plan; it needs " +
-                                      std::string(needs));
-}
-
-// The n-th operation of that kind in a phase of a rank's plan that fits; -1 if there is none.
-template <class Fits>
-std::ptrdiff_t find_operation(const RankPlan& rank, OpKind kind, Phase phase, Fits fits) {
-  for (std::size_t i = 0; i < rank.operations.size(); ++i) {
-    const Operation& op = rank.operations[i];
-    if (op.kind == kind && op.phase == phase && fits(op)) return static_cast<std::ptrdiff_t>(i);
-  }
-  return -1;
-}
-
-RankPlan& rank_at(Plan& plan, std::size_t rank, std::string_view fault) {
-  if (plan.ranks.size() <= rank) no_place(fault, "at least " + std::to_string(rank + 1) + " ranks");
-  return plan.ranks[rank];
-}
-
 void nothing(Plan&) {}
-
-void ring_slot_reuse(Plan& plan) {
-  bool found = false;
-  for (RankPlan& rank : plan.ranks) {
-    for (Operation& op : rank.operations) {
-      if (op.kind != OpKind::exchange || op.phase != Phase::forward) continue;
-      found |= op.after.count > 0;
-      op.after = {};
-    }
-  }
-  if (!found)
-    no_place("ring-slot-reuse", "an exchange that waits for a tile (kv_slots=2 and at least 4 ranks)");
-}
-
-void drop_wait(Plan& plan) {
-  RankPlan& rank = rank_at(plan, 2, "drop-wait");
-  const auto i = find_operation(rank, OpKind::attend, Phase::forward,
-                                [](const Operation& op) { return op.step == 1 && op.after.count > 0; });
-  if (i < 0) no_place("drop-wait", "a second tile on rank 2");
-  rank.operations[static_cast<std::size_t>(i)].after = {};
-}
-
-void stale_kv(Plan& plan) {
-  RankPlan& rank = rank_at(plan, 1, "stale-kv");
-  const auto i = find_operation(rank, OpKind::attend_backward, Phase::backward,
-                                [](const Operation& op) { return op.step == 1; });
-  if (i < 0) no_place("stale-kv", "a second backward tile on rank 1");
-  Operation& op = rank.operations[static_cast<std::size_t>(i)];
-  std::vector<Access> reads(rank.reads(op).begin(), rank.reads(op).end());
-  for (Access& access : reads) {
-    if (access.operand != Operand::k && access.operand != Operand::v) continue;
-    View view = rank.views[access.view];
-    const auto slots = static_cast<std::int32_t>(rank.buffers[view.buffer].slots);
-    if (slots < 2) no_place("stale-kv", "two slots for K and V");
-    view.slot_begin = (view.slot_begin + slots - 1) % slots;
-    view.slot_end = view.slot_begin + 1;
-    access.view = add_view(rank, view);
-  }
-  op.reads = add_accesses(rank, reads);
-  derive_edges(rank);
-}
-
-void unordered_exchange(Plan& plan) {
-  bool found = false;
-  for (RankPlan& rank : plan.ranks) {
-    for (std::size_t i = 0; i < rank.operations.size(); ++i) {
-      const Operation op = rank.operations[i];
-      if (op.kind != OpKind::exchange || op.phase != Phase::forward) continue;
-      std::vector<Part> sends, receives;
-      for (const Part& part : rank.parts_of(op)) (part.send ? sends : receives).push_back(part);
-      if (sends.empty() || receives.empty()) continue;
-      insert_operation(rank, i + 1, op);
-      rank.operations[i].parts = add_parts(rank, sends);
-      rank.operations[i + 1].parts = add_parts(rank, receives);
-      rank.operations[i + 1].bytes = 0;
-      ++i;
-      found = true;
-    }
-    derive_edges(rank);
-  }
-  if (!found) no_place("unordered-exchange", "at least 2 ranks");
-}
-
-void dropped_receive(Plan& plan) {
-  RankPlan& rank = rank_at(plan, 1, "dropped-receive");
-  const auto i =
-      find_operation(rank, OpKind::exchange, Phase::forward, [](const Operation&) { return true; });
-  if (i < 0) no_place("dropped-receive", "an exchange in the forward");
-  Operation& op = rank.operations[static_cast<std::size_t>(i)];
-  std::vector<Part> sends;
-  for (const Part& part : rank.parts_of(op)) {
-    if (part.send) sends.push_back(part);
-  }
-  op.parts = add_parts(rank, sends);
-  derive_edges(rank);
-}
-
-// The result of a tile that covers only some of the query rows is merged into the first rows instead of its
-// own.
-void upper_half_overwrite(Plan& plan) {
-  RankPlan& rank = rank_at(plan, 0, "upper-half-overwrite");
-  const auto i = find_operation(rank, OpKind::merge, Phase::forward, [&](const Operation& op) {
-    if (op.writes.count != 2) return false;
-    const View& out = rank.view_of(op, Operand::out);
-    return row_count(rank.rows_of(out)) < rank.buffers[out.buffer].rows;
-  });
-  if (i < 0)
-    no_place("upper-half-overwrite", "an incremental merge of half a rank's queries (zigzag, causal)");
-  Operation& op = rank.operations[static_cast<std::size_t>(i)];
-  std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
-  for (Access& access : writes) {
-    View view = rank.views[access.view];
-    view.ranges = add_ranges(rank, {{0, row_count(rank.rows_of(view)), 1}});
-    access.view = add_view(rank, view);
-  }
-  op.writes = add_accesses(rank, writes);
-  derive_edges(rank);
-}
-
-// The second tile of rank 1 and the merge of its result.
-std::pair<std::size_t, std::size_t> second_tile(const RankPlan& rank, std::string_view fault) {
-  const auto tile =
-      find_operation(rank, OpKind::attend, Phase::forward, [](const Operation& op) { return op.step > 0; });
-  const auto merge =
-      find_operation(rank, OpKind::merge, Phase::forward, [](const Operation&) { return true; });
-  if (tile < 0 || merge < 0) no_place(fault, "a second tile on rank 1 with a merge of its own (incremental)");
-  return {static_cast<std::size_t>(tile), static_cast<std::size_t>(merge)};
-}
-
-void skip_tile(Plan& plan) {
-  RankPlan& rank = rank_at(plan, 1, "skip-tile");
-  const auto [tile, merge] = second_tile(rank, "skip-tile");
-  remove_operation(rank, merge);
-  remove_operation(rank, tile);
-  derive_edges(rank);
-}
-
-void double_tile(Plan& plan) {
-  RankPlan& rank = rank_at(plan, 1, "double-tile");
-  const auto [tile, merge] = second_tile(rank, "double-tile");
-  insert_operation(rank, merge + 1, rank.operations[merge]);
-  insert_operation(rank, tile + 1, rank.operations[tile]);
-  derive_edges(rank);
-}
-
-void thd_even_split(Plan& plan) {
-  const Scenario& s = plan.scenario;
-  bool changed = false;
-  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
-    Placement placement(s.problem, s.parallel, s.placement, replica);
-    changed |= placement.split_valid_evenly(s.problem);
-    build_group(plan, replica, placement);
-  }
-  if (!changed) no_place("thd-even-split", "a sequence length that the number of chunks does not divide");
-}
 
 const std::vector<std::string_view> both{"cpu", "gpu"}, cpu{"cpu"};
 
@@ -185,6 +26,7 @@ std::string_view name(FaultForm form) {
 std::span<const Fault> faults() {
   using enum FaultForm;
   using enum FindingKind;
+  using namespace mutations;
   static const std::vector<Fault> all{
       {"identity", identity, "nothing is changed: must be found right", "faults/ring.toml", both,
        std::nullopt, nothing},
@@ -210,6 +52,49 @@ std::span<const Fault> faults() {
       {"thd-even-split", mutation,
        "valid tokens per chunk taken as length / (2P), wrong where 2P does not divide it (TE#3331, TE#1930)",
        "faults/packed-odd.toml", both, expect(coverage, 0, "0/forward/1"), thd_even_split},
+      {"last-token-dropped", mutation, "lengths taken as a multiple of P: 7 tokens count as 6 (TE#1930)",
+       "faults/last-token.toml", both, expect(coverage, 0, "0/backward/0"), last_token_dropped},
+      {"dead-padding-nan", mutation,
+       "a chunk of nothing but padding is attended like tokens: NaN in dK, dV (TE#2186)",
+       "faults/dead-padding.toml", both, expect(coverage, 0, "0/forward/1"), dead_padding_nan},
+      {"cu-seqlens-cache-by-shape", mutation,
+       "the lengths of another batch of the same shape, from a cache (S3-10)", "faults/packed-gather.toml",
+       both, expect(coverage, 0, "0/forward/2"), cu_seqlens_cache_by_shape},
+      {"no-visible-clamp", mutation,
+       "keys up to the end of a chunk, not of its sequence: padding is attended (S3-4)",
+       "faults/packed-gather.toml", both, expect(coverage, 0, "0/forward/2"), no_visible_clamp},
+      {"window-one-shift", mutation,
+       "a window's shift is that of the longest sequence for all of them (TransformerEngine PR 2829)",
+       "faults/window.toml", both, expect(coverage, 0, "0/forward/1"), window_one_shift},
+      {"reorder-by-valid-offsets", mutation,
+       "gathered sequences are laid out by their lengths without padding (S3-7)", "faults/packed-gather.toml",
+       both, expect(coverage, 0, "0/forward/1"), reorder_by_valid_offsets},
+      {"gather-missing-wait", mutation,
+       "tiles on the second lane do not wait for gathered K, V: showed at P = 8 only (S3-1)",
+       "faults/all-gather.toml", both, expect(race, 0, "0/forward/2"), gather_missing_wait},
+      {"gather-reuse", mutation, "a gather does not wait for the tile that reads the slot (S0, S3-2)",
+       "faults/head-strided.toml", both, expect(race, 0, "0/forward/5"), gather_reuse},
+      {"batched-gather-layout", mutation,
+       "gathered rank by rank, read sequence by sequence: right for one sequence only (S0-2)",
+       "faults/head-strided.toml", both, expect(coverage, 0, "0/forward/4"), batched_gather_layout},
+      {"batched-scatter-layout", mutation,
+       "gradients are staged sequence by sequence, scattered rank by rank (S0-2)", "faults/head-strided.toml",
+       both, expect(coverage, 0), batched_scatter_layout},
+      {"issue-before-drain", mutation,
+       "a reduce_scatter is issued while the one before has not been drained (S0-6)",
+       "faults/head-strided.toml", both, expect(race, 0, "0/backward/13"), issue_before_drain},
+      {"head-slice-wrong-dim", mutation,
+       "the LSE is not cut along heads: every stride reads that of the first heads (S0-3)",
+       "faults/head-strided.toml", both, expect(coverage, 0, "0/backward/11"), head_slice_wrong_dim},
+      {"replicated-double-count", mutation,
+       "the gradient of a key head that several ranks hold is added twice (verl#1226)",
+       "faults/replicated.toml", both, expect(coverage, 0, "0/backward/9"), replicated_double_count},
+      {"hierarchical-level-missing", mutation,
+       "the ring across teams is left out, without a word (Megatron-Bridge#2665)", "faults/hierarchical.toml",
+       both, expect(coverage, 0, "0/backward/0"), hierarchical_level_missing},
+      {"communicator-order", mutation,
+       "operations of two groups, in one order on some ranks, in the other on others (NCCL waits for ever)",
+       "faults/hierarchical.toml", both, expect(order, 0, "0/backward/2"), communicator_order},
       {"naive-merge", substitute,
        "lse = a + log(1 + exp(b - a)) overflows for b - a > 88 in fp32 (EasyContext#14)",
        "faults/large-logits.toml", cpu, expect(numerics), nullptr},
@@ -218,6 +103,9 @@ std::span<const Fault> faults() {
       {"maxlogit-zero-offset", substitute,
        "max_logit counts rows from 0 where the valid ones begin at an offset: some are missed (S3-6)",
        "faults/max-logit.toml", cpu, expect(numerics), nullptr},
+      {"no-zero-fill", substitute,
+       "a backward tile leaves rows of dK, dV alone that no query sees, where it has to store 0 (S3-3, S0-5)",
+       "faults/gaps.toml", cpu, expect(numerics), nullptr},
   };
   return all;
 }

@@ -38,15 +38,13 @@ Placement::Placement(const Problem& problem, const Parallel& parallel, std::stri
   }
 }
 
-bool Placement::split_valid_evenly(const Problem& problem) {
+bool Placement::claim_valid(const Claim& claim) {
   bool changed = false;
   for (std::vector<TokenRun>& runs : runs_) {
     for (TokenRun& run : runs) {
       const auto runs_here = std::count_if(
           runs.begin(), runs.end(), [&](const TokenRun& other) { return other.sequence == run.sequence; });
-      const std::int64_t everywhere = runs_here * static_cast<std::int64_t>(runs_.size());
-      const std::int64_t claimed =
-          std::min(run.rows, problem.lengths[static_cast<std::size_t>(run.sequence)] / everywhere);
+      const std::int64_t claimed = claim(run, runs_here * static_cast<std::int64_t>(runs_.size()));
       changed |= claimed != run.valid;
       run.valid = claimed;
     }

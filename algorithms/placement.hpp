@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -39,10 +40,10 @@ class Placement {
 
   std::int64_t rows() const { return rows_; }  // local rows, the same on every rank of the group
   std::span<const TokenRun> runs(int position) const;
-  // For the fault thd-even-split, a wrong count of valid tokens: every run of a sequence claims the same
-  // number, length / number of runs of all ranks, rounded down. True if that changed
-  // anything.
-  bool split_valid_evenly(const Problem&);
+  // How many rows of a run are said to be tokens, of a sequence that has so many runs on all ranks together.
+  using Claim = std::function<std::int64_t(const TokenRun&, std::int64_t runs)>;
+  // For faults, wrong counts of tokens. True if that changed anything.
+  bool claim_valid(const Claim&);
   std::int64_t padding_tokens() const { return padding_tokens_; }  // added by rounding up
 
  private:

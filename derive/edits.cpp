@@ -1,6 +1,7 @@
 // See edits.hpp. Every edit that moves operations rewrites all edges through a map of places.
 #include "derive/edits.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 
@@ -56,6 +57,9 @@ Span add_accesses(RankPlan& plan, const std::vector<Access>& list) {
 Span add_parts(RankPlan& plan, const std::vector<Part>& list) {
   return append(plan.parts, list);
 }
+Span add_segments(RankPlan& plan, const std::vector<Segment>& list) {
+  return append(plan.segments, list);
+}
 
 std::uint32_t add_view(RankPlan& plan, const View& view) {
   plan.views.push_back(view);
@@ -82,6 +86,20 @@ void remove_operation(RankPlan& plan, std::size_t place) {
   places[place] = gone;
   for (std::size_t i = place + 1; i < places.size(); ++i) --places[i];
   plan.operations.erase(plan.operations.begin() + static_cast<std::ptrdiff_t>(place));
+  rewrite_edges(plan, places);
+  count_ordinals(plan);
+}
+
+void move_operation(RankPlan& plan, std::size_t from, std::size_t to) {
+  std::vector<std::uint32_t> places = same_places(plan);
+  for (std::size_t i = from + 1; i <= to && i < places.size(); ++i) --places[i];
+  for (std::size_t i = to; i < from; ++i) ++places[i];
+  places[from] = static_cast<std::uint32_t>(to);
+  const auto at = [&](std::size_t i) { return plan.operations.begin() + static_cast<std::ptrdiff_t>(i); };
+  if (from < to)
+    std::rotate(at(from), at(from + 1), at(to + 1));
+  else
+    std::rotate(at(to), at(from), at(from + 1));
   rewrite_edges(plan, places);
   count_ordinals(plan);
 }

@@ -152,6 +152,7 @@ const Tiles& cpu_tiles();
 //  naive-merge: lse = a + log(1 + exp(b - a)), which overflows for b - a > 88 in fp32 (EasyContext#14).
 //  nominal-accumulator: merge rounds the running out to the dtype of part_out at every step.
 //  maxlogit-zero-offset: which rows count for max_logit is told as if the first segment began at row 0.
+//  no-zero-fill: attend_backward leaves rows of dk and dv alone that no query sees.
 const Tiles* faulty_cpu_tiles(const char* name);
 
 // One element, for tensors in and out of global order: exact widening, round to nearest even back.

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/band.hpp"
 #include "kernels/cpu/merge_rule.hpp"
+#include "kernels/cpu/view_rows.hpp"
 #include "kernels/kernels.hpp"
 
 namespace cplab::kernels {
@@ -103,6 +105,50 @@ const Tiles& maxlogit_zero_offset() {
   return tiles;
 }
 
+// Keys that some query of the tile sees.
+std::vector<char> keys_seen(const AttendBackward& operation) {
+  std::vector<char> seen(static_cast<std::size_t>(operation.k.rows));
+  for (const Segment& segment : operation.segments) {
+    for (std::int64_t i = 0; i < segment.q_count; ++i) {
+      const KeyRange keys = visible_keys(segment, i);
+      for (std::int64_t j = keys.begin; j < keys.end; ++j)
+        seen[static_cast<std::size_t>(segment.k_begin + j)] = 1;
+    }
+  }
+  return seen;
+}
+
+// Rows of dk and dv that no query sees keep what they held, also where the tile has to store.
+void attend_backward_no_zero_fill(const AttendBackward& operation) {
+  const std::vector<char> seen = keys_seen(operation);
+  std::vector<std::vector<double>> held;
+  const auto for_each_unseen = [&](const auto& visit) {
+    for (const View* view : {&operation.dk, &operation.dv}) {
+      const ViewRows rows(*view);
+      for (std::int64_t head = 0; head < view->heads; ++head)
+        for (std::int64_t row = 0; row < view->rows; ++row)
+          if (!seen[static_cast<std::size_t>(row)]) visit(rows, row, head);
+    }
+  };
+  for_each_unseen([&](const ViewRows& rows, std::int64_t row, std::int64_t head) {
+    rows.load(row, head, held.emplace_back(static_cast<std::size_t>(rows.width())).data());
+  });
+  cpu_tiles().attend_backward(operation);
+  auto next = held.begin();
+  for_each_unseen([&](const ViewRows& rows, std::int64_t row, std::int64_t head) {
+    rows.store(row, head, (next++)->data());
+  });
+}
+
+const Tiles& no_zero_fill() {
+  static const Tiles tiles = [] {
+    Tiles changed = cpu_tiles();
+    changed.attend_backward = attend_backward_no_zero_fill;
+    return changed;
+  }();
+  return tiles;
+}
+
 }  // namespace
 
 const Tiles* faulty_cpu_tiles(const char* name) {
@@ -110,6 +156,7 @@ const Tiles* faulty_cpu_tiles(const char* name) {
   if (fault == "naive-merge") return &tiles_with<naive_merge>();
   if (fault == "nominal-accumulator") return &tiles_with<nominal_accumulator>();
   if (fault == "maxlogit-zero-offset") return &maxlogit_zero_offset();
+  if (fault == "no-zero-fill") return &no_zero_fill();
   return nullptr;
 }
 

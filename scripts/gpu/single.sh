@@ -34,15 +34,12 @@ fi
 
 if wants faults; then
 step faults
-for fault in identity ring-slot-reuse stale-kv drop-wait upper-half-overwrite skip-tile double-tile; do
-  codes='' shown=0
-  for seed in 1 2 3 4 5 6 7 8; do
-    timeout 60 cplab verify faults/ring "${several[@]}" --inject $fault --jitter $seed --timeout 10 \
-      >"$results/fault.txt" 2>&1
-    codes+=" $?"
-    if grep -q '^numerics' "$results/fault.txt"; then shown=$((shown + 1)); fi
-  done
-  echo "$fault: exit codes$codes; wrong numbers with $shown of 8 seeds" | tee -a "$results/faults.txt"
+timeout 560 python3 scripts/gpu/faults.py "$(command -v cplab)" --seeds 2 -- --ranks-per-gpu 8 \
+  --set schedule.transport=copy | tee "$results/faults.txt"
+# How often a missing wait shows by itself.
+for fault in ring-slot-reuse drop-wait gather-missing-wait gather-reuse; do
+  timeout 300 python3 scripts/gpu/faults.py "$(command -v cplab)" --seeds 8 --only $fault -- --ranks-per-gpu 8 \
+    --set schedule.transport=copy | tee -a "$results/faults.txt"
 done
 fi
 

@@ -116,9 +116,10 @@ TEST_CASE("check: ring plans of every option value are right") {
   }
 }
 
-TEST_CASE("check: every shipped mutation is found as it says") {
+TEST_CASE("check: every mutation of rings is found as it says, in another ring too") {
   for (const Fault& fault : faults()) {
     if (fault.form != FaultForm::mutation) continue;
+    if (fault.scenario != "faults/ring.toml" && fault.scenario != "faults/packed-odd.toml") continue;
     Shape shape{.ranks = 4, .lengths = {128}, .heads = 4, .kv_heads = 2};
     if (fault.name == "thd-even-split") shape.lengths = {9, 8, 0, 70}, shape.padded_lengths = {12, 8, 4, 74};
     Plan plan = build_plan(ring_scenario(shape));

@@ -139,7 +139,7 @@ TEST_CASE("findings are one line each, without signs of NaN, counted as people c
       CHECK_FALSE(contains(message, ": ;"));
     }
     const ProgramResult text = run_cplab(arguments);
-    CHECK_FALSE(contains(text.out, "-nan"));
+    CHECK_FALSE(contains(text.out, " -nan"));
     const std::size_t count = report.at("findings").size();
     CHECK(contains(text.out,
                    "\nwrong: " + std::to_string(count) + (count == 1 ? " finding\n" : " findings\n")));

@@ -20,7 +20,9 @@ Scenario draw_options(Scenario scenario, const Algorithm& algorithm, std::uint64
     if (std::ranges::count(first, option.key) == 0) order.push_back(&option);
   scenario.algorithm = algorithm.name;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::vector<OptionValue>& legal = order[i]->legal;
+    std::vector<OptionValue> legal = order[i]->legal;
+    if (order[i]->any_count)  // also the next two
+      for (const std::int64_t more : {1, 2}) legal.emplace_back(std::get<std::int64_t>(legal[0]) + more);
     const std::size_t none = i < always_set ? 0 : 1;
     const std::size_t digit = number % (legal.size() + none);
     number /= legal.size() + none;

@@ -28,6 +28,7 @@ namespace {
 Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   Scenario s;
   Problem& p = s.problem;
+  const std::uint64_t options = testing::scattered(seed);
   const auto pick = [&seed](std::size_t n) {
     const std::size_t i = seed % n;
     seed /= n;
@@ -42,15 +43,15 @@ Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   p.lengths = p.packed ? std::vector<std::int64_t>{13, 4, 9} : std::vector<std::int64_t>{p.sequence};
   p.padded_lengths = p.packed ? std::vector<std::int64_t>{16, 4, 9} : p.lengths;
   p.format = p.packed ? Format::thd : Format::bshd;
-  p.heads = 2;
-  p.kv_heads = 1;
+  p.heads = 4;
+  p.kv_heads = 2;  // strides of heads have something to cut
   p.head_size = 8;
   p.value_size = 4;
   p.dtype = DType::fp32;
   p.scale = 0.35;
   p.attention = testing::attention_of(std::string(algorithm.name));
   p.max_logit = s.parallel.ranks % 2 == 1 && p.attention == Attention::softmax;
-  return testing::draw_options(std::move(s), algorithm, seed);
+  return testing::draw_options(std::move(s), algorithm, options);
 }
 
 // Executes under 20 random orders. The answer is "WRONG: ..." if verification fails, "VARIES" if the orders

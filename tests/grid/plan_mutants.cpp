@@ -52,7 +52,7 @@ Plan built(const Algorithm& algorithm, std::uint64_t which, DType dtype) {
   p.scale = 0.35;
   p.attention = testing::attention_of(std::string(algorithm.name));
   p.max_logit = which % 7 % 2 == 1 && p.attention == Attention::softmax;
-  return build_plan(testing::draw_options(std::move(s), algorithm, which / 5 % 3));
+  return build_plan(testing::draw_options(std::move(s), algorithm, testing::scattered(which)));
 }
 
 Plan replicated(std::uint64_t which, DType dtype) {
@@ -84,7 +84,7 @@ Plan plan_of(std::uint64_t seed, const Algorithm* only) {
     case 12: return hand::raised(3, dtype);
     default: {
       const std::uint64_t n = only ? 1 : algorithms().size(), turn = seed / 16;
-      return built(only ? *only : algorithms()[turn % n], turn / n % 30, dtype);
+      return built(only ? *only : algorithms()[turn % n], turn / n, dtype);
     }
   }
 }

@@ -169,4 +169,44 @@ TEST_CASE("entries without a merge are the correct ones") {
   }
 }
 
+// Two queries, of which the first sees key 0 and the second key 3; nobody sees keys 1 and 2.
+TEST_CASE("no-zero-fill leaves what no query sees as it was, where it has to store 0") {
+  const Tiles* tiles = faulty_cpu_tiles("no-zero-fill");
+  REQUIRE(tiles != nullptr);
+  CHECK((tiles->attend == cpu_tiles().attend));
+  const Sizes sizes{.nq = 2, .nk = 4, .H = 4, .G = 2, .D = 3, .E = 5};
+  for (const DType dtype : {DType::bf16, DType::fp32, DType::fp64}) {
+    for (const Write write : {Write::store, Write::add}) {
+      std::vector<std::vector<Tensor>> results;
+      for (const Tiles* each : {&cpu_tiles(), tiles}) {
+        std::mt19937 generator(4);
+        const Problem problem = random_problem(generator, sizes,
+                                               {{.q_begin = 0, .q_count = 1, .k_begin = 0, .k_count = 1},
+                                                {.q_begin = 1, .q_count = 1, .k_begin = 3, .k_count = 1}},
+                                               dtype);
+        const DType wide = dtype == DType::fp64 ? dtype : DType::fp32;
+        TileTensors tensors(generator, problem, {.nominal = dtype, .out = dtype, .lse = wide});
+        tensors.lse.assign({1, 1, 1, 1, 1, 1, 1, 1});
+        tensors.delta.assign({0, 0, 0, 0, 0, 0, 0, 0});
+        for (Tensor* tensor : {&tensors.dk, &tensors.dv})
+          tensor->assign(std::vector<double>(tensor->values().size(), 0.75));
+        each->attend_backward(tensors.backward(problem, Write::store, write));
+        CHECK(tensors.gaps_intact());
+        results.push_back({tensors.dk, tensors.dv, tensors.dq});
+      }
+      CHECK(results[0][2].values() == results[1][2].values());
+      for (const std::size_t i : {0u, 1u}) {
+        const Tensor &right = results[0][i], &faulty = results[1][i];
+        for (const std::int64_t head : {0, 1}) {
+          for (const std::int64_t row : {0, 3}) CHECK(faulty.at(row, head, 1) == right.at(row, head, 1));
+          for (const std::int64_t row : {1, 2}) {
+            CHECK(faulty.at(row, head, 1) == 0.75);
+            CHECK(right.at(row, head, 1) == (write == Write::store ? 0 : 0.75));
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace cplab::testing
