@@ -13,6 +13,9 @@ namespace cplab {
 
 const std::vector<Published>& published() {
   static const std::vector<Published> all{
+      {"llama-strides",
+       "\"plan\": named buffers of our plan, or from our simulation of it. Published: the source's formula.",
+       true, reproduce_llama_strides},
       {"magi-cp8",
        "\"plan\": from our simulation of our plan. \"empirical\": FLOPs over the published kernel rate "
        "alone.",

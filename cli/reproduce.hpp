@@ -27,6 +27,9 @@ const std::vector<Published>& published();
 ReproduceRow reproduced(std::string label, std::optional<double> published, double ours, bool derived,
                         std::string unit);
 
+// Head-strided all-gather attention: what is exposed, in ms, and the buffers of the backward, in h x.
+ReproduceReport reproduce_llama_strides(const std::string& file, const std::vector<std::string>& sets,
+                                        Progress& progress);
 // MagiAttention's charts of context-parallel attention on 8 x H100, in ms.
 ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<std::string>& sets,
                                    Progress& progress);
