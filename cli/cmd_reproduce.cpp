@@ -1,5 +1,7 @@
 // cplab reproduce [NAME]: published figures beside ours; without a name, what there is.
+#include <algorithm>
 #include <ostream>
+#include <utility>
 
 #include "cli/command.hpp"
 #include "cli/reproduce.hpp"
@@ -10,9 +12,62 @@
 namespace cplab {
 
 const std::vector<Published>& published() {
-  static const std::vector<Published> all{{"te-p2p-memory", "MiB", reproduce_te_p2p_memory}};
+  static const std::vector<Published> all{
+      {"llama-strides",
+       "\"plan\": named buffers of our plan, or from our simulation of it. Published: the source's formula.",
+       true, reproduce_llama_strides},
+      {"magi-cp8",
+       "\"plan\": from our simulation of our plan. \"empirical\": FLOPs over the published kernel rate "
+       "alone.",
+       true, reproduce_magi_cp8},
+      {"te-p2p-memory",
+       "\"plan\": named buffers of our plan at its peak. \"empirical\": a term of the source that no plan "
+       "explains, or a sum with one.",
+       false, reproduce_te_p2p_memory}};
   return all;
 }
+
+ReproduceRow reproduced(std::string label, std::optional<double> published, double ours, bool derived,
+                        std::string unit) {
+  ReproduceRow row{std::move(label), published, ours, std::nullopt, derived, std::move(unit)};
+  if (published) row.error = ours / *published - 1;
+  return row;
+}
+
+namespace {
+
+// With the unit in the header where all rows have one, else in a column of its own.
+TextTable table_of(const std::vector<ReproduceRow>& rows) {
+  const bool one_unit = std::all_of(rows.begin(), rows.end(),
+                                    [&](const ReproduceRow& row) { return row.unit == rows.front().unit; });
+  const std::string unit = one_unit && !rows.empty() ? rows.front().unit : "";
+  std::vector<Column> columns{{"figure", "", Align::left}, {"published", unit}, {"ours", unit}};
+  if (!one_unit) columns.push_back({"unit", "", Align::left});
+  columns.push_back({"error", "%"});
+  columns.push_back({"origin", "", Align::left});
+  TextTable table(columns);
+  for (const ReproduceRow& row : rows) {
+    const int decimals = row.unit == "MiB" ? 0 : 2;  // as published
+    std::vector<std::string> cells{row.label, row.published ? format_fixed(*row.published, decimals) : "",
+                                   format_fixed(row.ours, 2)};
+    if (!one_unit) cells.push_back(row.unit);
+    cells.push_back(row.error ? format_signed_percent(*row.error, 2) : "");
+    cells.emplace_back(row.derived ? "plan" : "empirical");
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+// --set of what a reproduction does not use.
+void say_unused(Console& console, const Published& each, const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    if (each.has_clock || (!set.starts_with("simulate.") && !set.starts_with("hardware."))) continue;
+    console.say("note: --set " + set + ": not used by reproduce " + std::string(each.name) +
+                ", which has no clock and knows no machine");
+  }
+}
+
+}  // namespace
 
 int command_reproduce(const Arguments& arguments, Console& console) {
   std::ostream& out = console.text();
@@ -25,34 +80,20 @@ int command_reproduce(const Arguments& arguments, Console& console) {
     for (const std::string& each : names) out << each << '\n';
     return exit_fine;
   }
-  for (const std::string& set : arguments.all("set")) {
-    if (!set.starts_with("simulate.") && !set.starts_with("hardware.")) continue;
-    console.say("note: --set " + set + ": not used by reproduce, which has no clock and knows no machine");
-  }
   const std::string wanted = arguments.positional().front();
   for (const Published& each : published()) {
     if (each.name != wanted) continue;
+    say_unused(console, each, arguments.all("set"));
     Progress progress(console, "reading " + wanted);
     const ReproduceReport report =
         each.reproduce("published/" + wanted + ".toml", arguments.all("set"), progress);
     progress.end();
     for (const std::string& note : report.header.notes) console.say("note: " + note);
-    const std::string unit(each.unit);
-    TextTable table({{"figure", "", Align::left},
-                     {"published", unit},
-                     {"ours", unit},
-                     {"error", "%"},
-                     {"origin", "", Align::left}});
-    for (const ReproduceRow& row : report.rows) {
-      table.add_row({row.label, row.published ? format_fixed(*row.published, 0) : "",
-                     format_fixed(row.ours, 2), row.error ? format_signed_percent(*row.error, 2) : "",
-                     row.derived ? "plan" : "empirical"});
-    }
-    out << wanted << ": " << describe(report.header.scenario, report.ranks) << "\n\n";
+    const TextTable table = table_of(report.rows);
+    out << wanted << ": "
+        << (report.about.empty() ? describe(report.header.scenario, report.ranks) : report.about) << "\n\n";
     table.write(out, console.color());
-    out << "\n\"plan\": named buffers of our plan at its peak. \"empirical\": a term of the source that no "
-           "plan "
-           "explains, or a sum with one.\n";
+    out << '\n' << each.origins << '\n';
     for (const std::string& note : report.notes) out << "- " << note << '\n';
     console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
     console.write_csv_to_option([&](std::ostream& stream) { table.write_csv(stream); });

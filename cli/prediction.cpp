@@ -132,6 +132,14 @@ std::string shares_text(std::initializer_list<std::pair<const char*, double>> sh
   return text.empty() ? "no time at all" : text;
 }
 
+SimulateOptions options_of(const ScenarioFile& file) {
+  SimulateOptions options;
+  options.collective_model = file.simulate.stepwise ? CollectiveModel::stepwise : CollectiveModel::curve;
+  options.cuda_graph = file.simulate.cuda_graph;
+  options.run_ahead = file.simulate.run_ahead;
+  return options;
+}
+
 }  // namespace
 
 void require_machine(const ScenarioFile& file) {
@@ -149,15 +157,19 @@ void require_machine(const ScenarioFile& file) {
 Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress) {
   require_machine(file);
   const Hardware hardware = read_hardware_of(file);
-  SimulateOptions options;
-  options.collective_model = file.simulate.stepwise ? CollectiveModel::stepwise : CollectiveModel::curve;
-  options.cuda_graph = file.simulate.cuda_graph;
-  options.run_ahead = file.simulate.run_ahead;
-  const auto stage = [&](const char* what) {
-    if (progress) progress->stage(what, operation_count(plan), "operations");
-  };
-  if (progress) options.progress = progress->counter();
-  stage("simulating");
+  Prediction prediction = predict(file, plan, hardware, progress);
+  if (progress)
+    progress->stage("simulating without the bandwidth that was set", operation_count(plan), "operations");
+  note_idle_bandwidths(file, plan, hardware, options_of(file), prediction);
+  return prediction;
+}
+
+Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& hardware, Progress* progress) {
+  SimulateOptions options = options_of(file);
+  if (progress) {
+    options.progress = progress->counter();
+    progress->stage("simulating", operation_count(plan), "operations");
+  }
   Prediction prediction;
   OriginSeconds origins;
   try {
@@ -186,8 +198,6 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   // A kernel beside traffic has several origins; the simulator has split its time between them.
   prediction.figures.origins = {origins.share(Origin::measured), origins.share(Origin::interpolated),
                                 origins.share(Origin::extrapolated), origins.share(Origin::assumed)};
-  stage("simulating without the bandwidth that was set");
-  note_idle_bandwidths(file, plan, hardware, options, prediction);
   prediction.fit = fit(prediction.figures, hardware.gpu.capacity_bytes, hardware.fixed_bytes);
   return prediction;
 }

@@ -10,6 +10,7 @@
 #include "report/figures.hpp"
 #include "report/results.hpp"
 #include "report/timeline.hpp"
+#include "sim/hardware.hpp"
 
 namespace cplab {
 
@@ -33,6 +34,8 @@ void require_machine(const ScenarioFile&);
 
 // Throws InputError when the scenario names no hardware file or the file is wrong, and CannotPredict.
 Prediction predict(const ScenarioFile&, const Plan&, Progress* progress = nullptr);
+// The same on a machine that was made of the file's, or is another one. The notes are not filled in.
+Prediction predict(const ScenarioFile&, const Plan&, const Hardware&, Progress* progress = nullptr);
 
 // "measured 61.2 %, assumed 38.8 %": the shares of busy time that are not zero.
 std::string describe(const OriginShares&);

@@ -119,7 +119,7 @@ template <class PublishedNumber>
 void add_rows(ReproduceReport& report, const std::string& prefix, const std::vector<Part>& parts,
               PublishedNumber published) {
   const auto add = [&](const std::string& label, double bytes, std::optional<double> figure, bool derived) {
-    ReproduceRow row{prefix + label, figure, bytes / mib, std::nullopt, derived};
+    ReproduceRow row{prefix + label, figure, bytes / mib, std::nullopt, derived, "MiB"};
     if (figure) row.error = row.ours / *figure - 1;
     report.rows.push_back(std::move(row));
   };

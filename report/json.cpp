@@ -363,6 +363,7 @@ void write_json(std::ostream& out, const ReproduceReport& report) {
     json.field("ours", row.ours);
     write_optional(json, "error", row.error);
     json.field("derived", row.derived);
+    json.field("unit", row.unit);
   });
   write_notes(json, report.notes);
   json.end_object();

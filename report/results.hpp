@@ -166,12 +166,14 @@ struct ReproduceRow {
   double ours = 0;
   std::optional<double> error;  // ours / published - 1
   bool derived = false;         // from the plan's buffers or the simulation; else an empirical term
+  std::string unit = {};        // of published and ours: "MiB", "ms", ...
 };
 
 struct ReproduceReport {
   ResultHeader header;              // the scenario as the file has it
   std::vector<std::int64_t> ranks;  // the values of parallel.ranks that the rows cover
   std::string name;
+  std::string about;  // what the rows are of, in a line; empty: the scenario
   std::vector<ReproduceRow> rows;
   std::vector<std::string> notes;
 };

@@ -48,7 +48,7 @@ TEST_CASE("options that a command takes and does not use") {
         Case{{"verify", "ring-small", "--set", "simulate.cuda_graph=true"},
              "--set simulate.*: not used by verify"},
         Case{{"reproduce", "te-p2p-memory", "--set", "hardware.gpu.sms=100"},
-             "--set hardware.gpu.sms=100: not used by reproduce"},
+             "--set hardware.gpu.sms=100: not used by reproduce te-p2p-memory"},
         Case{{"simulate", some_scenario, "--set", "simulate.collective_model=stepwise"},
              "the plan has no collectives"},
         Case{{"run", "ring-small", "--device", "cpu", "--set", "schedule.transport=copy"},

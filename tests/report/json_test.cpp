@@ -224,13 +224,18 @@ TEST_CASE("compare, reproduce") {
   ReproduceReport reproduce;
   reproduce.header = header();
   reproduce.name = "te-p2p-memory";
-  reproduce.rows = {{"C=4 total", 24112, 24112, 0, true}, {"C=4 o1/total", {}, 12.5, {}, false}};
+  reproduce.rows = {{"C=4 total", 24112, 24112, 0, true, "MiB"},
+                    {"C=4 o1/total", {}, 12.5, {}, false, "MiB"}};
   reproduce.notes = {"6.3 GB is 6272 MiB / 1000"};
   json = parsed(reproduce);
   CHECK(json["schema"] == "cplab.reproduce.1");
   CHECK(json["name"] == "te-p2p-memory");
-  CHECK(json["rows"][0] ==
-        Json{{"label", "C=4 total"}, {"published", 24112}, {"ours", 24112}, {"error", 0}, {"derived", true}});
+  CHECK(json["rows"][0] == Json{{"label", "C=4 total"},
+                                {"published", 24112},
+                                {"ours", 24112},
+                                {"error", 0},
+                                {"derived", true},
+                                {"unit", "MiB"}});
   CHECK(json["rows"][1]["published"].is_null());
   CHECK(json["rows"][1]["error"].is_null());
   CHECK(json["notes"].size() == 1);
