@@ -87,6 +87,7 @@ Algorithm all_gather_algorithm() {
       least_option("gather_head_chunk", 0, 0, "key heads gathered at a time; 0: all at once"),
       word_option("gather", {"all", "needed"}, "K, V of all tokens, or of those that queries here see"),
       gradient_wire_option(),
+      accumulator_option(),
       pack_above_option()};
   a.validate = validate;
   a.build = run_over_whole_group<AllGather>;

@@ -4,6 +4,7 @@
 // Ranks trade heads for tokens, so that each attends the whole sequence with its share of the query heads and
 // the key heads these read; then they trade back. A key head that several ranks need goes to each of them,
 // and their gradients of it are summed.
+#include "algorithms/common_options.hpp"
 #include "algorithms/trade.hpp"
 
 namespace cplab {
@@ -35,7 +36,8 @@ void build(Builder& b) {
   const Distribution all = split_heads(whole.tokens);
   const Scope inside = b.P() > 1 ? Scope(b, self, {{all[whole.place()]}}, Layout::heads_first) : Scope(b);
   Local local(inside);
-  Trade trade(whole, whole.team, whole.tokens, inside, local, trade_options(b.scenario().schedule));
+  WithQuerySum with_sum(inside, local);
+  Trade trade(whole, whole.team, whole.tokens, inside, with_sum, trade_options(b.scenario().schedule));
   run_whole(whole, trade);
 }
 
@@ -53,6 +55,7 @@ Algorithm all_to_all_algorithm() {
   a.summary = "ranks trade heads for tokens and back (DeepSpeed Ulysses, arXiv 2309.14509)";
   a.placements = {"zigzag", "contiguous", "striped"};
   a.options = trade_option_infos();
+  a.options.push_back(accumulator_option());
   a.validate = validate;
   a.build = build;
   return a;

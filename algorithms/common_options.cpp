@@ -61,6 +61,10 @@ OptionInfo pack_above_option() {
                       "messages of more contiguous pieces are packed into one by a copy");
 }
 
+OptionInfo accumulator_option() {
+  return word_option("accumulator", {"fp32", "nominal"}, "dtype of the running out and dq");
+}
+
 OptionInfo gradient_wire_option() {
   return word_option("gradient_wire_dtype", {"fp32", "nominal"},
                      "dtype in which dK and dV are summed and sent");
@@ -68,6 +72,10 @@ OptionInfo gradient_wire_option() {
 
 Transport transport_of(const Schedule& s) {
   return s.is_word("transport", "copy") ? Transport::copy : Transport::nccl;
+}
+
+bool wide_accumulator(const Schedule& s) {
+  return s.is_word("accumulator", "fp32");
 }
 
 Role gradient_wire_of(const Schedule& s) {

@@ -33,10 +33,13 @@ OptionInfo switch_option(std::string_view key, bool by_default, std::string_view
 
 // Of algorithms that redistribute: a message of more contiguous pieces is packed by a copy.
 OptionInfo pack_above_option();
+// The dtype of the running out and dq.
+OptionInfo accumulator_option();
 // The dtype in which gradients of K and V are summed and sent.
 OptionInfo gradient_wire_option();
 
 Transport transport_of(const Schedule& resolved);
 Role gradient_wire_of(const Schedule& resolved);
+bool wide_accumulator(const Schedule& resolved);
 
 }  // namespace cplab

@@ -21,7 +21,8 @@ void validate(const Scenario& s) {
 void build(Builder& b) {
   const Scope whole(b);
   RingAttention ring(whole, ring_options(b.scenario().schedule));
-  run_whole(whole, ring);
+  WithQuerySum with_sum(whole, ring);
+  run_whole(whole, with_sum);
 }
 
 }  // namespace

@@ -65,9 +65,6 @@ void RingAttention::backward(const Backward& g) {
   };
   if (visits > 1 && !slots.given())
     slots = working("kv_slots_backward", Role::nominal, std::min(2, visits - 1));
-  const bool wide = o.sum.wide && b.has_wide() && visits > 1;
-  const Box dq_sum =
-      wide ? s.query_buffer("dq_sum", Role::wide, Category::working, 1, s.rows, b.problem().head_size) : g.dq;
   Box sums, home = g.dkv;
   if (visits > 1) sums = working("dkv_slots", wire, 2);
   if (visits > 1) dkv_tile = working("dkv_tile", wire, 1);
@@ -94,25 +91,24 @@ void RingAttention::backward(const Backward& g) {
     }
     exchange(messages);
     if (v == visits) break;
-    if (works(back.owner(v))) differentiate(g, dq_sum, v, sum);
+    if (works(back.owner(v))) differentiate(g, v, sum);
     const bool ends = visits > 1 && back.owner(v) == s.place() && !back.ending(v).empty();
     if (ends) b.convert(compute(0), sum.rows(back.ending(v)), g.dkv.rows(back.ending(v)));
     held = next;
   }
   if (wire != Role::nominal && !back_home.empty())
     b.convert(compute(0), home.rows(back_home), g.dkv.rows(back_home));
-  if (wide) b.cast(compute(0), dq_sum, g.dq);
 }
 
-void RingAttention::differentiate(const Backward& g, const Box& dq_sum, int v, const Box& dkv_sum) {
+void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) {
   const Tile& t = tile(back.owner(v));
   const Lane lane = compute(0);
   const Box part = inputs->keys(lane, "kv_tile_backward", held, t);
   const Box into = (v == 0 ? dkv_sum : dkv_tile).rows(t.k_rows);
   b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", g.q, t), keys(b, part), values(b, part),
                            inputs->queries(lane, "dout_tile", g.dout, t), g.lse.rows(t.q_rows),
-                           g.delta.rows(t.q_rows), dq_sum.rows(t.q_rows), keys(b, into), values(b, into),
-                           t.segments, dq_touch.touch(b, lane, dq_sum, t.q_rows)});
+                           g.delta.rows(t.q_rows), g.dq.rows(t.q_rows), keys(b, into), values(b, into),
+                           t.segments, dq_touch.touch(b, lane, g.dq, t.q_rows)});
   if (v == 0) return;
   // The rows of dK and dV that earlier holders have written. All others are uninitialised.
   const Rows old = t.k_rows.common(back.seen(v)), fresh = t.k_rows.minus(old);

@@ -24,7 +24,7 @@ class RingAttention final : public SoftmaxAlgorithm {
 
  private:
   void exchange(const std::vector<Message>&);
-  void differentiate(const Backward&, const Box& dq_sum, int visit, const Box& dkv_sum);
+  void differentiate(const Backward&, int visit, const Box& dkv_sum);
   // The own tile runs even without a live pair: it covers every row, so that each row of a result is defined.
   bool works(int owner) const {
     return owner == s.place() || !tiles[static_cast<std::size_t>(owner)].empty();

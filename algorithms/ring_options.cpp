@@ -68,7 +68,7 @@ RingOptions ring_options(const Schedule& s) {
   o.sum.merge = s.is_word("merge", "deferred") ? MergeKind::deferred
                 : s.is_word("merge", "fused")  ? MergeKind::fused
                                                : MergeKind::incremental;
-  o.sum.wide = s.is_word("accumulator", "fp32");
+  o.sum.wide = wide_accumulator(s);
   o.gradient_wire = gradient_wire_of(s);
   o.overlap = s.is_on("overlap");
   o.copy_tiles = s.is_word("tile_inputs", "copy");
@@ -95,7 +95,7 @@ std::vector<OptionInfo> ring_option_infos() {
                    "lanes that tiles alternate on in the forward; 1 where overlap=false"),
       word_option("merge", {"incremental", "deferred", "fused"},
                   "after every tile, all at the end, or inside the attention kernel"),
-      word_option("accumulator", {"fp32", "nominal"}, "dtype of the running out and dq"),
+      accumulator_option(),
       gradient_wire_option(),
       switch_option("overlap", true, "communication on a lane of its own"),
       word_option(

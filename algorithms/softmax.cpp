@@ -35,6 +35,16 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   algorithm.backward(g);
 }
 
+void WithQuerySum::backward(const Backward& g) {
+  Builder& b = s_.b;
+  Backward inner = g;
+  const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide();
+  if (wide)
+    inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);
+  inner_.backward(inner);
+  if (wide) b.cast(compute_lane, inner.dq, g.dq);
+}
+
 void require_softmax(const Scenario& s) {
   if (s.problem.attention != Attention::softmax)
     throw ScenarioError("problem.attention",

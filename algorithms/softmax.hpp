@@ -33,6 +33,22 @@ class SoftmaxAlgorithm {
   virtual bool rereads_kv() const { return true; }
 };
 
+// Around an algorithm: its dq is fp32 where schedule.accumulator asks for that and it is another dtype, and
+// is rounded at the end. Sums of many tiles keep their digits, and the fast backward kernels of GPUs add to
+// an fp32 dq.
+class WithQuerySum final : public SoftmaxAlgorithm {
+ public:
+  WithQuerySum(const Scope& scope, SoftmaxAlgorithm& inner) : s_(scope), inner_(inner) {}
+  void forward(const Forward& f) override { inner_.forward(f); }
+  void backward(const Backward&) override;
+  Lane comm() const override { return inner_.comm(); }
+  bool rereads_kv() const override { return inner_.rereads_kv(); }
+
+ private:
+  const Scope& s_;
+  SoftmaxAlgorithm& inner_;
+};
+
 // Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
 void run_whole(const Scope& whole, SoftmaxAlgorithm&);
 
@@ -41,7 +57,8 @@ template <class Whole>
 void run_over_whole_group(Builder& b) {
   const Scope whole(b);
   Whole algorithm(whole);
-  run_whole(whole, algorithm);
+  WithQuerySum with_sum(whole, algorithm);
+  run_whole(whole, with_sum);
 }
 
 // Throws ScenarioError for other kinds of attention.

@@ -66,7 +66,8 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
   RingAttention ring(inside, ring_options(schedule));
   TradeOptions options = trade_options(schedule);
   options.one_by_one = one_by_one;
-  Trade trade(whole, inner, tokens, inside, ring, options);
+  WithQuerySum with_sum(inside, ring);
+  Trade trade(whole, inner, tokens, inside, with_sum, options);
   run_whole(whole, trade);
 }
 
