@@ -21,7 +21,11 @@ using Setting = std::optional<OptionValue>;
 
 std::vector<Setting> settings_of(const OptionInfo& option) {
   std::vector<Setting> settings(option.legal.begin(), option.legal.end());
-  if (option.any_count) settings.push_back(std::get<std::int64_t>(option.legal[0]) + 1);
+  if (option.any_count) {
+    settings.push_back(std::get<std::int64_t>(option.legal[0]) + 1);
+    if (!std::ranges::count(settings, Setting(option.default_value)))
+      settings.push_back(option.default_value);
+  }
   return settings;
 }
 
@@ -31,6 +35,7 @@ class Options {
   Options(const Algorithm& algorithm, bool common)
       : base_(any_scenario(4, std::string(algorithm.name))), all_(algorithm.options) {
     base_.schedule = {};
+    base_.problem.kv_heads = base_.problem.heads;  // enough for options that cut heads in strides
     if (!common) {
       for (const OptionInfo& shared : common_options())
         std::erase_if(all_, [&](const OptionInfo& o) { return o.key == shared.key; });
@@ -43,7 +48,7 @@ class Options {
     std::iota(root.begin(), root.end(), 0u);
     for (std::size_t a = 0; a < all_.size(); ++a)
       for (std::size_t b = a + 1; b < all_.size(); ++b)
-        if (restrict_each_other(a, b)) std::ranges::replace(root, root[a], root[b]);
+        if (restrict_each_other(a, b)) std::ranges::replace(root, std::size_t{root[a]}, std::size_t{root[b]});
     std::vector<std::vector<std::size_t>> sets;
     for (std::size_t last = 0; last < all_.size(); ++last) {
       std::vector<std::size_t> members;

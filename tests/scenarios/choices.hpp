@@ -24,8 +24,8 @@ struct Dimension {
 
 // Options of the algorithm's own (`common`: also those that all algorithms have). Options that restrict each
 // other, as a merge that refuses a number of slots, are one dimension of their legal combinations, its parts
-// named in order ("deferred/all"; "-": has no value beside the others). An option of any count has its least
-// values.
+// named in order ("deferred/all"; "-": has no value beside the others). An option of any count has its two
+// least values and its default.
 std::vector<Dimension> option_dimensions(const Algorithm&, bool common);
 Dimension placement_dimension(const Algorithm&);
 Dimension ranks_dimension(const std::vector<int>& ranks);
