@@ -275,7 +275,8 @@ void Builder::fill(Lane lane, const Box& into, double value) {
 // Working buffers that this rank's share of the algorithm turned out not to need are no part of its plan.
 void Builder::drop_unused_buffers() {
   std::vector<char> used(plan_.buffers.size(), 0);
-  for (std::size_t i = 0; i < used.size(); ++i) used[i] = plan_.buffers[i].category != Category::working;
+  for (std::size_t i = 0; i < used.size(); ++i)
+    used[i] = plan_.buffers[i].category != Category::working && plan_.buffers[i].category != Category::saved;
   const auto touch = [&](std::uint32_t view) { used[plan_.views[view].buffer] = 1; };
   for (const Operation& op : plan_.operations) {
     for (const Access& access : plan_.reads(op)) touch(access.view);

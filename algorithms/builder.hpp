@@ -94,8 +94,8 @@ class Builder {
   const Team& everyone() const { return teams_.front(); }
   const Placement& placement() const { return placement_; }
 
-  // The box of all of it. A name that is taken gets a number ("kv_packed_2"). A working buffer that no
-  // operation touches will not be in the plan.
+  // The box of all of it. A name that is taken gets a number ("kv_packed_2"). A working or saved buffer that
+  // no operation touches will not be in the plan.
   Box buffer(const BufferSpec&);
 
   const Buffer& declared(const Box& box) const { return plan_.buffers[box.view().buffer]; }
