@@ -35,8 +35,10 @@ std::vector<MemoryEvent> memory_events(const RankPlan& plan, const MemoryLog& lo
   std::vector<MemoryEvent> events;
   for (const MemoryBlock& block : log.blocks) {
     const auto found = extents.find(block.buffer);
-    if (found == extents.end() || owners[block.buffer] != block.buffer) continue;  // or loaded and never used
     const Category category = plan.buffers[block.buffer].category;
+    if (found == extents.end() && category == Category::input)  // held by the caller, though never used
+      events.push_back({0, block.buffer, block.bytes});
+    if (found == extents.end() || owners[block.buffer] != block.buffer) continue;
     const auto [first, last] = found->second;
     const bool input = category == Category::input;
     events.push_back({input ? begin_of(plan.operations[first].phase) : first, block.buffer, block.bytes});
