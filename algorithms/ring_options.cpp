@@ -38,6 +38,14 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
   if (overlap && *overlap == OptionValue(false) && !s.find("compute_lanes"))
     s.set("compute_lanes", std::int64_t{1});
   if (s.find("rotation")) return;
+  // Weighing looks at every pair of members. So many that it would take longer than all else are not weighed.
+  constexpr double most_pairs = 1e7;
+  double pairs = 0;
+  for (const Distribution& ring : rings) {
+    const auto runs = static_cast<double>(ring[0].runs.size());
+    pairs += runs * static_cast<double>(ring.size()) * static_cast<double>(ring.size());
+  }
+  if (pairs > most_pairs) return;
   const auto bytes = [&](Travel travel) {
     double sum = 0;
     for (const Distribution& ring : rings) sum += ring_bytes(scenario, ring, travel);
@@ -104,7 +112,7 @@ std::vector<OptionInfo> ring_option_infos() {
       word_option(
           "rotation", {"whole", "needed"},
           "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
-          "needed where that saves more than a quarter of the bytes"),
+          "needed where that saves more than a quarter of the bytes (not weighed for thousands of ranks)"),
   };
 }
 

@@ -67,7 +67,12 @@ bool GpuIssuer::advance() {
     if (next == std::numeric_limits<std::uint32_t>::max()) return progress;
     const std::uint32_t lane = rank_.operation(next).lane;
     const bool held = holds_backward_ && rank_.plan().operations[next].phase == Phase::backward;
-    if (held || next > host_syncs_ || !step(next)) {
+    const bool may = !held && next <= host_syncs_;
+    const Stage stage = stages_[next];
+    const std::size_t sent = sent_[next];
+    if (!may || !step(next)) {
+      // A step that went part of the way may be what another rank waits for.
+      progress = progress || stages_[next] != stage || sent_[next] != sent;
       stuck[lane] = true;
       continue;
     }
