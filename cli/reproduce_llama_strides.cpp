@@ -162,9 +162,10 @@ std::string verdict(const char* what, std::int64_t ranks,
 
 // ---- memory ------------------------------------------------------------------------------------------
 
-// Bytes of the buffers of the backward, by what they hold; buffers of one slab count once, as the largest.
+// Bytes of the buffers of the backward, by what they hold (messages: packed, or received beside the others);
+// buffers of one slab count once, as the largest.
 struct Held {
-  double kv = 0, dkv = 0, staging = 0, others = 0, peak = 0;
+  double kv = 0, dkv = 0, staging = 0, messages = 0, peak = 0;
   double sum() const { return kv + dkv + staging; }
 };
 
@@ -172,18 +173,20 @@ Held held_by(const ScenarioFile& file) {
   const RankPlan rank = build_rank(file.scenario, 0);
   std::map<std::string, std::pair<double*, double>> slabs;
   Held held;
-  std::set<std::uint32_t> used;
+  std::set<std::uint32_t> used, sent;  // by the backward; by its messages
   for (const Operation& op : rank.operations) {
     if (op.phase != Phase::backward) continue;
     for (const auto& accesses : {rank.reads(op), rank.writes(op)})
       for (const Access& access : accesses) used.insert(rank.views[access.view].buffer);
-    for (const Part& part : rank.parts_of(op)) used.insert(rank.views[part.view].buffer);
+    for (const Part& part : rank.parts_of(op)) sent.insert(rank.views[part.view].buffer);
   }
+  used.insert(sent.begin(), sent.end());
   for (const std::uint32_t index : used) {
     const Buffer& buffer = rank.buffers[index];
     if (buffer.category != Category::working) continue;
     const bool of_strides = buffer.name.find("_backward_") != std::string::npos;
-    double& into = !of_strides                          ? held.others
+    if (!of_strides && !sent.contains(index)) continue;
+    double& into = !of_strides                          ? held.messages
                    : buffer.name.starts_with("dkv")     ? held.dkv
                    : buffer.name.starts_with("staging") ? held.staging
                                                         : held.kv;
@@ -303,7 +306,7 @@ void add_memory_notes(ReproduceReport& report, const std::vector<Memory>& all) {
       "width, {} in slabs. Beside the rows, messages of a backward are packed and received in {}.",
       range([](const Memory& m) { return (m.held[0].staging - m.held[1].staging) / m.unit; }),
       range([](const Memory& m) { return (m.held[2].staging - m.held[3].staging) / m.unit; }),
-      range([](const Memory& m) { return m.held[1].others / m.unit; })));
+      range([](const Memory& m) { return m.held[1].messages / m.unit; })));
   constexpr double mib = 1024.0 * 1024.0;
   const auto costliest = std::max_element(
       all.begin(), all.end(), [](const Memory& a, const Memory& b) { return a.formula < b.formula; });
