@@ -39,7 +39,7 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
     s.set("compute_lanes", std::int64_t{1});
   if (s.find("rotation")) return;
   // Weighing looks at every pair of members. So many that it would take longer than all else are not weighed.
-  constexpr double most_pairs = 1e7;
+  constexpr double most_pairs = 3e5;
   double pairs = 0;
   for (const Distribution& ring : rings) {
     const auto runs = static_cast<double>(ring[0].runs.size());
@@ -112,7 +112,8 @@ std::vector<OptionInfo> ring_option_infos() {
       word_option(
           "rotation", {"whole", "needed"},
           "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
-          "needed where that saves more than a quarter of the bytes (not weighed for thousands of ranks)"),
+          "needed where that saves more than a quarter of the bytes (not weighed for many hundreds of "
+          "ranks)"),
   };
 }
 

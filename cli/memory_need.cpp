@@ -35,8 +35,13 @@ PlanSize size_of(const RankPlan& rank) {
 // other.
 double peak_bytes(const Scenario& scenario, const PlanSize& size, PlanUse use) {
   constexpr double per_pool_byte = 3, checked_per_list_byte = 20, checked_per_pair = 110;
-  if (use != PlanUse::check) return per_pool_byte * size.pools;
+  // While a rank is built it knows the tokens of all: two runs of 56 bytes a sequence, as queries and as
+  // keys, and tiles of them.
+  constexpr double tokens_per_rank_and_sequence = 2 * 2 * 64;
   const Parallel& parallel = scenario.parallel;
+  const double tokens = tokens_per_rank_and_sequence * static_cast<double>(parallel.ranks) *
+                        static_cast<double>(scenario.problem.lengths.size());
+  if (use != PlanUse::check) return per_pool_byte * size.pools + tokens;
   const double pairs = static_cast<double>(parallel.ranks) * static_cast<double>(parallel.ranks) *
                        static_cast<double>(scenario.problem.lengths.size());
   return per_pool_byte * size.pools + checked_per_list_byte * size.lists + checked_per_pair * pairs;
