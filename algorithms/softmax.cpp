@@ -38,7 +38,7 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
 void WithQuerySum::backward(const Backward& g) {
   Builder& b = s_.b;
   Backward inner = g;
-  const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide();
+  const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide() && b.P() > 1;
   if (wide)
     inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);
   inner_.backward(inner);

@@ -36,8 +36,11 @@ def main():
     parser.add_argument("--device", choices=("cpu", "gpu"), default="gpu")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only")
-    parser.add_argument("options", nargs="*")
-    arguments = parser.parse_args()
+    # What stands behind "--" is cut off here: versions of argparse differ in what they make of it.
+    own = sys.argv[1:]
+    cut = own.index("--") if "--" in own else len(own)
+    arguments = parser.parse_args(own[:cut])
+    arguments.options = own[cut + 1:]
     listed = subprocess.run([arguments.cplab, "list", "faults", "--json", "-", "--quiet"], capture_output=True,
                             text=True, check=True)
     missed = 0
