@@ -174,13 +174,19 @@ class Model {
     const double* query = &q_[at((i * shape_.H + h) * D)];
     const double lse = right_.lse[at(h * S + i)];
     multiply(query, shape_.scale, D, k_columns_, p_);
-    for (std::int64_t j = 0; j < count_; ++j) p_[at(j)] = std::exp(p_[at(j)] - static_cast<float>(lse));
+    double p2_sum = 0;
+    for (std::int64_t j = 0; j < count_; ++j) {
+      p_[at(j)] = std::exp(p_[at(j)] - static_cast<float>(lse));
+      p2_sum += square(p_[at(j)]);
+    }
 
     double t2 = 0;
     for (std::int64_t d = 0; d < D; ++d) t2 += square(shape_.scale * query[d]) * k_mean_square_[at(d)];
     const double products = static_cast<double>(D) / 2, tiles = roundings_.out.tile_count;
-    weight_variance_ =
-        f2_ * ((products + 32) * t2 + 2 + keys_ / 3 + square(lse) + tiles * (4 + 2 * square(lse)));
+    pair_variance_ = f2_ * ((products + 32) * t2 + 2);
+    sum_variance_ = f2_ * keys_ / 3 + pair_variance_ * p2_sum;
+    lse_variance_ = f2_ * square(lse);
+    merge_variance_ = f2_ * tiles * (4 + 2 * square(lse));
     const double q_norm2 = std::inner_product(query, query + D, query, 0.0);
     for (std::int64_t j = begin_; j < begin_ + count_; ++j)
       logit_bound2_ = std::max(logit_bound2_, q_norm2 * k_norm2_[at(j)]);
@@ -210,18 +216,20 @@ class Model {
     }
     for (std::int64_t x = 0; x < E; ++x) {
       const double out = right_.out[first + at(x)];
-      variance[x] += e2_ * result_variance(roundings_.out, terms[x], out) +
-                     (weight_variance_ + f2_ * keys_ / 2) * (terms[x] + square(out)) / 2 + tiny2_;
+      variance[x] += e2_ * result_variance(roundings_.out, terms[x], out) + pair_variance_ * terms[x] +
+                     sum_variance_ * square(out) +
+                     (merge_variance_ + f2_ * keys_ / 2) * (terms[x] + square(out)) / 2 + tiny2_;
     }
   }
 
-  // Variance of delta_i = sum_e dout_ie out_ie, formed from the stored out.
+  // Variance of delta_i = sum_e dout_ie out_ie, formed from the stored out; the error of the sum of p is one
+  // for all of out_i.
   double delta_variance(const double* dout, const double* out, const double* out_variance,
                         double delta) const {
-    double variance = f2_ * square(delta);
+    double variance = (f2_ + sum_variance_) * square(delta);
     for (std::int64_t x = 0; x < shape_.E; ++x) {
       const double products = f2_ * static_cast<double>(shape_.E) / 3 * square(out[x]);
-      variance += square(dout[x]) * (out_variance[x] + products);
+      variance += square(dout[x]) * (out_variance[x] - sum_variance_ * square(out[x]) + products);
     }
     return variance;
   }
@@ -233,7 +241,8 @@ class Model {
     const double delta = std::inner_product(dout, dout + E, out, 0.0);
     const double dout_norm2 = std::inner_product(dout, dout + E, dout, 0.0);
     const double of_delta = delta_variance(dout, out, &errors_.out.variance[o_first], delta);
-    const double s2 = square(shape_.scale), accumulation = weight_variance_ + f2_ * keys_ / 2;
+    const double s2 = square(shape_.scale), of_pair = pair_variance_ + lse_variance_;
+    const double of_row = sum_variance_ + lse_variance_ + merge_variance_, of_sum = f2_ * keys_ / 4;
     multiply(dout, 1, E, v_columns_, dp_);
 
     double* dq_terms = &errors_.dq.terms[q_first];
@@ -251,24 +260,26 @@ class Model {
       // products: its error is measured by them, not by what they add up to.
       const double term = s2 * p2 * (square(dp) + square(delta));
       const double products = f2_ / 2 * dout_norm2 * v_norm2_[at(key)];
-      const double pair = s2 * (rounding_variance(ds2) + accumulation * ds2 + p2 * products);
+      const double pair = s2 * (rounding_variance(ds2) + (of_pair + of_sum) * ds2 + p2 * products);
       add_scaled(p, mean_key_.data(), &k_[k_first], D);
       add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[at(key * D)], D);
-      add_scaled(term, &errors_.dk.terms[k_first], pair + s2 * p2 * of_delta, &errors_.dk.variance[k_first],
-                 q_squares_.data(), D);
-      add_scaled(p2, &errors_.dv.terms[v_first], rounding_variance(p2) + accumulation * p2,
+      add_scaled(term, &errors_.dk.terms[k_first], pair + s2 * (of_row * ds2 + p2 * of_delta),
+                 &errors_.dk.variance[k_first], q_squares_.data(), D);
+      add_scaled(p2, &errors_.dv.terms[v_first], rounding_variance(p2) + (of_pair + of_row + of_sum) * p2,
                  &errors_.dv.variance[v_first], dout_squares_.data(), E);
     }
     for (std::int64_t d = 0; d < D; ++d) {
-      dq_variance[d] += s2 * of_delta * square(mean_key_[at(d)]) + tiny2_ +
-                        e2_ * result_variance(roundings_.dq, dq_terms[d], right_.dq[q_first + at(d)]);
+      const double dq = right_.dq[q_first + at(d)];
+      dq_variance[d] += s2 * of_delta * square(mean_key_[at(d)]) + (of_row + of_sum) * square(dq) + tiny2_ +
+                        e2_ * result_variance(roundings_.dq, dq_terms[d], dq);
     }
   }
 
-  // Adds what rounds the sum over the heads of a group.
+  // Adds what rounds the sum over the queries and over the heads of a group.
   void finish(ExpectedError& error, const Roundings& roundings, const std::vector<double>& right) const {
     for (std::size_t i = 0; i < right.size(); ++i) {
-      error.variance[i] += e2_ * result_variance(roundings, error.terms[i], right[i]) + tiny2_;
+      error.variance[i] += e2_ * result_variance(roundings, error.terms[i], right[i]) +
+                           f2_ * keys_ / 4 * square(right[i]) + tiny2_;
     }
   }
 
@@ -299,11 +310,12 @@ class Model {
   std::vector<double> k_squares_, v_squares_;  // [S,D], [S,E]
   std::vector<double> k_mean_square_, v_norm2_, k_norm2_;
   double logit_bound2_ = 0;  // of the current head: max ||q_i||^2 ||k_j||^2 over the pairs seen
-  // Of the current row: the keys it sees, its p and dp, and the relative variance of its p.
+  // Of the current row: the keys it sees, its p and dp, and relative variances of its p: of each on its own,
+  // and of all together through the sum of p, the stored lse and merges.
   std::int64_t begin_ = 0, count_ = 0;
   std::vector<float> p_, dp_;
   std::vector<double> mean_key_, q_squares_, dout_squares_;
-  double weight_variance_ = 0;
+  double pair_variance_ = 0, sum_variance_ = 0, lse_variance_ = 0, merge_variance_ = 0;
   ExpectedErrors errors_;
 };
 

@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "algorithms/list.hpp"
+#include "kernels/cpu/view_rows.hpp"
 #include "tests/exec/verify_spec.hpp"
 
 namespace cplab {
@@ -113,6 +116,59 @@ TEST_CASE("inputs that are not centred pass as well") {
     const VerifyResult result = verify(plan, inputs, {});
     for (const Finding& finding : result.findings) MESSAGE(finding.message);
     CHECK(result.ok());
+  }
+}
+
+// With keys as values dq = scale Cov_p(k) dout: its terms agree in sign, so that dq is sqrt(N / D) times the
+// root of the sum of their squares, and the error of a row's lse, one for all of its keys, is multiplied by
+// dq itself. dv is such a sum too, with a dout that is not centred.
+Inputs terms_of_one_sign(const Problem& problem) {
+  Inputs inputs = random_inputs(problem, 4);
+  inputs["v"].values = inputs["k"].values;
+  for (double& v : inputs["dout"].values) v = rounded(v - 4, problem.dtype);
+  return inputs;
+}
+
+ScenarioSpec terms_of_one_sign(DType dtype) {
+  ScenarioSpec spec;
+  spec.dtype = dtype;
+  spec.ranks = 2;
+  spec.sequence = 1024;
+  spec.heads = 1;
+  spec.kv_heads = 1;
+  spec.value_size = spec.head_size;
+  spec.causal = false;
+  return spec;
+}
+
+TEST_CASE("gradients whose terms agree in sign pass") {
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
+    const Plan plan = build_plan(scenario(terms_of_one_sign(dtype)));
+    const VerifyResult result = verify(plan, terms_of_one_sign(plan.scenario.problem), {});
+    for (const Finding& finding : result.findings) MESSAGE(finding.message);
+    CHECK(result.ok());
+  }
+}
+
+// lse is 7, where neighbours in fp32 are 4.8e-7 apart: the tile subtracts one that is 8 of them too large.
+TEST_CASE("a backward tile that loses three bits of lse is found") {
+  static kernels::Tiles tiles = kernels::cpu_tiles();
+  tiles.attend_backward = [](const kernels::AttendBackward& call) {
+    const kernels::ViewRows right(call.lse);
+    std::vector<float> lse;
+    for (std::int64_t row = 0; row < call.lse.rows; ++row)
+      lse.push_back(right.load_first<float>(row, 0) + 8 * 0x1p-21f);
+    kernels::AttendBackward off = call;
+    off.lse = {lse.data(), kernels::DType::fp32, call.lse.rows, 1, 1, 1, 1, {}};
+    kernels::cpu_tiles().attend_backward(off);
+  };
+  VerifyOptions options;
+  options.execution.tiles = &tiles;
+  const Plan plan = build_plan(scenario(terms_of_one_sign(DType::fp32)));
+  const VerifyResult result = verify(plan, terms_of_one_sign(plan.scenario.problem), options);
+  for (const TensorFigures& t : result.tensors) {
+    CAPTURE(t.tensor);
+    CHECK(t.ok == (t.tensor == "out" || t.tensor == "lse"));
   }
 }
 
