@@ -102,6 +102,7 @@ class Model {
     }
     p_.resize(at(shape_.S));
     dp_.resize(at(shape_.S));
+    pair_variance_.resize(at(shape_.S));
     for (std::int64_t g = 0; g < G; ++g) {
       prepare_keys(g);
       for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) {
@@ -174,17 +175,17 @@ class Model {
     const double* query = &q_[at((i * shape_.H + h) * D)];
     const double lse = right_.lse[at(h * S + i)];
     multiply(query, shape_.scale, D, k_columns_, p_);
-    double p2_sum = 0;
-    for (std::int64_t j = 0; j < count_; ++j) {
-      p_[at(j)] = std::exp(p_[at(j)] - static_cast<float>(lse));
-      p2_sum += square(p_[at(j)]);
-    }
 
     double t2 = 0;
     for (std::int64_t d = 0; d < D; ++d) t2 += square(shape_.scale * query[d]) * k_mean_square_[at(d)];
     const double products = static_cast<double>(D) / 2, tiles = roundings_.out.tile_count;
-    pair_variance_ = f2_ * ((products + 32) * t2 + 2);
-    sum_variance_ = f2_ * keys_ / 3 + pair_variance_ * p2_sum;
+    sum_variance_ = f2_ * keys_ / 3;
+    for (std::int64_t j = 0; j < count_; ++j) {
+      const float logit = p_[at(j)];
+      p_[at(j)] = std::exp(logit - static_cast<float>(lse));
+      pair_variance_[at(j)] = f2_ * (products * (t2 + square(logit)) / 2 + 32 * t2 + 2);
+      sum_variance_ += pair_variance_[at(j)] * square(p_[at(j)]);
+    }
     lse_variance_ = f2_ * square(lse);
     merge_variance_ = f2_ * tiles * (4 + 2 * square(lse));
     const double q_norm2 = std::inner_product(query, query + D, query, 0.0);
@@ -212,12 +213,12 @@ class Model {
     double* variance = &errors_.out.variance[first];
     for (std::int64_t j = 0; j < count_; ++j) {
       const double p2 = square(p_[at(j)]);
-      add_scaled(p2, terms, rounding_variance(p2), variance, &v_squares_[at((begin_ + j) * E)], E);
+      add_scaled(p2, terms, rounding_variance(p2) + pair_variance_[at(j)] * p2, variance,
+                 &v_squares_[at((begin_ + j) * E)], E);
     }
     for (std::int64_t x = 0; x < E; ++x) {
       const double out = right_.out[first + at(x)];
-      variance[x] += e2_ * result_variance(roundings_.out, terms[x], out) + pair_variance_ * terms[x] +
-                     sum_variance_ * square(out) +
+      variance[x] += e2_ * result_variance(roundings_.out, terms[x], out) + sum_variance_ * square(out) +
                      (merge_variance_ + f2_ * keys_ / 2) * (terms[x] + square(out)) / 2 + tiny2_;
     }
   }
@@ -226,10 +227,10 @@ class Model {
   // for all of out_i.
   double delta_variance(const double* dout, const double* out, const double* out_variance,
                         double delta) const {
-    double variance = (f2_ + sum_variance_) * square(delta);
+    const double sum = f2_ * static_cast<double>(shape_.E) / 4;
+    double variance = (sum + f2_ + sum_variance_) * square(delta);
     for (std::int64_t x = 0; x < shape_.E; ++x) {
-      const double products = f2_ * static_cast<double>(shape_.E) / 3 * square(out[x]);
-      variance += square(dout[x]) * (out_variance[x] - sum_variance_ * square(out[x]) + products);
+      variance += square(dout[x]) * (out_variance[x] + (sum - sum_variance_) * square(out[x]));
     }
     return variance;
   }
@@ -241,8 +242,8 @@ class Model {
     const double delta = std::inner_product(dout, dout + E, out, 0.0);
     const double dout_norm2 = std::inner_product(dout, dout + E, dout, 0.0);
     const double of_delta = delta_variance(dout, out, &errors_.out.variance[o_first], delta);
-    const double s2 = square(shape_.scale), of_pair = pair_variance_ + lse_variance_;
-    const double of_row = sum_variance_ + lse_variance_ + merge_variance_, of_sum = f2_ * keys_ / 4;
+    const double s2 = square(shape_.scale), of_sum = f2_ * keys_ / 4;
+    const double of_row = sum_variance_ + lse_variance_ + merge_variance_;
     multiply(dout, 1, E, v_columns_, dp_);
 
     double* dq_terms = &errors_.dq.terms[q_first];
@@ -259,7 +260,9 @@ class Model {
       // Before the cancellation of dP and delta; and what becomes of the roundings. dP is a sum of E
       // products: its error is measured by them, not by what they add up to.
       const double term = s2 * p2 * (square(dp) + square(delta));
-      const double products = f2_ / 2 * dout_norm2 * v_norm2_[at(key)];
+      const double products =
+          f2_ / 4 * (dout_norm2 * v_norm2_[at(key)] + static_cast<double>(E) * square(dp));
+      const double of_pair = pair_variance_[at(j)] + lse_variance_;
       const double pair = s2 * (rounding_variance(ds2) + (of_pair + of_sum) * ds2 + p2 * products);
       add_scaled(p, mean_key_.data(), &k_[k_first], D);
       add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[at(key * D)], D);
@@ -315,7 +318,8 @@ class Model {
   std::int64_t begin_ = 0, count_ = 0;
   std::vector<float> p_, dp_;
   std::vector<double> mean_key_, q_squares_, dout_squares_;
-  double pair_variance_ = 0, sum_variance_ = 0, lse_variance_ = 0, merge_variance_ = 0;
+  std::vector<double> pair_variance_;
+  double sum_variance_ = 0, lse_variance_ = 0, merge_variance_ = 0;
   ExpectedErrors errors_;
 };
 

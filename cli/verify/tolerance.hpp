@@ -13,31 +13,35 @@
 // Partial sums of N terms grow as sqrt(n) where signs are random and as n where they agree: their roundings
 // are f^2 N/2 times half the terms' squares and half the result's square.
 //
-//  p_ij      each on its own: error of s_ij: dot product of D terms f^2 D/2 t_i^2,
+//  p_ij      each on its own: error of s_ij: dot product of D terms f^2 D/2 (t_i^2 + s_ij^2) / 2,
 //            t_i^2 = scale^2 sum_d q_id^2 mean(k_d^2); scaling, subtraction of the maximum and exp (logits up
-//            to 4 t): f^2 (32 t_i^2 + 2); all of it: pair
-//            one for the row: the sum of p over the keys f^2 N/3 and pair sum_j p_ij^2: sum;
+//            to 4 t): f^2 (32 t_i^2 + 2); all of it: pair_ij
+//            one for the row: the sum of p over the keys f^2 N/3 and sum_j pair_ij p_ij^2: sum;
 //            each merge of tiles: f^2 (4 + 2 lse_i^2): merge
-//            in the backward pass p_ij = exp(s_ij - lse_i): the subtraction adds f^2 lse_i^2 to pair, the
+//            in the backward pass p_ij = exp(s_ij - lse_i): the subtraction adds f^2 lse_i^2 to pair_ij, the
 //            stored lse adds f^2 lse_i^2 for the row: row = sum + merge + f^2 lse_i^2
 //  out       p_ij is rounded before P V:           e^2 A,  A = sum_j p_ij^2 v_j^2
-//            error of p:                           pair A + sum out^2 + merge (A + out^2) / 2
+//            error of p:                           sum_j pair_ij p_ij^2 v_j^2 + sum out^2
+//            merges:                               merge (A + out^2) / 2
 //            accumulation:                         f^2 N/2 (A + out^2) / 2
 //            tile results kept in nominal:         e^2 (A + out^2) / 2;   one tile only: e^2 out^2
 //            n merges or additions in nominal:     e^2 (n + 1)/2 (A + out^2) / 2   (partial sums grow evenly)
 //            casts to nominal:                     e^2 out^2 each
 //  lse       all of it in the accumulation dtype:  f^2 (D/2 + N/3 + 32 + 4 tiles) (1 + t_i^2 + lse_i^2)
-//  delta     error of the stored out, times dout:  sum_e dout_ie^2 var(out_ie), and the sum itself; the error
-//            of the sum of p, one for all out_i:   sum delta_i^2 in place of sum_e dout_ie^2 sum out_ie^2
+//  delta     error of the stored out, times dout:  sum_e dout_ie^2 var(out_ie)
+//            where sum is one for all of out_i:    sum delta_i^2 in place of its part of var(out_ie)
+//            E products:                           f^2 E/2 (sum_e dout_ie^2 out_ie^2 + delta_i^2) / 2
 //  dq        ds_ij rounded before dS K:            e^2 A,  A = scale^2 sum_j ds_ij^2 k_j^2
-//            error of p and accumulation:          pair A + row dq^2 + f^2 N/2 (A + dq^2) / 2
-//            dP, E products:                       scale^2 sum_j p_ij^2 f^2/2 ||dout_i||^2 ||v_j||^2 k_j^2
+//            error of p:                           scale^2 sum_j pair_ij ds_ij^2 k_j^2 + row dq^2
+//            accumulation:                         f^2 N/2 (A + dq^2) / 2
+//            dP, E products each:                  scale^2 sum_j p_ij^2 k_j^2 x_ij,
+//            x_ij = f^2/2 (||dout_i||^2 ||v_j||^2 + E dp_ij^2) / 2
 //            delta is one error for all keys:      scale^2 var(delta_i) (sum_j p_ij k_j)^2
 //            results and merges as for out
-//  dk        the same over queries, of which each has its own row and delta: row counts as pair, and delta is
-//            scale^2 sum_i p_ij^2 var(delta_i) q_i^2
-//  dv        as dk, with p_ij rounded before P^T dO: (e^2 + pair + row) A + f^2 N/2 (A + dv^2) / 2,
-//            A = sum_i p_ij^2 dout_i^2
+//  dk        the same over queries, of which each has its own row and delta: row counts as pair_ij;
+//            delta:                                scale^2 sum_i p_ij^2 var(delta_i) q_i^2
+//  dv        as dk, with p_ij rounded before P^T dO: sum_i (e^2 + pair_ij + row) p_ij^2 dout_i^2
+//            + f^2 N/2 (A + dv^2) / 2, A = sum_i p_ij^2 dout_i^2
 //  max_logit a maximum of sums of D products is off by no more than the worst of the sums, and a sum of D
 //            products, scaled, in any order: (D + 2) u b, u of the accumulation dtype,
 //            b = max_ij scale ||q_i|| ||k_j|| over the live pairs, which is no less than scale sum_d |q_id
