@@ -242,7 +242,7 @@ class Model {
     const double delta = std::inner_product(dout, dout + E, out, 0.0);
     const double dout_norm2 = std::inner_product(dout, dout + E, dout, 0.0);
     const double of_delta = delta_variance(dout, out, &errors_.out.variance[o_first], delta);
-    const double s2 = square(shape_.scale), of_sum = f2_ * keys_ / 4;
+    const double s2 = square(shape_.scale), of_sum = f2_ * keys_ / 4, of_key_sum = of_sum * group();
     const double of_row = sum_variance_ + lse_variance_ + merge_variance_;
     multiply(dout, 1, E, v_columns_, dp_);
 
@@ -266,9 +266,10 @@ class Model {
       const double pair = s2 * (rounding_variance(ds2) + (of_pair + of_sum) * ds2 + p2 * products);
       add_scaled(p, mean_key_.data(), &k_[k_first], D);
       add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[at(key * D)], D);
-      add_scaled(term, &errors_.dk.terms[k_first], pair + s2 * (of_row * ds2 + p2 * of_delta),
+      add_scaled(term, &errors_.dk.terms[k_first],
+                 pair + s2 * ((of_row + of_key_sum - of_sum) * ds2 + p2 * of_delta),
                  &errors_.dk.variance[k_first], q_squares_.data(), D);
-      add_scaled(p2, &errors_.dv.terms[v_first], rounding_variance(p2) + (of_pair + of_row + of_sum) * p2,
+      add_scaled(p2, &errors_.dv.terms[v_first], rounding_variance(p2) + (of_pair + of_row + of_key_sum) * p2,
                  &errors_.dv.variance[v_first], dout_squares_.data(), E);
     }
     for (std::int64_t d = 0; d < D; ++d) {
@@ -278,11 +279,14 @@ class Model {
     }
   }
 
+  // Query heads of a key head.
+  double group() const { return static_cast<double>(shape_.H) / static_cast<double>(shape_.G); }
+
   // Adds what rounds the sum over the queries and over the heads of a group.
   void finish(ExpectedError& error, const Roundings& roundings, const std::vector<double>& right) const {
     for (std::size_t i = 0; i < right.size(); ++i) {
       error.variance[i] += e2_ * result_variance(roundings, error.terms[i], right[i]) +
-                           f2_ * keys_ / 4 * square(right[i]) + tiny2_;
+                           f2_ * keys_ * group() / 4 * square(right[i]) + tiny2_;
     }
   }
 

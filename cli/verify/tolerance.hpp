@@ -40,8 +40,9 @@
 //            results and merges as for out
 //  dk        the same over queries, of which each has its own row and delta: row counts as pair_ij;
 //            delta:                                scale^2 sum_i p_ij^2 var(delta_i) q_i^2
+//            one sum over the queries of all heads of a group: N H/G in place of N
 //  dv        as dk, with p_ij rounded before P^T dO: sum_i (e^2 + pair_ij + row) p_ij^2 dout_i^2
-//            + f^2 N/2 (A + dv^2) / 2, A = sum_i p_ij^2 dout_i^2
+//            + f^2 N H/G / 2 (A + dv^2) / 2, A = sum_i p_ij^2 dout_i^2
 //  max_logit a maximum of sums of D products is off by no more than the worst of the sums, and a sum of D
 //            products, scaled, in any order: (D + 2) u b, u of the accumulation dtype,
 //            b = max_ij scale ||q_i|| ||k_j|| over the live pairs, which is no less than scale sum_d |q_id
