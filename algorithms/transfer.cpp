@@ -75,7 +75,8 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
   if (options.adjoint && kind_ == OpKind::all_gather) kind_ = OpKind::reduce_scatter;
   for (const TransferTensor& each : tensors) {
     Tensor& t = tensors_.emplace_back();
-    const Buffer &source = b.declared(each.source), &target = b.declared(each.target);
+    // Copies: staging declares buffers, which moves those that there are.
+    const Buffer source = b.declared(each.source), target = b.declared(each.target);
     t.name = each.name;
     t.source = each.source;
     t.target = each.target;
@@ -214,7 +215,7 @@ void Transfer::unpack(Lane lane) {
 
 // Adds the shares in the order of the team, head by head: what comes first is stored.
 void Transfer::sum(Lane lane, const Tensor& t) {
-  const Buffer& target = b_.declared(t.target);
+  const Buffer target = b_.declared(t.target);  // a copy: another buffer may be declared below
   const HeadRange heads = heads_of(t.in);
   Box into = t.target;
   if (target.role != t.role)
