@@ -170,8 +170,15 @@ void Transfer::stage_sums(const Tensor& t, Box staging, std::vector<Share>& shar
         {t.name + "_received", t.role, Category::working, slots, rows, heads, t.width, t.planes, t.layout});
   }
   std::int64_t slot = 0;
-  for (Share& s : shares)
-    if (!own(s)) s.wire = staging.slot(slot++).first_rows(row_count(s.rows)).heads(0, s.heads.count());
+  auto packed = t.out.begin();
+  for (Share& s : shares) {
+    if (!own(s)) {
+      s.wire = staging.slot(slot++).first_rows(row_count(s.rows)).heads(0, s.heads.count());
+      continue;
+    }
+    packed = std::ranges::find(packed, t.out.end(), team_.place, &Share::peer);
+    s.wire = (packed++)->wire;
+  }
 }
 
 void Transfer::pack(Lane lane) {
@@ -198,15 +205,12 @@ void Transfer::unpack(Lane lane) {
   const bool own_here = kind_ == OpKind::exchange || team_.size() == 1;  // not on the wire
   for (const Tensor& t : tensors_) {
     // An own share is given as it is packed, in the order in which it is received.
-    std::size_t own = 0;
-    std::vector<Copy> here;
+    auto packed = t.out.begin();
     for (const Share& s : t.in) {
-      if (!own_here || s.peer != team_.place) continue;
-      while (t.out[own].peer != team_.place) ++own;
-      here.push_back({t.out[own++].wire, s.wire});
+      if (!own_here || t.sums || s.peer != team_.place) continue;
+      packed = std::ranges::find(packed, t.out.end(), team_.place, &Share::peer);
+      b_.convert(lane, (packed++)->wire, s.wire);
     }
-    if (!t.sums)
-      for (const Copy& copy : here) b_.convert(lane, copy.from, copy.into);
     for (const Copy& copy : t.unpacking) b_.convert(lane, copy.from, copy.into);
     if (t.sums) sum(lane, t);
     if (options_.adjoint) fill_rest(lane, t);
@@ -223,13 +227,8 @@ void Transfer::sum(Lane lane, const Tensor& t) {
                       t.planes, target.layout, heads.begin});
   std::vector<Rows> touched(static_cast<std::size_t>(heads.count()));  // by head
   Rows all;
-  std::size_t own = 0;
   for (const Share& s : t.in) {
-    Box from = s.wire;
-    if (kind_ == OpKind::exchange && s.peer == team_.place) {
-      while (t.out[own].peer != team_.place) ++own;
-      from = t.out[own++].wire;
-    }
+    const Box& from = s.wire;
     const Rows rows = set_of(s.rows);
     all = all.united(rows);
     const auto on_wire = static_cast<std::int64_t>(from.view().head_begin) - s.heads.begin;
