@@ -151,6 +151,26 @@ void Builder::phase(Phase phase) {
 
 Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> reads,
                          std::initializer_list<std::pair<Box, WriteMode>> writes) {
+  const DType dtype = problem().dtype;
+  std::int64_t bytes = 0;
+  std::vector<Access>& list = pools_->access_list;
+  list.clear();
+  for (const Box& box : reads) {
+    list.push_back({intern_view(box.view()), WriteMode::store});
+    bytes += view_bytes(plan_, box.view(), dtype);
+  }
+  std::vector<Access>& written = pools_->written_list;
+  written.clear();
+  for (const auto& [box, mode] : writes) {
+    written.push_back({intern_view(box.view()), mode});
+    bytes += view_bytes(plan_, box.view(), dtype) * (mode == WriteMode::store ? 1 : 2);
+  }
+  name_by_position(kind, list, written);  // the emitting functions below keep the table's order
+  return emit_accesses(lane, kind, bytes);
+}
+
+// An operation of the accesses in the pools' lists.
+Operation& Builder::emit_accesses(Lane lane, OpKind kind, std::int64_t bytes) {
   Operation op;
   op.kind = kind;
   op.phase = phase_;
@@ -158,22 +178,9 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
   op.group = static_cast<std::uint16_t>(plan_.replica);
   op.step = step_;
   op.ordinal = ordinal_++;
-  const DType dtype = problem().dtype;
-  std::vector<Access>& list = pools_->access_list;
-  list.clear();
-  for (const Box& box : reads) {
-    list.push_back({intern_view(box.view()), WriteMode::store});
-    op.bytes += view_bytes(plan_, box.view(), dtype);
-  }
-  std::vector<Access>& written = pools_->written_list;
-  written.clear();
-  for (const auto& [box, mode] : writes) {
-    written.push_back({intern_view(box.view()), mode});
-    op.bytes += view_bytes(plan_, box.view(), dtype) * (mode == WriteMode::store ? 1 : 2);
-  }
-  name_by_position(kind, list, written);  // the emitting functions below keep the table's order
-  op.reads = pools_->accesses(plan_.accesses, list);
-  op.writes = pools_->accesses(plan_.accesses, written);
+  op.bytes = bytes;
+  op.reads = pools_->accesses(plan_.accesses, pools_->access_list);
+  op.writes = pools_->accesses(plan_.accesses, pools_->written_list);
   if (!starts_.empty()) op.after_started = pools_->edges(plan_.edges, starts_);
   starts_.clear();
   plan_.operations.push_back(op);

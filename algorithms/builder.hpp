@@ -134,6 +134,21 @@ class Builder {
   void maximum(Lane, const Box& from, const Box& into);
   void fill(Lane, const Box& into, double value);
 
+  // ---- linear attention: builder_linear.cpp. Operands by name; boxes that are not given are absent. Heads
+  // follow from the first box.
+  struct Named {
+    Operand operand;
+    Box box;
+    WriteMode mode = WriteMode::store;
+  };
+  struct OnChunks {
+    const std::vector<Chunk>& list;
+    ChunkWork work = ChunkWork::blocked;
+    bool reverse = false;  // scan, combine
+  };
+  void linear(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes,
+              const OnChunks& chunks);
+
   // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named
   void exchange(Lane, Transport, const std::vector<Message>&);
   void exchange(Lane, Transport, const Team&, const std::vector<Message>&);
@@ -160,6 +175,7 @@ class Builder {
   struct Pools;
   Operation& emit(Lane, OpKind, std::initializer_list<Box> reads,
                   std::initializer_list<std::pair<Box, WriteMode>> writes);
+  Operation& emit_accesses(Lane, OpKind, std::int64_t bytes);
   Span intern_ranges(const std::vector<RowRange>&);
   std::uint32_t intern_view(const View&);
   std::vector<HeadRange> groups_of_heads(const Box& q) const;

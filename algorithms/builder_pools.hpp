@@ -13,6 +13,7 @@ struct Builder::Pools {
   Interner<View> views;
   Interner<Access> accesses;
   Interner<Segment> segments;
+  Interner<Chunk> chunks;
   Interner<Part> parts;
   Interner<std::uint32_t> edges;
   std::vector<RowRange> range_list;  // scratch, to spare allocations

@@ -186,6 +186,12 @@ std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
     case OpKind::add:
     case OpKind::maximum:
     case OpKind::fill: return element_by_element(op);
+    case OpKind::local:
+    case OpKind::local_backward:
+    case OpKind::state:
+    case OpKind::scan:
+    case OpKind::combine:
+    case OpKind::inter: throw std::invalid_argument("operations of linear attention have no calls yet");
     case OpKind::exchange:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

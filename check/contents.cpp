@@ -346,6 +346,17 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
       return maximum(s, r, box_of(s, Operand::from), box_of(s, Operand::into),
                      writer(s, box_of(s, Operand::into)));
     case OpKind::fill: return fill(s, op, box_of(s, Operand::into));
+    case OpKind::local:
+    case OpKind::local_backward:
+    case OpKind::state:
+    case OpKind::scan:
+    case OpKind::combine:
+    case OpKind::inter:
+      for (const Access& a : rank.writes(i)) {
+        report(s, FindingKind::coverage, rank.boxes[a.view], "is followed by no checker yet");
+        write_unknown(s, rank.boxes[a.view]);
+      }
+      return;
     case OpKind::exchange:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

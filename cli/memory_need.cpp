@@ -23,7 +23,7 @@ double bytes_of(const std::vector<T>& pool) {
 }
 
 PlanSize size_of(const RankPlan& rank) {
-  const double lists = bytes_of(rank.row_ranges) + bytes_of(rank.segments);
+  const double lists = bytes_of(rank.row_ranges) + bytes_of(rank.segments) + bytes_of(rank.chunks);
   return {lists + bytes_of(rank.buffers) + bytes_of(rank.operations) + bytes_of(rank.views) +
               bytes_of(rank.accesses) + bytes_of(rank.parts) + bytes_of(rank.edges),
           lists};

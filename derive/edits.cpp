@@ -61,6 +61,10 @@ Span add_segments(RankPlan& plan, const std::vector<Segment>& list) {
   return append(plan.segments, list);
 }
 
+Span add_chunks(RankPlan& plan, const std::vector<Chunk>& list) {
+  return append(plan.chunks, list);
+}
+
 std::uint32_t add_view(RankPlan& plan, const View& view) {
   plan.views.push_back(view);
   return static_cast<std::uint32_t>(plan.views.size() - 1);

@@ -13,6 +13,7 @@ std::uint32_t add_view(RankPlan&, const View&);
 Span add_accesses(RankPlan&, const std::vector<Access>&);
 Span add_parts(RankPlan&, const std::vector<Part>&);
 Span add_segments(RankPlan&, const std::vector<Segment>&);
+Span add_chunks(RankPlan&, const std::vector<Chunk>&);
 void set_after(RankPlan&, std::size_t operation, const std::vector<std::uint32_t>& after);
 void set_after_started(RankPlan&, std::size_t operation, const std::vector<std::uint32_t>& after);
 

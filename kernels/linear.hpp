@@ -2,9 +2,9 @@
 // computed inside a chunk of tokens, the states that carry the rest, and how states combine. One header for
 // every device, as kernels.hpp is for softmax attention, whose views and contract hold here too.
 //
-// Per head, with lambda = exp(-slope): S_i = lambda S_{i-1} + k_i^T v_i (D x E), out_i = q_i S_i. No scale, no
-// normaliser, the diagonal included. Its gradients, with g = dout: R_j = lambda R_{j+1} + q_j^T g_j,
-// dq_i = g_i S_i^T, dk_j = v_j R_j^T, dv_j = k_j R_j.
+// Per head, with lambda = exp(-slope): S_i = lambda S_{i-1} + k_i^T v_i (D x E), out_i = q_i S_i. No scale,
+// no normaliser, the diagonal included. Its gradients, with g = dout: R_j = lambda R_{j+1} + q_j^T g_j, dq_i
+// = g_i S_i^T, dk_j = v_j R_j^T, dv_j = k_j R_j.
 //
 // An edge is the place between two tokens; edge p lies before token p. A state at edge p is
 //   of keys     S(p) = sum over tokens j <  p of lambda^(p - j) k_j^T v_j: what later queries read,
@@ -13,9 +13,9 @@
 // edge p to edge p + n (of queries: p - n) multiplies by lambda^n. Factors are exp(-slope * n) with n an
 // integer, never a quotient and never a product of factors.
 //
-// A view of states has n * D rows, H heads and width E: rows [s D, (s + 1) D) are state s. States, factors and
-// sums are fp32 (fp64 for fp64); a state is rounded to the dtype of q before it is multiplied with rows, as
-// tensor-core kernels do.
+// A view of states has n * D rows, H heads and width E: rows [s D, (s + 1) D) are state s. States, factors
+// and sums are fp32 (fp64 for fp64); a state is rounded to the dtype of q before it is multiplied with rows,
+// as tensor-core kernels do.
 #pragma once
 
 #include <cstdint>
@@ -42,17 +42,18 @@ struct Chunk {
 
 // How the work is cut: a choice of the plan, which changes time and rounding and never the result.
 //  blocked  a thread block for every chunk, or for parts of it, as many as there are: the default
-//  serial   a thread block for every (piece, head, 32 columns of E), which walks all of its tokens (lasp_naive)
-//  sliced   a thread block for every (piece, head, 64 columns of E, 64 rows of D), likewise; partial outputs of
+//  serial   a thread block for every (piece, head, 32 columns of E), which walks all of its tokens
+//  (lasp_naive) sliced   a thread block for every (piece, head, 64 columns of E, 64 rows of D), likewise;
+//  partial outputs of
 //           the slices are rounded to the dtype of out and then summed (lasp_fuse)
 enum class ChunkWork : std::uint8_t { blocked, serial, sliced };
 
 // What all calls have: chunks, a slope for every head of the views, the cut. For transitions other than one
 // factor a head, log_decay [rows,H,D] holds the logarithms g <= 0 of the factors of the D columns of every
-// token, and beta [rows,H,1] the strengths of delta rules: S_t = (I - beta_t k_t^T k_t) diag(exp g_t) S_{t-1} +
-// beta_t k_t^T v_t (without beta: S_t = diag(exp g_t) S_{t-1} + k_t^T v_t). Both fp32 (fp64 for fp64); slopes
-// are then not used. There S(p) includes no factor of token p: the factors of a chunk act on what comes from
-// its left, S(right edge) = T S(left edge) + S_own, R(left edge) = T^T R(right edge) + R_own.
+// token, and beta [rows,H,1] the strengths of delta rules: S_t = (I - beta_t k_t^T k_t) diag(exp g_t) S_{t-1}
+// + beta_t k_t^T v_t (without beta: S_t = diag(exp g_t) S_{t-1} + k_t^T v_t). Both fp32 (fp64 for fp64);
+// slopes are then not used. There S(p) includes no factor of token p: the factors of a chunk act on what
+// comes from its left, S(right edge) = T S(left edge) + S_own, R(left edge) = T^T R(right edge) + R_own.
 struct Chunks {
   std::span<const Chunk> list;
   std::span<const double> slopes;
@@ -73,8 +74,8 @@ struct LinearLocal {
 };
 
 // dq, dk, dv (store or add, each its own) of the same: state and carry as above, dstate (at the chunk's right
-// edge) and dcarry (by `right`) the states of queries from there on. final_state: of queries, at the left edges.
-// dlog_decay and dbeta (store): where log_decay and beta are given.
+// edge) and dcarry (by `right`) the states of queries from there on. final_state: of queries, at the left
+// edges. dlog_decay and dbeta (store): where log_decay and beta are given.
 struct LinearLocalBackward {
   View q, k, v, dout;
   std::optional<View> log_decay = {}, beta = {}, state = {}, carry = {}, dstate = {}, dcarry = {};
@@ -112,7 +113,8 @@ struct LinearScan {
 // into[s] = lambda^count from[s] (store), or that added to it (add), for the chunk whose state is s, in the
 // dtype of sums; where the chunk resets, from counts as 0. transition: T_s from[s] (reverse: T_s^T from[s])
 // in place of the power. The views may hold a part of the D rows of every state, the same part of both: they
-// have n times as many rows as a state has in them, n states being named.
+// have n times as many rows as a state has in them, n states being named. from may be of another dtype than
+// into.
 struct LinearCombine {
   View from, into;
   std::optional<View> transition = {};
@@ -143,8 +145,8 @@ struct LinearTiles {
   void (*inter)(const LinearInter&);
 };
 
-// Correct tiles on the CPU (Eigen): every transition and every dtype. Each throws std::invalid_argument, before
-// it writes anything, if shapes, chunks, slopes or write modes do not fit together.
+// Correct tiles on the CPU (Eigen): every transition and every dtype. Each throws std::invalid_argument,
+// before it writes anything, if shapes, chunks, slopes or write modes do not fit together.
 const LinearTiles& cpu_linear_tiles();
 
 }  // namespace cplab::kernels

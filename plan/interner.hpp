@@ -50,6 +50,12 @@ class Interner {
     h = step(step(step(h, s.q_begin), s.q_count), s.k_begin);
     return step(step(step(step(h, s.k_count), s.offset), s.left), s.right);
   }
+  static std::uint64_t mix(std::uint64_t h, const Chunk& c) {
+    h = step(step(h, static_cast<std::int64_t>(c.row)), static_cast<std::int64_t>(c.count));
+    h = step(step(h, static_cast<std::int64_t>(c.left_exponent)),
+             static_cast<std::int64_t>(c.right_exponent));
+    return step(h, static_cast<std::int64_t>(c.state) * 2 + (c.resets ? 1 : 0));
+  }
   static std::uint64_t mix(std::uint64_t h, const View& v) {
     h = step(step(step(h, v.buffer), v.ranges.first), v.ranges.count);
     h = step(step(step(h, v.slot_begin), v.slot_end), v.head_begin);

@@ -7,9 +7,10 @@
 namespace cplab {
 namespace {
 // In the order of OpKind.
-constexpr std::array<std::string_view, 16> kind_names{
-    "attend",     "attend_backward", "row_dot", "merge",    "copy",       "cast",
-    "add",        "maximum",         "fill",    "exchange", "all_gather", "reduce_scatter",
+constexpr std::array<std::string_view, 22> kind_names{
+    "attend",     "attend_backward", "row_dot", "merge",    "copy",           "cast",
+    "add",        "maximum",         "fill",    "local",    "local_backward", "state",
+    "scan",       "combine",         "inter",   "exchange", "all_gather",     "reduce_scatter",
     "all_to_all", "all_reduce",      "barrier", "host_sync"};
 }  // namespace
 
@@ -32,6 +33,22 @@ std::span<const Signature> signatures() {
       {OpKind::add, {from}, {into}},
       {OpKind::maximum, {from}, {into}},
       {OpKind::fill, {}, {into}},
+      {OpKind::local, {q, k, v}, {out}, {log_decay, beta, state, carry}, {final_state}},
+      {OpKind::local_backward,
+       {q, k, v, dout},
+       {dq, dk, dv},
+       {log_decay, beta, state, carry, dstate, dcarry},
+       {dlog_decay, dbeta, final_state}},
+      {OpKind::state, {k, v}, {state}, {log_decay, beta}, {transition}},
+      {OpKind::state, {q, dout}, {dstate}, {k, log_decay, beta}},
+      {OpKind::scan, {}, {state}, {}, {final_state}},
+      {OpKind::scan, {}, {dstate}, {}, {final_state}},
+      {OpKind::combine, {from}, {into}, {transition}},
+      {OpKind::inter, {q}, {out}, {state, carry}},
+      {OpKind::inter, {dout}, {dq}, {state, carry}},
+      {OpKind::inter, {v}, {dk}, {dstate, dcarry}},
+      {OpKind::inter, {k}, {dv}, {dstate, dcarry}},
+      {OpKind::inter, {k, v, dout}, {dq, dk, dv}, {state, carry, dstate, dcarry}},
       {OpKind::all_reduce, {from}, {into}},
       {OpKind::exchange, {}, {}},
       {OpKind::all_gather, {}, {}},
@@ -44,13 +61,19 @@ std::span<const Signature> signatures() {
 }
 
 const Signature* find_signature(OpKind kind, std::span<const Access> reads, std::span<const Access> writes) {
-  const auto has = [](const std::vector<Operand>& names, std::span<const Access> accesses) {
-    return names.size() == accesses.size() && std::ranges::all_of(names, [&](Operand operand) {
-             return std::ranges::count(accesses, operand, &Access::operand) == 1;
-           });
+  const auto has = [](const std::vector<Operand>& names, const std::vector<Operand>& more,
+                      std::span<const Access> accesses) {
+    const auto times = [&](Operand operand) {
+      return std::ranges::count(accesses, operand, &Access::operand);
+    };
+    std::ptrdiff_t known = 0;
+    for (const Operand operand : more) known += times(operand) == 1;
+    return std::ranges::all_of(names, [&](Operand operand) { return times(operand) == 1; }) &&
+           std::ssize(names) + known == std::ssize(accesses);
   };
   for (const Signature& s : signatures())
-    if (s.kind == kind && has(s.reads, reads) && has(s.writes, writes)) return &s;
+    if (s.kind == kind && has(s.reads, s.more_reads, reads) && has(s.writes, s.more_writes, writes))
+      return &s;
   return nullptr;
 }
 

@@ -12,6 +12,7 @@ namespace cplab {
 struct Signature {
   OpKind kind;
   std::vector<Operand> reads, writes;  // in the order of cplab.plan.1, which files without names keep
+  std::vector<Operand> more_reads = {}, more_writes = {};  // may be absent; files must name them
 };
 
 std::span<const Signature> signatures();

@@ -9,14 +9,16 @@ namespace {
 constexpr std::array<std::string_view, 3> role_names{"nominal", "wide", "integer"};
 constexpr std::array<std::string_view, 5> category_names{"input", "output", "saved", "working", "workspace"};
 constexpr std::array<std::string_view, 2> layout_names{"rows_first", "heads_first"};
-constexpr std::array<std::string_view, 16> operand_names{
-    "q",  "k",  "v",        "out",      "lse",  "dout", "delta",     "dq",
-    "dk", "dv", "part_out", "part_lse", "from", "into", "max_logit", "unnamed"};
+constexpr std::array<std::string_view, 26> operand_names{
+    "q",     "k",        "v",        "out",   "lse",    "dout",        "delta",      "dq",     "dk",
+    "dv",    "part_out", "part_lse", "from",  "into",   "max_logit",   "log_decay",  "beta",   "dlog_decay",
+    "dbeta", "state",    "dstate",   "carry", "dcarry", "final_state", "transition", "unnamed"};
 constexpr std::array<std::string_view, 4> mode_names{"store", "add", "merge", "max"};
 constexpr std::array<std::string_view, 2> phase_names{"forward", "backward"};
 constexpr std::array<std::string_view, 4> lane_names{"compute", "comm", "copy", "host"};
 constexpr std::array<std::string_view, 2> transport_names{"nccl", "copy"};
 constexpr std::array<std::string_view, 2> reduction_names{"sum", "max"};
+constexpr std::array<std::string_view, 3> work_names{"blocked", "serial", "sliced"};
 }  // namespace
 
 std::string_view name(Role value) {
@@ -45,6 +47,13 @@ std::string_view name(Transport value) {
 }
 std::string_view name(Reduction value) {
   return reduction_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(ChunkWork value) {
+  return work_names.at(static_cast<std::size_t>(value));
+}
+
+bool is_linear(OpKind kind) {
+  return kind >= OpKind::local && kind <= OpKind::inter;
 }
 
 bool is_communication(OpKind kind) {

@@ -101,7 +101,18 @@ enum class Operand : std::uint8_t {
   from,
   into,
   max_logit,  // one number for each query head: the largest logit, -inf without any
-  unnamed,    // an access beyond the operands that its operation has
+  // Of linear attention: states (of keys; d...: of queries), and what transitions are made of.
+  log_decay,
+  beta,
+  dlog_decay,
+  dbeta,
+  state,  // one for every chunk of the operation
+  dstate,
+  carry,  // what enters at the edge of the rank's tokens: one for every piece of a sequence
+  dcarry,
+  final_state,  // what leaves at the other edge
+  transition,   // what a piece does to a state that passes through it
+  unnamed,      // an access beyond the operands that its operation has
 };
 
 struct Access {
@@ -127,6 +138,22 @@ struct Access {
 //   add              from => into                             add
 //   maximum          from => into                             max; same dtype
 //   fill             => into                                  store of Operation::value
+// of linear attention, on chunks (below); [ ] may be absent:
+//   local            q, k, v [log_decay, beta, state, carry] => out [final_state]
+//                                                             out: store or add; final_state: store
+//   local_backward   q, k, v, dout [log_decay, beta, state, carry, dstate, dcarry]
+//                    => dq, dk, dv [dlog_decay, dbeta, final_state]
+//                                                             dq, dk, dv: all store or all add; others store
+//   state            k, v [log_decay, beta] => state [transition]             store: of keys
+//                    q, dout [k, log_decay, beta] => dstate                   store: of queries
+//   scan             => state [final_state]                   state (or dstate): add (in place); final: store
+//                    => dstate [final_state]
+//   combine          from [transition] => into                store or add: into (+)= what from is, later on
+//   inter            q [state, carry] => out                  store or add; one of the states at least
+//                    dout [state, carry] => dq                the same
+//                    v [dstate, dcarry] => dk
+//                    k [dstate, dcarry] => dv
+//                    k, v, dout [state, carry, dstate, dcarry] => dq, dk, dv
 //   exchange         parts      a set of sends and receives posted together, complete when all parts are
 //   all_gather       parts      the same, with a part for every peer, itself included
 //   all_to_all       parts      the same
@@ -135,6 +162,8 @@ struct Access {
 //   all_reduce       from => into                             sum or max over the group (Operation::reduction)
 //   barrier                     of a group
 //   host_sync                   the host waits until this operation's lane has reached it
+// A buffer of states has n D rows, H heads and E columns: rows [s D, (s + 1) D) are state s; of transitions D
+// columns, or 1. What states, edges and chunks are: kernels/linear.hpp.
 // No operation takes an integer buffer, and none writes into an input. attend, attend_backward, row_dot and
 // merge take operands that lie in one slot and one plane. Both ends of a message have one shape, role and
 // transport, their planes part at the same column, and their layouts nest rows and heads alike (a box of one row or
@@ -154,6 +183,12 @@ enum class OpKind : std::uint8_t {
   add,
   maximum,
   fill,
+  local,
+  local_backward,
+  state,
+  scan,
+  combine,
+  inter,
   exchange,
   all_gather,
   reduce_scatter,
@@ -185,6 +220,25 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+// `count` consecutive tokens of one sequence, at rows [row, row + count) of the operation's views; combine:
+// the `count` tokens that a state passes over. `state`: the number of the chunk's own state in operands that
+// have one for every chunk. left, right: the numbers of the states at the two edges of the rank's piece of
+// the sequence, in operands that have one for every piece, with the tokens between (the exponents); -1: the
+// sequence begins (ends) within the rank, nothing passes. resets: nothing passes from the chunk before it in
+// the list (combine: from `from`).
+struct Chunk {
+  std::int64_t row = 0, count = 0;
+  std::int32_t state = -1;
+  std::int32_t left = -1, right = -1;
+  std::int64_t left_exponent = 0, right_exponent = 0;
+  bool resets = false;
+  bool operator==(const Chunk&) const = default;
+};
+
+// How the work of chunks is cut into kernels; changes time and rounding, never the result: ChunkWork in
+// kernels/linear.hpp.
+enum class ChunkWork : std::uint8_t { blocked, serial, sliced };
+
 // One message of a communication. Parts between one ordered pair of ranks in one group match in the order
 // in which they are posted. A received part is stored (reduce_scatter: summed).
 struct Part {
@@ -200,6 +254,8 @@ struct Operation {
   Lane lane;
   Transport transport = Transport::nccl;
   Reduction reduction = Reduction::sum;
+  ChunkWork chunk_work = ChunkWork::blocked;
+  bool reverse = false;     // scan, combine: of states of queries, which go from right to left
   std::uint16_t group = 0;  // index into Plan::groups
   std::uint32_t step = 0;
   std::uint32_t ordinal = 0;  // counts the operations of this rank and phase from 0
@@ -207,12 +263,13 @@ struct Operation {
   Span writes;                // Access, in RankPlan::accesses
   Span parts;                 // RankPlan::parts
   Span segments;              // RankPlan::segments
+  Span chunks;                // RankPlan::chunks
   Span after;                 // RankPlan::edges: indices of earlier operations of this rank on other lanes
   Span after_started;         // the same; waits for their start, and orders no data
-  std::int32_t head_begin = 0, head_end = 0;  // query heads of attend and attend_backward
+  std::int32_t head_begin = 0, head_end = 0;  // query heads, by their number in the problem: attend .. inter
   double value = 0;                           // fill: the value; attend, attend_backward: the softmax scale
-  double flops = 0;                           // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward
-  std::int64_t bytes = 0;                     // communication: bytes sent; others: bytes read plus written
+  double flops = 0;  // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward; states: chunk_flops
+  std::int64_t bytes = 0;  // communication: bytes sent; others: bytes read plus written
 };
 static_assert(sizeof(Operation) <= 128);
 
@@ -236,6 +293,7 @@ struct RankPlan {
   std::vector<View> views;
   std::vector<Access> accesses;
   std::vector<Segment> segments;
+  std::vector<Chunk> chunks;
   std::vector<Part> parts;
   std::vector<std::uint32_t> edges;
   std::int64_t arena_bytes = 0;
@@ -248,6 +306,7 @@ struct RankPlan {
   std::span<const Access> writes(const Operation& op) const { return slice(accesses, op.writes); }
   std::span<const Part> parts_of(const Operation& op) const { return slice(parts, op.parts); }
   std::span<const Segment> segments_of(const Operation& op) const { return slice(segments, op.segments); }
+  std::span<const Chunk> chunks_of(const Operation& op) const { return slice(chunks, op.chunks); }
   std::span<const std::uint32_t> after(const Operation& op) const { return slice(edges, op.after); }
   std::span<const std::uint32_t> after_started(const Operation& op) const {
     return slice(edges, op.after_started);
@@ -287,7 +346,9 @@ std::string_view name(Phase);
 std::string_view name(LaneKind);
 std::string_view name(Transport);
 std::string_view name(Reduction);
+std::string_view name(ChunkWork);
 
+bool is_linear(OpKind);         // local .. inter
 bool is_communication(OpKind);  // exchange .. barrier
 std::int64_t element_bytes(DType);
 DType dtype_of(Role, DType nominal);  // integer is not a floating dtype: asserts

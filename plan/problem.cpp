@@ -9,6 +9,7 @@
 namespace cplab {
 namespace {
 constexpr std::array<std::string_view, 3> attention_names{"softmax", "linear", "dynamic_mask"};
+constexpr std::array<std::string_view, 3> transition_names{"decay", "column", "matrix"};
 constexpr std::array<std::string_view, 4> dtype_names{"fp64", "fp32", "bf16", "fp16"};
 constexpr std::array<std::string_view, 3> format_names{"bshd", "sbhd", "thd"};
 constexpr std::array<std::string_view, 3> direction_names{"forward", "forward+backward", "backward"};
@@ -16,6 +17,9 @@ constexpr std::array<std::string_view, 3> direction_names{"forward", "forward+ba
 
 std::string_view name(Attention value) {
   return attention_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(Transition value) {
+  return transition_names.at(static_cast<std::size_t>(value));
 }
 std::string_view name(DType value) {
   return dtype_names.at(static_cast<std::size_t>(value));
@@ -111,6 +115,32 @@ void require_lengths(const Problem& p) {
   }
 }
 
+void require_linear(const Problem& p) {
+  if (p.attention != Attention::linear) {
+    if (!p.slopes.empty() || p.transition != Transition::decay)
+      throw ScenarioError(p.slopes.empty() ? "problem.transition" : "problem.slopes",
+                          "only linear attention has slopes and transitions");
+    return;
+  }
+  if (p.kv_heads != p.heads)
+    throw ScenarioError("problem.kv_heads", "linear attention has a key head for every query head; legal: " +
+                                                std::to_string(p.heads));
+  const std::size_t slopes = p.transition == Transition::decay ? static_cast<std::size_t>(p.heads) : 0;
+  if (p.slopes.size() != slopes)
+    throw ScenarioError("problem.slopes",
+                        p.transition == Transition::decay
+                            ? "needs one slope for every head, which are " + std::to_string(p.heads)
+                            : "has no meaning where transition is " + std::string(name(p.transition)));
+  for (const double slope : p.slopes)
+    if (!(slope >= 0) || !std::isfinite(slope))
+      throw ScenarioError("problem.slopes", "a slope is " + std::to_string(slope) +
+                                                "; legal: finite numbers from 0 on (decay = exp(-slope))");
+  if (!p.causal || p.window.left >= 0 || p.window.right > 0)
+    throw ScenarioError("problem.mask",
+                        "linear attention with decay is causal and has no window; legal: "
+                        "\"causal\", window [-1, -1]");
+}
+
 }  // namespace
 
 void require_sizes(const Problem& p, const Parallel& parallel) {
@@ -129,6 +159,7 @@ void require_sizes(const Problem& p, const Parallel& parallel) {
   if (p.max_logit && p.attention != Attention::softmax)
     throw ScenarioError("problem.max_logit", "only softmax attention has logits; legal with " +
                                                  std::string(name(p.attention)) + ": false");
+  require_linear(p);
   if (!std::isfinite(p.scale))
     throw ScenarioError("problem.scale", "the softmax scale must be a finite number");
   for (const std::int64_t bound : {p.window.left, p.window.right})

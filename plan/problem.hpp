@@ -21,7 +21,13 @@ enum class Format : std::uint8_t { bshd, sbhd, thd };
 // backward: both phases are built and executed, the second is reported.
 enum class Direction : std::uint8_t { forward, forward_backward, backward };
 
+// Of linear attention: what a state goes through from token to token. decay: a factor exp(-slope) for every
+// head. column: a factor for each of its D rows, from log_decay. matrix: column, then a delta rule with beta.
+// kernels/linear.hpp has the formulas.
+enum class Transition : std::uint8_t { decay, column, matrix };
+
 std::string_view name(Attention);
+std::string_view name(Transition);
 std::string_view name(DType);
 std::string_view name(Format);
 std::string_view name(Direction);
@@ -55,6 +61,9 @@ struct Problem {
   // Asks for max_logit [H] beside out and lse: the largest scale * q.k of all pairs that are seen, -inf where
   // there is none. Softmax only.
   bool max_logit = false;
+  // Linear attention only: the transition, and one slope >= 0 for every head (decay only, else none).
+  Transition transition = Transition::decay;
+  std::vector<double> slopes;
   Direction direction = Direction::forward_backward;
 
   // Mask and window together: causal is right = 0.

@@ -6,6 +6,7 @@
 
 #include "plan/layout.hpp"
 #include "plan/operands.hpp"
+#include "plan/structure_linear.hpp"
 
 namespace cplab {
 namespace {
@@ -31,6 +32,7 @@ class Operands {
       if (role(p.view) == Role::integer) return "has an integer operand, which no operation takes";
     if (op_.parts.count > 0 && !has_parts()) return "has parts, which it cannot have";
     if (op_.kind > OpKind::host_sync) return "is of an unknown kind";
+    if (op_.chunks.count > 0 && !is_linear(op_.kind)) return "has chunks, which it cannot have";
     if (!has_right_count()) return wrong_count;
     if (!find_signature(op_.kind, plan_.reads(op_), plan_.writes(op_))) return wrong_names;
     switch (op_.kind) {
@@ -42,6 +44,12 @@ class Operands {
       case OpKind::cast:
       case OpKind::add:
       case OpKind::maximum: return pair();
+      case OpKind::local:
+      case OpKind::local_backward:
+      case OpKind::state:
+      case OpKind::scan:
+      case OpKind::combine:
+      case OpKind::inter: return wrong_linear_operands(plan_, op_, rows_);
       case OpKind::fill: return all_modes(WriteMode::store) ? nullptr : wrong_mode;
       case OpKind::reduce_scatter: return reduce_scatter();
       case OpKind::all_reduce: return all_reduce();
@@ -70,7 +78,12 @@ class Operands {
 
   bool has_right_count() const {
     return std::ranges::any_of(signatures(), [&](const Signature& s) {
-      return s.kind == op_.kind && s.reads.size() == op_.reads.count && s.writes.size() == op_.writes.count;
+      const auto possible = [](std::size_t count, const std::vector<Operand>& names,
+                               const std::vector<Operand>& more) {
+        return count >= names.size() && count <= names.size() + more.size();
+      };
+      return s.kind == op_.kind && possible(op_.reads.count, s.reads, s.more_reads) &&
+             possible(op_.writes.count, s.writes, s.more_writes);
     });
   }
   bool all_modes(WriteMode mode) const {

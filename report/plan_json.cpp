@@ -83,6 +83,7 @@ class RankWriter {
     write_accesses("writes", rank_.writes(op), true);
     write_parts(op);
     write_segments(op);
+    if (is_linear(op.kind)) write_chunks(op);
     json_.pair("heads", op.head_begin, op.head_end);
     write_edges("after", rank_.after(op));
     write_edges("after_started", rank_.after_started(op));
@@ -153,6 +154,19 @@ class RankWriter {
       json_.field("offset", segment.offset);
       json_.field("left", segment.left);
       json_.field("right", segment.right);
+    });
+  }
+
+  void write_chunks(const Operation& op) {
+    json_.field("work", name(op.chunk_work));
+    if (op.kind == OpKind::scan || op.kind == OpKind::combine) json_.field("reverse", op.reverse);
+    json_.objects("chunks", rank_.chunks_of(op), [&](const Chunk& chunk) {
+      json_.field("row", chunk.row);
+      json_.field("count", chunk.count);
+      json_.field("state", chunk.state);
+      json_.pair("edges", chunk.left, chunk.right);
+      json_.pair("exponents", chunk.left_exponent, chunk.right_exponent);
+      json_.field("resets", chunk.resets);
     });
   }
 

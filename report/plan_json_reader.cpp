@@ -142,8 +142,9 @@ class RankReader {
   }
 
   void read_operation(const JsonNode& node, Operation& op) {
-    node.only({"id", "phase", "step", "lane", "kind", "transport", "group", "reduction", "value", "reads",
-               "writes", "parts", "segments", "heads", "after", "after_started", "flops", "bytes"});
+    node.only({"id",        "phase",  "step",  "lane",   "kind",          "transport", "group",
+               "reduction", "value",  "reads", "writes", "parts",         "segments",  "work",
+               "reverse",   "chunks", "heads", "after",  "after_started", "flops",     "bytes"});
     if (read_word(node.at("phase"), Phase::backward) != op.phase)
       node.at("phase").fail("the id says " + std::string(name(op.phase)));
     op.step = static_cast<std::uint32_t>(node.at("step").integer(0, most_uint32));
@@ -160,6 +161,7 @@ class RankReader {
     if (node.has("parts")) read_parts(node.at("parts"), op);
     if (node.has("heads")) std::tie(op.head_begin, op.head_end) = read_bounds(node.at("heads"));
     if (node.has("segments")) read_segments(node.at("segments"), op);
+    if (is_linear(op.kind)) read_chunks(node, op);
     if (!derive_.after) op.after = read_edges(node.at("after"));
     if (node.has("after_started")) op.after_started = read_edges(node.at("after_started"));
     op.flops = node.has("flops") ? node.at("flops").number() : 0;
@@ -254,7 +256,7 @@ class RankReader {
         access.only({"operand", "buffer", "box"});
       }
       Access& a = accesses.emplace_back();
-      if (access.has("operand")) a.operand = read_word(access.at("operand"), Operand::max_logit);
+      if (access.has("operand")) a.operand = read_word(access.at("operand"), Operand::transition);
       if (written) a.mode = read_word(access.at("mode"), WriteMode::max);
       a.view = read_view(access);
     }
@@ -294,6 +296,34 @@ class RankReader {
     op.segments = segments_(rank_.segments, segments);
   }
 
+  void read_chunks(const JsonNode& node, Operation& op) {
+    if (node.has("work")) op.chunk_work = read_word(node.at("work"), ChunkWork::sliced);
+    if (node.has("reverse")) op.reverse = node.at("reverse").boolean();
+    const JsonNode list = node.at("chunks");
+    std::vector<Chunk> chunks;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const JsonNode entry = list.at(i);
+      entry.only({"row", "count", "state", "edges", "exponents", "resets"});
+      const auto number = [&](const char* key) { return entry.at(key).integer(0, most_extent); };
+      const auto of_pair = [&](const char* key, std::size_t side, std::int64_t least, std::int64_t most) {
+        if (!entry.has(key)) return least;
+        entry.at(key).expect_size(2, "[left, right]");
+        return entry.at(key).at(side).integer(least, most);
+      };
+      constexpr std::int64_t most_states = INT32_MAX;
+      Chunk& c = chunks.emplace_back();
+      c.row = number("row");
+      c.count = number("count");
+      if (entry.has("state")) c.state = static_cast<std::int32_t>(entry.at("state").integer(-1, most_states));
+      c.left = static_cast<std::int32_t>(of_pair("edges", 0, -1, most_states));
+      c.right = static_cast<std::int32_t>(of_pair("edges", 1, -1, most_states));
+      c.left_exponent = of_pair("exponents", 0, 0, most_extent);
+      c.right_exponent = of_pair("exponents", 1, 0, most_extent);
+      c.resets = entry.has("resets") && entry.at("resets").boolean();
+    }
+    op.chunks = chunks_(rank_.chunks, chunks);
+  }
+
   Span read_edges(const JsonNode& node) {
     std::vector<std::uint32_t> edges;
     for (std::size_t i = 0; i < node.size(); ++i) {
@@ -319,6 +349,7 @@ class RankReader {
   Interner<View> views_;
   Interner<Access> accesses_;
   Interner<Segment> segments_;
+  Interner<Chunk> chunks_;
   Interner<Part> parts_;
   Interner<std::uint32_t> edges_;
 };

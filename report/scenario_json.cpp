@@ -29,6 +29,10 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   json.pair("window", problem.window.left, problem.window.right);
   json.field("scale", problem.scale);
   if (problem.max_logit) json.field("max_logit", true);
+  if (problem.attention == Attention::linear) {
+    json.field("transition", name(problem.transition));
+    json.list("slopes", problem.slopes);
+  }
   json.field("direction", name(problem.direction));
   json.end_object();
 }
@@ -82,7 +86,8 @@ void read_sizes(const JsonNode& node, Problem& problem) {
 
 Problem read_problem(const JsonNode& node) {
   node.only({"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads", "head_size",
-             "value_size", "dtype", "format", "mask", "window", "scale", "max_logit", "direction"});
+             "value_size", "dtype", "format", "mask", "window", "scale", "max_logit", "transition", "slopes",
+             "direction"});
   Problem problem;
   problem.attention =
       read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
@@ -107,6 +112,12 @@ Problem read_problem(const JsonNode& node) {
   problem.window.right = window.at(std::size_t{1}).integer(-1, limits::tokens);
   problem.scale = node.at("scale").number();
   problem.max_logit = node.has("max_logit") && node.at("max_logit").boolean();
+  if (node.has("transition"))
+    problem.transition =
+        read_word(node.at("transition"), {Transition::decay, Transition::column, Transition::matrix});
+  if (node.has("slopes"))
+    for (std::size_t i = 0; i < node.at("slopes").size(); ++i)
+      problem.slopes.push_back(node.at("slopes").at(i).number());
   return problem;
 }
 
