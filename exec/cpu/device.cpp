@@ -8,7 +8,7 @@
 
 #include "derive/arena.hpp"
 #include "derive/memory.hpp"
-#include "exec/chunks.hpp"
+#include "exec/byte_runs.hpp"
 
 namespace cplab {
 
@@ -32,8 +32,8 @@ void CpuDevice::launch(const KernelCall& call, Lane) {
 }
 
 void CpuDevice::move(const kernels::View& from, const kernels::View& into, Lane) {
-  for (const Chunk& chunk : contiguous_chunks(from, into)) {
-    std::memmove(chunk.into, chunk.from, chunk.bytes);  // a wrong plan may send a buffer onto itself
+  for (const ByteRun& run : contiguous_byte_runs(from, into)) {
+    std::memmove(run.into, run.from, run.bytes);  // a wrong plan may send a buffer onto itself
   }
 }
 

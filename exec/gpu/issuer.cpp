@@ -179,8 +179,8 @@ bool GpuIssuer::send(std::uint32_t i) {
     if (!message.permitted->recorded(iteration_.number)) return false;
     message.permitted->wait(rank_, prepared.lane);
     if (iteration_.instrumented && sent_[i] == 0) rank_.record(prepared.moving, prepared.lane);
-    for (const Chunk& chunk : message.chunks) {
-      cuda_require(cudaMemcpyAsync(chunk.into, chunk.from, chunk.bytes, cudaMemcpyDeviceToDevice, stream),
+    for (const ByteRun& run : message.runs) {
+      cuda_require(cudaMemcpyAsync(run.into, run.from, run.bytes, cudaMemcpyDeviceToDevice, stream),
                    "cudaMemcpyAsync to a peer", rank_.plan().rank);
     }
     message.arrived->record(rank_, prepared.lane, iteration_.number);

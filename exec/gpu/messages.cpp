@@ -38,7 +38,7 @@ GpuMessages::GpuMessages(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>
     std::byte* target =
         address(match.receiver.rank, {into.views[into.parts[match.receive_part].view].buffer, 0});
     for (std::size_t i = 0; i < planned.from.size(); ++i) {
-      message.chunks.push_back({source + planned.from[i].offset, target + planned.into[i].offset,
+      message.runs.push_back({source + planned.from[i].offset, target + planned.into[i].offset,
                                 static_cast<std::size_t>(planned.from[i].bytes)});
     }
   }

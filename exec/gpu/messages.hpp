@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "exec/chunks.hpp"
+#include "exec/byte_runs.hpp"
 #include "exec/gpu/cross_events.hpp"
 #include "exec/gpu/rank.hpp"
 #include "exec/gpu/team.hpp"
@@ -21,7 +21,7 @@ struct GpuMessage {
   Match match;
   // From the sender's memory into the receiver's, in message order. Of a rank in another process the
   // addresses are where its arena is mapped here, or of no use if nothing is copied to or from it.
-  std::vector<Chunk> chunks;
+  std::vector<ByteRun> runs;
   const CrossEvent* permitted = nullptr;  // link copy: the receiver's, the memory may be written
   const CrossEvent* arrived = nullptr;    // link copy: the sender's, the data is there
 };

@@ -53,12 +53,12 @@ struct NcclLink::State {
     for (const Part& part : own.parts_of(op)) {
       const GpuMessage& message = messages[part.send ? *send++ : *receive++];
       const int peer = place(op.group, part.peer);
-      for (const Chunk& chunk : message.chunks) {
+      for (const ByteRun& run : message.runs) {
         if (part.send) {
-          nccl_require(ncclSend(chunk.from, chunk.bytes, ncclInt8, peer, comm, stream), "ncclSend", id(),
+          nccl_require(ncclSend(run.from, run.bytes, ncclInt8, peer, comm, stream), "ncclSend", id(),
                        comm);
         } else {
-          nccl_require(ncclRecv(chunk.into, chunk.bytes, ncclInt8, peer, comm, stream), "ncclRecv", id(),
+          nccl_require(ncclRecv(run.into, run.bytes, ncclInt8, peer, comm, stream), "ncclRecv", id(),
                        comm);
         }
       }

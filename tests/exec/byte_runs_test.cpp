@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "exec/chunks.hpp"
+#include "exec/byte_runs.hpp"
 
 namespace cplab {
 namespace {
@@ -26,11 +26,11 @@ View tensor(void* data, std::int64_t rows, std::int64_t heads, std::int64_t widt
   return view;
 }
 
-TEST_CASE("two dense tensors are one chunk") {
+TEST_CASE("two dense tensors are one run") {
   std::vector<std::uint16_t> a(2 * 3 * 4), b(2 * 3 * 4);
-  const auto chunks = contiguous_chunks(tensor(a.data(), 2, 3, 4), tensor(b.data(), 2, 3, 4));
-  REQUIRE(chunks.size() == 1);
-  CHECK(chunks[0].bytes == 48);
+  const auto runs = contiguous_byte_runs(tensor(a.data(), 2, 3, 4), tensor(b.data(), 2, 3, 4));
+  REQUIRE(runs.size() == 1);
+  CHECK(runs[0].bytes == 48);
 }
 
 TEST_CASE("a layout that differs cuts at every head, a row map at every run") {
@@ -40,29 +40,29 @@ TEST_CASE("a layout that differs cuts at every head, a row map at every run") {
   View heads_first = tensor(b.data(), 6, 2, 4);
   heads_first.row_stride = 4;
   heads_first.head_stride = 6 * 4;
-  CHECK(contiguous_chunks(from, heads_first).size() == 12);
-  CHECK(contiguous_chunks(heads_first, heads_first).size() == 1);
+  CHECK(contiguous_byte_runs(from, heads_first).size() == 12);
+  CHECK(contiguous_byte_runs(heads_first, heads_first).size() == 1);
   View some_rows = heads_first;
   some_rows.rows = 3;
-  CHECK(contiguous_chunks(some_rows, some_rows).size() == 2);
+  CHECK(contiguous_byte_runs(some_rows, some_rows).size() == 2);
 
-  // Rows 4, 5, 1, 3 of `from`: one chunk for 4 and 5, one each for 1 and 3.
+  // Rows 4, 5, 1, 3 of `from`: one run for 4 and 5, one each for 1 and 3.
   const std::vector<RowRun> runs{{4, 2, 1}, {0, 0, 1}, {1, 2, 2}};
   from.rows = 4;
   from.runs = runs;
   const View into = tensor(b.data(), 4, 2, 4);
-  const auto chunks = contiguous_chunks(from, into);
-  REQUIRE(chunks.size() == 3);
-  for (const Chunk& chunk : chunks) std::copy_n(chunk.from, chunk.bytes, chunk.into);
+  const auto runs = contiguous_byte_runs(from, into);
+  REQUIRE(runs.size() == 3);
+  for (const ByteRun& run : runs) std::copy_n(run.from, run.bytes, run.into);
   const std::vector<int> rows{4, 5, 1, 3};
   for (std::size_t row = 0; row < rows.size(); ++row) {
     for (std::size_t x = 0; x < 8; ++x) CHECK(b[row * 8 + x] == rows[row] * 8 + static_cast<int>(x));
   }
 }
 
-TEST_CASE("empty tensors have no chunks") {
-  CHECK(contiguous_chunks(tensor(nullptr, 0, 3, 4), tensor(nullptr, 0, 3, 4)).empty());
-  CHECK(contiguous_chunks(tensor(nullptr, 3, 0, 4), tensor(nullptr, 3, 0, 4)).empty());
+TEST_CASE("empty tensors have no runs") {
+  CHECK(contiguous_byte_runs(tensor(nullptr, 0, 3, 4), tensor(nullptr, 0, 3, 4)).empty());
+  CHECK(contiguous_byte_runs(tensor(nullptr, 3, 0, 4), tensor(nullptr, 3, 0, 4)).empty());
 }
 
 }  // namespace

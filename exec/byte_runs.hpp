@@ -9,7 +9,7 @@
 
 namespace cplab {
 
-struct Chunk {
+struct ByteRun {
   const std::byte* from = nullptr;
   std::byte* into = nullptr;
   std::size_t bytes = 0;
@@ -17,6 +17,6 @@ struct Chunk {
 
 // As few as possible: head by head where the rows of one head lie nearer to each other in both tensors than
 // the heads of one row (an LSE), else row by row. Shapes and dtypes are equal.
-std::vector<Chunk> contiguous_chunks(const kernels::View& from, const kernels::View& into);
+std::vector<ByteRun> contiguous_byte_runs(const kernels::View& from, const kernels::View& into);
 
 }  // namespace cplab

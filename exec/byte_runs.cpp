@@ -1,5 +1,5 @@
-// Contiguous runs of two tensors; see chunks.hpp.
-#include "exec/chunks.hpp"
+// Contiguous runs of two tensors; see byte_runs.hpp.
+#include "exec/byte_runs.hpp"
 
 #include <cstdint>
 
@@ -37,16 +37,16 @@ class RowWalker {
 
 }  // namespace
 
-std::vector<Chunk> contiguous_chunks(const kernels::View& from, const kernels::View& into) {
-  std::vector<Chunk> chunks;
-  if (from.width == 0 || from.heads == 0) return chunks;
+std::vector<ByteRun> contiguous_byte_runs(const kernels::View& from, const kernels::View& into) {
+  std::vector<ByteRun> runs;
+  if (from.width == 0 || from.heads == 0) return runs;
   const auto element = static_cast<std::int64_t>(kernels::bytes_of(from.dtype));
   const auto append = [&](const std::byte* source, std::byte* target, std::size_t bytes) {
-    if (!chunks.empty() && chunks.back().from + chunks.back().bytes == source &&
-        chunks.back().into + chunks.back().bytes == target) {
-      chunks.back().bytes += bytes;
+    if (!runs.empty() && runs.back().from + runs.back().bytes == source &&
+        runs.back().into + runs.back().bytes == target) {
+      runs.back().bytes += bytes;
     } else {
-      chunks.push_back({source, target, bytes});
+      runs.push_back({source, target, bytes});
     }
   };
   const auto bytes = static_cast<std::size_t>(from.width * element);
@@ -60,7 +60,7 @@ std::vector<Chunk> contiguous_chunks(const kernels::View& from, const kernels::V
                bytes);
       }
     }
-    return chunks;
+    return runs;
   }
   RowWalker source(from), target(into);
   for (std::int64_t row = 0; row < from.rows; ++row) {
@@ -71,7 +71,7 @@ std::vector<Chunk> contiguous_chunks(const kernels::View& from, const kernels::V
              bytes);
     }
   }
-  return chunks;
+  return runs;
 }
 
 }  // namespace cplab
