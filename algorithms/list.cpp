@@ -30,12 +30,15 @@ std::span<const Algorithm> algorithms() {
 }
 
 std::span<const PlacementInfo> placements() {
-  static const std::array<PlacementInfo, 3> all{{
+  static const std::array<PlacementInfo, 4> all{{
       {"contiguous", {}, "rank p holds the p-th of P equal pieces of every sequence"},
       {"zigzag",
        {"head-tail", "headtail", "dual-chunk"},
        "2P chunks, rank p holds chunks p and 2P-1-p: causal work is equal"},
       {"striped", {"stripe"}, "rank p holds tokens p, p + P, p + 2P, ..."},
+      {"stream",
+       {"token-stream"},
+       "rank p holds the p-th of P equal pieces of all sequences together, which begin anywhere"},
   }};
   return all;
 }

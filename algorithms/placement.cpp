@@ -9,6 +9,10 @@ Placement::Placement(const Problem& problem, const Parallel& parallel, std::stri
                      int replica)
     : runs_(static_cast<std::size_t>(parallel.ranks)) {
   const std::int64_t P = parallel.ranks;
+  if (placement == "stream") {
+    lay_stream(problem, parallel, replica);
+    return;
+  }
   const bool zigzag = placement == "zigzag", striped = placement == "striped";
   const std::int64_t unit = zigzag ? 2 * P : P;
   const auto sequences = static_cast<std::int64_t>(problem.lengths.size());
@@ -35,6 +39,28 @@ Placement::Placement(const Problem& problem, const Parallel& parallel, std::stri
       }
     }
     rows_ += n;
+  }
+}
+
+// Rank p holds rows [p n, (p + 1) n) of all sequences one after the other, their padding included.
+void Placement::lay_stream(const Problem& problem, const Parallel& parallel, int replica) {
+  const std::int64_t P = parallel.ranks;
+  const auto sequences = static_cast<std::int64_t>(problem.lengths.size());
+  std::int64_t total = 0;
+  for (std::int64_t b = replica; b < sequences; b += parallel.replicas)
+    total += problem.padded_lengths[static_cast<std::size_t>(b)];
+  rows_ = (total + P - 1) / P;
+  padding_tokens_ = rows_ * P - total;
+  std::int64_t at = 0;  // in the stream
+  for (std::int64_t b = replica; b < sequences; b += parallel.replicas) {
+    const std::int64_t length = problem.lengths[static_cast<std::size_t>(b)];
+    const std::int64_t end = at + problem.padded_lengths[static_cast<std::size_t>(b)], begin = at;
+    while (at < end) {
+      const std::int64_t p = at / rows_, rows = std::min(end, (p + 1) * rows_) - at, position = at - begin;
+      runs_[static_cast<std::size_t>(p)].push_back(
+          {b, at - p * rows_, rows, std::clamp<std::int64_t>(length - position, 0, rows), position, 1});
+      at += rows;
+    }
   }
 }
 

@@ -31,6 +31,9 @@ std::vector<TokenRun> shifted(std::span<const TokenRun> runs, std::int64_t by);
 // zigzag (dual chunk; TransformerEngine, zhuzilin/ring-flash-attention): the sequence is cut in 2P chunks,
 //   rank p holds chunk p, then chunk 2P-1-p, so that causal work is equal.
 // striped (Brandon et al. 2023): rank p holds positions p, p + P, p + 2P, ...
+// stream (token stream): all sequences one after the other are cut in P equal pieces; the added rows, fewer
+// than
+//   P, lie at the very end. Sequences begin and end anywhere in a rank.
 // Several sequences lie one after the other. A padded length that is no multiple of P (zigzag: 2P) is
 // rounded up; the added rows are padding and appear in no file and in no result.
 class Placement {
@@ -47,6 +50,7 @@ class Placement {
   std::int64_t padding_tokens() const { return padding_tokens_; }  // added by rounding up
 
  private:
+  void lay_stream(const Problem&, const Parallel&, int replica);
   std::int64_t rows_ = 0;
   std::int64_t padding_tokens_ = 0;
   std::vector<std::vector<TokenRun>> runs_;  // by position

@@ -39,7 +39,7 @@ GpuMessages::GpuMessages(const Plan& plan, std::vector<std::unique_ptr<GpuRank>>
         address(match.receiver.rank, {into.views[into.parts[match.receive_part].view].buffer, 0});
     for (std::size_t i = 0; i < planned.from.size(); ++i) {
       message.runs.push_back({source + planned.from[i].offset, target + planned.into[i].offset,
-                                static_cast<std::size_t>(planned.from[i].bytes)});
+                              static_cast<std::size_t>(planned.from[i].bytes)});
     }
   }
   for (std::size_t r = 0; r < ranks.size(); ++r) {

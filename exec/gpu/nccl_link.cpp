@@ -55,11 +55,9 @@ struct NcclLink::State {
       const int peer = place(op.group, part.peer);
       for (const ByteRun& run : message.runs) {
         if (part.send) {
-          nccl_require(ncclSend(run.from, run.bytes, ncclInt8, peer, comm, stream), "ncclSend", id(),
-                       comm);
+          nccl_require(ncclSend(run.from, run.bytes, ncclInt8, peer, comm, stream), "ncclSend", id(), comm);
         } else {
-          nccl_require(ncclRecv(run.into, run.bytes, ncclInt8, peer, comm, stream), "ncclRecv", id(),
-                       comm);
+          nccl_require(ncclRecv(run.into, run.bytes, ncclInt8, peer, comm, stream), "ncclRecv", id(), comm);
         }
       }
     }

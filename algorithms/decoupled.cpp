@@ -1,0 +1,166 @@
+// The two passes of decoupled linear attention; see decoupled.hpp.
+#include "algorithms/decoupled.hpp"
+
+#include <algorithm>
+
+namespace cplab {
+namespace {
+
+using Named = Builder::Named;
+
+// Thread blocks that a chunk for each of them should give: two for each of a Hopper GPU's multiprocessors.
+constexpr std::int64_t thread_blocks = 264;
+constexpr std::int64_t least_chunk = 64;
+
+class Decoupled final : public LinearAlgorithm {
+ public:
+  Decoupled(const LinearScope& scope, const DecoupledChoices& choices) : s(scope), choices_(choices) {}
+
+  void forward(const LinearTensors& t) override {
+    if (has_states_) state_ = keep_ ? s.saved_states("state", count_) : s.states("state", count_);
+    pass(t, false);
+  }
+
+  void backward(const LinearTensors& t) override {
+    if (has_states_ && !keep_) {
+      state_ = s.states("state_again", count_);
+      own_states(t, false, state_);
+      b.linear(linear_lane, OpKind::scan, {}, {{Operand::state, state_, WriteMode::add}}, on(false));
+    }
+    if (has_states_) dstate_ = s.states("dstate", count_);
+    pass(t, true);
+  }
+
+ private:
+  Builder::OnChunks on(bool reverse) const { return {chunks_, ChunkWork::blocked, reverse}; }
+
+  // Own states, what leaves the rank, the scan over ranks, the rows. What does not wait for the scan comes
+  // first, or beside it.
+  void pass(const LinearTensors& t, bool reverse) {
+    StateScan scan(s, reverse, state_lane, beside_ ? Lane{LaneKind::compute, 1} : linear_lane);
+    if (apart_ && !beside_) inside(t, reverse);
+    const Box own = leaving(t, reverse, scan);
+    Box& carry = reverse ? dcarry_ : carry_;
+    if (s.enters(reverse)) carry = s.carry(reverse);
+    if (apart_ && beside_) inside(t, reverse);
+    if (s.P() > 1) choices_.scan(s, scan, own, carry);
+    if (!apart_) inside(t, reverse);
+    if (apart_ && (has_states_ || carry.given() || (reverse && carry_.given()))) between(t, reverse);
+  }
+
+  // The state of this rank's own tokens where it ends, if somebody asks for it; by the way the states before
+  // (reverse: behind) every chunk.
+  Box leaving(const LinearTensors& t, bool reverse, const StateScan& scan) {
+    const bool total = choices_.totals && s.P() > 1 && s.pieces.of_every_sequence() &&
+                       s.pieces.states() > 0 && scan.index() == s.P() - 1;
+    Box own;
+    if (s.leaves(reverse) || total)
+      own = s.states(reverse ? "dinitial_state" : "final_state", s.pieces.states(),
+                     total ? Category::output : Category::working);
+    if (!has_states_) {
+      if (own.given()) own_states(t, reverse, own);
+      return own;
+    }
+    const Box states = reverse ? dstate_ : state_;
+    own_states(t, reverse, states);
+    std::vector<Named> written{{reverse ? Operand::dstate : Operand::state, states, WriteMode::add}};
+    if (own.given()) written.push_back({Operand::final_state, own});
+    b.linear(linear_lane, OpKind::scan, {}, written, on(reverse));
+    return own;
+  }
+
+  void own_states(const LinearTensors& t, bool reverse, const Box& into) {
+    if (reverse)
+      b.linear(linear_lane, OpKind::state, {{Operand::q, t.q}, {Operand::dout, t.dout}},
+               {{Operand::dstate, into}}, on(true));
+    else
+      b.linear(linear_lane, OpKind::state, {{Operand::k, t.k}, {Operand::v, t.v}}, {{Operand::state, into}},
+               on(false));
+  }
+
+  // The pairs inside the chunks, and unless states come apart also what they hold.
+  void inside(const LinearTensors& t, bool reverse) {
+    std::vector<Named> reads{{Operand::q, t.q}, {Operand::k, t.k}, {Operand::v, t.v}};
+    if (reverse) reads.push_back({Operand::dout, t.dout});
+    if (!apart_) add_states(reads, reverse);
+    if (reverse)
+      b.linear(linear_lane, OpKind::local_backward, reads,
+               {{Operand::dq, t.dq}, {Operand::dk, t.dk}, {Operand::dv, t.dv}}, on(false));
+    else
+      b.linear(linear_lane, OpKind::local, reads, {{Operand::out, t.out}}, on(false));
+  }
+
+  void between(const LinearTensors& t, bool reverse) {
+    std::vector<Named> reads{{Operand::k, t.k}, {Operand::v, t.v}, {Operand::dout, t.dout}};
+    if (!reverse) reads.assign(1, {Operand::q, t.q});
+    add_states(reads, reverse);
+    const auto added = [](Operand operand, const Box& box) { return Named{operand, box, WriteMode::add}; };
+    if (reverse)
+      b.linear(linear_lane, OpKind::inter, reads,
+               {added(Operand::dq, t.dq), added(Operand::dk, t.dk), added(Operand::dv, t.dv)}, on(false));
+    else
+      b.linear(linear_lane, OpKind::inter, reads, {added(Operand::out, t.out)}, on(false));
+  }
+
+  void add_states(std::vector<Named>& reads, bool reverse) const {
+    reads.push_back({Operand::state, state_});
+    reads.push_back({Operand::carry, carry_});
+    if (!reverse) return;
+    reads.push_back({Operand::dstate, dstate_});
+    reads.push_back({Operand::dcarry, dcarry_});
+  }
+
+  const LinearScope& s;
+  const DecoupledChoices& choices_;
+  Builder& b = s.b;
+  const Schedule& o = s.options();
+  const std::vector<Chunk> chunks_ = s.chunks(o.count("chunk"));
+  const std::int64_t count_ = std::ssize(chunks_);
+  // Where every piece of every sequence is one chunk, nothing passes from chunk to chunk, and their states
+  // are what leaves.
+  const bool has_states_ = count_ > (s.pieces.of_every_sequence() ? s.pieces.states() : 0);
+  const bool apart_ = o.is_word("inter", "apart"), beside_ = apart_ && o.is_on("overlap");
+  const bool keep_ = o.is_word("backward_states", "keep");
+  Box state_, carry_, dstate_, dcarry_;
+};
+
+bool is_apart(const Schedule& s) {
+  return s.is_word("inter", "apart");
+}
+
+}  // namespace
+
+std::vector<OptionInfo> decoupled_options() {
+  std::vector<OptionInfo> options{
+      least_option("chunk", 1, 256, "tokens of a chunk: what one thread block walks through"),
+      word_option("inter", {"fused", "apart"},
+                  "what states hold for rows: in the kernel of the chunks, behind the scan, or apart"),
+      switch_option("overlap", true, "the chunks' own pairs beside the scan of states, not before it"),
+      word_option("backward_states", {"keep", "again"},
+                  "chunk states of the forward: kept, or computed again"),
+      state_wire_option()};
+  options[2].applies = is_apart;
+  return options;
+}
+
+void resolve_decoupled_defaults(Scenario& s) {
+  if (s.schedule.find("chunk") || s.problem.attention != Attention::linear) return;
+  std::int64_t longest = 1, most = 1;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
+    const Placement placement(s.problem, s.parallel, s.placement, replica);
+    const Pieces pieces(placement, s.placement, static_cast<int>(s.parallel.ranks));
+    longest = std::max(longest, pieces.longest());
+    most = std::max(most, pieces.most());
+  }
+  const std::int64_t cuts = std::max<std::int64_t>(1, thread_blocks / (most * s.problem.heads));
+  const std::int64_t rows = (longest + cuts - 1) / cuts;
+  s.schedule.set("chunk", (rows + least_chunk - 1) / least_chunk * least_chunk);
+}
+
+void run_decoupled(Builder& b, const DecoupledChoices& choices) {
+  const LinearScope scope(b);
+  Decoupled algorithm(scope, choices);
+  run_linear(scope, algorithm);
+}
+
+}  // namespace cplab

@@ -1,0 +1,137 @@
+// Messages and combinations of a scan of states.
+#include "algorithms/state_scan.hpp"
+
+#include <algorithm>
+
+namespace cplab {
+
+StateScan::StateScan(const LinearScope& scope, bool from_right, Lane on, Lane combining)
+    : reverse(from_right),
+      s_(scope),
+      b_(scope.b),
+      on_(on),
+      combining_(combining),
+      nominal_wire_(b_.has_wide() && s_.options().find("state_wire_dtype") &&
+                    s_.options().is_word("state_wire_dtype", "nominal")) {}
+
+Passage StateScan::passage(ScanSpan span, std::int64_t state) const {
+  Passage all;
+  for (int e = span.first; e <= span.last; ++e) {
+    const Passage one = s_.pieces.through(place_of(e), state, reverse);
+    all.count += one.count;
+    all.resets |= one.resets;
+  }
+  return all;
+}
+
+bool StateScan::passes(ScanSpan span) const {
+  for (std::int64_t state = 0; state < s_.pieces.states(); ++state)
+    if (!passage(span, state).resets) return true;
+  return false;
+}
+
+bool StateScan::needed(int from_index) const {
+  if (from_index < 0 || from_index + 1 >= s_.P()) return false;
+  const int next = place_of(from_index + 1);
+  return reverse ? s_.pieces.crosses_right(next) : s_.pieces.crosses_left(next);
+}
+
+// Backwards through the rounds: whose partial is still asked for. Of whole sequences on every rank the last
+// index is asked for too, as published schedules have it: it holds the state behind the last token.
+std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, int offset) const {
+  const int n = s_.P() - offset;
+  std::vector<ScanSpans> before{ScanSpans(n)};
+  for (const ScanRound& round : rounds) {
+    before.push_back(before.back());
+    before.back().apply(round);
+  }
+  std::vector<char> asked(static_cast<std::size_t>(n), 0);
+  for (int e = 0; e < n; ++e)
+    asked[static_cast<std::size_t>(e)] =
+        needed(e) || (offset == 0 && e == n - 1 && s_.pieces.of_every_sequence());
+  std::vector<ScanRound> kept(rounds.size());
+  for (std::size_t r = rounds.size(); r-- > 0;) {
+    const std::vector<char> after = asked;
+    for (const ScanMove& move : rounds[r]) {
+      if (!after[static_cast<std::size_t>(move.into)] || !passes(before[r][move.into])) continue;
+      kept[r].push_back(move);
+      asked[static_cast<std::size_t>(move.from)] = 1;
+    }
+  }
+  std::erase_if(kept, [](const ScanRound& round) { return round.empty(); });
+  return kept;
+}
+
+Box StateScan::wire(const char* name, const Box& like) {
+  const Role role = nominal_wire_ ? Role::nominal : Role::wide;
+  return s_.states(name, s_.pieces.states(), Category::working, role).rows(like.row_list());
+}
+
+Box StateScan::to_wire(const Box& state) {
+  if (!nominal_wire_) return state;
+  const Box sent = wire("sent_state", state);
+  b_.cast(combining_, state, sent);
+  return sent;
+}
+
+void StateScan::combine(const Box& from, const Box& into, ScanSpan over) const {
+  std::vector<Chunk> list;
+  for (std::int64_t state = 0; state < s_.pieces.states(); ++state) {
+    const Passage through = passage(over, state);
+    Chunk c;
+    c.count = through.count;
+    c.state = static_cast<std::int32_t>(state);
+    c.resets = through.resets;
+    list.push_back(c);
+  }
+  b_.linear(combining_, OpKind::combine, {{Operand::from, from}}, {{Operand::into, into, WriteMode::add}},
+            {list, ChunkWork::blocked, reverse});
+}
+
+void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial, int offset) {
+  ScanSpans spans(s_.P() - offset);
+  Box received;
+  for (const ScanRound& round : pruned(all, offset)) {
+    b_.step(step_++);
+    std::vector<Message> messages;
+    bool receives = false;
+    for (const ScanMove& move : round) {
+      if (move.from + offset == index())
+        messages.push_back(send(to_wire(partial), place_of(move.into + offset)));
+      if (move.into + offset != index()) continue;
+      if (!received.given()) received = wire("received_state", partial);
+      messages.push_back(receive(received, place_of(move.from + offset)));
+      receives = true;
+    }
+    if (!messages.empty()) b_.exchange(on_, s_.transport, messages);
+    if (receives) combine(received, partial, spans[index() - offset]);
+    spans.apply(round);
+  }
+}
+
+void StateScan::shift(const Box& from, const Box& carry) {
+  b_.step(step_++);
+  std::vector<Message> messages;
+  if (needed(index())) messages.push_back(send(to_wire(from), place_of(index() + 1)));
+  Box received = carry;
+  if (needed(index() - 1)) {
+    if (nominal_wire_) received = wire("received_state", carry);
+    messages.push_back(receive(received, place_of(index() - 1)));
+  }
+  if (!messages.empty()) b_.exchange(on_, s_.transport, messages);
+  if (nominal_wire_ && needed(index() - 1)) b_.cast(combining_, received, carry);
+}
+
+void StateScan::hop(int from_index, const Box& from, const Box& into) {
+  if (!needed(from_index)) return;
+  b_.step(step_++);
+  if (index() == from_index) {
+    b_.exchange(on_, s_.transport, {send(to_wire(from), place_of(from_index + 1))});
+  } else if (index() == from_index + 1) {
+    const Box received = nominal_wire_ ? wire("received_state", into) : into;
+    b_.exchange(on_, s_.transport, {receive(received, place_of(from_index))});
+    if (nominal_wire_) b_.cast(combining_, received, into);
+  }
+}
+
+}  // namespace cplab

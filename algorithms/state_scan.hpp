@@ -1,0 +1,56 @@
+// States on their way through the ranks: the moves of a scan as messages and combinations of states.
+//
+// A scan has indices 0 .. P - 1. Forward, index i is position i of the group; in the backward states of
+// queries go from right to left, and index i is position P - 1 - i. Here, and nowhere else, is an index
+// mapped to a position, and through the team to a global rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/linear.hpp"
+#include "algorithms/scan.hpp"
+
+namespace cplab {
+
+class StateScan {
+ public:
+  // `on`: the lane of messages; `combining`: of the combinations.
+  StateScan(const LinearScope&, bool reverse, Lane on = state_lane, Lane combining = linear_lane);
+
+  const bool reverse;
+  int index() const { return index_of(s_.place()); }
+  int place_of(int index) const { return reverse ? s_.P() - 1 - index : index; }
+  int index_of(int place) const { return place_of(place); }  // its own inverse
+
+  // The moves of an inclusive scan in place: element e, at index e + `offset`, is the tokens of index e.
+  // Moves that bring nothing to an index in `wanted` are left out, on all ranks alike.
+  void inclusive(const std::vector<ScanRound>&, const Box& partial, int offset = 0);
+  // Every index sends its state to the next, which receives it into `carry`: one round.
+  void shift(const Box& from, const Box& carry);
+  // One message from an index to the next, if this rank is either of them.
+  void hop(int from_index, const Box& from, const Box& into);
+
+  // into (+)= what `from` is behind the tokens of the indices in the span.
+  void combine(const Box& from, const Box& into, ScanSpan over) const;
+  // Whether the index after this one needs a state from here.
+  bool needed(int from_index) const;
+
+ private:
+  struct Wire {
+    Box sent, received;
+  };
+  Passage passage(ScanSpan, std::int64_t state) const;
+  bool passes(ScanSpan) const;
+  std::vector<ScanRound> pruned(const std::vector<ScanRound>&, int offset) const;
+  Box wire(const char* name, const Box& like);
+  Box to_wire(const Box& state);
+
+  const LinearScope& s_;
+  Builder& b_;
+  Lane on_, combining_;
+  bool nominal_wire_;
+  int step_ = 0;
+};
+
+}  // namespace cplab
