@@ -54,11 +54,12 @@ class Decoupled final : public LinearAlgorithm {
     const bool total = choices_.totals && s.P() > 1 && s.pieces.of_every_sequence() &&
                        s.pieces.states() > 0 && scan.index() == s.P() - 1;
     Box own;
-    if (s.leaves(reverse) || total)
+    if (s.leaves(reverse) || total || (choices_.every_rank_gives && s.P() > 1))
       own = s.states(reverse ? "dinitial_state" : "final_state", s.pieces.states(),
                      total ? Category::output : Category::working);
     if (!has_states_) {
-      if (own.given()) own_states(t, reverse, own);
+      if (own.given() && count_ > 0) own_states(t, reverse, own);
+      if (own.given() && count_ == 0) b.fill(linear_lane, own, 0);
       return own;
     }
     const Box states = reverse ? dstate_ : state_;

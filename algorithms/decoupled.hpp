@@ -16,7 +16,8 @@ using ExclusiveScan = std::function<void(const LinearScope&, StateScan&, const B
 
 struct DecoupledChoices {
   ExclusiveScan scan;
-  bool totals = false;  // the scan leaves the state behind all tokens at its last index
+  bool totals = false;            // the scan leaves the state behind all tokens at its last index
+  bool every_rank_gives = false;  // a state of its own, also where nothing leaves it
 };
 
 // inter, overlap, chunk, backward_states, state_wire_dtype.

@@ -1,0 +1,49 @@
+// All-Scan: ZeCO (arXiv 2507.01004; petrpan26/LASP, lasp_zeco.py). The chain of states, cut in slices of
+// their D rows: while a rank combines one slice the next arrives, and every rank sends its state once,
+// whatever P is. (P - 2 + slices) (latency + bytes / slices / bandwidth), beside the chunks' own pairs on a
+// lane of its own.
+#include "algorithms/decoupled.hpp"
+
+namespace cplab {
+namespace {
+
+Box slice_of(const LinearScope& s, const Box& states, std::int64_t slice, std::int64_t slices) {
+  const std::int64_t D = s.problem().head_size, begin = slice * D / slices, end = (slice + 1) * D / slices;
+  std::vector<RowRange> rows;
+  for (std::int64_t state = 0; state < s.pieces.states(); ++state)
+    rows.push_back({state * D + begin, end - begin, 1});
+  return states.rows(rows);
+}
+
+void scan_in_slices(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
+  const std::int64_t slices = std::min(s.options().count("slices"), s.problem().head_size);
+  const int i = scan.index();
+  for (std::int64_t k = 0; k < slices; ++k) {
+    const Box mine = own.given() ? slice_of(s, own, k, slices) : Box();
+    const Box entered = carry.given() ? slice_of(s, carry, k, slices) : Box();
+    scan.hop(i - 1, {}, entered);
+    if (scan.needed(i - 1) && scan.needed(i)) scan.combine(entered, mine, {i, i});
+    scan.hop(i, mine, {});
+  }
+}
+
+}  // namespace
+
+Algorithm lasp_zeco_algorithm() {
+  Algorithm a;
+  a.name = "lasp_zeco";
+  a.aliases = {"zeco", "all_scan"};
+  a.summary = "linear attention, the chain of states pipelined in slices beside the pairs (ZeCO, 2507.01004)";
+  a.placements = {"contiguous", "stream"};
+  a.options = decoupled_options();
+  for (OptionInfo& option : a.options)
+    if (option.key == "inter") option.default_value = option_word("apart");
+  a.options.push_back(
+      least_option("slices", 1, 4, "parts of a state's D rows that follow each other through the chain"));
+  a.resolve_defaults = resolve_decoupled_defaults;
+  a.validate = [](const Scenario& s) { require_linear(s, {Transition::decay}); };
+  a.build = [](Builder& b) { run_decoupled(b, {scan_in_slices}); };
+  return a;
+}
+
+}  // namespace cplab
