@@ -1,0 +1,243 @@
+// Chunks of linear attention whose transition is a factor for each column or a delta rule: token by token, as
+// the recurrence stands (gated linear attention, 2312.06635; gated delta rules, 2412.06464). Sums and states
+// in T, rounded where they are written.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/linear_parts.hpp"
+#include "kernels/cpu/linear_tiles.hpp"
+
+namespace cplab::kernels {
+namespace {
+
+template <class T>
+using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+
+template <class T>
+Vector<T> load_row(const ViewRows& rows, std::int64_t row, std::int64_t head) {
+  Vector<T> values(rows.width());
+  rows.load(row, head, values.data());
+  return values;
+}
+
+template <class T>
+void write_row(const ViewRows& into, std::int64_t row, std::int64_t head, const Vector<T>& values,
+               Write write) {
+  LinearMatrix<T> line = values.transpose();
+  write_rows(into, row, head, line, write);
+}
+
+// What one token does to a state of keys that passes to its right, and to one of queries that passes to its
+// left: T = (I - beta k^T k) diag(factors), and its transpose.
+template <class T>
+struct Token {
+  Vector<T> factors, k;  // k where there is a beta
+  T beta = 0;
+
+  void pass_keys(LinearMatrix<T>& state) const {
+    state.array().colwise() *= factors.array();
+    if (k.size() > 0) state -= beta * k * (k.transpose() * state);
+  }
+  void pass_queries(LinearMatrix<T>& state) const {
+    if (k.size() > 0) state -= beta * k * (k.transpose() * state);
+    state.array().colwise() *= factors.array();
+  }
+};
+
+template <class T>
+class Transitions {
+ public:
+  Transitions(const View& log_decay, const std::optional<View>& beta, const View& k) : log_decay_(log_decay) {
+    if (!beta) return;
+    beta_.emplace(*beta);
+    k_.emplace(k);
+  }
+
+  Token<T> at(std::int64_t row, std::int64_t head) const {
+    Token<T> token;
+    token.factors = load_row<T>(log_decay_, row, head).array().exp().matrix();
+    if (!beta_) return token;
+    token.k = load_row<T>(*k_, row, head);
+    token.beta = beta_->load_first<T>(row, head);
+    return token;
+  }
+
+ private:
+  ViewRows log_decay_;
+  std::optional<ViewRows> beta_, k_;
+};
+
+// From the state before a token to that after it.
+template <class T>
+void advance(const Token<T>& token, const Vector<T>& k, const Vector<T>& v, LinearMatrix<T>& state) {
+  token.pass_keys(state);
+  state += (token.k.size() > 0 ? token.beta : T{1}) * k * v.transpose();
+}
+
+template <class T>
+void local(const LinearLocal& call) {
+  const ViewRows q(call.q), k(call.k), v(call.v), out(call.out);
+  const Transitions<T> transitions(*call.log_decay, call.beta, call.k);
+  const std::int64_t D = call.q.width;
+  const States<T> own(call.state, D), carry(call.carry, D), final_states(call.final_state, D);
+  for (std::int64_t head = 0; head < call.q.heads; ++head) {
+    final_states.clear(head);
+    for (const Chunk& chunk : call.chunks.list) {
+      LinearMatrix<T> state = entering(own, chunk.state, carry, chunk.left, T{1}, head)
+                                  .value_or(LinearMatrix<T>::Zero(D, call.v.width));
+      for (std::int64_t row = chunk.row; row < chunk.row + chunk.count; ++row) {
+        advance(transitions.at(row, head), load_row<T>(k, row, head), load_row<T>(v, row, head), state);
+        write_row<T>(out, row, head, state.transpose() * load_row<T>(q, row, head), call.write);
+      }
+      if (final_states.given() && chunk.right >= 0) final_states.store(chunk.right, head, state);
+    }
+  }
+  if (call.write == Write::store) clear_other_rows(call.out, call.chunks.list);
+}
+
+template <class T>
+class TokensBackward {
+ public:
+  explicit TokensBackward(const LinearLocalBackward& call)
+      : call_(call),
+        q_(call.q),
+        k_(call.k),
+        v_(call.v),
+        dout_(call.dout),
+        dq_(call.dq),
+        dk_(call.dk),
+        dv_(call.dv),
+        transitions_(*call.log_decay, call.beta, call.k),
+        own_(call.state, call.q.width),
+        carry_(call.carry, call.q.width),
+        dstate_(call.dstate, call.q.width),
+        dcarry_(call.dcarry, call.q.width),
+        final_(call.final_state, call.q.width) {
+    if (call.dlog_decay) dlog_decay_.emplace(*call.dlog_decay);
+    if (call.dbeta) dbeta_.emplace(*call.dbeta);
+  }
+
+  void run() {
+    for (std::int64_t head = 0; head < call_.q.heads; ++head) {
+      final_.clear(head);
+      for (const Chunk& chunk : call_.chunks.list) walk(chunk, head);
+    }
+    const auto clear = [&](const View& view) { clear_other_rows(view, call_.chunks.list); };
+    if (call_.write == Write::store)
+      for (const View* view : {&call_.dq, &call_.dk, &call_.dv}) clear(*view);
+    for (const auto* view : {&call_.dlog_decay, &call_.dbeta})
+      if (*view) clear(**view);
+  }
+
+ private:
+  void walk(const Chunk& chunk, std::int64_t head) {
+    const LinearMatrix<T> zero = LinearMatrix<T>::Zero(call_.q.width, call_.v.width);
+    LinearMatrix<T> state = entering(own_, chunk.state, carry_, chunk.left, T{1}, head).value_or(zero);
+    // One state in `stride` is kept on the way right; on the way left those between are computed again.
+    const auto stride = std::max<std::int64_t>(1, std::llround(std::sqrt(static_cast<double>(chunk.count))));
+    std::vector<LinearMatrix<T>> kept;
+    for (std::int64_t t = 0; t < chunk.count; ++t) {
+      if (t % stride == 0) kept.push_back(state);
+      step(chunk.row + t, head, state);
+      write_row<T>(dq_, chunk.row + t, head, state * load_row<T>(dout_, chunk.row + t, head), call_.write);
+    }
+    LinearMatrix<T> m = entering(dstate_, chunk.state, dcarry_, chunk.right, T{1}, head).value_or(zero);
+    for (auto group = std::ssize(kept) - 1; group >= 0; --group) {
+      const std::int64_t begin = group * stride, end = std::min(begin + stride, chunk.count);
+      std::vector<LinearMatrix<T>> before = {kept[static_cast<std::size_t>(group)]};
+      for (std::int64_t t = begin; t + 1 < end; ++t) {
+        before.push_back(before.back());
+        step(chunk.row + t, head, before.back());
+      }
+      for (std::int64_t t = end - 1; t >= begin; --t)
+        differentiate(chunk.row + t, head, before[static_cast<std::size_t>(t - begin)], m);
+    }
+    if (final_.given() && chunk.left >= 0) final_.store(chunk.left, head, m);
+  }
+
+  void step(std::int64_t row, std::int64_t head, LinearMatrix<T>& state) const {
+    advance(transitions_.at(row, head), load_row<T>(k_, row, head), load_row<T>(v_, row, head), state);
+  }
+
+  // m: from dL / d(state after the token), but for the token's own query, to dL / d(state before it).
+  // With x = diag(factors) S and the state after it S' = x + beta k (v - k x), or x + k v.
+  void differentiate(std::int64_t row, std::int64_t head, const LinearMatrix<T>& before, LinearMatrix<T>& m) {
+    const Token<T> token = transitions_.at(row, head);
+    const Vector<T> k = load_row<T>(k_, row, head), v = load_row<T>(v_, row, head);
+    m += load_row<T>(q_, row, head) * load_row<T>(dout_, row, head).transpose();
+    const LinearMatrix<T> x = token.factors.asDiagonal() * before;
+    const Vector<T> dv = m.transpose() * k;
+    if (token.k.size() == 0) {
+      write_row<T>(dk_, row, head, m * v, call_.write);
+      write_row<T>(dv_, row, head, dv, call_.write);
+    } else {
+      const Vector<T> u = v - x.transpose() * k;
+      write_row<T>(dk_, row, head, token.beta * (m * u - x * dv), call_.write);
+      write_row<T>(dv_, row, head, token.beta * dv, call_.write);
+      if (dbeta_) dbeta_->store_first(row, head, dv.dot(u));
+      m -= token.beta * k * dv.transpose();
+    }
+    if (dlog_decay_) write_row<T>(*dlog_decay_, row, head, m.cwiseProduct(x).rowwise().sum(), Write::store);
+    m.array().colwise() *= token.factors.array();
+  }
+
+  const LinearLocalBackward& call_;
+  ViewRows q_, k_, v_, dout_, dq_, dk_, dv_;
+  Transitions<T> transitions_;
+  States<T> own_, carry_, dstate_, dcarry_, final_;
+  std::optional<ViewRows> dlog_decay_, dbeta_;
+};
+
+// T of a chunk: what it does to a state of keys that is the identity.
+template <class T>
+LinearMatrix<T> transition_of(const Chunk& chunk, std::int64_t head, const Transitions<T>& transitions,
+                              std::int64_t D, bool column) {
+  LinearMatrix<T> product = column ? LinearMatrix<T>(LinearMatrix<T>::Ones(D, 1))
+                                   : LinearMatrix<T>(LinearMatrix<T>::Identity(D, D));
+  for (std::int64_t row = chunk.row; row < chunk.row + chunk.count; ++row)
+    transitions.at(row, head).pass_keys(product);
+  return product;
+}
+
+template <class T>
+void own_states(const LinearState& call) {
+  const ViewRows rows(call.rows), columns(call.columns);
+  const std::int64_t D = call.rows.width;
+  // Of keys, k is `rows`; without beta nobody reads it.
+  const Transitions<T> transitions(*call.log_decay, call.beta, call.reverse && call.k ? *call.k : call.rows);
+  const States<T> into(call.state, D), into_transition(call.transition, D);
+  for (std::int64_t head = 0; head < call.rows.heads; ++head) {
+    for (const Chunk& chunk : call.chunks.list) {
+      LinearMatrix<T> state = LinearMatrix<T>::Zero(D, call.columns.width);
+      for (std::int64_t t = 0; t < chunk.count; ++t) {
+        const std::int64_t row = chunk.row + (call.reverse ? chunk.count - 1 - t : t);
+        const Vector<T> a = load_row<T>(rows, row, head), b = load_row<T>(columns, row, head);
+        if (call.reverse) {
+          state += a * b.transpose();
+          transitions.at(row, head).pass_queries(state);
+        } else {
+          advance(transitions.at(row, head), a, b, state);
+        }
+      }
+      into.store(chunk.state, head, state);
+      if (!into_transition.given()) continue;
+      into_transition.store(chunk.state, head, transition_of(chunk, head, transitions, D, !call.beta));
+    }
+  }
+}
+
+}  // namespace
+
+void local_by_tokens(const LinearLocal& call) {
+  is_fp64(call.q) ? local<double>(call) : local<float>(call);
+}
+
+void local_backward_by_tokens(const LinearLocalBackward& call) {
+  is_fp64(call.q) ? TokensBackward<double>(call).run() : TokensBackward<float>(call).run();
+}
+
+void state_by_tokens(const LinearState& call) {
+  is_fp64(call.rows) ? own_states<double>(call) : own_states<float>(call);
+}
+
+}  // namespace cplab::kernels
