@@ -11,6 +11,8 @@
 
 #include "algorithms/resolve.hpp"
 #include "cli/scenario_choices.hpp"
+#include "cli/scenario_linear.hpp"
+#include "cli/scenario_words.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {
@@ -25,33 +27,6 @@ void know(const Table& table, std::initializer_list<const char*> keys) {
 std::string trimmed(const std::string& text) {
   const std::size_t from = text.find_first_not_of(" \t");
   return from == std::string::npos ? "" : text.substr(from, text.find_last_not_of(" \t") + 1 - from);
-}
-
-// The place of the word at `key` in `legal`.
-std::size_t word(const Table& table, const char* key, const std::vector<std::string>& legal,
-                 const char* otherwise = nullptr) {
-  if (!otherwise && !table.has(key)) table.fail(key, "missing; legal: " + quoted_list(legal));
-  if (table.kind(key) == Table::Kind::flag) {
-    const std::string given = table.flag(key, false) ? "true" : "false";
-    table.fail(key, "must be a word, but is " + given + "; " + meant_value(key, given, legal) +
-                        " Legal: " + quoted_list(legal));
-  }
-  const std::string given = otherwise ? table.text(key, otherwise) : table.text(key);
-  const auto found = std::find(legal.begin(), legal.end(), given);
-  if (found == legal.end()) {
-    table.fail(key, "\"" + given + "\" is not known; " + meant_value(key, given, legal) +
-                        " Legal: " + quoted_list(legal));
-  }
-  return static_cast<std::size_t>(found - legal.begin());
-}
-
-std::int64_t in_range(const Table& table, const char* key, std::int64_t value, std::int64_t low,
-                      std::int64_t high) {
-  if (value < low || value > high) {
-    table.fail(key, "must be from " + std::to_string(low) + " to " + std::to_string(high) + ", but is " +
-                        std::to_string(value));
-  }
-  return value;
 }
 
 std::int64_t size(const Table& table, const char* key, std::int64_t high, const char* instead = "") {
@@ -97,10 +72,11 @@ void read_packed_lengths(const Table& table, Problem& problem) {
 
 Problem read_problem(const Table& table) {
   Problem problem;
-  const std::size_t attention = word(table, "attention", {"softmax", "linear", "dynamic_mask"}, "softmax");
-  if (attention != 0) {
-    table.fail("attention",
-               "only \"softmax\" is in this version; \"linear\" and \"dynamic_mask\" come later");
+  constexpr std::array attentions{Attention::softmax, Attention::linear, Attention::dynamic_mask};
+  problem.attention =
+      attentions.at(word(table, "attention", {"softmax", "linear", "dynamic_mask"}, "softmax"));
+  if (problem.attention == Attention::dynamic_mask) {
+    table.fail("attention", "\"dynamic_mask\" comes later; legal in this version: \"softmax\", \"linear\"");
   }
   problem.format = static_cast<Format>(word(table, "format", {"bshd", "sbhd", "thd"}, "bshd"));
   if (table.has("lengths")) {
@@ -143,6 +119,7 @@ Problem read_problem(const Table& table) {
       word(table, "direction", {"forward", "forward+backward", "backward"}, "forward+backward");
   problem.direction =
       std::array{Direction::forward, Direction::forward_backward, Direction::backward}.at(direction);
+  read_linear(table, problem);
   return problem;
 }
 
@@ -233,9 +210,9 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   const Table simulate = file.table.table("simulate");
   const Table hardware = file.table.table("hardware");
   (void)file.table.has("published");  // figures beside the scenario, for `reproduce` alone
-  know(problem,
-       {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads", "head_size",
-        "value_size", "dtype", "format", "mask", "window", "scale", "max_logit", "direction"});
+  know(problem, {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads",
+                 "head_size", "value_size", "dtype", "format", "mask", "window", "scale", "max_logit",
+                 "slopes", "transition", "direction"});
   know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement"});
   know(simulate, {"collective_model", "cuda_graph", "run_ahead"});
   know(hardware, {"file"});

@@ -143,6 +143,9 @@ std::string describe(const Scenario& scenario, std::span<const std::int64_t> ran
   if (!(problem.window == Window{})) {
     text += fmt::format(" window [{}, {}]", problem.window.left, problem.window.right);
   }
+  if (problem.attention == Attention::linear) {
+    text += fmt::format(", linear attention ({})", name(problem.transition));
+  }
   return text + fmt::format(", {}", name(problem.direction));
 }
 

@@ -31,9 +31,19 @@ std::int64_t product(const Problem& p, std::string_view axes, std::string_view o
   return product;
 }
 
+bool asks_max_logit(const Problem& p) {
+  return p.max_logit;
+}
+bool has_log_decay(const Problem& p) {
+  return p.transition != Transition::decay;
+}
+bool has_beta(const Problem& p) {
+  return p.transition == Transition::matrix;
+}
+
 bool has(const Problem& p, const ProblemTensor& tensor) {
   return std::find(tensor.attention.begin(), tensor.attention.end(), p.attention) != tensor.attention.end() &&
-         (tensor.phase == Phase::forward || p.has_backward()) && (!tensor.asked || p.*tensor.asked);
+         (tensor.phase == Phase::forward || p.has_backward()) && (!tensor.asked || tensor.asked(p));
 }
 
 }  // namespace
@@ -55,7 +65,20 @@ std::span<const ProblemTensor> tensor_table() {
       {"dq", "BSHD", nominal, output, backward, all, "dq"},
       {"dk", "BSGD", nominal, output, backward, all, "dkv"},
       {"dv", "BSGE", nominal, output, backward, all, "dkv"},
-      {"max_logit", "H", wide, output, forward, {softmax}, "max_logit", minus_infinity, &Problem::max_logit},
+      {"max_logit", "H", wide, output, forward, {softmax}, "max_logit", minus_infinity, asks_max_logit},
+      {"log_decay",
+       "BSHD",
+       wide,
+       input,
+       forward,
+       {linear},
+       "log_decay",
+       0,
+       has_log_decay,
+       Values::log_factor},
+      {"beta", "BSH", wide, input, forward, {linear}, "beta", 0, has_beta, Values::strength},
+      {"dg", "BSHD", wide, output, backward, {linear}, "dlog_decay", 0, has_log_decay},
+      {"dbeta", "BSH", wide, output, backward, {linear}, "dbeta", 0, has_beta},
   };
   return table;
 }

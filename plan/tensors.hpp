@@ -13,6 +13,10 @@
 
 namespace cplab {
 
+// What values an input may have, and random ones of it do: any and normally distributed; logarithms of
+// factors, none of them positive, in [-0.2, 0]; strengths of delta rules, any and in (0, 1).
+enum class Values : std::uint8_t { any, log_factor, strength };
+
 struct ProblemTensor {
   std::string_view name;
   // Shape letters in the order of its file: B, S, one of H and G, and at most one of D and E. Packed problems
@@ -28,7 +32,8 @@ struct ProblemTensor {
   std::string_view buffer;
   double padding =
       0;  // of an output: what rows that are padding are set to; of one without S: without tokens
-  bool Problem::*asked = nullptr;  // only problems that say so have it
+  bool (*asked)(const Problem&) = nullptr;  // only problems of which it is true have it
+  Values values = Values::any;              // of an input
 
   bool per_token() const { return axes.find('S') != std::string_view::npos; }
 };

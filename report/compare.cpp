@@ -55,6 +55,11 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   words["problem.window"] = fmt::format("[{}, {}]", problem.window.left, problem.window.right);
   words["problem.max_logit"] = problem.max_logit ? "true" : "false";
   words["problem.scale"] = fmt::format("{}", problem.scale);
+  if (problem.attention == Attention::linear) {
+    words["problem.transition"] = name(problem.transition);
+    for (std::size_t h = 0; h < problem.slopes.size(); ++h)
+      words[fmt::format("problem.slopes[{}]", h)] = fmt::format("{}", problem.slopes[h]);
+  }
   words["parallel.ranks"] = std::to_string(scenario.parallel.ranks);
   words["parallel.replicas"] = std::to_string(scenario.parallel.replicas);
   for (std::size_t g = 0; g < scenario.parallel.groups.size(); ++g)

@@ -55,6 +55,19 @@ double normal(std::uint64_t key) {
   return std::nearbyint(radius * std::cos(angle) * 0x1p40) * 0x1p-40;
 }
 
+double uniform(std::uint64_t key) {
+  return (static_cast<double>(hashed(key) >> 11) + 0.5) * 0x1p-53;  // in (0, 1)
+}
+
+double random_value(Values values, std::uint64_t key) {
+  constexpr double least_log_factor = -0.2;
+  switch (values) {
+    case Values::log_factor: return least_log_factor * uniform(key);
+    case Values::strength: return uniform(key);
+    default: return normal(key);
+  }
+}
+
 // Calls visit(first element of the row, sequence, position) for every token of a [tokens, ...] tensor.
 template <class Visit>
 void for_each_token(const Problem& p, std::int64_t row_elements, Visit visit) {
@@ -78,11 +91,19 @@ Tensor random_tensor(const Problem& p, std::uint64_t stream, const ProblemTensor
   for_each_token(p, count, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     if (position >= p.lengths[b]) return;
     for (std::int64_t i = first; i < first + count; ++i) {
-      const double value = normal(hashed(stream ^ hashed(static_cast<std::uint64_t>(i))));
-      tensor.values[static_cast<std::size_t>(i)] = rounded(value, p.dtype);
+      const double value = random_value(of.values, hashed(stream ^ hashed(static_cast<std::uint64_t>(i))));
+      tensor.values[static_cast<std::size_t>(i)] = rounded(value, dtype_of(of.role, p.dtype));
     }
   });
   return tensor;
+}
+
+// Rows of length 1: with them and strengths below 1 the steps of a delta rule shrink states.
+void normalise_rows(const Problem& p, std::int64_t width, Tensor& tensor) {
+  for (auto row = tensor.values.begin(); row != tensor.values.end(); row += width) {
+    const double length = std::sqrt(std::inner_product(row, row + width, row, 0.0));
+    for (auto value = row; value != row + width; ++value) *value = rounded(*value / length, p.dtype);
+  }
 }
 
 // "[0, 5, 3, 1]": the place of an element in C order.
@@ -93,15 +114,18 @@ std::string index_text(std::size_t element, const std::vector<std::int64_t>& sha
   return shape_text(index);
 }
 
-// Rounds in place. Padding rows may hold anything; all others hold numbers of the problem's dtype.
-void round_values(const Problem& p, const std::string& path, const std::vector<std::int64_t>& shape,
-                  std::int64_t row, std::vector<double>& values) {
+// Rounds in place. Padding rows may hold anything; all others hold numbers of the tensor's dtype.
+void round_values(const Problem& p, const std::string& path, const ProblemTensor& of,
+                  const std::vector<std::int64_t>& shape, std::vector<double>& values) {
+  const std::int64_t row = row_elements(p, of);
+  const DType dtype = dtype_of(of.role, p.dtype);
   for_each_token(p, row, [&](std::int64_t first, std::size_t b, std::int64_t position) {
     for (std::int64_t i = first; i < first + row; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const double given = values[at];
-      values[at] = rounded(given, p.dtype);
-      if (position >= p.lengths[b] || std::isfinite(values[at])) continue;
+      values[at] = rounded(given, dtype);
+      const bool positive = of.values == Values::log_factor && values[at] > 0;
+      if (position >= p.lengths[b] || (std::isfinite(values[at]) && !positive)) continue;
       std::ostringstream text;
       text << path << ": element " << index_text(at, shape) << " is ";
       if (std::isnan(given)) {
@@ -109,8 +133,12 @@ void round_values(const Problem& p, const std::string& path, const std::vector<s
       } else {
         text << given;
       }
-      if (std::isfinite(given)) text << ", which is beyond the range of " << name(p.dtype);
-      text << "; rows that are not padding must hold finite numbers";
+      if (positive) {
+        text << "; it is the logarithm of a factor that makes states smaller: legal are numbers up to 0";
+      } else {
+        if (std::isfinite(given)) text << ", which is beyond the range of " << name(dtype);
+        text << "; rows that are not padding must hold finite numbers";
+      }
       throw InputError(text.str());
     }
   });
@@ -140,7 +168,7 @@ Tensor read_tensor(const Problem& p, const std::string& directory, const Problem
     throw InputError(path + ": has shape " + shape_text(given) + "; the scenario asks for " +
                      shape_text(shape) + " " + axes_text(axes_of(p, of)));
   });
-  round_values(p, path, shape, row_elements(p, of), array.values);
+  round_values(p, path, of, shape, array.values);
   return {shape, std::move(array.values)};
 }
 
@@ -244,6 +272,7 @@ Inputs random_inputs(const Problem& p, std::uint64_t seed) {
     if (std::ranges::count(wanted, tensor.name, &ProblemTensor::name) > 0)
       inputs.add(tensor.name, random_tensor(p, stream, tensor));
   }
+  if (p.transition == Transition::matrix) normalise_rows(p, p.head_size, inputs["k"]);
   return inputs;
 }
 

@@ -1,7 +1,7 @@
 // Tensors of a problem in global token order, and their way to and from the local rows of the ranks. Which
 // there are, and their shapes, is said by plan/tensors.hpp: dense [B,S,...], packed [T,...] with T = sum of
-// padded_lengths, sequence after sequence. Everything is held in double; inputs are rounded to the problem's
-// dtype.
+// padded_lengths, sequence after sequence. Everything is held in double; inputs are rounded to the
+// dtype of their role.
 #pragma once
 
 #include <cstdint>
@@ -62,12 +62,14 @@ struct LocalRow {
 // (zigzag); n_b = ceil(padded_lengths[b] / unit) unit / P.
 std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position);
 
-// Standard normal values, rounded to the problem's dtype, from a generator that is the same on every platform
+// Values as the table says (plan/tensors.hpp), of transition matrix with the rows of k made as long as 1,
+// rounded to the dtype of the tensor's role, from a generator that is the same on every platform
 // and does not depend on the number of ranks. Padding rows are NaN.
 Inputs random_inputs(const Problem& problem, std::uint64_t seed);
 
-// NAME.npy of a directory for every input of the problem, rounded to its dtype. Throws InputError if one is
-// missing, malformed, of another shape, or not finite (given or once rounded) in a row that is not padding.
+// NAME.npy of a directory for every input of the problem, rounded to the dtype of its role. Throws InputError
+// if one is missing, malformed, of another shape, or not finite (given or once rounded) or not a legal value
+// of it in a row that is not padding.
 Inputs read_inputs(const Problem& problem, const std::string& directory);
 
 // Loads every rank's input buffers. Padding rows become NaN, whatever the inputs hold there: they must never

@@ -45,6 +45,7 @@ std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings&
   all.push_back(
       testing::dtype_dimension({on_gpu ? DType::fp32 : DType::fp64, DType::fp32, DType::bf16, DType::fp16}));
   all.push_back(testing::max_logit_dimension());
+  all.push_back(testing::transition_dimension(algorithm));
   return all;
 }
 

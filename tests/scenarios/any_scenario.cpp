@@ -10,10 +10,19 @@
 namespace cplab::testing {
 namespace {
 
+// A decay's slopes, one for each head.
+void fit_slopes(Problem& p) {
+  if (p.attention != Attention::linear || p.transition != Transition::decay) return;
+  std::vector<double> pattern = p.slopes;
+  if (pattern.empty()) pattern = {0.35, 0.02, 0, 2.5};
+  p.slopes.clear();
+  for (std::size_t h = 0; h < static_cast<std::size_t>(p.heads); ++h)
+    p.slopes.push_back(pattern[h % pattern.size()]);
+}
+
 Scenario unresolved(int ranks, const std::string& algorithm, Attention attention) {
   Scenario scenario;
   Problem& problem = scenario.problem;
-  problem.attention = attention;
   problem.batch = 2;
   problem.sequence = 96;
   problem.lengths = problem.padded_lengths = {96, 96};
@@ -22,6 +31,7 @@ Scenario unresolved(int ranks, const std::string& algorithm, Attention attention
   problem.head_size = problem.value_size = 8;
   problem.scale = 0.35;
   problem.causal = true;
+  take_attention(problem, attention);
   scenario.parallel.ranks = ranks;
   scenario.algorithm = algorithm;
   return scenario;
@@ -56,13 +66,26 @@ std::string any_algorithm(const std::string& placement) {
   throw std::logic_error("no algorithm takes the placement " + placement);
 }
 
+void take_attention(Problem& p, Attention attention) {
+  p.attention = attention;
+  if (attention != Attention::linear) return;
+  p.kv_heads = p.heads;
+  p.causal = true;
+  p.window = {};
+  p.scale = 1;
+  fit_slopes(p);
+}
+
 Scenario resolve_with_heads(const Scenario& scenario) {
+  Scenario first = scenario;
+  fit_slopes(first.problem);
   try {
-    return resolve(scenario);
+    return resolve(first);
   } catch (const ScenarioError& refusal) {
-    Scenario more = scenario;
+    Scenario more = first;
     more.problem.heads *= scenario.parallel.ranks;
     more.problem.kv_heads *= scenario.parallel.ranks;
+    fit_slopes(more.problem);
     try {
       return resolve(more);
     } catch (const ScenarioError&) {

@@ -12,13 +12,18 @@ namespace cplab::testing {
 // instead; those that are about all of them go through the registry (scenarios_of.hpp).
 std::string any_algorithm(const std::string& placement = {});
 
-// resolve() of algorithms/, for whatever algorithm: one that refuses the numbers of heads, as those that
+// The problem becomes one of that kind of attention, which the others' numbers are changed for: linear
+// attention is causal, has no window, as many key heads as heads, and slopes.
+void take_attention(Problem& problem, Attention attention);
+
+// resolve() of algorithms/, for whatever algorithm: a decay gets slopes for all heads (those that there are,
+// again and again; else some of every size), and one that refuses the numbers of heads, as those that
 // split heads over the ranks may, gets `ranks` times as many of each. Throws ScenarioError if it refuses that
 // too.
 Scenario resolve_with_heads(const Scenario&);
 
-// Resolved: 2 sequences of 96 tokens, H = 4, G = 2, D = E = 8, causal, bf16, both directions, in the
-// algorithm's default placement and schedule.
+// Resolved: 2 sequences of 96 tokens, H = 4, G = 2 (linear attention: 4), D = E = 8, causal, bf16, both
+// directions, in the algorithm's default placement and schedule.
 Scenario any_scenario(int ranks, const std::string& algorithm = any_algorithm());
 
 // The kind of attention that the algorithm computes: the first one that it does not refuse.

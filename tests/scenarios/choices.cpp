@@ -196,7 +196,9 @@ Dimension size_dimension(const std::vector<std::string>& sizes) {
     const std::int64_t E = slash == std::string::npos ? D : std::atoll(size.c_str() + slash + 1);
     d.values.push_back({size, [=](Scenario& s) {
                           s.problem.head_size = D, s.problem.value_size = E;
-                          s.problem.scale = 1 / std::sqrt(static_cast<double>(D));
+                          s.problem.scale = s.problem.attention == Attention::linear
+                                                ? 1
+                                                : 1 / std::sqrt(static_cast<double>(D));
                         }});
   }
   return d;
@@ -248,6 +250,22 @@ Dimension max_logit_dimension() {
   return d;
 }
 
+Dimension transition_dimension(const Algorithm& algorithm) {
+  Dimension d{"transition", {}};
+  const auto add = [&](const char* name, Transition transition, const std::vector<double>& slopes) {
+    d.values.push_back({name, [=](Scenario& s) {
+                          s.problem.transition = transition;
+                          s.problem.slopes = slopes;  // for as many heads as there are: resolve_with_heads
+                        }});
+  };
+  add("decay", Transition::decay, {});
+  if (attention_of(std::string(algorithm.name)) != Attention::linear) return d;
+  add("decay 0 8", Transition::decay, {0, 8});
+  add("column", Transition::column, {});
+  add("matrix", Transition::matrix, {});
+  return d;
+}
+
 Dimension replica_dimension() {
   const auto interleaved = [](Scenario& s) {
     s.parallel.replicas = 2;
@@ -267,6 +285,7 @@ Scenario scenario_of(const Algorithm& algorithm, const std::vector<Dimension>& d
   Scenario s;
   s.algorithm = algorithm.name;
   s.problem.attention = attention_of(s.algorithm);
+  if (s.problem.attention == Attention::linear) s.problem.scale = 1;
   for (std::size_t d = 0; d < dimensions.size(); ++d) dimensions[d].values[values[d]].choose(s);
   return resolve_with_heads(s);
 }

@@ -38,7 +38,10 @@ Dimension length_dimension(std::int64_t scale);
 Dimension dtype_dimension(const std::vector<DType>& dtypes);
 Dimension direction_dimension();
 Dimension max_logit_dimension();  // true only where the attention has it
-Dimension replica_dimension();    // one, two, and two whose ranks lie interleaved; needs the ranks
+// Of linear attention: decays (some slopes, the extremes 0 and 8), factors for each column, delta rules. Of
+// other algorithms one value that changes nothing.
+Dimension transition_dimension(const Algorithm&);
+Dimension replica_dimension();  // one, two, and two whose ranks lie interleaved; needs the ranks
 
 // The values of a case, applied in the order of the dimensions, resolved (resolve_with_heads). Throws
 // ScenarioError where the algorithm refuses the combination.
