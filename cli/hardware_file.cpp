@@ -85,6 +85,38 @@ std::vector<CurvePoint> read_curve(const Table& table) {
   return curve;
 }
 
+// What states of a class of linear attention a table may have.
+std::vector<Operand> legal_states(OpKind kind) {
+  using enum Operand;
+  if (kind == OpKind::local) return {state, carry, final_state};
+  if (kind == OpKind::local_backward) return {state, carry, dstate, dcarry, final_state};
+  if (kind == OpKind::state) return {state, dstate};
+  return {state, carry, dstate, dcarry};
+}
+
+// Points of a class of linear attention.
+void read_chunk_points(const Table& table, KernelTable& kernel) {
+  kernel.cut = choice(table, "cut", table.text("cut", "blocked"),
+                      std::vector{ChunkWork::blocked, ChunkWork::serial, ChunkWork::sliced},
+                      [](ChunkWork cut) { return name(cut); });
+  kernel.chunk = table.integer("chunk", 0);
+  kernel.sequences = table.integer("sequences", 1);
+  if (table.has("states")) {
+    const std::vector<Operand> legal = legal_states(kernel.kind);
+    for (const std::string& word : table.texts("states"))
+      kernel.states.push_back(choice(table, "states", word, legal, [](Operand o) { return name(o); }));
+    std::sort(kernel.states.begin(), kernel.states.end());
+  }
+  if (kernel.states.empty() && (kernel.kind == OpKind::state || kernel.kind == OpKind::inter))
+    table.fail("states", "names the states that the class " + std::string(name(kernel.kind)) + " has");
+  const auto tokens = table.integers("tokens"), heads = table.integers("heads");
+  const std::vector<double> seconds = table.numbers("seconds");
+  if (tokens.size() != seconds.size() || heads.size() != seconds.size())
+    table.fail("seconds", "tokens, heads and seconds must have equally many entries");
+  for (std::size_t i = 0; i < seconds.size(); ++i)
+    kernel.points.push_back({1, tokens[i], heads[i], seconds[i]});
+}
+
 KernelTable read_kernel(const Table& table) {
   KernelTable kernel;
   kernel.kind = read_kind(table, "class", kernel_kinds);
@@ -96,12 +128,16 @@ KernelTable read_kernel(const Table& table) {
   kernel.cold_l2 = choice(table, "l2", table.text("l2", "warm"), std::vector{false, true},
                           [](bool cold) { return std::string(cold ? "cold" : "warm"); });
   kernel.provenance = read_provenance(table);
-  if (kernel.kind != OpKind::attend && kernel.kind != OpKind::attend_backward) {
+  if (!has_square_points(kernel.kind) && !has_chunk_points(kernel.kind)) {
     kernel.curve = read_curve(table);
     return kernel;
   }
   kernel.head_size = table.integer("head_size");
   kernel.value_size = table.integer("value_size", kernel.head_size);
+  if (has_chunk_points(kernel.kind)) {
+    read_chunk_points(table, kernel);
+    return kernel;
+  }
   kernel.causal = choice(table, "mask", table.text("mask"), std::vector{false, true},
                          [](bool causal) { return std::string(causal ? "causal" : "full"); });
   kernel.tile_rows = small_integer(table, "tile_rows", table.integer("tile_rows", 128), 1);
@@ -184,6 +220,14 @@ HostSpec read_host(const Table& table) {
   return host;
 }
 
+LinearSpec read_linear(const Table& table) {
+  LinearSpec linear;
+  linear.step_s = table.number("step_s");
+  linear.floor_s = table.number("floor_s");
+  linear.provenance = read_provenance(table);
+  return linear;
+}
+
 // No time depends on them: names, sizes that decide what fits, figures for comparison in print.
 bool is_beside_times(const std::string& key) {
   constexpr std::array whole{"name", "gpu.name", "gpu.capacity_bytes", "network.max_nodes"};
@@ -214,6 +258,7 @@ void mark_overridden(Hardware& hardware, const std::string& key) {
   if (section == "network") hardware.network.provenance = assumed;
   if (section == "gpu") hardware.gpu.provenance = assumed;
   if (section == "host") hardware.host.provenance = assumed;
+  if (section == "linear") hardware.linear.provenance = assumed;
   const auto mark_entries = [&](auto& entries) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const std::string entry = section + "." + std::to_string(i);
@@ -244,6 +289,7 @@ Hardware read(Table& table, const std::string& file_name, const Overrides& overr
   if (table.has("network")) hardware.network = read_network(table.table("network"));
   hardware.gpu = read_gpu(table.table("gpu"));
   hardware.host = read_host(table.table("host"));
+  if (table.has("linear")) hardware.linear = read_linear(table.table("linear"));
   const Table fixed = table.table("fixed");
   hardware.fixed_bytes = fixed.integer("bytes");
   hardware.fixed = read_provenance(fixed);

@@ -331,6 +331,16 @@ std::vector<double> Table::numbers(std::string_view key) const {
   return values;
 }
 
+std::vector<std::string> Table::texts(std::string_view key) const {
+  std::vector<std::string> values;
+  for (const toml::node& value : state_->need_list(key, "a list of words")) {
+    const auto word = value.value<std::string>();
+    if (!word) state_->wrong_type(key, "a list of words", value);
+    values.push_back(*word);
+  }
+  return values;
+}
+
 std::vector<std::vector<std::int64_t>> Table::integer_lists(std::string_view key) const {
   const std::string wanted = "a list of lists of integers";
   std::vector<std::vector<std::int64_t>> lists;

@@ -43,6 +43,7 @@ class Table {
   bool flag(std::string_view key, bool otherwise) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
   std::vector<double> numbers(std::string_view key) const;
+  std::vector<std::string> texts(std::string_view key) const;
   std::vector<std::vector<std::int64_t>> integer_lists(std::string_view key) const;
   Table table(std::string_view key) const;                // empty table if missing
   std::vector<Table> tables(std::string_view key) const;  // array of tables, [] if missing

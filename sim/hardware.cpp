@@ -29,6 +29,14 @@ std::string_view name(Path path) {
   return path == Path::intra ? "intra" : "inter";
 }
 
+bool has_square_points(OpKind kind) {
+  return kind == OpKind::attend || kind == OpKind::attend_backward;
+}
+bool has_chunk_points(OpKind kind) {
+  return kind == OpKind::local || kind == OpKind::local_backward || kind == OpKind::state ||
+         kind == OpKind::inter;
+}
+
 Origin worst(Origin a, Origin b) {
   return std::max(a, b);
 }  // declared from best to worst
@@ -139,10 +147,15 @@ void check_kernel(const KernelTable& table) {
       "class=" + std::string(name(table.kind)) + " dtype=" + std::string(name(table.dtype));
   require(!is_communication(table.kind) && table.kind != OpKind::host_sync, "kernel", key,
           "is not a kind of kernel");
-  if (table.kind != OpKind::attend && table.kind != OpKind::attend_backward) {
+  if (!has_square_points(table.kind) && !has_chunk_points(table.kind)) {
     check_curve(table.curve, "kernel", key);
     return;
   }
+  require(table.sequences > 0 && table.chunk >= 0, "kernel", key,
+          "sequences must be positive and chunk not negative");
+  for (const KernelPoint& point : table.points)
+    require(point.sequence % table.sequences == 0, "kernel", key,
+            "tokens must be a multiple of sequences, which are alike");
   for (const auto& [what, size] : {std::pair{"head_size", table.head_size}, {"value_size", table.value_size}})
     require(size > 0 && size <= limits::head_size, "kernel", key,
             std::string(what) + " must be from 1 to " + std::to_string(limits::head_size));
@@ -214,6 +227,8 @@ void validate(const Hardware& hardware) {
   check_network(hardware);
   const HostSpec& host = hardware.host;
   for (const auto& [key, value] : hardware.host.times()) require_seconds(value, "host", key);
+  require_seconds(hardware.linear.step_s, "linear", "step_s");
+  require_seconds(hardware.linear.floor_s, "linear", "floor_s");
   require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1");
   check_each(hardware.kernels, check_kernel);
   check_each(hardware.messages, [&](const MessageTable& table) { check_message(hardware, table); });

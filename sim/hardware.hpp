@@ -76,9 +76,18 @@ struct GpuSpec {
   std::string name;
   int sms = 0;
   std::int64_t capacity_bytes = 0;
-  double copy_bytes_s = 0;                                 // bytes read plus bytes written
-  std::vector<std::pair<std::string, double>> peak_flops;  // by dtype name; for comparison in print only
+  double copy_bytes_s = 0;  // bytes read plus bytes written
+  // By dtype name. Bounds kernels of linear attention that no table has; else for comparison in print only.
+  std::vector<std::pair<std::string, double>> peak_flops;
   Provenance provenance;
+};
+
+// Kernels of linear attention that no table has (linear_cost.hpp). The file may leave it out: these are then
+// times of a loop of a few dependent loads, tensor-core products and barriers, and of an empty kernel.
+struct LinearSpec {
+  double step_s = 2e-6;   // in which a thread block takes 64 tokens, the next after the last
+  double floor_s = 2e-6;  // of any kernel
+  Provenance provenance{Origin::assumed, "", "", "", "usual figures"};
 };
 
 struct HostSpec {
@@ -98,8 +107,11 @@ struct HostSpec {
 };
 
 // One kernel class; several tables of one class, dtype, sizes and mask are one larger table. attend,
-// attend_backward: points over (batch, sequence, heads) of square attention with as many key/value heads. All
-// others: curve over bytes read plus written (optional; else gpu.copy_bytes_s).
+// attend_backward: points over (batch, sequence, heads) of square attention with as many key/value heads.
+// local, local_backward, state, inter: points over (tokens, heads), batch 1 and `sequence` the tokens of all
+// sequences. All others: curve over bytes read plus written (optional; else gpu.copy_bytes_s).
+bool has_square_points(OpKind);  // attend, attend_backward
+bool has_chunk_points(OpKind);   // local, local_backward, state, inter
 struct KernelPoint {
   std::int64_t batch = 0, sequence = 0, heads = 0;
   double seconds = 0;
@@ -113,6 +125,11 @@ struct KernelTable {
   int tile_rows = 128;  // rows of one thread block: query rows forward, key rows backward
   int sms = 0;          // multiprocessors of the GPU it was measured on; 0: as gpu.sms
   bool sustained = true, cold_l2 = false;
+  // Of classes with chunk points: how the work was cut; tokens of a chunk (0: a sequence is one chunk); how
+  // many sequences share the tokens; the operands that are states (linear_work.hpp, linear_point).
+  ChunkWork cut = ChunkWork::blocked;
+  std::int64_t chunk = 0, sequences = 1;
+  std::vector<Operand> states;
   std::vector<KernelPoint> points;
   std::vector<CurvePoint> curve;
   Provenance provenance;
@@ -151,6 +168,7 @@ struct Hardware {
   NetworkSpec network;
   GpuSpec gpu;
   HostSpec host;
+  LinearSpec linear;
   std::vector<KernelTable> kernels;
   std::vector<MessageTable> messages;
   std::vector<InterferenceRow> interference;

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "plan/live_pairs.hpp"
+#include "sim/linear_cost.hpp"
 
 namespace cplab {
 namespace {
@@ -99,9 +100,9 @@ struct RateTable {
 
 class StandardCost {
  public:
-  explicit StandardCost(const Hardware& hardware) : hardware_(hardware) {
+  explicit StandardCost(const Hardware& hardware) : hardware_(hardware), linear_(hardware) {
     for (const KernelTable& table : hardware.kernels) {
-      if (table.kind != OpKind::attend && table.kind != OpKind::attend_backward) continue;
+      if (!has_square_points(table.kind)) continue;
       auto into =
           std::find_if(rates_.begin(), rates_.end(), [&](const RateTable& r) { return r.takes(table); });
       if (into == rates_.end()) into = rates_.insert(into, RateTable{&table, {}});
@@ -110,8 +111,13 @@ class StandardCost {
   }
 
   KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
-    return op.kind == OpKind::attend || op.kind == OpKind::attend_backward ? attention(plan, calls, op)
-                                                                           : memory_bound(plan, op);
+    if (has_square_points(op.kind)) return attention(plan, calls, op);
+    const DType dtype = plan.scenario.problem.dtype;
+    if (has_chunk_points(op.kind)) return linear_(calls.plan(), op, dtype);
+    const bool of_states = op.kind == OpKind::scan || op.kind == OpKind::combine;
+    if (of_states && !has_curve(op.kind, dtype))
+      return linear_roofline(hardware_, linear_launch(linear_work(calls.plan(), op, dtype)));
+    return memory_bound(plan, op);
   }
 
  private:
@@ -300,7 +306,13 @@ class StandardCost {
     return cost;
   }
 
+  bool has_curve(OpKind kind, DType dtype) const {
+    return std::any_of(hardware_.kernels.begin(), hardware_.kernels.end(),
+                       [&](const KernelTable& t) { return t.kind == kind && t.dtype == dtype; });
+  }
+
   const Hardware& hardware_;
+  LinearCost linear_;
   std::vector<RateTable> rates_;
   std::array<Remembered, 8> remembered_;
   std::size_t next_remembered_ = 0;

@@ -35,6 +35,7 @@ using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConve
 // at equal keys in log(blocks), held constant outside the points.
 // An operation takes sum over its segments of flops / rate(keys per row of the segment), divided by its own
 // fill. At a point of the table this is the point's time exactly.
+// local, local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline.
 // All others: the class's curve over bytes, else bytes / gpu.copy_bytes_s.
 // Operands that are written with mode add or merge are read too: that adds bytes / gpu.copy_bytes_s.
 KernelCostFunction standard_kernel_cost(const Hardware& hardware);

@@ -37,6 +37,8 @@ constexpr std::array ranges{
                    "0, or a context of at least some KB; at most a machine's whole memory"},
     PlausibleRange{"host.*_s", Unit::seconds, 0, 0.1, 1e-7, 1e-3,
                    "a launch takes microseconds; 0.1 s is one through a network of another continent"},
+    PlausibleRange{"linear.*_s", Unit::seconds, 1e-9, 1e-2, 1e-7, 1e-4,
+                   "a cycle of the clock, and ten thousand times what a step over 64 tokens takes"},
     PlausibleRange{"node.gpus", Unit::count, 1, 4096, 1, 4096,
                    "seven times the 576 GPUs of the largest NVLink domain"},
     PlausibleRange{"kernel.seconds", Unit::seconds, 1e-8, 1e4, 1e-6, 10,
@@ -279,14 +281,22 @@ void require_plausible_numbers(const Hardware& hardware) {
     require("gpu.peak_flops", flops, "peak_flops." + dtype);
   require("fixed.bytes", static_cast<double>(hardware.fixed_bytes));
   for (const auto& [key, value] : hardware.host.times()) require("host.*_s", value, key);
+  require("linear.*_s", hardware.linear.step_s, "step_s");
+  require("linear.*_s", hardware.linear.floor_s, "floor_s");
 }
 
 void require_plausible_rows(const Hardware& hardware) {
   for (std::size_t i = 0; i < hardware.kernels.size(); ++i) {
     const KernelTable& table = hardware.kernels[i];
     const int entry = static_cast<int>(i);
-    if (table.kind == OpKind::attend || table.kind == OpKind::attend_backward) {
+    if (has_square_points(table.kind)) {
       check_attention(hardware, table, entry);
+      continue;
+    }
+    if (has_chunk_points(table.kind)) {
+      for (const KernelPoint& point : table.points)
+        require_of("kernel.seconds", point.seconds, entry,
+                   "class=" + std::string(name(table.kind)) + " seconds");
       continue;
     }
     // Operands in L2 move faster than the copy through memory that copy_bytes_s was measured with.

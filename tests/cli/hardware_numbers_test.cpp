@@ -137,3 +137,39 @@ TEST_CASE("a bandwidth that was set and changes nothing is said to, with what bi
       run_cplab({"simulate", some_scenario, "--set", "hardware.node.link_bytes_s=900e9"});
   CHECK(contains(said.err, "note: hardware.node.link_bytes_s=900e9 changes no time"));
 }
+
+TEST_CASE("a table of linear attention: its keys are read, and what is wrong with them is named") {
+  const std::string machine = read_file(CPLAB_TEST_SCENARIOS "/hardware/h100x8.toml");
+  const auto with = [&](const std::string& keys) {
+    return cplab::parse_hardware(
+        machine + "\n[[kernel]]\n" + keys + "\norigin = \"assumed\"\nsource = \"by hand\"\n", "machine.toml");
+  };
+  const std::string point =
+      "dtype = \"bf16\"\nhead_size = 128\nvalue_size = 64\ntokens = [4096, 65536]\n"
+      "heads = [16, 16]\nseconds = [20e-6, 200e-6]\n";
+  const cplab::Hardware hardware = with(
+      "class = \"inter\"\ncut = \"serial\"\nchunk = 64\nsequences = 2\nstates = [\"carry\", \"state\"]\n" +
+      point);
+  const cplab::KernelTable& table = hardware.kernels.back();
+  CHECK(table.kind == cplab::OpKind::inter);
+  CHECK(table.cut == cplab::ChunkWork::serial);
+  CHECK(table.chunk == 64);
+  CHECK(table.sequences == 2);
+  CHECK(table.states == std::vector{cplab::Operand::state, cplab::Operand::carry});
+  CHECK(table.points.size() == 2);
+  CHECK(table.points[1].sequence == 65536);
+  const auto message = [&](const std::string& keys) {
+    try {
+      (void)with(keys + point);
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(contains(message("class = \"inter\"\n"), "names the states that the class inter has"));
+  CHECK(contains(message("class = \"local\"\nstates = [\"dstate\"]\n"), "\"dstate\" is not legal"));
+  CHECK(contains(message("class = \"local\"\ncut = \"fused\"\n"),
+                 "\"fused\" is not legal; legal are \"blocked\""));
+  CHECK(contains(message("class = \"local\"\nsequences = 3\n"), "tokens must be a multiple of sequences"));
+  CHECK(contains(message("class = \"scan\"\n"), "bytes"));
+}

@@ -1,0 +1,123 @@
+// See linear_cost.hpp.
+#include "sim/linear_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cplab {
+namespace {
+
+double rate_of(const Hardware& hardware, DType dtype) {
+  for (const auto& [name_of, flops_s] : hardware.gpu.peak_flops)
+    if (name_of == name(dtype)) return flops_s;
+  return std::numeric_limits<double>::infinity();
+}
+
+bool same_problem(const LinearWork& a, const LinearWork& b) {
+  return a.tokens == b.tokens && a.heads == b.heads && a.chunks == b.chunks && a.longest == b.longest &&
+         a.bytes == b.bytes;
+}
+
+}  // namespace
+
+KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch) {
+  const int sms = hardware.gpu.sms;
+  const double blocks = std::max(1.0, launch.blocks), waves = std::ceil(blocks / sms);
+  const double moved_s = launch.bytes / hardware.gpu.copy_bytes_s;
+  const double computed_s = launch.flops / rate_of(hardware, launch.dtype);
+  const double walked_s = waves * launch.steps * hardware.linear.step_s;
+  KernelCost cost;
+  cost.seconds = std::max({moved_s, computed_s, walked_s, hardware.linear.floor_s});
+  cost.waves = static_cast<int>(std::min(waves, 1e9));
+  cost.tail_sms = std::clamp(static_cast<int>(blocks - (waves - 1) * sms), 1, sms);
+  // Half of the multiprocessors saturate memory.
+  cost.useful_sms = walked_s < moved_s && computed_s < moved_s ? (sms + 1) / 2 : sms;
+  cost.origin = Origin::assumed;
+  return cost;
+}
+
+std::vector<Operand> states_of(const RankPlan& rank, const Operation& op) {
+  std::vector<Operand> states;
+  for (const Operand operand :
+       {Operand::state, Operand::dstate, Operand::carry, Operand::dcarry, Operand::final_state})
+    if (rank.find(op, operand)) states.push_back(operand);
+  return states;
+}
+
+LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
+  for (const KernelTable& table : hardware.kernels) {
+    if (!has_chunk_points(table.kind)) continue;
+    Measured measured{&table, {}};
+    for (const KernelPoint& point : table.points) {
+      const RankPlan rank = linear_point(table, point);
+      const LinearWork work = linear_work(rank, rank.operations.front(), table.dtype);
+      const double roofline_s = linear_roofline(hardware, linear_launch(work)).seconds;
+      measured.points.push_back(
+          {static_cast<double>(work.tokens), point.seconds / roofline_s, work, point.seconds});
+    }
+    std::stable_sort(measured.points.begin(), measured.points.end(),
+                     [](const Point& a, const Point& b) { return a.tokens < b.tokens; });
+    tables_.push_back(std::move(measured));
+  }
+}
+
+const LinearCost::Measured* LinearCost::table_for(const LinearWork& work, const std::vector<Operand>& states,
+                                                  bool& exact) const {
+  const Measured* best = nullptr;
+  double best_away = std::numeric_limits<double>::infinity();
+  for (const Measured& each : tables_) {
+    const KernelTable& table = *each.table;
+    if (table.kind != work.kind || table.dtype != work.dtype) continue;
+    const auto ratio = [](std::int64_t a, std::int64_t b) {
+      return std::abs(std::log(static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(1, b))));
+    };
+    std::vector<Operand> of_table = table.states;
+    std::sort(of_table.begin(), of_table.end());
+    std::vector<Operand> of_call = states;
+    std::sort(of_call.begin(), of_call.end());
+    const double away = ratio(table.head_size, work.D) + ratio(table.value_size, work.E) +
+                        (table.cut != work.cut ? 2 : 0) + (of_table != of_call ? 1 : 0);
+    if (away >= best_away) continue;
+    best_away = away;
+    best = &each;
+  }
+  exact = best_away == 0;
+  return best;
+}
+
+KernelCost LinearCost::operator()(const RankPlan& rank, const Operation& op, DType nominal) const {
+  const LinearWork work = linear_work(rank, op, nominal);
+  KernelCost cost = linear_roofline(hardware_, linear_launch(work));
+  bool exact = false;
+  const Measured* measured = table_for(work, states_of(rank, op), exact);
+  if (!measured) return cost;
+  const Origin of_table = measured->table->provenance.origin;
+  const auto& points = measured->points;
+  for (const Point& point : points) {
+    if (!exact || !same_problem(point.work, work)) continue;
+    cost.seconds = point.seconds;
+    cost.origin = of_table;
+    return cost;
+  }
+  const auto tokens = static_cast<double>(work.tokens);
+  const auto above = std::lower_bound(points.begin(), points.end(), tokens,
+                                      [](const Point& point, double t) { return point.tokens < t; });
+  double factor = 0;
+  bool inside = exact;
+  if (above == points.end() || (above == points.begin() && above->tokens > tokens)) {
+    factor = above == points.end() ? points.back().factor : above->factor;
+    inside = false;
+  } else if (above->tokens == tokens) {  // another shape of so many tokens
+    factor = above->factor;
+  } else {
+    const Point &low = *std::prev(above), &high = *above;
+    factor = low.factor +
+             (high.factor - low.factor) * std::log(tokens / low.tokens) / std::log(high.tokens / low.tokens);
+  }
+  cost.seconds *= factor;
+  cost.origin = worst(of_table, inside ? Origin::interpolated : Origin::extrapolated);
+  return cost;
+}
+
+}  // namespace cplab

@@ -1,0 +1,46 @@
+// What kernels of linear attention cost alone on an idle GPU.
+#pragma once
+
+#include <vector>
+
+#include "sim/kernel_cost.hpp"
+#include "sim/linear_work.hpp"
+
+namespace cplab {
+
+// The roofline of one launch, of which the largest counts: bytes / gpu.copy_bytes_s; flops / gpu.peak_flops
+// of the dtype, where the machine says it; waves x steps x linear.step_s, with waves = ceil(blocks / sms);
+// linear.floor_s. Its origin is assumed.
+KernelCost linear_roofline(const Hardware&, const LinearLaunch&);
+
+// local, local_backward, state and inter. A table of the class gives times at (tokens, heads); measured over
+// roofline at a point corrects the roofline, the factor linear in log(tokens) between points and constant
+// outside. So at a point the time is the point's. A table fits whose class, dtype, head sizes, cut and states
+// are those of the operation; else, extrapolated, of those with its class and dtype the one whose sizes are
+// nearest; without any, the roofline alone.
+class LinearCost {
+ public:
+  // `hardware` must outlive it.
+  explicit LinearCost(const Hardware& hardware);
+  KernelCost operator()(const RankPlan&, const Operation&, DType nominal) const;
+
+ private:
+  struct Point {
+    double tokens = 0, factor = 0;
+    LinearWork work;
+    double seconds = 0;
+  };
+  struct Measured {
+    const KernelTable* table = nullptr;
+    std::vector<Point> points;  // tokens ascending
+  };
+  const Measured* table_for(const LinearWork&, const std::vector<Operand>& states, bool& exact) const;
+
+  const Hardware& hardware_;
+  std::vector<Measured> tables_;
+};
+
+// The states among an operation's operands, in the order of Operand: what KernelTable::states says.
+std::vector<Operand> states_of(const RankPlan&, const Operation&);
+
+}  // namespace cplab

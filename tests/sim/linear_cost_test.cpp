@@ -1,0 +1,182 @@
+// Kernels of linear attention: thread blocks, steps and bytes of every cut worked out by hand on 100
+// multiprocessors; the roofline; tables.
+#include "sim/linear_cost.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/sim/hand_plan.hpp"
+
+namespace cplab {
+namespace {
+
+using sim_test::near;
+using enum Operand;
+
+// D = 128, E = 64, 10 heads; the points' operands stand for an operation's.
+KernelTable table(OpKind kind, ChunkWork cut, std::int64_t chunk, std::vector<Operand> states = {},
+                  std::int64_t sequences = 1) {
+  KernelTable t;
+  t.kind = kind;
+  t.head_size = 128;
+  t.value_size = 64;
+  t.cut = cut;
+  t.chunk = chunk;
+  t.sequences = sequences;
+  t.states = std::move(states);
+  t.provenance.origin = Origin::measured;
+  return t;
+}
+
+RankPlan rank_of(const KernelTable& t, std::int64_t tokens, std::int64_t heads = 10) {
+  return linear_point(t, {1, tokens, heads, 0});
+}
+
+LinearLaunch launch_of(const KernelTable& t, std::int64_t tokens) {
+  const RankPlan rank = rank_of(t, tokens);
+  return linear_launch(linear_work(rank, rank.operations.front(), DType::bf16));
+}
+
+// 1 TB/s, 100 TFLOP/s in bf16, 2 us a step, 1 us a kernel.
+Hardware machine() {
+  Hardware hardware = sim_test::hand_machine(1);
+  hardware.gpu.peak_flops = {{"bf16", 100e12}};
+  hardware.linear.step_s = 2e-6;
+  hardware.linear.floor_s = 1e-6;
+  return hardware;
+}
+
+// Bytes of one operand of `tokens` rows, 10 heads, bf16: with the width of q, and of v.
+double keys(double tokens) {
+  return tokens * 10 * 128 * 2;
+}
+double values(double tokens) {
+  return tokens * 10 * 64 * 2;
+}
+constexpr double state_bytes = 128 * 64 * 10 * 4;
+
+}  // namespace
+
+TEST_CASE("local, blocked: a thread block for every chunk and head, operands once") {
+  // 4096 tokens in chunks of 256: 16 x 10 thread blocks of one part (E = 64), 4 steps of 64 tokens each.
+  const LinearLaunch launch = launch_of(table(OpKind::local, ChunkWork::blocked, 256), 4096);
+  CHECK(launch.blocks == 160);
+  CHECK(launch.steps == 4);
+  CHECK(launch.bytes == 2 * keys(4096) + 2 * values(4096));
+}
+
+TEST_CASE("local, serial: 32 columns of E a thread block, which reads all of q and k") {
+  // 8 sequences of 512 tokens, each one chunk: 8 x 10 x 2 thread blocks, 8 steps; q and k are read twice.
+  const LinearLaunch launch = launch_of(table(OpKind::local, ChunkWork::serial, 0, {final_state}, 8), 4096);
+  CHECK(launch.blocks == 160);
+  CHECK(launch.steps == 8);
+  CHECK(launch.bytes == 4 * keys(4096) + 2 * values(4096) + 8 * state_bytes);
+}
+
+TEST_CASE("local, sliced: slices of 64 rows of D read v again and add to out") {
+  // One slice of E, two of D: v twice; out is written, then read and written by the second slice.
+  const LinearLaunch launch =
+      launch_of(table(OpKind::local, ChunkWork::sliced, 0, {carry, final_state}, 8), 4096);
+  CHECK(launch.blocks == 8 * 10 * 2);
+  CHECK(launch.steps == 8);
+  CHECK(launch.bytes ==
+        2 * keys(4096) + 2 * values(4096) + values(4096) + 2 * values(4096) + 2 * 8 * state_bytes);
+}
+
+TEST_CASE("local_backward walks twice; parts of three results read all operands") {
+  // Blocked: one part of dv (64 columns), two each of dq and dk: 5 parts, which read q, k, v and dout.
+  const LinearLaunch blocked = launch_of(table(OpKind::local_backward, ChunkWork::blocked, 256), 4096);
+  CHECK(blocked.blocks == 160 * 5);
+  CHECK(blocked.steps == 8);
+  const double once = 4 * keys(4096) + 3 * values(4096);
+  CHECK(blocked.bytes == once + 4 * 2 * (keys(4096) + values(4096)));
+  // Serial: two parts of 32 columns of E. Sliced: two slices of D, one of E: v, dout and partial dv again.
+  const LinearLaunch serial = launch_of(table(OpKind::local_backward, ChunkWork::serial, 0, {}, 8), 4096);
+  CHECK(serial.blocks == 160);
+  CHECK(serial.steps == 16);
+  CHECK(serial.bytes == once + 2 * (keys(4096) + values(4096)));
+  const LinearLaunch sliced = launch_of(table(OpKind::local_backward, ChunkWork::sliced, 0, {}, 8), 4096);
+  CHECK(sliced.blocks == 160);
+  CHECK(sliced.bytes == once + 4 * values(4096));
+}
+
+TEST_CASE("state and inter: a ragged last chunk counts as it is, the longest one is walked") {
+  // 1000 tokens in chunks of 256: 4 chunks, the last of 232. State: two parts of D read v twice.
+  const LinearLaunch states = launch_of(table(OpKind::state, ChunkWork::blocked, 256, {state}), 1000);
+  CHECK(states.blocks == 4 * 10 * 2);
+  CHECK(states.steps == 4);
+  CHECK(states.bytes == keys(1000) + 2 * values(1000) + 4 * state_bytes);
+  CHECK(states.flops == 2.0 * 1000 * 10 * 128 * 64);
+  // inter: thread blocks of 64 tokens; out is added to: read and written.
+  const LinearLaunch inter = launch_of(table(OpKind::inter, ChunkWork::blocked, 256, {state}), 1000);
+  CHECK(inter.blocks == 4 * 10 * 4);
+  CHECK(inter.steps == 1);
+  CHECK(inter.bytes == keys(1000) + 2 * values(1000) + 4 * state_bytes);
+}
+
+TEST_CASE("scan and combine: 1024 elements of a state a thread block, runs of a scan side by side") {
+  // Two runs of 4 states of 128 x 64, 10 heads: 2 x 10 x 8 thread blocks; states are read and written.
+  KernelTable t = table(OpKind::state, ChunkWork::blocked, 64, {state}, 2);
+  RankPlan rank = rank_of(t, 512);
+  Operation& op = rank.operations.front();
+  op.kind = OpKind::scan;
+  op.reads.count = 0;
+  op.writes = {2, 1};
+  rank.accesses[2].mode = WriteMode::add;
+  const LinearLaunch scan = linear_launch(linear_work(rank, op, DType::bf16));
+  CHECK(scan.blocks == 2 * 10 * 8);
+  CHECK(scan.bytes == 2 * 8 * state_bytes);
+  // As a combine: every state has thread blocks of its own; both views are the same here, from is read.
+  op.kind = OpKind::combine;
+  rank.accesses.push_back({rank.accesses[2].view, WriteMode::store, from});
+  rank.accesses.push_back({rank.accesses[2].view, WriteMode::add, into});
+  op.reads = {3, 1};
+  op.writes = {4, 1};
+  const LinearLaunch combine = linear_launch(linear_work(rank, op, DType::bf16));
+  CHECK(combine.blocks == 8 * 10 * 8);
+  CHECK(combine.bytes == 3 * 8 * state_bytes);
+  CHECK(combine.flops == 2.0 * 8 * 10 * 128 * 64);
+}
+
+TEST_CASE("the roofline: what is moved, computed or walked, or the floor") {
+  const Hardware hardware = machine();
+  const auto seconds = [&](const LinearLaunch& launch) { return linear_roofline(hardware, launch).seconds; };
+  CHECK(near(seconds({DType::bf16, 100, 0, 3e6, 0}), 3e-6));
+  CHECK(near(seconds({DType::bf16, 100, 0, 3e6, 5e8}), 5e-6));
+  CHECK(near(seconds({DType::fp32, 100, 0, 3e6, 5e8}), 3e-6));  // whose peak the machine does not say
+  CHECK(near(seconds({DType::bf16, 100, 4, 3e6, 5e8}), 8e-6));
+  CHECK(near(seconds({DType::bf16, 101, 4, 3e6, 5e8}), 16e-6));  // a thread block too many: two waves
+  CHECK(near(seconds({DType::bf16, 1, 0, 0, 0}), 1e-6));
+  const KernelCost walked = linear_roofline(hardware, {DType::bf16, 130, 4, 0, 0});
+  CHECK(walked.waves == 2);
+  CHECK(walked.tail_sms == 30);
+  CHECK(walked.useful_sms == 100);
+  CHECK(walked.origin == Origin::assumed);
+  CHECK(linear_roofline(hardware, {DType::bf16, 100, 1, 9e6, 0}).useful_sms == 50);
+}
+
+TEST_CASE("a table is exact at its points, and corrects the roofline between them") {
+  Hardware hardware = machine();
+  KernelTable t = table(OpKind::local, ChunkWork::blocked, 64);
+  t.points = {{1, 4096, 10, 50e-6}, {1, 65536, 10, 400e-6}};
+  hardware.kernels = {t};
+  const LinearCost cost(hardware);
+  const auto of = [&](const RankPlan& rank) { return cost(rank, rank.operations.front(), DType::bf16); };
+  CHECK(near(of(rank_of(t, 4096)).seconds, 50e-6));
+  CHECK(of(rank_of(t, 4096)).origin == Origin::measured);
+  CHECK(near(of(rank_of(t, 65536)).seconds, 400e-6));
+  // All three move bytes: 4096 tokens x 10 x (4 x 128 + 4 x 64) = 31.5 us; factor 50 / 31.5 and 400 / 503.3.
+  // 16384 lies half way in the logarithm.
+  const auto roofline = [](double tokens) { return tokens * 10 * (2 * 128 + 2 * 64) * 2 / 1e12; };
+  const double half = (50e-6 / roofline(4096) + 400e-6 / roofline(65536)) / 2;
+  CHECK(near(of(rank_of(t, 16384)).seconds, roofline(16384) * half));
+  CHECK(of(rank_of(t, 16384)).origin == Origin::interpolated);
+  // Twice the heads: the same factor. Longer than all points, or another cut: extrapolated.
+  CHECK(near(of(rank_of(t, 4096, 20)).seconds, 2 * 50e-6));
+  CHECK(of(rank_of(t, 4096, 20)).origin == Origin::interpolated);
+  CHECK(near(of(rank_of(t, 131072)).seconds, roofline(131072) * 400e-6 / roofline(65536)));
+  CHECK(of(rank_of(t, 131072)).origin == Origin::extrapolated);
+  CHECK(of(rank_of(table(OpKind::local, ChunkWork::serial, 0), 4096)).origin == Origin::extrapolated);
+  CHECK(of(rank_of(table(OpKind::state, ChunkWork::blocked, 64, {state}), 4096)).origin == Origin::assumed);
+}
+
+}  // namespace cplab
