@@ -74,7 +74,7 @@ Box StateScan::to_wire(const Box& state) {
   return sent;
 }
 
-void StateScan::combine(const Box& from, const Box& into, ScanSpan over) const {
+void StateScan::combine(const Box& from, const Box& into, ScanSpan over, const Box& transition) const {
   std::vector<Chunk> list;
   for (std::int64_t state = 0; state < s_.pieces.states(); ++state) {
     const Passage through = passage(over, state);
@@ -84,8 +84,8 @@ void StateScan::combine(const Box& from, const Box& into, ScanSpan over) const {
     c.resets = through.resets;
     list.push_back(c);
   }
-  b_.linear(combining_, OpKind::combine, {{Operand::from, from}}, {{Operand::into, into, WriteMode::add}},
-            {list, ChunkWork::blocked, reverse});
+  b_.linear(combining_, OpKind::combine, {{Operand::from, from}, {Operand::transition, transition}},
+            {{Operand::into, into, WriteMode::add}}, {list, ChunkWork::blocked, reverse});
 }
 
 void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial, int offset) {

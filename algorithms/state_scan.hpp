@@ -31,8 +31,9 @@ class StateScan {
   // One message from an index to the next, if this rank is either of them.
   void hop(int from_index, const Box& from, const Box& into);
 
-  // into (+)= what `from` is behind the tokens of the indices in the span.
-  void combine(const Box& from, const Box& into, ScanSpan over) const;
+  // into += what `from` is behind the tokens of the indices in the span; `transition`: what these do to it,
+  // where that is more than a factor for each head.
+  void combine(const Box& from, const Box& into, ScanSpan over, const Box& transition = {}) const;
   // Whether the index after this one needs a state from here.
   bool needed(int from_index) const;
 
