@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "plan/layout.hpp"
 #include "plan/structure.hpp"
@@ -34,12 +35,18 @@ kernels::DType kernel_dtype(DType dtype) {
   return kernels::DType::fp32;
 }
 
-CallConverter::CallConverter(const RankPlan& plan, DType nominal) : plan_(plan), nominal_(nominal) {
+CallConverter::CallConverter(const RankPlan& plan, DType nominal, std::vector<double> slopes)
+    : plan_(plan), nominal_(nominal), slopes_(std::move(slopes)) {
   runs_.reserve(plan.row_ranges.size());
   for (const RowRange& r : plan.row_ranges) runs_.push_back({r.begin, r.count, r.step});
   segments_.reserve(plan.segments.size());
   for (const Segment& s : plan.segments) {
     segments_.push_back({s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
+  }
+  chunks_.reserve(plan.chunks.size());
+  for (const Chunk& c : plan.chunks) {
+    chunks_.push_back(
+        {c.row, c.count, c.state, c.left, c.right, c.left_exponent, c.right_exponent, c.resets});
   }
 }
 
@@ -108,6 +115,10 @@ PlacedCall CallConverter::place(const Operation& op, KernelCall call,
   return out;
 }
 
+kernels::Write CallConverter::write_of(const Operation& op, Operand operand) const {
+  return kernel_write(plan_.mode_of(op, operand));
+}
+
 std::span<const kernels::Segment> CallConverter::segments(const Operation& op) const {
   return std::span<const kernels::Segment>(segments_).subspan(op.segments.first, op.segments.count);
 }
@@ -123,7 +134,7 @@ PlacedCall CallConverter::attend(const Operation& op) const {
     operands.push_back(max_logit);
   }
   PlacedCall placed = place(op, call, operands);
-  std::get<kernels::Attend>(placed.call).write = kernel_write(plan_.mode_of(op, out));
+  std::get<kernels::Attend>(placed.call).write = write_of(op, out);
   return placed;
 }
 
@@ -134,8 +145,8 @@ PlacedCall CallConverter::attend_backward(const Operation& op) const {
   call.scale = op.value;
   PlacedCall placed = place(op, call, {q, k, v, dout, lse, delta, dq, dk, dv});
   auto& backward = std::get<kernels::AttendBackward>(placed.call);
-  backward.write_dq = kernel_write(plan_.mode_of(op, dq));
-  backward.write_dk = kernel_write(plan_.mode_of(op, dk));
+  backward.write_dq = write_of(op, dq);
+  backward.write_dk = write_of(op, dk);
   return placed;
 }
 
@@ -145,7 +156,7 @@ PlacedCall CallConverter::merge(const Operation& op) const {
   if (plan_.find(op, part_out) == nullptr) return place(op, kernels::MergeLse{}, {part_lse, lse});
   if (op.writes.count == 2) return place(op, kernels::Merge{}, {part_out, part_lse, out, lse});
   PlacedCall placed = place(op, kernels::Rescale{}, {part_out, part_lse, lse, out});
-  std::get<kernels::Rescale>(placed.call).write = kernel_write(plan_.mode_of(op, out));
+  std::get<kernels::Rescale>(placed.call).write = write_of(op, out);
   return placed;
 }
 
@@ -191,7 +202,7 @@ std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
     case OpKind::state:
     case OpKind::scan:
     case OpKind::combine:
-    case OpKind::inter: throw std::invalid_argument("operations of linear attention have no calls yet");
+    case OpKind::inter: return {linear(op)};
     case OpKind::exchange:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

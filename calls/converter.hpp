@@ -17,12 +17,14 @@ namespace cplab {
 kernels::DType kernel_dtype(DType);
 
 // Converts operations of one rank whose form is good (plan/structure.hpp). The plan outlives the converter;
-// row runs and segments of calls are spans into the converter.
+// row runs, segments, chunks and slopes of calls are spans into the converter.
 class CallConverter {
  public:
-  CallConverter(const RankPlan& plan, DType nominal);
+  // `slopes`: of the problem, one for each of its heads where a linear attention decays, else none;
+  // operations that need them and find none make calls that every kernel refuses.
+  CallConverter(const RankPlan& plan, DType nominal, std::vector<double> slopes = {});
 
-  // The calls that make up a compute operation (attend to fill), to be launched in this order: one, or for
+  // The calls that make up a compute operation (attend to inter), to be launched in this order: one, or for
   // copy, cast, add, maximum and fill one for each piece. None for communication and host_sync. Throws
   // std::invalid_argument if an operand is missing.
   std::vector<PlacedCall> calls(const Operation&) const;
@@ -46,11 +48,23 @@ class CallConverter {
   PlacedCall merge(const Operation&) const;
   std::vector<PlacedCall> element_by_element(const Operation&) const;
   std::span<const kernels::Segment> segments(const Operation&) const;
+  // Linear attention: linear_calls.cpp.
+  PlacedCall linear(const Operation&) const;
+  PlacedCall local(const Operation&) const;
+  PlacedCall local_backward(const Operation&) const;
+  PlacedCall state(const Operation&) const;
+  PlacedCall scan(const Operation&) const;
+  PlacedCall combine(const Operation&) const;
+  PlacedCall inter(const Operation&) const;
+  kernels::Chunks chunks(const Operation&) const;
+  kernels::Write write_of(const Operation&, Operand) const;
 
   const RankPlan& plan_;
   DType nominal_;
   std::vector<kernels::RowRun> runs_;       // RankPlan::row_ranges, in the kernels' terms
   std::vector<kernels::Segment> segments_;  // RankPlan::segments, likewise
+  std::vector<kernels::Chunk> chunks_;      // RankPlan::chunks, likewise
+  std::vector<double> slopes_;              // by head of the problem
 };
 
 }  // namespace cplab

@@ -1,6 +1,9 @@
 // The views of a call; see kernel_call.hpp.
 #include "calls/kernel_call.hpp"
 
+#include <initializer_list>
+#include <optional>
+
 namespace cplab {
 
 std::vector<kernels::View*> views_of(KernelCall& call) {
@@ -23,6 +26,38 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
       if (c.sources() == 0) return {&c.into};
       if (c.sources() == 1) return {&c.a, &c.into};
       return {&c.a, &c.b, &c.into};
+    }
+    Views operator()(kernels::LinearLocal& c) const {
+      return present({&c.q, &c.k, &c.v}, {&c.log_decay, &c.beta, &c.state, &c.carry}, {&c.out},
+                     {&c.final_state});
+    }
+    Views operator()(kernels::LinearLocalBackward& c) const {
+      return present({&c.q, &c.k, &c.v, &c.dout},
+                     {&c.log_decay, &c.beta, &c.state, &c.carry, &c.dstate, &c.dcarry}, {&c.dq, &c.dk, &c.dv},
+                     {&c.dlog_decay, &c.dbeta, &c.final_state});
+    }
+    Views operator()(kernels::LinearState& c) const {
+      return present({&c.rows, &c.columns}, {&c.k, &c.log_decay, &c.beta}, {&c.state}, {&c.transition});
+    }
+    Views operator()(kernels::LinearScan& c) const { return present({&c.state}, {&c.final_state}); }
+    Views operator()(kernels::LinearCombine& c) const { return present({&c.from, &c.into}, {&c.transition}); }
+    Views operator()(kernels::LinearInter& c) const {
+      return present({}, {&c.q, &c.k, &c.v, &c.dout, &c.state, &c.carry, &c.dstate, &c.dcarry, &c.out, &c.dq,
+                          &c.dk, &c.dv});
+    }
+
+    using Required = std::initializer_list<kernels::View*>;
+    using Optional = std::initializer_list<std::optional<kernels::View>*>;
+    static Views present(Required first, Optional then, Required behind = {}, Optional last = {}) {
+      Views views(first);
+      const auto append = [&](Optional more) {
+        for (std::optional<kernels::View>* view : more)
+          if (*view) views.push_back(&**view);
+      };
+      append(then);
+      views.insert(views.end(), behind);
+      append(last);
+      return views;
     }
   };
   return std::visit(Visitor{}, call);

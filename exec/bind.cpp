@@ -35,11 +35,12 @@ kernels::DType kernel_dtype(Role role, DType nominal) {
   return kernel_dtype(dtype_of(role, nominal));
 }
 
-Binder::Binder(const RankPlan& plan, DType nominal, std::byte* base)
-    : Binder(plan, nominal, addresses_in(plan, base)) {}
+Binder::Binder(const RankPlan& plan, DType nominal, std::byte* base, std::vector<double> slopes)
+    : Binder(plan, nominal, addresses_in(plan, base), std::move(slopes)) {}
 
-Binder::Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses)
-    : converter_(plan, nominal), nominal_(nominal), addresses_(std::move(addresses)) {}
+Binder::Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses,
+               std::vector<double> slopes)
+    : converter_(plan, nominal, std::move(slopes)), nominal_(nominal), addresses_(std::move(addresses)) {}
 
 std::vector<KernelCall> Binder::bind(const Operation& operation) const {
   std::vector<KernelCall> calls;
@@ -124,17 +125,24 @@ std::vector<std::pair<kernels::View, kernels::View>> matching_pieces(
   return out;
 }
 
-void launch(const kernels::Tiles& tiles, const KernelCall& call) {
+void launch(const kernels::Tiles& tiles, const kernels::LinearTiles& linear_tiles, const KernelCall& call) {
   struct Visitor {
     const kernels::Tiles& t;
+    const kernels::LinearTiles& l;
     void operator()(const kernels::Attend& c) const { t.attend(c); }
     void operator()(const kernels::AttendBackward& c) const { t.attend_backward(c); }
     void operator()(const kernels::Merge& c) const { t.merge(c); }
     void operator()(const kernels::MergeLse& c) const { t.merge_lse(c); }
     void operator()(const kernels::Rescale& c) const { t.rescale(c); }
     void operator()(const kernels::Rowwise& c) const { t.rowwise(c); }
+    void operator()(const kernels::LinearLocal& c) const { l.local(c); }
+    void operator()(const kernels::LinearLocalBackward& c) const { l.local_backward(c); }
+    void operator()(const kernels::LinearState& c) const { l.state(c); }
+    void operator()(const kernels::LinearScan& c) const { l.scan(c); }
+    void operator()(const kernels::LinearCombine& c) const { l.combine(c); }
+    void operator()(const kernels::LinearInter& c) const { l.inter(c); }
   };
-  std::visit(Visitor{tiles}, call);
+  std::visit(Visitor{tiles, linear_tiles}, call);
 }
 
 }  // namespace cplab

@@ -13,6 +13,7 @@
 #include "calls/converter.hpp"
 #include "calls/kernel_call.hpp"
 #include "kernels/kernels.hpp"
+#include "kernels/linear.hpp"
 #include "plan/finding.hpp"
 #include "plan/plan.hpp"
 
@@ -57,11 +58,13 @@ void require_executable(const Plan& plan);
 // `base` (byte 0 of the rank's arena) outlive the binder; calls point into both and into the binder.
 class Binder {
  public:
-  Binder(const RankPlan& plan, DType nominal, std::byte* base);
+  // `slopes`: of the problem (CallConverter).
+  Binder(const RankPlan& plan, DType nominal, std::byte* base, std::vector<double> slopes = {});
   // Every buffer at an address of its own.
-  Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses);
+  Binder(const RankPlan& plan, DType nominal, std::vector<std::byte*> addresses,
+         std::vector<double> slopes = {});
 
-  // The kernel calls of a compute operation (attend to fill), to be launched in this order.
+  // The kernel calls of a compute operation (attend to inter), to be launched in this order.
   std::vector<KernelCall> bind(const Operation& operation) const;
 
   // The view as one tensor for each slot, plane and piece of the width: CallConverter::pieces.
@@ -96,7 +99,7 @@ std::vector<std::pair<kernels::View, kernels::View>> matching_pieces(
     const Binder& from_binder, const Operation& from_operation, const View& from, const Binder& into_binder,
     const Operation& into_operation, const View& into);
 
-// Calls the entry of `tiles` that the call is for.
-void launch(const kernels::Tiles& tiles, const KernelCall& call);
+// Calls the entry of either table that the call is for.
+void launch(const kernels::Tiles& tiles, const kernels::LinearTiles& linear_tiles, const KernelCall& call);
 
 }  // namespace cplab

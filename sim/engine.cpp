@@ -61,7 +61,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
   lane_of_.reserve(times.size());
   calls_.reserve(plan.ranks.size());
   for (const RankPlan& rank : plan.ranks) {
-    calls_.emplace_back(rank, plan.scenario.problem.dtype);
+    calls_.emplace_back(rank, plan.scenario.problem.dtype, plan.scenario.problem.slopes);
     for (const Operation& op : rank.operations)
       lane_of_.push_back(static_cast<std::uint8_t>(lane_slot_[key_of(op.lane)]));
     const auto window = std::min<std::int64_t>(run_ahead_, static_cast<std::int64_t>(rank.operations.size()));

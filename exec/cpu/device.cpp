@@ -18,8 +18,9 @@ void CpuDevice::Free::operator()(std::byte* memory) const {
   ::operator delete (memory, std::align_val_t{static_cast<std::size_t>(arena_alignment)});
 }
 
-CpuDevice::CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles)
-    : arena_bytes_(arena_bytes), tiles_(tiles) {
+CpuDevice::CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles,
+                     const kernels::LinearTiles& linear_tiles)
+    : arena_bytes_(arena_bytes), tiles_(tiles), linear_tiles_(linear_tiles) {
   const auto size = static_cast<std::size_t>(arena_bytes + 2 * red_zone_bytes);
   memory_.reset(static_cast<std::byte*>(
       ::operator new (size, std::align_val_t{static_cast<std::size_t>(arena_alignment)})));
@@ -28,7 +29,7 @@ CpuDevice::CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles)
 }
 
 void CpuDevice::launch(const KernelCall& call, Lane) {
-  cplab::launch(tiles_, call);
+  cplab::launch(tiles_, linear_tiles_, call);
 }
 
 void CpuDevice::move(const kernels::View& from, const kernels::View& into, Lane) {

@@ -9,8 +9,8 @@ namespace cplab {
 
 class CpuDevice final : public Device {
  public:
-  // An arena of `arena_bytes`, all NaN. `tiles` outlives the device.
-  CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles);
+  // An arena of `arena_bytes`, all NaN. Both tables outlive the device.
+  CpuDevice(std::int64_t arena_bytes, const kernels::Tiles& tiles, const kernels::LinearTiles& linear_tiles);
 
   std::byte* base() override { return arena_; }
   void launch(const KernelCall& call, Lane lane) override;
@@ -26,6 +26,7 @@ class CpuDevice final : public Device {
   std::byte* arena_ = nullptr;
   std::int64_t arena_bytes_ = 0;
   const kernels::Tiles& tiles_;
+  const kernels::LinearTiles& linear_tiles_;
 };
 
 }  // namespace cplab

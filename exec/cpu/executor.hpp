@@ -30,9 +30,10 @@ std::optional<ExecutionOrder> parse_order(std::string_view text);
 
 struct CpuOptions {
   ExecutionOrder order;
-  const kernels::Tiles* tiles = nullptr;  // null: kernels::cpu_tiles()
-  double timeout_s = 600;                 // for all repetitions together
-  int warmup = 0;                         // repetitions before those that are timed
+  const kernels::Tiles* tiles = nullptr;               // null: kernels::cpu_tiles()
+  const kernels::LinearTiles* linear_tiles = nullptr;  // null: kernels::cpu_linear_tiles()
+  double timeout_s = 600;                              // for all repetitions together
+  int warmup = 0;                                      // repetitions before those that are timed
   int iterations = 1;
   bool keep_log = true;  // MemoryLog of the first repetition
   // Called after every operation with those done and all, of all ranks and repetitions together.

@@ -23,8 +23,10 @@ namespace cplab {
 
 // What outlives a repetition: the rank's memory, and its plan as kernel calls on that memory.
 struct RankState {
-  RankState(const RankPlan& plan, DType nominal, const kernels::Tiles& tiles)
-      : device(plan.arena_bytes, tiles), binder(plan, nominal, device.base()) {}
+  RankState(const RankPlan& plan, const Problem& problem, const kernels::Tiles& tiles,
+            const kernels::LinearTiles& linear_tiles)
+      : device(plan.arena_bytes, tiles, linear_tiles),
+        binder(plan, problem.dtype, device.base(), problem.slopes) {}
   CpuDevice device;
   Binder binder;
 };

@@ -96,6 +96,7 @@ void GpuExecutor::State::make_rank(int r) {
   of.device = place / options.ranks_per_gpu;
   of.separate = options.separate;
   of.deterministic = options.deterministic;
+  of.slopes = plan.scenario.problem.slopes;
   of.poison = options.poison;
   of.jitter = options.jitter;
   of.times_forward = times_forward();

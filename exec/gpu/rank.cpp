@@ -16,7 +16,13 @@ namespace cplab {
 namespace {
 
 std::size_t add_call(kernels::CudaCalls& calls, const KernelCall& call) {
-  return std::visit([&](const auto& c) { return calls.add(c); }, call);
+  const auto add = [&](const auto& c) -> std::size_t {
+    if constexpr (requires { calls.add(c); })
+      return calls.add(c);
+    else
+      throw GpuError("the operations of linear attention have no kernels on a GPU yet");
+  };
+  return std::visit(add, call);
 }
 
 }  // namespace
@@ -47,7 +53,7 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
     arena_ = memory + zone;
     for (const Buffer& buffer : plan.buffers) addresses_.push_back(arena_ + buffer.offset);
   }
-  binder_.emplace(plan_, nominal_, addresses_);
+  binder_.emplace(plan_, nominal_, addresses_, options.slopes);
 }
 
 GpuRank::~GpuRank() {

@@ -32,6 +32,7 @@ struct GpuRankOptions {
   bool poison = false;                  // fresh memory is NaN from its first use on, in every iteration
   bool deterministic = false;           // kernels that give the same bits in every run
   int reserved_sms = 0;                 // multiprocessors that persistent kernels leave free
+  std::vector<double> slopes;           // of the problem (CallConverter)
   bool times_forward = false;           // the host will ask when the forward has ended
   std::optional<std::uint64_t> jitter;  // random spins before the operations of every lane
 };
