@@ -147,7 +147,9 @@ void Contents::store_or_add(Site s, const Box& box, Heads heads, Runs& tile, Wri
   Runs sum;
   zip(tile, b_, [&](const Run& a, const Run& b, std::int64_t, std::int64_t) {
     Run result = b.value.located() ? b : a;
-    if (a.value.set == 0) {
+    if (a.value.holds == Holds::unknown) {
+      result.value = a.value;
+    } else if (a.value.set == 0) {
       result.value = b.value;
     } else if (b.value.holds == Holds::nothing) {
       report(s, FindingKind::uninitialised, box,

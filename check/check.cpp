@@ -103,8 +103,9 @@ bool sane_scenario(const Plan& plan, Findings& findings) {
       parallel.ranks * parallel.replicas > (1 << 24))
     return wrong("the rank counts make no sense");
   const std::string& placement = plan.scenario.placement;
-  if (placement != "contiguous" && placement != "zigzag" && placement != "striped")
+  if (placement != "contiguous" && placement != "zigzag" && placement != "striped" && placement != "stream")
     return wrong("placement " + placement + " is unknown");
+  if (const char* what = wrong_linear_problem(plan.scenario)) return wrong(what);
   const auto world = static_cast<std::size_t>(parallel.world());
   if (plan.ranks.size() != world) return wrong("the plan does not have one part for every rank");
   if (parallel.groups.size() != static_cast<std::size_t>(parallel.replicas))

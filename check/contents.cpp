@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "check/columns.hpp"
+#include "check/linear.hpp"
 
 namespace cplab::checking {
 
@@ -42,8 +43,8 @@ void Contents::hold_inputs(std::uint32_t r) {
       for (Column& column : slot.columns())
         if (column.width_begin >= from && column.width_end <= to) column.pieces.push_back({0, n, value});
     };
-    const auto is = [&](std::int64_t heads, std::int64_t width) {
-      return buffer.role == Role::nominal && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
+    const auto is = [&](std::int64_t heads, std::int64_t width, Role role = Role::nominal) {
+      return buffer.role == role && buffer.slots == 1 && buffer.rows == n && buffer.heads == heads &&
              buffer.width == width;
     };
     if (buffer.name == "q" && is(p.heads, p.head_size)) {
@@ -53,6 +54,11 @@ void Contents::hold_inputs(std::uint32_t r) {
       hold(Holds::v, p.head_size, p.value_size);
     } else if (buffer.name == "dout" && is(p.heads, p.value_size)) {
       hold(Holds::dout, 0, p.value_size);
+    } else if (buffer.name == "log_decay" && p.transition != Transition::decay &&
+               is(p.heads, p.head_size, Role::wide)) {
+      hold(Holds::log_decay, 0, p.head_size);
+    } else if (buffer.name == "beta" && p.transition == Transition::matrix && is(p.heads, 1, Role::wide)) {
+      hold(Holds::beta, 0, 1);
     } else {
       findings_.add(FindingKind::coverage, rank.plan, none, b,
                     "input " + buffer.name + " is none that this problem has, or not of its shape and dtype");
@@ -206,7 +212,7 @@ void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
 }
 
 // Cuts the heads wherever a column of some operand ends: within each piece no operand changes its column.
-std::vector<Contents::Heads> Contents::cut_heads(std::uint32_t r, std::initializer_list<HeadsOf> operands,
+std::vector<Contents::Heads> Contents::cut_heads(std::uint32_t r, std::span<const HeadsOf> operands,
                                                  std::int32_t heads) {
   std::vector<std::int32_t> cuts;
   for (const HeadsOf& o : operands) {
@@ -286,6 +292,8 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
     report(s, FindingKind::coverage, into, what);
     return unknown;
   };
+  if (x.holds == y.holds && (x.holds == Holds::state || x.holds == Holds::dstate))
+    return join_states(s, into, a, b);
   const bool summable =
       x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dk || x.holds == Holds::dv;
   if (x.holds != y.holds || !summable)
@@ -351,12 +359,7 @@ void Contents::run(std::uint32_t r, std::uint32_t i) {
     case OpKind::state:
     case OpKind::scan:
     case OpKind::combine:
-    case OpKind::inter:
-      for (const Access& a : rank.writes(i)) {
-        report(s, FindingKind::coverage, rank.boxes[a.view], "is followed by no checker yet");
-        write_unknown(s, rank.boxes[a.view]);
-      }
-      return;
+    case OpKind::inter: return LinearStep(*this, r, i).run();
     case OpKind::exchange:
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

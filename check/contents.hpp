@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -30,6 +31,7 @@ class Contents final : public Interpreter {
   bool lost_track() const { return lost_track_; }
 
  private:
+  friend class LinearStep;  // check/linear.hpp: the operations of linear attention
   struct Write {  // by one operation into one buffer
     std::uint32_t operation = none;
     std::uint32_t buffer = none;
@@ -69,7 +71,11 @@ class Contents final : public Interpreter {
   template <class Visit>
   void for_each_column(std::uint32_t from_rank, const Box& from, std::uint32_t into_rank, const Box& into,
                        Visit);
-  std::vector<Heads> cut_heads(std::uint32_t rank, std::initializer_list<HeadsOf>, std::int32_t heads);
+  std::vector<Heads> cut_heads(std::uint32_t rank, std::initializer_list<HeadsOf> operands,
+                               std::int32_t heads) {
+    return cut_heads(rank, std::span(operands.begin(), operands.size()), heads);
+  }
+  std::vector<Heads> cut_heads(std::uint32_t rank, std::span<const HeadsOf>, std::int32_t heads);
 
   void fill(Site, const Operation&, const Box&);
   void move(Site, std::uint32_t from_rank, const Box& from, const Box& into, bool report_nothing,
@@ -90,6 +96,13 @@ class Contents final : public Interpreter {
   void raise_max_logit(Site, const Operation&, Heads, const Runs& tile, std::uint32_t writer);
   const std::string& wrong_pairs(int replica, std::uint32_t pairs);
   void check_max_logit(std::uint32_t rank);
+
+  // check/linear_outputs.cpp: states wherever they are added, and at the end.
+  Value join_states(Site, const Box& into, const Run& a, const Run& b);
+  std::string tokens_of(std::uint32_t set) const;  // "tokens 0..7 of sequence 2"
+  std::string edge_in(std::uint32_t set, std::int64_t edge) const;  // "token 8"
+  void check_linear_outputs(std::uint32_t rank);
+  void check_edge_states(std::uint32_t rank, std::string_view name, Holds, bool left_edge, bool needed);
 
   // check/attention.cpp, check/backward.cpp, check/merge.cpp: operations that compute.
   double pairs_of(Site) const;

@@ -39,12 +39,16 @@ Stretch Stretch::part(std::int64_t from, std::int64_t n) const {
 Tokens::Tokens(const Scenario& scenario)
     : kind_(scenario.placement == "zigzag"    ? Kind::zigzag
             : scenario.placement == "striped" ? Kind::striped
+            : scenario.placement == "stream"  ? Kind::stream
                                               : Kind::contiguous),
       P_(scenario.parallel.ranks) {
   const Problem& p = scenario.problem;
   visible_ = {std::min(p.window.left, far), std::min(p.window.right, far)};
   if (p.causal) visible_.right = 0;
-  const std::int64_t unit = kind_ == Kind::zigzag ? 2 * P_ : P_, replicas = scenario.parallel.replicas;
+  const std::int64_t unit = kind_ == Kind::zigzag   ? 2 * P_
+                            : kind_ == Kind::stream ? 1
+                                                    : P_;
+  const std::int64_t replicas = scenario.parallel.replicas;
   place_.resize(p.lengths.size());
   std::int64_t id = 0, token = 0;
   for (std::int64_t replica = 0; replica < replicas; ++replica) {
@@ -54,10 +58,19 @@ Tokens::Tokens(const Scenario& scenario)
          b += static_cast<std::size_t>(replicas)) {
       const std::int64_t padded = (p.padded_lengths[b] + unit - 1) / unit * unit;
       if (padded == 0) continue;
+      const auto number = static_cast<std::uint32_t>(b);
+      const std::int64_t local = kind_ == Kind::stream ? 0 : padded / P_;
       place_[b] = {static_cast<std::uint32_t>(replica), static_cast<std::uint32_t>(r.sequences.size())};
-      r.sequences.push_back({p.lengths[b], padded / P_, r.rows, token, static_cast<std::uint32_t>(b)});
-      r.rows += padded / P_;
+      r.sequences.push_back({p.lengths[b], local, r.rows, token, padded, number});
+      first_.emplace_back(token, number);
+      r.rows += kind_ == Kind::stream ? padded : local;
       token += padded;
+    }
+    if (kind_ == Kind::stream && !r.sequences.empty()) {
+      const std::int64_t more = (P_ - r.rows % P_) % P_;
+      r.sequences.back().rows += more;
+      token += more;
+      r.rows = (r.rows + more) / P_;
     }
     id += r.rows * P_;
     replicas_.push_back(std::move(r));
@@ -67,6 +80,17 @@ Tokens::Tokens(const Scenario& scenario)
 std::int64_t Tokens::first_row(int replica, int position) const {
   const Replica& r = replicas_[static_cast<std::size_t>(replica)];
   return r.first_id + r.rows * position;
+}
+
+Tokens::Origin Tokens::origin_of(std::uint32_t number) const {
+  const Sequence& s = sequence(number);
+  return {number, s.first_token, s.length};
+}
+
+Tokens::Origin Tokens::origin(std::int64_t token) const {
+  const auto after =
+      std::partition_point(first_.begin(), first_.end(), [&](const auto& s) { return s.first <= token; });
+  return origin_of((after - 1)->second);
 }
 
 const Tokens::Sequence& Tokens::sequence(std::uint32_t number) const {
@@ -82,16 +106,21 @@ Stretch Tokens::at(std::int64_t id) const {
   while (replica->rows == 0) --replica;  // without rows: begins at the same id
   const std::int64_t position = (id - replica->first_id) / replica->rows,
                      local = (id - replica->first_id) % replica->rows;
+  const std::int64_t row = kind_ == Kind::stream ? id - replica->first_id : local;
   auto s = replica->sequences.begin();
   if (replica->sequences.size() > 1)
     s = std::partition_point(s + 1, replica->sequences.end(),
-                             [&](const Sequence& q) { return q.first_row <= local; }) -
+                             [&](const Sequence& q) { return q.first_row <= row; }) -
         1;
-  const std::int64_t i = local - s->first_row, n = s->local_rows;
+  const std::int64_t i = row - s->first_row, n = s->local_rows;
   Stretch stretch;
   stretch.row = id;
   stretch.sequence = s->number;
-  if (kind_ == Kind::striped) {
+  if (kind_ == Kind::stream) {
+    stretch.count = std::min(s->rows - i, replica->rows - local);
+    stretch.position = i;
+    stretch.token = s->first_token + i;
+  } else if (kind_ == Kind::striped) {
     stretch.count = n - i;
     stretch.position = position + i * P_;
     stretch.stride = P_;
@@ -132,7 +161,7 @@ std::int64_t Tokens::live_between(const Stretch& rows, std::int64_t begin, std::
     sum += pairs_in_band(rows.valid, count, low, high);
   };
   begin = std::max<std::int64_t>(begin - s.first_token, 0);
-  end = std::min(end - s.first_token, s.local_rows * P_);
+  end = std::min(end - s.first_token, s.rows);
   if (begin >= end) return 0;
   if (kind_ != Kind::striped) {
     add(begin, end - begin);
@@ -154,11 +183,11 @@ std::int64_t Tokens::live_with_queries(const Stretch& keys, std::int64_t begin, 
 }
 std::int64_t Tokens::live_of_queries(const Stretch& queries) const {
   const Sequence& s = sequence(queries.sequence);
-  return live_with_keys(queries, s.first_token, s.first_token + s.local_rows * P_);
+  return live_with_keys(queries, s.first_token, s.first_token + s.rows);
 }
 std::int64_t Tokens::live_of_keys(const Stretch& keys) const {
   const Sequence& s = sequence(keys.sequence);
-  return live_with_queries(keys, s.first_token, s.first_token + s.local_rows * P_);
+  return live_with_queries(keys, s.first_token, s.first_token + s.rows);
 }
 
 std::string Tokens::describe(const Stretch& s) const {

@@ -17,6 +17,8 @@ namespace cplab::checking {
 // position. Every token has a number, its `token id`: a sequence's tokens in their order (striped placement:
 // all tokens of rank 0, then those of rank 1, ...), so that neighbouring ranks hold one run of ids. A Stretch
 // is a run of rows that are consecutive tokens of one sequence, at positions position + stride * i.
+// Placement `stream`: the replica's sequences lie one after the other, padded as they are, the end padded to a
+// multiple of P (it counts as padding of the last one), and rank p holds the p-th of P equal parts.
 struct Stretch {
   std::int64_t row = 0;    // id of the first row
   std::int64_t count = 0;  // rows
@@ -57,15 +59,25 @@ class Tokens {
   std::int64_t live_with_keys(const Stretch& queries, std::int64_t begin, std::int64_t end) const;
   std::int64_t live_with_queries(const Stretch& keys, std::int64_t begin, std::int64_t end) const;
 
+  // The sequence that a token id belongs to: its number, the id of its first token, its length.
+  struct Origin {
+    std::uint32_t sequence = 0;
+    std::int64_t first = 0, length = 0;
+  };
+  Origin origin(std::int64_t token) const;
+  // Of one sequence that has rows.
+  Origin origin_of(std::uint32_t sequence) const;
+
   Window visible() const { return visible_; }
   std::string describe(const Stretch&) const;  // "tokens 0..63 of sequence 2"
 
  private:
   struct Sequence {
     std::int64_t length = 0;
-    std::int64_t local_rows = 0;
-    std::int64_t first_row = 0;  // within a rank
+    std::int64_t local_rows = 0;  // in each rank; stream: 0
+    std::int64_t first_row = 0;   // within a rank; stream: within all of them
     std::int64_t first_token = 0;
+    std::int64_t rows = 0;  // in all ranks: tokens and padding
     std::uint32_t number = 0;
   };
   struct Replica {
@@ -76,12 +88,13 @@ class Tokens {
   std::int64_t live_between(const Stretch&, std::int64_t begin, std::int64_t end, Window) const;
   const Sequence& sequence(std::uint32_t number) const;
 
-  enum class Kind : std::uint8_t { contiguous, zigzag, striped };
+  enum class Kind : std::uint8_t { contiguous, zigzag, striped, stream };
   Kind kind_ = Kind::contiguous;
   std::int64_t P_ = 1;
   Window visible_;
   std::vector<Replica> replicas_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> place_;  // of a sequence: replica, index
+  std::vector<std::pair<std::int64_t, std::uint32_t>> first_;   // first tokens, ascending, and their sequences
 };
 
 // Sets of token ids as sorted runs; equal sets have equal ids, 0 is the empty one.

@@ -160,6 +160,12 @@ struct Model {
 // check.cpp. False: the scenario or the groups make no sense, there is nothing to check.
 bool sane_scenario(const Plan&, Findings&);
 
+// check/linear_problem.cpp. What a problem of linear attention may not be, or null.
+const char* wrong_linear_problem(const Scenario&);
+// What an operation of good form has that the problem's linear attention does not, or null. The boxes are
+// resolved; the problem may be one of softmax attention.
+const char* wrong_linear_operation(const Problem&, const RankModel&, const Operation&);
+
 // check/structure.cpp: resolves a sane plan, and tests its form and that its tiles are the problem's.
 void resolve(const Plan&, Model&, Findings&);
 

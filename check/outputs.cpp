@@ -4,24 +4,29 @@
 #include <string>
 
 #include "check/contents.hpp"
+#include "check/linear.hpp"
 
 namespace cplab::checking {
 
 void Contents::finish() {
   const Problem& p = model_.plan->scenario.problem;
   for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    const bool linear = p.attention == Attention::linear;
     check_output(r, "out", Holds::out, 0, p.value_size);
-    check_output(r, "lse", Holds::lse, 0, 1);
+    if (!linear) check_output(r, "lse", Holds::lse, 0, 1);
     if (p.has_backward()) {
       check_output(r, "dq", Holds::dq, 0, p.head_size);
       check_output(r, "dkv", Holds::dk, 0, p.head_size);
       check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
     }
     if (p.max_logit) check_max_logit(r);
+    if (linear) check_linear_outputs(r);
     const bool backward = p.has_backward();
     for (const Buffer& b : model_.ranks[r].plan->buffers) {
-      const bool known = b.name == "out" || b.name == "lse" || (p.max_logit && b.name == "max_logit") ||
-                         (backward && (b.name == "dq" || b.name == "dkv"));
+      const bool known = b.name == "out" || (!linear && b.name == "lse") ||
+                         (p.max_logit && b.name == "max_logit") ||
+                         (backward && (b.name == "dq" || b.name == "dkv")) ||
+                         (linear && is_linear_output(p, b.name));
       if (b.category == Category::output && !known)
         findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
                       static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),
@@ -41,7 +46,8 @@ void Contents::check_output(std::uint32_t r, std::string_view wanted, Holds hold
   const auto at = std::find_if(list.begin(), list.end(), [&](const Buffer& b) {
     return b.name == wanted && b.category == Category::output;
   });
-  const Role role = wanted == "lse" ? Role::wide : Role::nominal;
+  const bool wide = holds == Holds::lse || holds == Holds::dlog_decay || holds == Holds::dbeta;
+  const Role role = wide ? Role::wide : Role::nominal;
   if (at == list.end() || at->role != role || at->slots != 1 || at->rows != rows || at->heads != heads ||
       at->width < width_end)
     return findings_.add(FindingKind::uninitialised, rank.plan, none, none,
@@ -85,7 +91,8 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
   };
   const bool blank = v.holds == (holds == Holds::lse ? Holds::minus_infinity : Holds::zero);
   if (!blank) {
-    bool padding = axis == Axis::keys || holds == Holds::dq;  // gradients of padding may be any number
+    // Gradients of padding may be any number.
+    bool padding = axis == Axis::keys || (holds != Holds::out && holds != Holds::lse);
     if (padding) tokens_.for_each(id, count, [&](const Stretch& t) { padding = padding && t.valid == 0; });
     if (padding) return;
     if (v.holds != holds)
@@ -94,11 +101,12 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
       return wrong("holds the rows, heads or columns of " +
                    tokens_.describe(tokens_.at(piece.begin + v.shift)) + " at " +
                    tokens_.describe(tokens_.at(id)));
-    if (holds == Holds::out && v.set != v.norm)
+    if (holds == Holds::out && v.set != v.norm && model_.plan->scenario.problem.attention != Attention::linear)
       return wrong("is normalised by other keys than it covers, for " + tokens_.describe(tokens_.at(id)));
   }
+  const bool complete_as_computed = !blank && (holds == Holds::dlog_decay || holds == Holds::dbeta);
   const std::uint32_t set = blank ? 0 : v.set;
-  if (!complete(axis, id, count, set)) wrong(missing(axis, id, count, set, c.head_begin));
+  if (!complete_as_computed && !complete(axis, id, count, set)) wrong(missing(axis, id, count, set, c.head_begin));
 }
 
 void Contents::find_leaks(std::uint32_t r) {

@@ -23,6 +23,13 @@ enum class Holds : std::uint8_t {
   dk,              // queries `set`, of all query heads of the key head or of some (HeadSets)
   dv,              // likewise
   max_logit,       // maximum over the pairs `set` of PairSets; one row, whose id is 0
+  log_decay,       // of linear attention: inputs' rows
+  beta,
+  dlog_decay,  // complete as they are computed
+  dbeta,
+  state,           // of the keys `set`, decayed to `edge`; rows are numbered by D
+  dstate,          // of the queries `set`, likewise
+  transition,      // of the tokens `set`, which follow each other; rows are numbered by D
   zero,            // an empty partial of anything but lse and max_logit
   minus_infinity,  // an empty lse or max_logit
   constant,        // another number
@@ -40,6 +47,7 @@ struct Value {
   std::uint32_t norm = 0;
   std::uint32_t writer = none;  // index into the rank's writes, to find values nobody reads
   std::int64_t shift = 0;
+  std::int64_t edge = 0;  // of states: the id of the token that it lies before
   bool operator==(const Value&) const = default;
 
   static Value unknown() {

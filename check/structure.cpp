@@ -86,6 +86,7 @@ class Resolver {
     const auto is = [](const Box& box, std::int64_t width) { return box.width() == width; };
     const std::int64_t D = problem_.head_size, E = problem_.value_size;
     constexpr const char* part = "takes part of the columns only";
+    if (const char* what = wrong_linear_operation(problem_, rank_, op)) return what;
     if (op.kind == OpKind::row_dot) return is(box(op, Operand::dout), E) ? nullptr : part;
     if (op.kind != OpKind::attend && op.kind != OpKind::attend_backward) return nullptr;
     const Box &q = box(op, Operand::q), &k = box(op, Operand::k);
