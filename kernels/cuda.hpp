@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "kernels/linear.hpp"
 #include "kernels/work/kernel_choice.hpp"
 
 struct CUstream_st;
@@ -40,6 +41,13 @@ class CudaCalls {
   std::size_t add(const MergeLse& call);
   std::size_t add(const Rescale& call);
   std::size_t add(const Rowwise& call);
+  // Of linear attention; transitions that are not one factor a head are refused.
+  std::size_t add(const LinearLocal& call);
+  std::size_t add(const LinearLocalBackward& call);
+  std::size_t add(const LinearState& call);
+  std::size_t add(const LinearScan& call);
+  std::size_t add(const LinearCombine& call);
+  std::size_t add(const LinearInter& call);
   std::size_t add_row_dot(const View& a, const View& b, const View& into) {
     return add(Rowwise{Rowwise::Kind::row_dot, a, b, into, 0});
   }

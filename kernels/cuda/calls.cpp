@@ -2,98 +2,17 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 
 #include "kernels/call_checks.hpp"
-#include "kernels/cuda.hpp"
+#include "kernels/cuda/calls_state.hpp"
 #include "kernels/cuda/elementwise/elementwise.hpp"
-#include "kernels/cuda/kernel_table.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
-#include "kernels/work/tables.hpp"
-#include "kernels/work/variants.hpp"
-#include "kernels/work/work_list.hpp"
 
 namespace cplab::kernels {
-namespace {
 
 using namespace cuda;
-
-struct Call {
-  std::string variant;
-  std::function<void(CudaStream)> launch;
-  bool deterministic = true;
-};
-
-void require_int(std::int64_t value, const char* what) {
-  require(value <= std::numeric_limits<std::int32_t>::max(), what);
-}
-
-}  // namespace
-
-struct CudaCalls::State {
-  Tables tables;
-  std::vector<Call> calls;
-  // Sets a pointer in the parameters of a call, which the call's launch function keeps alive. Those of the
-  // call being added are kept in `pending`, because add() may still throw.
-  using Relocation = std::function<void(std::byte* base)>;
-  std::vector<Relocation> relocations, pending;
-  bool uploaded = false;
-  VariantOptions options{.sm_major = device_major(), .sms = device_sms(), .build = built_kernels()};
-
-  template <class Params>
-  std::shared_ptr<Params> begin() {
-    if (uploaded) throw std::logic_error("CudaCalls: add() after upload()");
-    pending.clear();
-    return std::make_shared<Params>();
-  }
-
-  std::size_t push(std::string variant, std::function<void(CudaStream)> launch) {
-    calls.push_back({std::move(variant), std::move(launch)});
-    relocations.insert(relocations.end(), pending.begin(), pending.end());
-    return calls.size() - 1;
-  }
-
-  // `pointer` will point to the items in device memory. It must stay where it is.
-  template <class Item>
-  void point(const Item*& pointer, std::span<const Item> items) {
-    const std::size_t offset = tables.place(items);
-    pending.emplace_back([&pointer, offset](const std::byte* base) {
-      pointer = reinterpret_cast<const Item*>(base + offset);
-    });
-  }
-
-  // A counter in device memory that belongs to this call alone, 0 after upload().
-  void place_counter(std::int32_t*& pointer) {
-    constexpr std::int32_t zero[] = {0};
-    const std::size_t offset = tables.place_apart(std::span<const std::int32_t>(zero));
-    pending.emplace_back(
-        [&pointer, offset](std::byte* base) { pointer = reinterpret_cast<std::int32_t*>(base + offset); });
-  }
-
-  void set(DeviceView& into, const View& view) {
-    require_launchable(view);
-    require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
-    const RowMap map = row_map(view);
-    into = device_view(view, map);
-    if (map.rows.empty()) return;
-    point<std::int32_t>(into.map, map.rows);
-    static const std::int32_t later = 0;
-    into.map = &later;  // not null: bind() before upload() must see that there is a map
-  }
-
-  void set(WorkList& into, const WorkTables& work) {
-    require_int(static_cast<std::int64_t>(work.tiles.size()), "too many tiles for a GPU kernel");
-    into.count = static_cast<std::int32_t>(work.tiles.size());
-    into.live = live_tiles(work);
-    if (work.tiles.empty()) return;
-    point<WorkTile>(into.tiles, work.tiles);
-    if (!work.segments.empty()) point<DeviceSegment>(into.segments, work.segments);
-  }
-};
 
 CudaCalls::CudaCalls(KernelChoice choice, int reserved_sms) : state_(std::make_unique<State>()) {
   state_->options.choice = choice;
@@ -114,7 +33,7 @@ std::size_t CudaCalls::add(const Attend& call) {
   set_max_logit(*p, call);
   state_->set(p->work, chosen.work);
   p->multiprocessors = state_->options.sms;
-  if (variant.counts_tiles && !chosen.work.even) state_->place_counter(p->tile_counter);
+  if (variant.counts_tiles && !chosen.work.even) state_->place_counters(p->tile_counter, 1);
   p->scale = call.scale;
   p->write = call.write;
   // Every launch function holds `p`, even one that does nothing: upload() sets pointers in it.
@@ -140,7 +59,7 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   state_->set(p->by_q, chosen.by_q);
   state_->set(p->by_k, chosen.by_k);
   p->multiprocessors = state_->options.sms;
-  if (variant.counts_tiles) state_->place_counter(p->tile_counter);
+  if (variant.counts_tiles) state_->place_counters(p->tile_counter, 1);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
@@ -229,7 +148,7 @@ void CudaCalls::upload(void* device_memory) {
 
 void CudaCalls::launch(std::size_t call, CudaStream stream) const {
   if (!state_->uploaded) throw std::logic_error("CudaCalls: launch() before upload()");
-  const Call& entry = state_->calls.at(call);
+  const State::Call& entry = state_->calls.at(call);
   entry.launch(stream);
   require_cuda(cudaGetLastError(), entry.variant.c_str());
 }

@@ -6,6 +6,7 @@
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/kernel_table.hpp"
+#include "kernels/cuda/linear_table.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
 
 namespace cplab::kernels {
@@ -59,6 +60,15 @@ void for_each_kernel(int sm_major, Visit visit) {
     for (int n = 0; kernel.functions[n] != nullptr; ++n) {
       const std::string part = kernel.functions[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
       visit(variant.name + part, "attend_backward", variant.tile_rows, kernel.functions[n],
+            kernel.shared_bytes[n]);
+    }
+  }
+  for (const LinearVariant& variant : linear_variants(built_kernels())) {
+    if (!runs(variant)) continue;
+    const LinearKernel& kernel = kernel_of(variant);
+    for (int n = 0; kernel.functions[n] != nullptr; ++n) {
+      const std::string part = kernel.functions[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
+      visit(variant.name + part, name_of(variant.operation), linear_tokens, kernel.functions[n],
             kernel.shared_bytes[n]);
     }
   }

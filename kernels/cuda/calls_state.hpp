@@ -1,0 +1,97 @@
+// What CudaCalls holds: tables for device memory, and launch functions whose parameters point into them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/call_checks.hpp"
+#include "kernels/cuda.hpp"
+#include "kernels/cuda/kernel_table.hpp"
+#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/work/tables.hpp"
+#include "kernels/work/variants.hpp"
+#include "kernels/work/work_list.hpp"
+
+namespace cplab::kernels {
+
+struct CudaCalls::State {
+  struct Call {
+    std::string variant;
+    std::function<void(CudaStream)> launch;
+    bool deterministic = true;
+  };
+
+  cuda::Tables tables;
+  std::vector<Call> calls;
+  // Sets a pointer in the parameters of a call, which the call's launch function keeps alive. Those of the
+  // call being added are kept in `pending`, because add() may still throw.
+  using Relocation = std::function<void(std::byte* base)>;
+  std::vector<Relocation> relocations, pending;
+  bool uploaded = false;
+  cuda::VariantOptions options{
+      .sm_major = cuda::device_major(), .sms = cuda::device_sms(), .build = cuda::built_kernels()};
+
+  template <class Params>
+  std::shared_ptr<Params> begin() {
+    if (uploaded) throw std::logic_error("CudaCalls: add() after upload()");
+    pending.clear();
+    return std::make_shared<Params>();
+  }
+
+  std::size_t push(std::string variant, std::function<void(CudaStream)> launch) {
+    calls.push_back({std::move(variant), std::move(launch)});
+    relocations.insert(relocations.end(), pending.begin(), pending.end());
+    return calls.size() - 1;
+  }
+
+  // `pointer` will point to the items in device memory. It must stay where it is.
+  template <class Item>
+  void point(const Item*& pointer, std::span<const Item> items) {
+    const std::size_t offset = tables.place(items);
+    pending.emplace_back([&pointer, offset](const std::byte* base) {
+      pointer = reinterpret_cast<const Item*>(base + offset);
+    });
+  }
+
+  // Counters in device memory that belong to this call alone, 0 after upload().
+  void place_counters(std::int32_t*& pointer, std::size_t count) {
+    const std::vector<std::int32_t> zeros(count);
+    const std::size_t offset = tables.place_apart(std::span<const std::int32_t>(zeros));
+    pending.emplace_back(
+        [&pointer, offset](std::byte* base) { pointer = reinterpret_cast<std::int32_t*>(base + offset); });
+  }
+
+  void set(cuda::DeviceView& into, const View& view) {
+    cuda::require_launchable(view);
+    require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
+    const cuda::RowMap map = cuda::row_map(view);
+    into = cuda::device_view(view, map);
+    if (map.rows.empty()) return;
+    point<std::int32_t>(into.map, map.rows);
+    static const std::int32_t later = 0;
+    into.map = &later;  // not null: bind() before upload() must see that there is a map
+  }
+
+  void set(cuda::WorkList& into, const cuda::WorkTables& work) {
+    require_int(static_cast<std::int64_t>(work.tiles.size()), "too many tiles for a GPU kernel");
+    into.count = static_cast<std::int32_t>(work.tiles.size());
+    into.live = cuda::live_tiles(work);
+    if (work.tiles.empty()) return;
+    point<cuda::WorkTile>(into.tiles, work.tiles);
+    if (!work.segments.empty()) point<cuda::DeviceSegment>(into.segments, work.segments);
+  }
+
+  static void require_int(std::int64_t value, const char* what) {
+    require(value <= std::numeric_limits<std::int32_t>::max(), what);
+  }
+};
+
+}  // namespace cplab::kernels

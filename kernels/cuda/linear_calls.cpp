@@ -1,0 +1,217 @@
+// CudaCalls: from the calls of linear.hpp to parameters of kernels and tables in device memory.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels/call_checks.hpp"
+#include "kernels/cuda/calls_state.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/linear_table.hpp"
+#include "kernels/linear_checks.hpp"
+#include "kernels/work/linear_variants.hpp"
+
+namespace cplab::kernels {
+
+using namespace cuda;
+
+namespace {
+
+// A call being added: its parameters, and what becomes 0 before its kernel runs.
+struct LinearCall {
+  LinearParams params;
+  std::vector<DeviceView> zeroed;  // does not grow once a pointer into it was given away
+};
+
+// The physical rows of compact rows of a view.
+std::vector<RowRun> physical_runs(const View& view, std::span<const RowRun> compact) {
+  if (view.runs.empty()) return {compact.begin(), compact.end()};
+  const RowMap map = row_map(view);
+  std::vector<RowRun> runs;
+  for (const RowRun& run : compact)
+    for (std::int64_t row = run.begin; row < run.begin + run.count; ++row)
+      runs.push_back(
+          {map.rows.empty() ? map.begin + row * map.step : map.rows[static_cast<std::size_t>(row)], 1, 1});
+  return runs;
+}
+
+template <class State>
+void zero_rows(State& state, LinearCall& call, const View& view, std::span<const RowRun> compact) {
+  if (compact.empty()) return;
+  const std::vector<RowRun> runs = physical_runs(view, compact);
+  View part = view;
+  part.rows = 0;
+  for (const RowRun& run : runs) part.rows += run.count;
+  part.runs = runs;
+  state.set(call.zeroed.emplace_back(), part);
+}
+
+// Stored rows that are in no chunk.
+template <class State>
+void zero_other_rows(State& state, LinearCall& call, const View& view, const Chunks& chunks, Write write) {
+  if (write == Write::store) zero_rows(state, call, view, rows_in_no_chunk(chunks.list, view.rows));
+}
+
+// States of final_state that no chunk names: nothing leaves there.
+template <class State>
+void zero_other_states(State& state, LinearCall& call, const std::optional<View>& view, std::int64_t D,
+                       const Chunks& chunks, std::int32_t Chunk::*edge) {
+  if (!view || view->rows == 0) return;
+  std::vector<bool> named(static_cast<std::size_t>(view->rows / D));
+  for (const Chunk& chunk : chunks.list)
+    if (chunk.*edge >= 0) named[static_cast<std::size_t>(chunk.*edge)] = true;
+  std::vector<RowRun> others;
+  for (std::size_t n = 0; n < named.size(); ++n)
+    if (!named[n]) others.push_back({static_cast<std::int64_t>(n) * D, D, 1});
+  zero_rows(state, call, *view, others);
+}
+
+template <class State>
+void set(State& state, DeviceView& into, const std::optional<View>& view) {
+  if (view && view->rows * view->heads * view->width > 0) state.set(into, *view);
+}
+
+template <class State>
+std::shared_ptr<LinearCall> begin(State& state, const ChosenLinear& chosen, const Chunks& chunks) {
+  auto call = state.template begin<LinearCall>();
+  call->zeroed.reserve(8);
+  LinearParams& p = call->params;
+  p.cut = chosen.cut;
+  p.chunks.count = static_cast<std::int32_t>(chosen.chunks.size());
+  p.chunks.group_count = std::max(static_cast<std::int32_t>(chosen.groups.size()) - 1, 0);
+  if (!chosen.chunks.empty()) state.template point<DeviceChunk>(p.chunks.list, chosen.chunks);
+  if (!chosen.groups.empty()) state.template point<std::int32_t>(p.chunks.groups, chosen.groups);
+  if (!chunks.slopes.empty()) state.template point<double>(p.chunks.slopes, chunks.slopes);
+  if (chosen.cut.counters > 0)
+    state.place_counters(p.counters, static_cast<std::size_t>(chosen.cut.counters));
+  return call;
+}
+
+template <class State>
+std::size_t push(State& state, const ChosenLinear& chosen, const std::shared_ptr<LinearCall>& call) {
+  Launch launch = [](CudaStream) {};
+  if (chosen.cut.thread_blocks > 0) launch = kernel_of(*chosen.variant).bind(call->params);
+  const std::size_t number = state.push(chosen.variant->name, [call, launch](CudaStream stream) {
+    for (const DeviceView& view : call->zeroed) launch_fill(view, 0, stream);
+    launch(stream);
+  });
+  state.calls[number].deterministic = chosen.variant->deterministic;
+  return number;
+}
+
+}  // namespace
+
+std::size_t CudaCalls::add(const LinearLocal& call) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenLinear chosen = choose_variant(call, state.options);
+  const auto added = begin(state, chosen, call.chunks);
+  LinearParams& p = added->params;
+  state.set(p.q, call.q);
+  state.set(p.k, call.k);
+  state.set(p.v, call.v);
+  state.set(p.out, call.out);
+  set(state, p.state, call.state);
+  set(state, p.carry, call.carry);
+  set(state, p.final_state, call.final_state);
+  p.write = call.write;
+  zero_other_rows(state, *added, call.out, call.chunks, call.write);
+  zero_other_states(state, *added, call.final_state, call.q.width, call.chunks, &Chunk::right);
+  return push(state, chosen, added);
+}
+
+std::size_t CudaCalls::add(const LinearLocalBackward& call) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenLinear chosen = choose_variant(call, state.options);
+  const auto added = begin(state, chosen, call.chunks);
+  LinearParams& p = added->params;
+  state.set(p.q, call.q);
+  state.set(p.k, call.k);
+  state.set(p.v, call.v);
+  state.set(p.dout, call.dout);
+  state.set(p.dq, call.dq);
+  state.set(p.dk, call.dk);
+  state.set(p.dv, call.dv);
+  set(state, p.state, call.state);
+  set(state, p.carry, call.carry);
+  set(state, p.dstate, call.dstate);
+  set(state, p.dcarry, call.dcarry);
+  set(state, p.final_state, call.final_state);
+  p.write = call.write;
+  for (const View* view : {&call.dq, &call.dk, &call.dv})
+    zero_other_rows(state, *added, *view, call.chunks, call.write);
+  zero_other_states(state, *added, call.final_state, call.q.width, call.chunks, &Chunk::left);
+  return push(state, chosen, added);
+}
+
+std::size_t CudaCalls::add(const LinearState& call) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenLinear chosen = choose_variant(call, state.options);
+  const auto added = begin(state, chosen, call.chunks);
+  LinearParams& p = added->params;
+  state.set(p.rows, call.rows);
+  state.set(p.columns, call.columns);
+  state.set(p.state, call.state);
+  p.reverse = call.reverse;
+  return push(state, chosen, added);
+}
+
+std::size_t CudaCalls::add(const LinearScan& call) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenLinear chosen = choose_variant(call, state.options);
+  const auto added = begin(state, chosen, call.chunks);
+  LinearParams& p = added->params;
+  state.set(p.state, call.state);
+  set(state, p.final_state, call.final_state);
+  p.reverse = call.reverse;
+  if (state_count(call) > 0) p.state_rows = static_cast<std::int32_t>(call.state.rows / state_count(call));
+  if (call.final_state && p.state_rows > 0)
+    zero_other_states(state, *added, call.final_state, p.state_rows, call.chunks,
+                      call.reverse ? &Chunk::left : &Chunk::right);
+  return push(state, chosen, added);
+}
+
+std::size_t CudaCalls::add(const LinearCombine& call) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenLinear chosen = choose_variant(call, state.options);
+  const auto added = begin(state, chosen, call.chunks);
+  LinearParams& p = added->params;
+  state.set(p.from, call.from);
+  state.set(p.into, call.into);
+  p.write = call.write;
+  if (state_count(call) > 0) p.state_rows = static_cast<std::int32_t>(call.into.rows / state_count(call));
+  return push(state, chosen, added);
+}
+
+std::size_t CudaCalls::add(const LinearInter& call) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenLinear chosen = choose_variant(call, state.options);
+  const auto added = begin(state, chosen, call.chunks);
+  LinearParams& p = added->params;
+  set(state, p.q, call.q);
+  set(state, p.k, call.k);
+  set(state, p.v, call.v);
+  set(state, p.dout, call.dout);
+  set(state, p.state, call.state);
+  set(state, p.carry, call.carry);
+  set(state, p.dstate, call.dstate);
+  set(state, p.dcarry, call.dcarry);
+  set(state, p.out, call.out);
+  set(state, p.dq, call.dq);
+  set(state, p.dk, call.dk);
+  set(state, p.dv, call.dv);
+  p.write = call.write;
+  for (const std::optional<View>* view : {&call.out, &call.dq, &call.dk, &call.dv})
+    if (*view) zero_other_rows(state, *added, **view, call.chunks, call.write);
+  return push(state, chosen, added);
+}
+
+}  // namespace cplab::kernels

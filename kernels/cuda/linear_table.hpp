@@ -1,0 +1,25 @@
+// The code of the variants of kernels/work/linear_variants.hpp: which kernels of this build have which name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/cuda/kernel_table.hpp"
+#include "kernels/work/linear_variants.hpp"
+
+namespace cplab::kernels::cuda {
+
+struct LinearKernel {
+  std::string name;  // of the variant
+  // The parameters stay where they are as long as the launch is used; tables in them are set before its first
+  // use. There is at least one chunk and one head.
+  Launch (*bind)(const LinearParams&);
+  const void* const* functions;      // the __global__ functions, null at the end
+  const std::int64_t* shared_bytes;  // dynamic, per thread block, by function: the most that a call can need
+};
+
+// The code of a variant of linear_variants(built_kernels()). Throws std::logic_error if a variant has no
+// kernel or a kernel no variant.
+const LinearKernel& kernel_of(const LinearVariant& variant);
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,285 @@
+// Parts, shared memory and chunk tables of the general kernels; see linear_cuts.hpp.
+#include "kernels/work/linear_cuts.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/call_checks.hpp"
+#include "kernels/linear_checks.hpp"
+#include "kernels/work/work_list.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+// The cut of lasp_naive and of lasp_fuse.
+constexpr std::int32_t serial_columns = 32, slice_columns = 64;
+
+std::int32_t pieces(std::int64_t width, std::int64_t columns) {
+  return static_cast<std::int32_t>((width + columns - 1) / columns);
+}
+
+bool any_fp64(std::initializer_list<const View*> views) {
+  return std::any_of(views.begin(), views.end(), [](const View* view) { return view->dtype == DType::fp64; });
+}
+
+View first_of(std::initializer_list<const std::optional<View>*> views) {
+  for (const std::optional<View>* view : views)
+    if (*view) return **view;
+  return {};
+}
+
+std::int64_t walk_bytes(bool fp64, std::int32_t columns, std::int64_t state_rows) {
+  require(state_rows < 1 << 20, "a head size is too large for the GPU kernels of linear attention");
+  return walk_elements(fp64, columns, static_cast<std::int32_t>(state_rows)).total() * (fp64 ? 8 : 4);
+}
+
+// The most columns, of 64, 32 and 16, which `width` needs and with which a state of so many rows fits.
+std::int32_t columns_that_fit(bool fp64, std::int32_t most, std::int64_t width, std::int64_t state_rows) {
+  for (std::int32_t columns = most; columns >= 16; columns /= 2)
+    if (walk_bytes(fp64, columns, state_rows) <= linear_shared_limit &&
+        (columns == 16 || width > columns / 2))
+      return columns;
+  throw std::invalid_argument("a head size is too large for the GPU kernels of linear attention (" +
+                              std::to_string(state_rows) + "; at most 1024, with fp64 256)");
+}
+
+struct Results {
+  int of_values = 0, of_keys = 0;  // how many have the width of v, of q
+};
+
+// D and E are the widths of q and of v. A result is computed from states with as many rows as the other width
+// has.
+LinearCut walk_cut(const Chunks& chunks, std::int64_t chunk_count, std::int64_t heads, std::int64_t D,
+                   std::int64_t E, bool fp64, Results results, bool slices) {
+  LinearCut cut{.work = chunks.work, .threads = linear_threads};
+  const bool both = results.of_keys > 0;
+  std::int64_t state_rows = results.of_values > 0 ? D : 0;
+  if (both) state_rows = std::max(state_rows, E);
+  const std::int64_t width = std::max(results.of_values > 0 ? E : 0, both ? D : 0);
+  const std::int32_t most = chunks.work == ChunkWork::serial ? serial_columns : slice_columns;
+  if (chunks.work == ChunkWork::sliced && slices) {
+    cut.columns = columns_that_fit(fp64, most, width, std::min<std::int64_t>(state_rows, slice_columns));
+    cut.key_parts = pieces(D, slice_columns);
+    cut.value_parts = pieces(E, slice_columns);
+    cut.key_columns = cut.value_columns = slice_columns;
+    cut.parts = cut.key_parts * cut.value_parts;
+    cut.counters = (results.of_values + results.of_keys) * cut.parts * chunk_count * heads;
+    cut.shared_bytes = walk_bytes(fp64, cut.columns, std::min<std::int64_t>(state_rows, slice_columns));
+  } else {
+    cut.columns = columns_that_fit(fp64, most, width, state_rows);
+    cut.shared_bytes = walk_bytes(fp64, cut.columns, state_rows);
+    if (chunks.work == ChunkWork::blocked) {
+      cut.parts = results.of_values * pieces(E, cut.columns) + results.of_keys * pieces(D, cut.columns);
+    } else {
+      cut.parts = std::max(pieces(E, most), 1);
+      cut.value_columns = most;
+      cut.key_columns = pieces(pieces(D, cut.parts), 16) * 16;
+    }
+  }
+  cut.thread_blocks = chunk_count * heads * cut.parts;
+  return cut;
+}
+
+void require_launchable(const LinearCut& cut) {
+  require(cut.thread_blocks < std::int64_t{1} << 31, "a call of linear attention has too many thread blocks");
+  require(cut.counters < std::int64_t{1} << 28,
+          "a call of linear attention in slices is too large for a GPU");
+}
+
+// Rows that views have of each of `states` states.
+std::int64_t rows_of_a_state(std::int64_t rows, std::int64_t states) {
+  return states == 0 ? 0 : rows / states;
+}
+
+DeviceChunk whole(const Chunk& chunk) {
+  require(chunk.row + chunk.count < unbounded, "a chunk is too long for a GPU kernel");
+  return {.row = static_cast<std::int32_t>(chunk.row),
+          .count = static_cast<std::int32_t>(chunk.count),
+          .before = 0,
+          .after = 0,
+          .state = chunk.state,
+          .left = chunk.left,
+          .right = chunk.right,
+          .flags = chunk.resets ? DeviceChunk::resets : 0,
+          .left_exponent = chunk.left_exponent,
+          .right_exponent = chunk.right_exponent};
+}
+
+std::int64_t chunk_count(const Chunks& chunks) {
+  return static_cast<std::int64_t>(chunks.list.size());
+}
+
+}  // namespace
+
+LinearCut cut_of(const LinearLocal& call) {
+  const LinearCut cut =
+      walk_cut(call.chunks, chunk_count(call.chunks), call.q.heads, call.q.width, call.v.width,
+               any_fp64({&call.q, &call.k, &call.v}), {.of_values = 1, .of_keys = 0}, true);
+  require_launchable(cut);
+  return cut;
+}
+
+LinearCut cut_of(const LinearLocalBackward& call) {
+  const LinearCut cut =
+      walk_cut(call.chunks, chunk_count(call.chunks), call.q.heads, call.q.width, call.v.width,
+               any_fp64({&call.q, &call.k, &call.v, &call.dout}), {.of_values = 1, .of_keys = 2}, true);
+  require_launchable(cut);
+  return cut;
+}
+
+// Sums over all rows of a state, and never over tokens of one chunk: slices have nothing to sum here.
+LinearCut cut_of(const LinearInter& call, std::int64_t chunks) {
+  const View keys = first_of({&call.q, &call.k, &call.dq, &call.dk});
+  const View values = first_of({&call.v, &call.dout, &call.dv, &call.out});
+  LinearCut cut = walk_cut(
+      call.chunks, chunks, std::max(keys.heads, values.heads), keys.width, values.width,
+      keys.dtype == DType::fp64 || values.dtype == DType::fp64,
+      {.of_values = (call.out ? 1 : 0) + (call.dv ? 1 : 0), .of_keys = (call.dq ? 1 : 0) + (call.dk ? 1 : 0)},
+      false);
+  require_launchable(cut);
+  return cut;
+}
+
+LinearCut cut_of(const LinearState& call) {
+  LinearCut cut{.work = call.chunks.work, .threads = linear_threads};
+  if (cut.work == ChunkWork::serial) {  // a part has all rows of a state
+    cut.columns = cut.value_columns = serial_columns;
+    cut.key_columns = static_cast<std::int32_t>(call.rows.width);
+    cut.value_parts = pieces(call.columns.width, serial_columns);
+  } else {
+    cut.columns = cut.key_columns = cut.value_columns = slice_columns;
+    cut.key_parts = pieces(call.rows.width, slice_columns);
+    cut.value_parts = pieces(call.columns.width, slice_columns);
+  }
+  cut.parts = cut.key_parts * cut.value_parts;
+  cut.thread_blocks = chunk_count(call.chunks) * call.rows.heads * cut.parts;
+  require_launchable(cut);
+  return cut;
+}
+
+LinearCut cut_of(const LinearScan& call, std::int64_t groups) {
+  LinearCut cut{.work = call.chunks.work, .threads = linear_threads};
+  const std::int64_t elements =
+      rows_of_a_state(call.state.rows, state_count(call)) * pieces(call.state.width, 4);
+  cut.parts = pieces(elements, linear_threads);
+  cut.thread_blocks = groups * call.state.heads * cut.parts;
+  require_launchable(cut);
+  return cut;
+}
+
+// A thread has four columns of one row of one head.
+LinearCut cut_of(const LinearCombine& call) {
+  LinearCut cut{.work = call.chunks.work, .threads = linear_threads};
+  const std::int64_t elements =
+      rows_of_a_state(call.into.rows, state_count(call)) * pieces(call.into.width, 4);
+  cut.parts = pieces(elements, linear_threads);
+  cut.thread_blocks = chunk_count(call.chunks) * call.into.heads * cut.parts;
+  require_launchable(cut);
+  return cut;
+}
+
+std::vector<DeviceChunk> device_chunks(std::span<const Chunk> chunks) {
+  std::vector<DeviceChunk> all;
+  all.reserve(chunks.size());
+  for (const Chunk& chunk : chunks) all.push_back(whole(chunk));
+  return all;
+}
+
+std::vector<DeviceChunk> short_chunks(std::span<const Chunk> chunks) {
+  std::vector<DeviceChunk> all;
+  for (const Chunk& chunk : chunks)
+    for (std::int64_t first = 0; first < chunk.count; first += linear_tokens) {
+      DeviceChunk part = whole(chunk);
+      part.row += static_cast<std::int32_t>(first);
+      part.count = static_cast<std::int32_t>(std::min<std::int64_t>(chunk.count - first, linear_tokens));
+      part.before = static_cast<std::int32_t>(first);
+      part.after = static_cast<std::int32_t>(chunk.count - first) - part.count;
+      all.push_back(part);
+    }
+  return all;
+}
+
+ScanChunks scan_chunks(std::span<const Chunk> chunks, bool has_final_state, bool reverse) {
+  const auto total_of = [&](const Chunk& chunk) {
+    return !has_final_state ? -1 : reverse ? chunk.left : chunk.right;
+  };
+  // Runs, and which of them name one state of final_state: these form a group, named by its first run.
+  std::vector<std::size_t> run_begins, group_of;
+  std::map<std::int32_t, std::size_t> run_that_names;
+  const auto first_of = [&](std::size_t run) {
+    while (group_of[run] != run) run = group_of[run];
+    return run;
+  };
+  for (std::size_t n = 0; n < chunks.size(); ++n) {
+    if (n == 0 || chunks[n].resets) {
+      group_of.push_back(run_begins.size());
+      run_begins.push_back(n);
+    }
+    if (total_of(chunks[n]) < 0) continue;
+    const std::size_t run = run_begins.size() - 1;
+    const auto [named, is_new] = run_that_names.emplace(total_of(chunks[n]), run);
+    if (is_new) continue;
+    const std::size_t a = first_of(named->second), b = first_of(run);
+    group_of[std::max(a, b)] = std::min(a, b);
+  }
+  run_begins.push_back(chunks.size());
+  std::vector<std::size_t> order(group_of.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (const std::size_t run : order) group_of[run] = first_of(run);  // first_of() of earlier runs stays true
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return group_of[a] < group_of[b]; });
+
+  ScanChunks scan;
+  std::map<std::int32_t, bool> begun;
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    const std::size_t begin = run_begins[order[n]], end = run_begins[order[n] + 1];
+    if (n == 0 || group_of[order[n]] != group_of[order[n - 1]])
+      scan.groups.push_back(static_cast<std::int32_t>(scan.chunks.size()));
+    for (std::size_t i = begin; i < end; ++i) {
+      DeviceChunk chunk = whole(chunks[reverse ? end - 1 - (i - begin) : i]);
+      chunk.flags = i == begin ? DeviceChunk::resets : 0;
+      scan.chunks.push_back(chunk);
+    }
+  }
+  for (std::size_t g = 0; g < scan.groups.size(); ++g) {
+    const auto begin = static_cast<std::size_t>(scan.groups[g]);
+    const std::size_t end =
+        g + 1 < scan.groups.size() ? static_cast<std::size_t>(scan.groups[g + 1]) : scan.chunks.size();
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto total = [&](std::size_t at) {
+        return !has_final_state ? -1 : reverse ? scan.chunks[at].left : scan.chunks[at].right;
+      };
+      if (total(i) < 0) continue;
+      if (i == begin || total(i - 1) != total(i)) scan.chunks[i].flags |= DeviceChunk::sum_begins;
+      if (i + 1 < end && total(i + 1) == total(i)) continue;
+      scan.chunks[i].flags |= DeviceChunk::sum_ends | (begun[total(i)] ? DeviceChunk::sum_adds : 0);
+      begun[total(i)] = true;
+    }
+  }
+  scan.groups.push_back(static_cast<std::int32_t>(scan.chunks.size()));
+  return scan;
+}
+
+std::vector<RowRun> rows_in_no_chunk(std::span<const Chunk> chunks, std::int64_t rows) {
+  std::vector<RowRun> taken;
+  for (const Chunk& chunk : chunks)
+    if (chunk.count > 0) taken.push_back({chunk.row, chunk.count, 1});
+  std::sort(taken.begin(), taken.end(), [](const RowRun& a, const RowRun& b) { return a.begin < b.begin; });
+  std::vector<RowRun> free;
+  std::int64_t next = 0;
+  for (const RowRun& run : taken) {
+    require(run.begin >= next, "two chunks of linear attention share rows");
+    if (run.begin > next) free.push_back({next, run.begin - next, 1});
+    next = run.begin + run.count;
+  }
+  if (next < rows) free.push_back({next, rows - next, 1});
+  return free;
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,220 @@
+// The list of variants of linear attention and the choice among them; see linear_variants.hpp.
+#include "kernels/work/linear_variants.hpp"
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/call_checks.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+using Operation = LinearOperation;
+
+constexpr Operation operations[] = {Operation::local, Operation::local_backward, Operation::state,
+                                    Operation::scan,  Operation::combine,        Operation::inter};
+
+// Scans and sums of states are the same for every operand and machine: no family in the name.
+std::string general_name(Operation operation, DType accumulator) {
+  const bool of_states = operation == Operation::scan || operation == Operation::combine;
+  return std::string(name_of(operation)) + (of_states ? "" : " general") +
+         (accumulator == DType::fp64 ? " fp64" : " fp32");
+}
+
+// Variants of one machine come first in the list: for each of their families a function beside this one,
+// which adds them, a case in fits() and a cut in cut_by().
+void add_general(std::vector<LinearVariant>& all, const KernelBuild& build) {
+  for (const Operation operation : operations)
+    for (const DType accumulator : {DType::fp32, DType::fp64})
+      if (accumulator == DType::fp32 || build.full)
+        all.push_back({.name = general_name(operation, accumulator),
+                       .operation = operation,
+                       .family = LinearVariant::Family::general,
+                       .dtype = accumulator});
+}
+
+std::vector<LinearVariant> list(const KernelBuild& build) {
+  std::vector<LinearVariant> all;
+  add_general(all, build);
+  return all;
+}
+
+bool any_fp64(std::initializer_list<const View*> views) {
+  for (const View* view : views)
+    if (view->dtype == DType::fp64) return true;
+  return false;
+}
+
+bool has_fp64(const LinearLocal& call) {
+  return any_fp64({&call.q, &call.k, &call.v});
+}
+bool has_fp64(const LinearLocalBackward& call) {
+  return any_fp64({&call.q, &call.k, &call.v, &call.dout});
+}
+bool has_fp64(const LinearState& call) {
+  return any_fp64({&call.rows, &call.columns});
+}
+bool has_fp64(const LinearScan& call) {
+  return any_fp64({&call.state});
+}
+bool has_fp64(const LinearCombine& call) {
+  return any_fp64({&call.from, &call.into});
+}
+bool has_fp64(const LinearInter& call) {
+  for (const std::optional<View>* view : {&call.q, &call.k, &call.v, &call.dout})
+    if (*view && (*view)->dtype == DType::fp64) return true;
+  return false;
+}
+
+// Which transitions a call has besides one factor a head.
+bool has_transition(const LinearScan&) {
+  return false;
+}
+bool has_transition(const LinearInter&) {
+  return false;
+}
+bool has_transition(const LinearCombine& call) {
+  return call.transition.has_value();
+}
+bool has_transition(const LinearState& call) {
+  return call.log_decay || call.beta || call.transition;
+}
+template <class Call>
+bool has_transition(const Call& call) {
+  return call.log_decay || call.beta;
+}
+
+Operation operation_of(const LinearLocal&) {
+  return Operation::local;
+}
+Operation operation_of(const LinearLocalBackward&) {
+  return Operation::local_backward;
+}
+Operation operation_of(const LinearState&) {
+  return Operation::state;
+}
+Operation operation_of(const LinearScan&) {
+  return Operation::scan;
+}
+Operation operation_of(const LinearCombine&) {
+  return Operation::combine;
+}
+Operation operation_of(const LinearInter&) {
+  return Operation::inter;
+}
+
+template <class Call>
+bool fits_general(const LinearVariant& variant, const Call& call) {
+  return has_fp64(call) == (variant.dtype == DType::fp64);
+}
+
+template <class Call>
+const LinearVariant& first_that_fits(const Call& call, const VariantOptions& options) {
+  require(!has_transition(call),
+          "linear attention with a transition of every token runs on CPUs only: GPU kernels have one factor "
+          "a head");
+  for (const LinearVariant& variant : linear_variants(options.build)) {
+    if (variant.operation != operation_of(call)) continue;
+    if (variant.sm_major != 0 &&
+        (options.choice == KernelChoice::portable || variant.sm_major != options.sm_major))
+      continue;
+    if (options.choice == KernelChoice::deterministic && !variant.deterministic) continue;
+    if (variant.fits(call)) return variant;
+  }
+  throw std::invalid_argument(
+      has_fp64(call)
+          ? "this build has no kernels of linear attention for fp64 on a GPU (-D CPLAB_KERNELS=full)"
+          : "no kernel of linear attention in this build fits the call");
+}
+
+template <class Call>
+ChosenLinear choose(const Call& call, const VariantOptions& options) {
+  const LinearVariant& variant = first_that_fits(call, options);
+  return {.variant = &variant, .cut = cut_of(call), .chunks = device_chunks(call.chunks.list), .groups = {}};
+}
+
+}  // namespace
+
+const char* name_of(Operation operation) {
+  switch (operation) {
+    case Operation::local: return "linear_local";
+    case Operation::local_backward: return "linear_local_backward";
+    case Operation::state: return "linear_state";
+    case Operation::scan: return "linear_scan";
+    case Operation::combine: return "linear_combine";
+    case Operation::inter: return "linear_inter";
+  }
+  return "";
+}
+
+bool LinearVariant::fits(const LinearLocal& call) const {
+  return family == Family::general && fits_general(*this, call);
+}
+bool LinearVariant::fits(const LinearLocalBackward& call) const {
+  return family == Family::general && fits_general(*this, call);
+}
+bool LinearVariant::fits(const LinearState& call) const {
+  return family == Family::general && fits_general(*this, call);
+}
+bool LinearVariant::fits(const LinearScan& call) const {
+  return family == Family::general && fits_general(*this, call);
+}
+bool LinearVariant::fits(const LinearCombine& call) const {
+  return family == Family::general && fits_general(*this, call);
+}
+bool LinearVariant::fits(const LinearInter& call) const {
+  return family == Family::general && fits_general(*this, call);
+}
+
+std::span<const LinearVariant> linear_variants(const KernelBuild& build) {
+  static const std::array<std::vector<LinearVariant>, 4> lists = {
+      list({.hopper = false, .full = false}), list({.hopper = true, .full = false}),
+      list({.hopper = false, .full = true}), list({.hopper = true, .full = true})};
+  return lists[(build.hopper ? 1U : 0U) + (build.full ? 2U : 0U)];
+}
+
+ChosenLinear choose_variant(const LinearLocal& call, const VariantOptions& options) {
+  require_launchable(call.q);
+  return choose(call, options);
+}
+
+ChosenLinear choose_variant(const LinearLocalBackward& call, const VariantOptions& options) {
+  require_launchable(call.q);
+  return choose(call, options);
+}
+
+ChosenLinear choose_variant(const LinearState& call, const VariantOptions& options) {
+  require_launchable(call.rows);
+  require_launchable(call.state);
+  return choose(call, options);
+}
+
+ChosenLinear choose_variant(const LinearCombine& call, const VariantOptions& options) {
+  require_launchable(call.into);
+  return choose(call, options);
+}
+
+ChosenLinear choose_variant(const LinearScan& call, const VariantOptions& options) {
+  require_launchable(call.state);
+  const LinearVariant& variant = first_that_fits(call, options);
+  ScanChunks scan = scan_chunks(call.chunks.list, call.final_state.has_value(), call.reverse);
+  return {.variant = &variant,
+          .cut = cut_of(call, static_cast<std::int64_t>(scan.groups.size()) - 1),
+          .chunks = std::move(scan.chunks),
+          .groups = std::move(scan.groups)};
+}
+
+ChosenLinear choose_variant(const LinearInter& call, const VariantOptions& options) {
+  for (const std::optional<View>* view : {&call.q, &call.k, &call.v, &call.dout})
+    if (*view) require_launchable(**view);
+  const LinearVariant& variant = first_that_fits(call, options);
+  std::vector<DeviceChunk> chunks = call.chunks.work == ChunkWork::blocked ? short_chunks(call.chunks.list)
+                                                                           : device_chunks(call.chunks.list);
+  const LinearCut cut = cut_of(call, static_cast<std::int64_t>(chunks.size()));
+  return {.variant = &variant, .cut = cut, .chunks = std::move(chunks), .groups = {}};
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,61 @@
+// Which kernel takes a call of linear attention, and how it is cut into thread blocks: plain host code, for
+// launching and for predicting, as variants.hpp is for attention.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/linear.hpp"
+#include "kernels/work/linear_cuts.hpp"
+#include "kernels/work/linear_params.hpp"
+#include "kernels/work/variants.hpp"
+
+namespace cplab::kernels::cuda {
+
+enum class LinearOperation : std::uint8_t { local, local_backward, state, scan, combine, inter };
+const char* name_of(LinearOperation operation);  // "linear_local"
+
+struct LinearVariant {
+  enum class Family : std::uint8_t { hopper, general };
+
+  std::string name;  // "linear_local general fp32", "linear_scan fp32"
+  LinearOperation operation;
+  Family family;
+  DType dtype;         // of q, k, v and dout; general: in which sums run, fp32 or fp64
+  int key_size = 0;    // D; 0: any
+  int value_size = 0;  // E; 0: any
+  int sm_major = 0;    // the only architecture that it has code for; 0: every one
+  bool deterministic = true;
+
+  // Whether it takes a call of its operation. Every call has a decay as transition here.
+  bool fits(const LinearLocal& call) const;
+  bool fits(const LinearLocalBackward& call) const;
+  bool fits(const LinearState& call) const;
+  bool fits(const LinearScan& call) const;
+  bool fits(const LinearCombine& call) const;
+  bool fits(const LinearInter& call) const;
+};
+
+// All variants of a build, of all operations, the preferred ones first. The span stays valid.
+std::span<const LinearVariant> linear_variants(const KernelBuild& build);
+
+struct ChosenLinear {
+  const LinearVariant* variant = nullptr;
+  LinearCut cut;
+  std::vector<DeviceChunk> chunks;
+  std::vector<std::int32_t> groups;  // of a scan: where groups begin, and the number of chunks
+};
+
+// The variant that takes the call, and its cut. Views need no memory, only shapes, strides and alignment; the
+// call has passed check_call. Throws std::invalid_argument if a transition is not one factor a head (only the
+// CPU has those), if no variant fits, or if the call is too large for a GPU kernel.
+ChosenLinear choose_variant(const LinearLocal& call, const VariantOptions& options);
+ChosenLinear choose_variant(const LinearLocalBackward& call, const VariantOptions& options);
+ChosenLinear choose_variant(const LinearState& call, const VariantOptions& options);
+ChosenLinear choose_variant(const LinearScan& call, const VariantOptions& options);
+ChosenLinear choose_variant(const LinearCombine& call, const VariantOptions& options);
+ChosenLinear choose_variant(const LinearInter& call, const VariantOptions& options);
+
+}  // namespace cplab::kernels::cuda
