@@ -46,7 +46,7 @@ std::int32_t columns_that_fit(bool fp64, std::int32_t most, std::int64_t width, 
         (columns == 16 || width > columns / 2))
       return columns;
   throw std::invalid_argument("a head size is too large for the GPU kernels of linear attention (" +
-                              std::to_string(state_rows) + "; at most 1024, with fp64 256)");
+                              std::to_string(state_rows) + "; at most 960, with fp64 336)");
 }
 
 struct Results {
@@ -56,20 +56,22 @@ struct Results {
 // D and E are the widths of q and of v. A result is computed from states with as many rows as the other width
 // has.
 LinearCut walk_cut(const Chunks& chunks, std::int64_t chunk_count, std::int64_t heads, std::int64_t D,
-                   std::int64_t E, bool fp64, Results results, bool slices) {
+                   std::int64_t E, bool fp64, Results results, bool walks) {
   LinearCut cut{.work = chunks.work, .threads = linear_threads};
+  cut.results = results.of_values + results.of_keys;
   const bool both = results.of_keys > 0;
   std::int64_t state_rows = results.of_values > 0 ? D : 0;
   if (both) state_rows = std::max(state_rows, E);
+  if (!walks) state_rows = 0;  // states stay where they are
   const std::int64_t width = std::max(results.of_values > 0 ? E : 0, both ? D : 0);
   const std::int32_t most = chunks.work == ChunkWork::serial ? serial_columns : slice_columns;
-  if (chunks.work == ChunkWork::sliced && slices) {
+  if (chunks.work == ChunkWork::sliced && walks) {
     cut.columns = columns_that_fit(fp64, most, width, std::min<std::int64_t>(state_rows, slice_columns));
     cut.key_parts = pieces(D, slice_columns);
     cut.value_parts = pieces(E, slice_columns);
     cut.key_columns = cut.value_columns = slice_columns;
     cut.parts = cut.key_parts * cut.value_parts;
-    cut.counters = (results.of_values + results.of_keys) * cut.parts * chunk_count * heads;
+    cut.counters = cut.results * cut.parts * chunk_count * heads;
     cut.shared_bytes = walk_bytes(fp64, cut.columns, std::min<std::int64_t>(state_rows, slice_columns));
   } else {
     cut.columns = columns_that_fit(fp64, most, width, state_rows);
@@ -79,7 +81,7 @@ LinearCut walk_cut(const Chunks& chunks, std::int64_t chunk_count, std::int64_t 
     } else {
       cut.parts = std::max(pieces(E, most), 1);
       cut.value_columns = most;
-      cut.key_columns = pieces(pieces(D, cut.parts), 16) * 16;
+      cut.key_columns = pieces(pieces(D, cut.parts), cut.columns) * cut.columns;
     }
   }
   cut.thread_blocks = chunk_count * heads * cut.parts;

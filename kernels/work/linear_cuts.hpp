@@ -20,9 +20,12 @@ constexpr std::int32_t linear_threads = 256;
 constexpr std::int32_t linear_depth(bool fp64) {
   return fp64 ? 16 : 32;
 }
-// Rows of `linear_tokens` elements, for columns of operands, begin so many elements apart: reads of four
-// neighbouring tokens are aligned, and rows do not all begin in one bank.
-constexpr std::int32_t linear_pitch = linear_tokens + 4;
+// Rows of so many elements begin so far apart in shared memory: reads of four neighbours are aligned, and
+// rows do not all begin in one bank.
+constexpr std::int32_t padded(std::int32_t elements) {
+  return elements + 4;
+}
+constexpr std::int32_t linear_pitch = padded(linear_tokens);
 
 // Elements of shared memory of the kernel that walks over a chunk (linear/walk.cuh), in this order.
 struct WalkElements {
@@ -37,9 +40,9 @@ constexpr WalkElements walk_elements(bool fp64, std::int32_t columns, std::int32
   const std::int32_t depth = linear_depth(fp64);
   return {.products = linear_pitch * std::int64_t{2 * depth > linear_tokens ? 2 * depth : linear_tokens},
           .values = std::int64_t{linear_tokens} * columns,
-          .staged = std::int64_t{depth} * columns,
+          .staged = std::int64_t{depth} * padded(columns),
           .powers = linear_pitch,
-          .state = std::int64_t{(state_rows + depth - 1) / depth * depth} * columns};
+          .state = std::int64_t{(state_rows + depth - 1) / depth * depth} * padded(columns)};
 }
 // What every GPU from SM 8.0 on gives one thread block.
 constexpr std::int64_t linear_shared_limit = 101376;

@@ -47,6 +47,7 @@ struct LinearCut {
   std::int32_t threads = 256;
   std::int64_t thread_blocks = 0;
   std::int64_t shared_bytes = 0;
+  std::int32_t results = 1;   // how many there are
   std::int64_t counters = 0;  // sliced: how many of LinearParams::counters
 };
 
@@ -62,7 +63,7 @@ struct LinearParams {
   bool reverse = false;
   std::int32_t state_rows = 0;  // of LinearCombine: rows of one state
   LinearCut cut;
-  // Sliced work: how many blocks of tokens a slice has added to a result, by result, chunk, head and part; 0
+  // Sliced work: how many blocks of tokens a slice has added to a result, by chunk, head, result and part; 0
   // between launches.
   std::int32_t* counters = nullptr;
 };
