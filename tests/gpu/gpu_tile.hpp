@@ -51,6 +51,9 @@ TileRunner gpu_attention();
 // row_dot, merge, merge_lse, rescale, copy, add, fill against the CPU tiles.
 void row_case(Report& report, const CaseName& name);
 
+// Linear attention against a recurrence in double.
+void linear_case(Report& report, const CaseName& name, bool has_fp64);
+
 // Times attention for another program (scripts/peer_attention.py) that times its own in turn: reads lines
 // from stdin and answers each with one on stdout.
 //   shape B S H D full|causal            -> ok

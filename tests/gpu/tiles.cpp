@@ -88,7 +88,9 @@ void run_case(Report& report, const Options& options, const TileRunner& runner, 
   try {
     if (std::string_view("attend").find(options.only) != std::string_view::npos)
       attend_case(report, name, runner);
-    if (options.only != "attend") row_case(report, name);
+    if (options.only.starts_with("linear") || options.only.empty())
+      linear_case(report, name, runner.has_fp64);
+    if (options.only != "attend" && !options.only.starts_with("linear")) row_case(report, name);
   } catch (const std::exception& error) {
     report.holds("(exceptions)", "--seed " + std::to_string(name.seed) + " --case " + std::to_string(number),
                  error.what(), false);
