@@ -45,7 +45,7 @@ class Decoupled final : public LinearAlgorithm {
     if (apart_ && beside_) inside(t, reverse);
     if (s.P() > 1) choices_.scan(s, scan, own, carry);
     if (!apart_) inside(t, reverse);
-    if (apart_ && (has_states_ || carry.given() || (reverse && carry_.given()))) between(t, reverse);
+    if (apart_) between(t, reverse);
   }
 
   // The state of this rank's own tokens where it ends, if somebody asks for it; by the way the states before
@@ -55,17 +55,21 @@ class Decoupled final : public LinearAlgorithm {
                        s.pieces.states() > 0 && scan.index() == s.P() - 1;
     Box own;
     if (s.leaves(reverse) || total || (choices_.every_rank_gives && s.P() > 1))
-      own = s.states(reverse ? "dinitial_state" : "final_state", s.pieces.states(),
-                     total ? Category::output : Category::working);
+      own =
+          s.states(total ? (reverse ? "dstate_first" : "state_last") : (reverse ? "own_dstate" : "own_state"),
+                   s.pieces.states(), total ? Category::output : Category::working);
+    const bool empty = own.given() && std::ranges::none_of(chunks_, [&](const Chunk& c) {
+                         return (reverse ? c.left : c.right) >= 0;
+                       });
+    if (empty) b.fill(linear_lane, own, 0);
     if (!has_states_) {
-      if (own.given() && count_ > 0) own_states(t, reverse, own);
-      if (own.given() && count_ == 0) b.fill(linear_lane, own, 0);
+      if (own.given() && !empty) own_states(t, reverse, own);
       return own;
     }
     const Box states = reverse ? dstate_ : state_;
     own_states(t, reverse, states);
     std::vector<Named> written{{reverse ? Operand::dstate : Operand::state, states, WriteMode::add}};
-    if (own.given()) written.push_back({Operand::final_state, own});
+    if (own.given() && !empty) written.push_back({Operand::final_state, own});
     b.linear(linear_lane, OpKind::scan, {}, written, on(reverse));
     return own;
   }
@@ -91,16 +95,28 @@ class Decoupled final : public LinearAlgorithm {
       b.linear(linear_lane, OpKind::local, reads, {{Operand::out, t.out}}, on(false));
   }
 
+  // Products with states that are there: one kernel for all gradients, or where states come from one side
+  // only (the first and the last rank) one for each.
   void between(const LinearTensors& t, bool reverse) {
-    std::vector<Named> reads{{Operand::k, t.k}, {Operand::v, t.v}, {Operand::dout, t.dout}};
-    if (!reverse) reads.assign(1, {Operand::q, t.q});
-    add_states(reads, reverse);
-    const auto added = [](Operand operand, const Box& box) { return Named{operand, box, WriteMode::add}; };
-    if (reverse)
-      b.linear(linear_lane, OpKind::inter, reads,
-               {added(Operand::dq, t.dq), added(Operand::dk, t.dk), added(Operand::dv, t.dv)}, on(false));
-    else
-      b.linear(linear_lane, OpKind::inter, reads, {added(Operand::out, t.out)}, on(false));
+    const bool before = has_states_ || carry_.given(), behind = has_states_ || dcarry_.given();
+    if (!reverse) {
+      if (before) products({{Operand::q, t.q}}, {{Operand::out, t.out}}, true, false);
+    } else if (before && behind) {
+      products({{Operand::k, t.k}, {Operand::v, t.v}, {Operand::dout, t.dout}},
+               {{Operand::dq, t.dq}, {Operand::dk, t.dk}, {Operand::dv, t.dv}}, true, true);
+    } else if (before) {
+      products({{Operand::dout, t.dout}}, {{Operand::dq, t.dq}}, true, false);
+    } else if (behind) {
+      products({{Operand::v, t.v}}, {{Operand::dk, t.dk}}, false, true);
+      products({{Operand::k, t.k}}, {{Operand::dv, t.dv}}, false, true);
+    }
+  }
+
+  void products(std::vector<Named> reads, std::vector<Named> writes, bool before, bool behind) const {
+    if (before) reads.insert(reads.end(), {{Operand::state, state_}, {Operand::carry, carry_}});
+    if (behind) reads.insert(reads.end(), {{Operand::dstate, dstate_}, {Operand::dcarry, dcarry_}});
+    for (Named& written : writes) written.mode = WriteMode::add;
+    b.linear(linear_lane, OpKind::inter, reads, writes, on(false));
   }
 
   void add_states(std::vector<Named>& reads, bool reverse) const {

@@ -57,8 +57,7 @@ void gather_and_fold(const LinearScope& s, StateScan& scan, const Box& own, cons
   const auto others = [&](const Box& all) { return all.rows_at(first * rows, scan.index() * rows); };
   if (narrow) b.cast(linear_lane, others(wire), others(wide));
   const Operand operand = scan.reverse ? Operand::dstate : Operand::state;
-  b.linear(linear_lane, OpKind::scan, {},
-           {{operand, others(wide), WriteMode::add}, {Operand::final_state, carry}},
+  b.linear(linear_lane, OpKind::scan, {{operand, others(wide)}}, {{Operand::final_state, carry}},
            {chunks_of_others(s, scan, first), ChunkWork::blocked, scan.reverse});
 }
 

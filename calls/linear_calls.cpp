@@ -105,6 +105,7 @@ PlacedCall CallConverter::scan(const Operation& op) const {
   kernels::LinearScan call;
   call.chunks = chunks(op);
   call.reverse = op.reverse;
+  call.sums_only = op.reads.count > 0;
   Operands operands(plan_, op);
   operands.all({plan_.find(op, dstate) != nullptr ? dstate : Operand::state})
       .any({{final_state, &call.final_state}});

@@ -17,8 +17,8 @@ void LinearStep::own_states() {
     if (t) own = State{set_of(*t), of_queries ? t->begin : t->end};
     into.runs.push_back(state_run(chunk.state, own, of_queries ? Holds::dstate : Holds::state));
     if (!transition) continue;
-    Run run = state_run(chunk.state, t ? MaybeState(State{set_of(*t), t->end}) : std::nullopt,
-                        Holds::transition);
+    Run run =
+        state_run(chunk.state, t ? MaybeState(State{set_of(*t), t->end}) : std::nullopt, Holds::transition);
     if (t && chunk.count == 0) {  // the identity, not zero
       run.value.holds = Holds::transition;
       run.value.head_shift = op_.head_begin;
@@ -30,10 +30,11 @@ void LinearStep::own_states() {
 
 // In place: own states become what the run of chunks holds before (behind) each.
 void LinearStep::scan() {
-  Written& states = *find_written(op_.reverse ? Operand::dstate : Operand::state);
+  const Operand operand = op_.reverse ? Operand::dstate : Operand::state;
+  Written* const in_place = find_written(operand);  // null: the sums alone
   Written* const final_state = find_written(Operand::final_state);
   const Holds holds = op_.reverse ? Holds::dstate : Holds::state;
-  Held before{states.operand, states.box, {}};
+  Held before{operand, in_place ? in_place->box : find(operand)->box, {}};
   contents_.read(site_.rank, *before.box, heads_, before.runs);
   std::vector<MaybeState> totals(
       final_state ? static_cast<std::size_t>(final_state->box->rows / problem_.head_size) : 0, State{});
@@ -50,9 +51,11 @@ void LinearStep::scan() {
   };
   const auto step = [&](const Chunk& chunk) {
     const MaybeState own = state(before, chunk.state, holds);
-    states.runs.push_back(state_run(chunk.state, run, holds));
-    const std::int64_t behind = op_.reverse ? -chunk.count : chunk.count;
-    run = sum(*states.box, run, run ? run->edge + behind : 0, own, own ? own->edge : 0);
+    if (in_place) {
+      in_place->runs.push_back(state_run(chunk.state, run, holds));
+      const std::int64_t behind = op_.reverse ? -chunk.count : chunk.count;
+      run = sum(*in_place->box, run, run ? run->edge + behind : 0, own, own ? own->edge : 0);
+    }
     const std::int32_t number = op_.reverse ? chunk.left : chunk.right;
     if (!final_state || number < 0) return;
     MaybeState& total = totals[static_cast<std::size_t>(number)];
@@ -72,7 +75,7 @@ void LinearStep::scan() {
       step(chunk);
     }
   }
-  write_states(states, false);
+  if (in_place) write_states(*in_place, false);
   if (!final_state) return;
   for (std::size_t i = 0; i < totals.size(); ++i)
     final_state->runs.push_back(state_run(static_cast<std::int64_t>(i), totals[i], holds));
@@ -112,8 +115,7 @@ Value LinearStep::passed_on(const Run& from, const Run& into, const Run* transit
   const Box &source = *find(Operand::from)->box, &target = *written_.front().box;
   const bool adds = written_.front().mode == WriteMode::add;
   const Value &x = from.value, &y = into.value;
-  const auto refuse = [&](const Box& box, const std::string& what,
-                          FindingKind kind = FindingKind::coverage) {
+  const auto refuse = [&](const Box& box, const std::string& what, FindingKind kind = FindingKind::coverage) {
     wrong(box, what, kind);
     return Value::unknown();
   };
@@ -149,12 +151,11 @@ Value LinearStep::passed_on(const Run& from, const Run& into, const Run* transit
   if (!unchanged.located()) return moved.value;
   if (same_sequence(x.set, y.set) && *edge != y.edge && !transition) {
     const std::int64_t right = op_.reverse ? x.edge - y.edge : y.edge - x.edge;
-    return refuse(
-        target, "passes the state of " + contents_.tokens_of(x.set) + " on by " +
-                    std::to_string(chunk.count) + " tokens and adds it to that of " +
-                    contents_.tokens_of(y.set) + "; " +
-                    (right < 0 ? "no exponent would be right, it lies behind"
-                               : "exponent " + std::to_string(right) + " would be right"));
+    return refuse(target, "passes the state of " + contents_.tokens_of(x.set) + " on by " +
+                              std::to_string(chunk.count) + " tokens and adds it to that of " +
+                              contents_.tokens_of(y.set) + "; " +
+                              (right < 0 ? "no exponent would be right, it lies behind"
+                                         : "exponent " + std::to_string(right) + " would be right"));
   }
   return contents_.join_states(site_, target, moved, into);
 }

@@ -103,11 +103,13 @@ struct LinearState {
 // becomes what the chunks before it in the run hold at its left edge (reverse: the chunks after it, at its
 // right edge). final_state (store): for each `right` (reverse: `left`), the sum over the chunks that name it
 // of their own states, decayed by right_exponent (left_exponent).
+// sums_only: state is read, and final_state alone is written.
 struct LinearScan {
   View state;
   std::optional<View> final_state = {};
   Chunks chunks;
   bool reverse = false;
+  bool sums_only = false;
 };
 
 // into[s] = lambda^count from[s] (store), or that added to it (add), for the chunk whose state is s, in the

@@ -43,6 +43,8 @@ std::span<const Signature> signatures() {
       {OpKind::state, {q, dout}, {dstate}, {k, log_decay, beta}},
       {OpKind::scan, {}, {state}, {}, {final_state}},
       {OpKind::scan, {}, {dstate}, {}, {final_state}},
+      {OpKind::scan, {state}, {final_state}},
+      {OpKind::scan, {dstate}, {final_state}},
       {OpKind::combine, {from}, {into}, {transition}},
       {OpKind::inter, {q}, {out}, {state, carry}},
       {OpKind::inter, {dout}, {dq}, {state, carry}},

@@ -62,7 +62,7 @@ void scan(const LinearScan& call) {
       // `resets` cuts before its chunk in list order, so after it in reverse.
       if (call.reverse ? i > 0 && chunks[i - 1].resets : chunk.resets) run = zero;
       const LinearMatrix<T> own = states.load(chunk.state, head);
-      states.store(chunk.state, head, run);
+      if (!call.sums_only) states.store(chunk.state, head, run);
       run = powers(chunk.count) * run + own;
       const std::int32_t edge = call.reverse ? chunk.left : chunk.right;
       if (edge < 0 || edges == 0) continue;

@@ -170,6 +170,7 @@ std::size_t CudaCalls::add(const LinearScan& call) {
   state.set(p.state, call.state);
   set(state, p.final_state, call.final_state);
   p.reverse = call.reverse;
+  p.sums_only = call.sums_only;
   if (state_count(call) > 0) p.state_rows = static_cast<std::int32_t>(call.state.rows / state_count(call));
   if (call.final_state && p.state_rows > 0)
     zero_other_states(state, *added, call.final_state, p.state_rows, call.chunks,

@@ -61,6 +61,7 @@ struct LinearParams {
   DeviceChunks chunks;
   Write write = Write::store;
   bool reverse = false;
+  bool sums_only = false;       // of LinearScan
   std::int32_t state_rows = 0;  // of LinearCombine: rows of one state
   LinearCut cut;
   // Sliced work: how many blocks of tokens a slice has added to a result, by chunk, head, result and part; 0

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(linear_threads) linear_scan(const __grid_const
       if (first + i >= end) break;
       const DeviceChunk& chunk = p.chunks.list[first + i];
       if ((chunk.flags & DeviceChunk::resets) != 0) passed = {};
-      store_four(passed, p.state, at(p.state, chunk.state), mine.count, aligned);
+      if (!p.sums_only) store_four(passed, p.state, at(p.state, chunk.state), mine.count, aligned);
       const T power = decay<T>(slope, chunk.count);
 #pragma unroll
       for (int x = 0; x < 4; ++x) passed.value[x] = passed.value[x] * power + own[i].value[x];
