@@ -24,15 +24,17 @@ class FuseParallel final : public Coupled {
     const Box states = reverse ? s.states("dstate", count) : s.saved_states("state", count);
     const Operand name = reverse ? dstate : Operand::state;
     const Builder::OnChunks on{blocks_, ChunkWork::blocked, reverse};
+    const bool empty = blocks_.empty();  // a rank of padding alone: rows of zero
     if (!reverse) {
       state_ = states;
       b.linear(linear_lane, OpKind::local, {{q, t.q}, {k, t.k}, {v, t.v}}, {{out, t.out}}, on);
-      b.linear(linear_lane, OpKind::state, {{k, t.k}, {v, t.v}}, {{name, states}}, on);
+      if (!empty) b.linear(linear_lane, OpKind::state, {{k, t.k}, {v, t.v}}, {{name, states}}, on);
     } else {
       b.linear(linear_lane, OpKind::local_backward, {{q, t.q}, {k, t.k}, {v, t.v}, {dout, t.dout}},
                {{dq, t.dq}, {dk, t.dk}, {dv, t.dv}}, on);
-      b.linear(linear_lane, OpKind::state, {{q, t.q}, {dout, t.dout}}, {{name, states}}, on);
+      if (!empty) b.linear(linear_lane, OpKind::state, {{q, t.q}, {dout, t.dout}}, {{name, states}}, on);
     }
+    if (empty) return;
     b.linear(linear_lane, OpKind::scan, {}, {{name, states, WriteMode::add}, {final_state, leaving}}, on);
     if (!reverse)
       b.linear(linear_lane, OpKind::inter, {{q, t.q}, {name, states}, {Operand::carry, entered}},
