@@ -15,7 +15,8 @@
 //
 // A view of states has n * D rows, H heads and width E: rows [s D, (s + 1) D) are state s. States, factors
 // and sums are fp32 (fp64 for fp64); a state is rounded to the dtype of q before it is multiplied with rows,
-// as tensor-core kernels do.
+// as tensor-core kernels do. Rows that are scaled by their power before they go into a state may be rounded
+// to their dtype again: the CPU does that, as tensor cores would.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,8 @@ struct Chunks {
 // out (store or add): each row its chunk's own tokens up to itself, and where given what its chunk's `state`
 // (at the chunk's left edge) and its `left` state (in `carry`) hold. Stored rows in no chunk become 0.
 // final_state (store): the states at the right edges, of all chunks by their `right`, and of what enters at
-// the left where state or carry is given. It needs chunks that are whole pieces.
+// the left where state or carry is given. It needs chunks that are whole pieces. Final states that no chunk
+// names become 0, here and below.
 struct LinearLocal {
   View q, k, v;
   std::optional<View> log_decay = {}, beta = {}, state = {}, carry = {};
@@ -126,7 +128,8 @@ struct LinearCombine {
 };
 
 // What states hold for rows, without any pair of tokens of one chunk: out += q S. At least one of the states
-// is given, as in LinearLocal. Three products, each where its output is given:
+// is given, as in LinearLocal; an output whose states are absent gets nothing. Four products, each where its
+// output is given:
 //   out  (store or add)  from q with state, carry         dq  from dout with state, carry (transposed)
 //   dk   from v with dstate, dcarry (transposed)          dv  from k with dstate, dcarry
 struct LinearInter {

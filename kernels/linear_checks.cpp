@@ -239,9 +239,7 @@ void check_call(const LinearInter& call) {
   check.that(call.out || call.dq || call.dk || call.dv, "there is no output");
   check.that((!call.out || call.q) && (!call.dq || call.dout) && (!call.dk || call.v) && (!call.dv || call.k),
              "an output has no rows that it comes from");
-  check.that((!(call.out || call.dq) || call.state || call.carry) &&
-                 (!(call.dk || call.dv) || call.dstate || call.dcarry),
-             "an output has no states that it comes from");
+  check.that(call.state || call.carry || call.dstate || call.dcarry, "there is no state");
   check.slopes(call.chunks);
   check.chunks(call.chunks, std::min(check.states(call.state, "state"), check.states(call.dstate, "dstate")),
                check.states(call.carry, "carry"), check.states(call.dcarry, "dcarry"));

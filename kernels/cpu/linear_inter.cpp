@@ -19,14 +19,14 @@ class InterTile {
   void run() {
     // States of keys lie at the left edge and reach row t after t tokens; those of queries lie at the right
     // edge and reach it after count - t.
-    if (call_.out) product(*call_.q, *call_.out, false, false);
-    if (call_.dq) product(*call_.dout, *call_.dq, false, true);
-    if (call_.dk) product(*call_.v, *call_.dk, true, true);
-    if (call_.dv) product(*call_.k, *call_.dv, true, false);
+    if (call_.out) multiply(*call_.q, *call_.out, false, false);
+    if (call_.dq) multiply(*call_.dout, *call_.dq, false, true);
+    if (call_.dk) multiply(*call_.v, *call_.dk, true, true);
+    if (call_.dv) multiply(*call_.k, *call_.dv, true, false);
   }
 
  private:
-  void product(const View& rows_view, const View& into_view, bool of_queries, bool transposed) const {
+  void multiply(const View& rows_view, const View& into_view, bool of_queries, bool transposed) const {
     const ViewRows rows(rows_view), into(into_view);
     const States<T> own(of_queries ? call_.dstate : call_.state, D_);
     const States<T> edges(of_queries ? call_.dcarry : call_.carry, D_);
@@ -40,10 +40,10 @@ class InterTile {
         if (state) round_elements(state->data(), state->size(), rows_view.dtype);
         for (std::int64_t begin = 0; begin < chunk.count; begin += token_block) {
           const std::int64_t n = std::min(token_block, chunk.count - begin);
-          LinearMatrix<T> sum = LinearMatrix<T>::Zero(n, into_view.width);
+          LinearMatrix<T> sum(n, into_view.width);
           if (state) {
             const LinearMatrix<T> block = gather_rows<T>(rows, chunk.row + begin, n, head);
-            sum = transposed ? LinearMatrix<T>(block * state->transpose()) : LinearMatrix<T>(block * *state);
+            sum = transposed ? product_with_transposed(block, *state) : product(block, *state);
             decay_rows(sum, powers,
                        [&](std::int64_t t) { return of_queries ? chunk.count - begin - t : begin + t; });
           }

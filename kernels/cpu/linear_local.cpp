@@ -43,24 +43,26 @@ class LocalTile {
       LinearMatrix<T> out = block(gather_rows<T>(q_, row, n, head), k, v, state, powers);
       write_rows(out_, row, head, out, call_.write);
       if (begin + n == chunk.count && !leaves) continue;
-      if (!state) state = LinearMatrix<T>::Zero(k.cols(), v.cols());
+      if (!state) state.emplace(k.cols(), v.cols());
       advance_keys(*state, k, v, powers, call_.k.dtype);
     }
     if (!leaves) return;
-    final_.store(chunk.right, head, state ? *state : LinearMatrix<T>::Zero(call_.q.width, call_.v.width));
+    if (!state) state.emplace(call_.q.width, call_.v.width);
+    final_.store(chunk.right, head, *state);
   }
 
   LinearMatrix<T> block(const LinearMatrix<T>& q, const LinearMatrix<T>& k, const LinearMatrix<T>& v,
                         const std::optional<LinearMatrix<T>>& state, const Powers<T>& powers) const {
-    LinearMatrix<T> out = LinearMatrix<T>::Zero(q.rows(), v.cols());
+    LinearMatrix<T> out(q.rows(), v.cols());
     for (std::int64_t s = 0; s < slices_.count(); ++s) {
       const std::int64_t first = slices_.begin(s), size = slices_.size(s);
-      LinearMatrix<T> pairs = q.middleCols(first, size) * k.middleCols(first, size).transpose();
+      const LinearMatrix<T> part_q = q.columns(first, size);
+      LinearMatrix<T> pairs = product_with_transposed(part_q, k.columns(first, size));
       decay_pairs(pairs, powers, call_.v.dtype);
-      LinearMatrix<T> part = pairs * v;
+      LinearMatrix<T> part = product(pairs, v);
       if (state) {
         LinearMatrix<T> passed =
-            q.middleCols(first, size) * rounded_elements<T>(state->middleRows(first, size), call_.q.dtype);
+            product(part_q, rounded_elements(state->middle_rows(first, size), call_.q.dtype));
         decay_rows(passed, powers, [](std::int64_t t) { return t; });
         part += passed;
       }

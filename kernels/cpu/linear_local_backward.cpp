@@ -58,13 +58,12 @@ class LocalBackwardTile {
     for (std::int64_t begin = 0; begin < chunk.count; begin += token_block) {
       const std::int64_t n = std::min(token_block, chunk.count - begin), row = chunk.row + begin;
       const Block b = load(row, n, head);
-      LinearMatrix<T> dq = LinearMatrix<T>::Zero(n, b.k.cols());
+      LinearMatrix<T> dq(n, b.k.cols());
       for (std::int64_t s = 0; s < E_slices_.count(); ++s) {
-        LinearMatrix<T> part = logit_gradients(b, s, powers) * b.k;
+        LinearMatrix<T> part = product(logit_gradients(b, s, powers), b.k);
         if (state) {
-          LinearMatrix<T> passed =
-              columns(b.dout, E_slices_, s) *
-              rounded_elements<T>(columns(*state, E_slices_, s), call_.q.dtype).transpose();
+          LinearMatrix<T> passed = product_with_transposed(
+              columns(b.dout, E_slices_, s), rounded_elements(columns(*state, E_slices_, s), call_.q.dtype));
           decay_rows(passed, powers, [](std::int64_t t) { return t; });
           part += passed;
         }
@@ -72,7 +71,7 @@ class LocalBackwardTile {
       }
       write_rows(dq_, row, head, dq, call_.write);
       if (begin + n == chunk.count) continue;
-      if (!state) state = LinearMatrix<T>::Zero(b.k.cols(), b.v.cols());
+      if (!state) state.emplace(b.k.cols(), b.v.cols());
       advance_keys(*state, b.k, b.v, powers, call_.k.dtype);
     }
   }
@@ -88,22 +87,22 @@ class LocalBackwardTile {
       write_rows(dk_, row, head, dk, call_.write);
       write_rows(dv_, row, head, dv, call_.write);
       if (begin == 0 && !leaves) continue;
-      if (!state) state = LinearMatrix<T>::Zero(b.q.cols(), b.dout.cols());
+      if (!state) state.emplace(b.q.cols(), b.dout.cols());
       advance_queries(*state, b.q, b.dout, powers, call_.q.dtype);
     }
     if (!leaves) return;
-    final_.store(chunk.left, head, state ? *state : LinearMatrix<T>::Zero(call_.q.width, call_.v.width));
+    if (!state) state.emplace(call_.q.width, call_.v.width);
+    final_.store(chunk.left, head, *state);
   }
 
   LinearMatrix<T> key_gradients(const Block& b, const State& state, const Powers<T>& powers) const {
     const std::int64_t n = b.k.rows();
-    LinearMatrix<T> dk = LinearMatrix<T>::Zero(n, b.k.cols());
+    LinearMatrix<T> dk(n, b.k.cols());
     for (std::int64_t s = 0; s < E_slices_.count(); ++s) {
-      LinearMatrix<T> part = logit_gradients(b, s, powers).transpose() * b.q;
+      LinearMatrix<T> part = product_of_transposed(logit_gradients(b, s, powers), b.q);
       if (state) {
-        LinearMatrix<T> passed =
-            columns(b.v, E_slices_, s) *
-            rounded_elements<T>(columns(*state, E_slices_, s), call_.q.dtype).transpose();
+        LinearMatrix<T> passed = product_with_transposed(
+            columns(b.v, E_slices_, s), rounded_elements(columns(*state, E_slices_, s), call_.q.dtype));
         decay_rows(passed, powers, [n](std::int64_t t) { return n - t; });
         part += passed;
       }
@@ -114,15 +113,15 @@ class LocalBackwardTile {
 
   LinearMatrix<T> value_gradients(const Block& b, const State& state, const Powers<T>& powers) const {
     const std::int64_t n = b.v.rows();
-    LinearMatrix<T> dv = LinearMatrix<T>::Zero(n, b.v.cols());
+    LinearMatrix<T> dv(n, b.v.cols());
     for (std::int64_t s = 0; s < D_slices_.count(); ++s) {
-      LinearMatrix<T> pairs = columns(b.q, D_slices_, s) * columns(b.k, D_slices_, s).transpose();
+      LinearMatrix<T> pairs = product_with_transposed(columns(b.q, D_slices_, s), columns(b.k, D_slices_, s));
       decay_pairs(pairs, powers, call_.v.dtype);
-      LinearMatrix<T> part = pairs.transpose() * b.dout;
+      LinearMatrix<T> part = product_of_transposed(pairs, b.dout);
       if (state) {
-        LinearMatrix<T> passed =
-            columns(b.k, D_slices_, s) *
-            rounded_elements<T>(state->middleRows(D_slices_.begin(s), D_slices_.size(s)), call_.q.dtype);
+        LinearMatrix<T> passed = product(
+            columns(b.k, D_slices_, s),
+            rounded_elements(state->middle_rows(D_slices_.begin(s), D_slices_.size(s)), call_.q.dtype));
         decay_rows(passed, powers, [n](std::int64_t t) { return n - t; });
         part += passed;
       }
@@ -133,13 +132,13 @@ class LocalBackwardTile {
 
   // dS of one slice of E.
   LinearMatrix<T> logit_gradients(const Block& b, std::int64_t s, const Powers<T>& powers) const {
-    LinearMatrix<T> ds = columns(b.dout, E_slices_, s) * columns(b.v, E_slices_, s).transpose();
+    LinearMatrix<T> ds = product_with_transposed(columns(b.dout, E_slices_, s), columns(b.v, E_slices_, s));
     decay_pairs(ds, powers, call_.v.dtype);
     return ds;
   }
 
-  static auto columns(const LinearMatrix<T>& rows, const Slices& slices, std::int64_t s) {
-    return rows.middleCols(slices.begin(s), slices.size(s));
+  static LinearMatrix<T> columns(const LinearMatrix<T>& rows, const Slices& slices, std::int64_t s) {
+    return rows.columns(slices.begin(s), slices.size(s));
   }
 
   void add_part(LinearMatrix<T>& part, DType dtype, LinearMatrix<T>& into) const {

@@ -1,8 +1,7 @@
-// What the CPU tiles of linear attention share: powers of a decay, states in and out of memory, rows scaled
-// and rounded as tensor-core kernels do, and writes of rows.
+// What the CPU tiles of linear attention share: small matrices, powers of a decay, states in and out of
+// memory, rows scaled and rounded as tensor-core kernels do, and writes of rows.
 #pragma once
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -21,8 +20,52 @@ inline constexpr std::int64_t token_block = 64;
 // Rows of D, or columns of E, that ChunkWork::sliced works on at a time.
 inline constexpr std::int64_t slice_width = 64;
 
+// Row by row, all 0 at first. T is float or double.
 template <class T>
-using LinearMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+class LinearMatrix {
+ public:
+  LinearMatrix(std::int64_t rows, std::int64_t cols, T value = 0)
+      : rows_(rows), cols_(cols), values_(static_cast<std::size_t>(rows * cols), value) {}
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  std::int64_t size() const { return rows_ * cols_; }
+  T* data() { return values_.data(); }
+  const T* data() const { return values_.data(); }
+  T* row(std::int64_t i) { return values_.data() + i * cols_; }
+  const T* row(std::int64_t i) const { return values_.data() + i * cols_; }
+
+  LinearMatrix& operator+=(const LinearMatrix& other) {
+    for (std::size_t x = 0; x < values_.size(); ++x) values_[x] += other.values_[x];
+    return *this;
+  }
+  LinearMatrix& operator*=(T factor) {
+    for (T& value : values_) value *= factor;
+    return *this;
+  }
+  LinearMatrix columns(std::int64_t first, std::int64_t count) const {
+    LinearMatrix part(rows_, count);
+    for (std::int64_t i = 0; i < rows_; ++i) std::copy_n(row(i) + first, count, part.row(i));
+    return part;
+  }
+  LinearMatrix middle_rows(std::int64_t first, std::int64_t count) const {
+    LinearMatrix part(count, cols_);
+    std::copy_n(row(first), count * cols_, part.data());
+    return part;
+  }
+
+ private:
+  std::int64_t rows_, cols_;
+  std::vector<T> values_;
+};
+
+// a b, a b^T and a^T b, with sums in T.
+template <class T>
+LinearMatrix<T> product(const LinearMatrix<T>& a, const LinearMatrix<T>& b);
+template <class T>
+LinearMatrix<T> product_with_transposed(const LinearMatrix<T>& a, const LinearMatrix<T>& b);
+template <class T>
+LinearMatrix<T> product_of_transposed(const LinearMatrix<T>& a, const LinearMatrix<T>& b);
 
 // lambda^n = exp(-slope n), each from its exponent.
 template <class T>
@@ -60,15 +103,21 @@ LinearMatrix<T> rounded_elements(LinearMatrix<T> values, DType dtype) {
 // Row t times lambda^exponent(t).
 template <class T, class Exponent>
 void decay_rows(LinearMatrix<T>& rows, const Powers<T>& powers, Exponent exponent) {
-  for (std::int64_t t = 0; t < rows.rows(); ++t) rows.row(t) *= powers(exponent(t));
+  for (std::int64_t t = 0; t < rows.rows(); ++t) {
+    const T power = powers(exponent(t));
+    for (std::int64_t x = 0; x < rows.cols(); ++x) rows.row(t)[x] *= power;
+  }
 }
 
 // From the products of row t with row u of one block to their share in an output: times lambda^(t - u) where
 // u <= t, exactly 0 elsewhere, and rounded before the second product as tensor-core kernels do.
 template <class T>
 void decay_pairs(LinearMatrix<T>& pairs, const Powers<T>& powers, DType dtype) {
-  for (std::int64_t t = 0; t < pairs.rows(); ++t)
-    for (std::int64_t u = 0; u < pairs.cols(); ++u) pairs(t, u) = u <= t ? pairs(t, u) * powers(t - u) : T{0};
+  for (std::int64_t t = 0; t < pairs.rows(); ++t) {
+    T* line = pairs.row(t);
+    for (std::int64_t u = 0; u <= t; ++u) line[u] *= powers(t - u);
+    std::fill(line + t + 1, line + pairs.cols(), T{0});
+  }
   round_elements(pairs.data(), pairs.size(), dtype);
 }
 
@@ -79,7 +128,8 @@ void advance_keys(LinearMatrix<T>& state, LinearMatrix<T> k, const LinearMatrix<
                   const Powers<T>& powers, DType dtype) {
   const std::int64_t n = k.rows();
   decay_rows(k, powers, [n](std::int64_t t) { return n - t; });
-  state = powers(n) * state + rounded_elements(std::move(k), dtype).transpose() * v;
+  state *= powers(n);
+  state += product_of_transposed(rounded_elements(std::move(k), dtype), v);
 }
 
 // A state of queries from the right edge of a block to its left one.
@@ -88,7 +138,8 @@ void advance_queries(LinearMatrix<T>& state, LinearMatrix<T> q, const LinearMatr
                      const Powers<T>& powers, DType dtype) {
   const std::int64_t n = q.rows();
   decay_rows(q, powers, [](std::int64_t t) { return t; });
-  state = powers(n) * state + rounded_elements(std::move(q), dtype).transpose() * dout;
+  state *= powers(n);
+  state += product_of_transposed(rounded_elements(std::move(q), dtype), dout);
 }
 
 template <class T>
@@ -117,7 +168,7 @@ class States {
     return values;
   }
   void store(std::int64_t state, std::int64_t head, const LinearMatrix<T>& values) const {
-    for (std::int64_t d = 0; d < D_; ++d) rows_->store(state * D_ + d, head, values.row(d).data());
+    for (std::int64_t d = 0; d < D_; ++d) rows_->store(state * D_ + d, head, values.row(d));
   }
   // Final states that nobody names are stored as well: nothing leaves there.
   void clear(std::int64_t head) const {
@@ -139,8 +190,10 @@ std::optional<LinearMatrix<T>> entering(const States<T>& own, std::int64_t state
   std::optional<LinearMatrix<T>> sum;
   if (own.given() && state >= 0) sum = own.load(state, head);
   if (edges.given() && edge >= 0) {
-    LinearMatrix<T> passed = power * edges.load(edge, head);
-    sum = sum ? LinearMatrix<T>(*sum + passed) : passed;
+    LinearMatrix<T> passed = edges.load(edge, head);
+    passed *= power;
+    if (sum) passed += *sum;
+    sum = std::move(passed);
   }
   return sum;
 }
@@ -151,7 +204,7 @@ void write_rows(const ViewRows& into, std::int64_t row, std::int64_t head, Linea
                 Write write) {
   std::vector<T> held(static_cast<std::size_t>(into.width()));
   for (std::int64_t i = 0; i < values.rows(); ++i) {
-    T* line = values.row(i).data();
+    T* line = values.row(i);
     if (write == Write::add) {
       into.load(row + i, head, held.data());
       for (std::size_t x = 0; x < held.size(); ++x) line[x] += held[x];

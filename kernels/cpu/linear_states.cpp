@@ -11,7 +11,7 @@ namespace {
 template <class T>
 LinearMatrix<T> own_state(const LinearState& call, const ViewRows& rows, const ViewRows& columns,
                           const Chunk& chunk, std::int64_t head, const Powers<T>& powers) {
-  LinearMatrix<T> state = LinearMatrix<T>::Zero(rows.width(), columns.width());
+  LinearMatrix<T> state(rows.width(), columns.width());
   const std::int64_t blocks = (chunk.count + token_block - 1) / token_block;
   for (std::int64_t i = 0; i < blocks; ++i) {
     const std::int64_t begin = (call.reverse ? blocks - 1 - i : i) * token_block;
@@ -35,7 +35,7 @@ void own_states(const LinearState& call) {
     for (const Chunk& chunk : call.chunks.list) {
       into.store(chunk.state, head, own_state(call, rows, columns, chunk, head, powers));
       if (!transitions.given()) continue;
-      transitions.store(chunk.state, head, LinearMatrix<T>::Constant(rows.width(), 1, powers(chunk.count)));
+      transitions.store(chunk.state, head, LinearMatrix<T>(rows.width(), 1, powers(chunk.count)));
     }
   }
 }
@@ -51,7 +51,7 @@ void scan(const LinearScan& call) {
   const States<T> states(call.state, D), final_states(call.final_state, D);
   std::vector<Chunk> chunks(call.chunks.list.begin(), call.chunks.list.end());
   if (call.reverse) std::reverse(chunks.begin(), chunks.end());
-  const LinearMatrix<T> zero = LinearMatrix<T>::Zero(D, call.state.width);
+  const LinearMatrix<T> zero(D, call.state.width);
   for (std::int64_t head = 0; head < call.state.heads; ++head) {
     const Powers<T> powers(call.chunks.slopes[static_cast<std::size_t>(head)]);
     const std::int64_t edges = final_states.given() ? call.final_state->rows / D : 0;
@@ -61,17 +61,28 @@ void scan(const LinearScan& call) {
       const Chunk& chunk = chunks[i];
       // `resets` cuts before its chunk in list order, so after it in reverse.
       if (call.reverse ? i > 0 && chunks[i - 1].resets : chunk.resets) run = zero;
-      const LinearMatrix<T> own = states.load(chunk.state, head);
+      LinearMatrix<T> own = states.load(chunk.state, head);
       if (!call.sums_only) states.store(chunk.state, head, run);
-      run = powers(chunk.count) * run + own;
+      run *= powers(chunk.count);
+      run += own;
       const std::int32_t edge = call.reverse ? chunk.left : chunk.right;
       if (edge < 0 || edges == 0) continue;
-      sums[static_cast<std::size_t>(edge)] +=
-          powers(call.reverse ? chunk.left_exponent : chunk.right_exponent) * own;
+      own *= powers(call.reverse ? chunk.left_exponent : chunk.right_exponent);
+      sums[static_cast<std::size_t>(edge)] += own;
     }
     for (std::int64_t edge = 0; edge < edges; ++edge)
       final_states.store(edge, head, sums[static_cast<std::size_t>(edge)]);
   }
+}
+
+// T state, or T^T state; a T of one column is diagonal.
+template <class T>
+LinearMatrix<T> passed(const LinearMatrix<T>& transition, LinearMatrix<T> state, bool transposed) {
+  if (transition.cols() > 1)
+    return transposed ? product_of_transposed(transition, state) : product(transition, state);
+  for (std::int64_t d = 0; d < state.rows(); ++d)
+    for (std::int64_t e = 0; e < state.cols(); ++e) state.row(d)[e] *= transition.row(d)[0];
+  return state;
 }
 
 template <class T>
@@ -83,16 +94,13 @@ void combine(const LinearCombine& call) {
   for (std::int64_t head = 0; head < call.into.heads; ++head) {
     for (const Chunk& chunk : call.chunks.list) {
       if (chunk.resets && call.write == Write::add) continue;
-      LinearMatrix<T> sum = LinearMatrix<T>::Zero(D, call.into.width);
+      LinearMatrix<T> sum(D, call.into.width);
       if (!chunk.resets) {
-        const LinearMatrix<T> held = from.load(chunk.state, head);
-        if (!transitions.given()) {
-          sum = Powers<T>(call.chunks.slopes[static_cast<std::size_t>(head)])(chunk.count) * held;
-        } else if (const LinearMatrix<T> t = transitions.load(chunk.state, head); t.cols() == 1) {
-          sum = t.col(0).asDiagonal() * held;
-        } else {
-          sum = call.reverse ? LinearMatrix<T>(t.transpose() * held) : LinearMatrix<T>(t * held);
-        }
+        sum = from.load(chunk.state, head);
+        if (transitions.given())
+          sum = passed(transitions.load(chunk.state, head), std::move(sum), call.reverse);
+        else
+          sum *= Powers<T>(call.chunks.slopes[static_cast<std::size_t>(head)])(chunk.count);
       }
       if (call.write == Write::add) sum += into.load(chunk.state, head);
       into.store(chunk.state, head, sum);

@@ -1,6 +1,7 @@
 // Chunks of linear attention whose transition is a factor for each column or a delta rule: token by token, as
 // the recurrence stands (gated linear attention, 2312.06635; gated delta rules, 2412.06464). Sums and states
 // in T, rounded where they are written.
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 
@@ -12,6 +13,21 @@ namespace {
 
 template <class T>
 using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+template <class T>
+using StateMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Between what is computed with and what States holds. What does not enter is 0.
+template <class T>
+StateMatrix<T> entered(const std::optional<LinearMatrix<T>>& state, std::int64_t D, std::int64_t E) {
+  if (!state) return StateMatrix<T>::Zero(D, E);
+  return Eigen::Map<const StateMatrix<T>>(state->data(), D, E);
+}
+template <class T>
+LinearMatrix<T> stored(const StateMatrix<T>& state) {
+  LinearMatrix<T> values(state.rows(), state.cols());
+  std::copy_n(state.data(), state.size(), values.data());
+  return values;
+}
 
 template <class T>
 Vector<T> load_row(const ViewRows& rows, std::int64_t row, std::int64_t head) {
@@ -23,7 +39,8 @@ Vector<T> load_row(const ViewRows& rows, std::int64_t row, std::int64_t head) {
 template <class T>
 void write_row(const ViewRows& into, std::int64_t row, std::int64_t head, const Vector<T>& values,
                Write write) {
-  LinearMatrix<T> line = values.transpose();
+  LinearMatrix<T> line(1, values.size());
+  std::copy_n(values.data(), values.size(), line.data());
   write_rows(into, row, head, line, write);
 }
 
@@ -34,11 +51,11 @@ struct Token {
   Vector<T> factors, k;  // k where there is a beta
   T beta = 0;
 
-  void pass_keys(LinearMatrix<T>& state) const {
+  void pass_keys(StateMatrix<T>& state) const {
     state.array().colwise() *= factors.array();
     if (k.size() > 0) state -= beta * k * (k.transpose() * state);
   }
-  void pass_queries(LinearMatrix<T>& state) const {
+  void pass_queries(StateMatrix<T>& state) const {
     if (k.size() > 0) state -= beta * k * (k.transpose() * state);
     state.array().colwise() *= factors.array();
   }
@@ -69,7 +86,7 @@ class Transitions {
 
 // From the state before a token to that after it.
 template <class T>
-void advance(const Token<T>& token, const Vector<T>& k, const Vector<T>& v, LinearMatrix<T>& state) {
+void advance(const Token<T>& token, const Vector<T>& k, const Vector<T>& v, StateMatrix<T>& state) {
   token.pass_keys(state);
   state += (token.k.size() > 0 ? token.beta : T{1}) * k * v.transpose();
 }
@@ -83,13 +100,13 @@ void local(const LinearLocal& call) {
   for (std::int64_t head = 0; head < call.q.heads; ++head) {
     final_states.clear(head);
     for (const Chunk& chunk : call.chunks.list) {
-      LinearMatrix<T> state = entering(own, chunk.state, carry, chunk.left, T{1}, head)
-                                  .value_or(LinearMatrix<T>::Zero(D, call.v.width));
+      StateMatrix<T> state =
+          entered(entering(own, chunk.state, carry, chunk.left, T{1}, head), D, call.v.width);
       for (std::int64_t row = chunk.row; row < chunk.row + chunk.count; ++row) {
         advance(transitions.at(row, head), load_row<T>(k, row, head), load_row<T>(v, row, head), state);
         write_row<T>(out, row, head, state.transpose() * load_row<T>(q, row, head), call.write);
       }
-      if (final_states.given() && chunk.right >= 0) final_states.store(chunk.right, head, state);
+      if (final_states.given() && chunk.right >= 0) final_states.store(chunk.right, head, stored<T>(state));
     }
   }
   if (call.write == Write::store) clear_other_rows(call.out, call.chunks.list);
@@ -131,20 +148,20 @@ class TokensBackward {
 
  private:
   void walk(const Chunk& chunk, std::int64_t head) {
-    const LinearMatrix<T> zero = LinearMatrix<T>::Zero(call_.q.width, call_.v.width);
-    LinearMatrix<T> state = entering(own_, chunk.state, carry_, chunk.left, T{1}, head).value_or(zero);
+    const std::int64_t D = call_.q.width, E = call_.v.width;
+    StateMatrix<T> state = entered(entering(own_, chunk.state, carry_, chunk.left, T{1}, head), D, E);
     // One state in `stride` is kept on the way right; on the way left those between are computed again.
     const auto stride = std::max<std::int64_t>(1, std::llround(std::sqrt(static_cast<double>(chunk.count))));
-    std::vector<LinearMatrix<T>> kept;
+    std::vector<StateMatrix<T>> kept;
     for (std::int64_t t = 0; t < chunk.count; ++t) {
       if (t % stride == 0) kept.push_back(state);
       step(chunk.row + t, head, state);
       write_row<T>(dq_, chunk.row + t, head, state * load_row<T>(dout_, chunk.row + t, head), call_.write);
     }
-    LinearMatrix<T> m = entering(dstate_, chunk.state, dcarry_, chunk.right, T{1}, head).value_or(zero);
+    StateMatrix<T> m = entered(entering(dstate_, chunk.state, dcarry_, chunk.right, T{1}, head), D, E);
     for (auto group = std::ssize(kept) - 1; group >= 0; --group) {
       const std::int64_t begin = group * stride, end = std::min(begin + stride, chunk.count);
-      std::vector<LinearMatrix<T>> before = {kept[static_cast<std::size_t>(group)]};
+      std::vector<StateMatrix<T>> before = {kept[static_cast<std::size_t>(group)]};
       for (std::int64_t t = begin; t + 1 < end; ++t) {
         before.push_back(before.back());
         step(chunk.row + t, head, before.back());
@@ -152,20 +169,20 @@ class TokensBackward {
       for (std::int64_t t = end - 1; t >= begin; --t)
         differentiate(chunk.row + t, head, before[static_cast<std::size_t>(t - begin)], m);
     }
-    if (final_.given() && chunk.left >= 0) final_.store(chunk.left, head, m);
+    if (final_.given() && chunk.left >= 0) final_.store(chunk.left, head, stored<T>(m));
   }
 
-  void step(std::int64_t row, std::int64_t head, LinearMatrix<T>& state) const {
+  void step(std::int64_t row, std::int64_t head, StateMatrix<T>& state) const {
     advance(transitions_.at(row, head), load_row<T>(k_, row, head), load_row<T>(v_, row, head), state);
   }
 
   // m: from dL / d(state after the token), but for the token's own query, to dL / d(state before it).
   // With x = diag(factors) S and the state after it S' = x + beta k (v - k x), or x + k v.
-  void differentiate(std::int64_t row, std::int64_t head, const LinearMatrix<T>& before, LinearMatrix<T>& m) {
+  void differentiate(std::int64_t row, std::int64_t head, const StateMatrix<T>& before, StateMatrix<T>& m) {
     const Token<T> token = transitions_.at(row, head);
     const Vector<T> k = load_row<T>(k_, row, head), v = load_row<T>(v_, row, head);
     m += load_row<T>(q_, row, head) * load_row<T>(dout_, row, head).transpose();
-    const LinearMatrix<T> x = token.factors.asDiagonal() * before;
+    const StateMatrix<T> x = token.factors.asDiagonal() * before;
     const Vector<T> dv = m.transpose() * k;
     if (token.k.size() == 0) {
       write_row<T>(dk_, row, head, m * v, call_.write);
@@ -190,10 +207,10 @@ class TokensBackward {
 
 // T of a chunk: what it does to a state of keys that is the identity.
 template <class T>
-LinearMatrix<T> transition_of(const Chunk& chunk, std::int64_t head, const Transitions<T>& transitions,
-                              std::int64_t D, bool column) {
-  LinearMatrix<T> product = column ? LinearMatrix<T>(LinearMatrix<T>::Ones(D, 1))
-                                   : LinearMatrix<T>(LinearMatrix<T>::Identity(D, D));
+StateMatrix<T> transition_of(const Chunk& chunk, std::int64_t head, const Transitions<T>& transitions,
+                             std::int64_t D, bool column) {
+  StateMatrix<T> product =
+      column ? StateMatrix<T>(StateMatrix<T>::Ones(D, 1)) : StateMatrix<T>(StateMatrix<T>::Identity(D, D));
   for (std::int64_t row = chunk.row; row < chunk.row + chunk.count; ++row)
     transitions.at(row, head).pass_keys(product);
   return product;
@@ -208,7 +225,7 @@ void own_states(const LinearState& call) {
   const States<T> into(call.state, D), into_transition(call.transition, D);
   for (std::int64_t head = 0; head < call.rows.heads; ++head) {
     for (const Chunk& chunk : call.chunks.list) {
-      LinearMatrix<T> state = LinearMatrix<T>::Zero(D, call.columns.width);
+      StateMatrix<T> state = StateMatrix<T>::Zero(D, call.columns.width);
       for (std::int64_t t = 0; t < chunk.count; ++t) {
         const std::int64_t row = chunk.row + (call.reverse ? chunk.count - 1 - t : t);
         const Vector<T> a = load_row<T>(rows, row, head), b = load_row<T>(columns, row, head);
@@ -219,9 +236,10 @@ void own_states(const LinearState& call) {
           advance(transitions.at(row, head), a, b, state);
         }
       }
-      into.store(chunk.state, head, state);
+      into.store(chunk.state, head, stored<T>(state));
       if (!into_transition.given()) continue;
-      into_transition.store(chunk.state, head, transition_of(chunk, head, transitions, D, !call.beta));
+      into_transition.store(chunk.state, head,
+                            stored<T>(transition_of(chunk, head, transitions, D, !call.beta)));
     }
   }
 }

@@ -47,9 +47,9 @@ TEST_CASE("a layout that differs cuts at every head, a row map at every run") {
   CHECK(contiguous_byte_runs(some_rows, some_rows).size() == 2);
 
   // Rows 4, 5, 1, 3 of `from`: one run for 4 and 5, one each for 1 and 3.
-  const std::vector<RowRun> runs{{4, 2, 1}, {0, 0, 1}, {1, 2, 2}};
+  const std::vector<RowRun> row_runs{{4, 2, 1}, {0, 0, 1}, {1, 2, 2}};
   from.rows = 4;
-  from.runs = runs;
+  from.runs = row_runs;
   const View into = tensor(b.data(), 4, 2, 4);
   const auto runs = contiguous_byte_runs(from, into);
   REQUIRE(runs.size() == 3);

@@ -282,6 +282,35 @@ TEST_CASE("add leaves rows in no chunk bit for bit, and adds to the others") {
   }
 }
 
+// The last rank of a sequence has states of keys alone: nothing reaches dk and dv, and dq is not kept from
+// it.
+TEST_CASE("an output of inter whose states are absent gets nothing") {
+  std::mt19937 generator(5);
+  const LinearCase c =
+      linear_case(generator, {.S = 0, .H = 1, .D = 4, .E = 3}, {0.1}, DType::fp32, 5, {7}, 0);
+  Tensor v = c.tokens(generator, c.nominal, c.v), dout = c.tokens(generator, c.nominal, c.dout);
+  Tensor k = c.tokens(generator, c.nominal, c.k), carry = c.states(generator, DType::fp32, 1);
+  Tensor dq(DType::fp32, c.rows, 1, 4), dk(DType::fp32, c.rows, 1, 4), dv(DType::fp32, c.rows, 1, 3);
+  c.set_state(carry, 0, c.exact.key_states, 0);
+  for (const Write write : {Write::add, Write::store}) {
+    for (std::int64_t row = 0; row < c.rows; ++row) {
+      for (Tensor* t : {&dq, &dk, &dv}) t->fill_row(row, 0.5);
+    }
+    cpu_linear_tiles().inter({.k = k.view(),
+                              .v = v.view(),
+                              .dout = dout.view(),
+                              .carry = carry.view(),
+                              .dq = dq.view(),
+                              .dk = dk.view(),
+                              .dv = dv.view(),
+                              .chunks = c.with(),
+                              .write = write});
+    for (const Tensor* t : {&dk, &dv})
+      for (const double value : t->values()) CHECK(value == (write == Write::add ? 0.5 : 0));
+    CHECK(dq.at(c.chunks[0].row, 0, 0) != (write == Write::add ? 0.5 : 0));
+  }
+}
+
 TEST_CASE("calls of linear attention that do not fit together are refused before anything is written") {
   std::mt19937 generator(4);
   LinearCase c =
@@ -357,7 +386,7 @@ TEST_CASE("calls of linear attention that do not fit together are refused before
   refused(combine, tiles.combine, [&](LinearCombine& x) { x.write = Write::merge; });
   refused(inter, tiles.inter, [&](LinearInter& x) { x.state = {}; });
   refused(inter, tiles.inter, [&](LinearInter& x) { x.q = {}; });
-  refused(inter, tiles.inter, [&](LinearInter& x) { x.dk = dk.view(), x.v = v.view(); });
+  refused(inter, tiles.inter, [&](LinearInter& x) { x.dk = dk.view(); });
   refused(inter, tiles.inter, [&](LinearInter& x) { x.out = {}; });
   refused(inter, tiles.inter, [&](LinearInter& x) { x.chunks.list = shared; });
 }
