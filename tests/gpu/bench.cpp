@@ -198,6 +198,7 @@ void bench(const std::string& only) {
     attention(DType::fp32, {1, 2048, 8, 128}, true);
   }
   if (wanted("segments")) bench_segments();
+  if (wanted("linear")) bench_linear();
   if (wanted("rows")) row_wise_kernels();
 }
 

@@ -65,6 +65,7 @@ void serve();
 // Prints TFLOP/s of attention on a table of shapes, and GB/s of the row-wise kernels.
 void bench(const std::string& only);
 void bench_segments();  // part of it
+void bench_linear();    // likewise
 
 // Prints the times of Hopper's forward kernel with each tile height forced, as JSON; [] on another GPU.
 void time_heights();

@@ -31,7 +31,8 @@ struct Rounding {
 // which is random: each changes a term by at most u, so that the sum of many changes by sqrt(sum of squares)
 // u times a number that exceeds 10 with probability 1e-22; never by more than the sum of magnitudes. What is
 // rounded are sums of terms (a score, an element of a state): their squares are those of their terms, up to a
-// factor that the 10 covers. All other roundings are counted in full. `held`: what the result is added to.
+// factor that the 10 covers. All other roundings are counted in full. Operands are at most 1. `held`: what
+// the result is added to.
 double bound(const Sum& sum, double held, const Rounding& rounding);
 
 // One chunk of one head. Operands [row][width], by compact rows of the tensors.

@@ -1,6 +1,6 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
-//   tiles --bench [--only attend|segments|rows]
+//   tiles --bench [--only attend|segments|linear|rows]
 //   tiles --serve      times attention on demand (gpu_tile.hpp)
 //   tiles --heights    times each tile height, for scripts/fit_tile_costs.py
 // --portable, --deterministic: the attention kernels that every architecture has, or those that give the same

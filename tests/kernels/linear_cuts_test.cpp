@@ -1,0 +1,177 @@
+// Which kernel takes a call of linear attention, and how it is cut into thread blocks, without a GPU.
+#include "kernels/work/linear_cuts.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/work/linear_variants.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using namespace kernels;
+using namespace kernels::cuda;
+
+// Nothing is read through the pointer.
+View view(std::int64_t rows, std::int64_t heads, std::int64_t width, DType dtype) {
+  alignas(16) static std::array<std::byte, 16> memory;
+  return {.data = memory.data(),
+          .dtype = dtype,
+          .rows = rows,
+          .heads = heads,
+          .width = width,
+          .row_stride = heads * width,
+          .head_stride = width,
+          .runs = {}};
+}
+
+// Two sequences of 512 tokens in chunks of 256, or each in one.
+struct Problem {
+  std::int64_t H = 12, D = 128, E = 64;
+  DType dtype = DType::bf16;
+  std::int64_t chunk_tokens = 256;
+  ChunkWork work = ChunkWork::blocked;
+  std::vector<double> slopes = std::vector<double>(12, 0.5);
+  std::vector<Chunk> list = {};
+
+  Chunks chunks() {
+    list.clear();
+    for (std::int64_t row = 0; row < 1024; row += chunk_tokens)
+      list.push_back({.row = row,
+                      .count = chunk_tokens,
+                      .state = static_cast<std::int32_t>(row / chunk_tokens),
+                      .resets = row % 512 == 0});
+    return {.list = list, .slopes = slopes, .work = work};
+  }
+  LinearLocal local() {
+    const View q = view(1024, H, D, dtype), v = view(1024, H, E, dtype);
+    return {.q = q, .k = q, .v = v, .out = v, .chunks = chunks()};
+  }
+  LinearLocalBackward backward() {
+    const View q = view(1024, H, D, dtype), v = view(1024, H, E, dtype);
+    return {.q = q, .k = q, .v = v, .dout = v, .dq = q, .dk = q, .dv = v, .chunks = chunks()};
+  }
+};
+
+const VariantOptions general{.choice = KernelChoice::portable, .sm_major = 8, .sms = 108, .build = {}};
+
+}  // namespace
+
+TEST_CASE("local: blocked, serial and sliced are cut as their papers' kernels are") {
+  Problem problem;
+  ChosenLinear chosen = choose_variant(problem.local(), general);
+  CHECK(chosen.variant->name == "linear_local general fp32");
+  CHECK(chosen.cut.columns == 64);
+  CHECK(chosen.cut.thread_blocks == 4 * 12);  // chunks, heads: 64 columns of E are all of them
+
+  problem.chunk_tokens = 512;
+  problem.work = ChunkWork::serial;  // lasp_naive: (B H, E / 32)
+  CHECK(choose_variant(problem.local(), general).cut.thread_blocks == 2 * 12 * (64 / 32));
+  problem.work = ChunkWork::sliced;  // lasp_fuse: (D / 64, E / 64, B H)
+  chosen = choose_variant(problem.local(), general);
+  CHECK(chosen.cut.thread_blocks == 2 * 12 * (128 / 64) * (64 / 64));
+  CHECK(chosen.cut.counters == chosen.cut.thread_blocks);
+  chosen = choose_variant(problem.backward(), general);
+  CHECK(chosen.cut.thread_blocks == 2 * 12 * (128 / 64) * (64 / 64));
+  CHECK(chosen.cut.counters == 3 * chosen.cut.thread_blocks);
+}
+
+TEST_CASE("backward: blocked work has a part for 64 columns of each gradient") {
+  Problem problem;
+  const ChosenLinear chosen = choose_variant(problem.backward(), general);
+  CHECK(chosen.variant->name == "linear_local_backward general fp32");
+  CHECK(chosen.cut.parts == 128 / 64 + 128 / 64 + 64 / 64);
+  CHECK(chosen.cut.shared_bytes <= linear_shared_limit);
+}
+
+TEST_CASE("serial work gives every part columns of all gradients") {
+  Problem problem{.D = 40, .E = 128};
+  problem.work = ChunkWork::serial;
+  const LinearCut cut = choose_variant(problem.backward(), general).cut;
+  CHECK(cut.parts == 4);
+  CHECK(cut.value_columns == 32);
+  CHECK(cut.key_columns * cut.parts >= 40);
+  CHECK(cut.key_columns % cut.columns == 0);
+}
+
+TEST_CASE("large heads take fewer columns at a time, too large ones are refused") {
+  Problem problem{.D = 448, .E = 448};
+  CHECK(choose_variant(problem.local(), general).cut.columns == 32);
+  problem = {.D = 960, .E = 960};
+  CHECK(choose_variant(problem.local(), general).cut.columns == 16);
+  CHECK(choose_variant(problem.backward(), general).cut.shared_bytes <= linear_shared_limit);
+  problem = {.D = 1024, .E = 16};
+  CHECK_THROWS_AS(choose_variant(problem.local(), general), std::invalid_argument);
+}
+
+TEST_CASE("fp64 has kernels in full builds only") {
+  Problem problem{.dtype = DType::fp64};
+  CHECK_THROWS_AS(choose_variant(problem.local(), general), std::invalid_argument);
+  VariantOptions full = general;
+  full.build.full = true;
+  CHECK(choose_variant(problem.local(), full).variant->name == "linear_local general fp64");
+}
+
+TEST_CASE("a transition of every token has no kernel on a GPU") {
+  Problem problem;
+  LinearLocal call = problem.local();
+  call.log_decay = view(1024, 12, 128, DType::fp32);
+  CHECK_THROWS_WITH_AS(
+      choose_variant(call, general),
+      "linear attention with a transition of every token runs on CPUs only: GPU kernels have "
+      "one factor a head",
+      std::invalid_argument);
+}
+
+TEST_CASE("inter: blocked work cuts chunks every 64 tokens, and these know where they lie") {
+  Problem problem{.chunk_tokens = 128};
+  problem.list = {{.row = 3, .count = 130, .state = 0, .left = 1, .left_exponent = 7},
+                  {.row = 133, .count = 0}};
+  const std::vector<DeviceChunk> parts = short_chunks(problem.list);
+  REQUIRE(parts.size() == 3);
+  CHECK(parts[2].row == 3 + 128);
+  CHECK(parts[2].count == 2);
+  CHECK(parts[1].before == 64);
+  CHECK(parts[1].after == 2);
+  CHECK(parts[1].left_exponent == 7);
+}
+
+TEST_CASE("scan: runs are groups of their own unless they name one final state") {
+  // Runs {0, 1}, {2}, {3, 4}: the first and the last end in state 5, whose sum has two stretches.
+  const std::vector<Chunk> chunks = {{.count = 1, .state = 0, .right = 5, .resets = true},
+                                     {.count = 1, .state = 1, .right = 5},
+                                     {.count = 1, .state = 2, .right = 6, .resets = true},
+                                     {.count = 1, .state = 3, .right = -1, .resets = true},
+                                     {.count = 1, .state = 4, .right = 5}};
+  const ScanChunks apart = scan_chunks(chunks, false, false);
+  CHECK(apart.groups == std::vector<std::int32_t>{0, 2, 3, 5});
+  const ScanChunks joined = scan_chunks(chunks, true, false);
+  CHECK(joined.groups == std::vector<std::int32_t>{0, 4, 5});
+  const auto flags = [&](std::size_t n) { return joined.chunks[n].flags; };
+  CHECK(flags(0) == (DeviceChunk::resets | DeviceChunk::sum_begins));
+  CHECK(flags(1) == DeviceChunk::sum_ends);
+  CHECK(flags(2) == DeviceChunk::resets);
+  CHECK(flags(3) == (DeviceChunk::sum_begins | DeviceChunk::sum_ends | DeviceChunk::sum_adds));
+  CHECK(flags(4) == (DeviceChunk::resets | DeviceChunk::sum_begins | DeviceChunk::sum_ends));
+  // From the right: the last chunk of a run comes first and has nothing behind it.
+  const ScanChunks reverse = scan_chunks(chunks, false, true);
+  CHECK(reverse.chunks[0].state == 1);
+  CHECK(reverse.chunks[0].flags == DeviceChunk::resets);
+  CHECK(reverse.chunks[1].state == 0);
+  CHECK(reverse.chunks[1].flags == 0);
+}
+
+TEST_CASE("rows in no chunk") {
+  const std::vector<Chunk> chunks = {{.row = 5, .count = 3}, {.row = 1, .count = 2}, {.row = 4, .count = 0}};
+  const std::vector<RowRun> rows = rows_in_no_chunk(chunks, 10);
+  REQUIRE(rows.size() == 3);
+  CHECK((rows[0].begin == 0 && rows[0].count == 1));
+  CHECK((rows[1].begin == 3 && rows[1].count == 2));
+  CHECK((rows[2].begin == 8 && rows[2].count == 2));
+}
+
+}  // namespace cplab::testing
