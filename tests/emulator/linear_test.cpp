@@ -27,6 +27,7 @@ namespace {
 
 using namespace kernels::cuda::hopper;
 using kernels::DType;
+using kernels::cuda::DeviceChunk;
 using kernels::cuda::DeviceView;
 using T = __nv_bfloat16;
 
@@ -68,16 +69,22 @@ struct States {
     return values[((static_cast<std::size_t>(state) * D + d) * heads + head) * E + e];
   }
   DeviceView view() {
-    return {values.data(), nullptr, std::int64_t{heads} * E, E, static_cast<int>(values.size()) / heads / E,
-            heads,         E,       DType::fp32};
+    return {values.data(),
+            nullptr,
+            std::int64_t{heads} * E,
+            E,
+            static_cast<int>(values.size()) / heads / E,
+            heads,
+            E,
+            DType::fp32};
   }
 };
 
 // One head of one chunk, token by token: S is what the chunk begins with, and in the end what it leaves;
 // `reads(row, e, value)` is called with what row `row` of x reads.
 template <class Reads>
-void recur(std::vector<double>& S, const Tensor* x, const Tensor& y, const Tensor& z, const WalkChunk& chunk,
-           int head, bool reverse, Reads reads) {
+void recur(std::vector<double>& S, const Tensor* x, const Tensor& y, const Tensor& z,
+           const DeviceChunk& chunk, int head, bool reverse, Reads reads) {
   const int D = y.width, E = z.width;
   const double lambda = std::exp(-slopes[head]);
   for (int i = 0; i < chunk.count; ++i) {
@@ -105,17 +112,32 @@ struct Distance {
   double relative() const { return std::sqrt(error / norm); }
 };
 
-const float rates[heads] = {static_cast<float>(-slopes[0] * 1.4426950408889634),
-                            static_cast<float>(-slopes[1] * 1.4426950408889634)};
+// The edge where a walk begins.
+int edge_of(const DeviceChunk& chunk, Direction direction) {
+  return direction == Direction::forward ? chunk.left : chunk.right;
+}
+double exponent_of(const DeviceChunk& chunk, Direction direction) {
+  return static_cast<double>(direction == Direction::forward ? chunk.left_exponent : chunk.right_exponent);
+}
 
 struct Case {
-  // Chunks that end in the middle of a tile, begin anywhere, or are empty.
-  std::vector<WalkChunk> chunks{{3, 70, 0, 0, 2}, {73, 64, 2, -1, 0}, {137, 0, 1, -1, 0}, {137, 131, 3, 1, 900}};
+  // Chunks that end in the middle of a tile, begin anywhere, or are empty; one has an edge far away.
+  std::vector<DeviceChunk> chunks{
+      {.row = 3, .count = 70, .state = 0, .left = 0, .right = 1, .left_exponent = 2, .right_exponent = 200},
+      {.row = 73, .count = 64, .state = 2, .left = -1, .right = -1},
+      {.row = 137, .count = 0, .state = 1, .left = -1, .right = -1},
+      {.row = 137,
+       .count = 131,
+       .state = 3,
+       .left = 1,
+       .right = 0,
+       .left_exponent = 900,
+       .right_exponent = 1}};
   int rows = 280, begin = 3, end = 268;
   WalkItems items(int blocks) const {
     WalkItems items;
     items.chunks = chunks.data();
-    items.rates = rates;
+    items.slopes = slopes;
     items.count = static_cast<int>(chunks.size()) * heads;
     items.blocks = blocks;
     items.heads = FastDivmod(heads);
@@ -136,7 +158,7 @@ void test_state(std::uint64_t seed, bool late) {
     machine.run(emulated_threads, block, state_shared,
                 [&] { linear_state_kernel<T, D, E, direction>(params); });
   Distance distance;
-  for (const WalkChunk& chunk : test.chunks)
+  for (const DeviceChunk& chunk : test.chunks)
     for (int head = 0; head < heads; ++head) {
       std::vector<double> S(D * E);
       recur(S, nullptr, y, z, chunk, head, direction == Direction::reverse, [](int, int, double) {});
@@ -148,19 +170,20 @@ void test_state(std::uint64_t seed, bool late) {
 
 // What a walk has written, against the recurrence; nothing else may have changed.
 template <Direction direction>
-void check_rows(const Case& test, const Tensor& x, const Tensor& y, const Tensor& z, States& state, States& carry,
-                bool transposed, const Tensor& before, const Tensor& out, bool add) {
+void check_rows(const Case& test, const Tensor& x, const Tensor& y, const Tensor& z, States& state,
+                States& carry, bool transposed, const Tensor& before, const Tensor& out, bool add) {
   const int D = y.width, E = z.width;
   Distance distance;
-  for (const WalkChunk& chunk : test.chunks)
+  for (const DeviceChunk& chunk : test.chunks)
     for (int head = 0; head < heads; ++head) {
       std::vector<double> S(D * E);
       for (int d = 0; d < D; ++d)
         for (int e = 0; e < E; ++e) {
           const int r = transposed ? e : d, c = transposed ? d : e;
           S[d * E + e] = state.at(chunk.state, r, head, c);
-          if (chunk.edge >= 0)
-            S[d * E + e] += std::exp(-slopes[head] * chunk.exponent) * carry.at(chunk.edge, r, head, c);
+          if (const int edge = edge_of(chunk, direction); edge >= 0)
+            S[d * E + e] +=
+                std::exp(-slopes[head] * exponent_of(chunk, direction)) * carry.at(edge, r, head, c);
         }
       recur(S, &x, y, z, chunk, head, direction == Direction::reverse, [&](int row, int e, double value) {
         distance.add(out.at(row, head, e), value + (add ? before.at(row, head, e) : 0));
@@ -177,7 +200,7 @@ void check_rows(const Case& test, const Tensor& x, const Tensor& y, const Tensor
   CHECK(same);
 }
 
-template <int D, int E, Direction direction>
+template <int D, int E>
 void test_local(std::uint64_t seed, bool late, bool transposed, bool add) {
   const Case test;
   Tensor x(test.rows, D, test.begin, test.end, 1), y(test.rows, D, test.begin, test.end, 2),
@@ -185,15 +208,21 @@ void test_local(std::uint64_t seed, bool late, bool transposed, bool add) {
   const Tensor before = out;
   const int height = transposed ? E : D;
   States state(4, height, D + E - height, 5), carry(2, height, D + E - height, 6);
-  LocalParams params{{x.view(), 64}, {y.view(), 64}, {z.view(), 64}, {out.view(), 64, 64}, out.view(),
-                     test.items(3),  {state.view(), carry.view(), transposed}, !add, add};
+  LocalParams params{{x.view(), 64},
+                     {y.view(), 64},
+                     {z.view(), 64},
+                     {out.view(), 64, 64},
+                     out.view(),
+                     test.items(3),
+                     {state.view(), carry.view(), transposed},
+                     !add,
+                     add};
   Machine machine(seed, late);
   emulated_threads = LocalShape<D, E>::threads;
   static_assert(sizeof(LocalStorage<D, E>) + 1024 <= shared_bytes - 1024);
   for (unsigned block = 0; block < 3; ++block)
-    machine.run(emulated_threads, block, local_shared,
-                [&] { linear_local_kernel<T, D, E, direction>(params); });
-  check_rows<direction>(test, x, y, z, state, carry, transposed, before, out, add);
+    machine.run(emulated_threads, block, local_shared, [&] { linear_local_kernel<T, D, E>(params); });
+  check_rows<Direction::forward>(test, x, y, z, state, carry, transposed, before, out, add);
 }
 
 template <int D, int E>
@@ -205,9 +234,19 @@ void test_keys(std::uint64_t seed, bool late, bool transposed, bool add) {
   const Tensor dk_before = dk, dv_before = dv;
   const int height = transposed ? E : D;
   States state(4, height, D + E - height, 7), carry(2, height, D + E - height, 8);
-  KeysParams params{{q.view(), 64},    {k.view(), 64},  {v.view(), 64}, {dout.view(), 64},
-                    {dk.view(), 64},   {dv.view(), 64}, dk.view(),      dv.view(),
-                    test.items(3),     {state.view(), carry.view(), transposed}, !add, add};
+  KeysParams params{{q.view(), 64},
+                    {k.view(), 64},
+                    {v.view(), 64},
+                    {dout.view(), 64},
+                    {dk.view(), 64},
+                    {dv.view(), 64},
+                    dk.view(),
+                    dv.view(),
+                    test.items(3),
+                    {state.view(), carry.view(), transposed},
+                    !add,
+                    !add,
+                    add};
   Machine machine(seed, late);
   emulated_threads = KeysShape<D, E>::threads;
   static_assert(sizeof(KeysStorage<D, E>) + 1024 <= shared_bytes - 1024);
@@ -232,11 +271,11 @@ TEST_CASE("Emulated linear attention: states of chunks") {
 TEST_CASE("Emulated linear attention: what the rows of chunks read") {
   for (const bool late : {false, true}) {
     CAPTURE(late);
-    test_local<128, 128, Direction::forward>(1, late, false, false);
-    test_local<128, 128, Direction::reverse>(2, late, true, true);
-    test_local<128, 64, Direction::forward>(3, late, true, false);
-    test_local<64, 128, Direction::reverse>(4, late, false, false);
-    test_local<64, 64, Direction::forward>(5, late, false, true);
+    test_local<128, 128>(1, late, false, false);
+    test_local<128, 128>(2, late, true, true);
+    test_local<128, 64>(3, late, true, false);
+    test_local<64, 128>(4, late, false, false);
+    test_local<64, 64>(5, late, false, true);
   }
 }
 

@@ -59,8 +59,8 @@ __device__ __forceinline__ void token_factors(TokenFactors& factors, float rate,
     }
 }
 
-// Multiplies the rows of a group of columns by the factors of their tokens; rows from n on, which may hold NaN,
-// become 0. By a warpgroup.
+// Multiplies the rows of a group of columns by the factors of their tokens; rows from n on, which may hold
+// NaN, become 0. By a warpgroup.
 template <class T, Direction direction>
 __device__ __forceinline__ void scale_tile(unsigned char* tile, float rate, int n) {
   const int thread = thread_index() % warpgroup_threads;
@@ -86,9 +86,9 @@ __device__ __forceinline__ void load_scaled_transposed(std::uint32_t (&into)[wal
                                                        const TokenFactors& factors) {
   const int lane = lane_index();
   const int chunk = 2 * warp_in_group() + (lane >> 3 & 1);  // of 16 bytes
-  const std::uint32_t from = tile + static_cast<std::uint32_t>(group * tile_group_bytes +
-                                                               ((lane >> 4) * 8 + (lane & 7)) * 128 +
-                                                               ((chunk ^ (lane & 7)) * 16));
+  const std::uint32_t from =
+      tile + static_cast<std::uint32_t>(group * tile_group_bytes + ((lane >> 4) * 8 + (lane & 7)) * 128 +
+                                        ((chunk ^ (lane & 7)) * 16));
 #pragma unroll
   for (int step = 0; step < walk_rows / 16; ++step) {
     ldmatrix_transposed(into[step], from + static_cast<std::uint32_t>(step * 16 * 128));
@@ -167,12 +167,13 @@ struct FirstState {
 
 template <int n_tiles>
 __device__ __forceinline__ void load_state(float (&sums)[n_tiles][4], const DeviceView& from,
-                                           std::int64_t first_of_state, bool transposed, int head, int first_row,
-                                           int first_column, float factor, bool add) {
+                                           std::int64_t first_of_state, bool transposed, int head,
+                                           int first_row, int first_column, float factor, bool add) {
   const int row = first_row + 16 * warp_in_group() + lane_index() / 4;
   const int column = first_column + 2 * (lane_index() % 4);
   const auto* const data = head_of<const float>(from, head) + first_of_state * from.row_stride;
-  const std::int64_t row_step = transposed ? 1 : from.row_stride, column_step = transposed ? from.row_stride : 1;
+  const std::int64_t row_step = transposed ? 1 : from.row_stride,
+                     column_step = transposed ? from.row_stride : 1;
   const float* const mine = data + row * row_step + column * column_step;
 #pragma unroll
   for (int n = 0; n < n_tiles; ++n)
@@ -191,8 +192,8 @@ __device__ __forceinline__ void load_state(float (&sums)[n_tiles][4], const Devi
 
 // height: the rows of a state in memory.
 template <int n_tiles>
-__device__ __forceinline__ void load_first_state(float (&sums)[n_tiles][4], const FirstState& first, int height,
-                                                 const WalkItem& item, float rate, int first_row,
+__device__ __forceinline__ void load_first_state(float (&sums)[n_tiles][4], const FirstState& first,
+                                                 int height, const WalkItem& item, int first_row,
                                                  int first_column) {
   const WalkChunk& chunk = item.chunk;
   const bool own = first.state.data != nullptr && chunk.state >= 0;
@@ -202,7 +203,7 @@ __device__ __forceinline__ void load_first_state(float (&sums)[n_tiles][4], cons
                first_column, 1, false);
   if (carried)
     load_state(sums, first.carry, std::int64_t{chunk.edge} * height, first.transposed, item.head, first_row,
-               first_column, exp2_approx(rate * chunk.exponent), own);
+               first_column, exp2_approx(item.rate * chunk.exponent), own);
   if (!own && !carried) {
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n)
@@ -213,15 +214,14 @@ __device__ __forceinline__ void load_first_state(float (&sums)[n_tiles][4], cons
 
 // Accumulators of a warpgroup to rows [row, row + n) of the output, stored, or added to what is there.
 template <int n_tiles>
-__device__ __forceinline__ void write_tile_rows(const float (&sums)[n_tiles][4], const DeviceView& out, int head,
-                                                int row, int n, bool add) {
+__device__ __forceinline__ void write_tile_rows(const float (&sums)[n_tiles][4], const DeviceView& out,
+                                                int head, int row, int n, bool add) {
   const int first = 16 * warp_in_group();
   RowUpdate updates[1][2];
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    updates[0][half] = {.write = first + 8 * half + lane_index() / 4 < n,
-                        .factor = 1,
-                        .old_factor = add ? 1.0f : 0.0f};
+    updates[0][half] = {
+        .write = first + 8 * half + lane_index() / 4 < n, .factor = 1, .old_factor = add ? 1.0f : 0.0f};
   write_rows(reinterpret_cast<const float(&)[1][n_tiles][4]>(sums), out, head, row + first, updates,
              lane_index());
 }

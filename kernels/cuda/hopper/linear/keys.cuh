@@ -3,8 +3,8 @@
 //   dv = (k q^T .* L) dout + lambda^n k R          the first warpgroup
 //   dk = (v dout^T .* L) q + lambda^n v R^T        the second
 //
-// R is fp32 in accumulators, 64 of its D rows in each warpgroup; one copy of it in 16 bits in shared memory is
-// operand B of both. Otherwise as local.cuh.
+// R is fp32 in accumulators, 64 of its D rows in each warpgroup; one copy of it in 16 bits in shared memory
+// is operand B of both. Otherwise as local.cuh.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct KeysParams {
   DeviceView dk_view, dv_view;
   WalkItems items;
   FirstState first;
-  bool stores_by_tma;  // whole tiles of dk and dv
+  bool stores_dk_by_tma, stores_dv_by_tma;  // whole tiles
   bool add;
 };
 
@@ -47,8 +47,9 @@ __device__ __forceinline__ void produce_keys(const KeysParams& params, KeysStora
   using Shape = KeysShape<D, E>;
   using Stages = PipelineIndex<Shape::stages>;
   int count = 0;
-  for (int number = static_cast<int>(blockIdx.x); number < params.items.count; number += params.items.blocks) {
-    const WalkItem item = item_of(params.items, number);
+  for (int number = static_cast<int>(blockIdx.x); number < params.items.count;
+       number += params.items.blocks) {
+    const WalkItem item = item_of<Direction::reverse>(params.items, number);
     const int tiles = tiles_of(item.chunk);
     for (int index = 0; index < tiles; ++index, ++count) {
       const int stage = Stages::stage(count);
@@ -96,12 +97,13 @@ __device__ __forceinline__ void consume_keys(const KeysParams& params, KeysStora
 
   int count = 0;
 #pragma unroll 1
-  for (int number = static_cast<int>(blockIdx.x); number < params.items.count; number += params.items.blocks) {
-    const WalkItem item = item_of(params.items, number);
+  for (int number = static_cast<int>(blockIdx.x); number < params.items.count;
+       number += params.items.blocks) {
+    const WalkItem item = item_of<Direction::reverse>(params.items, number);
     const int tiles = tiles_of(item.chunk);
-    const float rate = params.items.rates[item.head];
+    const float rate = item.rate;
     if constexpr (owns_state)
-      load_first_state(state, params.first, params.first.transposed ? E : D, item, rate, 64 * state_group, 0);
+      load_first_state(state, params.first, params.first.transposed ? E : D, item, 64 * state_group, 0);
     share_state();
 #pragma unroll 1
     for (int index = 0; index < tiles; ++index, ++count) {
@@ -178,7 +180,7 @@ __device__ __forceinline__ void consume_keys(const KeysParams& params, KeysStora
       warpgroup_wait<1>();
       warpgroup_fence_operand(out);
       const int row = item.chunk.row + begin;
-      const bool by_tma = params.stores_by_tma && n == walk_rows;
+      const bool by_tma = (values ? params.stores_dv_by_tma : params.stores_dk_by_tma) && n == walk_rows;
       if (by_tma) {
 #pragma unroll
         for (int group = 0; group < N / 64; ++group)
@@ -189,8 +191,7 @@ __device__ __forceinline__ void consume_keys(const KeysParams& params, KeysStora
         write_tile_rows(out, values ? params.dv_view : params.dk_view, item.head, row, n, params.add);
       }
       named_barrier_sync(1, all);  // the copy of the state has been read by both, the output is staged
-      if (by_tma && leader)
-        tma_store(values ? params.dv : params.dk, row, item.head, shared_address(staged));
+      if (by_tma && leader) tma_store(values ? params.dv : params.dk, row, item.head, shared_address(staged));
 
       warpgroup_wait<0>();
       if constexpr (owns_state) warpgroup_fence_operand(state);

@@ -1,8 +1,8 @@
 // What a chunk's rows read from its own tokens and from a state: out = (x y^T .* L) z + lambda^t x S, walking
-// over the chunk in tiles of 64 tokens with the running state S (D x E) on chip.
+// over the chunk from left to right in tiles of 64 tokens with the running state S (D x E) on chip.
 //
-//   out     forward, x, y, z = q, k, v              dk   reverse, v, dout, q, the state transposed
-//   dq      forward, dout, v, k, transposed         dv   reverse, k, q, dout
+//   out   x, y, z = q, k, v
+//   dq    x, y, z = dout, v, k, the state transposed
 //
 // A warpgroup owns 64 columns of z, out and S, and shares nothing but the tiles: the pairs x y^T are computed
 // by each. S is fp32 in its accumulators; a copy in 16 bits in shared memory is operand B of x S. Per tile:
@@ -47,18 +47,19 @@ struct alignas(1024) LocalStorage {
 };
 
 // One thread: loads the tiles of all items of the block, in the order in which they are walked.
-template <int D, int E, Direction direction>
+template <int D, int E>
 __device__ __forceinline__ void produce_local(const LocalParams& params, LocalStorage<D, E>& memory) {
   using Shape = LocalShape<D, E>;
   using Stages = PipelineIndex<Shape::stages>;
   int count = 0;
-  for (int number = static_cast<int>(blockIdx.x); number < params.items.count; number += params.items.blocks) {
-    const WalkItem item = item_of(params.items, number);
+  for (int number = static_cast<int>(blockIdx.x); number < params.items.count;
+       number += params.items.blocks) {
+    const WalkItem item = item_of<Direction::forward>(params.items, number);
     const int tiles = tiles_of(item.chunk);
     for (int index = 0; index < tiles; ++index, ++count) {
       const int stage = Stages::stage(count);
       const std::uint32_t full = shared_address(&memory.full[stage]);
-      const int row = item.chunk.row + tile_begin<direction>(index, tiles);
+      const int row = item.chunk.row + tile_begin<Direction::forward>(index, tiles);
       wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
       arrive_and_expect_tx(full, 2 * Shape::x_bytes + Shape::z_bytes);
       tma_load(shared_address(memory.x[stage]), params.x, row, item.head, full);
@@ -68,13 +69,12 @@ __device__ __forceinline__ void produce_local(const LocalParams& params, LocalSt
   }
 }
 
-template <class T, int D, int E, Direction direction>
+template <class T, int D, int E>
 __device__ __forceinline__ void consume_local(const LocalParams& params, LocalStorage<D, E>& memory,
                                               int warpgroup) {
   using Shape = LocalShape<D, E>;
   using Stages = PipelineIndex<Shape::stages>;
   using Mma = Wgmma<T, 64>;
-  constexpr bool forward = direction == Direction::forward;
   constexpr int d_groups = D / 64;
   const bool leader = thread_index() % warpgroup_threads == 0;
   const auto meet = [&] { named_barrier_sync(1 + warpgroup, warpgroup_threads); };
@@ -93,19 +93,20 @@ __device__ __forceinline__ void consume_local(const LocalParams& params, LocalSt
 
   int count = 0;
 #pragma unroll 1
-  for (int number = static_cast<int>(blockIdx.x); number < params.items.count; number += params.items.blocks) {
-    const WalkItem item = item_of(params.items, number);
+  for (int number = static_cast<int>(blockIdx.x); number < params.items.count;
+       number += params.items.blocks) {
+    const WalkItem item = item_of<Direction::forward>(params.items, number);
     const int tiles = tiles_of(item.chunk);
-    const float rate = params.items.rates[item.head];
+    const float rate = item.rate;
 #pragma unroll
     for (int group = 0; group < d_groups; ++group)
-      load_first_state(state[group], params.first, params.first.transposed ? E : D, item, rate, 64 * group,
+      load_first_state(state[group], params.first, params.first.transposed ? E : D, item, 64 * group,
                        64 * warpgroup);
     share_state();
 #pragma unroll 1
     for (int index = 0; index < tiles; ++index, ++count) {
       const int stage = Stages::stage(count);
-      const int begin = tile_begin<direction>(index, tiles);
+      const int begin = tile_begin<Direction::forward>(index, tiles);
       const int n = min(walk_rows, item.chunk.count - begin);
       wait(shared_address(&memory.full[stage]), Stages::parity(count));
       if (n < walk_rows) {
@@ -135,7 +136,7 @@ __device__ __forceinline__ void consume_local(const LocalParams& params, LocalSt
       std::uint32_t keys[d_groups][4][4];
       {
         TokenFactors factors;
-        token_factors<direction>(factors, rate, n);
+        token_factors<Direction::forward>(factors, rate, n);
 #pragma unroll
         for (int group = 0; group < d_groups; ++group)
           load_scaled_transposed<T>(keys[group], shared_address(memory.y[stage]), group, factors);
@@ -144,13 +145,13 @@ __device__ __forceinline__ void consume_local(const LocalParams& params, LocalSt
       warpgroup_wait<1>();
       warpgroup_fence_operand(pairs);
       std::uint32_t decayed[4][4];
-      decay_pairs<T, direction>(pairs, rate, decayed);
+      decay_pairs<T, Direction::forward>(pairs, rate, decayed);
       warpgroup_wait<0>();
       warpgroup_fence_operand(out);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = 16 * warp_in_group() + 8 * half + lane_index() / 4;
-        const float factor = decay(rate, forward ? row : max(n - row, 0));
+        const float factor = decay(rate, row);
 #pragma unroll
         for (int tile = 0; tile < 8; ++tile) {
           out[tile][2 * half] *= factor;
@@ -184,8 +185,8 @@ __device__ __forceinline__ void consume_local(const LocalParams& params, LocalSt
         fence_view_async_shared();
       } else {
         DeviceView into = params.out_view;
-        into.data = static_cast<unsigned char*>(into.data) +
-                    64 * warpgroup * (into.dtype == DType::fp32 ? 4 : 2);
+        into.data =
+            static_cast<unsigned char*>(into.data) + 64 * warpgroup * (into.dtype == DType::fp32 ? 4 : 2);
         write_tile_rows(out, into, item.head, row, n, params.add);
       }
       meet();  // x S has been read, out is staged
@@ -201,7 +202,7 @@ __device__ __forceinline__ void consume_local(const LocalParams& params, LocalSt
   if (leader) tma_store_wait();
 }
 
-template <class T, int D, int E, Direction direction>
+template <class T, int D, int E>
 __global__ void __launch_bounds__(LocalShape<D, E>::threads, LocalShape<D, E>::blocks_per_sm)
     linear_local_kernel(const __grid_constant__ LocalParams params) {
   using Shape = LocalShape<D, E>;
@@ -220,10 +221,10 @@ __global__ void __launch_bounds__(LocalShape<D, E>::threads, LocalShape<D, E>::b
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     warpgroup_reg_dealloc<Shape::producer_registers>();
-    if (threadIdx.x == 0) produce_local<D, E, direction>(params, memory);
+    if (threadIdx.x == 0) produce_local<D, E>(params, memory);
   } else {
     warpgroup_reg_alloc<Shape::consumer_registers>();
-    consume_local<T, D, E, direction>(params, memory, warpgroup - 1);
+    consume_local<T, D, E>(params, memory, warpgroup - 1);
   }
 }
 

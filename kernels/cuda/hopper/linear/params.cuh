@@ -7,24 +7,26 @@
 #include "kernels/cuda/hopper/parts/instructions.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/primitives.cuh"
-#include "kernels/work/params.hpp"
+#include "kernels/work/linear_params.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
-// A Chunk as a walk in one direction reads it: `edge` and `exponent` are those of the edge it begins at.
+enum class Direction { forward, reverse };
+
+// A chunk as a walk in one direction sees it: the edge where it begins, if something passes there, and the
+// tokens between.
 struct WalkChunk {
   std::int32_t row, count;
-  std::int32_t state;  // -1: none
-  std::int32_t edge;   // -1: none
-  float exponent;      // tokens between that edge and the chunk
+  std::int32_t state, edge;  // -1: none
+  float exponent;
 };
 
 // Every (chunk, head) is an item; thread block b takes items b, b + blocks, ... The heads of a chunk are
 // neighbours, because their rows are neighbours in memory.
 struct WalkItems {
-  const WalkChunk* chunks = nullptr;
-  const float* rates = nullptr;  // by head: log2 of the decay factor, <= 0
-  int count = 0;                 // chunks times heads
+  const DeviceChunk* chunks = nullptr;
+  const double* slopes = nullptr;
+  int count = 0;  // chunks times heads
   int blocks = 0;
   FastDivmod heads;
 };
@@ -32,17 +34,26 @@ struct WalkItems {
 struct WalkItem {
   WalkChunk chunk;
   int head;
+  float rate;  // log2 of the head's decay factor, <= 0
 };
 
+template <Direction direction>
 __device__ __forceinline__ WalkItem item_of(const WalkItems& items, int number) {
-  const int chunk = items.heads.quotient(number);
-  return {items.chunks[chunk], items.heads.remainder(number, chunk)};
+  const int index = items.heads.quotient(number);
+  const int head = items.heads.remainder(number, index);
+  const DeviceChunk& chunk = items.chunks[index];
+  constexpr bool forward = direction == Direction::forward;
+  return {.chunk = {.row = chunk.row,
+                    .count = chunk.count,
+                    .state = chunk.state,
+                    .edge = forward ? chunk.left : chunk.right,
+                    .exponent = static_cast<float>(forward ? chunk.left_exponent : chunk.right_exponent)},
+          .head = head,
+          .rate = static_cast<float>(-items.slopes[head] * 1.44269504088896340736)};
 }
 
 // A walk goes over a chunk in tiles of 64 rows that begin at the chunk's first row; the last may be short.
 constexpr int walk_rows = 64;
-
-enum class Direction { forward, reverse };
 
 // The number of the first row of the index-th tile on the way, counted from the chunk's first row.
 template <Direction direction>

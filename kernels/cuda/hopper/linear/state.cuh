@@ -1,8 +1,8 @@
-// The states of chunks, S = sum over tokens of lambda^n y^T z with n the tokens to the chunk's end (reverse: to
-// its begin): a walk over the chunk in tiles of 64 tokens. A warpgroup owns 64 of the D rows of S, in its
+// The states of chunks, S = sum over tokens of lambda^n y^T z with n the tokens to the chunk's end (reverse:
+// to its begin): a walk over the chunk in tiles of 64 tokens. A warpgroup owns 64 of the D rows of S, in its
 // accumulators, and scales its columns of y where they lie. While a tile is multiplied, the keys of the next
-// are scaled: not in registers, as in local.cuh, because ptxas guards registers that a product still reads only
-// up to the end of a loop's body.
+// are scaled: not in registers, as in local.cuh, because ptxas guards registers that a product still reads
+// only up to the end of a loop's body.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,10 @@ __device__ __forceinline__ void produce_state(const StateParams& params, StateSt
   using Shape = StateShape<D, E>;
   using Stages = PipelineIndex<Shape::stages>;
   int count = 0;
-  for (int number = static_cast<int>(blockIdx.x); number < params.items.count; number += params.items.blocks) {
-    const WalkItem item = item_of(params.items, number);
+  for (int number = static_cast<int>(blockIdx.x); number < params.items.count;
+       number += params.items.blocks) {
+    const WalkItem item = item_of<direction>(params.items, number);
+    if (item.chunk.state < 0) continue;
     const int tiles = tiles_of(item.chunk);
     for (int index = 0; index < tiles; ++index, ++count) {
       const int stage = Stages::stage(count);
@@ -64,10 +66,12 @@ __device__ __forceinline__ void consume_state(const StateParams& params, StateSt
   float state[E / 8][4];
   int count = 0;
 #pragma unroll 1
-  for (int number = static_cast<int>(blockIdx.x); number < params.items.count; number += params.items.blocks) {
-    const WalkItem item = item_of(params.items, number);
+  for (int number = static_cast<int>(blockIdx.x); number < params.items.count;
+       number += params.items.blocks) {
+    const WalkItem item = item_of<direction>(params.items, number);
+    if (item.chunk.state < 0) continue;
     const int tiles = tiles_of(item.chunk);
-    const float rate = params.items.rates[item.head];
+    const float rate = item.rate;
 #pragma unroll
     for (int n = 0; n < E / 8; ++n)
 #pragma unroll
@@ -104,14 +108,14 @@ __device__ __forceinline__ void consume_state(const StateParams& params, StateSt
     if (tiles > 0 && lane_index() == 0) arrive(shared_address(&memory.empty[Stages::stage(count - 1)]));
 
     const int row = D * item.chunk.state + 64 * warpgroup + 16 * warp_in_group() + lane_index() / 4;
-    float* const to = head_of<float>(params.state, item.head) + row * params.state.row_stride +
-                      2 * (lane_index() % 4);
+    float* const to =
+        head_of<float>(params.state, item.head) + row * params.state.row_stride + 2 * (lane_index() % 4);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int n = 0; n < E / 8; ++n)
-        *reinterpret_cast<float2*>(to + 8 * half * params.state.row_stride + 8 * n) = {state[n][2 * half],
-                                                                                      state[n][2 * half + 1]};
+        *reinterpret_cast<float2*>(to + 8 * half * params.state.row_stride + 8 * n) = {
+            state[n][2 * half], state[n][2 * half + 1]};
   }
 }
 

@@ -94,8 +94,9 @@ __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& 
       : "memory");
 }
 
-// Starts to write a tile to the tensor, from column group `group` on, less what lies beyond it. tma_store_wait() waits until shared memory
-// has been read, for the stores and reductions that the calling thread started.
+// Starts to write a tile to the tensor, from column group `group` on, less what lies beyond it.
+// tma_store_wait() waits until shared memory has been read, for the stores and reductions that the calling
+// thread started.
 __device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from,
                                           int group = 0) {
   asm volatile(

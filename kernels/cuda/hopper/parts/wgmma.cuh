@@ -90,8 +90,8 @@ struct Wgmma;
                    : CPLAB_SUMS_##REGS(d)                                                                 \
                    : "l"(a), "l"(b), "r"(keep));                                                          \
     }                                                                                                     \
-    static __device__ __forceinline__ void multiply_ss_b_mn_major(float (&d)[N / 8][4], std::uint64_t a,    \
-                                                                std::uint64_t b, int keep) {              \
+    static __device__ __forceinline__ void multiply_ss_b_mn_major(float (&d)[N / 8][4], std::uint64_t a,  \
+                                                                  std::uint64_t b, int keep) {            \
       asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                         \
                    ", 0;\n"                                                                               \
                    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
