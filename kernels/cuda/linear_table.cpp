@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/hopper/hopper.hpp"
 #include "kernels/cuda/linear/linear.hpp"
 
 namespace cplab::kernels::cuda {
@@ -21,9 +22,23 @@ void add(Table& table, std::vector<LinearKernel> kernels) {
   }
 }
 
+#ifdef CPLAB_HOPPER_KERNELS
+template <int D, int... value_sizes>
+void add_hopper_of(Table& table, std::integer_sequence<int, value_sizes...>) {
+  (add(table, hopper::linear_kernels<D, value_sizes>()), ...);
+}
+template <int... head_sizes>
+void add_hopper(Table& table, std::integer_sequence<int, head_sizes...> value_sizes) {
+  (add_hopper_of<head_sizes>(table, value_sizes), ...);
+}
+#endif
+
 // A family for one machine adds its kernels here, as in kernel_table.cpp.
 Table make_table() {
   Table table;
+#ifdef CPLAB_HOPPER_KERNELS
+  add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
+#endif
   add(table, linear_walk_kernels());
   add(table, linear_state_kernels());
   add(table, linear_scan_kernels());

@@ -1,4 +1,4 @@
-// What attention kernels on tensor cores need of a call; see fits.hpp.
+// What kernels on tensor cores need of a call; see fits.hpp.
 #include "kernels/work/fits.hpp"
 
 #include <algorithm>
@@ -115,6 +115,40 @@ int heads_per_group(int heads, int walked_heads, const DeviceView& walked) {
                                     ? fit * (heads / walked_heads)
                                     : std::max<std::int64_t>(fit / (walked_heads / heads), 1);
   return static_cast<int>(std::min<std::int64_t>(together, heads));
+}
+
+namespace {
+
+bool is_operand(const View& view, DType dtype, std::int64_t width) {
+  return view.dtype == dtype && view.width == width && has_tensor_map(view);
+}
+bool holds_states(const std::optional<View>& view) {
+  return !view || (view->dtype == DType::fp32 && has_tensor_map(*view));
+}
+// log2 of a decay factor is held in fp32, and times 0 it must be 0.
+bool is_blocked(const Chunks& chunks) {
+  return chunks.work == ChunkWork::blocked &&
+         std::all_of(chunks.slopes.begin(), chunks.slopes.end(), [](double slope) { return slope < 1e30; });
+}
+
+}  // namespace
+
+bool fits_linear_hopper(const LinearLocal& call, DType dtype, std::int64_t D, std::int64_t E) {
+  return is_blocked(call.chunks) && !call.log_decay && !call.final_state && is_operand(call.q, dtype, D) &&
+         is_operand(call.k, dtype, D) && is_operand(call.v, dtype, E) && is_result(call.out) &&
+         holds_states(call.state) && holds_states(call.carry);
+}
+
+bool fits_linear_hopper(const LinearLocalBackward& call, DType dtype, std::int64_t D, std::int64_t E) {
+  return is_blocked(call.chunks) && !call.log_decay && !call.final_state && is_operand(call.q, dtype, D) &&
+         is_operand(call.k, dtype, D) && is_operand(call.v, dtype, E) && is_operand(call.dout, dtype, E) &&
+         is_result(call.dq) && is_result(call.dk) && is_result(call.dv) && holds_states(call.state) &&
+         holds_states(call.carry) && holds_states(call.dstate) && holds_states(call.dcarry);
+}
+
+bool fits_linear_hopper(const LinearState& call, DType dtype, std::int64_t D, std::int64_t E) {
+  return is_blocked(call.chunks) && !call.log_decay && !call.transition && is_operand(call.rows, dtype, D) &&
+         is_operand(call.columns, dtype, E) && holds_states(call.state);
 }
 
 }  // namespace hopper

@@ -1,9 +1,10 @@
-// Which calls the attention kernels on tensor cores take. Plain host code.
+// Which calls the kernels on tensor cores take. Plain host code.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/kernels.hpp"
+#include "kernels/linear.hpp"
 #include "kernels/work/params.hpp"
 
 namespace cplab::kernels::cuda {
@@ -34,6 +35,12 @@ bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, std::in
 // Whether TMA can add to dq; whether it can store dk and dv, or add to them.
 bool adds_dq_by_tma(const AttendBackwardParams& call);
 bool writes_dkv_by_tma(const AttendBackwardParams& call);
+
+// Linear attention in bf16 or fp16 with states in fp32: every view that is read has a tensor map, the work is
+// blocked, and there is no final_state.
+bool fits_linear_hopper(const LinearLocal& call, DType dtype, std::int64_t D, std::int64_t E);
+bool fits_linear_hopper(const LinearLocalBackward& call, DType dtype, std::int64_t D, std::int64_t E);
+bool fits_linear_hopper(const LinearState& call, DType dtype, std::int64_t D, std::int64_t E);
 
 // Whether the query heads of a key head go to different thread blocks, each of which adds its part to dk and
 // dv: then fewer rows of q and dq are in use at once and stay in the L2 cache, and there are more tiles.

@@ -186,6 +186,14 @@ LinearCut cut_of(const LinearCombine& call) {
   return cut;
 }
 
+LinearCut hopper_cut(std::int64_t chunks, std::int64_t heads, int multiprocessors) {
+  LinearCut cut;
+  cut.thread_blocks = chunks * heads;
+  cut.multiprocessors = multiprocessors;
+  require_launchable(cut);
+  return cut;
+}
+
 std::vector<DeviceChunk> device_chunks(std::span<const Chunk> chunks) {
   std::vector<DeviceChunk> all;
   all.reserve(chunks.size());

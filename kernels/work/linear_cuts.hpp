@@ -1,4 +1,4 @@
-// How the general kernels of linear attention are cut: chunks as kernels read them, parts, shared memory.
+// How the kernels of linear attention are cut: chunks as kernels read them, parts, shared memory.
 // Plain host code.
 #pragma once
 
@@ -54,6 +54,9 @@ LinearCut cut_of(const LinearState& call);
 LinearCut cut_of(const LinearScan& call, std::int64_t groups);
 LinearCut cut_of(const LinearCombine& call);
 LinearCut cut_of(const LinearInter& call, std::int64_t chunks);
+
+// Of the kernels for Hopper, which fill so many multiprocessors: every chunk and head is a part.
+LinearCut hopper_cut(std::int64_t chunks, std::int64_t heads, int multiprocessors);
 
 // The chunks as kernels read them, one by one; cut after every linear_tokens tokens.
 std::vector<DeviceChunk> device_chunks(std::span<const Chunk> chunks);

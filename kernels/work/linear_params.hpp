@@ -46,6 +46,9 @@ struct LinearCut {
   std::int32_t key_parts = 1, value_parts = 1;      // sliced: parts = key_parts * value_parts
   std::int32_t threads = 256;
   std::int64_t thread_blocks = 0;
+  // Of kernels that take the thread blocks above one after the other, with as many as run at once on so many
+  // multiprocessors; 0: others.
+  std::int32_t multiprocessors = 0;
   std::int64_t shared_bytes = 0;
   std::int32_t results = 1;   // how many there are
   std::int64_t counters = 0;  // sliced: how many of LinearParams::counters

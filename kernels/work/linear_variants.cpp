@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/call_checks.hpp"
+#include "kernels/work/fits.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
@@ -24,6 +25,22 @@ std::string general_name(Operation operation, DType accumulator) {
          (accumulator == DType::fp64 ? " fp64" : " fp32");
 }
 
+constexpr int hopper_head_sizes[] = {CPLAB_HOPPER_HEAD_SIZES};
+
+void add_hopper(std::vector<LinearVariant>& all) {
+  for (const Operation operation : {Operation::local, Operation::local_backward, Operation::state})
+    for (const DType dtype : {DType::bf16, DType::fp16})
+      for (const int D : hopper_head_sizes)
+        for (const int E : hopper_head_sizes)
+          all.push_back({.name = hopper_linear_name(operation, dtype, D, E),
+                         .operation = operation,
+                         .family = LinearVariant::Family::hopper,
+                         .dtype = dtype,
+                         .key_size = D,
+                         .value_size = E,
+                         .sm_major = 9});
+}
+
 // Variants of one machine come first in the list: for each of their families a function beside this one,
 // which adds them, a case in fits() and a cut in cut_by().
 void add_general(std::vector<LinearVariant>& all, const KernelBuild& build) {
@@ -38,6 +55,7 @@ void add_general(std::vector<LinearVariant>& all, const KernelBuild& build) {
 
 std::vector<LinearVariant> list(const KernelBuild& build) {
   std::vector<LinearVariant> all;
+  if (build.hopper) add_hopper(all);
   add_general(all, build);
   return all;
 }
@@ -112,6 +130,12 @@ bool fits_general(const LinearVariant& variant, const Call& call) {
 }
 
 template <class Call>
+bool fits_either(const LinearVariant& variant, const Call& call) {
+  if (variant.family == LinearVariant::Family::general) return fits_general(variant, call);
+  return hopper::fits_linear_hopper(call, variant.dtype, variant.key_size, variant.value_size);
+}
+
+template <class Call>
 const LinearVariant& first_that_fits(const Call& call, const VariantOptions& options) {
   require(!has_transition(call),
           "linear attention with a transition of every token runs on CPUs only: GPU kernels have one factor "
@@ -131,9 +155,18 @@ const LinearVariant& first_that_fits(const Call& call, const VariantOptions& opt
 }
 
 template <class Call>
-ChosenLinear choose(const Call& call, const VariantOptions& options) {
+LinearCut cut_by(const LinearVariant& variant, const Call& call, std::int64_t heads, int sms) {
+  if (variant.family == LinearVariant::Family::general) return cut_of(call);
+  return hopper_cut(static_cast<std::int64_t>(call.chunks.list.size()), heads, sms);
+}
+
+template <class Call>
+ChosenLinear choose(const Call& call, std::int64_t heads, const VariantOptions& options) {
   const LinearVariant& variant = first_that_fits(call, options);
-  return {.variant = &variant, .cut = cut_of(call), .chunks = device_chunks(call.chunks.list), .groups = {}};
+  return {.variant = &variant,
+          .cut = cut_by(variant, call, heads, options.sms),
+          .chunks = device_chunks(call.chunks.list),
+          .groups = {}};
 }
 
 }  // namespace
@@ -150,14 +183,19 @@ const char* name_of(Operation operation) {
   return "";
 }
 
+std::string hopper_linear_name(Operation operation, DType dtype, int key_size, int value_size) {
+  return std::string(name_of(operation)) + " hopper " + (dtype == DType::bf16 ? "bf16 " : "fp16 ") +
+         std::to_string(key_size) + "x" + std::to_string(value_size);
+}
+
 bool LinearVariant::fits(const LinearLocal& call) const {
-  return family == Family::general && fits_general(*this, call);
+  return fits_either(*this, call);
 }
 bool LinearVariant::fits(const LinearLocalBackward& call) const {
-  return family == Family::general && fits_general(*this, call);
+  return fits_either(*this, call);
 }
 bool LinearVariant::fits(const LinearState& call) const {
-  return family == Family::general && fits_general(*this, call);
+  return fits_either(*this, call);
 }
 bool LinearVariant::fits(const LinearScan& call) const {
   return family == Family::general && fits_general(*this, call);
@@ -178,23 +216,23 @@ std::span<const LinearVariant> linear_variants(const KernelBuild& build) {
 
 ChosenLinear choose_variant(const LinearLocal& call, const VariantOptions& options) {
   require_launchable(call.q);
-  return choose(call, options);
+  return choose(call, call.q.heads, options);
 }
 
 ChosenLinear choose_variant(const LinearLocalBackward& call, const VariantOptions& options) {
   require_launchable(call.q);
-  return choose(call, options);
+  return choose(call, call.q.heads, options);
 }
 
 ChosenLinear choose_variant(const LinearState& call, const VariantOptions& options) {
   require_launchable(call.rows);
   require_launchable(call.state);
-  return choose(call, options);
+  return choose(call, call.rows.heads, options);
 }
 
 ChosenLinear choose_variant(const LinearCombine& call, const VariantOptions& options) {
   require_launchable(call.into);
-  return choose(call, options);
+  return choose(call, call.into.heads, options);
 }
 
 ChosenLinear choose_variant(const LinearScan& call, const VariantOptions& options) {

@@ -38,6 +38,9 @@ struct LinearVariant {
   bool fits(const LinearInter& call) const;
 };
 
+// "linear_local hopper bf16 128x64"
+std::string hopper_linear_name(LinearOperation operation, DType dtype, int key_size, int value_size);
+
 // All variants of a build, of all operations, the preferred ones first. The span stays valid.
 std::span<const LinearVariant> linear_variants(const KernelBuild& build);
 

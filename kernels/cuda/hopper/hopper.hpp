@@ -1,4 +1,4 @@
-// The attention kernels that only Hopper can run: bf16 and fp16, views that TMA can read (tensor_map.cuh).
+// The kernels that only Hopper can run: bf16 and fp16, views that TMA can read (tensor_map.cuh).
 // Declared for kernel_table.cpp; each head size is compiled in a translation unit of its own
 // (instance.cu.in), if 90a is among the architectures.
 #pragma once
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda/kernel_table.hpp"
+#include "kernels/cuda/linear_table.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -15,5 +16,7 @@ template <int head_size>
 std::vector<AttendBackwardKernel> backward_fused_kernels();
 template <int head_size>
 std::vector<AttendBackwardKernel> backward_deterministic_kernels();
+template <int head_size, int value_size>
+std::vector<LinearKernel> linear_kernels();
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -94,13 +94,15 @@ __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& 
       : "memory");
 }
 
-// Starts to write a tile to the tensor, less what lies beyond it. tma_store_wait() waits until shared memory
-// has been read, for the stores and reductions that the calling thread started.
-__device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from) {
+// Starts to write a tile to the tensor, from column group `group` on, less what lies beyond it.
+// tma_store_wait() waits until shared memory has been read, for the stores and reductions that the calling
+// thread started.
+__device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from,
+                                          int group = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
-      "r"(0), "r"(row), "r"(0), "r"(head), "r"(from)
+      "r"(0), "r"(row), "r"(group), "r"(head), "r"(from)
       : "memory");
 }
 __device__ __forceinline__ void tma_store_wait() {
@@ -137,6 +139,14 @@ __device__ __forceinline__ void tma_reduce_add(const CUtensorMap& map, int row, 
 __device__ __forceinline__ void stmatrix(std::uint32_t to, const std::uint32_t (&values)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(values[0]),
                "r"(values[1]), "r"(values[2]), "r"(values[3])
+               : "memory");
+}
+
+// Loads four 8x8 matrices of 16 bits, each transposed: lane l says where row l % 8 of matrix l / 8 lies.
+__device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
+               : "r"(from)
                : "memory");
 }
 

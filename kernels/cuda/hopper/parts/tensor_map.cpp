@@ -72,6 +72,11 @@ CUtensorMap tensor_map(const DeviceView& view, int rows) {
   return make_map(view, type_of(view.dtype), rows, view.width);
 }
 
+CUtensorMap group_map(const DeviceView& view, int rows) {
+  return make_map(view, type_of(view.dtype), rows,
+                  group_bytes / static_cast<std::int64_t>(bytes_of(view.dtype)));
+}
+
 CUtensorMap accumulator_map(const DeviceView& view) {
   return make_map(view, type_of(view.dtype), 64, 64);
 }

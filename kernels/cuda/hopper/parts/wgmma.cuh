@@ -63,6 +63,7 @@ __device__ __forceinline__ void warpgroup_fence_operand(float (&values)[n]) {
 // d = A B, or d += A B if `keep` is not 0. Operands in shared memory are given by descriptors (operands.cuh):
 //   multiply_ss            A and B k_major
 //   multiply_ss_mn_major   A and B mn_major
+//   multiply_ss_b_mn_major A k_major, B mn_major
 //   multiply_rs            A in registers, 64 rows x 16 columns as pairs (the layout of mma.sync's A), B
 //   mn_major
 template <class T, int N>
@@ -86,6 +87,15 @@ struct Wgmma;
                    ", 0;\n"                                                                               \
                    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
                    ", " A ", " B ", keep, 1, 1, 1, 1;\n}\n"                                               \
+                   : CPLAB_SUMS_##REGS(d)                                                                 \
+                   : "l"(a), "l"(b), "r"(keep));                                                          \
+    }                                                                                                     \
+    static __device__ __forceinline__ void multiply_ss_b_mn_major(float (&d)[N / 8][4], std::uint64_t a,  \
+                                                                  std::uint64_t b, int keep) {            \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                         \
+                   ", 0;\n"                                                                               \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
+                   ", " A ", " B ", keep, 1, 1, 0, 1;\n}\n"                                               \
                    : CPLAB_SUMS_##REGS(d)                                                                 \
                    : "l"(a), "l"(b), "r"(keep));                                                          \
     }                                                                                                     \

@@ -72,9 +72,9 @@ inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int he
   });
 }
 
-inline void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from) {
+inline void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from, int group = 0) {
   emulator::machine().store([=] {
-    for_each_element(map, row, 0, head, from, [&](unsigned char* element, const unsigned char* shared) {
+    for_each_element(map, row, group, head, from, [&](unsigned char* element, const unsigned char* shared) {
       if (element != nullptr) std::memcpy(element, shared, bytes_of(map.view.dtype));
     });
   });
@@ -128,6 +128,19 @@ inline void stmatrix(std::uint32_t to, const std::uint32_t (&values)[4]) {
   for (int matrix = 0; matrix < 4; ++matrix) {
     const std::uint64_t row = addresses[8 * matrix + lane / 4];
     std::memcpy(emulator::machine().shared() + row + lane % 4 * 4, &values[matrix], 4);
+  }
+}
+
+inline void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
+  const std::uint64_t* const addresses = emulator::machine().exchange(from);
+  const int lane = threadIdx.x % 32;
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    std::uint16_t pair[2];
+    for (int e = 0; e < 2; ++e) {
+      const std::uint64_t row = addresses[8 * matrix + lane % 4 * 2 + e];
+      std::memcpy(&pair[e], emulator::machine().shared() + row + lane / 4 * 2, 2);
+    }
+    into[matrix] = pair[0] | std::uint32_t{pair[1]} << 16;
   }
 }
 
