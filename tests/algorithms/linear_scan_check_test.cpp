@@ -47,7 +47,9 @@ std::set<int> ranks_with(const CheckResult& result, const std::string& buffer) {
 // Which ranks get something else than all tokens before them: the published schedule on sets of ranks.
 std::set<int> wrong_in_published(int P) {
   std::vector<std::vector<std::set<int>>> kept(static_cast<std::size_t>(P));
-  const auto at = [&](int i) -> auto& { return kept[static_cast<std::size_t>(i)]; };
+  const auto at = [&](int i) -> auto& {
+    return kept[static_cast<std::size_t>(i)];
+  };
   for (int i = 0; i < P; ++i) at(i) = {{i}};
   const int L = ceil_log2(P);
   const auto entry = [&](int i, int level) {
@@ -86,8 +88,8 @@ TEST_CASE("check: Brent-Kung and a shift, for every P") {
     if (P < 2) continue;
     CHECK(result.rounds == floor_log2(P) + floor_log2(2 * P / 3) + 1);
   }
-  const std::vector<std::pair<int, int>> table{{2, 2},   {3, 4},   {4, 7},   {6, 12},   {7, 14},
-                                               {8, 18},  {16, 41}, {32, 88}, {64, 183}, {128, 374}};
+  const std::vector<std::pair<int, int>> table{{2, 2},  {3, 4},   {4, 7},   {6, 12},   {7, 14},
+                                               {8, 18}, {16, 41}, {32, 88}, {64, 183}, {128, 374}};
   for (const auto& [P, messages] : table)
     CHECK(require_scan(P, Direction::forward, brent_kung_and_shift()).messages == messages);
   CHECK(require_scan(128, Direction::forward, brent_kung_and_shift()).rounds == 14);
@@ -145,8 +147,8 @@ TEST_CASE("check: the published down-sweep is wrong from P = 8 on, at these rank
   for (int P = 2; P <= 64; ++P) {
     const std::set<int> expected = wrong_in_published(P);
     CHECK(expected.empty() == (P < 8));
-    const CheckResult result = check(scanned(P, 3 * P, Direction::forward_backward, published_down_sweep()),
-                                     100000);
+    const CheckResult result =
+        check(scanned(P, 3 * P, Direction::forward_backward, published_down_sweep()), 100000);
     INFO("P = " << P << "\n" << text(result));
     CHECK(ranks_with(result, "carry") == expected);
     CHECK(ranks_with(result, "out") == expected);

@@ -39,8 +39,8 @@ std::vector<TokenPiece> pieces_of(const Plan& plan, int rank) {
   std::vector<TokenPiece> list;
   std::int64_t row = 0;  // of the sequence: in the rank; stream: in all ranks
   for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    const std::int64_t padded = p.padded_lengths[b], length = p.lengths[b],
-                       local = (padded + P - 1) / P;
+    const std::int64_t padded = p.padded_lengths[b], length = p.lengths[b], local = (padded + P - 1) / P;
+    if (padded == 0) continue;
     TokenPiece piece{static_cast<std::int64_t>(b), row, 0, 0, length};
     if (stream) {
       piece.begin = std::clamp<std::int64_t>(rank * n - row, 0, length);
@@ -126,9 +126,9 @@ std::uint32_t Scan::buffer(const std::string& name, std::int64_t count) const {
 }
 
 std::uint32_t Scan::own_state(bool total) {
-  const std::uint32_t own = total ? states(plan_, rank, reverse ? "dstate_first" : "state_last", 1,
-                                           Category::output)
-                                  : buffer("own");
+  const std::uint32_t own =
+      total ? states(plan_, rank, reverse ? "dstate_first" : "state_last", 1, Category::output)
+            : buffer("own");
   Chunk c;
   c.count = tokens(index, index);
   c.state = 0;
@@ -178,9 +178,8 @@ Plan scanned(int P, std::int64_t tokens, Direction direction, const ScanRanks& s
     Chunk c;
     c.row = piece.row, c.count = piece.count();
     c.left = c.right = 0;
-    const std::vector<Named> inputs{{q, rank.view(t.q)},
-                                    {k, rank.view(keys_at(plan, t.kv))},
-                                    {v, rank.view(values_at(plan, t.kv))}};
+    const std::vector<Named> inputs{
+        {q, rank.view(t.q)}, {k, rank.view(keys_at(plan, t.kv))}, {v, rank.view(values_at(plan, t.kv))}};
     Scan left(plan, rank, t, false);
     scan(left);
     std::vector<Named> reads = inputs;

@@ -1,5 +1,6 @@
-// Linear attention written by hand: one sequence on P ranks, or several, decoupled as LASP's log-depth scans are
-// (states of the ranks' own tokens first, a scan over ranks, then the rows), with scans as lists of moves.
+// Linear attention written by hand: one sequence on P ranks, or several, decoupled as LASP's log-depth scans
+// are (states of the ranks' own tokens first, a scan over ranks, then the rows), with scans as lists of
+// moves.
 #pragma once
 
 #include <cstdint>
@@ -101,5 +102,14 @@ ScanRanks published_down_sweep();
 ScanRanks left_edge_partner();
 // The shift of a scan goes the wrong way: index i takes the result of index i + 1.
 ScanRanks shifted_the_wrong_way();
+
+// ---- chunks -------------------------------------------------------------------------------------
+
+// Several sequences, chunks of at most `rows` tokens, the states of whole ranks passed on along a chain.
+Plan chunked(int P, const std::vector<std::int64_t>& lengths, Direction, const std::string& placement,
+             std::int64_t rows);
+// One sequence with transitions of the problem's own; all ranks' states and transitions are gathered and
+// folded.
+Plan affine(int P, std::int64_t tokens, Transition);
 
 }  // namespace cplab::hand

@@ -31,8 +31,8 @@ int levels(int P) {  // ceil(log2 P)
 }
 
 // The round's messages of this index, all at once; what comes in is added to `partial`.
-void run_round(Scan& s, const std::vector<Move>& round, std::uint32_t partial,
-               Received& received, std::vector<int>& first, int last_offset) {
+void run_round(Scan& s, const std::vector<Move>& round, std::uint32_t partial, Received& received,
+               std::vector<int>& first, int last_offset) {
   std::vector<Scan::Message> messages;
   bool receives = false;
   for (const Move& m : round) {
@@ -125,8 +125,8 @@ ScanRanks kogge_stone_after_shift() {
   };
 }
 
-// Inner node v of the tree padded to a power of two, of the leaves (v - 2^l, v], lies at index v, or at the last
-// one where that is beyond it; without leaves of its own it passes everything on.
+// Inner node v of the tree padded to a power of two, of the leaves (v - 2^l, v], lies at index v, or at the
+// last one where that is beyond it; without leaves of its own it passes everything on.
 ScanRanks swap_form() {
   return [](Scan& s) {
     const int last = s.P - 1, i = s.index;
@@ -178,8 +178,7 @@ ScanRanks gather_and_fold() {
     const std::uint32_t own = s.own_state(), all = s.buffer("all", s.P);
     const auto state = [&](int i) { return rows_of(all, 4 * i, 4); };
     std::vector<Scan::Message> messages;
-    for (int i = 0; i < s.P; ++i)
-      messages.insert(messages.end(), {{i, {own}, true}, {i, state(i), false}});
+    for (int i = 0; i < s.P; ++i) messages.insert(messages.end(), {{i, {own}, true}, {i, state(i), false}});
     s.exchange(messages, OpKind::all_gather);
     if (s.index == 0) return;
     for (int i = 1; i < s.index; ++i) s.combine(state(i - 1), state(i), s.tokens(i, i));
@@ -203,7 +202,8 @@ ScanRanks pipelined_slices(int slices) {
   };
 }
 
-// As spec/linear-attention.md 1.6, B3 has it: every index keeps what it held after each level of the up-sweep.
+// As spec/linear-attention.md 1.6, B3 has it: every index keeps what it held after each level of the
+// up-sweep.
 ScanRanks published_down_sweep() {
   return [](Scan& s) {
     const int i = s.index, L = levels(s.P);
