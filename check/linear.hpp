@@ -110,6 +110,8 @@ class LinearStep {
   void own_states();
   void scan();
   void combine();
+  // Both are of one sequence, but `from` does not come to the edge that `into` lies at.
+  std::string wrong_exponent(const State& from, const State& into, std::int64_t count) const;
   Value passed_on(const Run& from, const Run& into, const Run* transition, const Chunk&, Holds) const;
   std::optional<std::int64_t> edge_behind(const Value& from, const Run* transition, const Chunk&) const;
 

@@ -58,20 +58,19 @@ std::string Contents::edge_in(std::uint32_t set, std::int64_t edge) const {
 Value Contents::join_states(Site s, const Box& into, const Run& a, const Run& b) {
   const Value &x = a.value, &y = b.value;
   const auto wrong = [&](const std::string& what) {
-    report(s, FindingKind::coverage, into, what);
+    report(s, FindingKind::coverage, into,
+           "adds the state of " + tokens_of(x.set) + " to that of " + tokens_of(y.set) + what);
     return Value::unknown();
   };
-  const std::string both = "adds the state of " + tokens_of(x.set) + " to that of " + tokens_of(y.set);
   if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
-    return wrong(both + " in other rows of D, heads or columns");
+    return wrong(" in other rows of D, heads or columns");
   if (tokens_.origin(sets_[x.set].front().begin).sequence !=
       tokens_.origin(sets_[y.set].front().begin).sequence)
-    return wrong(both);
+    return wrong("");
   if (x.edge != y.edge)
-    return wrong(both + ", but they lie before " + edge_in(x.set, x.edge) + " and before " +
-                 edge_in(y.set, y.edge));
+    return wrong(", but they lie before " + edge_in(x.set, x.edge) + " and before " + edge_in(y.set, y.edge));
   const auto set = sets_.join(x.set, y.set);
-  if (!set) return wrong(both + ": tokens count twice");
+  if (!set) return wrong(": tokens count twice");
   Value sum = y;
   sum.set = *set;
   return sum;

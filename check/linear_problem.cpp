@@ -18,6 +18,7 @@ class LinearTest {
   const char* test() const {
     if (op_.head_end > problem_.heads) return "names heads that the problem does not have";
     if (op_.kind == OpKind::combine) return combine();
+    if (op_.kind == OpKind::local && op_.reverse) return "is reversed, which it cannot be";
     for (const Access& a : rank_.plan->reads(op_))
       if (const char* what = operand(a)) return what;
     for (const Access& a : rank_.plan->writes(op_))

@@ -30,16 +30,18 @@ bool LinearStep::enters_at(const Held& held, const State& s, const Chunk& chunk,
   const std::int64_t exponent = !carry ? 0 : of_queries ? chunk.right_exponent : chunk.left_exponent;
   const std::int64_t edge = of_queries ? tokens.end : tokens.begin,
                      wanted = of_queries ? edge + exponent : edge - exponent;
-  const std::string what = "reads in " + place(*held.box) + " the state of " + contents_.tokens_of(s.set);
+  const auto what = [&] {
+    return "reads in " + place(*held.box) + " the state of " + contents_.tokens_of(s.set);
+  };
   if (!same_sequence(s.set, set_of(tokens)))
-    return wrong(*held.box, what + " for " + chunk_name(tokens) + ", which is of another sequence");
+    return wrong(*held.box, what() + " for " + chunk_name(tokens) + ", which is of another sequence");
   if (carry && exponent != 0 && problem_.transition != Transition::decay)
-    return wrong(*held.box, what + " at a distance from " + chunk_name(tokens) +
+    return wrong(*held.box, what() + " at a distance from " + chunk_name(tokens) +
                                 ": only a decay by a slope can pass tokens in between");
   if (s.edge == wanted) return true;
   const std::int64_t right = of_queries ? s.edge - edge : edge - s.edge;
-  std::string text =
-      what + ", which lies before " + contents_.edge_in(s.set, s.edge) + ", for " + chunk_name(tokens) + ", ";
+  std::string text = what() + ", which lies before " + contents_.edge_in(s.set, s.edge) + ", for " +
+                     chunk_name(tokens) + ", ";
   if (!carry || right < 0)
     text += "which needs it before " + contents_.edge_in(s.set, wanted);
   else

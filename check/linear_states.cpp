@@ -54,6 +54,11 @@ void LinearStep::scan() {
     if (in_place) {
       in_place->runs.push_back(state_run(chunk.state, run, holds));
       const std::int64_t behind = op_.reverse ? -chunk.count : chunk.count;
+      if (run && own && run->set != 0 && own->set != 0 && same_sequence(run->set, own->set) &&
+          run->edge + behind != own->edge) {
+        wrong(*in_place->box, wrong_exponent(*run, *own, chunk.count));
+        run.reset();
+      }
       run = sum(*in_place->box, run, run ? run->edge + behind : 0, own, own ? own->edge : 0);
     }
     const std::int32_t number = op_.reverse ? chunk.left : chunk.right;
@@ -82,6 +87,14 @@ void LinearStep::scan() {
   write_states(*final_state, true);
 }
 
+std::string LinearStep::wrong_exponent(const State& from, const State& into, std::int64_t count) const {
+  const std::int64_t right = op_.reverse ? from.edge - into.edge : into.edge - from.edge;
+  return "passes the state of " + contents_.tokens_of(from.set) + " on by " + std::to_string(count) +
+         " tokens and adds it to that of " + contents_.tokens_of(into.set) + "; " +
+         (right < 0 ? "no exponent would be right, it lies behind"
+                    : "exponent " + std::to_string(right) + " would be right");
+}
+
 // The edge that a state comes to; nothing where the transition is not of the tokens that follow.
 std::optional<std::int64_t> LinearStep::edge_behind(const Value& from, const Run* transition,
                                                     const Chunk& chunk) const {
@@ -89,7 +102,7 @@ std::optional<std::int64_t> LinearStep::edge_behind(const Value& from, const Run
   const Held& held = *find(Operand::transition);
   const Value& t = transition->value;
   if (t.holds == Holds::unknown) return {};
-  const std::string state = "state of " + contents_.tokens_of(from.set);
+  const auto state = [&] { return "state of " + contents_.tokens_of(from.set); };
   bool good = true;
   if (t.holds == Holds::nothing)
     good = wrong(*held.box, "reads " + place(*held.box) + ", part of which nobody has written",
@@ -97,14 +110,14 @@ std::optional<std::int64_t> LinearStep::edge_behind(const Value& from, const Run
   else if (t.holds != Holds::transition)
     good = wrong(*held.box, "reads " + std::string(name(t.holds)) + " where it needs a transition");
   else if (t.head_shift != op_.head_begin || t.width_shift != 0)
-    good = wrong(*held.box, "passes the " + state + " on by a transition of other heads or columns");
+    good = wrong(*held.box, "passes the " + state() + " on by a transition of other heads or columns");
   if (!good) return {};
   if (t.set == 0) return from.edge;
   const Interval passed = contents_.sets_[t.set].front();
   const std::int64_t begins = op_.reverse ? passed.end : passed.begin,
                      ends = op_.reverse ? passed.begin : passed.end;
   if (begins == from.edge && same_sequence(t.set, from.set)) return ends;
-  wrong(*held.box, "passes the " + state + ", which lies before " + contents_.edge_in(from.set, from.edge) +
+  wrong(*held.box, "passes the " + state() + ", which lies before " + contents_.edge_in(from.set, from.edge) +
                        ", through the transition of " + contents_.tokens_of(t.set));
   return {};
 }
@@ -149,14 +162,8 @@ Value LinearStep::passed_on(const Run& from, const Run& into, const Run* transit
   Run moved = from;
   moved.value.edge = *edge;
   if (!unchanged.located()) return moved.value;
-  if (same_sequence(x.set, y.set) && *edge != y.edge && !transition) {
-    const std::int64_t right = op_.reverse ? x.edge - y.edge : y.edge - x.edge;
-    return refuse(target, "passes the state of " + contents_.tokens_of(x.set) + " on by " +
-                              std::to_string(chunk.count) + " tokens and adds it to that of " +
-                              contents_.tokens_of(y.set) + "; " +
-                              (right < 0 ? "no exponent would be right, it lies behind"
-                                         : "exponent " + std::to_string(right) + " would be right"));
-  }
+  if (same_sequence(x.set, y.set) && *edge != y.edge && !transition)
+    return refuse(target, wrong_exponent({x.set, x.edge}, {y.set, y.edge}, chunk.count));
   return contents_.join_states(site_, target, moved, into);
 }
 

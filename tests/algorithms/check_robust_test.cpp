@@ -13,6 +13,7 @@
 #include "tests/algorithms/scenarios.hpp"
 #include "tests/hand_plans/attention_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
+#include "tests/hand_plans/linear_plans.hpp"
 
 using namespace cplab;
 
@@ -33,7 +34,10 @@ class Corruption {
         Access& a = pick(rank.accesses);
         return below(2) ? number(a.view) : number(a.mode);
       }
-      case 5: return rank.segments.empty() ? void() : segment(pick(rank.segments));
+      case 5: {
+        if (!rank.chunks.empty()) return chunk(pick(rank.chunks));
+        return rank.segments.empty() ? void() : segment(pick(rank.segments));
+      }
       case 6: {
         if (rank.parts.empty()) return;
         Part& p = pick(rank.parts);
@@ -110,7 +114,10 @@ class Corruption {
       case 5: return span(op.reads);
       case 6: return span(op.writes);
       case 7: return span(op.parts);
-      case 8: return span(op.segments);
+      case 8: {
+        if (op.chunks.count > 0) return below(2) ? span(op.chunks) : void(op.reverse = !op.reverse);
+        return span(op.segments);
+      }
       case 9: return span(op.after);
       case 10: return number(op.head_begin);
       case 11: return number(op.head_end);
@@ -138,9 +145,21 @@ class Corruption {
                                               &s.offset,  &s.left,    &s.right};
     number(*fields[below(fields.size())]);
   }
+  void chunk(Chunk& c) {
+    switch (below(8)) {
+      case 0: return number(c.row);
+      case 1: return number(c.count);
+      case 2: return number(c.state);
+      case 3: return number(c.left);
+      case 4: return number(c.right);
+      case 5: return number(c.left_exponent);
+      case 6: return number(c.right_exponent);
+      default: c.resets = !c.resets;
+    }
+  }
   void scenario(Plan& plan, RankPlan& rank) {
     Problem& p = plan.scenario.problem;
-    switch (below(12)) {
+    switch (below(p.attention == Attention::linear ? 15 : 12)) {
       case 0: return number(p.heads);
       case 1: return number(p.kv_heads);
       case 2: return number(p.head_size);
@@ -152,6 +171,9 @@ class Corruption {
       case 8: return number(p.window.left);
       case 9: return number(pick(pick(plan.groups).ranks));
       case 10: return number(rank.position);
+      case 12: return number(p.transition);
+      case 13: return number(p.attention);
+      case 14: return p.slopes.clear();
       default: return void(p.lengths.push_back(3));
     }
   }
@@ -185,8 +207,12 @@ TEST_CASE("check: corrupted plans never crash the checker") {
   corrupt(hand::traded(4, DType::bf16), 5000, 6000, found);
   corrupt(hand::reduced(4, DType::bf16), 6000, 7000, found);
   corrupt(hand::permuted(6, DType::bf16), 7000, 8000, found);
+  for (const char* placement : {"contiguous", "stream"})
+    corrupt(hand::chunked(3, {7, 0, 9}, Direction::forward_backward, placement, 2), 8000, 10000, found);
+  corrupt(hand::affine(3, 9, Transition::matrix), 10000, 12000, found);
+  corrupt(hand::scanned(4, 9, Direction::forward_backward, hand::pipelined_slices(2)), 12000, 13000, found);
   // Most corruptions make the plan wrong; the others hit entries of the pools that no operation uses.
-  CHECK(found > 5000);
+  CHECK(found > 9000);
 }
 
 TEST_CASE("check: empty plans") {

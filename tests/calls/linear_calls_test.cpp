@@ -5,7 +5,7 @@
 
 #include "calls/converter.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
-#include "tests/hand_plans/linear_plans.hpp"
+#include "tests/hand_plans/two_rank_linear.hpp"
 
 namespace cplab {
 namespace {
@@ -44,7 +44,7 @@ bool equal(const kernels::View& view, std::int64_t rows, std::int64_t heads, std
 
 // Rank 1 of the plan: chunks of 4, 1 and 2 tokens, H = 2, D = 4, E = 3.
 TEST_CASE("operations of linear attention become calls on the operands that they have") {
-  Bound b(hand::linear());
+  Bound b(hand::two_rank_linear());
   std::vector<Place> places;
 
   const auto local = b.call<kernels::LinearLocal>(OpKind::local, 1, &places);  // of head 1
@@ -117,7 +117,7 @@ TEST_CASE("operations of linear attention become calls on the operands that they
 }
 
 TEST_CASE("a converter that was told no slopes gives none") {
-  const Plan plan = hand::linear();
+  const Plan plan = hand::two_rank_linear();
   const CallConverter converter(plan.ranks[1], DType::fp64);
   for (const Operation& op : plan.ranks[1].operations) {
     if (op.kind != OpKind::local) continue;

@@ -9,7 +9,7 @@
 
 #include "exec/cpu/executor.hpp"
 #include "reference/linear_recurrence.hpp"
-#include "tests/hand_plans/linear_plans.hpp"
+#include "tests/hand_plans/two_rank_linear.hpp"
 
 namespace cplab {
 namespace {
@@ -38,7 +38,7 @@ void check_close(const std::vector<double>& values, const double* expected) {
 
 TEST_CASE("states, scan, exchange, local, inter and combine on two ranks equal the recurrence") {
   const hand::LinearShape shape;
-  const Plan plan = hand::linear(shape);
+  const Plan plan = hand::two_rank_linear(shape);
   const Problem& p = plan.scenario.problem;
   std::vector<std::int64_t> begins = {0};
   for (const auto& lengths : shape.chunks)

@@ -1,155 +1,203 @@
-// See linear_plans.hpp.
+// Linear attention written by hand; see linear_plans.hpp.
 #include "tests/hand_plans/linear_plans.hpp"
 
-#include <numeric>
-
-#include "tests/hand_plans/hand_plans.hpp"
+#include <algorithm>
 
 namespace cplab::hand {
-namespace {
 
-constexpr std::int64_t H = 2, D = 4, E = 3;
+using enum Operand;
 
-struct Named {
-  Operand operand;
-  ViewIndex view;
-  WriteMode mode = store;
-};
-
-std::vector<Access> accesses(const std::vector<Named>& operands) {
-  std::vector<Access> list;
-  for (const Named& n : operands) list.push_back({n.view, n.mode, n.operand});
-  return list;
-}
-
-// Chunks of one piece whose edges both have state 0.
-std::vector<Chunk> chunks_of(const std::vector<std::int64_t>& lengths) {
-  const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  std::vector<Chunk> list;
-  std::int64_t row = 0;
-  for (const std::int64_t count : lengths) {
-    list.push_back({.row = row,
-                    .count = count,
-                    .state = static_cast<std::int32_t>(list.size()),
-                    .left = 0,
-                    .right = 0,
-                    .left_exponent = row,
-                    .right_exponent = tokens - row - count});
-    row += count;
-  }
-  return list;
-}
-
-class LinearRank {
- public:
-  LinearRank(Plan& plan, int r, const std::vector<std::int64_t>& lengths)
-      : rank_(plan, r),
-        peer_(1 - r),
-        tokens_(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})),
-        states_(std::ssize(lengths)),
-        chunks_(append(rank_.plan().chunks, chunks_of(lengths))),
-        whole_(append(rank_.plan().chunks, {Chunk{.row = 0, .count = tokens_, .state = 0}})) {
-    q_ = tokens("q", Category::input, D);
-    k_ = tokens("k", Category::input, D);
-    v_ = tokens("v", Category::input, E);
-    dout_ = tokens("dout", Category::input, E);
-  }
-
-  void forward() {
-    using enum Operand;
-    const auto out_buffer = tokens("out", Category::output, E);
-    own_ = states("state", Category::working, states_);
-    const auto leaving =
-        states(peer_ == 0 ? "last_state" : "leaving", peer_ == 0 ? Category::output : Category::working, 1);
-    linear(OpKind::state, {{k, all(k_)}, {v, all(v_)}}, {{state, all(own_)}});
-    linear(OpKind::scan, {}, {{state, all(own_), add}, {final_state, all(leaving)}});
-    if (peer_ == 1) {
-      rank_.communicate(comm, OpKind::exchange, {send(all(leaving), peer_)});
-    } else {
-      carry_ = states("carry", Category::working, 1);
-      rank_.communicate(comm, OpKind::exchange, {receive(all(carry_), peer_)});
-    }
-    for (std::int32_t h = 0; h < H; ++h) {
-      linear(OpKind::local, {{q, head(q_, h)}, {k, head(k_, h)}, {v, head(v_, h)}, {state, head(own_, h)}},
-             {{out, head(out_buffer, h)}}, h, h + 1);
-    }
-    if (peer_ == 1) return;
-    linear(OpKind::inter, {{q, all(q_)}, {carry, all(carry_)}}, {{out, all(out_buffer), add}});
-    const auto op = linear(OpKind::combine, {{from, all(carry_)}}, {{into, all(leaving), add}});
-    rank_.op(op).chunks = whole_;
-  }
-
-  void backward() {
-    using enum Operand;
-    rank_.phase(Phase::backward);
-    const auto dq_buffer = tokens("dq", Category::output, D), dk_buffer = tokens("dk", Category::output, D);
-    const auto dv_buffer = tokens("dv", Category::output, E);
-    const auto own = states("dstate", Category::working, states_);
-    linear(OpKind::state, {{q, all(q_)}, {dout, all(dout_)}}, {{dstate, all(own)}});
-    std::vector<Named> scanned = {{dstate, all(own), add}};
-    std::vector<Named> reads = {
-        {q, all(q_)}, {k, all(k_)}, {v, all(v_)}, {dout, all(dout_)}, {state, all(own_)}};
-    if (peer_ == 0) {
-      const auto leaving = states("dleaving", Category::working, 1);
-      scanned.push_back({final_state, all(leaving)});
-      reverse(linear(OpKind::scan, {}, scanned));
-      rank_.communicate(comm, OpKind::exchange, {send(all(leaving), peer_)});
-      reads.push_back({carry, all(carry_)});
-      reads.push_back({dstate, all(own)});
-    } else {
-      const auto dcarry_buffer = states("dcarry", Category::working, 1);
-      reverse(linear(OpKind::scan, {}, scanned));
-      rank_.communicate(comm, OpKind::exchange, {receive(all(dcarry_buffer), peer_)});
-      reads.push_back({dstate, all(own)});
-      reads.push_back({dcarry, all(dcarry_buffer)});
-    }
-    linear(OpKind::local_backward, reads, {{dq, all(dq_buffer)}, {dk, all(dk_buffer)}, {dv, all(dv_buffer)}});
-  }
-
- private:
-  std::uint32_t tokens(const char* name, Category category, std::int64_t width) {
-    return rank_.buffer(name, Role::nominal, category, 1, tokens_, H, width);
-  }
-  std::uint32_t states(const char* name, Category category, std::int64_t count) {
-    return rank_.buffer(name, Role::wide, category, 1, count * D, H, E);
-  }
-  ViewIndex all(std::uint32_t buffer) { return rank_.view(buffer); }
-  ViewIndex head(std::uint32_t buffer, std::int32_t h) { return rank_.view(heads_of(buffer, h, h + 1)); }
-  std::uint32_t linear(OpKind kind, const std::vector<Named>& reads, const std::vector<Named>& writes,
-                       std::int32_t head_begin = 0, std::int32_t head_end = H) {
-    const auto i = rank_.operation(compute, kind, accesses(reads), accesses(writes));
-    Operation& op = rank_.op(i);
-    op.chunks = chunks_;
-    op.head_begin = head_begin;
-    op.head_end = head_end;
-    return i;
-  }
-  void reverse(std::uint32_t operation) { rank_.op(operation).reverse = true; }
-
-  Rank rank_;
-  int peer_;
-  std::int64_t tokens_, states_;
-  Span chunks_, whole_;
-  std::uint32_t q_ = 0, k_ = 0, v_ = 0, dout_ = 0, own_ = 0, carry_ = 0;
-};
-
-}  // namespace
-
-Plan linear(const LinearShape& shape) {
-  Plan plan = ranks_in_one_group(2, "all", DType::fp64);
+Plan empty_linear_plan(int P, const std::vector<std::int64_t>& lengths, Direction direction,
+                       const std::string& placement) {
+  Plan plan = ranks_in_one_group(P, "cp", DType::fp64);
   Problem& p = plan.scenario.problem;
   p.attention = Attention::linear;
-  p.heads = p.kv_heads = H;
-  p.head_size = D;
-  p.value_size = E;
+  p.format = Format::thd;
+  p.packed = true;
+  p.lengths = p.padded_lengths = lengths;
+  p.heads = p.kv_heads = 2, p.head_size = 4, p.value_size = 3;
   p.causal = true;
-  p.slopes = shape.slopes;
-  for (int r = 0; r < 2; ++r) {
-    LinearRank rank(plan, r, shape.chunks[static_cast<std::size_t>(r)]);
-    rank.forward();
-    rank.backward();
+  p.slopes = {0.5, 0.25};
+  p.direction = direction;
+  plan.scenario.placement = placement;
+  return plan;
+}
+
+std::int64_t rows_of_rank(const Plan& plan) {
+  const std::int64_t P = plan.scenario.parallel.ranks;
+  const bool stream = plan.scenario.placement == "stream";
+  std::int64_t rows = 0;
+  for (const std::int64_t padded : plan.scenario.problem.padded_lengths)
+    rows += stream ? padded : (padded + P - 1) / P;
+  return stream ? (rows + P - 1) / P : rows;
+}
+
+std::vector<TokenPiece> pieces_of(const Plan& plan, int rank) {
+  const Problem& p = plan.scenario.problem;
+  const std::int64_t P = plan.scenario.parallel.ranks, n = rows_of_rank(plan);
+  const bool stream = plan.scenario.placement == "stream";
+  std::vector<TokenPiece> list;
+  std::int64_t row = 0;  // of the sequence: in the rank; stream: in all ranks
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    const std::int64_t padded = p.padded_lengths[b], length = p.lengths[b], local = (padded + P - 1) / P;
+    if (padded == 0) continue;
+    TokenPiece piece{static_cast<std::int64_t>(b), row, 0, 0, length};
+    if (stream) {
+      piece.begin = std::clamp<std::int64_t>(rank * n - row, 0, length);
+      piece.end = std::clamp<std::int64_t>((rank + 1) * n - row, 0, length);
+      piece.row = row + piece.begin - rank * n;
+      if (piece.count() > 0) list.push_back(piece);
+      row += padded;
+    } else {
+      piece.begin = std::min(length, rank * local);
+      piece.end = std::min(length, (rank + 1) * local);
+      list.push_back(piece);
+      row += local;
+    }
   }
-  return with_edges(plan);
+  return list;
+}
+
+LinearBuffers linear_buffers(const Plan& plan, Rank& rank) {
+  const Problem& p = plan.scenario.problem;
+  const std::int64_t n = rows_of_rank(plan), H = p.heads, D = p.head_size, E = p.value_size;
+  using enum Category;
+  LinearBuffers t{};
+  t.q = rank.buffer("q", Role::nominal, input, 1, n, H, D);
+  t.kv = rank.buffer("kv", Role::nominal, input, 1, n, H, D + E);
+  t.out = rank.buffer("out", Role::nominal, output, 1, n, H, E);
+  if (!p.has_backward()) return t;
+  t.dout = rank.buffer("dout", Role::nominal, input, 1, n, H, E);
+  t.dq = rank.buffer("dq", Role::nominal, output, 1, n, H, D);
+  t.dkv = rank.buffer("dkv", Role::nominal, output, 1, n, H, D + E);
+  return t;
+}
+
+At keys_at(const Plan& plan, std::uint32_t buffer) {
+  At at{buffer};
+  at.width_end = static_cast<std::int32_t>(plan.scenario.problem.head_size);
+  return at;
+}
+At values_at(const Plan& plan, std::uint32_t buffer) {
+  At at{buffer};
+  at.width_begin = static_cast<std::int32_t>(plan.scenario.problem.head_size);
+  return at;
+}
+
+std::uint32_t states(const Plan& plan, Rank& rank, const std::string& name, std::int64_t count,
+                     Category category) {
+  const Problem& p = plan.scenario.problem;
+  Buffer b;
+  b.name = name;
+  b.role = Role::wide;
+  b.category = category;
+  b.layout = Layout::heads_first;
+  b.rows = count * p.head_size, b.heads = p.heads, b.width = p.value_size;
+  return rank.buffer(b);
+}
+
+std::uint32_t linear(const Plan& plan, Rank& rank, OpKind kind, const std::vector<Named>& reads,
+                     const std::vector<Named>& writes, const std::vector<Chunk>& chunks, bool reverse) {
+  const auto accesses = [](const std::vector<Named>& list) {
+    std::vector<Access> result;
+    for (const Named& n : list) result.push_back({n.view, n.mode, n.operand});
+    return result;
+  };
+  const std::uint32_t i = rank.operation(compute, kind, accesses(reads), accesses(writes));
+  Operation& op = rank.op(i);
+  op.chunks = append(rank.plan().chunks, chunks);
+  op.reverse = reverse;
+  op.head_end = static_cast<std::int32_t>(plan.scenario.problem.heads);
+  return i;
+}
+
+// ---- scans --------------------------------------------------------------------------------------
+
+Scan::Scan(Plan& plan, Rank& r, const LinearBuffers& buffers, bool from_right)
+    : P(static_cast<int>(plan.ranks.size())),
+      index(from_right ? P - 1 - r.plan().rank : r.plan().rank),
+      reverse(from_right),
+      rank(r),
+      plan_(plan),
+      buffers_(buffers) {}
+
+std::uint32_t Scan::buffer(const std::string& name, std::int64_t count) const {
+  return states(plan_, rank, (reverse ? "d_" : "") + name, count);
+}
+
+std::uint32_t Scan::own_state(bool total) {
+  const std::uint32_t own =
+      total ? states(plan_, rank, reverse ? "dstate_first" : "state_last", 1, Category::output)
+            : buffer("own");
+  Chunk c;
+  c.count = tokens(index, index);
+  c.state = 0;
+  if (reverse)
+    linear(plan_, rank, OpKind::state, {{q, rank.view(buffers_.q)}, {dout, rank.view(buffers_.dout)}},
+           {{dstate, rank.view(own)}}, {c});
+  else
+    linear(plan_, rank, OpKind::state,
+           {{k, rank.view(keys_at(plan_, buffers_.kv))}, {v, rank.view(values_at(plan_, buffers_.kv))}},
+           {{state, rank.view(own)}}, {c});
+  return own;
+}
+
+std::uint32_t Scan::carry() {
+  carry_ = states(plan_, rank, reverse ? "dcarry" : "carry", 1, Category::output);
+  return *carry_;
+}
+
+std::int64_t Scan::tokens(int first, int last) const {
+  std::int64_t sum = 0;
+  for (int i = first; i <= last; ++i) sum += pieces_of(plan_, rank_of(i)).front().count();
+  return sum;
+}
+
+std::uint32_t Scan::combine(const At& from_, const At& into_, std::int64_t count) const {
+  Chunk c;
+  c.count = count;
+  c.state = 0;
+  return linear(plan_, rank, OpKind::combine, {{from, rank.view(from_)}}, {{into, rank.view(into_), add}},
+                {c}, reverse);
+}
+
+void Scan::exchange(const std::vector<Message>& messages, OpKind kind, Lane lane) const {
+  std::vector<Part> parts;
+  for (const Message& m : messages)
+    parts.push_back(m.send ? send(rank.view(m.at), rank_of(m.index))
+                           : receive(rank.view(m.at), rank_of(m.index)));
+  if (!parts.empty()) rank.communicate(lane, kind, parts);
+}
+
+Plan scanned(int P, std::int64_t tokens, Direction direction, const ScanRanks& scan) {
+  Plan plan = empty_linear_plan(P, {tokens}, direction);
+  for (int r = 0; r < P; ++r) {
+    Rank rank(plan, r);
+    const LinearBuffers t = linear_buffers(plan, rank);
+    const TokenPiece piece = pieces_of(plan, r).front();
+    Chunk c;
+    c.row = piece.row, c.count = piece.count();
+    c.left = c.right = 0;
+    const std::vector<Named> inputs{
+        {q, rank.view(t.q)}, {k, rank.view(keys_at(plan, t.kv))}, {v, rank.view(values_at(plan, t.kv))}};
+    Scan left(plan, rank, t, false);
+    scan(left);
+    std::vector<Named> reads = inputs;
+    if (left.given_carry()) reads.push_back({carry, rank.view(*left.given_carry())});
+    linear(plan, rank, OpKind::local, reads, {{out, rank.view(t.out)}}, {c});
+    if (direction == Direction::forward) continue;
+    rank.phase(Phase::backward);
+    Scan right(plan, rank, t, true);
+    scan(right);
+    reads.insert(reads.begin() + 3, {dout, rank.view(t.dout)});
+    if (right.given_carry()) reads.push_back({dcarry, rank.view(*right.given_carry())});
+    linear(plan, rank, OpKind::local_backward, reads,
+           {{dq, rank.view(t.dq)},
+            {dk, rank.view(keys_at(plan, t.dkv))},
+            {dv, rank.view(values_at(plan, t.dkv))}},
+           {c});
+  }
+  return with_edges(std::move(plan));
 }
 
 }  // namespace cplab::hand
