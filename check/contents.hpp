@@ -32,7 +32,7 @@ class Contents final : public Interpreter {
 
  private:
   friend class LinearStep;  // check/linear.hpp: the operations of linear attention
-  struct Write {  // by one operation into one buffer
+  struct Write {            // by one operation into one buffer
     std::uint32_t operation = none;
     std::uint32_t buffer = none;
     bool read = false;
@@ -99,7 +99,7 @@ class Contents final : public Interpreter {
 
   // check/linear_outputs.cpp: states wherever they are added, and at the end.
   Value join_states(Site, const Box& into, const Run& a, const Run& b);
-  std::string tokens_of(std::uint32_t set) const;  // "tokens 0..7 of sequence 2"
+  std::string tokens_of(std::uint32_t set) const;                   // "tokens 0..7 of sequence 2"
   std::string edge_in(std::uint32_t set, std::int64_t edge) const;  // "token 8"
   void check_linear_outputs(std::uint32_t rank);
   void check_edge_states(std::uint32_t rank, std::string_view name, Holds, bool left_edge, bool needed);

@@ -45,9 +45,7 @@ Tokens::Tokens(const Scenario& scenario)
   const Problem& p = scenario.problem;
   visible_ = {std::min(p.window.left, far), std::min(p.window.right, far)};
   if (p.causal) visible_.right = 0;
-  const std::int64_t unit = kind_ == Kind::zigzag   ? 2 * P_
-                            : kind_ == Kind::stream ? 1
-                                                    : P_;
+  const std::int64_t unit = kind_ == Kind::zigzag ? 2 * P_ : kind_ == Kind::stream ? 1 : P_;
   const std::int64_t replicas = scenario.parallel.replicas;
   place_.resize(p.lengths.size());
   std::int64_t id = 0, token = 0;

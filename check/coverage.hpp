@@ -17,8 +17,8 @@ namespace cplab::checking {
 // position. Every token has a number, its `token id`: a sequence's tokens in their order (striped placement:
 // all tokens of rank 0, then those of rank 1, ...), so that neighbouring ranks hold one run of ids. A Stretch
 // is a run of rows that are consecutive tokens of one sequence, at positions position + stride * i.
-// Placement `stream`: the replica's sequences lie one after the other, padded as they are, the end padded to a
-// multiple of P (it counts as padding of the last one), and rank p holds the p-th of P equal parts.
+// Placement `stream`: the replica's sequences lie one after the other, padded as they are, the end padded to
+// a multiple of P (it counts as padding of the last one), and rank p holds the p-th of P equal parts.
 struct Stretch {
   std::int64_t row = 0;    // id of the first row
   std::int64_t count = 0;  // rows
@@ -94,7 +94,7 @@ class Tokens {
   Window visible_;
   std::vector<Replica> replicas_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> place_;  // of a sequence: replica, index
-  std::vector<std::pair<std::int64_t, std::uint32_t>> first_;   // first tokens, ascending, and their sequences
+  std::vector<std::pair<std::int64_t, std::uint32_t>> first_;  // first tokens, ascending, and their sequences
 };
 
 // Sets of token ids as sorted runs; equal sets have equal ids, 0 is the empty one.

@@ -25,7 +25,8 @@ HeldState held_state(const Runs& runs, std::int64_t first, std::int64_t rows, st
     const Value& v = run.value;
     if (v.holds == Holds::unknown) return {unknown, v.holds};
     if (v.holds == Holds::nothing) return {nothing, v.holds};
-    const bool of_tokens = v.holds == Holds::state || v.holds == Holds::dstate || v.holds == Holds::transition;
+    const bool of_tokens =
+        v.holds == Holds::state || v.holds == Holds::dstate || v.holds == Holds::transition;
     if (!of_tokens && v.holds != Holds::zero) return {other, v.holds};
     if (of_tokens)
       elsewhere = elsewhere || v.head_shift != head || v.width_shift != 0 || run.id() != run.first - first ||
@@ -138,9 +139,8 @@ std::optional<LinearStep::Interval> LinearStep::tokens(const Held& held, Holds w
 std::optional<LinearStep::Interval> LinearStep::tokens(const Chunk& chunk) const {
   if (chunk.count == 0) return Interval{};
   constexpr std::pair<Operand, Holds> inputs[] = {
-      {Operand::q, Holds::q},       {Operand::k, Holds::k},
-      {Operand::v, Holds::v},       {Operand::dout, Holds::dout},
-      {Operand::beta, Holds::beta}, {Operand::log_decay, Holds::log_decay}};
+      {Operand::q, Holds::q},       {Operand::k, Holds::k},       {Operand::v, Holds::v},
+      {Operand::dout, Holds::dout}, {Operand::beta, Holds::beta}, {Operand::log_decay, Holds::log_decay}};
   std::optional<Interval> first;
   Holds holds = Holds::nothing;
   for (const auto& [operand, wanted] : inputs) {
@@ -214,8 +214,7 @@ void LinearStep::write_states(Written& written, bool clear_others) {
   std::int64_t given = 0;
   for (const Run& run : written.runs) given += run.count;
   Runs before, all;
-  if (given < written.box->rows && !clear_others)
-    contents_.read(site_.rank, *written.box, heads_, before);
+  if (given < written.box->rows && !clear_others) contents_.read(site_.rank, *written.box, heads_, before);
   std::int64_t at = 0;
   const auto fill = [&](std::int64_t end) {
     if (at >= end) return;
@@ -283,8 +282,7 @@ double LinearStep::flops() const {
                of_queries = has({Operand::dstate, Operand::dcarry}), leaves = has({Operand::final_state});
     if (op_.kind == OpKind::state) sum += product * all;
     if (op_.kind == OpKind::inter) sum += product * all * static_cast<double>(op_.writes.count);
-    if (op_.kind == OpKind::local)
-      sum += pairs * 2 * (D + E) + product * (tokens(of_keys) + tokens(leaves));
+    if (op_.kind == OpKind::local) sum += pairs * 2 * (D + E) + product * (tokens(of_keys) + tokens(leaves));
     if (op_.kind == OpKind::local_backward)
       sum += pairs * 2 * (3 * D + 2 * E) +
              product * (tokens(of_keys) + tokens(false) + 2 * tokens(of_queries) + tokens(leaves));

@@ -1,7 +1,7 @@
 // The operations of linear attention in the symbolic run. A state is a set of tokens of one sequence and the
-// edge that they are decayed to; kernels/linear.hpp says what that is for states of keys and of queries. Edges
-// are counted in token ids (check/coverage.hpp): edge p lies before the token p. An empty state is the same at
-// every edge, and held as zeros.
+// edge that they are decayed to; kernels/linear.hpp says what that is for states of keys and of queries.
+// Edges are counted in token ids (check/coverage.hpp): edge p lies before the token p. An empty state is the
+// same at every edge, and held as zeros.
 //
 // A chunk by itself covers its own tokens: of these pairs the mask leaves the causal ones. A state adds its
 // tokens to the set of every row of the chunk.
@@ -56,7 +56,7 @@ class LinearStep {
 
  private:
   using Interval = Sets::Interval;  // of token ids
-  struct Held {  // an operand that is read
+  struct Held {                     // an operand that is read
     Operand operand;
     const Box* box;
     Runs runs;

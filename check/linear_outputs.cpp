@@ -8,8 +8,8 @@ namespace cplab::checking {
 namespace {
 
 // States at the edges of a rank's tokens, one for each sequence that it has rows of, or in a stream the one
-// that lies at the edge. carry and dcarry: what entered the rank. state_last and dstate_first: with the rank's
-// own tokens, what a scan may leave where nobody reads it any more.
+// that lies at the edge. carry and dcarry: what entered the rank. state_last and dstate_first: with the
+// rank's own tokens, what a scan may leave where nobody reads it any more.
 struct EdgeStates {
   std::string_view name;
   Holds holds;
@@ -61,8 +61,7 @@ Value Contents::join_states(Site s, const Box& into, const Run& a, const Run& b)
     report(s, FindingKind::coverage, into, what);
     return Value::unknown();
   };
-  const std::string both =
-      "adds the state of " + tokens_of(x.set) + " to that of " + tokens_of(y.set);
+  const std::string both = "adds the state of " + tokens_of(x.set) + " to that of " + tokens_of(y.set);
   if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
     return wrong(both + " in other rows of D, heads or columns");
   if (tokens_.origin(sets_[x.set].front().begin).sequence !=
@@ -85,8 +84,7 @@ void Contents::check_linear_outputs(std::uint32_t r) {
   const RankModel& rank = model_.ranks[r];
   if (p.has_backward() && p.transition != Transition::decay)
     check_output(r, "dlog_decay", Holds::dlog_decay, 0, p.head_size);
-  if (p.has_backward() && p.transition == Transition::matrix)
-    check_output(r, "dbeta", Holds::dbeta, 0, 1);
+  if (p.has_backward() && p.transition == Transition::matrix) check_output(r, "dbeta", Holds::dbeta, 0, 1);
   for (const EdgeStates& e : edge_states) {
     if (!is_linear_output(p, e.name)) continue;
     const bool given = std::ranges::any_of(rank.plan->buffers, [&](const Buffer& b) {
@@ -116,8 +114,8 @@ void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds
     const Tokens::Origin o = tokens_.origin_of(t.sequence);
     const std::int64_t last = o.first + o.length,
                        edge = std::min(left_edge ? t.token : t.token + t.count, last);
-    const Sets::Interval all = holds == Holds::state ? Sets::Interval{o.first, edge}
-                                                     : Sets::Interval{edge, last};
+    const Sets::Interval all =
+        holds == Holds::state ? Sets::Interval{o.first, edge} : Sets::Interval{edge, last};
     list.push_back({all, edge, t.valid == 0});
   });
   if (stream && !list.empty()) {  // the state of the sequence that has tokens on both sides of the edge
@@ -128,9 +126,8 @@ void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds
     list.assign(1, at_edge);
   }
   const auto& buffers = rank.plan->buffers;
-  const auto at = std::ranges::find_if(buffers, [&](const Buffer& b) {
-    return b.name == wanted && b.category == Category::output;
-  });
+  const auto at = std::ranges::find_if(
+      buffers, [&](const Buffer& b) { return b.name == wanted && b.category == Category::output; });
   if (at == buffers.end()) {
     const auto passes = [](const Expected& e) { return e.tokens.begin < e.tokens.end && !e.may_be_zero; };
     if (std::ranges::any_of(list, passes))
@@ -163,7 +160,8 @@ void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds
       using enum HeldState::Kind;
       if (found.kind == unknown) continue;
       if (found.kind == empty && (set == 0 || want.may_be_zero)) continue;
-      if (found.kind == known && found.holds == holds && found.set == set && found.edge == want.edge) continue;
+      if (found.kind == known && found.holds == holds && found.set == set && found.edge == want.edge)
+        continue;
       std::string what = "output " + std::string(wanted) + " state " + std::to_string(i) + " heads " +
                          std::to_string(h.begin) + ".." + std::to_string(h.end - 1);
       if (found.kind == nothing) {

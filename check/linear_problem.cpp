@@ -121,8 +121,7 @@ const char* wrong_linear_problem(const Scenario& scenario) {
 const char* wrong_linear_operation(const Problem& problem, const RankModel& rank, const Operation& op) {
   const bool linear = problem.attention == Attention::linear;
   if (is_linear(op.kind))
-    return linear ? LinearTest(problem, rank, op).test()
-                  : "is of linear attention, which the problem is not";
+    return linear ? LinearTest(problem, rank, op).test() : "is of linear attention, which the problem is not";
   const bool softmax = op.kind == OpKind::attend || op.kind == OpKind::attend_backward ||
                        op.kind == OpKind::row_dot || op.kind == OpKind::merge;
   return linear && softmax ? "is of softmax attention, which the problem is not" : nullptr;

@@ -38,8 +38,8 @@ bool LinearStep::enters_at(const Held& held, const State& s, const Chunk& chunk,
                                 ": only a decay by a slope can pass tokens in between");
   if (s.edge == wanted) return true;
   const std::int64_t right = of_queries ? s.edge - edge : edge - s.edge;
-  std::string text = what + ", which lies before " + contents_.edge_in(s.set, s.edge) + ", for " +
-                     chunk_name(tokens) + ", ";
+  std::string text =
+      what + ", which lies before " + contents_.edge_in(s.set, s.edge) + ", for " + chunk_name(tokens) + ", ";
   if (!carry || right < 0)
     text += "which needs it before " + contents_.edge_in(s.set, wanted);
   else
@@ -77,8 +77,7 @@ bool LinearStep::has_all(const Interval& tokens, const State& left, const State&
   const Tokens::Origin origin = contents_.tokens_.origin(tokens.begin);
   const std::uint32_t before = set_of({origin.first, tokens.begin}),
                       behind = set_of({tokens.end, origin.first + origin.length});
-  const auto test = [&](const State& state, std::uint32_t all, const char* side, Operand own,
-                        Operand carry) {
+  const auto test = [&](const State& state, std::uint32_t all, const char* side, Operand own, Operand carry) {
     if (state.set == all) return true;
     const Held* held = find(own) ? find(own) : find(carry);
     return wrong(held ? *held->box : *written_.front().box,
@@ -94,11 +93,9 @@ void LinearStep::write_rows_of(const Chunk& chunk, const std::optional<Interval>
                                const MaybeState& left, const MaybeState& right) {
   const auto source = std::ranges::find_if(held_, is_of_tokens, &Held::operand);
   const bool matrix = problem_.transition == Transition::matrix;
-  const bool of_both_sides =
-      op_.kind == OpKind::local_backward &&
-      (matrix || find_written(Operand::dlog_decay) || find_written(Operand::dbeta));
-  const bool all_there =
-      !of_both_sides || (tokens && left && right && has_all(*tokens, *left, *right));
+  const bool of_both_sides = op_.kind == OpKind::local_backward &&
+                             (matrix || find_written(Operand::dlog_decay) || find_written(Operand::dbeta));
+  const bool all_there = !of_both_sides || (tokens && left && right && has_all(*tokens, *left, *right));
   const std::uint32_t own = tokens && op_.kind != OpKind::inter ? set_of(*tokens) : 0;
   for (Written& w : written_) {
     if (w.operand == Operand::final_state) continue;
@@ -134,8 +131,8 @@ void LinearStep::write_final(Written& w, const Chunk& chunk, const std::optional
     wrong(*w.box, what);
     result.reset();
   };
-  const bool enters = find(of_queries ? Operand::dcarry : Operand::carry) &&
-                      (of_queries ? chunk.right : chunk.left) >= 0;
+  const bool enters =
+      find(of_queries ? Operand::dcarry : Operand::carry) && (of_queries ? chunk.right : chunk.left) >= 0;
   const std::int64_t out = of_queries ? chunk.left_exponent : chunk.right_exponent,
                      in = of_queries ? chunk.right_exponent : chunk.left_exponent;
   if (out != 0 || (enters && in != 0)) refuse("writes the final state of a chunk that is not a whole piece");

@@ -17,8 +17,8 @@ void LinearStep::own_states() {
     if (t) own = State{set_of(*t), of_queries ? t->begin : t->end};
     into.runs.push_back(state_run(chunk.state, own, of_queries ? Holds::dstate : Holds::state));
     if (!transition) continue;
-    Run run = state_run(chunk.state, t ? MaybeState(State{set_of(*t), t->end}) : std::nullopt,
-                        Holds::transition);
+    Run run =
+        state_run(chunk.state, t ? MaybeState(State{set_of(*t), t->end}) : std::nullopt, Holds::transition);
     if (t && chunk.count == 0) {  // the identity, not zero
       run.value.holds = Holds::transition;
       run.value.head_shift = op_.head_begin;
@@ -112,8 +112,7 @@ Value LinearStep::passed_on(const Run& from, const Run& into, const Run* transit
   const Box &source = *find(Operand::from)->box, &target = *written_.front().box;
   const bool adds = written_.front().mode == WriteMode::add;
   const Value &x = from.value, &y = into.value;
-  const auto refuse = [&](const Box& box, const std::string& what,
-                          FindingKind kind = FindingKind::coverage) {
+  const auto refuse = [&](const Box& box, const std::string& what, FindingKind kind = FindingKind::coverage) {
     wrong(box, what, kind);
     return Value::unknown();
   };
@@ -149,12 +148,11 @@ Value LinearStep::passed_on(const Run& from, const Run& into, const Run* transit
   if (!unchanged.located()) return moved.value;
   if (same_sequence(x.set, y.set) && *edge != y.edge && !transition) {
     const std::int64_t right = op_.reverse ? x.edge - y.edge : y.edge - x.edge;
-    return refuse(
-        target, "passes the state of " + contents_.tokens_of(x.set) + " on by " +
-                    std::to_string(chunk.count) + " tokens and adds it to that of " +
-                    contents_.tokens_of(y.set) + "; " +
-                    (right < 0 ? "no exponent would be right, it lies behind"
-                               : "exponent " + std::to_string(right) + " would be right"));
+    return refuse(target, "passes the state of " + contents_.tokens_of(x.set) + " on by " +
+                              std::to_string(chunk.count) + " tokens and adds it to that of " +
+                              contents_.tokens_of(y.set) + "; " +
+                              (right < 0 ? "no exponent would be right, it lies behind"
+                                         : "exponent " + std::to_string(right) + " would be right"));
   }
   return contents_.join_states(site_, target, moved, into);
 }

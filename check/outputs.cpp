@@ -23,10 +23,9 @@ void Contents::finish() {
     if (linear) check_linear_outputs(r);
     const bool backward = p.has_backward();
     for (const Buffer& b : model_.ranks[r].plan->buffers) {
-      const bool known = b.name == "out" || (!linear && b.name == "lse") ||
-                         (p.max_logit && b.name == "max_logit") ||
-                         (backward && (b.name == "dq" || b.name == "dkv")) ||
-                         (linear && is_linear_output(p, b.name));
+      const bool known =
+          b.name == "out" || (!linear && b.name == "lse") || (p.max_logit && b.name == "max_logit") ||
+          (backward && (b.name == "dq" || b.name == "dkv")) || (linear && is_linear_output(p, b.name));
       if (b.category == Category::output && !known)
         findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
                       static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),
@@ -101,12 +100,14 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
       return wrong("holds the rows, heads or columns of " +
                    tokens_.describe(tokens_.at(piece.begin + v.shift)) + " at " +
                    tokens_.describe(tokens_.at(id)));
-    if (holds == Holds::out && v.set != v.norm && model_.plan->scenario.problem.attention != Attention::linear)
+    if (holds == Holds::out && v.set != v.norm &&
+        model_.plan->scenario.problem.attention != Attention::linear)
       return wrong("is normalised by other keys than it covers, for " + tokens_.describe(tokens_.at(id)));
   }
   const bool complete_as_computed = !blank && (holds == Holds::dlog_decay || holds == Holds::dbeta);
   const std::uint32_t set = blank ? 0 : v.set;
-  if (!complete_as_computed && !complete(axis, id, count, set)) wrong(missing(axis, id, count, set, c.head_begin));
+  if (!complete_as_computed && !complete(axis, id, count, set))
+    wrong(missing(axis, id, count, set, c.head_begin));
 }
 
 void Contents::find_leaks(std::uint32_t r) {

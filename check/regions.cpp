@@ -19,13 +19,29 @@ void append(std::vector<Piece>& pieces, std::int64_t begin, std::int64_t end, co
 }  // namespace
 
 std::string_view name(Holds holds) {
-  constexpr std::array<std::string_view, 23> names{
-      "nothing",         "q",          "k",          "v",
-      "dout",            "out",        "lse",        "delta",
-      "dq",              "dk",         "dv",         "max_logit",
-      "log_decay",       "beta",       "dlog_decay", "dbeta",
-      "a state of keys", "a state of queries", "a transition", "zero",
-      "minus infinity",  "a number",   "unknown"};
+  constexpr std::array<std::string_view, 23> names{"nothing",
+                                                   "q",
+                                                   "k",
+                                                   "v",
+                                                   "dout",
+                                                   "out",
+                                                   "lse",
+                                                   "delta",
+                                                   "dq",
+                                                   "dk",
+                                                   "dv",
+                                                   "max_logit",
+                                                   "log_decay",
+                                                   "beta",
+                                                   "dlog_decay",
+                                                   "dbeta",
+                                                   "a state of keys",
+                                                   "a state of queries",
+                                                   "a transition",
+                                                   "zero",
+                                                   "minus infinity",
+                                                   "a number",
+                                                   "unknown"};
   return names.at(static_cast<std::size_t>(holds));
 }
 

@@ -15,15 +15,15 @@ enum class Holds : std::uint8_t {
   q,
   k,
   v,
-  dout,            // an input's rows
-  out,             // partial result: keys `set`, normalised by the LSE of `norm`
-  lse,             // of keys `set`
-  delta,           // of complete out and dout
-  dq,              // keys `set`
-  dk,              // queries `set`, of all query heads of the key head or of some (HeadSets)
-  dv,              // likewise
-  max_logit,       // maximum over the pairs `set` of PairSets; one row, whose id is 0
-  log_decay,       // of linear attention: inputs' rows
+  dout,       // an input's rows
+  out,        // partial result: keys `set`, normalised by the LSE of `norm`
+  lse,        // of keys `set`
+  delta,      // of complete out and dout
+  dq,         // keys `set`
+  dk,         // queries `set`, of all query heads of the key head or of some (HeadSets)
+  dv,         // likewise
+  max_logit,  // maximum over the pairs `set` of PairSets; one row, whose id is 0
+  log_decay,  // of linear attention: inputs' rows
   beta,
   dlog_decay,  // complete as they are computed
   dbeta,
