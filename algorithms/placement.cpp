@@ -67,8 +67,8 @@ void Placement::lay_stream(const Problem& problem, const Parallel& parallel, int
     const std::int64_t held = std::clamp<std::int64_t>(total - p * rows_, 0, rows_);
     const std::int64_t last = replica + (sequences - 1 - replica) / parallel.replicas * parallel.replicas;
     if (held == rows_) continue;
-    const std::int64_t behind = problem.padded_lengths[static_cast<std::size_t>(last)] +
-                                std::max<std::int64_t>(0, p * rows_ - total);
+    const std::int64_t behind =
+        problem.padded_lengths[static_cast<std::size_t>(last)] + std::max<std::int64_t>(0, p * rows_ - total);
     runs_[static_cast<std::size_t>(p)].push_back({last, held, rows_ - held, 0, behind, 1});
   }
 }
