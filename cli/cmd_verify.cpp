@@ -60,7 +60,9 @@ TextTable tensor_table(const std::vector<TensorFigures>& tensors) {
 TextTable worst_table(const std::vector<TensorFigures>& tensors) {
   std::vector<TensorFigures> worst;
   // A NaN counts as worst of all.
-  const auto use = [](const TensorFigures& t) { return t.ok ? t.rel_l2 / t.tolerance : 1e300; };
+  const auto use = [](const TensorFigures& t) {
+    return !t.ok ? 1e300 : t.tolerance > 0 ? t.rel_l2 / t.tolerance : 0;
+  };
   for (const TensorFigures& tensor : tensors) {
     bool known = false;
     for (TensorFigures& other : worst) {
@@ -140,7 +142,9 @@ int command_verify(const Arguments& arguments, Console& console) {
     worst_table(result.tensors).write(out, console.color());
     out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
   }
-  out << (report.ok ? "ok: checked, executed, and equal to the dense reference within tolerance\n"
+  out << (report.ok ? fmt::format("ok: checked, executed, and equal to the {} within tolerance\n",
+                                file.scenario.problem.attention == Attention::linear ? "recurrence in double"
+                                                                                     : "dense reference")
                     : fmt::format("wrong: {} finding{}\n", result.findings.size(),
                                   result.findings.size() == 1 ? "" : "s"));
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });

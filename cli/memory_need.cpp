@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "algorithms/build.hpp"
 #include "cli/console.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
+#include "cli/verify/states.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/host_memory.hpp"
 
@@ -243,12 +245,25 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
                     // of one rank at a time, with where its rows lie
                     {"a rank's tensors", local * (inputs * number + 2 * sizeof(LocalRow))}};
   if (!compared) return parts;
+  const auto D = static_cast<double>(p.head_size), E = static_cast<double>(p.value_size);
+  if (p.attention == Attention::linear) {
+    double states = 0;  // at the edges of ranks
+    for (const RankPlan& rank : plan.ranks)
+      for (const StateBuffer& buffer : state_buffers(plan, rank))
+        states += static_cast<double>(std::ssize(buffer.states));
+    states *= static_cast<double>(p.heads) * D * E;
+    parts.emplace_back("the recurrence", (tokens * outputs + states) * number);
+    parts.emplace_back("its error model", 2 * (tokens * outputs + states) * number);
+    // Of one head: its rows, and states kept on the way, with four numbers for each element.
+    const double kept = p.transition == Transition::decay ? 4 : 3 * std::sqrt(longest);
+    parts.emplace_back("its states", (longest * (3 * D + 2 * E + 1) + 4 * kept * D * E) * number);
+    return parts;
+  }
   parts.emplace_back("the dense reference", tokens * outputs * number);
   parts.emplace_back("its error model", tokens * 2 * outputs * number);
   // Of one sequence: 64 rows of scores and of their gradients, three times over; K and V by columns and
   // squared.
   constexpr double block_rows = 64;
-  const auto D = static_cast<double>(p.head_size), E = static_cast<double>(p.value_size);
   parts.emplace_back("scores", longest * (3 * block_rows * number + (D + E) * (sizeof(float) + number)));
   return parts;
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/verify/state_casts.hpp"
+
 namespace cplab {
 
 namespace {
@@ -72,9 +74,10 @@ class RoundingCounter {
       const View& v = view(access);
       const std::uint8_t family = family_[v.buffer];
       if (family == none) continue;
-      const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward;
+      const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward || is_linear(op.kind);
       if (tile && access.operand != Operand::dv) sums_[family].tile_count += 1;  // dk and dv are one tile
       if (!is_nominal(v)) continue;
+      if (op.chunk_work == ChunkWork::sliced) sums_[family].sliced = true;
       if (access.mode != WriteMode::store || op.kind == OpKind::merge) {
         add_running(v);
       } else if (tile) {
@@ -96,7 +99,7 @@ class RoundingCounter {
 
 Roundings larger(const Roundings& a, const Roundings& b) {
   return {a.tiles || b.tiles, std::max(a.running, b.running), std::max(a.casts, b.casts),
-          std::max(a.tile_count, b.tile_count)};
+          std::max(a.tile_count, b.tile_count), a.sliced || b.sliced};
 }
 
 }  // namespace
@@ -110,6 +113,7 @@ PlanRoundings count_roundings(const Plan& plan) {
     total.dq = larger(total.dq, counter.result("dq", RoundingCounter::dq));
     total.dkv = larger(total.dkv, counter.result("dkv", RoundingCounter::dkv));
   }
+  if (plan.scenario.problem.attention == Attention::linear) total.state_casts = count_state_casts(plan);
   return total;
 }
 

@@ -217,7 +217,29 @@ double rounded(double value, DType dtype) {
   return value;
 }
 
+namespace {
+
+// All padded sequences of the replica in one line, cut into P equal pieces.
+std::vector<LocalRow> stream_rows(const Scenario& scenario, int replica, int position) {
+  const Problem& p = scenario.problem;
+  const std::vector<std::int64_t> begins = sequence_begins(p);
+  std::vector<LocalRow> line;
+  LocalRow behind;  // rows that are no tokens lie behind the last sequence
+  for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
+       b += static_cast<std::size_t>(scenario.parallel.replicas)) {
+    for (std::int64_t i = 0; i < p.padded_lengths[b]; ++i)
+      line.push_back({static_cast<std::int64_t>(b), i, begins[b] + i, i < p.lengths[b]});
+    behind = {static_cast<std::int64_t>(b), p.padded_lengths[b], -1, false};
+  }
+  const std::int64_t P = scenario.parallel.ranks, n = (std::ssize(line) + P - 1) / P;
+  for (; std::ssize(line) < n * P; ++behind.position) line.push_back(behind);
+  return {line.begin() + position * n, line.begin() + (position + 1) * n};
+}
+
+}  // namespace
+
 std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position) {
+  if (scenario.placement == "stream") return stream_rows(scenario, replica, position);
   const Problem& p = scenario.problem;
   const std::int64_t P = scenario.parallel.ranks;
   const bool zigzag = scenario.placement == "zigzag";

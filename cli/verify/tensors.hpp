@@ -59,7 +59,8 @@ struct LocalRow {
 
 // The local rows of the rank at `position` of the group of `replica`. Stated again here, apart from
 // algorithms/placement, so that a mistake there cannot hide itself. unit = P (contiguous, striped) or 2P
-// (zigzag); n_b = ceil(padded_lengths[b] / unit) unit / P.
+// (zigzag); n_b = ceil(padded_lengths[b] / unit) unit / P. stream: the padded sequences one after the other,
+// P equal pieces, rows behind the last token are its sequence's.
 std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position);
 
 // Values as the table says (plan/tensors.hpp), of transition matrix with the rows of k made as long as 1,

@@ -6,39 +6,11 @@
 #include <numeric>
 #include <utility>
 
+#include "cli/verify/rounding_errors.hpp"
+
 namespace cplab {
 
 namespace {
-
-constexpr double fp64_tolerance = 1e-12;
-
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::fp64: return 0x1p-53;
-    case DType::fp32: return 0x1p-24;
-    case DType::bf16: return 0x1p-8;
-    case DType::fp16: return 0x1p-11;
-  }
-  return 0;
-}
-
-// Values below the dtype's range become 0 or a multiple of its smallest number: below this the error no
-// longer shrinks with the value. fp16: the root mean square of rounding to its subnormals' spacing, 2^-24.
-// bf16 and fp32: exp and products underflow below 2^-126 each; room for 2^14 of them. fp64: far below
-// anything that can matter, and its square can still be told from 0.
-double underflow(DType dtype) {
-  switch (dtype) {
-    case DType::fp64: return 0x1p-500;
-    case DType::fp32:
-    case DType::bf16: return 0x1p-112;
-    case DType::fp16: return 0x1p-24 / std::sqrt(12.0);
-  }
-  return 0;
-}
-
-double square(double x) {
-  return x * x;
-}
 
 // a += p x, b += q x. These sums over all pairs are where the time goes: restrict lets them be vectorised.
 void add_scaled(double p, double* __restrict a, double q, double* __restrict b, const double* __restrict x,
@@ -58,15 +30,6 @@ void squares(const double* x, double* into, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) into[i] = x[i] * x[i];
 }
 
-// Roundings of a result whose terms have squares summing to `terms` and whose value is `value`.
-double result_variance(const Roundings& r, double terms, double value) {
-  const double mixed = (terms + square(value)) / 2;
-  double roundings = r.casts * square(value);
-  if (r.tiles) roundings += r.tile_count > 1 ? mixed : square(value);
-  if (r.running > 0) roundings += (r.running + 1) / 2 * mixed;
-  return roundings;
-}
-
 class Model {
  public:
   Model(DType dtype, const PlanRoundings& roundings, const reference::AttentionShape& shape,
@@ -80,8 +43,8 @@ class Model {
         v_(v),
         dout_(dout),
         right_(right),
-        e2_(square(0.4247 * unit_roundoff(dtype))),
-        f2_(square(0.4247 * std::min(unit_roundoff(dtype), 0x1p-24))),
+        e2_(cplab::rounding_variance(dtype)),
+        f2_(std::min(e2_, cplab::rounding_variance(DType::fp32))),
         tiny2_(square(underflow(dtype))),
         keys_(static_cast<double>(shape.S)) {
     if (shape.left >= 0 && shape.right >= 0) {
@@ -292,18 +255,12 @@ class Model {
 
   // fp64 is held to a flat relative error that any summation order keeps by orders of magnitude.
   void replace_by_fp64() {
-    const auto flat = [this](ExpectedError& error, const std::vector<double>& right) {
-      for (std::size_t i = 0; i < right.size(); ++i) {
-        error.variance[i] =
-            square(fp64_tolerance / safety_factor) * std::max(error.terms[i], square(right[i])) + tiny2_;
-      }
-    };
-    flat(errors_.out, right_.out);
-    flat(errors_.lse, right_.lse);
-    flat(errors_.dq, right_.dq);
-    flat(errors_.dk, right_.dk);
-    flat(errors_.dv, right_.dv);
-    flat(errors_.max_logit, right_.max_logit);
+    hold_to_fp64(right_.out, errors_.out);
+    hold_to_fp64(right_.lse, errors_.lse);
+    hold_to_fp64(right_.dq, errors_.dq);
+    hold_to_fp64(right_.dk, errors_.dk);
+    hold_to_fp64(right_.dv, errors_.dv);
+    hold_to_fp64(right_.max_logit, errors_.max_logit);
   }
 
   DType dtype_;
@@ -343,6 +300,14 @@ double relative_tolerance(DType dtype, double variance_sum, double scale, std::i
   if (scale <= 0 || rows <= 0) return 0;
   const double sample = static_cast<double>(rows) * std::sqrt(static_cast<double>(width));
   return safety_factor * (1 + 3 / std::sqrt(2 * sample)) * std::sqrt(variance_sum) / scale;
+}
+
+void hold_to_fp64(std::span<const double> right, ExpectedError& error) {
+  const double tiny2 = square(underflow(DType::fp64));
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    error.variance[i] =
+        square(fp64_tolerance / safety_factor) * std::max(error.terms[i], square(right[i])) + tiny2;
+  }
 }
 
 double element_tolerance(double variance) {

@@ -91,6 +91,9 @@ inline constexpr double safety_factor = 2;
 double relative_tolerance(DType dtype, double variance_sum, double scale, std::int64_t rows,
                           std::int64_t width);
 
+// The variances that say 1e-12 of each element, or of its terms where they are larger.
+void hold_to_fp64(std::span<const double> right, ExpectedError& error);
+
 // The tolerance of a single element: 5 safety_factor standard deviations. The sum of rounding errors is
 // nearly normal and a sample of 1e9 elements stays within 6.1 standard deviations; a single rounding stays
 // within 1 / 0.4247 = 2.4.

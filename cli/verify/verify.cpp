@@ -5,89 +5,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <map>
-#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "cli/verify/roundings.hpp"
+#include "cli/verify/expected.hpp"
+#include "cli/verify/states.hpp"
 #include "cli/verify/tolerance.hpp"
-#include "reference/dense_attention.hpp"
 
 namespace cplab {
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-// A right result of one sequence and how far off a right execution may be, in the axes of the tensor but B.
-struct ExpectedTensor {
-  std::vector<double> right;
-  ExpectedError error;
-};
-using Expected = std::map<std::string_view, ExpectedTensor>;  // by name
-
-// The rows of one sequence without its padding, from [tokens, heads, width]; none of an input that the
-// problem does not have.
-std::span<const double> sequence_rows(const Inputs& inputs, std::string_view name, std::int64_t first,
-                                      std::int64_t count, std::int64_t row_elements) {
-  const Tensor* tensor = inputs.find(name);
-  if (tensor == nullptr) return {};
-  return std::span<const double>(tensor->values)
-      .subspan(static_cast<std::size_t>(first * row_elements),
-               static_cast<std::size_t>(count * row_elements));
-}
-
-// What the dense reference gives for which output of softmax attention.
-Expected by_name(reference::AttentionResult right, ExpectedErrors errors) {
-  Expected expected;
-  expected["out"] = {std::move(right.out), std::move(errors.out)};
-  expected["lse"] = {std::move(right.lse), std::move(errors.lse)};
-  expected["dq"] = {std::move(right.dq), std::move(errors.dq)};
-  expected["dk"] = {std::move(right.dk), std::move(errors.dk)};
-  expected["dv"] = {std::move(right.dv), std::move(errors.dv)};
-  expected["max_logit"] = {std::move(right.max_logit), std::move(errors.max_logit)};
-  return expected;
-}
-
-// "reference of sequence 2 of 5".
-std::string of_sequence(const char* what, std::size_t sequence, std::size_t sequences) {
-  return sequences == 1 ? what : fmt::format("{} of sequence {} of {}", what, sequence + 1, sequences);
-}
-
-std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, Progress* progress) {
-  const Problem& p = plan.scenario.problem;
-  const PlanRoundings roundings = count_roundings(plan);
-  std::vector<Expected> expected(p.lengths.size());
-  std::int64_t first = 0;
-  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    const std::int64_t n = p.lengths[b];
-    const Window visible = p.visible();
-    const reference::AttentionShape shape{n,       p.heads,      p.kv_heads,   p.head_size, p.value_size,
-                                          p.scale, visible.left, visible.right};
-    if (n > 0) {
-      const auto q = sequence_rows(inputs, "q", first, n, p.heads * p.head_size);
-      const auto k = sequence_rows(inputs, "k", first, n, p.kv_heads * p.head_size);
-      const auto v = sequence_rows(inputs, "v", first, n, p.kv_heads * p.value_size);
-      const auto dout = sequence_rows(inputs, "dout", first, n, p.heads * p.value_size);
-      std::function<void(std::int64_t)> after_head;
-      if (progress) after_head = [&](std::int64_t done) { progress->set_done(done, p.heads); };
-      const auto stage = [&](const char* what) {
-        if (progress) progress->stage(of_sequence(what, b, p.lengths.size()), p.heads, "heads");
-      };
-      stage("reference");
-      reference::AttentionResult right = reference::dense_attention(shape, q, k, v, dout, after_head);
-      stage("tolerances");
-      ExpectedErrors errors = expected_errors(p.dtype, roundings, shape, q, k, v, dout, right, after_head);
-      expected[b] = by_name(std::move(right), std::move(errors));
-    }
-    first += p.padded_lengths[b];
-  }
-  return expected;
-}
 
 // Without the sign of a NaN, which would be printed.
 double shown(double value) {
@@ -151,6 +84,21 @@ Comparison comparison_of(const Plan& plan, const ProblemTensor& tensor,
   return c;
 }
 
+// The states of a buffer: their rows, D for each, are positions of an expected tensor [edges,H,D,E].
+Comparison comparison_of(const Plan& plan, const StateBuffer& buffer, const std::vector<Expected>& expected) {
+  const Problem& p = plan.scenario.problem;
+  Comparison c{{}, {p.heads, p.value_size, p.value_size, 0}, {}, {}};
+  c.tensor.name = buffer.tensor;
+  c.tensor.buffer = buffer.buffer;
+  TokenStrides strides;
+  strides.position = p.value_size;
+  strides.head = p.head_size * p.value_size;
+  strides.column = 1;
+  for (const Expected& sequence : expected)
+    c.sequences.push_back({sequence.empty() ? nullptr : &sequence.at(buffer.expected), strides});
+  return c;
+}
+
 struct Slice {  // one head
   double error2 = 0, right2 = 0, terms2 = 0, variance = 0;
   double rel_l2 = 0, tolerance = 0;
@@ -178,6 +126,29 @@ class RankComparison {
         whole_{{.sequence = rank.replica, .valid = true}} {}
 
   void compare(const Comparison& c) {
+    const auto place = [&](const LocalRow& row) {
+      return c.tensor.per_token() ? fmt::format("sequence {}, position {}, ", row.sequence, row.position)
+                                  : std::string();
+    };
+    compare(c, c.tensor.per_token() ? rows_ : whole_, place);
+  }
+
+  void compare(const Comparison& c, const StateBuffer& buffer, const StateEdges& edges) {
+    const std::int64_t D = plan_.scenario.problem.head_size;
+    const std::vector<LocalRow> rows = state_rows(plan_.scenario.problem, buffer, edges);
+    const auto place = [&](const LocalRow& row) {
+      const auto edge = static_cast<std::size_t>(row.position / D / c.row.heads);
+      return fmt::format("sequence {}, edge before token {}, row {}, ", row.sequence,
+                         edges[static_cast<std::size_t>(row.sequence)][edge], row.position % D);
+    };
+    compare(c, rows, place);
+  }
+
+ private:
+  // Says where a row is, for messages.
+  using Place = std::function<std::string(const LocalRow&)>;
+
+  void compare(const Comparison& c, const std::vector<LocalRow>& rows, const Place& place) {
     const DType dtype = plan_.scenario.problem.dtype;
     const std::vector<double> values = executor_.read(rank_.rank, c.tensor.buffer);
     std::vector<Slice> slices(static_cast<std::size_t>(c.row.heads));
@@ -185,7 +156,6 @@ class RankComparison {
     TensorFigures figures;
     figures.rank = rank_.rank;
     figures.tensor = c.tensor.name;
-    const std::vector<LocalRow>& rows = c.tensor.per_token() ? rows_ : whole_;
     std::int64_t valid_rows = 0, wrong = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (!rows[i].valid) continue;
@@ -215,10 +185,9 @@ class RankComparison {
     figures.max_abs = shown(figures.max_abs);
     figures.ok = ok;
     result_.tensors.push_back(figures);
-    if (!ok) report(c, figures, worst, wrong, valid_rows);
+    if (!ok) report(c, figures, worst, wrong, valid_rows, place);
   }
 
- private:
   // True if the element is beyond its own tolerance, NaN, or not the infinity it should be.
   bool compare_element(const Comparison& c, const LocalRow& row, std::int64_t head, std::int64_t column,
                        double value, Slice& slice, WorstElement& worst, TensorFigures& figures) const {
@@ -241,17 +210,13 @@ class RankComparison {
   }
 
   void report(const Comparison& c, const TensorFigures& figures, const WorstElement& worst,
-              std::int64_t wrong, std::int64_t valid_rows) {
+              std::int64_t wrong, std::int64_t valid_rows, const Place& place) {
     Finding finding;
     finding.kind = FindingKind::numerics;
     finding.rank = rank_.rank;
     finding.buffer = c.tensor.buffer;
-    const std::string place =
-        c.tensor.per_token() ? fmt::format("sequence {}, position {}, head {}, column {}", worst.row.sequence,
-                                           worst.row.position, worst.head, worst.column)
-                             : fmt::format("head {}", worst.head);
-    const std::string element =
-        fmt::format("{} is {} and should be {}", place, shown(worst.value), shown(worst.right));
+    const std::string element = fmt::format("{}head {} is {} and should be {}", place(worst.row), worst.head,
+                                            shown(worst.value), shown(worst.right));
     if (wrong > 0) {
       finding.message = fmt::format(
           "{}: {} of {} elements are beyond their tolerance; relative error {:.3g} (tolerance {:.3g}); "
@@ -308,7 +273,8 @@ std::string one_sentence(const std::exception& hang) {
 void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
                             VerifyResult& result, Progress* progress) {
   const Problem& p = plan.scenario.problem;
-  const std::vector<Expected> expected = expected_results(plan, inputs, progress);
+  const StateEdges edges = state_edges(plan);
+  const std::vector<Expected> expected = expected_results(plan, inputs, edges, progress);
   std::vector<Comparison> comparisons;
   for (const ProblemTensor& tensor : tensors_of(p, Category::output))
     comparisons.push_back(comparison_of(plan, tensor, expected));
@@ -317,6 +283,8 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
     if (progress) progress->set_done(rank.rank, std::ssize(plan.ranks));
     RankComparison comparison(plan, rank, executor, result);
     for (const Comparison& c : comparisons) comparison.compare(c);
+    for (const StateBuffer& buffer : state_buffers(plan, rank))
+      comparison.compare(comparison_of(plan, buffer, expected), buffer, edges);
   }
 }
 

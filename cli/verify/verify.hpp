@@ -1,5 +1,6 @@
 // Is the plan right? It is checked without a clock, executed, and every rank's results are compared with the
-// dense double-precision reference on the rank's own rows; max_logit on every rank with that of its replica.
+// double-precision reference (dense attention, or the recurrence of linear attention) on the rank's own rows;
+// max_logit on every rank with that of its replica; states of linear attention at the edges of the rank.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,9 @@ struct VerifyOptions {
 };
 
 struct VerifyResult {
-  // For every rank the outputs of the problem (plan/tensors.hpp). rel_l2 and tolerance are those of the head
-  // that uses most of its tolerance, max_abs is over all heads. Empty if the execution did not end.
+  // For every rank the outputs of the problem (plan/tensors.hpp), then its states (states.hpp). rel_l2 and
+  // tolerance are those of the head that uses most of its tolerance, max_abs is over all heads. Empty if the
+  // execution did not end.
   std::vector<TensorFigures> tensors;
   // The checker's, then the execution's (deadlock, or what made the plan impossible to execute), then one
   // of kind numerics for every tensor that is not ok.

@@ -51,9 +51,9 @@ TEST_CASE("a layout that differs cuts at every head, a row map at every run") {
   from.rows = 4;
   from.runs = row_runs;
   const View into = tensor(b.data(), 4, 2, 4);
-  const auto runs = contiguous_byte_runs(from, into);
-  REQUIRE(runs.size() == 3);
-  for (const ByteRun& run : runs) std::copy_n(run.from, run.bytes, run.into);
+  const auto pieces = contiguous_byte_runs(from, into);
+  REQUIRE(pieces.size() == 3);
+  for (const ByteRun& run : pieces) std::copy_n(run.from, run.bytes, run.into);
   const std::vector<int> rows{4, 5, 1, 3};
   for (std::size_t row = 0; row < rows.size(); ++row) {
     for (std::size_t x = 0; x < 8; ++x) CHECK(b[row * 8 + x] == rows[row] * 8 + static_cast<int>(x));

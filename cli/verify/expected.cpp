@@ -1,0 +1,145 @@
+// References and their tolerances, sequence by sequence.
+#include "cli/verify/expected.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "cli/verify/linear_tolerance.hpp"
+#include "cli/verify/roundings.hpp"
+#include "reference/dense_attention.hpp"
+#include "reference/linear_recurrence.hpp"
+
+namespace cplab {
+
+namespace {
+
+// The rows of one sequence without its padding, from [tokens, heads, width]; none of an input that the
+// problem does not have.
+std::span<const double> sequence_rows(const Inputs& inputs, std::string_view name, std::int64_t first,
+                                      std::int64_t count, std::int64_t row_elements) {
+  const Tensor* tensor = inputs.find(name);
+  if (tensor == nullptr) return {};
+  return std::span<const double>(tensor->values)
+      .subspan(static_cast<std::size_t>(first * row_elements),
+               static_cast<std::size_t>(count * row_elements));
+}
+
+// What the dense reference gives for which output of softmax attention.
+Expected by_name(reference::AttentionResult right, ExpectedErrors errors) {
+  Expected expected;
+  expected["out"] = {std::move(right.out), std::move(errors.out)};
+  expected["lse"] = {std::move(right.lse), std::move(errors.lse)};
+  expected["dq"] = {std::move(right.dq), std::move(errors.dq)};
+  expected["dk"] = {std::move(right.dk), std::move(errors.dk)};
+  expected["dv"] = {std::move(right.dv), std::move(errors.dv)};
+  expected["max_logit"] = {std::move(right.max_logit), std::move(errors.max_logit)};
+  return expected;
+}
+
+// What the recurrence gives for which output of linear attention. Without tokens its states are 0.
+Expected by_name(reference::LinearResult right, LinearErrors errors) {
+  Expected expected;
+  expected["out"] = {std::move(right.out), std::move(errors.out)};
+  expected["dq"] = {std::move(right.dq), std::move(errors.dq)};
+  expected["dk"] = {std::move(right.dk), std::move(errors.dk)};
+  expected["dv"] = {std::move(right.dv), std::move(errors.dv)};
+  expected["dg"] = {std::move(right.dlog_decay), std::move(errors.dlog_decay)};
+  expected["dbeta"] = {std::move(right.dbeta), std::move(errors.dbeta)};
+  expected["state"] = {std::move(right.key_states), std::move(errors.key_states)};
+  expected["dstate"] = {std::move(right.query_states), std::move(errors.query_states)};
+  return expected;
+}
+
+// "reference of sequence 2 of 5".
+std::string of_sequence(const char* what, std::size_t sequence, std::size_t sequences) {
+  return sequences == 1 ? what : fmt::format("{} of sequence {} of {}", what, sequence + 1, sequences);
+}
+
+// One sequence: its number, its first token, and whom to tell.
+struct SequenceJob {
+  const Plan& plan;
+  const PlanRoundings& roundings;
+  const Inputs& inputs;
+  std::size_t sequence;
+  std::int64_t first;
+  Progress* progress;
+
+  const Problem& problem() const { return plan.scenario.problem; }
+  std::int64_t tokens() const { return problem().lengths[sequence]; }
+  std::span<const double> rows(std::string_view name, std::int64_t row_elements) const {
+    return sequence_rows(inputs, name, first, tokens(), row_elements);
+  }
+  void stage(const char* what) const {
+    if (progress)
+      progress->stage(of_sequence(what, sequence, problem().lengths.size()), problem().heads, "heads");
+  }
+  std::function<void(std::int64_t)> after_head() const {
+    if (!progress) return {};
+    return [this](std::int64_t done) { progress->set_done(done, problem().heads); };
+  }
+};
+
+Expected expected_softmax(const SequenceJob& job) {
+  const Problem& p = job.problem();
+  const Window visible = p.visible();
+  const reference::AttentionShape shape{job.tokens(), p.heads, p.kv_heads,   p.head_size,
+                                        p.value_size, p.scale, visible.left, visible.right};
+  if (shape.S == 0) return {};
+  const auto q = job.rows("q", p.heads * p.head_size), k = job.rows("k", p.kv_heads * p.head_size);
+  const auto v = job.rows("v", p.kv_heads * p.value_size), dout = job.rows("dout", p.heads * p.value_size);
+  job.stage("reference");
+  reference::AttentionResult right = reference::dense_attention(shape, q, k, v, dout, job.after_head());
+  job.stage("tolerances");
+  ExpectedErrors errors =
+      expected_errors(p.dtype, job.roundings, shape, q, k, v, dout, right, job.after_head());
+  return by_name(std::move(right), std::move(errors));
+}
+
+Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>& edges) {
+  const Problem& p = job.problem();
+  const std::int64_t of_keys = p.heads * p.head_size, of_values = p.heads * p.value_size;
+  const reference::LinearShape shape{job.tokens(), p.heads, p.head_size, p.value_size,
+                                     static_cast<reference::Transition>(p.transition)};
+  if (shape.S == 0) {
+    reference::LinearResult none;
+    none.key_states.assign(edges.size() * static_cast<std::size_t>(of_keys * p.value_size), 0);
+    none.query_states = none.key_states;
+    LinearErrors exact;
+    exact.key_states = exact.query_states = {none.key_states, none.key_states};
+    return by_name(std::move(none), std::move(exact));
+  }
+  reference::LinearInputs in{job.rows("q", of_keys), job.rows("k", of_keys), job.rows("v", of_values)};
+  in.dout = job.rows("dout", of_values);
+  in.slopes = p.slopes;
+  in.log_decay = job.rows("log_decay", of_keys);
+  in.beta = job.rows("beta", p.heads);
+  job.stage("reference");
+  reference::LinearResult right = reference::linear_recurrence(shape, in, edges, job.after_head());
+  job.stage("tolerances");
+  LinearErrors errors =
+      expected_linear_errors(p.dtype, job.roundings, shape, in, edges, right, job.after_head());
+  return by_name(std::move(right), std::move(errors));
+}
+
+}  // namespace
+
+std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, const StateEdges& edges,
+                                       Progress* progress) {
+  const Problem& p = plan.scenario.problem;
+  const PlanRoundings roundings = count_roundings(plan);
+  std::vector<Expected> expected;
+  std::int64_t first = 0;
+  for (std::size_t b = 0; b < p.lengths.size(); ++b) {
+    const SequenceJob job{plan, roundings, inputs, b, first, progress};
+    expected.push_back(p.attention == Attention::linear ? expected_linear(job, edges[b])
+                                                        : expected_softmax(job));
+    first += p.padded_lengths[b];
+  }
+  return expected;
+}
+
+}  // namespace cplab

@@ -1,0 +1,58 @@
+// How large the error of a right execution of linear attention is expected to be, element by element, as
+// tolerance.hpp says it for softmax attention, with e and f as there.
+//
+// A state S goes from token to token through T (kernels/linear.hpp); so does the variance of its error,
+// through the squares of the elements of T. With W the squares of the terms that make S up (k_d^2 v_x^2, on
+// their way through the same squares) and U the largest square that an element of S had at any edge, likewise
+// decayed:
+//
+//  state     each token adds to the variance:  f^2 (1 + slope^2) S^2, the sum and the factor, whose exponent
+//  is
+//            as inexact as it is large, and in the kernels that multiply rows of keys by their factors before
+//            they are summed (decay) e^2 k_d^2 v_x^2
+//            near tokens are summed before they are decayed any further, in any order: f^2 near_tokens/2
+//            times half of W and half of S^2 n conversions on its way between ranks: e^2 n U
+//  out       states of the tokens before are rounded before q S, pairs of near tokens before P V; how far
+//  near
+//            is, is the kernel's affair, at most near_tokens:
+//            e^2 max(sum_d q_d^2 U_dx, sum over near j of P_ij^2 v_jx^2),  P_ij = lambda^(i - j) q_i.k_j
+//            error of the states:              sum_d q_d^2 var(S_dx)
+//            sums of D products and of tokens: f^2 (D + near_tokens) / 2 times half the former maximum and
+//            half
+//                                              the result's square
+//            results, casts, sums in nominal:  as for softmax attention, with terms sum_d q_d^2 W_dx
+//  dq, dk, dv  the same of dout S^T, v R^T and k R
+//
+// column and matrix are computed token by token in the accumulation dtype: no e but that of results. For
+// matrix, with X = diag(exp g) S and u = v - k X, F = k M, errors of products add as those of their factors:
+//  dk        beta^2 sum_x (var(M) u^2 + M^2 var(u) + var(X) F^2 + X^2 var(F))
+//  dbeta     sum_x (var(F) u^2 + F^2 var(u))
+//  dg        sum_x (var(M') X^2 + M'^2 var(X)),  M' = (I - beta k^T k) M
+// and f^2 E/2 of the terms' squares for the sums.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "cli/verify/roundings.hpp"
+#include "cli/verify/tolerance.hpp"
+#include "reference/linear_recurrence.hpp"
+
+namespace cplab {
+
+inline constexpr std::int64_t near_tokens = 256;
+
+// Empty what reference::LinearResult has empty; in its layout.
+struct LinearErrors {
+  ExpectedError out, dq, dk, dv, dlog_decay, dbeta, key_states, query_states;
+};
+
+// For one sequence; arguments as for reference::linear_recurrence, whose result `right` is.
+LinearErrors expected_linear_errors(DType dtype, const PlanRoundings& roundings,
+                                    const reference::LinearShape& shape,
+                                    const reference::LinearInputs& inputs,
+                                    std::span<const std::int64_t> edges, const reference::LinearResult& right,
+                                    const std::function<void(std::int64_t heads_done)>& after_head = {});
+
+}  // namespace cplab

@@ -1,0 +1,149 @@
+// The steps of a state and of the variance of its error; see tracked_state.hpp.
+#include "cli/verify/tracked_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "cli/verify/rounding_errors.hpp"
+
+namespace cplab {
+namespace {
+
+std::size_t at(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+// One row of `advance`.
+void advance_row(double factor, double rows, double sums, double a, const double* __restrict b,
+                 std::int64_t E, double* __restrict value, double* __restrict terms, double* __restrict peak,
+                 double* __restrict variance) {
+  const double factor2 = factor * factor;
+  for (std::int64_t x = 0; x < E; ++x) {
+    const double term = a * b[x], term2 = term * term;
+    value[x] = factor * value[x] + term;
+    const double value2 = value[x] * value[x];
+    terms[x] = factor2 * terms[x] + term2;
+    peak[x] = std::max(factor2 * peak[x], value2);
+    variance[x] = factor2 * variance[x] + rows * term2 + sums * value2;
+  }
+}
+
+void add_weighted(double weight, const double* __restrict from, double* __restrict into, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) into[i] += weight * from[i];
+}
+
+double sum_weighted(const double* weights, const double* values, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += weights[i] * weights[i] * values[i];
+  return sum;
+}
+
+}  // namespace
+
+TrackedState::TrackedState(std::int64_t D, std::int64_t E, const StateRoundings& roundings)
+    : value(at(D * E)),
+      terms(at(D * E)),
+      peak(at(D * E)),
+      variance(at(D * E)),
+      D_(D),
+      E_(E),
+      roundings_(roundings) {}
+
+void TrackedState::advance(double factor, double slope, const double* a, const double* b) {
+  const double sums = roundings_.sums * (1 + square(slope));
+  for (std::int64_t d = 0; d < D_; ++d) {
+    const std::size_t row = at(d * E_);
+    advance_row(factor, roundings_.rows, sums, a[d], b, E_, &value[row], &terms[row], &peak[row],
+                &variance[row]);
+  }
+}
+
+TrackedState TrackedState::decayed(double factor) const {
+  TrackedState later = *this;
+  for (double& each : later.value) each *= factor;
+  for (auto* squares : {&later.terms, &later.peak, &later.variance})
+    for (double& each : *squares) each *= square(factor);
+  return later;
+}
+
+void TrackedState::scale_rows(const double* log_factors) {
+  for (std::int64_t d = 0; d < D_; ++d) {
+    const double factor = std::exp(log_factors[d]);
+    const double inexact = roundings_.sums * (1 + square(log_factors[d]));
+    for (std::size_t i = at(d * E_); i < at((d + 1) * E_); ++i) {
+      value[i] *= factor;
+      terms[i] *= square(factor);
+      peak[i] *= square(factor);
+      variance[i] = variance[i] * square(factor) + inexact * square(value[i]);
+    }
+  }
+}
+
+// An element of the new state is (1 - beta k_d^2) times its old self less beta k_d k_d' times the others of
+// its column; variances go with the squares of these.
+void TrackedState::reflect(const double* k, double beta) {
+  for (auto* sums : {&along_, &along_variance_, &along_terms_, &along_peak_, &along_value_})
+    sums->assign(at(E_), 0);
+  for (std::int64_t d = 0; d < D_; ++d) {
+    const std::size_t row = at(d * E_);
+    add_weighted(k[d], &value[row], along_.data(), E_);
+    add_weighted(square(k[d]), &variance[row], along_variance_.data(), E_);
+    add_weighted(square(k[d]), &terms[row], along_terms_.data(), E_);
+    add_weighted(square(k[d]), &peak[row], along_peak_.data(), E_);
+    for (std::int64_t x = 0; x < E_; ++x) along_value_[at(x)] += square(k[d] * value[row + at(x)]);
+  }
+  const double products = static_cast<double>(D_) / 2;
+  for (std::int64_t d = 0; d < D_; ++d) {
+    const double own = 1 - 2 * beta * square(k[d]), others = square(beta * k[d]);
+    for (std::int64_t x = 0; x < E_; ++x) {
+      const std::size_t i = at(d * E_ + x);
+      const auto passed = [&](double old, double along) { return std::max(0.0, own * old + others * along); };
+      value[i] -= beta * k[d] * along_[at(x)];
+      terms[i] = passed(terms[i], along_terms_[at(x)]);
+      peak[i] = std::max(passed(peak[i], along_peak_[at(x)]), square(value[i]));
+      const double along = (along_value_[at(x)] + square(along_[at(x)])) / 2;
+      variance[i] = passed(variance[i], along_variance_[at(x)]) +
+                    roundings_.sums * (square(value[i]) + others * products * along);
+    }
+  }
+}
+
+void TrackedState::pass(const TokenTransition& token) {
+  scale_rows(token.log_factors);
+  if (token.k != nullptr) reflect(token.k, token.beta);
+}
+
+void TrackedState::pass_transposed(const TokenTransition& token) {
+  if (token.k != nullptr) reflect(token.k, token.beta);
+  scale_rows(token.log_factors);
+}
+
+void TrackedState::add_outer(double strength, const double* a, const double* b) {
+  for (std::int64_t d = 0; d < D_; ++d) {
+    const std::size_t row = at(d * E_);
+    advance_row(1, roundings_.rows + roundings_.sums, roundings_.sums, strength * a[d], b, E_, &value[row],
+                &terms[row], &peak[row], &variance[row]);
+  }
+}
+
+void TrackedState::over_rows(const double* reader, Sums& sums) const {
+  for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(at(E_), 0);
+  for (std::int64_t d = 0; d < D_; ++d) {
+    const double weight = square(reader[d]);
+    add_weighted(weight, &variance[at(d * E_)], sums.variance.data(), E_);
+    add_weighted(weight, &peak[at(d * E_)], sums.peak.data(), E_);
+    add_weighted(weight, &terms[at(d * E_)], sums.terms.data(), E_);
+  }
+}
+
+void TrackedState::over_columns(const double* reader, Sums& sums) const {
+  for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(at(D_), 0);
+  for (std::int64_t d = 0; d < D_; ++d) {
+    sums.variance[at(d)] = sum_weighted(reader, &variance[at(d * E_)], E_);
+    sums.peak[at(d)] = sum_weighted(reader, &peak[at(d * E_)], E_);
+    sums.terms[at(d)] = sum_weighted(reader, &terms[at(d * E_)], E_);
+  }
+}
+
+}  // namespace cplab

@@ -1,0 +1,61 @@
+// A state of linear attention on its way from token to token, with what is known of its error:
+// linear_tolerance.hpp has the formulas.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace cplab {
+
+// Variances of one rounding to the accumulation dtype, and, where rows of keys are rounded before they are
+// summed, to nominal.
+struct StateRoundings {
+  double sums = 0;  // f^2
+  double rows = 0;  // e^2, or 0
+};
+
+// What a token does to a state that passes it: its D factors, and for a delta rule its key and strength.
+struct TokenTransition {
+  const double* log_factors = nullptr;  // [D]
+  const double* k = nullptr;            // [D]; null: no delta rule
+  double beta = 1;
+};
+
+// [D,E] each, zero at first.
+class TrackedState {
+ public:
+  TrackedState(std::int64_t D, std::int64_t E, const StateRoundings& roundings);
+
+  std::vector<double> value, terms, peak, variance;
+
+  // value = factor value + a^T b, with one factor exp(-slope).
+  void advance(double factor, double slope, const double* a, const double* b);
+  // value = T value (or T^T value).
+  void pass(const TokenTransition& token);
+  void pass_transposed(const TokenTransition& token);
+  void add_outer(double strength, const double* a, const double* b);
+
+  // Everything decayed once more.
+  TrackedState decayed(double factor) const;
+
+  // Sums with squares of `reader` as weights: over the D rows (into E numbers each) ...
+  struct Sums {
+    std::vector<double> variance, peak, terms;
+  };
+  void over_rows(const double* reader, Sums& sums) const;
+  // ... and over the E columns (into D numbers each).
+  void over_columns(const double* reader, Sums& sums) const;
+
+  std::int64_t D() const { return D_; }
+  std::int64_t E() const { return E_; }
+
+ private:
+  void scale_rows(const double* log_factors);
+  void reflect(const double* k, double beta);  // times I - beta k^T k, which is its own transpose
+
+  std::int64_t D_, E_;
+  StateRoundings roundings_;
+  std::vector<double> along_, along_variance_, along_terms_, along_peak_, along_value_;  // [E]
+};
+
+}  // namespace cplab
