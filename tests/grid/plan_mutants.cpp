@@ -24,6 +24,7 @@
 #include "tests/grid/draw_options.hpp"
 #include "tests/hand_plans/attention_plans.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
+#include "tests/hand_plans/linear_plans.hpp"
 #include "tests/hand_plans/mutations.hpp"
 #include "tests/hand_plans/replica_plans.hpp"
 #include "tests/scenarios/any_scenario.hpp"
@@ -65,10 +66,25 @@ Plan replicated(std::uint64_t which, DType dtype) {
   return hand::replicated(what);
 }
 
-// Thirteen in sixteen are written by hand; the others take the algorithms in turn.
+// Linear attention: chunks of several sequences, every scan, every transition.
+Plan linear(std::uint64_t which, DType dtype) {
+  constexpr auto both = Direction::forward_backward;
+  switch (which % 8) {
+    case 0: return hand::chunked(3, {7, 5, 9}, both, "contiguous", 2, dtype);
+    case 1: return hand::chunked(3, {7, 5, 9}, both, "stream", 2, dtype);
+    case 2: return hand::chunked(2, {1, 12}, both, "stream", 100, dtype);
+    case 3: return hand::affine(3, 11, Transition::column, dtype);
+    case 4: return hand::affine(3, 11, Transition::matrix, dtype);
+    case 5: return hand::scanned(4, 15, both, hand::swap_form(), dtype);
+    case 6: return hand::scanned(4, 15, both, hand::pipelined_slices(2), dtype);
+    default: return hand::scanned(5, 15, both, hand::brent_kung_and_shift(), dtype);
+  }
+}
+
+// Sixteen in twenty are written by hand; the others take the algorithms in turn.
 Plan plan_of(std::uint64_t seed, const Algorithm* only) {
   const DType dtype = seed % 4 == 3 ? DType::bf16 : DType::fp64;
-  switch (seed % 16) {
+  switch (seed % 20) {
     case 0: return hand::ring(3, 4, hand::Merge::incremental, Direction::forward_backward, dtype);
     case 1: return hand::ring(3, 4, hand::Merge::deferred, Direction::forward_backward, dtype);
     case 2: return hand::gathered(3, 4, dtype);
@@ -80,10 +96,13 @@ Plan plan_of(std::uint64_t seed, const Algorithm* only) {
     case 8:
     case 9: return hand::permuted(6, dtype);
     case 10:
-    case 11: return replicated(seed / 16, dtype);
+    case 11: return replicated(seed / 20, dtype);
     case 12: return hand::raised(3, dtype);
+    case 13:
+    case 14:
+    case 15: return linear(seed / 20 * 3 + seed % 20 - 13, dtype);
     default: {
-      const std::uint64_t n = only ? 1 : algorithms().size(), turn = seed / 16;
+      const std::uint64_t n = only ? 1 : algorithms().size(), turn = seed / 20;
       return built(only ? *only : algorithms()[turn % n], turn / n, dtype);
     }
   }

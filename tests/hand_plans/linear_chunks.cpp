@@ -260,8 +260,8 @@ class AffineRank {
 }  // namespace
 
 Plan chunked(int P, const std::vector<std::int64_t>& lengths, Direction direction,
-             const std::string& placement, std::int64_t rows) {
-  Plan plan = empty_linear_plan(P, lengths, direction, placement);
+             const std::string& placement, std::int64_t rows, DType dtype) {
+  Plan plan = empty_linear_plan(P, lengths, direction, placement, dtype);
   for (int r = 0; r < P; ++r) {
     ChunkedRank rank(plan, r, rows);
     rank.forward();
@@ -270,8 +270,8 @@ Plan chunked(int P, const std::vector<std::int64_t>& lengths, Direction directio
   return with_edges(std::move(plan));
 }
 
-Plan affine(int P, std::int64_t tokens, Transition transition) {
-  Plan plan = empty_linear_plan(P, {tokens}, Direction::forward_backward);
+Plan affine(int P, std::int64_t tokens, Transition transition, DType dtype) {
+  Plan plan = empty_linear_plan(P, {tokens}, Direction::forward_backward, "contiguous", dtype);
   plan.scenario.problem.transition = transition;
   plan.scenario.problem.slopes.clear();
   for (int r = 0; r < P; ++r) AffineRank(plan, r).build();

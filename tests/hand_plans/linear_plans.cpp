@@ -8,8 +8,8 @@ namespace cplab::hand {
 using enum Operand;
 
 Plan empty_linear_plan(int P, const std::vector<std::int64_t>& lengths, Direction direction,
-                       const std::string& placement) {
-  Plan plan = ranks_in_one_group(P, "cp", DType::fp64);
+                       const std::string& placement, DType dtype) {
+  Plan plan = ranks_in_one_group(P, "cp", dtype);
   Problem& p = plan.scenario.problem;
   p.attention = Attention::linear;
   p.format = Format::thd;
@@ -169,8 +169,8 @@ void Scan::exchange(const std::vector<Message>& messages, OpKind kind, Lane lane
   if (!parts.empty()) rank.communicate(lane, kind, parts);
 }
 
-Plan scanned(int P, std::int64_t tokens, Direction direction, const ScanRanks& scan) {
-  Plan plan = empty_linear_plan(P, {tokens}, direction);
+Plan scanned(int P, std::int64_t tokens, Direction direction, const ScanRanks& scan, DType dtype) {
+  Plan plan = empty_linear_plan(P, {tokens}, direction, "contiguous", dtype);
   for (int r = 0; r < P; ++r) {
     Rank rank(plan, r);
     const LinearBuffers t = linear_buffers(plan, rank);

@@ -14,7 +14,7 @@ namespace cplab::hand {
 
 // H = 2, D = 4, E = 3, decay 0.5 and 0.25; no operations.
 Plan empty_linear_plan(int P, const std::vector<std::int64_t>& lengths, Direction,
-                       const std::string& placement = "contiguous");
+                       const std::string& placement = "contiguous", DType = DType::fp64);
 
 // Tokens [begin, end) of a sequence at the rows from `row` on of a rank: of every sequence of its replica
 // (contiguous, also without tokens), or of those that it has tokens of (stream).
@@ -81,7 +81,7 @@ class Scan {
 using ScanRanks = std::function<void(Scan&)>;
 
 // Forward (and backward, with the suffix scan) of whole sequences: `scan` writes the carries.
-Plan scanned(int P, std::int64_t tokens, Direction, const ScanRanks& scan);
+Plan scanned(int P, std::int64_t tokens, Direction, const ScanRanks& scan, DType = DType::fp64);
 
 struct Move {
   int from, into;
@@ -107,9 +107,9 @@ ScanRanks shifted_the_wrong_way();
 
 // Several sequences, chunks of at most `rows` tokens, the states of whole ranks passed on along a chain.
 Plan chunked(int P, const std::vector<std::int64_t>& lengths, Direction, const std::string& placement,
-             std::int64_t rows);
+             std::int64_t rows, DType = DType::fp64);
 // One sequence with transitions of the problem's own; all ranks' states and transitions are gathered and
 // folded.
-Plan affine(int P, std::int64_t tokens, Transition);
+Plan affine(int P, std::int64_t tokens, Transition, DType = DType::fp64);
 
 }  // namespace cplab::hand

@@ -101,6 +101,7 @@ class Mutation {
   std::string lane();
   std::string mode();
   std::string segment();
+  std::string chunk();
   std::string buffer();
   std::string slab();
   std::string repeat_operation();

@@ -16,29 +16,18 @@ std::string Mutation::apply() {
   rank_ = &plan_.ranks[below(plan_.ranks.size())];
   if (rank_->operations.empty()) return {};
   at_ = below(rank_->operations.size());
-  constexpr std::array all{&Mutation::drop_edge,
-                           &Mutation::swap_neighbours,
-                           &Mutation::width,
-                           &Mutation::rows,
-                           &Mutation::repeat_rows,
-                           &Mutation::stride,
-                           &Mutation::heads_or_slots,
-                           &Mutation::collective,
-                           &Mutation::group,
-                           &Mutation::lane,
-                           &Mutation::mode,
-                           &Mutation::segment,
-                           &Mutation::buffer,
-                           &Mutation::reroute,
-                           &Mutation::repeat_operation,
-                           &Mutation::remove,
-                           &Mutation::part,
-                           &Mutation::value,
-                           &Mutation::both_ends,
-                           &Mutation::start_edge,
-                           &Mutation::slab,
-                           &Mutation::tile_heads,
-                           &Mutation::split_tile};
+  constexpr std::array all{&Mutation::drop_edge,      &Mutation::swap_neighbours,
+                           &Mutation::width,          &Mutation::rows,
+                           &Mutation::repeat_rows,    &Mutation::stride,
+                           &Mutation::heads_or_slots, &Mutation::collective,
+                           &Mutation::group,          &Mutation::lane,
+                           &Mutation::mode,           &Mutation::segment,
+                           &Mutation::chunk,          &Mutation::buffer,
+                           &Mutation::reroute,        &Mutation::repeat_operation,
+                           &Mutation::remove,         &Mutation::part,
+                           &Mutation::value,          &Mutation::both_ends,
+                           &Mutation::start_edge,     &Mutation::slab,
+                           &Mutation::tile_heads,     &Mutation::split_tile};
   return (this->*all[below(all.size())])();
 }
 
@@ -169,6 +158,45 @@ std::string Mutation::segment() {
   return said("segment changed");
 }
 
+// One chunk of an operation, or the same one of all operations of that kind on the rank.
+std::string Mutation::chunk() {
+  if (op().chunks.count == 0) return {};
+  const std::string text = said("chunk changed");
+  const bool everywhere = below(3) == 0;
+  const std::size_t which = below(op().chunks.count), how = below(12);
+  const int by = below(2) == 0 ? 1 : -1;
+  const OpKind kind = op().kind;
+  if (how == 0) {
+    op().reverse = !op().reverse;
+    return text;
+  }
+  for (Operation& other : rank_->operations) {
+    if (everywhere ? other.kind != kind : &other != &op()) continue;
+    auto list = std::vector<Chunk>(rank_->chunks_of(other).begin(), rank_->chunks_of(other).end());
+    if (which >= list.size()) continue;
+    Chunk& c = list[which];
+    switch (how) {
+      case 1: c.row += by; break;
+      case 2: c.count += by; break;
+      case 3: c.state += by; break;
+      case 4: c.left = by < 0 ? -1 : c.left + 1; break;
+      case 5: c.right = by < 0 ? -1 : c.right + 1; break;
+      case 6: c.left_exponent += by; break;
+      case 7: c.right_exponent += by; break;
+      case 8: c.resets = !c.resets; break;
+      case 9: list.erase(list.begin() + static_cast<std::ptrdiff_t>(which)); break;
+      case 10: std::swap(list[which], list[below(list.size())]); break;
+      default:  // a border moves
+        c.count += by;
+        if (which + 1 < list.size()) list[which + 1].row += by, list[which + 1].count -= by;
+    }
+    const auto first = static_cast<std::uint32_t>(rank_->chunks.size());
+    rank_->chunks.insert(rank_->chunks.end(), list.begin(), list.end());
+    other.chunks = {first, static_cast<std::uint32_t>(list.size())};
+  }
+  return text;
+}
+
 std::string Mutation::buffer() {
   Buffer& b = rank_->buffers[below(rank_->buffers.size())];
   const std::string text = b.name + " of rank " + std::to_string(rank_->rank) + ": buffer changed";
@@ -254,7 +282,7 @@ std::string Mutation::value() {
   constexpr std::array values{0.0, 1.0, -std::numeric_limits<double>::infinity(), -0.0};
   if (op().kind == OpKind::fill) {
     op().value = values[below(values.size())];
-  } else if (op().kind == OpKind::attend || op().kind == OpKind::attend_backward) {
+  } else if (op().kind == OpKind::attend || op().kind == OpKind::attend_backward || is_linear(op().kind)) {
     below(2) ? (op().head_begin += 1, op().head_end += 1) : (op().head_end += 1);
   } else if (is_communication(op().kind)) {
     op().transport = op().transport == Transport::nccl ? Transport::copy : Transport::nccl;
