@@ -31,13 +31,14 @@ Tensor numbers(const std::vector<double>& values) {
 }
 
 std::vector<double> scanned(std::vector<double> values, const std::vector<Chunk>& chunks, bool reverse,
-                            std::vector<double>* final_values = nullptr) {
+                            std::vector<double>* final_values = nullptr, bool sums_only = false) {
   Tensor states = numbers(values), final_states(DType::fp32, 2, 1, 1);
   const std::vector<double> slopes = {std::log(2)};
   cpu_linear_tiles().scan({.state = states.view(),
                            .final_state = final_values ? std::optional(final_states.view()) : std::nullopt,
                            .chunks = {chunks, slopes},
-                           .reverse = reverse});
+                           .reverse = reverse,
+                           .sums_only = sums_only});
   if (final_values) *final_values = final_states.values();
   return states.values();
 }
@@ -73,6 +74,8 @@ TEST_CASE("a scan by hand: prefixes, suffixes, resets and what leaves the piece"
   check_close(scanned({8, 4, 2, 1}, chunks, false, &last), {0, 8, 6, 0});
   check_close(last, {5, 0});
   check_close(scanned({8, 4, 2, 1}, chunks, true, &last), {4.5, 2, 0, 0});
+  check_close(last, {0, 10.25});
+  check_close(scanned({8, 4, 2, 1}, chunks, true, &last, true), {8, 4, 2, 1});  // sums alone
   check_close(last, {0, 10.25});
   // States are found by their number, not by their place in the list.
   std::vector<Chunk> renamed = chunks;
