@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
-#include <sstream>
 
 #include "algorithms/build.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/lasp_benchmark.hpp"
+#include "cli/lasp_source.hpp"
 #include "cli/prediction.hpp"
 #include "cli/reproduce.hpp"
 #include "cli/session.hpp"
@@ -20,111 +19,7 @@
 namespace cplab {
 namespace {
 
-constexpr std::array<const char*, 5> parameter_names{"iteration_s", "launch_s", "communication_s",
-                                                     "host_bytes_s", "floor_s"};
-constexpr std::size_t most_fitted = 4;
-
-struct Parameter {
-  double value = 0;
-  std::string origin, source;
-};
-
-// A pass as the file writes it: "q 6", "host state 4", "tiny".
-struct Pass {
-  bool host = false;
-  std::string shape;
-  double bytes_each = 0;
-};
-
-struct Method {
-  std::string name;
-  std::vector<std::string> sets;  // as of --set
-  std::map<std::string, std::vector<Pass>> passes;
-};
-
-struct PublishedTable {
-  std::string name, hardware;
-  std::int64_t batch = 0, ranks = 0, replicas = 0;
-  std::vector<std::string> methods;
-  std::vector<double> forward, both;  // million tokens/s
-  bool fitted_on = false;
-};
-
-struct Source {
-  std::map<std::string, Parameter> parameters;
-  std::vector<PublishedTable> tables;
-  std::vector<Method> methods;
-  double value(const char* name) const { return parameters.at(name).value; }
-};
-
-std::vector<Pass> read_passes(const Table& table, const std::string& key) {
-  std::vector<Pass> passes;
-  if (!table.has(key)) return passes;
-  for (const std::string& text : table.texts(key)) {
-    std::istringstream words(text);
-    Pass pass;
-    words >> pass.shape;
-    if (pass.shape == "host") {
-      pass.host = true;
-      words >> pass.shape;
-    }
-    const bool tiny = pass.shape == "tiny";
-    if (!tiny) words >> pass.bytes_each;
-    if (words.fail() || (!tiny && pass.shape != "q" && pass.shape != "v" && pass.shape != "state"))
-      table.fail(
-          key,
-          "\"" + text + "\": a pass is \"tiny\", or \"q\", \"v\" or \"state\" and bytes; before it \"host\"");
-    passes.push_back(pass);
-  }
-  return passes;
-}
-
-constexpr std::array<const char*, 10> places{
-    "forward_start",  "forward_kernels",  "forward_after",  "forward_combine",  "forward_end",
-    "backward_start", "backward_kernels", "backward_after", "backward_combine", "backward_end"};
-
-std::map<std::string, std::vector<Pass>> read_all_passes(const Table& table) {
-  std::map<std::string, std::vector<Pass>> all;
-  for (const char* place : places) all[place] = read_passes(table, place);
-  return all;
-}
-
-Source read_source(const Table& root) {
-  Source source;
-  const Table published = root.table("published"), parameters = published.table("parameter");
-  std::size_t fitted = 0;
-  for (const char* name : parameter_names) {
-    const Table table = parameters.table(name);
-    Parameter parameter{table.number("value"), table.text("origin"), table.text("source")};
-    fitted += parameter.origin == "fitted";
-    source.parameters[name] = std::move(parameter);
-    table.finish();
-  }
-  if (fitted > most_fitted) parameters.fail("", "more than four parameters are fitted");
-  parameters.finish();
-  const auto common = read_all_passes(published.table("framework"));
-  for (const Table& entry : published.tables("method")) {
-    Method method{
-        entry.text("name"), {"parallel.algorithm=" + entry.text("algorithm")}, read_all_passes(entry)};
-    if (entry.has("schedule"))
-      for (const std::string& set : entry.texts("schedule")) method.sets.push_back("schedule." + set);
-    for (const auto& [place, passes] : common) {
-      auto& own = method.passes[place];
-      own.insert(place.ends_with("_start") ? own.begin() : own.end(), passes.begin(), passes.end());
-    }
-    source.methods.push_back(std::move(method));
-  }
-  for (const Table& entry : published.tables("table")) {
-    PublishedTable table{entry.text("name"),       entry.text("hardware"),    entry.integer("batch"),
-                         entry.integer("ranks"),   entry.integer("replicas"), entry.texts("methods"),
-                         entry.numbers("forward"), entry.numbers("both"),     entry.flag("fitted_on", false)};
-    if (table.forward.size() != table.methods.size() || table.both.size() != table.methods.size())
-      entry.fail("methods", "forward and both must hold a number for each method");
-    source.tables.push_back(std::move(table));
-  }
-  published.finish();
-  return source;
-}
+using namespace lasp;
 
 // ---- simulation --------------------------------------------------------------------------------------
 
@@ -158,6 +53,7 @@ struct Row {
 };
 struct Rows {
   Row forward, both;
+  double message_bytes = 0, link_bytes_s = 0;  // the states of one rank in fp32
 };
 
 std::int64_t sends_of_a_group(const Plan& plan) {
@@ -199,6 +95,8 @@ Rows simulated(const std::string& file, const std::vector<std::string>& sets, co
   const LaspBenchmark benchmark = benchmark_of(method, elements);
   const double tokens = static_cast<double>(table.batch * problem.sequence);
   Rows result;
+  result.message_bytes = 4 * elements.state;
+  result.link_bytes_s = hardware.node.link_bytes_s;
   for (const bool both : {false, true}) {
     Scenario one = scenario.scenario;
     one.problem.direction = both ? Direction::forward_backward : Direction::forward;
@@ -272,6 +170,26 @@ std::string about_parameter(const std::string& name, const Parameter& p) {
   return fmt::format("Parameter {} = {:.3g}, {}: {}.", name, p.value, p.origin, p.source);
 }
 
+// Of the up- and down-sweep (Brent, Kung), for every number of ranks from 2.
+std::int64_t rounds_of_tree(std::int64_t ranks) {
+  const auto floor_log2 = [](double x) { return static_cast<std::int64_t>(std::floor(std::log2(x))); };
+  const auto n = static_cast<double>(ranks);
+  return floor_log2(n) + floor_log2(2 * n / 3);
+}
+
+// What the messages of a forward take at least.
+std::string about_wire(const PublishedTable& table, const Rows& rows, const std::string& method,
+                       double published, std::int64_t rounds, std::int64_t sequence) {
+  constexpr double ms = 1e3;
+  return fmt::format(
+      "{} on {} ranks, {}: {} rounds of {:.1f} MB, each after the last, are {:.2f} ms at the {:.1f} "
+      "GB/s of a link, "
+      "without any kernel; published are {:.2f} ms.",
+      method, table.ranks, table.name, rounds, rows.message_bytes / 1e6,
+      static_cast<double>(rounds) * rows.message_bytes / rows.link_bytes_s * ms, rows.link_bytes_s / 1e9,
+      static_cast<double>(table.batch * sequence) / (published * 1e6) * ms);
+}
+
 std::vector<std::string> closing_notes(
     const std::vector<PublishedTable>& tables,
     const std::map<std::pair<std::string, std::int64_t>, std::int64_t>& sends) {
@@ -300,11 +218,6 @@ std::vector<std::string> closing_notes(
           "is "
           "right, with {} and {} in the forward; for 4 ranks both send {}.",
           sends.at({"blelloch", 16}), sends.at({"blelloch", 8}), sends.at({"blelloch", 4})),
-      "fuse on 16 ranks of the RTX 5090 passes 15 times 12.6 MB one after the other: 3.4 ms at 55.6 GB/s, of "
-      "3.54 ms "
-      "published, without any kernel. The source says that its sizes are those of smaller GPUs, and not "
-      "whether "
-      "these rows used them: absolute times there are uncalibrated.",
       "Not in the model: what Python costs between launches beyond launch_s, clocks of a GPU that idles "
       "between "
       "short kernels, and the streams of NCCL, whose messages stand here on the stream that computes.",
@@ -334,7 +247,7 @@ ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::ve
                              name(problem.dtype));
   std::map<std::pair<bool, bool>, std::vector<Figure>> columns;  // fitted, both
   std::map<std::pair<std::string, std::int64_t>, std::int64_t> sends;
-  std::vector<std::string> rows_explained;
+  std::vector<std::string> rows_explained, over_the_wire;
   for (const PublishedTable& table : source.tables) {
     report.ranks.push_back(table.ranks);
     for (std::size_t m = 0; m < table.methods.size(); ++m) {
@@ -347,6 +260,11 @@ ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::ve
       progress.stage(where);
       const Rows rows = simulated(file, sets, table, *method, source);
       sends[{wanted, table.ranks}] = rows.forward.messages;
+      if (table.ranks > 8) {
+        const bool chain = wanted == "fuse";
+        const auto rounds = chain ? table.ranks - 1 : rounds_of_tree(table.ranks) + 1;
+        over_the_wire.push_back(about_wire(table, rows, wanted, table.forward[m], rounds, problem.sequence));
+      }
       for (const bool both : {false, true}) {
         const Row& row = both ? rows.both : rows.forward;
         Figure figure{where + (both ? ", forward+backward" : ", forward"),
@@ -368,6 +286,11 @@ ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::ve
     report.notes.push_back(about_column(column, figures, key.first));
   }
   report.notes.insert(report.notes.end(), rows_explained.begin(), rows_explained.end());
+  over_the_wire.emplace_back(
+      "The source says that its sizes are those of smaller GPUs, and not whether the rows of the RTX 5090 "
+      "used them: what "
+      "the wire cannot carry was not sent. Absolute times there are uncalibrated, their order is a shape.");
+  report.notes.insert(report.notes.end(), over_the_wire.begin(), over_the_wire.end());
   const std::vector<std::string> closing = closing_notes(source.tables, sends);
   report.notes.insert(report.notes.end(), closing.begin(), closing.end());
   return report;
