@@ -13,6 +13,9 @@ namespace cplab {
 
 const std::vector<Published>& published() {
   static const std::vector<Published> all{
+      {"lasp-throughput",
+       "\"plan\": from our simulation of our plans with the benchmark's own operations around them.", true,
+       reproduce_lasp_throughput},
       {"llama-strides",
        "\"plan\": named buffers of our plan, or from our simulation of it. Published: the source's formula.",
        true, reproduce_llama_strides},

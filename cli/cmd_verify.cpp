@@ -142,11 +142,12 @@ int command_verify(const Arguments& arguments, Console& console) {
     worst_table(result.tensors).write(out, console.color());
     out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
   }
-  out << (report.ok ? fmt::format("ok: checked, executed, and equal to the {} within tolerance\n",
-                                file.scenario.problem.attention == Attention::linear ? "recurrence in double"
-                                                                                     : "dense reference")
-                    : fmt::format("wrong: {} finding{}\n", result.findings.size(),
-                                  result.findings.size() == 1 ? "" : "s"));
+  out << (report.ok
+              ? fmt::format("ok: checked, executed, and equal to the {} within tolerance\n",
+                            file.scenario.problem.attention == Attention::linear ? "recurrence in double"
+                                                                                 : "dense reference")
+              : fmt::format("wrong: {} finding{}\n", result.findings.size(),
+                            result.findings.size() == 1 ? "" : "s"));
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { tensor_table(result.tensors).write_csv(stream); });
   return report.ok ? exit_fine : exit_wrong;

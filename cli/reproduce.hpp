@@ -33,6 +33,9 @@ ReproduceReport reproduce_llama_strides(const std::string& file, const std::vect
 // MagiAttention's charts of context-parallel attention on 8 x H100, in ms.
 ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<std::string>& sets,
                                    Progress& progress);
+// Tokens/s of the LASP methods and of a Blelloch scan, on 8 x H100 and 16 x RTX 5090.
+ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::vector<std::string>& sets,
+                                          Progress& progress);
 // TransformerEngine PR 2916: peak memory of the P2P forward, split into four columns, in MiB.
 ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vector<std::string>& sets,
                                         Progress& progress);

@@ -16,7 +16,7 @@ void add_parts(OriginSeconds& sum, double seconds, const OperationTime& time, co
 }
 
 void UseSeconds::add(OpKind kind, double s) {
-  if (kind == OpKind::attend || kind == OpKind::attend_backward)
+  if (kind == OpKind::attend || kind == OpKind::attend_backward || is_linear(kind))
     attention += s;
   else if (kind == OpKind::host_sync)
     host += s;

@@ -113,10 +113,10 @@ class StandardCost {
   KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
     if (has_square_points(op.kind)) return attention(plan, calls, op);
     const DType dtype = plan.scenario.problem.dtype;
-    if (has_chunk_points(op.kind)) return linear_(calls.plan(), op, dtype);
+    if (has_chunk_points(op.kind)) return linear_(calls, op, dtype);
     const bool of_states = op.kind == OpKind::scan || op.kind == OpKind::combine;
     if (of_states && !has_curve(op.kind, dtype))
-      return linear_roofline(hardware_, linear_launch(linear_work(calls.plan(), op, dtype)));
+      return linear_roofline(hardware_, linear_launch(linear_work(calls, op, dtype)));
     return memory_bound(plan, op);
   }
 

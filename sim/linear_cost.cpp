@@ -51,7 +51,8 @@ LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
     Measured measured{&table, {}};
     for (const KernelPoint& point : table.points) {
       const RankPlan rank = linear_point(table, point);
-      const LinearWork work = linear_work(rank, rank.operations.front(), table.dtype);
+      const LinearWork work =
+          linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype);
       const double roofline_s = linear_roofline(hardware, linear_launch(work)).seconds;
       measured.points.push_back(
           {static_cast<double>(work.tokens), point.seconds / roofline_s, work, point.seconds});
@@ -86,11 +87,11 @@ const LinearCost::Measured* LinearCost::table_for(const LinearWork& work, const 
   return best;
 }
 
-KernelCost LinearCost::operator()(const RankPlan& rank, const Operation& op, DType nominal) const {
-  const LinearWork work = linear_work(rank, op, nominal);
+KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& op, DType nominal) const {
+  const LinearWork work = linear_work(calls, op, nominal);
   KernelCost cost = linear_roofline(hardware_, linear_launch(work));
   bool exact = false;
-  const Measured* measured = table_for(work, states_of(rank, op), exact);
+  const Measured* measured = table_for(work, states_of(calls.plan(), op), exact);
   if (!measured) return cost;
   const Origin of_table = measured->table->provenance.origin;
   const auto& points = measured->points;

@@ -22,7 +22,7 @@ class LinearCost {
  public:
   // `hardware` must outlive it.
   explicit LinearCost(const Hardware& hardware);
-  KernelCost operator()(const RankPlan&, const Operation&, DType nominal) const;
+  KernelCost operator()(const CallConverter&, const Operation&, DType nominal) const;
 
  private:
   struct Point {

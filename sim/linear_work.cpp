@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <variant>
 
+#include "kernels/work/linear_cuts.hpp"
 #include "plan/chunk_flops.hpp"
 
 namespace cplab {
 namespace {
 
-constexpr std::int64_t step_tokens = 64, part_columns = 64, serial_columns = 32;
-constexpr std::int64_t scan_elements = 1024;  // of a thread block, four of a thread
+constexpr std::int64_t step_tokens = 64;
 
 double parts(std::int64_t width, std::int64_t columns) {
   return static_cast<double>(std::max<std::int64_t>(1, (width + columns - 1) / columns));
@@ -20,11 +23,38 @@ double steps_of(std::int64_t tokens) {
   return parts(tokens, step_tokens);
 }
 
+struct CutOf {
+  using Cut = kernels::cuda::LinearCut;
+  Cut operator()(const kernels::LinearLocal& call) const { return kernels::cuda::cut_of(call); }
+  Cut operator()(const kernels::LinearLocalBackward& call) const { return kernels::cuda::cut_of(call); }
+  Cut operator()(const kernels::LinearState& call) const { return kernels::cuda::cut_of(call); }
+  Cut operator()(const kernels::LinearCombine& call) const { return kernels::cuda::cut_of(call); }
+  Cut operator()(const kernels::LinearScan& call) const {
+    const auto scan =
+        kernels::cuda::scan_chunks(call.chunks.list, call.final_state.has_value(), call.reverse);
+    return kernels::cuda::cut_of(call, static_cast<std::int64_t>(scan.groups.size()) - 1);
+  }
+  Cut operator()(const kernels::LinearInter& call) const {
+    const auto count = call.chunks.work == kernels::ChunkWork::blocked
+                           ? kernels::cuda::short_chunks(call.chunks.list).size()
+                           : call.chunks.list.size();
+    return kernels::cuda::cut_of(call, static_cast<std::int64_t>(count));
+  }
+  template <class Other>
+  Cut operator()(const Other&) const {
+    return {};
+  }
+};
+
 }  // namespace
 
-LinearWork linear_work(const RankPlan& rank, const Operation& op, DType nominal) {
+LinearWork linear_work(const CallConverter& calls, const Operation& op, DType nominal) {
   using enum Operand;
-  LinearWork work{.kind = op.kind, .cut = op.chunk_work, .dtype = nominal};
+  const RankPlan& rank = calls.plan();
+  LinearWork work;
+  work.kind = op.kind;
+  work.cut = op.chunk_work;
+  work.dtype = nominal;
   const auto width = [&](std::initializer_list<Operand> operands) {
     for (const Operand o : operands)
       if (const Access* a = rank.find(op, o)) {
@@ -52,75 +82,59 @@ LinearWork linear_work(const RankPlan& rank, const Operation& op, DType nominal)
     work.of_values += access.operand == out || access.operand == dv;
     work.of_keys += access.operand == dq || access.operand == dk;
   }
-  // A scan or combine has states alone: all of their rows together stand for D.
-  if (op.kind == OpKind::scan || op.kind == OpKind::combine) {
-    const Access* states = rank.find(op, op.kind == OpKind::combine ? into : state);
-    if (!states) states = rank.find(op, dstate);
-    const std::int64_t rows = row_count(rank.rows_of(rank.views[states->view]));
-    work.D = rows / std::max<std::int64_t>(1, work.chunks);
-  }
   work.flops = chunk_flops(rank, op);
+  try {
+    work.blocks = std::visit(CutOf{}, calls.calls(op).front().call);
+  } catch (const std::invalid_argument& error) {
+    throw HardwareError("kernel", "class=" + std::string(name(op.kind)), error.what());
+  }
   return work;
 }
 
 LinearLaunch linear_launch(const LinearWork& work) {
-  const auto heads = static_cast<double>(work.heads), chunks = static_cast<double>(work.chunks);
+  const auto heads = static_cast<double>(work.heads);
   const auto element = static_cast<double>(element_bytes(work.dtype));
   // Of all tokens and heads: one operand with the width of q, or of v.
   const double keys = static_cast<double>(work.tokens * work.D) * heads * element;
   const double values = static_cast<double>(work.tokens * work.E) * heads * element;
-  const bool serial = work.cut == ChunkWork::serial, sliced = work.cut == ChunkWork::sliced;
-  const double key_parts = parts(work.D, part_columns);
-  const double value_parts = parts(work.E, serial ? serial_columns : part_columns);
-  LinearLaunch launch{.dtype = work.dtype, .blocks = 1, .steps = 0, .bytes = work.bytes, .flops = work.flops};
-  double blocks_of_chunk = 1;
+  const bool sliced = work.cut == ChunkWork::sliced;
+  const kernels::cuda::LinearCut& cut = work.blocks;
+  const double of_chunk = cut.parts, key_parts = cut.key_parts, value_parts = cut.value_parts;
+  LinearLaunch launch{.dtype = work.dtype,
+                      .blocks = static_cast<double>(cut.thread_blocks),
+                      .steps = steps_of(work.longest),
+                      .bytes = work.bytes,
+                      .flops = work.flops};
   switch (work.kind) {
     case OpKind::local:
-      blocks_of_chunk = value_parts * (sliced ? key_parts : 1);
-      launch.steps = steps_of(work.longest);
-      launch.bytes += (value_parts - 1) * 2 * keys;  // q and k, for every part of E
+      if (sliced)  // q and k for every part of E; v, and out, which is added to, for every part of D
+        launch.bytes += (value_parts - 1) * 2 * keys + (key_parts - 1) * (values + 2 * values);
+      else
+        launch.bytes += (of_chunk - 1) * 2 * keys;
+      break;
+    case OpKind::local_backward:
+      launch.steps *= 2;  // forwards for dq, backwards for dk and dv
       if (sliced)
-        launch.bytes += (key_parts - 1) * (values + 2 * values);  // v; partial out, read and written
+        launch.bytes += (value_parts - 1) * (2 * keys + 2 * 2 * keys) +  // q, k; dq, dk
+                        (key_parts - 1) * (2 * values + 2 * values);     // v, dout; dv
+      else
+        launch.bytes += (of_chunk - 1) * 2 * (keys + values);  // q, k, v, dout
       break;
-    case OpKind::local_backward: {
-      launch.steps = 2 * steps_of(work.longest);  // forwards for dq, backwards for dk and dv
-      if (sliced) {
-        blocks_of_chunk = value_parts * key_parts;
-        launch.bytes += (value_parts - 1) * (2 * keys + 2 * 2 * keys) +  // q, k; partial dq, dk
-                        (key_parts - 1) * (2 * values + 2 * values);     // v, dout; partial dv
-      } else {
-        blocks_of_chunk = serial ? value_parts : value_parts * work.of_values + key_parts * work.of_keys;
-        launch.bytes += (blocks_of_chunk - 1) * 2 * (keys + values);  // q, k, v, dout
-      }
-      break;
-    }
-    case OpKind::state:
-      blocks_of_chunk = value_parts * (serial ? 1 : key_parts);
-      launch.steps = steps_of(work.longest);
-      launch.bytes += (value_parts - 1) * keys + (serial ? 0 : (key_parts - 1) * values);
-      break;
+    case OpKind::state: launch.bytes += (value_parts - 1) * keys + (key_parts - 1) * values; break;
     case OpKind::inter: {
-      const double of_values = value_parts * work.of_values, of_keys = key_parts * work.of_keys;
-      if (work.cut == ChunkWork::blocked) {
-        blocks_of_chunk = (of_values + of_keys) * steps_of(work.longest);
-        launch.steps = 1;
-      } else {
-        blocks_of_chunk = value_parts;
-        launch.steps = steps_of(work.longest);
-      }
       // A result with the width of v multiplies rows with that of q, and the other way round.
-      launch.bytes += (of_values - work.of_values) * keys + (of_keys - work.of_keys) * values;
+      double parts_of_values = of_chunk, parts_of_keys = of_chunk;
+      if (work.cut == ChunkWork::blocked) {
+        launch.steps = 1;
+        parts_of_values = parts(work.E, cut.columns);
+        parts_of_keys = parts(work.D, cut.columns);
+      }
+      launch.bytes +=
+          work.of_values * (parts_of_values - 1) * keys + work.of_keys * (parts_of_keys - 1) * values;
       break;
     }
-    case OpKind::scan:
-      launch.blocks = chunks / static_cast<double>(std::max<std::int64_t>(1, work.longest_run)) * heads *
-                      parts(work.D * work.E, scan_elements);
-      return launch;
-    default:  // combine
-      launch.blocks = chunks * heads * parts(work.D * work.E, scan_elements);
-      return launch;
+    default: launch.steps = 0;  // scan, combine: bytes
   }
-  launch.blocks = chunks * heads * blocks_of_chunk;
   return launch;
 }
 

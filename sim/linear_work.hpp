@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "calls/converter.hpp"
+#include "kernels/work/linear_params.hpp"
 #include "plan/plan.hpp"
 #include "sim/hardware.hpp"
 
@@ -14,7 +16,8 @@ namespace cplab {
 struct LinearWork {
   OpKind kind = OpKind::local;
   ChunkWork cut = ChunkWork::blocked;
-  DType dtype = DType::bf16;  // of rows of tokens
+  kernels::cuda::LinearCut blocks;  // as the general kernels of kernels/cuda launch the call
+  DType dtype = DType::bf16;        // of rows of tokens
   std::int64_t heads = 0, D = 0, E = 0;
   std::int64_t tokens = 0, chunks = 0;  // of the list: all of them, and how many
   std::int64_t longest = 0;             // tokens of the longest chunk
@@ -23,7 +26,8 @@ struct LinearWork {
   double bytes = 0;                     // read plus written; what is added to counts twice
   double flops = 0;
 };
-LinearWork linear_work(const RankPlan&, const Operation&, DType nominal);
+// Throws HardwareError where no kernel takes the call (a head too large for any).
+LinearWork linear_work(const CallConverter&, const Operation&, DType nominal);
 
 // One kernel: `blocks` thread blocks, of which the longest walks over `steps` times 64 tokens.
 struct LinearLaunch {
@@ -33,10 +37,8 @@ struct LinearLaunch {
   double bytes = 0;  // that it moves, what several thread blocks read or write counted for each
   double flops = 0;
 };
-// As the kernels of kernels/cuda cut it (kernels/linear.hpp, ChunkWork). Blocked: a thread block for every
-// chunk, head and 64 columns of one result; serial: 32 columns of E; sliced: 64 columns of E and 64 rows of
-// D, which read their share of the operands and add their partial results. inter and scan read no pairs of
-// tokens: inter has a thread block for every 64 tokens, scan one for every 1024 elements of a state.
+// In thread blocks as the launch cuts it: kernels/work/linear_cuts.hpp. Parts of one chunk read its rows
+// again; slices of D and E read and write partial results again.
 LinearLaunch linear_launch(const LinearWork&);
 
 // The operation that a point of a table of local, local_backward, state or inter was measured on, alone in a

@@ -31,9 +31,13 @@ RankPlan rank_of(const KernelTable& t, std::int64_t tokens, std::int64_t heads =
   return linear_point(t, {1, tokens, heads, 0});
 }
 
+LinearWork work_of(const RankPlan& rank) {
+  return linear_work(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16);
+}
+
 LinearLaunch launch_of(const KernelTable& t, std::int64_t tokens) {
   const RankPlan rank = rank_of(t, tokens);
-  return linear_launch(linear_work(rank, rank.operations.front(), DType::bf16));
+  return linear_launch(work_of(rank));
 }
 
 // 1 TB/s, 100 TFLOP/s in bf16, 2 us a step, 1 us a kernel.
@@ -122,7 +126,7 @@ TEST_CASE("scan and combine: 1024 elements of a state a thread block, runs of a 
   op.reads.count = 0;
   op.writes = {2, 1};
   rank.accesses[2].mode = WriteMode::add;
-  const LinearLaunch scan = linear_launch(linear_work(rank, op, DType::bf16));
+  const LinearLaunch scan = linear_launch(work_of(rank));
   CHECK(scan.blocks == 2 * 10 * 8);
   CHECK(scan.bytes == 2 * 8 * state_bytes);
   // As a combine: every state has thread blocks of its own; both views are the same here, from is read.
@@ -131,7 +135,7 @@ TEST_CASE("scan and combine: 1024 elements of a state a thread block, runs of a 
   rank.accesses.push_back({rank.accesses[2].view, WriteMode::add, into});
   op.reads = {3, 1};
   op.writes = {4, 1};
-  const LinearLaunch combine = linear_launch(linear_work(rank, op, DType::bf16));
+  const LinearLaunch combine = linear_launch(work_of(rank));
   CHECK(combine.blocks == 8 * 10 * 8);
   CHECK(combine.bytes == 3 * 8 * state_bytes);
   CHECK(combine.flops == 2.0 * 8 * 10 * 128 * 64);
@@ -160,7 +164,9 @@ TEST_CASE("a table is exact at its points, and corrects the roofline between the
   t.points = {{1, 4096, 10, 50e-6}, {1, 65536, 10, 400e-6}};
   hardware.kernels = {t};
   const LinearCost cost(hardware);
-  const auto of = [&](const RankPlan& rank) { return cost(rank, rank.operations.front(), DType::bf16); };
+  const auto of = [&](const RankPlan& rank) {
+    return cost(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16);
+  };
   CHECK(near(of(rank_of(t, 4096)).seconds, 50e-6));
   CHECK(of(rank_of(t, 4096)).origin == Origin::measured);
   CHECK(near(of(rank_of(t, 65536)).seconds, 400e-6));
