@@ -23,10 +23,10 @@ struct Fault {
   std::string_view help;                    // one line with the source
   std::string_view scenario;                // relative to scenarios/
   std::vector<std::string_view> devices;    // where it can be injected: "cpu", "gpu"
-  std::optional<ExpectedFinding> expected;  // none for the identity
+  std::optional<ExpectedFinding> expected;  // none: results stay right (identity, blocking-shift)
   // mutation: changes the plan in place. Throws ScenarioError if the plan has no place for this fault.
   void (*mutate)(Plan&) = nullptr;
-  // substitute: the name to ask kernels::faulty_cpu_tiles for is `name`.
+  // substitute: the name to ask kernels::faulty_cpu_tiles or faulty_cpu_linear_tiles for is `name`.
 };
 
 std::span<const Fault> faults();

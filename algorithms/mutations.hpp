@@ -44,6 +44,19 @@ void window_one_shift(Plan&);
 void replicated_double_count(Plan&);
 void hierarchical_level_missing(Plan&);
 void communicator_order(Plan&);
+// faults_scan.cpp
+void suffix_shift_left(Plan&);
+void published_down_sweep(Plan&);
+void blocking_shift(Plan&);
+void left_edge_partner(Plan&);
+void inclusive_prefix(Plan&);
+// faults_states.cpp
+void swapped_states(Plan&);
+void local_rank_as_global(Plan&);
+void uninitialised_state(Plan&);
+void dropped_tail(Plan&);
+void shared_kv_buffer(Plan&);
+void backward_right_on_last_rank_only(Plan&);
 
 [[noreturn]] void no_place(std::string_view fault, std::string_view needs);
 RankPlan& rank_at(Plan&, std::size_t rank, std::string_view fault);

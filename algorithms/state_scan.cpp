@@ -109,29 +109,33 @@ void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial,
   }
 }
 
-void StateScan::shift(const Box& from, const Box& carry) {
+void StateScan::move(const ScanRound& round, const Box& from, const Box& into) {
   b_.step(step_++);
   std::vector<Message> messages;
-  if (needed(index())) messages.push_back(send(to_wire(from), place_of(index() + 1)));
-  Box received = carry;
-  if (needed(index() - 1)) {
-    if (nominal_wire_) received = wire("received_state", carry);
-    messages.push_back(receive(received, place_of(index() - 1)));
+  Box sent, received;
+  for (const ScanMove& move : round) {
+    if (move.from == index()) {
+      if (!sent.given()) sent = to_wire(from);
+      messages.push_back(send(sent, place_of(move.into)));
+    }
+    if (move.into == index()) {
+      received = nominal_wire_ ? wire("received_state", into) : into;
+      messages.push_back(receive(received, place_of(move.from)));
+    }
   }
   if (!messages.empty()) b_.exchange(on_, s_.transport, messages);
-  if (nominal_wire_ && needed(index() - 1)) b_.cast(combining_, received, carry);
+  if (nominal_wire_ && received.given()) b_.cast(combining_, received, into);
+}
+
+void StateScan::shift(const Box& from, const Box& carry) {
+  ScanRound round;
+  for (int i = 0; i + 1 < s_.P(); ++i)
+    if (needed(i)) round.push_back({i, i + 1});
+  move(round, from, carry);
 }
 
 void StateScan::hop(int from_index, const Box& from, const Box& into) {
-  if (!needed(from_index)) return;
-  b_.step(step_++);
-  if (index() == from_index) {
-    b_.exchange(on_, s_.transport, {send(to_wire(from), place_of(from_index + 1))});
-  } else if (index() == from_index + 1) {
-    const Box received = nominal_wire_ ? wire("received_state", into) : into;
-    b_.exchange(on_, s_.transport, {receive(received, place_of(from_index))});
-    if (nominal_wire_) b_.cast(combining_, received, into);
-  }
+  if (needed(from_index)) move({{from_index, from_index + 1}}, from, into);
 }
 
 }  // namespace cplab

@@ -26,6 +26,9 @@ class StateScan {
   // The moves of an inclusive scan in place: element e, at index e + `offset`, is the tokens of index e.
   // Moves that bring nothing to an index in `wanted` are left out, on all ranks alike.
   void inclusive(const std::vector<ScanRound>&, const Box& partial, int offset = 0);
+  // Along every move what `from` holds goes into `into` of its receiver, all at the same time. Nothing is
+  // combined, and nobody asks whether it is needed.
+  void move(const ScanRound&, const Box& from, const Box& into);
   // Every index sends its state to the next, which receives it into `carry`: one round.
   void shift(const Box& from, const Box& carry);
   // One message from an index to the next, if this rank is either of them.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/command.hpp"
+#include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
@@ -94,18 +95,22 @@ std::vector<std::string> piece_notes(const Plan& plan) {
 
 int command_check(const Arguments& arguments, Console& console) {
   CheckReport report;
+  const Fault* fault = fault_of(arguments);
   Plan plan;
   Progress progress(console, "reading the plan");
   if (arguments.has("plan")) {
     plan = read_plan(arguments);
     report.header = {versions_of_build(), plan.scenario, {}, {}};
+    if (fault) inject(*fault, file_of_plan(arguments, plan), plan);
   } else {
     const ScenarioFile file = scenario_of(arguments, "check", {});
     say_notes(console, file);
     progress.stage("building the plan");
     plan = plan_of(file, PlanUse::check);
+    if (fault) inject(*fault, file, plan);
     report.header = header_of(file);
   }
+  note_injected(fault, report.header.notes);
   report.placement_padding_tokens = plan.placement_padding_tokens;
   progress.stage("checking");
   report.result = check(plan);
@@ -121,6 +126,7 @@ int command_check(const Arguments& arguments, Console& console) {
 
   std::ostream& out = console.text();
   out << describe(plan.scenario) << '\n';
+  if (fault) out << injected_text(*fault) << '\n';
   write_findings(out, result.findings, console.color());
   out << fmt::format("{}: {} rounds, {} messages\n", result.ok() ? "right" : "wrong", result.rounds,
                      result.messages);

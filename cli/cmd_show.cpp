@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "cli/command.hpp"
+#include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/plan_text.hpp"
 #include "cli/prediction.hpp"
@@ -205,8 +206,11 @@ int command_show(const Arguments& arguments, Console& console) {
   const std::int64_t world = file.scenario.parallel.world();
   const std::string which = arguments.text("rank", "0");
   const std::int64_t only = which == "all" ? -1 : arguments.integer("rank", 0, 0, world - 1);
+  const Fault* fault = fault_of(arguments);
   Progress progress(console, "building the plan");
-  const Plan plan = plan_of(file, PlanUse::show);
+  Plan plan = plan_of(file, PlanUse::show);
+  if (fault) inject(*fault, file, plan);
+  note_injected(fault, file.notes);
   const double imbalance = work_imbalance(plan);
 
   std::optional<Prediction> prediction;

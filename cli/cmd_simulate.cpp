@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "cli/command.hpp"
+#include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/outputs.hpp"
 #include "cli/prediction.hpp"
@@ -32,8 +33,11 @@ bool has_collective(const Plan& plan) {
 int command_simulate(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
   require_machine(file);
+  const Fault* fault = fault_of(arguments);
   Progress progress(console, "building the plan");
-  const Plan plan = plan_of(file, PlanUse::simulate);
+  Plan plan = plan_of(file, PlanUse::simulate);
+  if (fault) inject(*fault, file, plan);
+  note_injected(fault, file.notes);
   const Prediction prediction = predict(file, plan, &progress);
   progress.end();
   file.notes.insert(file.notes.end(), prediction.notes.begin(), prediction.notes.end());

@@ -7,39 +7,17 @@
 #include <ostream>
 #include <utility>
 
-#include "algorithms/faults.hpp"
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
+#include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/session.hpp"
 #include "cli/verify/verify.hpp"
-#include "cli/vocabulary.hpp"
 #include "report/json.hpp"
 
 namespace cplab {
 
 namespace {
-
-const Fault& fault_of(const std::string& wanted) {
-  if (const Fault* fault = find_fault(wanted)) return *fault;
-  std::vector<std::string> names;
-  for (const Fault& fault : faults()) names.emplace_back(fault.name);
-  throw InputError("--inject " + wanted + ": no such fault; did you mean " + nearest(wanted, names) +
-                   "? `cplab list faults` names them all");
-}
-
-void inject(const Fault& fault, const ScenarioFile& file, Plan& plan, CpuOptions& options) {
-  if (fault.form == FaultForm::substitute) {
-    options.tiles = kernels::faulty_cpu_tiles(std::string(fault.name).c_str());
-    if (!options.tiles) throw InputError("--inject " + std::string(fault.name) + ": not for this device");
-    return;
-  }
-  try {
-    if (fault.mutate) fault.mutate(plan);
-  } catch (const ScenarioError& error) {
-    file.fail(error);
-  }
-}
 
 TextTable tensor_table(const std::vector<TensorFigures>& tensors) {
   TextTable table({{"rank", ""},
@@ -82,7 +60,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   if (arguments.has("plan")) given = read_plan(arguments);
   ScenarioFile file = given ? file_of_plan(arguments, *given) : scenario_of(arguments, "verify", {});
   const std::string injected = arguments.text("inject", "");
-  const Fault* fault = arguments.has("inject") ? &fault_of(injected) : nullptr;
+  const Fault* fault = fault_of(arguments);
   const bool gpu = on_gpu(arguments, "cpu");
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   VerifyOptions options;
@@ -136,7 +114,7 @@ int command_verify(const Arguments& arguments, Console& console) {
 
   std::ostream& out = console.text();
   out << describe(file.scenario) << '\n';
-  if (fault) out << "injected: " << fault->name << ", " << fault->help << '\n';
+  if (fault) out << injected_text(*fault) << '\n';
   write_findings(out, result.findings, console.color());
   if (!result.tensors.empty()) {
     worst_table(result.tensors).write(out, console.color());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/command.hpp"
+#include "cli/injection.hpp"
 #include "cli/outputs.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"
@@ -69,19 +70,19 @@ const std::vector<Command>& commands() {
        "SCENARIO",
        "the plan, step by step: bytes, FLOPs, what binds and what would help",
        "cplab show ring --rank 3",
-       {{"rank", "N|all", "whose plan (default 0)"}},
+       {{"rank", "N|all", "whose plan (default 0)"}, inject_mutation_option},
        command_show},
       {"check",
        "SCENARIO | --plan FILE",
        "prove the plan right without a clock, or say what is wrong",
        "cplab check ring --set parallel.ranks=64",
-       {{"plan", "FILE", "a plan written by show --json"}},
+       {{"plan", "FILE", "a plan written by show --json"}, inject_mutation_option},
        command_check},
       {"simulate",
        "SCENARIO",
        "predict time and memory on the machine of [hardware]",
        "cplab simulate ring --set problem.sequence=256K --json -",
-       {operations, {"strict", "", "exit 1 if any time is extrapolated or assumed"}},
+       {operations, {"strict", "", "exit 1 if any time is extrapolated or assumed"}, inject_mutation_option},
        command_simulate,
        true},
       {"run",
@@ -110,7 +111,7 @@ const std::vector<Command>& commands() {
        "cplab verify faults/ring --inject ring-slot-reuse --order random:6",
        {{"plan", "FILE", "a plan written by show --json"},
         {"device", "DEVICE", "cpu (default) or gpu"},
-        {"inject", "FAULT", "a bug that really shipped; see list faults"},
+        inject_option,
         inputs,
         save,
         order,

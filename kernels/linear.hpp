@@ -154,4 +154,12 @@ struct LinearTiles {
 // before it writes anything, if shapes, chunks, slopes or write modes do not fit together.
 const LinearTiles& cpu_linear_tiles();
 
+// Tiles with a bug of LASP's, for `verify --inject`; nullptr if the name is unknown.
+//  decay-division: scan makes exclusive states of inclusive ones by exp(+slope count) (inclusive - own), in
+//  the type of sums: 0 * inf where slope count > 88.7 (fp64: 709.8), no digits left long before.
+//  exclusive-without-undecay: the same without the factor.
+//  bf16-index: inter takes the number of a token in its chunk from bf16, which has no odd numbers above 256.
+//  bf16-state: local and local_backward round final_state to bf16.
+const LinearTiles* faulty_cpu_linear_tiles(const char* name);
+
 }  // namespace cplab::kernels

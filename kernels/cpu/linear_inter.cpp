@@ -11,7 +11,7 @@ namespace {
 template <class T>
 class InterTile {
  public:
-  explicit InterTile(const LinearInter& call) : call_(call) {
+  InterTile(TokenNumber number, const LinearInter& call) : number_(number), call_(call) {
     for (const auto* view : {&call.q, &call.k, &call.dq, &call.dk})
       if (*view) D_ = (*view)->width;
   }
@@ -44,8 +44,10 @@ class InterTile {
           if (state) {
             const LinearMatrix<T> block = gather_rows<T>(rows, chunk.row + begin, n, head);
             sum = transposed ? product_with_transposed(block, *state) : product(block, *state);
-            decay_rows(sum, powers,
-                       [&](std::int64_t t) { return of_queries ? chunk.count - begin - t : begin + t; });
+            decay_rows(sum, powers, [&](std::int64_t t) {
+              const std::int64_t number = number_(begin + t);
+              return of_queries ? chunk.count - number : number;
+            });
           }
           write_rows(into, chunk.row + begin, head, sum, call_.write);
         }
@@ -54,17 +56,22 @@ class InterTile {
     if (call_.write == Write::store) clear_other_rows(into_view, call_.chunks.list);
   }
 
+  const TokenNumber number_;
   const LinearInter& call_;
   std::int64_t D_ = 0;
 };
 
 }  // namespace
 
-void linear_inter_cpu(const LinearInter& call) {
+void linear_inter_with(TokenNumber number, const LinearInter& call) {
   check_call(call);
   bool fp64 = false;
   for (const auto* view : {&call.q, &call.k, &call.v, &call.dout}) fp64 = fp64 || (*view && is_fp64(**view));
-  fp64 ? InterTile<double>(call).run() : InterTile<float>(call).run();
+  fp64 ? InterTile<double>(number, call).run() : InterTile<float>(number, call).run();
+}
+
+void linear_inter_cpu(const LinearInter& call) {
+  linear_inter_with([](std::int64_t t) { return t; }, call);
 }
 
 }  // namespace cplab::kernels

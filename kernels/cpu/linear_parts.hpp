@@ -75,7 +75,7 @@ class Powers {
     for (std::int64_t n = 0; n <= token_block; ++n) near_.push_back(power(n));
   }
   T operator()(std::int64_t n) const {
-    return n <= token_block ? near_[static_cast<std::size_t>(n)] : power(n);
+    return 0 <= n && n <= token_block ? near_[static_cast<std::size_t>(n)] : power(n);
   }
 
  private:

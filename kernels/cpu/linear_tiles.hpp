@@ -13,6 +13,10 @@ void linear_scan_cpu(const LinearScan& call);
 void linear_combine_cpu(const LinearCombine& call);
 void linear_inter_cpu(const LinearInter& call);
 
+// inter with numbers of tokens, counted from the chunk's first, that went through some type.
+using TokenNumber = std::int64_t (*)(std::int64_t);
+void linear_inter_with(TokenNumber number, const LinearInter& call);
+
 // The same of calls with log_decay, which have passed check_call: token by token.
 void local_by_tokens(const LinearLocal& call);
 void local_backward_by_tokens(const LinearLocalBackward& call);
