@@ -33,11 +33,15 @@ void scan_by_subtraction(const LinearScan& call, bool undecays) {
   for_each_state([&](const Chunk& chunk, std::int64_t head) {
     const double exponent =
         call.chunks.slopes[static_cast<std::size_t>(head)] * static_cast<double>(chunk.count);
-    const LinearMatrix<T> inclusive =
-        static_cast<T>(std::exp(-exponent)) * states.load(chunk.state, head) + *mine;
-    const T back = undecays ? std::exp(static_cast<T>(exponent)) : T{1};
-    const LinearMatrix<T> before = inclusive - *mine++;
-    states.store(chunk.state, head, LinearMatrix<T>(back * before));
+    const T factor = static_cast<T>(std::exp(-exponent)),
+            back = undecays ? std::exp(static_cast<T>(exponent)) : T{1};
+    LinearMatrix<T> before = states.load(chunk.state, head);
+    for (std::int64_t i = 0; i < before.size(); ++i) {
+      const T inclusive = factor * before.data()[i] + mine->data()[i];
+      before.data()[i] = back * (inclusive - mine->data()[i]);
+    }
+    states.store(chunk.state, head, before);
+    ++mine;
   });
 }
 
