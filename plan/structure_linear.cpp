@@ -133,7 +133,7 @@ class Linear {
                        right = std::min(states(dcarry), reversed ? most_extent : states(final_state));
     for (const Chunk& c : plan_.chunks_of(op_)) {
       const bool rows_fit =
-          op_.kind == OpKind::scan || (c.row >= 0 && c.row <= tokens_ && c.count <= tokens_ - c.row);
+          c.row >= 0 && (op_.kind == OpKind::scan || (c.row <= tokens_ && c.count <= tokens_ - c.row));
       if (!rows_fit || c.count < 0 || c.count > most_extent) return wrong_chunk;
       if (c.state < (state_for_each ? 0 : -1) || (state_for_each && c.state >= own))
         return "has a chunk whose state is not in its views";
@@ -171,7 +171,10 @@ class Linear {
     for (const Chunk& c : list) {
       if (c.state < 0 || c.state >= n || named[static_cast<std::size_t>(c.state)]++)
         return "does not name each of its states once";
-      if (c.count < 0 || c.count > most_extent) return "has a chunk with a senseless exponent";
+      if (c.row < 0 || c.left < -1 || c.right < -1) return wrong_chunk;
+      if (std::min({c.count, c.left_exponent, c.right_exponent}) < 0 ||
+          std::max({c.count, c.left_exponent, c.right_exponent}) > most_extent)
+        return "has a chunk with a senseless exponent";
     }
     const WriteMode mode = plan_.mode_of(op_, Operand::into);
     return mode == WriteMode::store || mode == WriteMode::add ? nullptr : wrong_mode;

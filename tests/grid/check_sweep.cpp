@@ -40,7 +40,7 @@ Scenario base(const Algorithm& algorithm, int ranks) {
   p.scale = 0.088388347648318447;
   s.parallel.ranks = ranks;
   s.algorithm = algorithm.name;
-  testing::take_attention(p, testing::attention_of(s.algorithm));
+  testing::suit(p, s.algorithm);
   return s;
 }
 

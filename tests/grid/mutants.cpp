@@ -49,7 +49,7 @@ Scenario scenario_of(const Algorithm& algorithm, std::uint64_t seed) {
   p.value_size = 4;
   p.dtype = DType::fp32;
   p.scale = 0.35;
-  testing::take_attention(p, testing::attention_of(std::string(algorithm.name)));
+  testing::suit(p, std::string(algorithm.name));
   p.max_logit = s.parallel.ranks % 2 == 1 && p.attention == Attention::softmax;
   return testing::draw_options(std::move(s), algorithm, options);
 }

@@ -51,7 +51,7 @@ Plan built(const Algorithm& algorithm, std::uint64_t which, DType dtype) {
   p.heads = 4, p.kv_heads = 2, p.head_size = 8, p.value_size = 4;
   p.dtype = dtype;
   p.scale = 0.35;
-  testing::take_attention(p, testing::attention_of(std::string(algorithm.name)));
+  testing::suit(p, std::string(algorithm.name));
   p.max_logit = which % 7 % 2 == 1 && p.attention == Attention::softmax;
   return build_plan(testing::draw_options(std::move(s), algorithm, testing::scattered(which)));
 }

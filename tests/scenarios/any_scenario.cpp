@@ -20,7 +20,8 @@ void fit_slopes(Problem& p) {
     p.slopes.push_back(pattern[h % pattern.size()]);
 }
 
-Scenario unresolved(int ranks, const std::string& algorithm, Attention attention) {
+Scenario unresolved(int ranks, const std::string& algorithm, Attention attention,
+                    Transition transition = Transition::decay) {
   Scenario scenario;
   Problem& problem = scenario.problem;
   problem.batch = 2;
@@ -31,6 +32,7 @@ Scenario unresolved(int ranks, const std::string& algorithm, Attention attention
   problem.head_size = problem.value_size = 8;
   problem.scale = 0.35;
   problem.causal = true;
+  problem.transition = transition;
   take_attention(problem, attention);
   scenario.parallel.ranks = ranks;
   scenario.algorithm = algorithm;
@@ -46,7 +48,8 @@ bool takes(const Algorithm& algorithm, const std::string& placement) {
 }
 
 bool takes_anything(const Algorithm& algorithm) {
-  Scenario s = unresolved(3, std::string(algorithm.name), attention_of(std::string(algorithm.name)));
+  Scenario s = unresolved(3, std::string(algorithm.name), Attention::softmax);
+  suit(s.problem, s.algorithm);
   s.problem.heads = s.problem.kv_heads = 1;
   try {
     resolve(s);
@@ -94,20 +97,47 @@ Scenario resolve_with_heads(const Scenario& scenario) {
   }
 }
 
-Attention attention_of(const std::string& algorithm) {
-  for (const Attention attention : {Attention::softmax, Attention::linear, Attention::dynamic_mask}) {
+namespace {
+
+struct Kind {
+  Attention attention = Attention::softmax;
+  Transition transition = Transition::decay;
+};
+
+Kind kind_of(const std::string& algorithm) {
+  using enum Transition;
+  constexpr Kind kinds[] = {{Attention::softmax},
+                            {Attention::linear},
+                            {Attention::linear, column},
+                            {Attention::linear, matrix},
+                            {Attention::dynamic_mask}};
+  for (const Kind& kind : kinds) {
     try {
-      resolve(unresolved(1, algorithm, attention));
-      return attention;
+      resolve(unresolved(1, algorithm, kind.attention, kind.transition));
+      return kind;
     } catch (const ScenarioError&) {
       continue;  // not this kind
     }
   }
-  return Attention::softmax;
+  return {};
+}
+
+}  // namespace
+
+Attention attention_of(const std::string& algorithm) {
+  return kind_of(algorithm).attention;
+}
+
+void suit(Problem& problem, const std::string& algorithm) {
+  const Kind kind = kind_of(algorithm);
+  problem.transition = kind.transition;
+  take_attention(problem, kind.attention);
 }
 
 Scenario any_scenario(int ranks, const std::string& algorithm) {
-  return resolve_with_heads(unresolved(ranks, algorithm, attention_of(algorithm)));
+  Scenario scenario = unresolved(ranks, algorithm, Attention::softmax);
+  suit(scenario.problem, algorithm);
+  return resolve_with_heads(scenario);
 }
 
 }  // namespace cplab::testing

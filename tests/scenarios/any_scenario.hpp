@@ -26,7 +26,10 @@ Scenario resolve_with_heads(const Scenario&);
 // directions, in the algorithm's default placement and schedule.
 Scenario any_scenario(int ranks, const std::string& algorithm = any_algorithm());
 
-// The kind of attention that the algorithm computes: the first one that it does not refuse.
+// The kind of attention that the algorithm computes: the first one that it does not refuse, with any
+// transition.
 Attention attention_of(const std::string& algorithm);
+// take_attention for that algorithm, with the first transition that it does not refuse.
+void suit(Problem& problem, const std::string& algorithm);
 
 }  // namespace cplab::testing
