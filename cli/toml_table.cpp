@@ -145,14 +145,13 @@ struct Table::State {
   template <class T, class To>
   std::vector<T> to_list(std::string_view key, const toml::node& value, const std::string& wanted,
                          To to) const {
-    const auto* list = value.as_array();
-    if (!list) wrong_type(key, wanted, value);
+    if (!value.is_array()) wrong_type(key, wanted, value);
     std::vector<T> values;
-    for (const toml::node& element : *list) values.push_back((this->*to)(key, element, wanted));
+    for (const toml::node& element : *value.as_array()) values.push_back((this->*to)(key, element, wanted));
     return values;
   }
-  std::vector<std::int64_t> to_integers(std::string_view key, const toml::node& value,
-                                        const std::string& wanted) const {
+  using Integers = std::vector<std::int64_t>;
+  Integers to_integers(std::string_view key, const toml::node& value, const std::string& wanted) const {
     return to_list<std::int64_t>(key, value, wanted, &State::to_integer);
   }
 
@@ -324,8 +323,8 @@ std::string Table::text(std::string_view key, std::string_view otherwise) const 
 bool Table::flag(std::string_view key, bool otherwise) const {
   const toml::node* value = state_->find(key);
   if (!value) return otherwise;
-  if (const auto* b = value->as_boolean()) return b->get();
-  state_->wrong_type(key, "true or false", *value);
+  if (!value->is_boolean()) state_->wrong_type(key, "true or false", *value);
+  return value->as_boolean()->get();
 }
 
 std::vector<std::int64_t> Table::integers(std::string_view key) const {
@@ -341,8 +340,7 @@ std::vector<std::string> Table::texts(std::string_view key) const {
 }
 std::vector<std::vector<std::int64_t>> Table::integer_lists(std::string_view key) const {
   const std::string wanted = "a list of lists of integers";
-  return state_->to_list<std::vector<std::int64_t>>(key, state_->need(key, wanted), wanted,
-                                                    &State::to_integers);
+  return state_->to_list<State::Integers>(key, state_->need(key, wanted), wanted, &State::to_integers);
 }
 
 Table Table::table(std::string_view key) const {
