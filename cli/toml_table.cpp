@@ -137,10 +137,22 @@ struct Table::State {
     if (!std::isfinite(*number)) fail(key, "must be finite");
     return *number;
   }
-  const toml::array& need_list(std::string_view key, const std::string& wanted) {
-    const toml::node& value = need(key, wanted);
-    if (const auto* list = value.as_array()) return *list;
+  std::string to_text(std::string_view key, const toml::node& value, const std::string& wanted) const {
+    if (const auto* s = value.as_string()) return s->get();
     wrong_type(key, wanted, value);
+  }
+  // `to`: of an element.
+  template <class T, class To>
+  std::vector<T> to_list(std::string_view key, const toml::node& value, const std::string& wanted,
+                         To to) const {
+    if (!value.is_array()) wrong_type(key, wanted, value);
+    std::vector<T> values;
+    for (const toml::node& element : *value.as_array()) values.push_back((this->*to)(key, element, wanted));
+    return values;
+  }
+  using Integers = std::vector<std::int64_t>;
+  Integers to_integers(std::string_view key, const toml::node& value, const std::string& wanted) const {
+    return to_list<std::int64_t>(key, value, wanted, &State::to_integer);
   }
 
   std::shared_ptr<State> child(toml::table* table, std::string child_path, std::uint32_t child_line) const {
@@ -302,9 +314,7 @@ double Table::number(std::string_view key, double otherwise) const {
 }
 
 std::string Table::text(std::string_view key) const {
-  const toml::node& value = state_->need(key, "text in quotes");
-  if (const auto* s = value.as_string()) return s->get();
-  state_->wrong_type(key, "text in quotes", value);
+  return state_->to_text(key, state_->need(key, "text in quotes"), "text in quotes");
 }
 std::string Table::text(std::string_view key, std::string_view otherwise) const {
   return has(key) ? text(key) : std::string(otherwise);
@@ -313,44 +323,24 @@ std::string Table::text(std::string_view key, std::string_view otherwise) const 
 bool Table::flag(std::string_view key, bool otherwise) const {
   const toml::node* value = state_->find(key);
   if (!value) return otherwise;
-  if (const auto* b = value->as_boolean()) return b->get();
-  state_->wrong_type(key, "true or false", *value);
+  if (!value->is_boolean()) state_->wrong_type(key, "true or false", *value);
+  return value->as_boolean()->get();
 }
 
 std::vector<std::int64_t> Table::integers(std::string_view key) const {
-  std::vector<std::int64_t> values;
-  for (const toml::node& value : state_->need_list(key, wanted_integers))
-    values.push_back(state_->to_integer(key, value, wanted_integers));
-  return values;
+  return state_->to_integers(key, state_->need(key, wanted_integers), wanted_integers);
 }
-
 std::vector<double> Table::numbers(std::string_view key) const {
-  std::vector<double> values;
-  for (const toml::node& value : state_->need_list(key, "a list of numbers"))
-    values.push_back(state_->to_number(key, value, "a list of numbers"));
-  return values;
+  const std::string wanted = "a list of numbers";
+  return state_->to_list<double>(key, state_->need(key, wanted), wanted, &State::to_number);
 }
-
 std::vector<std::string> Table::texts(std::string_view key) const {
-  std::vector<std::string> values;
-  for (const toml::node& value : state_->need_list(key, "a list of words")) {
-    const auto word = value.value<std::string>();
-    if (!word) state_->wrong_type(key, "a list of words", value);
-    values.push_back(*word);
-  }
-  return values;
+  const std::string wanted = "a list of words";
+  return state_->to_list<std::string>(key, state_->need(key, wanted), wanted, &State::to_text);
 }
-
 std::vector<std::vector<std::int64_t>> Table::integer_lists(std::string_view key) const {
   const std::string wanted = "a list of lists of integers";
-  std::vector<std::vector<std::int64_t>> lists;
-  for (const toml::node& inner : state_->need_list(key, wanted)) {
-    const toml::array* list = inner.as_array();
-    if (!list) state_->wrong_type(key, wanted, inner);
-    lists.emplace_back();
-    for (const toml::node& value : *list) lists.back().push_back(state_->to_integer(key, value, wanted));
-  }
-  return lists;
+  return state_->to_list<State::Integers>(key, state_->need(key, wanted), wanted, &State::to_integers);
 }
 
 Table Table::table(std::string_view key) const {
