@@ -62,6 +62,14 @@ void linear_case(Report& report, const CaseName& name, bool has_fp64);
 // calls stand behind a copy that hides their launches.
 void serve();
 
+// The same for linear attention (scripts/peer_linear_attention.py):
+//   linear TOKENS H D E CHUNK_TOKENS   -> ok
+//   part NAME CALLS                    -> seconds of a call, and its last kernel's name
+//   end                                -> ok, and the memory is free
+// NAME: forward (state, scan, local) or backward (reverse_state, reverse_scan, local_backward) or one of
+// these.
+void serve_linear();
+
 // Prints TFLOP/s of attention on a table of shapes, and GB/s of the row-wise kernels.
 void bench(const std::string& only);
 void bench_segments();  // part of it

@@ -1,7 +1,7 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|segments|linear|rows]
-//   tiles --serve      times attention on demand (gpu_tile.hpp)
+//   tiles --serve|--serve-linear   times attention, linear attention, on demand (gpu_tile.hpp)
 //   tiles --heights    times each tile height, for scripts/fit_tile_costs.py
 // --portable, --deterministic: the attention kernels that every architecture has, or those that give the same
 // bits in every run, instead of the fastest on this GPU. Exit 0: all within tolerance; 1: something is not;
@@ -26,13 +26,14 @@ struct Options {
   std::string only;
   bool bench = false;
   bool serve = false;
+  bool serve_linear = false;
   bool heights = false;
 };
 
 int usage() {
   std::fprintf(stderr,
                "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-               "[--portable|--deterministic] | --bench | --serve | --heights\n");
+               "[--portable|--deterministic] | --bench | --serve | --serve-linear | --heights\n");
   return 2;
 }
 
@@ -49,6 +50,10 @@ bool parse(int count, char** arguments, Options& options) {
     }
     if (name == "--serve") {
       options.serve = true;
+      continue;
+    }
+    if (name == "--serve-linear") {
+      options.serve_linear = true;
       continue;
     }
     if (name == "--heights") {
@@ -123,6 +128,10 @@ int run(int count, char** arguments) {
     return 77;
   }
   kernels::load_cuda_kernels();
+  if (options.serve_linear) {
+    serve_linear();
+    return 0;
+  }
   if (options.serve) {
     serve();
     return 0;
