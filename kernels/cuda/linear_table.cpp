@@ -39,6 +39,7 @@ Table make_table() {
 #ifdef CPLAB_HOPPER_KERNELS
   add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
 #endif
+  add(table, linear_mma_kernels());
   add(table, linear_walk_kernels());
   add(table, linear_state_kernels());
   add(table, linear_scan_kernels());

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/call_checks.hpp"
 #include "kernels/linear_checks.hpp"
@@ -49,49 +50,63 @@ std::int32_t columns_that_fit(bool fp64, std::int32_t most, std::int64_t width, 
                               std::to_string(state_rows) + "; at most 960, with fp64 336)");
 }
 
-struct Results {
-  int of_values = 0, of_keys = 0;  // how many have the width of v, of q
-};
+// A call of the kernels that walk over chunks. D and E are the widths of q and of v.
+struct WalkShape {
+  ChunkWork work;
+  std::int64_t chunks, heads, D, E;
+  std::int32_t of_values, of_keys;  // results of the width of v, of q
+  bool walks = true;                // false: states stay where they are
 
-// D and E are the widths of q and of v. A result is computed from states with as many rows as the other width
-// has.
-LinearCut walk_cut(const Chunks& chunks, std::int64_t chunk_count, std::int64_t heads, std::int64_t D,
-                   std::int64_t E, bool fp64, Results results, bool walks) {
-  LinearCut cut{.work = chunks.work, .threads = linear_threads};
-  cut.results = results.of_values + results.of_keys;
-  const bool both = results.of_keys > 0;
-  std::int64_t state_rows = results.of_values > 0 ? D : 0;
-  if (both) state_rows = std::max(state_rows, E);
-  if (!walks) state_rows = 0;  // states stay where they are
-  const std::int64_t width = std::max(results.of_values > 0 ? E : 0, both ? D : 0);
-  const std::int32_t most = chunks.work == ChunkWork::serial ? serial_columns : slice_columns;
-  if (chunks.work == ChunkWork::sliced && walks) {
-    cut.columns = columns_that_fit(fp64, most, width, std::min<std::int64_t>(state_rows, slice_columns));
-    cut.key_parts = pieces(D, slice_columns);
-    cut.value_parts = pieces(E, slice_columns);
-    cut.key_columns = cut.value_columns = slice_columns;
-    cut.parts = cut.key_parts * cut.value_parts;
-    cut.counters = cut.results * cut.parts * chunk_count * heads;
-    cut.shared_bytes = walk_bytes(fp64, cut.columns, std::min<std::int64_t>(state_rows, slice_columns));
-  } else {
-    cut.columns = columns_that_fit(fp64, most, width, state_rows);
-    cut.shared_bytes = walk_bytes(fp64, cut.columns, state_rows);
-    if (chunks.work == ChunkWork::blocked) {
-      cut.parts = results.of_values * pieces(E, cut.columns) + results.of_keys * pieces(D, cut.columns);
-    } else {
-      cut.parts = std::max(pieces(E, most), 1);
-      cut.value_columns = most;
-      cut.key_columns = pieces(pieces(D, cut.parts), cut.columns) * cut.columns;
-    }
+  bool sliced() const { return work == ChunkWork::sliced && walks; }
+  std::int32_t most_columns() const { return work == ChunkWork::serial ? serial_columns : slice_columns; }
+  // Of the widest result.
+  std::int64_t width() const { return std::max(of_values > 0 ? E : 0, of_keys > 0 ? D : 0); }
+  // A result is computed from states with as many rows as the other width has.
+  std::int64_t state_rows() const {
+    if (!walks) return 0;
+    const std::int64_t rows = std::max(of_values > 0 ? D : 0, of_keys > 0 ? E : 0);
+    return sliced() ? std::min<std::int64_t>(rows, slice_columns) : rows;
   }
-  cut.thread_blocks = chunk_count * heads * cut.parts;
-  return cut;
-}
+};
 
 void require_launchable(const LinearCut& cut) {
   require(cut.thread_blocks < std::int64_t{1} << 31, "a call of linear attention has too many thread blocks");
+}
+
+LinearCut cut_in_parts(const WalkShape& shape, std::int32_t columns, std::int64_t shared_bytes) {
+  LinearCut cut{
+      .work = shape.work, .columns = columns, .threads = linear_threads, .shared_bytes = shared_bytes};
+  cut.depth = static_cast<std::int32_t>(shape.state_rows());
+  cut.results = shape.of_values + shape.of_keys;
+  if (shape.sliced()) {
+    cut.key_parts = pieces(shape.D, slice_columns);
+    cut.value_parts = pieces(shape.E, slice_columns);
+    cut.key_columns = cut.value_columns = slice_columns;
+    cut.parts = cut.key_parts * cut.value_parts;
+    cut.counters = cut.results * cut.parts * shape.chunks * shape.heads;
+  } else if (shape.work == ChunkWork::blocked) {
+    cut.parts = shape.of_values * pieces(shape.E, columns) + shape.of_keys * pieces(shape.D, columns);
+  } else {
+    cut.parts = std::max(pieces(shape.E, shape.most_columns()), 1);
+    cut.value_columns = shape.most_columns();
+    cut.key_columns = pieces(pieces(shape.D, cut.parts), columns) * columns;
+  }
+  cut.thread_blocks = shape.chunks * shape.heads * cut.parts;
+  require_launchable(cut);
   require(cut.counters < std::int64_t{1} << 28,
           "a call of linear attention in slices is too large for a GPU");
+  return cut;
+}
+
+LinearCut general_cut(const WalkShape& shape, bool fp64) {
+  const std::int32_t columns =
+      columns_that_fit(fp64, shape.most_columns(), shape.width(), shape.state_rows());
+  return cut_in_parts(shape, columns, walk_bytes(fp64, columns, shape.state_rows()));
+}
+
+LinearCut mma_cut(const WalkShape& shape) {
+  const std::int32_t columns = shape.width() <= 32 ? 32 : shape.most_columns();
+  return cut_in_parts(shape, columns, mma_walk_bytes(shape.state_rows() <= 64 ? 64 : 128, columns));
 }
 
 // Rows that views have of each of `states` states.
@@ -117,35 +132,49 @@ std::int64_t chunk_count(const Chunks& chunks) {
   return static_cast<std::int64_t>(chunks.list.size());
 }
 
+template <class Call>
+WalkShape shape_of(const Call& call) {
+  constexpr bool forward = std::is_same_v<Call, LinearLocal>;
+  return {.work = call.chunks.work,
+          .chunks = chunk_count(call.chunks),
+          .heads = call.q.heads,
+          .D = call.q.width,
+          .E = call.v.width,
+          .of_values = 1,
+          .of_keys = forward ? 0 : 2};
+}
+
 }  // namespace
 
 LinearCut cut_of(const LinearLocal& call) {
-  const LinearCut cut =
-      walk_cut(call.chunks, chunk_count(call.chunks), call.q.heads, call.q.width, call.v.width,
-               any_fp64({&call.q, &call.k, &call.v}), {.of_values = 1, .of_keys = 0}, true);
-  require_launchable(cut);
-  return cut;
+  return general_cut(shape_of(call), any_fp64({&call.q, &call.k, &call.v}));
 }
 
 LinearCut cut_of(const LinearLocalBackward& call) {
-  const LinearCut cut =
-      walk_cut(call.chunks, chunk_count(call.chunks), call.q.heads, call.q.width, call.v.width,
-               any_fp64({&call.q, &call.k, &call.v, &call.dout}), {.of_values = 1, .of_keys = 2}, true);
-  require_launchable(cut);
-  return cut;
+  return general_cut(shape_of(call), any_fp64({&call.q, &call.k, &call.v, &call.dout}));
+}
+
+LinearCut mma_cut_of(const LinearLocal& call) {
+  return mma_cut(shape_of(call));
+}
+
+LinearCut mma_cut_of(const LinearLocalBackward& call) {
+  return mma_cut(shape_of(call));
 }
 
 // Sums over all rows of a state, and never over tokens of one chunk: slices have nothing to sum here.
 LinearCut cut_of(const LinearInter& call, std::int64_t chunks) {
   const View keys = first_of({&call.q, &call.k, &call.dq, &call.dk});
   const View values = first_of({&call.v, &call.dout, &call.dv, &call.out});
-  LinearCut cut = walk_cut(
-      call.chunks, chunks, std::max(keys.heads, values.heads), keys.width, values.width,
-      keys.dtype == DType::fp64 || values.dtype == DType::fp64,
-      {.of_values = (call.out ? 1 : 0) + (call.dv ? 1 : 0), .of_keys = (call.dq ? 1 : 0) + (call.dk ? 1 : 0)},
-      false);
-  require_launchable(cut);
-  return cut;
+  return general_cut({.work = call.chunks.work,
+                      .chunks = chunks,
+                      .heads = std::max(keys.heads, values.heads),
+                      .D = keys.width,
+                      .E = values.width,
+                      .of_values = (call.out ? 1 : 0) + (call.dv ? 1 : 0),
+                      .of_keys = (call.dq ? 1 : 0) + (call.dk ? 1 : 0),
+                      .walks = false},
+                     keys.dtype == DType::fp64 || values.dtype == DType::fp64);
 }
 
 LinearCut cut_of(const LinearState& call) {

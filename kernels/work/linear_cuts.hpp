@@ -47,6 +47,18 @@ constexpr WalkElements walk_elements(bool fp64, std::int32_t columns, std::int32
 // What every GPU from SM 8.0 on gives one thread block.
 constexpr std::int64_t linear_shared_limit = 101376;
 
+// Bytes of shared memory of the kernels on tensor cores (linear/walk_mma.cuh), whose states have up to
+// `depth` rows.
+constexpr std::int64_t mma_walk_bytes(std::int64_t depth, std::int64_t columns) {
+  const std::int64_t tokens = linear_tokens;
+  const std::int64_t elements =
+      2 * tokens * (depth + 8) + tokens * (columns + 8) + tokens * (tokens + 8) + depth * (columns + 8);
+  return (elements * 2 + (tokens + 1) * 4 + 15) / 16 * 16;
+}
+// The cut of these, for a call that fits_mma (linear_variants.hpp).
+LinearCut mma_cut_of(const LinearLocal& call);
+LinearCut mma_cut_of(const LinearLocalBackward& call);
+
 // Each throws std::invalid_argument if a width is too large for the kernels' shared memory.
 LinearCut cut_of(const LinearLocal& call);
 LinearCut cut_of(const LinearLocalBackward& call);

@@ -42,6 +42,7 @@ struct LinearCut {
   ChunkWork work = ChunkWork::blocked;
   std::int32_t parts = 1;
   std::int32_t columns = 64;
+  std::int32_t depth = 0;  // most columns that products sum over: rows of a state in a thread block
   std::int32_t key_columns = 0, value_columns = 0;  // not for blocked work
   std::int32_t key_parts = 1, value_parts = 1;      // sliced: parts = key_parts * value_parts
   std::int32_t threads = 256;

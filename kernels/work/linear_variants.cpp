@@ -1,7 +1,9 @@
 // The list of variants of linear attention and the choice among them; see linear_variants.hpp.
 #include "kernels/work/linear_variants.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <stdexcept>
@@ -41,8 +43,16 @@ void add_hopper(std::vector<LinearVariant>& all) {
                          .sm_major = 9});
 }
 
-// Variants of one machine come first in the list: for each of their families a function beside this one,
-// which adds them, a case in fits() and a cut in cut_by().
+void add_mma(std::vector<LinearVariant>& all) {
+  for (const Operation operation : {Operation::local, Operation::local_backward})
+    for (const DType dtype : {DType::bf16, DType::fp16})
+      all.push_back(
+          {.name = std::string(name_of(operation)) + (dtype == DType::bf16 ? " mma bf16" : " mma fp16"),
+           .operation = operation,
+           .family = LinearVariant::Family::mma,
+           .dtype = dtype});
+}
+
 void add_general(std::vector<LinearVariant>& all, const KernelBuild& build) {
   for (const Operation operation : operations)
     for (const DType accumulator : {DType::fp32, DType::fp64})
@@ -53,9 +63,11 @@ void add_general(std::vector<LinearVariant>& all, const KernelBuild& build) {
                        .dtype = accumulator});
 }
 
+// Variants of one machine come first. A family is a function that adds it, a case in fits() and in cut_by().
 std::vector<LinearVariant> list(const KernelBuild& build) {
   std::vector<LinearVariant> all;
   if (build.hopper) add_hopper(all);
+  add_mma(all);
   add_general(all, build);
   return all;
 }
@@ -130,8 +142,10 @@ bool fits_general(const LinearVariant& variant, const Call& call) {
 }
 
 template <class Call>
-bool fits_either(const LinearVariant& variant, const Call& call) {
+bool fits_family(const LinearVariant& variant, const Call& call) {
   if (variant.family == LinearVariant::Family::general) return fits_general(variant, call);
+  if constexpr (requires { fits_mma(call, variant.dtype); })
+    if (variant.family == LinearVariant::Family::mma) return fits_mma(call, variant.dtype);
   return hopper::fits_linear_hopper(call, variant.dtype, variant.key_size, variant.value_size);
 }
 
@@ -157,6 +171,8 @@ const LinearVariant& first_that_fits(const Call& call, const VariantOptions& opt
 template <class Call>
 LinearCut cut_by(const LinearVariant& variant, const Call& call, std::int64_t heads, int sms) {
   if (variant.family == LinearVariant::Family::general) return cut_of(call);
+  if constexpr (requires { mma_cut_of(call); })
+    if (variant.family == LinearVariant::Family::mma) return mma_cut_of(call);
   return hopper_cut(static_cast<std::int64_t>(call.chunks.list.size()), heads, sms);
 }
 
@@ -167,6 +183,15 @@ ChosenLinear choose(const Call& call, std::int64_t heads, const VariantOptions& 
           .cut = cut_by(variant, call, heads, options.sms),
           .chunks = device_chunks(call.chunks.list),
           .groups = {}};
+}
+
+// Rows of whole 16-byte pieces.
+bool in_pieces(std::initializer_list<const View*> views, DType dtype) {
+  return std::all_of(views.begin(), views.end(), [&](const View* view) {
+    return view->dtype == dtype && reinterpret_cast<std::uintptr_t>(view->data) % 16 == 0 &&
+           view->row_stride % 8 == 0 && view->head_stride % 8 == 0 && view->width % 8 == 0 &&
+           view->width <= 128;
+  });
 }
 
 }  // namespace
@@ -188,14 +213,22 @@ std::string hopper_linear_name(Operation operation, DType dtype, int key_size, i
          std::to_string(key_size) + "x" + std::to_string(value_size);
 }
 
+bool fits_mma(const LinearLocal& call, DType dtype) {
+  return in_pieces({&call.q, &call.k, &call.v}, dtype) && call.out.dtype != DType::fp64;
+}
+bool fits_mma(const LinearLocalBackward& call, DType dtype) {
+  return in_pieces({&call.q, &call.k, &call.v, &call.dout}, dtype) &&
+         !any_fp64({&call.dq, &call.dk, &call.dv});
+}
+
 bool LinearVariant::fits(const LinearLocal& call) const {
-  return fits_either(*this, call);
+  return fits_family(*this, call);
 }
 bool LinearVariant::fits(const LinearLocalBackward& call) const {
-  return fits_either(*this, call);
+  return fits_family(*this, call);
 }
 bool LinearVariant::fits(const LinearState& call) const {
-  return fits_either(*this, call);
+  return fits_family(*this, call);
 }
 bool LinearVariant::fits(const LinearScan& call) const {
   return family == Family::general && fits_general(*this, call);

@@ -18,7 +18,7 @@ enum class LinearOperation : std::uint8_t { local, local_backward, state, scan, 
 const char* name_of(LinearOperation operation);  // "linear_local"
 
 struct LinearVariant {
-  enum class Family : std::uint8_t { hopper, general };
+  enum class Family : std::uint8_t { hopper, mma, general };
 
   std::string name;  // "linear_local general fp32", "linear_scan fp32"
   LinearOperation operation;
@@ -40,6 +40,11 @@ struct LinearVariant {
 
 // "linear_local hopper bf16 128x64"
 std::string hopper_linear_name(LinearOperation operation, DType dtype, int key_size, int value_size);
+
+// Whether the kernels on tensor cores that every architecture has take it: operands of one 16-bit dtype, widths
+// up to 128, everything in whole 16 bytes.
+bool fits_mma(const LinearLocal& call, DType dtype);
+bool fits_mma(const LinearLocalBackward& call, DType dtype);
 
 // All variants of a build, of all operations, the preferred ones first. The span stays valid.
 std::span<const LinearVariant> linear_variants(const KernelBuild& build);

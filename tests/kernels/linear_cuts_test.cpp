@@ -64,7 +64,7 @@ const VariantOptions general{.choice = KernelChoice::portable, .sm_major = 8, .s
 TEST_CASE("local: blocked, serial and sliced are cut as their papers' kernels are") {
   Problem problem;
   ChosenLinear chosen = choose_variant(problem.local(), general);
-  CHECK(chosen.variant->name == "linear_local general fp32");
+  CHECK(chosen.variant->name == "linear_local mma bf16");
   CHECK(chosen.cut.columns == 64);
   CHECK(chosen.cut.thread_blocks == 4 * 12);  // chunks, heads: 64 columns of E are all of them
 
@@ -83,13 +83,31 @@ TEST_CASE("local: blocked, serial and sliced are cut as their papers' kernels ar
 TEST_CASE("backward: blocked work has a part for 64 columns of each gradient") {
   Problem problem;
   const ChosenLinear chosen = choose_variant(problem.backward(), general);
-  CHECK(chosen.variant->name == "linear_local_backward general fp32");
+  CHECK(chosen.variant->name == "linear_local_backward mma bf16");
   CHECK(chosen.cut.parts == 128 / 64 + 128 / 64 + 64 / 64);
   CHECK(chosen.cut.shared_bytes <= linear_shared_limit);
 }
 
+TEST_CASE("tensor cores take whole 16 bytes of one dtype, the general kernels the rest") {
+  const auto name = [](Problem problem) { return choose_variant(problem.local(), general).variant->name; };
+  CHECK(name({.dtype = DType::fp16}) == "linear_local mma fp16");
+  CHECK(name({.D = 40}) == "linear_local mma bf16");
+  CHECK(name({.D = 42}) == "linear_local general fp32");
+  CHECK(name({.D = 192}) == "linear_local general fp32");
+  CHECK(name({.dtype = DType::fp32}) == "linear_local general fp32");
+  Problem problem;
+  LinearLocal call = problem.local();
+  call.k.dtype = DType::fp16;
+  CHECK(choose_variant(call, general).variant->name == "linear_local general fp32");
+  // 512 tokens of both kernels are cut alike.
+  problem.work = ChunkWork::serial;
+  const LinearCut mma = choose_variant(problem.backward(), general).cut;
+  problem.dtype = DType::fp32;
+  CHECK(choose_variant(problem.backward(), general).cut.thread_blocks == mma.thread_blocks);
+}
+
 TEST_CASE("serial work gives every part columns of all gradients") {
-  Problem problem{.D = 40, .E = 128};
+  Problem problem{.D = 40, .E = 128, .dtype = DType::fp32};
   problem.work = ChunkWork::serial;
   const LinearCut cut = choose_variant(problem.backward(), general).cut;
   CHECK(cut.parts == 4);

@@ -13,4 +13,7 @@ std::vector<LinearKernel> linear_walk_kernels();
 std::vector<LinearKernel> linear_state_kernels();
 std::vector<LinearKernel> linear_scan_kernels();
 
+// Of LinearLocal and LinearLocalBackward in bf16 and fp16, of head sizes up to 128.
+std::vector<LinearKernel> linear_mma_kernels();
+
 }  // namespace cplab::kernels::cuda

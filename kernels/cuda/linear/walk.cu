@@ -10,52 +10,6 @@
 namespace cplab::kernels::cuda {
 namespace {
 
-constexpr int results = 4;
-
-__device__ bool has_result(const LinearParams& p, WalkResult result) {
-  return operands_of(p, result).o->data != nullptr;
-}
-
-__device__ bool of_values(WalkResult result) {
-  return result == WalkResult::out || result == WalkResult::dv;
-}
-
-// Part `part` of one result, where a part has columns of every result.
-template <class T, std::int32_t columns, bool walks>
-__device__ void run_result(const LinearParams& p, const BlockPlace& place, WalkResult result, int number,
-                           const WalkShared<T>& shared) {
-  const LinearCut& cut = p.cut;
-  const WalkOperands operands = operands_of(p, result);
-  const bool values = of_values(result);
-  const bool sliced = cut.counters > 0;
-  const std::int32_t key_part = sliced ? place.part % cut.key_parts : place.part;
-  const std::int32_t value_part = sliced ? place.part / cut.key_parts : place.part;
-  const std::int32_t first = values ? value_part * cut.value_columns : key_part * cut.key_columns;
-  const std::int32_t end = min(first + (values ? cut.value_columns : cut.key_columns), operands.o->width);
-  WalkPart part{.column = 0, .begin = 0, .end = operands.a->width};
-  if (sliced) {
-    part.slice = values ? key_part : value_part;
-    part.begin = part.slice * (values ? cut.key_columns : cut.value_columns);
-    part.end = min(part.begin + (values ? cut.key_columns : cut.value_columns), part.end);
-    part.rounds = true;
-    // Counters of this chunk and head; slices of one part of a result are `stride` parts apart.
-    const std::int32_t slices = values ? cut.key_parts : cut.value_parts;
-    const std::int32_t stride = values ? 1 : cut.key_parts;
-    const std::int64_t rest = (static_cast<std::int64_t>(place.chunk) * operands.o->heads + place.head);
-    std::int32_t* const mine = p.counters + ((rest * cut.results + number) * cut.parts + place.part);
-    if (part.slice > 0) part.done_before = mine - stride;
-    if (part.slice + 1 < slices) part.done = mine;
-  }
-  for (std::int32_t column = first; column < end; column += columns) {
-    part.column = column;
-    Walk<T, columns, walks> walk(p, p.chunks.list[place.chunk], place.head, result, part, shared);
-    walk.run();
-    part.steps = walk.steps();
-  }
-  // Nobody reads or writes it any more in this launch: the slice before has counted for the last time.
-  if (part.done_before != nullptr && threadIdx.x == 0 && part.steps > 0) *part.done_before = 0;
-}
-
 template <class T, std::int32_t columns, bool walks>
 __global__ void __launch_bounds__(linear_threads) linear_walk(const __grid_constant__ LinearParams p) {
   extern __shared__ __align__(16) unsigned char memory[];
@@ -68,24 +22,9 @@ __global__ void __launch_bounds__(linear_threads) linear_walk(const __grid_const
     if (threadIdx.x <= linear_tokens)
       shared.powers[threadIdx.x] = decay<T>(p.chunks.slopes[place.head], threadIdx.x);
   }
-  std::int32_t rest = place.part;
-  int number = 0;
-  for (int n = 0; n < results; ++n) {
-    const auto result = static_cast<WalkResult>(n);
-    if (!has_result(p, result)) continue;
-    if (p.cut.work != ChunkWork::blocked) {
-      run_result<T, columns, walks>(p, place, result, number++, shared);
-      continue;
-    }
-    const WalkOperands operands = operands_of(p, result);
-    const std::int32_t parts = (operands.o->width + columns - 1) / columns;
-    if (rest < parts) {
-      const WalkPart part{.column = rest * columns, .begin = 0, .end = operands.a->width};
-      Walk<T, columns, walks>(p, chunk, place.head, result, part, shared).run();
-      return;
-    }
-    rest -= parts;
-  }
+  run_parts<columns>(p, place, [&](WalkResult result, WalkPart& part) {
+    Walk<T, columns, walks>(p, chunk, place.head, result, part, shared).run();
+  });
 }
 
 template <class T, bool walks>

@@ -1,52 +1,16 @@
-// The one computation behind LinearLocal, LinearLocalBackward and LinearInter. With L the powers of the
-// decay, each of the four results is o = (a b^T . L) c + a M, where M holds the b^T c of tokens further away:
-//   out  a = q,    b = k,    c = v,     tokens before, M = S        dq  a = dout, b = v,    c = k,  tokens
-//   before, S^T dv   a = k,    b = q,    c = dout,  tokens after,  M = R        dk  a = v,    b = dout, c =
-//   q,  tokens after,  R^T
-// A thread block walks over a chunk in blocks of 64 tokens, from the left or from the right, with some
-// columns of M in shared memory; the columns of a and b, which are the rows of M, come by slabs. 16 x 16
-// threads: thread (y, x) has tokens 4 y .. 4 y + 3 of o, and of the scores columns 4 x .. 4 x + 3.
+// Each result of LinearLocal, LinearLocalBackward and LinearInter (walk_parts.cuh) for any width and dtype,
+// on ordinary cores. A thread block walks over a chunk in blocks of 64 tokens, from the left or from the
+// right, with some columns of M in shared memory; the columns of a and b, which are the rows of M, come by
+// slabs. 16 x 16 threads: thread (y, x) has tokens 4 y .. 4 y + 3 of o, and of the scores columns 4 x .. 4 x
+// + 3.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/linear/decay.cuh"
+#include "kernels/cuda/linear/walk_parts.cuh"
 #include "kernels/work/linear_cuts.hpp"
 
 namespace cplab::kernels::cuda {
-
-// What a result is computed from.
-struct WalkOperands {
-  const DeviceView *a, *b, *c, *o;
-  const DeviceView *state,
-      *edge;  // M at the edge of the chunk, and at the edge of the piece; without memory: none
-  const DeviceView* final_state;  // null: not of this result
-  bool reverse;                   // tokens after
-  bool transposed;                // M is S^T or R^T
-};
-
-enum class WalkResult : std::uint8_t { out, dq, dk, dv };
-
-__device__ inline WalkOperands operands_of(const LinearParams& p, WalkResult result) {
-  switch (result) {
-    case WalkResult::out: return {&p.q, &p.k, &p.v, &p.out, &p.state, &p.carry, &p.final_state, false, false};
-    case WalkResult::dq: return {&p.dout, &p.v, &p.k, &p.dq, &p.state, &p.carry, nullptr, false, true};
-    case WalkResult::dk: return {&p.v, &p.dout, &p.q, &p.dk, &p.dstate, &p.dcarry, nullptr, true, true};
-    default: return {&p.k, &p.q, &p.dout, &p.dv, &p.dstate, &p.dcarry, &p.final_state, true, false};
-  }
-}
-
-// The part of a result that a thread block computes at a time: `columns` columns from `column` on, from
-// columns [begin, end) of a and b.
-struct WalkPart {
-  std::int32_t column, begin, end;
-  // Sliced work: 0 stores or adds, the others add to it in turn. `done` counts blocks of tokens of the slice
-  // before and of this one; null: nobody before, nobody after.
-  std::int32_t slice = 0;
-  std::int32_t *done_before = nullptr, *done = nullptr;
-  std::int32_t steps = 0;  // blocks of tokens of this result that this thread block has done
-  bool rounds = false;     // to the dtype of the result, before partial results are summed
-};
 
 template <class T>
 struct WalkShared {
@@ -82,60 +46,31 @@ __device__ inline WalkShared<T> walk_shared(void* memory) {
           .state = all + At::state};
 }
 
-// Waits until *counter, which another thread block counts up, is at least `count`; what that block wrote
-// before is then visible to all threads of this one.
-__device__ inline void wait_for_count(const std::int32_t* counter, std::int32_t count) {
-  if (threadIdx.x == 0) {
-    std::int32_t now = 0;
-    do {
-      asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(counter) : "memory");
-    } while (now < count);
-  }
-  __syncthreads();
-}
-
-__device__ inline void publish_count(std::int32_t* counter, std::int32_t count) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(counter), "r"(count) : "memory");
-  }
-}
-
 // One result of one chunk and head, some columns of it. `walks`: through all tokens, with their scores;
 // otherwise only what M holds at the edge of the chunk is added.
 template <class T, std::int32_t columns, bool walks>
 class Walk {
  public:
   __device__ Walk(const LinearParams& p, const DeviceChunk& chunk, std::int32_t head, WalkResult result,
-                  const WalkPart& part, const WalkShared<T>& shared)
+                  WalkPart& part, const WalkShared<T>& shared)
       : p_(p),
         chunk_(chunk),
         o_(operands_of(p, result)),
+        edges_(p, chunk, head, o_),
         part_(part),
         shared_(shared),
         head_(head),
-        slope_(p.chunks.slopes[head]) {
-    const std::int32_t edge = o_.reverse ? chunk_.right : chunk_.left;
-    own_ = o_.state->data != nullptr && chunk_.state >= 0;
-    passed_ = o_.edge->data != nullptr && edge >= 0;
-    const std::int32_t D = o_.transposed ? o_.o->width : o_.a->width;
-    own_row_ = chunk_.state * D;
-    edge_row_ = edge * D;
-    if (passed_) power_ = decay<T>(slope_, o_.reverse ? chunk_.right_exponent : chunk_.left_exponent);
-    const std::int32_t leaves = o_.reverse ? chunk_.left : chunk_.right;
-    final_row_ = leaves * D;
-    leaves_ = walks && o_.final_state != nullptr && o_.final_state->data != nullptr && leaves >= 0;
-    state_dtype_ = p.q.data != nullptr ? p.q.dtype : o_.a->dtype;
-    score_dtype_ = p.v.data != nullptr ? p.v.dtype : o_.c->dtype;
-  }
+        slope_(p.chunks.slopes[head]),
+        leaves_(walks && edges_.leaves()),
+        state_dtype_(p.q.data != nullptr ? p.q.dtype : o_.a->dtype),
+        score_dtype_(p.v.data != nullptr ? p.v.dtype : o_.c->dtype) {}
 
   __device__ void run() {
     const std::int32_t blocks = (chunk_.count + linear_tokens - 1) / linear_tokens;
     if constexpr (walks) {
       __syncthreads();
       load_state();
-    } else if (!own_ && !passed_ && p_.write == Write::add) {
+    } else if (!edges_.enters() && p_.write == Write::add) {
       return;
     }
     for (std::int32_t n = 0; n < blocks; ++n) {
@@ -147,8 +82,6 @@ class Walk {
       if (leaves_) store_final();
     }
   }
-
-  __device__ std::int32_t steps() const { return part_.steps; }
 
  private:
   static constexpr std::int32_t depth = linear_depth(sizeof(T) == 8);
@@ -163,18 +96,7 @@ class Walk {
     const std::int32_t row = part_.begin + r;
     const std::int32_t column = part_.column + w;
     if (row >= part_.end || column >= o_.o->width) return T(0);
-    const std::int32_t d = o_.transposed ? column : row;
-    const std::int32_t e = o_.transposed ? row : column;
-    T sum = 0;
-    if (own_) {
-      const DeviceView& view = *o_.state;
-      sum = load_element_as<T>(view.data, view.dtype, row_offset(view, own_row_ + d, head_) + e);
-    }
-    if (passed_) {
-      const DeviceView& view = *o_.edge;
-      sum += power_ * load_element_as<T>(view.data, view.dtype, row_offset(view, edge_row_ + d, head_) + e);
-    }
-    return sum;
+    return edges_.entering(row, column);
   }
 
   // Calls f(row, column) for `rows` rows of M's columns; neighbouring threads have neighbours of a row, or of
@@ -193,7 +115,7 @@ class Walk {
   __device__ std::int32_t state_rows() const { return (part_.end - part_.begin + depth - 1) / depth * depth; }
 
   __device__ void load_state() {
-    const bool enters = own_ || passed_;
+    const bool enters = edges_.enters();
     for_state(state_rows(), o_.transposed, [&](std::int32_t r, std::int32_t w) {
       shared_.state[r * pitch + w] = enters ? entering(r, w) : T(0);
     });
@@ -201,11 +123,9 @@ class Walk {
 
   __device__ void store_final() {
     __syncthreads();
-    const DeviceView& view = *o_.final_state;
     for_state(part_.end - part_.begin, false, [&](std::int32_t r, std::int32_t w) {
-      if (part_.column + w >= o_.o->width) return;
-      store_element_as<T>(shared_.state[r * pitch + w], view.data, view.dtype,
-                          row_offset(view, final_row_ + part_.begin + r, head_) + part_.column + w);
+      if (part_.column + w < o_.o->width)
+        edges_.store_leaving(part_.begin + r, part_.column + w, shared_.state[r * pitch + w]);
     });
   }
 
@@ -384,14 +304,13 @@ class Walk {
   const LinearParams& p_;
   const DeviceChunk& chunk_;
   const WalkOperands o_;
-  WalkPart part_;
+  const WalkEdges<T> edges_;
+  WalkPart& part_;
   const WalkShared<T> shared_;
   const std::int32_t head_;
   const double slope_;
-  bool own_, passed_, leaves_;
-  std::int32_t own_row_, edge_row_, final_row_;
-  T power_ = 0;  // of what passed from the edge of the piece
-  DType state_dtype_, score_dtype_;
+  const bool leaves_;
+  const DType state_dtype_, score_dtype_;
   std::int32_t begin_ = 0, size_ = 0;  // tokens of the chunk in this block
 };
 
