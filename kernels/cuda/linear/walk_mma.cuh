@@ -62,10 +62,7 @@ class MmaWalk {
       begin_ = o_.reverse ? max(chunk_.count - (n + 1) * linear_tokens, 0) : n * linear_tokens;
       block(n > 0 || edges_.enters(), n + 1 < blocks || edges_.leaves());
     }
-    if (edges_.leaves())
-      for_state([&](std::int32_t row, std::int32_t column, float& value) {
-        if (row < part_.end && column < o_.o->width) edges_.store_leaving(row, column, value);
-      });
+    if (edges_.leaves()) store_state();
   }
 
  private:
@@ -73,10 +70,9 @@ class MmaWalk {
   static constexpr int warps_per_rows = warps * 16 / depth;  // that share 16 rows of M
   static constexpr int state_tiles = columns / 8 / warps_per_rows;
   static constexpr int half_tiles = columns / 16;  // of 8 columns, in half of the columns of o
-  static_assert(warps_per_rows == 1 || warps_per_rows == 2);
+  static_assert((warps_per_rows == 1 || warps_per_rows == 2) && state_tiles % 2 == 0 && half_tiles % 2 == 0);
   // Keys times weights may be so small that fp16 has no digits left for what their rounding leaves.
-  static constexpr bool scales_rest = Element<T>::dtype == DType::fp16;
-  static constexpr float rest_scale = scales_rest ? 2048 : 1;
+  static constexpr float rest_scale = Element<T>::dtype == DType::fp16 ? 2048 : 1;
 
   static __device__ int lane() { return thread_index() % 32; }
   static __device__ int warp() { return thread_index() / 32; }
@@ -85,22 +81,52 @@ class MmaWalk {
   static __device__ int state_row() { return warp() % (depth / 16) * 16; }
   static __device__ int state_column() { return warp() / (depth / 16) * state_tiles * 8; }
 
-  // Calls f(row, column, element) for every element of M that the thread has; rows and columns of M, which
-  // may lie outside it.
+  // M in fp32, on its way between registers and device memory, where a and b lie otherwise.
+  static constexpr int wide_pitch = padded(columns);
+  static_assert(sizeof(Shared::a) + sizeof(Shared::b) >= sizeof(float) * depth * wide_pitch);
+  __device__ float* wide_state() const { return reinterpret_cast<float*>(&shared_.a); }
+  // Element e of tile n of this thread.
+  static __device__ int wide_index(int n, int e) {
+    return (state_row() + lane() / 4 + 8 * (e / 2)) * wide_pitch + state_column() + 8 * n + lane() % 4 * 2 +
+           e % 2;
+  }
+
+  // Calls f(row, column, element) for all of M; neighbouring threads have neighbours in memory.
   template <class F>
-  __device__ void for_state(F f) {
-#pragma unroll
-    for (int n = 0; n < state_tiles; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        f(part_.begin + state_row() + lane() / 4 + 8 * (e / 2),
-          part_.column + state_column() + 8 * n + lane() % 4 * 2 + e % 2, state_[n][e]);
+  __device__ void for_state(F f) const {
+#pragma unroll 2
+    for (int at = thread_index(); at < depth * columns; at += linear_threads) {
+      const int r = o_.transposed ? at % depth : at / columns;
+      const int w = o_.transposed ? at / depth : at % columns;
+      const bool inside = part_.begin + r < part_.end && part_.column + w < o_.o->width;
+      f(part_.begin + r, part_.column + w, inside, wide_state()[r * wide_pitch + w]);
+    }
   }
 
   __device__ void load_state() {
-    for_state([&](std::int32_t row, std::int32_t column, float& value) {
-      const bool inside = edges_.enters() && row < part_.end && column < o_.o->width;
-      value = inside ? edges_.entering(row, column) : 0.0F;
+    const bool enters = edges_.enters();
+    if (enters) {
+      __syncthreads();  // a walk before this one
+      for_state([&](std::int32_t row, std::int32_t column, bool inside, float& value) {
+        value = inside ? edges_.entering(row, column) : 0.0F;
+      });
+      __syncthreads();
+    }
+#pragma unroll
+    for (int n = 0; n < state_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) state_[n][e] = enters ? wide_state()[wide_index(n, e)] : 0.0F;
+  }
+
+  __device__ void store_state() const {
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < state_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) wide_state()[wide_index(n, e)] = state_[n][e];
+    __syncthreads();
+    for_state([&](std::int32_t row, std::int32_t column, bool inside, const float& value) {
+      if (inside) edges_.store_leaving(row, column, value);
     });
   }
 
@@ -171,7 +197,6 @@ class MmaWalk {
     float sums[half_tiles][4] = {};
     multiply_rows(scores, sums, has_state);
     store_scores(scores);
-    if (grows) grow_state();
     __syncthreads();
     multiply_scores(sums);
     ++part_.steps;
@@ -183,6 +208,7 @@ class MmaWalk {
       case DType::fp64: break;  // fits_mma() lets no such call come here
     }
     if (part_.done != nullptr) publish_count(part_.done, part_.steps);
+    if (grows) grow_state();
   }
 
   // scores = a b^T and sums = a M, each row times the power of its distance.
@@ -205,7 +231,7 @@ class MmaWalk {
       for (int n = 0; n < half_tiles; n += 2) {
         load_b(b, shared_.state, k, (half() * half_tiles + n) * 8);
         Mma<T>::multiply(sums[n], a, b[0], b[1]);
-        if (n + 1 < half_tiles) Mma<T>::multiply(sums[n + 1], a, b[2], b[3]);
+        Mma<T>::multiply(sums[n + 1], a, b[2], b[3]);
       }
     }
 #pragma unroll
@@ -244,7 +270,7 @@ class MmaWalk {
       for (int n = 0; n < half_tiles; n += 2) {
         load_b(b, shared_.c, token, (half() * half_tiles + n) * 8);
         Mma<T>::multiply(sums[n], a, b[0], b[1]);
-        if (n + 1 < half_tiles) Mma<T>::multiply(sums[n + 1], a, b[2], b[3]);
+        Mma<T>::multiply(sums[n + 1], a, b[2], b[3]);
       }
     }
   }
@@ -259,42 +285,45 @@ class MmaWalk {
     rest = Element<T>::pack((x - rounded.x) * rest_scale, (y - rounded.y) * rest_scale);
   }
 
-  // M moves on to the other edge of the block.
+  // M moves on to the other edge of the block. Weights are those at the edge of the nearest token, so that
+  // its keys keep all their digits even where a power of the decay has none in 16 bits.
   __device__ void grow_state() {
-    const float older = shared_.powers[size_];
+    constexpr int steps = linear_tokens / 16;
+    std::uint32_t most[steps][4], rest[steps][4];
 #pragma unroll
-    for (int n = 0; n < state_tiles; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) state_[n][e] *= older;
-    float rests[scales_rest ? state_tiles : 1][4] = {};
-    for (int k = 0; k < linear_tokens; k += 16) {
-      std::uint32_t keys[4], most[4], rest[4];
-      load_a_columns(keys, shared_.b, k, state_row());
+    for (int k = 0; k < steps; ++k) {
+      std::uint32_t keys[4];
+      load_a_columns(keys, shared_.b, 16 * k, state_row());
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        const int token = k + 8 * part + lane() % 4 * 2;
-        const auto weight = [&](int t) { return shared_.powers[o_.reverse ? t : max(size_ - t, 0)]; };
+        const int token = 16 * k + 8 * part + lane() % 4 * 2;
+        const auto weight = [&](int t) { return shared_.powers[o_.reverse ? t : max(size_ - 1 - t, 0)]; };
         const float first = weight(token), second = weight(token + 1);
-        weigh(keys[2 * part], first, second, most[2 * part], rest[2 * part]);
-        weigh(keys[2 * part + 1], first, second, most[2 * part + 1], rest[2 * part + 1]);
-      }
-#pragma unroll
-      for (int n = 0; n < state_tiles; n += 2) {
-        std::uint32_t b[4];
-        load_b(b, shared_.c, k, state_column() + 8 * n);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (n + i >= state_tiles) continue;
-          Mma<T>::multiply(state_[n + i], most, b[2 * i], b[2 * i + 1]);
-          Mma<T>::multiply(scales_rest ? rests[n + i] : state_[n + i], rest, b[2 * i], b[2 * i + 1]);
-        }
+        weigh(keys[2 * part], first, second, most[k][2 * part], rest[k][2 * part]);
+        weigh(keys[2 * part + 1], first, second, most[k][2 * part + 1], rest[k][2 * part + 1]);
       }
     }
-    if constexpr (scales_rest) {
+    const float older = shared_.powers[size_];
+    const float nearest = shared_.powers[o_.reverse ? 0 : 1];
 #pragma unroll
-      for (int n = 0; n < state_tiles; ++n)
+    for (int n = 0; n < state_tiles; n += 2) {
+      float sum[2][4] = {}, sum_of_rests[2][4] = {};
 #pragma unroll
-        for (int e = 0; e < 4; ++e) state_[n][e] += rests[n][e] * (1 / rest_scale);
+      for (int k = 0; k < steps; ++k) {
+        std::uint32_t b[4];
+        load_b(b, shared_.c, 16 * k, state_column() + 8 * n);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          Mma<T>::multiply(sum[i], most[k], b[2 * i], b[2 * i + 1]);
+          Mma<T>::multiply(sum_of_rests[i], rest[k], b[2 * i], b[2 * i + 1]);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          state_[n + i][e] =
+              state_[n + i][e] * older + nearest * (sum[i][e] + sum_of_rests[i][e] * (1 / rest_scale));
     }
   }
 

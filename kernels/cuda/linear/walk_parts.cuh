@@ -93,7 +93,7 @@ class WalkEdges {
   }
 
  private:
-  const WalkOperands& o_;
+  const WalkOperands o_;  // a reference to its owner's would keep that in memory
   const std::int32_t head_;
   bool own_, passed_, leaves_;
   std::int32_t own_row_, edge_row_, final_row_;
@@ -127,28 +127,25 @@ __device__ inline bool of_values(WalkResult result) {
 // Calls run(result, part) for everything that a thread block has to do; run counts up part.steps. `columns`
 // at a time.
 template <std::int32_t columns, class Run>
-__device__ inline void run_parts(const LinearParams& p, const BlockPlace& place, Run run) {
+__device__ __forceinline__ void run_parts(const LinearParams& p, const BlockPlace& place, Run run) {
   const LinearCut& cut = p.cut;
   const bool sliced = cut.counters > 0;
+  const bool blocked = cut.work == ChunkWork::blocked;
   std::int32_t rest = place.part;
   int number = 0;  // of the results that there are
-  for (const WalkResult result : {WalkResult::out, WalkResult::dq, WalkResult::dk, WalkResult::dv}) {
+#pragma unroll 1
+  for (int n = 0; n < 4; ++n) {
+    const auto result = static_cast<WalkResult>(n);
     const WalkOperands operands = operands_of(p, result);
     if (operands.o->data == nullptr) continue;
-    const std::int32_t width = operands.o->width;
-    WalkPart part{.column = 0, .begin = 0, .end = operands.a->width};
-    if (cut.work == ChunkWork::blocked) {
-      const std::int32_t parts = (width + columns - 1) / columns;
-      part.column = rest * columns;
-      if (rest < parts) return run(result, part);
-      rest -= parts;
-      continue;
-    }
     const bool values = of_values(result);
     const std::int32_t key_part = sliced ? place.part % cut.key_parts : place.part;
     const std::int32_t value_part = sliced ? place.part / cut.key_parts : place.part;
-    const std::int32_t width_of_part = values ? cut.value_columns : cut.key_columns;
-    const std::int32_t first = (values ? value_part : key_part) * width_of_part;
+    const std::int32_t width = operands.o->width;
+    const std::int32_t width_of_part = blocked ? columns : values ? cut.value_columns : cut.key_columns;
+    const std::int32_t first = (blocked ? rest : values ? value_part : key_part) * width_of_part;
+    const std::int32_t end = min(first + width_of_part, width);
+    WalkPart part{.column = first, .begin = 0, .end = operands.a->width};
     if (sliced) {
       const std::int32_t width_of_slice = values ? cut.key_columns : cut.value_columns;
       part.slice = values ? key_part : value_part;
@@ -160,11 +157,14 @@ __device__ inline void run_parts(const LinearParams& p, const BlockPlace& place,
       if (part.slice > 0) part.done_before = mine - (values ? 1 : cut.key_parts);
       if (part.slice + 1 < (values ? cut.key_parts : cut.value_parts)) part.done = mine;
     }
-    for (part.column = first; part.column < min(first + width_of_part, width); part.column += columns)
-      run(result, part);
+#pragma unroll 1
+    for (; part.column >= first && part.column < end; part.column += columns) run(result, part);
     // The slice before has counted for the last time in this launch.
     if (part.done_before != nullptr && threadIdx.x == 0 && part.steps > 0) *part.done_before = 0;
     ++number;
+    if (!blocked) continue;
+    rest -= (width + columns - 1) / columns;
+    if (rest < 0) return;
   }
 }
 
