@@ -41,8 +41,8 @@ struct LinearVariant {
 // "linear_local hopper bf16 128x64"
 std::string hopper_linear_name(LinearOperation operation, DType dtype, int key_size, int value_size);
 
-// Whether the kernels on tensor cores that every architecture has take it: operands of one 16-bit dtype, widths
-// up to 128, everything in whole 16 bytes.
+// Whether the kernels on tensor cores that every architecture has take it: operands of one 16-bit dtype,
+// widths up to 128, everything in whole 16 bytes.
 bool fits_mma(const LinearLocal& call, DType dtype);
 bool fits_mma(const LinearLocalBackward& call, DType dtype);
 

@@ -194,14 +194,15 @@ class LinearCase : LinearProblem {
       for (const Chunk& chunk : chunks_) {
         Sums sums(static_cast<std::size_t>(D_ * E_));
         walk({&rows, &rows, &columns, head, slopes_[static_cast<std::size_t>(head)], reverse}, chunk, sums);
-        worst = std::max(worst, states_off(into, chunk.state, sums, head, chunk.count));
+        worst = std::max(
+            worst, states_off(into, chunk.state, sums, head, chunk.count, dtype_of_scaled_rows(variant)));
       }
     report_.share(variant, where_, reverse ? "states of queries" : "states of keys", worst);
     report_.holds(variant, where_, "memory between the states was touched", into.gaps_intact());
   }
 
   void scan(bool reverse) {
-    const bool leaves = toss();
+    const bool leaves = toss(), sums_only = leaves && toss();
     std::vector<Chunk> chunks = chunks_;
     Tensor own = states(std::ssize(chunks), numbers(chunks, &Chunk::state), wide_);
     Tensor total = poisoned_states(pieces_);
@@ -210,7 +211,8 @@ class LinearCase : LinearProblem {
       return calls.add(kernels::LinearScan{.state = mirror.device(own.view()),
                                            .final_state = view_if(leaves, mirror, total),
                                            .chunks = chunks_of(chunks),
-                                           .reverse = reverse});
+                                           .reverse = reverse,
+                                           .sums_only = sums_only});
     });
     const auto edge_of = [&](const Chunk& chunk) { return reverse ? chunk.left : chunk.right; };
     const auto add = [&](Sums& sums, const Chunk& from, std::int64_t tokens, std::int64_t head) {
@@ -236,17 +238,20 @@ class LinearCase : LinearProblem {
           for (std::size_t m = n; m > 0 && !chunks[m].resets; tokens += chunks[--m].count)
             add(sums, chunks[m - 1], tokens, head);
         }
-        worst = std::max(worst, states_off(own, chunks[n].state, sums, head, 64));
+        worst = std::max(worst, states_off(own, chunks[n].state, sums, head, 64, wide_));
       }
       for (std::int32_t piece = 0; leaves && piece < pieces_; ++piece) {
         Sums sums(static_cast<std::size_t>(D_ * E_));
         for (const Chunk& chunk : chunks)
           if (edge_of(chunk) == piece)
             add(sums, chunk, reverse ? chunk.left_exponent : chunk.right_exponent, head);
-        worst_total = std::max(worst_total, states_off(total, piece, sums, head, 64));
+        worst_total = std::max(worst_total, states_off(total, piece, sums, head, 64, wide_));
       }
     }
-    report_.share(variant, where_, reverse ? "scan from the right" : "scan", worst);
+    if (sums_only)
+      report_.holds(variant, where_, "a scan for sums changed its states", own.memory() == before.memory());
+    else
+      report_.share(variant, where_, reverse ? "scan from the right" : "scan", worst);
     report_.holds(variant, where_, "memory between the states was touched", own.gaps_intact());
     if (!leaves) return;
     report_.share(variant, where_, "final_state", worst_total);
@@ -283,7 +288,7 @@ class LinearCase : LinearProblem {
                                                           .magnitude = std::fabs(value) + std::fabs(held),
                                                           .square = value * value + held * held};
           }
-        worst = std::max(worst, states_off(into, chunk.state, sums, head, 0));
+        worst = std::max(worst, states_off(into, chunk.state, sums, head, 0, wide_));
       }
     report_.share(variant, where_, write == Write::add ? "into, added to" : "into", worst);
     report_.holds(variant, where_, "memory between the states was touched", into.gaps_intact());

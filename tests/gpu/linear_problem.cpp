@@ -184,7 +184,8 @@ void LinearProblem::check(const std::string& variant, const Result& r, const std
         }
       const std::int32_t edge = r.edges.reverse ? chunk.left : chunk.right;
       if (r.final_state == nullptr || edge < 0) continue;
-      worst_final = std::max(worst_final, states_off(*r.final_state, edge, state, head, chunk.count));
+      worst_final = std::max(worst_final, states_off(*r.final_state, edge, state, head, chunk.count,
+                                                     dtype_of_scaled_rows(variant)));
     }
   report_.share(variant, where_, r.name, worst);
   if (r.final_state != nullptr) {
@@ -201,10 +202,14 @@ void LinearProblem::check(const std::string& variant, const Result& r, const std
   report_.holds(variant, where_, "rows in no chunk are wrong", others);
 }
 
+DType LinearProblem::dtype_of_scaled_rows(const std::string& variant) const {
+  return variant.find("hopper") != std::string::npos ? nominal_ : wide_;
+}
+
 double LinearProblem::states_off(const Tensor& states, std::int32_t number, const Sums& expected,
-                                 std::int64_t head, std::int64_t count) const {
+                                 std::int64_t head, std::int64_t count, DType scaled_rows) const {
   const Rounding rounding{
-      .sums = wide_, .nominal = wide_, .result = states.dtype(), .terms = terms(0, count)};
+      .sums = wide_, .nominal = scaled_rows, .result = states.dtype(), .terms = terms(0, count)};
   double worst = 0;
   for (std::int64_t d = 0; d < D_; ++d)
     for (std::int64_t e = 0; e < E_; ++e) {
