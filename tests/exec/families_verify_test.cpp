@@ -62,8 +62,7 @@ TEST_CASE("fp64: all algorithms give the same out, lse, dq, dk and dv to 1e-12")
       CAPTURE(spec.kv_heads);
       CAPTURE(spec.lengths.size());
       std::optional<Outputs> first;
-      for (const Algorithm& algorithm : algorithms()) {
-        if (testing::attention_of(std::string(algorithm.name)) != Attention::softmax) continue;
+      for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
         CAPTURE(algorithm.name);
         const VerifyResult result = verify_spec(of(spec, algorithm, ranks));
         for (const Finding& finding : result.findings) FAIL_CHECK(finding.message);
@@ -80,7 +79,7 @@ TEST_CASE("fp64: all algorithms give the same out, lse, dq, dk and dv to 1e-12")
 
 TEST_CASE("fp64: every algorithm gives the same bits in random orders of execution") {
   for (ScenarioSpec spec : problems()) {
-    for (const Algorithm& algorithm : algorithms()) {
+    for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
       CAPTURE(algorithm.name);
       const ScenarioSpec four = of(spec, algorithm, 4);
       const VerifyResult program = verify_spec(four);
@@ -98,7 +97,7 @@ TEST_CASE("fp64: every algorithm gives the same bits in random orders of executi
 
 // Lengths that are no multiple of 2P: visible keys end with the sequence, not with its chunk.
 TEST_CASE("S3-4: every length from 1 to 4P, dense and packed, equals dense attention") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     for (const std::int64_t ranks : {2, 3, 4}) {
       for (std::int64_t length = 1; length <= 4 * ranks; ++length) {
         CAPTURE(algorithm.name);
@@ -119,7 +118,7 @@ TEST_CASE("S3-4: every length from 1 to 4P, dense and packed, equals dense atten
 }
 
 TEST_CASE("S3-11: sequences of no token, first, last, between and all of them") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     for (const auto& lengths : std::vector<std::vector<std::int64_t>>{
              {0}, {0, 0, 0}, {0, 9}, {9, 0}, {7, 0, 0, 12}, {0, 1, 0, 2, 0}}) {
       for (const std::int64_t padding : {0, 5}) {
@@ -140,7 +139,7 @@ TEST_CASE("S3-11: sequences of no token, first, last, between and all of them") 
 
 // Sequences whose second chunks are padding on some ranks (TE#2186), and 698 tokens in 704 (TE#3331).
 TEST_CASE("S4-4, S4-5: chunks of padding alone, and tails of padding") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
     ScenarioSpec spec = of({}, algorithm, 2);
     spec.lengths = {9, 8, 8, 12, 8, 12};
@@ -161,7 +160,7 @@ TEST_CASE("S4-4, S4-5: chunks of padding alone, and tails of padding") {
 
 // Plans are made of lengths, not of a batch's size and its longest sequence.
 TEST_CASE("S3-10: two calls of one shape and different lengths differ, and both are right") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
     ScenarioSpec one = of({}, algorithm, 4), other;
     one.lengths = {16, 9, 3};
@@ -178,7 +177,7 @@ TEST_CASE("S3-10: two calls of one shape and different lengths differ, and both 
 // differences of f agree with them. Central differences of step 1e-5 err by about 1e-10 of third derivatives
 // and 1e-16 / 1e-5 of rounding, on gradients of about 1.
 TEST_CASE("S3-9: gradients are those of the forward, by finite differences, with windows") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     for (const auto& [causal, window] :
          std::vector<std::pair<bool, Window>>{{true, {3, 0}}, {false, {2, 4}}, {false, {-1, 1}}}) {
       CAPTURE(algorithm.name);
@@ -221,7 +220,7 @@ TEST_CASE("S3-9: gradients are those of the forward, by finite differences, with
 // unseen. A kernel that leaves rows of dK and dV as they are would show: every plan says which rows it
 // writes.
 TEST_CASE("S3-3, S0-5: buffers hold NaN before they are written, and results are finite") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
     ScenarioSpec spec = of({}, algorithm, 4);
     spec.dtype = DType::bf16;
@@ -239,7 +238,7 @@ TEST_CASE("S3-3, S0-5: buffers hold NaN before they are written, and results are
 }
 
 TEST_CASE("S3-8: both dense formats give the same bits") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
     Scenario s = scenario(of({}, algorithm, 4));
     const Inputs inputs = random_inputs(s.problem, 2);
@@ -255,7 +254,7 @@ TEST_CASE("S3-8: both dense formats give the same bits") {
 // Queries are 0, so that a query weighs all keys that it sees alike; the value of token t is 1 in column t.
 // Then out says exactly which keys each query saw: 1 / n in their columns, 0 in all others.
 TEST_CASE("S3-12: masks are exact, token by token") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     for (const std::string_view placement : algorithm.placements) {
       for (const auto& [causal, window] : std::vector<std::pair<bool, Window>>{
                {true, {}}, {false, {}}, {false, {3, 3}}, {false, {5, 6}}, {false, {2, 20}}, {true, {4, 0}}}) {
@@ -326,7 +325,7 @@ TEST_CASE("hierarchical, usp: degenerate sizes give the bits of ring and all_to_
 }
 
 TEST_CASE("S3-5: no host waits, however many sequences there are") {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     for (const std::size_t sequences : {1u, 40u}) {
       CAPTURE(algorithm.name);
       ScenarioSpec spec = of({}, algorithm, 4);

@@ -24,8 +24,7 @@ ScenarioSpec asking() {
 
 std::vector<ScenarioSpec> of_all_algorithms(const ScenarioSpec& spec) {
   std::vector<ScenarioSpec> all;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (testing::attention_of(std::string(algorithm.name)) != Attention::softmax) continue;
+  for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     all.push_back(spec);
     all.back().algorithm = algorithm.name;
   }

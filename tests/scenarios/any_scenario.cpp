@@ -128,6 +128,13 @@ Attention attention_of(const std::string& algorithm) {
   return kind_of(algorithm).attention;
 }
 
+std::vector<Algorithm> algorithms_for(Attention attention) {
+  std::vector<Algorithm> found;
+  for (const Algorithm& algorithm : algorithms())
+    if (attention_of(std::string(algorithm.name)) == attention) found.push_back(algorithm);
+  return found;
+}
+
 void suit(Problem& problem, const std::string& algorithm) {
   const Kind kind = kind_of(algorithm);
   problem.transition = kind.transition;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "algorithms/algorithm.hpp"
 #include "plan/problem.hpp"
 
 namespace cplab::testing {
@@ -31,5 +33,8 @@ Scenario any_scenario(int ranks, const std::string& algorithm = any_algorithm())
 Attention attention_of(const std::string& algorithm);
 // take_attention for that algorithm, with the first transition that it does not refuse.
 void suit(Problem& problem, const std::string& algorithm);
+
+// The algorithms of the registry that compute that kind, for tests that are about one.
+std::vector<Algorithm> algorithms_for(Attention);
 
 }  // namespace cplab::testing
