@@ -16,6 +16,14 @@ struct AttentionShape {
   bool causal = false;
 };
 
+// One sequence, blocked (kernels/linear.hpp). `kind` as plans name it: local, local_backward, state, scan,
+// combine, inter; `states`: its operands that are states, which scan and combine need not name.
+struct ChunkShape {
+  std::string kind;
+  std::vector<std::string> states;
+  std::int64_t tokens = 0, heads = 0, key_size = 0, value_size = 0, chunk = 0;
+};
+
 // Operands are views into an arena of random data, which must outlive the load.
 class Load {
  public:
@@ -25,12 +33,16 @@ class Load {
   // those of plans in bf16.
   Load(const DeviceMemory& arena, std::int64_t l2_bytes, const std::string& kind, std::int64_t bytes);
 
+  // bf16, states fp32.
+  Load(const DeviceMemory& arena, std::int64_t l2_bytes, const ChunkShape& shape);
+
   // Uploads the tables, fills the operands with random data and, for a backward pass, computes its lse, out
   // and delta. Waits. To be called once, and when another load has used the arena since.
   void prepare(std::uint64_t seed, CudaStream stream);
   void queue(std::int64_t index, CudaStream stream) const;
 
-  double bytes() const { return bytes_; }  // read plus written, as Operation::bytes; elementwise kinds only
+  // Read plus written, as Operation::bytes; elementwise kinds, scan and combine only.
+  double bytes() const { return bytes_; }
   const std::string& operands() const { return operands_; }
   std::string variant() const { return calls_.variant(timed_.front()); }
   static std::int64_t arena_bytes() { return std::int64_t{7} << 28; }  // enough for 32768 x 16 x 128

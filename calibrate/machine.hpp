@@ -37,6 +37,18 @@ struct AttentionTable {
   std::vector<AttentionPoint> points;
 };
 
+// A class of linear attention, bf16, blocked, one sequence in chunks of `chunk` tokens.
+struct ChunkPoint {
+  std::int64_t tokens = 0, heads = 0;
+  double seconds = 0;
+};
+struct ChunkTable {
+  std::string kind, variant;  // "local"
+  std::vector<std::string> states;
+  std::int64_t key_size = 0, value_size = 0, chunk = 0;
+  std::vector<ChunkPoint> points;
+};
+
 // Bytes as in Operation::bytes: read plus written; what is added to or merged into counts twice.
 struct CurvePoint {
   double bytes = 0, seconds = 0;
@@ -89,6 +101,7 @@ struct Measurement {
   std::int64_t context_bytes = 0, communicator_bytes = 0;
   std::string context_source;  // how context_bytes was found
   std::vector<AttentionTable> attention;
+  std::vector<ChunkTable> chunks;
   std::vector<CurveTable> curves;
   std::vector<MessageTable> messages;
   std::vector<Host> host;  // one or none

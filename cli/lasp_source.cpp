@@ -56,7 +56,11 @@ Source read_source(const Table& root) {
   const auto common = read_all_passes(published.table("framework"));
   for (const Table& entry : published.tables("method")) {
     Method method{
-        entry.text("name"), {"parallel.algorithm=" + entry.text("algorithm")}, read_all_passes(entry)};
+        entry.text("name"), {"parallel.algorithm=" + entry.text("algorithm")}, {}, 0, read_all_passes(entry)};
+    if (entry.has("fault")) {
+      method.fault = entry.text("fault");
+      method.fault_from_ranks = entry.integer("fault_from_ranks");
+    }
     if (entry.has("schedule"))
       for (const std::string& set : entry.texts("schedule")) method.sets.push_back("schedule." + set);
     for (const auto& [place, passes] : common) {

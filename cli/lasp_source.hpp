@@ -30,6 +30,8 @@ struct Pass {
 struct Method {
   std::string name;
   std::vector<std::string> sets;  // as of --set
+  std::string fault;              // of the published program, from so many ranks on; empty: none
+  std::int64_t fault_from_ranks = 0;
   std::map<std::string, std::vector<Pass>> passes;
 };
 

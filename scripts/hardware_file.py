@@ -176,12 +176,20 @@ def write_kernels(out, measured, base, with_fp16):
         entries |= {"sms": measured["sms"], "l2": "cold"}
         entries |= {key: [p[key] for p in points] for key in ("batch", "sequence", "heads", "seconds")}
         for_dtypes(out, entries, out.measured(tool), "", with_fp16)
+    chunks = measured.get("chunks", [])  # measurements of before have none
+    for table in chunks:
+        entries = {key: table[key] for key in ("class", "variant", "dtype", "head_size", "value_size", "chunk", "states")}
+        if not table["states"]:
+            del entries["states"]
+        entries |= {"l2": "cold"}
+        entries |= {key: [p[key] for p in table["points"]] for key in ("tokens", "heads", "seconds")}
+        for_dtypes(out, entries, out.measured(tool), "", with_fp16)
     for table in measured["curves"]:
         amounts, seconds, comment = rising(table["points"])
         entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16", "l2": "cold",
                    "bytes": amounts, "seconds": seconds}
         for_dtypes(out, entries, out.measured(f"{tool}; {table['operands']}"), comment, with_fp16)
-    there = {t["class"] for t in measured["attention"] + measured["curves"]}
+    there = {t["class"] for t in measured["attention"] + measured["curves"] + chunks}
     for table in base.get("kernel", []):
         if table["class"] not in there:
             out.copied("[[kernel]]", table, "from the base file")

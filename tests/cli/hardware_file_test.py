@@ -100,6 +100,40 @@ class HardwareFile(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout), converted.stdout
 
+    def test_a_measured_point_of_linear_attention_comes_back(self):
+        measured = copy.deepcopy(MEASURED)
+        measured["chunks"] = [
+            {"class": kind, "variant": kind, "dtype": "bf16", "head_size": 128, "value_size": 128, "chunk": 256,
+             "states": states, "points": [{"tokens": n, "heads": 16, "seconds": seconds * n / 4096} for n in (4096, 32768)]}
+            for kind, states, seconds in (("local", [], 41e-6), ("state", ["state"], 23e-6))]
+        converted = self.convert(measured)
+        self.assertEqual(converted.returncode, 0, converted.stderr)
+        (self.path / "canned.toml").write_text(converted.stdout)
+        (self.path / "scenario.toml").write_text("""
+[problem]
+attention = "linear"
+slopes = "alibi"
+sequence = 4096
+heads = 16
+head_size = 128
+dtype = "bf16"
+mask = "causal"
+direction = "forward"
+[parallel]
+ranks = 1
+algorithm = "lasp_fuse_parallel"
+[hardware]
+file = "canned.toml"
+""")
+        done = subprocess.run([CPLAB, "simulate", self.path / "scenario.toml", "--json", "-", "--operations", "--quiet"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        operations = {op["kind"]: op for op in json.loads(done.stdout)["operations"]}
+        for kind, seconds in (("local", 41e-6), ("state", 23e-6)):
+            self.assertAlmostEqual(operations[kind]["end_s"] - operations[kind]["start_s"], seconds, delta=1e-3 * seconds)
+            self.assertEqual(operations[kind]["origin"], "measured")
+        self.assertEqual(operations["inter"]["origin"], "assumed")
+
     def test_a_measured_point_comes_back(self):
         result, _ = self.simulate(MEASURED, sequence=512, ranks=1)
         attend = [op for op in result["operations"] if op["kind"] == "attend"]

@@ -119,8 +119,15 @@ TEST_CASE("lasp-throughput says what the tables do not support") {
   const json report = reproduce();
   CHECK(has_note(report, "The source says \"2x over other methods\"", "0.80 forward and 1.01 with backward"));
   CHECK(has_note(report, "The source counts 14 steps", "13 rounds"));
-  // Right scans: 26 + 15 messages for 16 ranks, 11 + 7 for 8, 4 + 3 for 4.
-  CHECK(has_note(report, "The rows of blelloch with 16 and 8 ranks", "with 41 and 18"));
+  // Brent and Kung's scan and a shift: 26 + 15 messages for 16 ranks, 2 x (11 + 7) for two groups of 8; 7 + 1
+  // and 5 + 1 rounds. A chain has all of its messages in a row.
+  CHECK(has_note(report, "16 x RTX 5090, DP 1 SP 16, blelloch: simulated",
+                 "The right one sends 41, 8 in a chain."));
+  CHECK(has_note(report, "16 x RTX 5090, DP 2 SP 8, blelloch: simulated",
+                 "The right one sends 36, 6 in a chain."));
+  CHECK(!has_note(report, "16 x RTX 5090, DP 4 SP 4, blelloch: simulated", ""));
+  CHECK(has_note(report, "16 x RTX 5090, DP 1 SP 16, fuse: of its messages",
+                 "of 12.6 MB 15 wait for each other"));
 }
 
 TEST_CASE("lasp-throughput: a machine's links may be set, the published problem not") {

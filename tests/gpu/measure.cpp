@@ -41,6 +41,16 @@ ordered_json json_of(const measure::CurveTable& table) {
           {"points", json_of(table.points)}};
 }
 
+ordered_json json_of(const measure::ChunkTable& table) {
+  ordered_json json = {
+      {"class", table.kind},         {"variant", table.variant},       {"dtype", "bf16"},
+      {"head_size", table.key_size}, {"value_size", table.value_size}, {"chunk", table.chunk},
+      {"states", table.states},      {"points", ordered_json::array()}};
+  for (const measure::ChunkPoint& p : table.points)
+    json["points"].push_back({{"tokens", p.tokens}, {"heads", p.heads}, {"seconds", p.seconds}});
+  return json;
+}
+
 ordered_json json_of(const measure::MessageTable& table) {
   ordered_json probes = ordered_json::array();
   for (const auto& [bytes, channels] : table.channels_by_bytes)
@@ -89,6 +99,7 @@ ordered_json json_of(const measure::Measurement& m) {
                    {"communicator_bytes", m.communicator_bytes}};
   json["copy_bytes_s"] = m.copy_bytes_s;
   json["attention"] = list_of(m.attention);
+  json["chunks"] = list_of(m.chunks);
   json["curves"] = list_of(m.curves);
   json["messages"] = list_of(m.messages);
   json["host"] = m.host.empty() ? ordered_json() : json_of(m.host.front());
