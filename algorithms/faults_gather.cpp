@@ -67,9 +67,10 @@ void gather_reuse(Plan& plan) {
 
 void batched_gather_layout(Plan& plan) {
   bool found = false;
+  const bool of_states = plan.scenario.problem.attention == Attention::linear;
   for (RankPlan& rank : plan.ranks) {
     for (Operation& op : rank.operations) {
-      if (op.kind != OpKind::all_gather) continue;
+      if (op.kind != OpKind::all_gather || of_states) continue;
       found |= change_parts(rank, op, [&](const Part& part, View& view) {
         const std::int64_t rows = row_count(rank.rows_of(view));
         return !part.send && set_rows(rank, view, rank_major(plan, op, part.peer, rows));
@@ -79,7 +80,7 @@ void batched_gather_layout(Plan& plan) {
   }
   if (!found)
     no_place("batched-gather-layout",
-             "an all_gather that is received in place, of more than one sequence (batch=2)");
+             "an all_gather of tokens that is received in place, of more than one sequence (batch=2)");
 }
 
 void batched_scatter_layout(Plan& plan) {

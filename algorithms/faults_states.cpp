@@ -54,7 +54,9 @@ struct Hop {
 Hop hop_of(const RankPlan& rank) {
   Hop hop;
   for (const Operation& op : rank.operations) {
-    if (op.kind != OpKind::exchange || op.phase != Phase::forward) continue;
+    // On a lane of its own a message is not behind what reads the buffer.
+    if (op.kind != OpKind::exchange || op.phase != Phase::forward || op.lane.kind != LaneKind::compute)
+      continue;
     for (const Part& part : rank.parts_of(op)) {
       if (part.send)
         hop.onward = part;
@@ -71,7 +73,10 @@ void swapped_states(Plan& plan) {
   bool found = false;
   for (RankPlan& rank : plan.ranks) {
     for (Operation& op : rank.operations) {
-      if (!takes_both_directions(rank, op)) continue;
+      const auto chunks = rank.chunks_of(op);
+      const bool anything_passes = std::ranges::any_of(
+          chunks, [](const Chunk& c) { return c.left >= 0 || c.right >= 0 || !c.resets; });
+      if (!takes_both_directions(rank, op) || !anything_passes) continue;
       std::vector<Access> list(rank.reads(op).begin(), rank.reads(op).end());
       bool here = false;
       for (Access& a : list) here |= std::exchange(a.operand, other_direction(a.operand)) != a.operand;
@@ -84,7 +89,7 @@ void swapped_states(Plan& plan) {
   if (!found)
     no_place("swapped-states",
              "a backward that reads states in the operation that has all gradients (lasp_fuse_parallel, "
-             "lasp_blelloch)");
+             "lasp_blelloch), and a sequence on two ranks or in two chunks");
 }
 
 void local_rank_as_global(Plan& plan) {
@@ -135,9 +140,15 @@ void uninitialised_state(Plan& plan) {
 void dropped_tail(Plan& plan) {
   bool found = false;
   for (RankPlan& rank : plan.ranks) {
+    // Some chunks are no tokens: a fold of all ranks' states has one for each rank.
+    std::vector<std::vector<Chunk>> of_tokens;
+    for (const Operation& op : rank.operations)
+      if (op.kind == OpKind::local || op.kind == OpKind::state)
+        of_tokens.emplace_back(rank.chunks_of(op).begin(), rank.chunks_of(op).end());
     for (Operation& op : rank.operations) {
       if (!is_linear(op.kind) || op.kind == OpKind::combine) continue;
       std::vector<Chunk> list(rank.chunks_of(op).begin(), rank.chunks_of(op).end());
+      if (op.kind == OpKind::scan && std::ranges::find(of_tokens, list) == of_tokens.end()) continue;
       const std::int64_t block = block_of(op, list);
       bool here = false;
       for (Chunk& c : list) here |= std::exchange(c.count, c.count / block * block) != c.count;

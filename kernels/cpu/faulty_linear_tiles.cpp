@@ -19,7 +19,7 @@ namespace {
 template <class T>
 void scan_by_subtraction(const LinearScan& call, bool undecays) {
   const std::int64_t count = state_count(call);
-  if (count == 0) return linear_scan_cpu(call);
+  if (count == 0 || call.sums_only) return linear_scan_cpu(call);
   const States<T> states(call.state, call.state.rows / count);
   std::vector<LinearMatrix<T>> own;
   const auto for_each_state = [&](const auto& visit) {

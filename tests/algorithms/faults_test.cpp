@@ -24,7 +24,7 @@ using testing::Shape;
 
 std::vector<Shape> shapes_of(const Algorithm& algorithm) {
   std::vector<Shape> shapes;
-  for (const int ranks : {2, 4, 6})
+  for (const int ranks : {2, 4, 6, 8})
     for (const std::string_view placement : algorithm.placements)
       for (const bool packed : {false, true})
         for (const Window window : {Window{}, Window{3, 3}, Window{5, 0}}) {
@@ -35,6 +35,18 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm) {
           s.heads = 12, s.kv_heads = 4, s.head_size = 8, s.value_size = 4;
           s.algorithm = algorithm.name;
           shapes.push_back(s);
+          // Of linear attention, which others than its own algorithms refuse; two of a kind are one.
+          for (const Transition transition : {Transition::decay, Transition::column}) {
+            if (window != Window{}) break;
+            Shape linear = s;
+            linear.attention = Attention::linear;
+            linear.transition = transition;
+            for (const std::int64_t length : {96, 102}) {
+              if (!packed) linear.lengths = linear.padded_lengths = {length, length};
+              shapes.push_back(linear);
+              linear.options = {{"between", std::string("layers")}};
+            }
+          }
           // The example of faults has most of these at their defaults.
           const auto with = [&](std::string_view key, const OptionValue& value) {
             if (!find_option(algorithm, key)) return;
@@ -47,6 +59,11 @@ std::vector<Shape> shapes_of(const Algorithm& algorithm) {
           with("inner_ranks", std::int64_t{2});
         }
   return shapes;
+}
+
+// Faults that find a place and change no result: of blocking-shift always, of the published scan up to P = 7.
+bool stays_right(const Fault& fault, const Shape& shape) {
+  return !fault.expected || (fault.name == "published-down-sweep" && shape.ranks < 8);
 }
 
 }  // namespace
@@ -77,7 +94,11 @@ TEST_CASE("a mutation that finds a place is found as what it is, any other says 
         }
         ++places[fault.name];
         const CheckResult result = check(plan);
-        CHECK_FALSE(result.ok());
+        CHECK(result.ok() == stays_right(fault, shape));
+        if (result.ok()) {
+          ++as_declared[fault.name];
+          continue;
+        }
         as_declared[fault.name] += std::ranges::any_of(
             result.findings, [&](const Finding& f) { return f.kind == fault.expected->kind; });
       }

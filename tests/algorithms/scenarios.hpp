@@ -1,4 +1,4 @@
-// Scenarios for tests in one line: dense or packed softmax problems on one group.
+// Scenarios for tests in one line: dense or packed problems on one group.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,8 @@ struct Shape {
   bool backward = true;
   std::vector<std::pair<std::string, OptionValue>> options{};
   std::string algorithm{};  // empty: any
+  Attention attention = Attention::softmax;
+  Transition transition = Transition::decay;
 };
 
 // Without algorithm and options: what placements and tiles need.
@@ -42,6 +44,8 @@ inline Scenario without_algorithm(const Shape& shape) {
   p.causal = shape.causal;
   p.window = shape.window;
   p.scale = 0.25;
+  p.transition = shape.transition;
+  take_attention(p, shape.attention);
   p.direction = shape.backward ? Direction::forward_backward : Direction::forward;
   s.parallel.ranks = shape.ranks;
   s.placement = shape.placement;
