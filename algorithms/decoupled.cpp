@@ -40,6 +40,7 @@ class Decoupled final : public LinearAlgorithm {
     StateScan scan(s, reverse, state_lane, beside_ ? Lane{LaneKind::compute, 1} : linear_lane);
     if (apart_ && !beside_) inside(t, reverse);
     const Box own = leaving(t, reverse, scan);
+    if (has_states_ || own.given()) scan.begin_after_start_of(b.last());
     Box& carry = reverse ? dcarry_ : carry_;
     if (s.enters(reverse)) carry = s.carry(reverse);
     if (apart_ && beside_) inside(t, reverse);

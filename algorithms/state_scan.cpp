@@ -88,6 +88,12 @@ void StateScan::combine(const Box& from, const Box& into, ScanSpan over, const B
             {{Operand::into, into, WriteMode::add}}, {list, ChunkWork::blocked, reverse});
 }
 
+void StateScan::exchange(const std::vector<Message>& messages) {
+  if (begin_after_) b_.wait_for_start(*begin_after_);
+  begin_after_.reset();
+  b_.exchange(on_, s_.transport, messages);
+}
+
 void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial, int offset) {
   ScanSpans spans(s_.P() - offset);
   Box received;
@@ -103,7 +109,7 @@ void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial,
       messages.push_back(receive(received, place_of(move.from + offset)));
       receives = true;
     }
-    if (!messages.empty()) b_.exchange(on_, s_.transport, messages);
+    if (!messages.empty()) exchange(messages);
     if (receives) combine(received, partial, spans[index() - offset]);
     spans.apply(round);
   }
@@ -123,7 +129,7 @@ void StateScan::move(const ScanRound& round, const Box& from, const Box& into) {
       messages.push_back(receive(received, place_of(move.from)));
     }
   }
-  if (!messages.empty()) b_.exchange(on_, s_.transport, messages);
+  if (!messages.empty()) exchange(messages);
   if (nominal_wire_ && received.given()) b_.cast(combining_, received, into);
 }
 

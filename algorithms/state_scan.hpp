@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "algorithms/linear.hpp"
@@ -22,6 +23,10 @@ class StateScan {
   int index() const { return index_of(s_.place()); }
   int place_of(int index) const { return reverse ? s_.P() - 1 - index : index; }
   int index_of(int place) const { return place_of(place); }  // its own inverse
+
+  // The first message waits until that operation has started: a receive that is posted long before its peer
+  // can send only holds multiprocessors.
+  void begin_after_start_of(std::uint32_t operation) { begin_after_ = operation; }
 
   // The moves of an inclusive scan in place: element e, at index e + `offset`, is the tokens of index e.
   // Moves that bring nothing to an index in `wanted` are left out, on all ranks alike.
@@ -49,12 +54,14 @@ class StateScan {
   std::vector<ScanRound> pruned(const std::vector<ScanRound>&, int offset) const;
   Box wire(const char* name, const Box& like);
   Box to_wire(const Box& state);
+  void exchange(const std::vector<Message>&);
 
   const LinearScope& s_;
   Builder& b_;
   Lane on_, combining_;
   bool nominal_wire_;
   int step_ = 0;
+  std::optional<std::uint32_t> begin_after_;
 };
 
 }  // namespace cplab

@@ -15,7 +15,7 @@
 namespace cplab {
 namespace {
 
-using Schedule = std::vector<ScanRound> (*)(int);
+using Rounds = std::vector<ScanRound> (*)(int);
 
 // The operator of words: associative, not commutative, without an inverse.
 std::vector<std::string> scanned(const std::vector<ScanRound>& rounds, int n) {
@@ -41,7 +41,7 @@ std::size_t messages(const std::vector<ScanRound>& rounds) {
 }
 
 Scenario lasp(const std::string& algorithm, std::int64_t P) {
-  Scenario s = testing::any_scenario(P, algorithm);
+  Scenario s = testing::any_scenario(static_cast<int>(P), algorithm);
   s.problem = {};
   s.problem.attention = Attention::linear;
   s.problem.batch = 1;
@@ -63,7 +63,7 @@ Scenario lasp(const std::string& algorithm, std::int64_t P) {
 }  // namespace
 
 TEST_CASE("every scan leaves all elements up to an index with it, for 1 to 26 of them") {
-  for (const Schedule schedule : {brent_kung, kogge_stone, chain})
+  for (const Rounds schedule : {brent_kung, kogge_stone, chain})
     for (int n = 1; n <= 26; ++n) {
       const std::vector<std::string> words = scanned(schedule(n), n);
       for (int i = 0; i < n; ++i) {
