@@ -13,6 +13,9 @@ namespace cplab {
 
 const std::vector<Published>& published() {
   static const std::vector<Published> all{
+      {"lasp-errors",
+       "\"plan\": from our plan, executed on the CPU with the defects of the published code as faults.",
+       false, reproduce_lasp_errors},
       {"lasp-throughput",
        "\"plan\": from our simulation of our plans with the benchmark's own operations around them.", true,
        reproduce_lasp_throughput},
@@ -50,9 +53,9 @@ TextTable table_of(const std::vector<ReproduceRow>& rows) {
   columns.push_back({"origin", "", Align::left});
   TextTable table(columns);
   for (const ReproduceRow& row : rows) {
-    const int decimals = row.unit == "MiB" ? 0 : 2;  // as published
+    const int decimals = row.unit == "MiB" ? 0 : row.unit == difference_unit ? 3 : 2;  // as published
     std::vector<std::string> cells{row.label, row.published ? format_fixed(*row.published, decimals) : "",
-                                   format_fixed(row.ours, 2)};
+                                   format_fixed(row.ours, std::max(decimals, 2))};
     if (!one_unit) cells.push_back(row.unit);
     cells.push_back(row.error ? format_signed_percent(*row.error, 2) : "");
     cells.emplace_back(row.derived ? "plan" : "empirical");

@@ -23,6 +23,9 @@ struct Published {
 
 const std::vector<Published>& published();
 
+// Of rows that are mean absolute differences, with three decimals.
+inline constexpr std::string_view difference_unit = "mean |difference|";
+
 // ours beside published (nothing: there is none), with the error; derived, see ReproduceRow.
 ReproduceRow reproduced(std::string label, std::optional<double> published, double ours, bool derived,
                         std::string unit);
@@ -30,6 +33,9 @@ ReproduceRow reproduced(std::string label, std::optional<double> published, doub
 // Head-strided all-gather attention: what is exposed, in ms, and the buffers of the backward, in h x.
 ReproduceReport reproduce_llama_strides(const std::string& file, const std::vector<std::string>& sets,
                                         Progress& progress);
+// LASP with a Blelloch scan: the differences that its test of correctness printed.
+ReproduceReport reproduce_lasp_errors(const std::string& file, const std::vector<std::string>& sets,
+                                      Progress& progress);
 // MagiAttention's charts of context-parallel attention on 8 x H100, in ms.
 ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<std::string>& sets,
                                    Progress& progress);
