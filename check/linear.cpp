@@ -119,14 +119,14 @@ std::optional<LinearStep::Interval> LinearStep::tokens(const Held& held, Holds w
     if (!good) return {};
     contents_.tokens_.for_each(run.id(), run.count, [&](const Stretch& t) {
       if (!good) return;
-      const std::string rows = contents_.tokens_.describe(t);
+      const auto rows = [&] { return contents_.tokens_.describe(t); };
       if (t.valid < t.count)
-        good = wrong(*held.box, "has a chunk with padding rows, in " + rows);
+        good = wrong(*held.box, "has a chunk with padding rows, in " + rows());
       else if (all && t.sequence != sequence)
-        good = wrong(*held.box, "has a chunk across sequences: " + rows + " follow " +
+        good = wrong(*held.box, "has a chunk across sequences: " + rows() + " follow " +
                                     contents_.tokens_of(set_of(*all)));
       else if (t.stride != 1 || (all && t.token != all->end))
-        good = wrong(*held.box, "has a chunk of rows that are not consecutive tokens: " + rows);
+        good = wrong(*held.box, "has a chunk of rows that are not consecutive tokens: " + rows());
       if (!all) all = Interval{t.token, t.token};
       all->end = t.token + t.count;
       sequence = t.sequence;
@@ -163,27 +163,24 @@ std::optional<LinearStep::Interval> LinearStep::tokens(const Chunk& chunk) const
 
 // ---- states -------------------------------------------------------------------------------------
 
-bool LinearStep::same_sequence(std::uint32_t set, std::uint32_t other) const {
-  const auto sequence = [&](std::uint32_t s) {
-    return contents_.tokens_.origin(contents_.sets_[s].front().begin).sequence;
-  };
-  return sequence(set) == sequence(other);
+std::uint32_t LinearStep::sequence_of(std::uint32_t set) const {
+  return contents_.tokens_.origin(contents_.sets_[set].front().begin).sequence;
 }
 
 LinearStep::MaybeState LinearStep::state(const Held& held, std::int32_t number, Holds wanted) const {
   using enum HeldState::Kind;
   const std::int64_t D = problem_.head_size;
   const HeldState found = held_state(held.runs, number * D, D, op_.head_begin);
-  const std::string where = "state " + std::to_string(number) + " of " + place(*held.box);
+  const auto where = [&] { return "state " + std::to_string(number) + " of " + place(*held.box); };
   switch (found.kind) {
     case unknown: return {};
     case nothing:
-      wrong(*held.box, "reads " + where + ", which nobody has written, or not all of it",
+      wrong(*held.box, "reads " + where() + ", which nobody has written, or not all of it",
             FindingKind::uninitialised);
       return {};
-    case mixed: wrong(*held.box, "reads " + where + ", whose D rows are of different states"); return {};
+    case mixed: wrong(*held.box, "reads " + where() + ", whose D rows are of different states"); return {};
     case misplaced:
-      wrong(*held.box, "reads " + where + ", whose D rows, heads or columns lie at other places");
+      wrong(*held.box, "reads " + where() + ", whose D rows, heads or columns lie at other places");
       return {};
     case empty: return State{};
     case other:
@@ -191,8 +188,8 @@ LinearStep::MaybeState LinearStep::state(const Held& held, std::int32_t number, 
   }
   if (found.holds == wanted) return State{found.set, found.edge};
   wrong(*held.box, "reads " + std::string(name(found.holds)) +
-                       (found.kind == known ? " of " + contents_.tokens_of(found.set) : "") + " in " + where +
-                       " where it needs " + std::string(name(wanted)));
+                       (found.kind == known ? " of " + contents_.tokens_of(found.set) : "") + " in " +
+                       where() + " where it needs " + std::string(name(wanted)));
   return {};
 }
 

@@ -91,7 +91,10 @@ class LinearStep {
   std::uint32_t set_of(const Interval& tokens) const {
     return tokens.begin < tokens.end ? contents_.sets_.of({&tokens, 1}) : 0;
   }
-  bool same_sequence(std::uint32_t set, std::uint32_t other) const;
+  std::uint32_t sequence_of(std::uint32_t set) const;  // of a set that is not empty
+  bool same_sequence(std::uint32_t set, std::uint32_t other) const {
+    return set == other || sequence_of(set) == sequence_of(other);
+  }
   Run state_run(std::int64_t number, const MaybeState&, Holds) const;
   void write_states(Written&, bool clear_others);
   void write_rows(Written&);

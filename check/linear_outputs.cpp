@@ -117,7 +117,9 @@ void Contents::check_edge_states(std::uint32_t r, std::string_view wanted, Holds
         holds == Holds::state ? Sets::Interval{o.first, edge} : Sets::Interval{edge, last};
     list.push_back({all, edge, t.valid == 0});
   });
-  if (stream && !list.empty()) {  // the state of the sequence that has tokens on both sides of the edge
+  if (stream && list.empty()) {
+    list.push_back({});  // a replica without rows: nothing passes
+  } else if (stream) {   // the state of the sequence that has tokens on both sides of the edge
     Expected at_edge = left_edge ? list.front() : list.back();
     const Tokens::Origin o = tokens_.origin_of(tokens_.at(left_edge ? id : id + rows - 1).sequence);
     const bool crosses = o.first < at_edge.edge && at_edge.edge < o.first + o.length;

@@ -33,7 +33,7 @@ bool LinearStep::enters_at(const Held& held, const State& s, const Chunk& chunk,
   const auto what = [&] {
     return "reads in " + place(*held.box) + " the state of " + contents_.tokens_of(s.set);
   };
-  if (!same_sequence(s.set, set_of(tokens)))
+  if (sequence_of(s.set) != contents_.tokens_.origin(tokens.begin).sequence)
     return wrong(*held.box, what() + " for " + chunk_name(tokens) + ", which is of another sequence");
   if (carry && exponent != 0 && problem_.transition != Transition::decay)
     return wrong(*held.box, what() + " at a distance from " + chunk_name(tokens) +
