@@ -13,19 +13,19 @@ namespace {
 
 using Scan = void(const LinearScope&, StateScan&, const Box& own, const Box& carry);
 
-template <Scan* scan>
+template <Scan* scan, bool totals>
 void build_with(Builder& b) {
-  run_decoupled(b, {.scan = scan, .totals = true});
+  run_decoupled(b, {.scan = scan, .totals = totals});
 }
 
-template <Scan* scan>
+template <Scan* scan, bool totals = true>
 void rebuild(Plan& plan, std::string_view fault, std::int64_t least_ranks) {
   const Scenario s = plan.scenario;
   Algorithm algorithm = *find_algorithm(s.algorithm);
   if (algorithm.name != "lasp_blelloch" || s.placement != "contiguous" || s.parallel.ranks < least_ranks)
     no_place(fault, "the scan of lasp_blelloch (placement contiguous) over at least " +
                         std::to_string(least_ranks) + " ranks");
-  algorithm.build = build_with<scan>;
+  algorithm.build = build_with<scan, totals>;
   plan = build_plan(s, algorithm);
 }
 
@@ -52,23 +52,23 @@ void scan_shifted_left(const LinearScope& s, StateScan& scan, const Box& own, co
 // state: right where the sender holds all tokens before, but most senders hold what the up-sweep left in
 // them, a part that begins in the middle. Of what the source keeps of every level only the raw state is ever
 // asked for: a sender has been through no level above that of its sending, and a receiver was none in the
-// up-sweep, or receives at level 0 again. What the up-sweep brings to the last index goes nowhere, and is
-// left out.
+// up-sweep, or receives at level 0 again. Moves that only serve the last index, whose result nobody reads,
+// are left out: those into it, and those of the up-sweep into the one before it.
 void scan_as_published(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
   const int n = s.P(), index = scan.index();
   const Box received = s.states("received_state", s.pieces.states());
   const Box raw = s.states("raw_state", s.pieces.states());
-  const bool overwritten = index % 2 == 1 && index + 1 < n;
+  const bool overwritten = index % 2 == 1 && index + 2 < n;
   if (overwritten) s.b.copy(linear_lane, own, raw);
   int width = 1;
   for (; width < n; width *= 2) {
     ScanRound round;
-    for (int i = 2 * width - 1; i + 1 < n; i += 2 * width) round.push_back({i - width, i});
+    for (int i = 2 * width - 1; i + 2 < n; i += 2 * width) round.push_back({i - width, i});
     combine_round(scan, round, own, received, width);
   }
   for (width /= 2; width > 0; width /= 2) {
     ScanRound round;
-    for (int i = width - 1; i + 1 < n; i += 2 * width) round.push_back({i, i + 1});
+    for (int i = width - 1; i + 2 < n; i += 2 * width) round.push_back({i, i + 1});
     if (overwritten && width == 1) s.b.copy(linear_lane, raw, own);
     combine_round(scan, round, own, received, 1);
   }
@@ -112,7 +112,7 @@ void suffix_shift_left(Plan& plan) {
 }
 
 void published_down_sweep(Plan& plan) {
-  rebuild<scan_as_published>(plan, "published-down-sweep", 2);
+  rebuild<scan_as_published, false>(plan, "published-down-sweep", 2);
 }
 
 void blocking_shift(Plan& plan) {
