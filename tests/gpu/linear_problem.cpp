@@ -23,6 +23,13 @@ LinearProblem::LinearProblem(Report& report, const CaseName& name, bool has_fp64
   gap_unit_ = draw(generator_, 0, 1) == 0 ? 1 : 8;
   const ChunkWork works[] = {ChunkWork::blocked, ChunkWork::blocked, ChunkWork::serial, ChunkWork::sliced};
   work_ = works[draw(generator_, 0, 3)];
+  if (draw(generator_, 0, 3) == 0) {  // what tensor-core kernels take
+    D_ = 64 * draw(generator_, 1, 2), E_ = 64 * draw(generator_, 1, 2);
+    nominal_ = draw(generator_, 0, 1) == 0 ? DType::bf16 : DType::fp16;
+    wide_ = wide(nominal_);
+    shift_ = 0, gap_unit_ = 8;
+    work_ = ChunkWork::blocked;
+  }
   if (name.number == 7) {  // a long chunk: exponents beyond what 16 bits, or a product of factors, can hold
     D_ = 3, E_ = 2, heads_ = 3, long_ = 100003;
   }
@@ -202,9 +209,11 @@ void LinearProblem::check(const std::string& variant, const Result& r, const std
 }
 
 double LinearProblem::states_off(const Tensor& states, std::int32_t number, const Sums& expected,
-                                 std::int64_t head, std::int64_t count) const {
-  const Rounding rounding{
-      .sums = wide_, .nominal = wide_, .result = states.dtype(), .terms = terms(0, count)};
+                                 std::int64_t head, std::int64_t count, bool rounds_keys) const {
+  const Rounding rounding{.sums = wide_,
+                          .nominal = rounds_keys ? nominal_ : wide_,
+                          .result = states.dtype(),
+                          .terms = terms(0, count)};
   double worst = 0;
   for (std::int64_t d = 0; d < D_; ++d)
     for (std::int64_t e = 0; e < E_; ++e) {

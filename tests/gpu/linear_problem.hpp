@@ -57,9 +57,9 @@ class LinearProblem {
   // for every 64 tokens of the chunk; 16 for powers and the like.
   double terms(std::int64_t summed, std::int64_t count) const;
   void check(const std::string& variant, const Result& r, const std::vector<Chunk>& chunks, Write write);
-  // NaN comes out as infinity.
+  // NaN comes out as infinity. rounds_keys: every term was rounded to the dtype of the operands.
   double states_off(const Tensor& states, std::int32_t number, const Sums& expected, std::int64_t head,
-                    std::int64_t count) const;
+                    std::int64_t count, bool rounds_keys = false) const;
   // Final states that no chunk names become 0.
   void check_unnamed(const std::string& variant, const Tensor& states,
                      const std::vector<std::int32_t>& named);
