@@ -189,6 +189,7 @@ class LinearCase : LinearProblem {
                                             .chunks = chunks_of(chunks_),
                                             .reverse = reverse});
     });
+    // Tensor-core kernels round a row times its factor (kernels/linear.hpp).
     double worst = 0;
     for (std::int64_t head = 0; head < heads_; ++head)
       for (const Chunk& chunk : chunks_) {

@@ -23,6 +23,13 @@ LinearProblem::LinearProblem(Report& report, const CaseName& name, bool has_fp64
   gap_unit_ = draw(generator_, 0, 1) == 0 ? 1 : 8;
   const ChunkWork works[] = {ChunkWork::blocked, ChunkWork::blocked, ChunkWork::serial, ChunkWork::sliced};
   work_ = works[draw(generator_, 0, 3)];
+  if (draw(generator_, 0, 3) == 0) {  // what tensor-core kernels take
+    D_ = 64 * draw(generator_, 1, 2), E_ = 64 * draw(generator_, 1, 2);
+    nominal_ = draw(generator_, 0, 1) == 0 ? DType::bf16 : DType::fp16;
+    wide_ = wide(nominal_);
+    shift_ = 0, gap_unit_ = 8;
+    work_ = ChunkWork::blocked;
+  }
   if (name.number == 7) {  // a long chunk: exponents beyond what 16 bits, or a product of factors, can hold
     D_ = 3, E_ = 2, heads_ = 3, long_ = 100003;
   }
