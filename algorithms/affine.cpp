@@ -36,7 +36,7 @@ class Affine final : public LinearAlgorithm {
  private:
   // The states of all ranks, folded in the scan's order up to this one.
   void enter(const LinearTensors& t, bool reverse, Box& entered) {
-    if (s.P() == 1) return;
+    if (s.P() == 1 || s.pieces.states() == 0) return;
     const StateScan scan(s, reverse);
     const Box states = slots(reverse ? "dstates" : "states", s.problem().value_size, Category::working);
     if (!reverse) {

@@ -4,6 +4,7 @@
 namespace cplab {
 
 void Coupled::pass(const LinearTensors& t, bool reverse) {
+  if (s.pieces.states() == 0) return;  // a replica without sequences
   StateScan scan(s, reverse, linear_lane);
   const int i = scan.index();
   before_receive(reverse);

@@ -44,7 +44,7 @@ class Decoupled final : public LinearAlgorithm {
     Box& carry = reverse ? dcarry_ : carry_;
     if (s.enters(reverse)) carry = s.carry(reverse);
     if (apart_ && beside_) inside(t, reverse);
-    if (s.P() > 1) choices_.scan(s, scan, own, carry);
+    if (scans_) choices_.scan(s, scan, own, carry);
     if (!apart_) inside(t, reverse);
     if (apart_) between(t, reverse);
   }
@@ -52,10 +52,10 @@ class Decoupled final : public LinearAlgorithm {
   // The state of this rank's own tokens where it ends, if somebody asks for it; by the way the states before
   // (reverse: behind) every chunk.
   Box leaving(const LinearTensors& t, bool reverse, const StateScan& scan) {
-    const bool total = choices_.totals && s.P() > 1 && s.pieces.of_every_sequence() &&
-                       s.pieces.states() > 0 && scan.index() == s.P() - 1;
+    const bool total = choices_.totals && scans_ && s.pieces.of_every_sequence() && s.pieces.states() > 0 &&
+                       scan.index() == s.P() - 1;
     Box own;
-    if (s.leaves(reverse) || total || (choices_.every_rank_gives && s.P() > 1))
+    if (s.leaves(reverse) || total || (choices_.every_rank_gives && scans_))
       own =
           s.states(total ? (reverse ? "dstate_first" : "state_last") : (reverse ? "own_dstate" : "own_state"),
                    s.pieces.states(), total ? Category::output : Category::working);
@@ -137,6 +137,7 @@ class Decoupled final : public LinearAlgorithm {
   // Where every piece of every sequence is one chunk, nothing passes from chunk to chunk, and their states
   // are what leaves.
   const bool has_states_ = count_ > (s.pieces.of_every_sequence() ? s.pieces.states() : 0);
+  const bool scans_ = s.P() > 1 && s.pieces.states() > 0;
   const bool apart_ = o.is_word("inter", "apart"), beside_ = apart_ && o.is_on("overlap");
   const bool keep_ = o.is_word("backward_states", "keep");
   Box state_, carry_, dstate_, dcarry_;

@@ -25,8 +25,8 @@ if wants grid; then
       ranks_per_gpu=1 most=$gpus
       if [ "$transport" = copy ]; then ranks_per_gpu=$((8 / gpus)) most=8; fi
       if [ "$most" = 1 ]; then continue; fi
-      timeout 100 grid --gpu "$ranks_per_gpu" --most-ranks "$most" --transport $transport \
-        --algorithm "lasp_$algorithm" --scale 4 --orders 2 >"$results/grid-$algorithm-$transport.txt" 2>&1
+      timeout 30 grid --gpu "$ranks_per_gpu" --most-ranks "$most" --transport $transport \
+        --algorithm "lasp_$algorithm" --scale 16 --orders 1 >"$results/grid-$algorithm-$transport.txt" 2>&1
       echo "$algorithm, $transport, up to $most ranks: rc $?: $(last "$results/grid-$algorithm-$transport.txt")"
     done
   done
