@@ -96,10 +96,16 @@ class Head {
                                e2_ * result_variance(result.roundings, terms, result.right[i]) + tiny2_;
   }
 
+  // Terms of one sum that makes a state: the tokens of a block, the products of a transition matrix.
+  std::int64_t summed_at_edge(std::int64_t tokens) const {
+    if (decays()) return std::min(tokens, near_tokens);
+    return shape_.transition == reference::Transition::matrix ? shape_.D : 1;
+  }
+
   // The state at edge p, made of so many tokens.
   void keep_at_edge(std::int64_t p, std::int64_t tokens, const TrackedState& state,
                     ExpectedError& into) const {
-    const double sums = decays() ? f2_ * static_cast<double>(std::min(tokens, near_tokens)) / 4 : 0;
+    const double sums = f2_ * static_cast<double>(summed_at_edge(tokens)) / 4;
     for (std::size_t n = 0; n < edges_.size(); ++n) {
       if (edges_[n] != p) continue;
       const std::size_t first = (n * at(shape_.H) + at(head_)) * state.value.size();

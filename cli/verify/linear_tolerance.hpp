@@ -23,8 +23,11 @@
 //            results, casts, sums in nominal:  as for softmax attention, with terms sum_d q_d^2 W_dx
 //  dq, dk, dv  the same of dout S^T, v R^T and k R
 //
-// column and matrix are computed token by token in the accumulation dtype: no e but that of results. For
-// matrix, with X = diag(exp g) S and u = v - k X, F = k M, errors of products add as those of their factors:
+// column and matrix are computed token by token in the accumulation dtype: no e but that of results. A delta
+// rule subtracts beta k_d (k S)_x, a sum of D products, from S_dx, which may be all but equal to it: f^2 of
+// S_dx before, twice (once for the diagonal of a T that is stored), of the result, and of the sum as above.
+// For matrix, with X = diag(exp g) S and u = v - k X, F = k M, errors of products add as those of their
+// factors:
 //  dk        beta^2 sum_x (var(M) u^2 + M^2 var(u) + var(X) F^2 + X^2 var(F))
 //  dbeta     sum_x (var(F) u^2 + F^2 var(u))
 //  dg        sum_x (var(M') X^2 + M'^2 var(X)),  M' = (I - beta k^T k) M

@@ -99,12 +99,13 @@ void TrackedState::reflect(const double* k, double beta) {
     for (std::int64_t x = 0; x < E_; ++x) {
       const std::size_t i = at(d * E_ + x);
       const auto passed = [&](double old, double along) { return std::max(0.0, own * old + others * along); };
+      const double before2 = square(value[i]);
       value[i] -= beta * k[d] * along_[at(x)];
       terms[i] = passed(terms[i], along_terms_[at(x)]);
       peak[i] = std::max(passed(peak[i], along_peak_[at(x)]), square(value[i]));
       const double along = (along_value_[at(x)] + square(along_[at(x)])) / 2;
       variance[i] = passed(variance[i], along_variance_[at(x)]) +
-                    roundings_.sums * (square(value[i]) + others * products * along);
+                    roundings_.sums * (2 * before2 + square(value[i]) + others * products * along);
     }
   }
 }
