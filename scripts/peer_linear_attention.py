@@ -132,6 +132,19 @@ def main():
     torch.cuda.empty_cache()
     before = machine()
     rows = []
+
+    def save():  # after every shape: what compiles for long may be cut short
+        result = {"schema": "cplab.linear_attention.1", "date": datetime.date.today().isoformat(),
+                  "machine_before": before, "machine_after": machine(), "cuda": torch.version.cuda,
+                  "pytorch": torch.__version__, "peer": "flash-linear-attention 0.6.0" if peer else None,
+                  "limits": limits, "rounds": options.rounds, "rows": rows}
+        text = json.dumps(result, indent=1) + "\n"
+        if options.out == "-":
+            sys.stdout.write(text)
+        else:
+            with open(options.out, "w", encoding="utf-8") as file:
+                file.write(text)
+
     for tokens, D, E, chunk in (SHAPES[n] for n in numbers):
         chunk = options.chunk or chunk
         calls = max(1, min(8, (1 << 18) // tokens))
@@ -164,16 +177,8 @@ def main():
         ours.ask("end")
         del timed
         torch.cuda.empty_cache()
-    result = {"schema": "cplab.linear_attention.1", "date": datetime.date.today().isoformat(),
-              "machine_before": before, "machine_after": machine(), "cuda": torch.version.cuda,
-              "pytorch": torch.__version__, "peer": "flash-linear-attention 0.6.0" if peer else None,
-              "limits": limits, "rounds": options.rounds, "rows": rows}
-    text = json.dumps(result, indent=1) + "\n"
-    if options.out == "-":
-        sys.stdout.write(text)
-    else:
-        with open(options.out, "w", encoding="utf-8") as file:
-            file.write(text)
+        if options.out != "-" or len(rows) == 2 * len(numbers):
+            save()
 
 
 if __name__ == "__main__":
