@@ -17,6 +17,7 @@ import datetime
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -92,6 +93,8 @@ def ceilings():
 
 
 def machine():
+    if not shutil.which("nvidia-smi"):
+        return {}
     query = "name,uuid,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,temperature.gpu"
     values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", "--id=0"],
                             capture_output=True, text=True, check=False).stdout.strip().split(", ")
