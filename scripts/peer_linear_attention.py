@@ -17,6 +17,7 @@ import datetime
 import json
 import os
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -92,6 +93,8 @@ def ceilings():
 
 
 def machine():
+    if not shutil.which("nvidia-smi"):
+        return {}
     query = "name,uuid,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,temperature.gpu"
     values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", "--id=0"],
                             capture_output=True, text=True, check=False).stdout.strip().split(", ")
@@ -132,6 +135,19 @@ def main():
     torch.cuda.empty_cache()
     before = machine()
     rows = []
+
+    def save():  # after every shape: what compiles for long may be cut short
+        result = {"schema": "cplab.linear_attention.1", "date": datetime.date.today().isoformat(),
+                  "machine_before": before, "machine_after": machine(), "cuda": torch.version.cuda,
+                  "pytorch": torch.__version__, "peer": "flash-linear-attention 0.6.0" if peer else None,
+                  "limits": limits, "rounds": options.rounds, "rows": rows}
+        text = json.dumps(result, indent=1) + "\n"
+        if options.out == "-":
+            sys.stdout.write(text)
+        else:
+            with open(options.out, "w", encoding="utf-8") as file:
+                file.write(text)
+
     for tokens, D, E, chunk in (SHAPES[n] for n in numbers):
         chunk = options.chunk or chunk
         calls = max(1, min(8, (1 << 18) // tokens))
@@ -164,16 +180,8 @@ def main():
         ours.ask("end")
         del timed
         torch.cuda.empty_cache()
-    result = {"schema": "cplab.linear_attention.1", "date": datetime.date.today().isoformat(),
-              "machine_before": before, "machine_after": machine(), "cuda": torch.version.cuda,
-              "pytorch": torch.__version__, "peer": "flash-linear-attention 0.6.0" if peer else None,
-              "limits": limits, "rounds": options.rounds, "rows": rows}
-    text = json.dumps(result, indent=1) + "\n"
-    if options.out == "-":
-        sys.stdout.write(text)
-    else:
-        with open(options.out, "w", encoding="utf-8") as file:
-            file.write(text)
+        if options.out != "-" or len(rows) == 2 * len(numbers):
+            save()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ if wants checkers; then
 fi
 if wants peers; then
   step peers
-  timeout -k 2 300 python3 scripts/peer_linear_attention.py --ours "$(command -v tiles)" --rounds 7 \
+  timeout -k 2 400 python3 scripts/peer_linear_attention.py --ours "$(command -v tiles)" --rounds 7 \
     --out "$out/linear-attention.json"
   echo "rc $?"
 fi

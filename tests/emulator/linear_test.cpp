@@ -35,49 +35,50 @@ constexpr int heads = 2;
 const double slopes[heads] = {0.4, 8.0};
 
 // [rows, heads, width] in bf16; rows outside [begin, end) are NaN.
-struct Tensor {
-  int rows, width;
-  std::vector<T> bits;
-  Tensor(int rows, int width, int begin, int end, unsigned seed)
-      : rows(rows), width(width), bits(static_cast<std::size_t>(rows) * heads * width) {
+class Tensor {
+ public:
+  Tensor(int rows, int width, int begin, int end, unsigned seed) : rows_(rows), width_(width) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     for (int row = 0; row < rows; ++row)
       for (int x = 0; x < heads * width; ++x)
-        bits[static_cast<std::size_t>(row) * heads * width + x] = emulated_bfloat16(
-            row >= begin && row < end ? normal(random) : std::numeric_limits<float>::quiet_NaN());
+        bits_.push_back(emulated_bfloat16(
+            row >= begin && row < end ? normal(random) : std::numeric_limits<float>::quiet_NaN()));
   }
-  double at(int row, int head, int x) const {
-    return emulated_float(bits[(static_cast<std::size_t>(row) * heads + head) * width + x]);
+  int width() const { return width_; }
+  T element(int row, int head, int x) const {
+    return bits_[(static_cast<std::size_t>(row) * heads + head) * width_ + x];
   }
+  double at(int row, int head, int x) const { return emulated_float(element(row, head, x)); }
   DeviceView view() {
-    return {bits.data(), nullptr, std::int64_t{heads} * width, width, rows, heads, width, DType::bf16};
+    return {bits_.data(), nullptr, std::int64_t{heads} * width_, width_, rows_, heads, width_, DType::bf16};
   }
+
+ private:
+  int rows_, width_;
+  std::vector<T> bits_;
 };
 
 // States [count * D, heads, E].
-struct States {
-  int D, E;
-  std::vector<float> values;
+class States {
+ public:
   States(int count, int D, int E, unsigned seed)
-      : D(D), E(E), values(static_cast<std::size_t>(count) * D * heads * E) {
+      : D_(D), E_(E), values_(static_cast<std::size_t>(count) * D * heads * E) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
-    for (float& value : values) value = normal(random);
+    for (float& value : values_) value = normal(random);
   }
-  float& at(int state, int d, int head, int e) {
-    return values[((static_cast<std::size_t>(state) * D + d) * heads + head) * E + e];
+  float at(int state, int d, int head, int e) const {
+    return values_[((static_cast<std::size_t>(state) * D_ + d) * heads + head) * E_ + e];
   }
   DeviceView view() {
-    return {values.data(),
-            nullptr,
-            std::int64_t{heads} * E,
-            E,
-            static_cast<int>(values.size()) / heads / E,
-            heads,
-            E,
-            DType::fp32};
+    const auto rows = static_cast<std::int32_t>(values_.size()) / (heads * E_);
+    return {values_.data(), nullptr, std::int64_t{heads} * E_, E_, rows, heads, E_, DType::fp32};
   }
+
+ private:
+  int D_, E_;
+  std::vector<float> values_;
 };
 
 // One head of one chunk, token by token: S is what the chunk begins with, and in the end what it leaves;
@@ -85,7 +86,7 @@ struct States {
 template <class Reads>
 void recur(std::vector<double>& S, const Tensor* x, const Tensor& y, const Tensor& z,
            const DeviceChunk& chunk, int head, bool reverse, Reads reads) {
-  const int D = y.width, E = z.width;
+  const int D = y.width(), E = z.width();
   const double lambda = std::exp(-slopes[head]);
   for (int i = 0; i < chunk.count; ++i) {
     const int row = chunk.row + (reverse ? chunk.count - 1 - i : i);
@@ -120,19 +121,19 @@ double exponent_of(const DeviceChunk& chunk, Direction direction) {
   return static_cast<double>(direction == Direction::forward ? chunk.left_exponent : chunk.right_exponent);
 }
 
+struct Edge {
+  std::int32_t state = -1;
+  std::int64_t tokens = 0;  // between it and the chunk
+};
+
+DeviceChunk chunk(std::int32_t row, std::int32_t count, std::int32_t state, Edge left, Edge right) {
+  return {row, count, 0, 0, state, left.state, right.state, 0, left.tokens, right.tokens};
+}
+
 struct Case {
   // Chunks that end in the middle of a tile, begin anywhere, or are empty; one has an edge far away.
-  std::vector<DeviceChunk> chunks{
-      {.row = 3, .count = 70, .state = 0, .left = 0, .right = 1, .left_exponent = 2, .right_exponent = 200},
-      {.row = 73, .count = 64, .state = 2, .left = -1, .right = -1},
-      {.row = 137, .count = 0, .state = 1, .left = -1, .right = -1},
-      {.row = 137,
-       .count = 131,
-       .state = 3,
-       .left = 1,
-       .right = 0,
-       .left_exponent = 900,
-       .right_exponent = 1}};
+  std::vector<DeviceChunk> chunks{chunk(3, 70, 0, {0, 2}, {1, 200}), chunk(73, 64, 2, {}, {}),
+                                  chunk(137, 0, 1, {}, {}), chunk(137, 131, 3, {1, 900}, {0, 1})};
   int rows = 280, begin = 3, end = 268;
   WalkItems items(int blocks) const {
     WalkItems items;
@@ -172,7 +173,7 @@ void test_state(std::uint64_t seed, bool late) {
 template <Direction direction>
 void check_rows(const Case& test, const Tensor& x, const Tensor& y, const Tensor& z, States& state,
                 States& carry, bool transposed, const Tensor& before, const Tensor& out, bool add) {
-  const int D = y.width, E = z.width;
+  const int D = y.width(), E = z.width();
   Distance distance;
   for (const DeviceChunk& chunk : test.chunks)
     for (int head = 0; head < heads; ++head) {
@@ -193,10 +194,8 @@ void check_rows(const Case& test, const Tensor& x, const Tensor& y, const Tensor
   bool same = true;
   for (int row = 0; row < test.rows; ++row)
     if (row < test.begin || row >= test.end)
-      for (int e = 0; e < heads * E; ++e) {
-        const std::size_t at = static_cast<std::size_t>(row) * heads * E + e;
-        same = same && out.bits[at].bits == before.bits[at].bits;
-      }
+      for (int e = 0; e < heads * E; ++e)
+        same = same && out.element(row, e / E, e % E).bits == before.element(row, e / E, e % E).bits;
   CHECK(same);
 }
 

@@ -106,6 +106,41 @@ TEST_CASE("tensor cores take whole 16 bytes of one dtype, the general kernels th
   CHECK(choose_variant(problem.backward(), general).cut.thread_blocks == mma.thread_blocks);
 }
 
+TEST_CASE("Hopper's kernels take blocked work of their sizes whose rows TMA can read") {
+  const VariantOptions hopper{
+      .choice = KernelChoice::best, .sm_major = 9, .sms = 132, .build = {.hopper = true, .full = false}};
+  const auto taken = [&](const auto& call) {
+    return choose_variant(call, hopper).variant->family == LinearVariant::Family::hopper;
+  };
+  Problem problem;
+  const ChosenLinear chosen = choose_variant(problem.local(), hopper);
+  CHECK(chosen.variant->name == "linear_local hopper bf16 128x64");
+  CHECK(chosen.cut.thread_blocks == 4 * 12);  // chunks, heads
+  CHECK(chosen.cut.multiprocessors == 132);
+  CHECK(taken(problem.backward()));
+  LinearLocal call = problem.local();
+  const View states = view(4 * 128, 12, 64, DType::fp32);
+  call.state = states;
+  CHECK(taken(call));
+  call.out.dtype = DType::fp32;  // results may be of any dtype of theirs, anywhere
+  call.out.row_stride += 1;
+  CHECK(taken(call));
+  call.state->row_stride += 1;
+  CHECK_FALSE(taken(call));
+  call = problem.local();
+  call.q.row_stride += 4;  // 8 bytes
+  CHECK_FALSE(taken(call));
+  call = problem.local();
+  call.final_state = states;
+  CHECK_FALSE(taken(call));
+  CHECK_FALSE(choose_variant(problem.local(), general).variant->family == LinearVariant::Family::hopper);
+  problem.D = 192;
+  CHECK_FALSE(taken(problem.local()));
+  problem.D = 128;
+  problem.work = ChunkWork::serial;
+  CHECK_FALSE(taken(problem.local()));
+}
+
 TEST_CASE("serial work gives every part columns of all gradients") {
   Problem problem{.D = 40, .E = 128, .dtype = DType::fp32};
   problem.work = ChunkWork::serial;

@@ -30,6 +30,13 @@ __device__ inline Elements elements_of(const LinearParams& p, std::int32_t part,
 // Loads of so many states are in flight before the first of them is overwritten.
 constexpr std::int32_t scan_ahead = 8;
 
+// What a scan needs of a chunk.
+template <class T>
+struct Step {
+  std::int32_t state = 0, edge = -1, flags = 0;
+  T power = 0, to_edge = 0;
+};
+
 template <class T>
 __global__ void __launch_bounds__(linear_threads) linear_scan(const __grid_constant__ LinearParams p) {
   wait_on_dependent_grids();
@@ -46,28 +53,35 @@ __global__ void __launch_bounds__(linear_threads) linear_scan(const __grid_const
   };
   Four<T> passed = {}, sum = {};
   for (std::int32_t first = p.chunks.groups[place.chunk]; first < end; first += scan_ahead) {
+    // Everything is loaded before the first store, behind which the compiler could move no load.
     Four<T> own[scan_ahead] = {};
+    Step<T> steps[scan_ahead];
 #pragma unroll
     for (std::int32_t i = 0; i < scan_ahead; ++i)
-      if (first + i < end)
-        own[i] = load_four<T>(p.state, at(p.state, p.chunks.list[first + i].state), mine.count, aligned);
+      if (first + i < end) {
+        const DeviceChunk& chunk = p.chunks.list[first + i];
+        steps[i].state = chunk.state;
+        steps[i].flags = chunk.flags;
+        steps[i].edge = sums ? p.reverse ? chunk.left : chunk.right : -1;
+        own[i] = load_four<T>(p.state, at(p.state, chunk.state), mine.count, aligned);
+        steps[i].power = decay<T>(slope, chunk.count);
+        if (sums) steps[i].to_edge = decay<T>(slope, p.reverse ? chunk.left_exponent : chunk.right_exponent);
+      }
 #pragma unroll
     for (std::int32_t i = 0; i < scan_ahead; ++i) {
       if (first + i >= end) break;
-      const DeviceChunk& chunk = p.chunks.list[first + i];
-      if ((chunk.flags & DeviceChunk::resets) != 0) passed = {};
-      if (!p.sums_only) store_four(passed, p.state, at(p.state, chunk.state), mine.count, aligned);
-      const T power = decay<T>(slope, chunk.count);
+      const Step<T>& step = steps[i];
+      if ((step.flags & DeviceChunk::resets) != 0) passed = {};
+      if (!p.sums_only) store_four(passed, p.state, at(p.state, step.state), mine.count, aligned);
 #pragma unroll
-      for (int x = 0; x < 4; ++x) passed.value[x] = passed.value[x] * power + own[i].value[x];
-      const std::int32_t edge = p.reverse ? chunk.left : chunk.right;
-      if (!sums || edge < 0) continue;
-      if ((chunk.flags & DeviceChunk::sum_begins) != 0) sum = {};
-      const T to_edge = decay<T>(slope, p.reverse ? chunk.left_exponent : chunk.right_exponent);
+      for (int x = 0; x < 4; ++x) passed.value[x] = passed.value[x] * step.power + own[i].value[x];
+      const std::int32_t edge = step.edge;
+      if (edge < 0) continue;
+      if ((step.flags & DeviceChunk::sum_begins) != 0) sum = {};
 #pragma unroll
-      for (int x = 0; x < 4; ++x) sum.value[x] += own[i].value[x] * to_edge;
-      if ((chunk.flags & DeviceChunk::sum_ends) == 0) continue;
-      if ((chunk.flags & DeviceChunk::sum_adds) != 0) {
+      for (int x = 0; x < 4; ++x) sum.value[x] += own[i].value[x] * step.to_edge;
+      if ((step.flags & DeviceChunk::sum_ends) == 0) continue;
+      if ((step.flags & DeviceChunk::sum_adds) != 0) {
         const Four<T> held = load_four<T>(p.final_state, at(p.final_state, edge), mine.count, final_aligned);
 #pragma unroll
         for (int x = 0; x < 4; ++x) sum.value[x] += held.value[x];

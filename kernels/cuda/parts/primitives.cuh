@@ -66,15 +66,6 @@ __device__ __forceinline__ void wait_on_dependent_grids() {
 #endif
 }
 
-// Lets the next kernel on the stream, if it is launched so too, start its thread blocks where there is room
-// for them, once every block of this grid has come here: what they do before they wait overlaps with this
-// kernel.
-__device__ __forceinline__ void launch_dependent_grids() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }

@@ -216,7 +216,6 @@ __global__ void __launch_bounds__(KeysShape<D, E>::threads, 1)
     }
     fence_barrier_init();
   }
-  launch_dependent_grids();
   wait_on_dependent_grids();
   __syncthreads();
   const int warpgroup = warpgroup_index();

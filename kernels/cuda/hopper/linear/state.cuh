@@ -133,7 +133,6 @@ __global__ void __launch_bounds__(StateShape<D, E>::threads, StateShape<D, E>::b
     }
     fence_barrier_init();
   }
-  launch_dependent_grids();
   wait_on_dependent_grids();
   __syncthreads();
   const int warpgroup = warpgroup_index();

@@ -37,7 +37,6 @@ inline int thread_index() {
 }
 
 inline void wait_on_dependent_grids() {}
-inline void launch_dependent_grids() {}
 
 inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(static_cast<const unsigned char*>(pointer) -
