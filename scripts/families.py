@@ -3,9 +3,10 @@
 
     scripts/families.py SCENARIO [COLUMN,...]      such as families-8, from the root; the program is $CPLAB
 
-The rows: every algorithm of `cplab list`, with the scenario's placement and default options, and besides, some choices:
-strides of 1 and 2 key heads, one of them contiguous as published; two levels with every inner_ranks between 1 (that is
-ring) and all ranks (that is all_to_all), usp in both orders. An algorithm that refuses the scenario has the reason as its row.
+The rows: every algorithm of `cplab list` that knows the scenario's placement, with default options, and besides, some
+choices: strides of 1 and 2 key heads, one of them contiguous as published; two levels with every inner_ranks between 1
+(that is ring) and all ranks (that is all_to_all), usp in both orders. An algorithm that refuses the scenario has the
+reason as its row.
 
 A row is marked * whose band reaches down into the band of the row with the least time: which of the marked is the
 fastest is not known. Marked rows come first, both groups in the order of `cplab list`, so no order says who wins.
@@ -105,6 +106,8 @@ def main(arguments):
         fail(plain)
     rows = []
     for algorithm in result_of("list", "algorithms")["algorithms"]:
+        if plain["scenario"]["parallel"]["placement"] not in algorithm["placements"]:
+            continue  # such as those for linear attention, which have no zigzag
         options = {option["key"]: option for option in algorithm["options"]}
         rows += rows_of(algorithm["name"], options, plain["scenario"]["parallel"]["ranks"])
     with ThreadPoolExecutor(2) as pool:

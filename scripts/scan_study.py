@@ -4,10 +4,10 @@
     scripts/scan_study.py [SCENARIO]      linear-scan by default, from the root; the program is $CPLAB
 
 First the length: as many tokens a rank as the column says, 8 ranks; how much longer a step takes than on one rank that
-has as many tokens and exchanges nothing. Through NCCL a share of the work remains however long it is: a receive that is
-posted early holds multiprocessors while kernels run. Copy engines hold none. Then the ranks, through NCCL: at 4096 tokens a rank, what of the time that lasp_blelloch
-saves against lasp_fuse_parallel, which has the same kernels and a chain that they stand in, lasp_ring_decoupled saves
-too. That one has the chain, with the kernels taken out of it: the share of decoupling. The rest is the tree's.
+has as many tokens and exchanges nothing. Then the ranks, through NCCL: at 4096 tokens a rank, what of the time that
+lasp_blelloch saves against lasp_fuse_parallel, which has the same kernels and a chain that they stand in,
+lasp_ring_decoupled saves too. That one has the chain, with the kernels taken out of it: the share of decoupling. The
+rest is the tree's.
 """
 import json
 import os
