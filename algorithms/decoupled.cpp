@@ -8,8 +8,12 @@ namespace {
 
 using Named = Builder::Named;
 
-// Thread blocks that a chunk for each of them should give: two for each of a Hopper GPU's multiprocessors.
-constexpr std::int64_t thread_blocks = 264;
+// A chunk and a head are a thread block of the kernels for Hopper. They do best where all of them run at
+// once: one on each of 132 multiprocessors with E above 64, else two
+// (scenarios/measured/h200-2026-11-22/linear-attention.json).
+constexpr std::int64_t thread_blocks(std::int64_t value_size) {
+  return value_size > 64 ? 132 : 264;
+}
 constexpr std::int64_t least_chunk = 64;
 
 class Decoupled final : public LinearAlgorithm {
@@ -171,9 +175,18 @@ void resolve_decoupled_defaults(Scenario& s) {
     longest = std::max(longest, pieces.longest());
     most = std::max(most, pieces.most());
   }
-  const std::int64_t cuts = std::max<std::int64_t>(1, thread_blocks / (most * s.problem.heads));
+  const std::int64_t cuts =
+      std::max<std::int64_t>(1, thread_blocks(s.problem.value_size) / (most * s.problem.heads));
   const std::int64_t rows = (longest + cuts - 1) / cuts;
   s.schedule.set("chunk", (rows + least_chunk - 1) / least_chunk * least_chunk);
+}
+
+void validate_decoupled(const Scenario& s) {
+  require_linear(s, {Transition::decay});
+  if (!is_apart(s.schedule) && s.schedule.find("overlap"))
+    throw ScenarioError("schedule.overlap",
+                        "has a meaning only with inter=apart: with inter=fused one kernel takes pairs and "
+                        "states, behind the scan");
 }
 
 void run_decoupled(Builder& b, const DecoupledChoices& choices) {

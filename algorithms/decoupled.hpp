@@ -23,6 +23,7 @@ struct DecoupledChoices {
 // inter, overlap, chunk, backward_states, state_wire_dtype.
 std::vector<OptionInfo> decoupled_options();
 void resolve_decoupled_defaults(Scenario&);
+void validate_decoupled(const Scenario&);
 void run_decoupled(Builder&, const DecoupledChoices&);
 
 }  // namespace cplab

@@ -24,7 +24,7 @@ Algorithm lasp_ring_decoupled_algorithm() {
   a.placements = {"contiguous", "stream"};
   a.options = decoupled_options();
   a.resolve_defaults = resolve_decoupled_defaults;
-  a.validate = [](const Scenario& s) { require_linear(s, {Transition::decay}); };
+  a.validate = validate_decoupled;
   a.build = [](Builder& b) { run_decoupled(b, {scan_of_chain}); };
   return a;
 }

@@ -15,15 +15,22 @@ Box slice_of(const LinearScope& s, const Box& states, std::int64_t slice, std::i
   return states.rows(rows);
 }
 
+// Every exchange brings one slice and takes the one before it away: P - 1 + slices - 1 rounds.
 void scan_in_slices(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
   const std::int64_t slices = std::min(s.options().count("slices"), s.problem().head_size);
   const int i = scan.index();
-  for (std::int64_t k = 0; k < slices; ++k) {
-    const Box mine = own.given() ? slice_of(s, own, k, slices) : Box();
-    const Box entered = carry.given() ? slice_of(s, carry, k, slices) : Box();
-    scan.hop(i - 1, {}, entered);
-    if (scan.needed(i - 1) && scan.needed(i)) scan.combine(entered, mine, {i, i});
-    scan.hop(i, mine, {});
+  const bool receives = scan.needed(i - 1), sends = scan.needed(i);
+  Box leaving;
+  for (std::int64_t k = 0; k <= slices; ++k) {
+    ScanRound round;
+    Box entering;
+    if (k < slices && receives) round.push_back({i - 1, i});
+    if (k > 0 && sends) round.push_back({i, i + 1});
+    if (k < slices && receives) entering = slice_of(s, carry, k, slices);
+    scan.move(round, leaving, entering);
+    if (k == slices || !sends) continue;
+    leaving = slice_of(s, own, k, slices);
+    if (receives) scan.combine(entering, leaving, {i, i});
   }
 }
 
@@ -41,7 +48,7 @@ Algorithm lasp_zeco_algorithm() {
   a.options.push_back(
       least_option("slices", 1, 4, "parts of a state's D rows that follow each other through the chain"));
   a.resolve_defaults = resolve_decoupled_defaults;
-  a.validate = [](const Scenario& s) { require_linear(s, {Transition::decay}); };
+  a.validate = validate_decoupled;
   a.build = [](Builder& b) { run_decoupled(b, {scan_in_slices}); };
   return a;
 }

@@ -16,6 +16,7 @@
 #include "plan/interner.hpp"
 #include "plan/operands.hpp"
 #include "report/plan_json.hpp"
+#include "report/plan_json_chunks.hpp"
 #include "report/scenario_json.hpp"
 
 namespace cplab {
@@ -299,29 +300,7 @@ class RankReader {
   void read_chunks(const JsonNode& node, Operation& op) {
     if (node.has("work")) op.chunk_work = read_word(node.at("work"), ChunkWork::sliced);
     if (node.has("reverse")) op.reverse = node.at("reverse").boolean();
-    const JsonNode list = node.at("chunks");
-    std::vector<Chunk> chunks;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const JsonNode entry = list.at(i);
-      entry.only({"row", "count", "state", "edges", "exponents", "resets"});
-      const auto number = [&](const char* key) { return entry.at(key).integer(0, most_extent); };
-      const auto of_pair = [&](const char* key, std::size_t side, std::int64_t least, std::int64_t most) {
-        if (!entry.has(key)) return least;
-        entry.at(key).expect_size(2, "[left, right]");
-        return entry.at(key).at(side).integer(least, most);
-      };
-      constexpr std::int64_t most_states = INT32_MAX;
-      Chunk& c = chunks.emplace_back();
-      c.row = number("row");
-      c.count = number("count");
-      if (entry.has("state")) c.state = static_cast<std::int32_t>(entry.at("state").integer(-1, most_states));
-      c.left = static_cast<std::int32_t>(of_pair("edges", 0, -1, most_states));
-      c.right = static_cast<std::int32_t>(of_pair("edges", 1, -1, most_states));
-      c.left_exponent = of_pair("exponents", 0, 0, most_extent);
-      c.right_exponent = of_pair("exponents", 1, 0, most_extent);
-      c.resets = entry.has("resets") && entry.at("resets").boolean();
-    }
-    op.chunks = chunks_(rank_.chunks, chunks);
+    op.chunks = chunks_(rank_.chunks, read_chunk_list(node.at("chunks")));
   }
 
   Span read_edges(const JsonNode& node) {

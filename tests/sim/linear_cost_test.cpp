@@ -86,7 +86,7 @@ TEST_CASE("local, sliced: slices of 64 rows of D read v again and add to out") {
         2 * keys(4096) + 2 * values(4096) + values(4096) + 2 * values(4096) + 2 * 8 * state_bytes);
 }
 
-TEST_CASE("local_backward walks twice; parts of three results read all operands") {
+TEST_CASE("local_backward walks twice, parts of three results read all operands") {
   // Blocked: one part of dv (64 columns), two each of dq and dk: 5 parts, which read q, k, v and dout.
   const LinearLaunch blocked = launch_of(table(OpKind::local_backward, ChunkWork::blocked, 256), 4096);
   CHECK(blocked.blocks == 160 * 5);

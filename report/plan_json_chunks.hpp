@@ -1,0 +1,15 @@
+// Chunks of operations of linear attention in plan files; for plan_json_reader.cpp.
+#pragma once
+
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "report/json_reader.hpp"
+
+namespace cplab {
+
+// The list under "chunks". Numbers of states and rows are in the ranges that a plan may have; whether they
+// lie in the operation's views is for plan/structure. Throws JsonFileError.
+std::vector<Chunk> read_chunk_list(const JsonNode& list);
+
+}  // namespace cplab
