@@ -4,7 +4,7 @@
 namespace cplab {
 
 void Coupled::pass(const LinearTensors& t, bool reverse) {
-  if (s.pieces.states() == 0) return;  // a replica without sequences
+  if (s.pieces.states() == 0) return without_tokens(t, reverse);
   StateScan scan(s, reverse, linear_lane);
   const int i = scan.index();
   before_receive(reverse);
@@ -19,6 +19,17 @@ void Coupled::pass(const LinearTensors& t, bool reverse) {
   const Box leaving = scan.needed(i) ? s.states(reverse ? "dleaving" : "leaving", s.pieces.states()) : Box();
   kernels(t, reverse, entered, leaving);
   scan.hop(i, leaving, {});
+}
+
+// A replica without sequences: outputs of no rows.
+void Coupled::without_tokens(const LinearTensors& t, bool reverse) {
+  using enum Operand;
+  const std::vector<Chunk> none;
+  if (reverse)
+    b.linear(linear_lane, OpKind::local_backward, {{q, t.q}, {k, t.k}, {v, t.v}, {dout, t.dout}},
+             {{dq, t.dq}, {dk, t.dk}, {dv, t.dv}}, {none});
+  else
+    b.linear(linear_lane, OpKind::local, {{q, t.q}, {k, t.k}, {v, t.v}}, {{out, t.out}}, {none});
 }
 
 void Coupled::pass_on(const Box& entered, const Box& leaving, bool reverse) const {

@@ -30,6 +30,7 @@ class Coupled : public LinearAlgorithm {
   Box carry_, dcarry_;
 
  private:
+  void without_tokens(const LinearTensors&, bool reverse);
   void pass(const LinearTensors&, bool reverse);
 };
 

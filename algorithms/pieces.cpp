@@ -23,7 +23,7 @@ Pieces::Pieces(const Placement& placement, std::string_view name, int ranks) {
     states_ = pieces_.empty() ? 0 : std::ssize(pieces_[0]);
     return;
   }
-  states_ = std::ranges::any_of(pieces_, [](const auto& list) { return !list.empty(); }) ? 1 : 0;
+  states_ = placement.rows() > 0 ? 1 : 0;
   // A sequence may have its tokens on several ranks, those between them wholly its own.
   for (std::size_t p = 0; p + 1 < pieces_.size(); ++p) {
     const auto next = std::find_if(pieces_.begin() + static_cast<std::ptrdiff_t>(p) + 1, pieces_.end(),
