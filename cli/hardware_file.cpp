@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 
 #include "cli/text_file.hpp"
@@ -193,12 +194,26 @@ NetworkSpec read_network(const Table& table) {
   return network;
 }
 
+// "9.0": 9.
+int read_major(const Table& table) {
+  const std::string text = table.text("compute_capability");
+  int major = 0, minor = 0;
+  const char* const end = text.data() + text.size();
+  const auto whole = std::from_chars(text.data(), end, major);
+  const bool has_minor = whole.ec == std::errc() && whole.ptr != end && *whole.ptr == '.';
+  const auto rest = has_minor ? std::from_chars(whole.ptr + 1, end, minor) : whole;
+  if (!has_minor || rest.ec != std::errc() || rest.ptr != end || major < 1 || minor < 0)
+    table.fail("compute_capability", "is a text like \"9.0\", not \"" + text + "\"");
+  return major;
+}
+
 GpuSpec read_gpu(const Table& table) {
   GpuSpec gpu;
   gpu.name = table.text("name");
   gpu.sms = small_integer(table, "sms", 1);
   gpu.capacity_bytes = table.integer("capacity_bytes");
   gpu.copy_bytes_s = table.number("copy_bytes_s");
+  if (table.has("compute_capability")) gpu.sm_major = read_major(table);
   const Table peaks = table.table("peak_flops");
   for (const std::string& dtype : peaks.keys()) gpu.peak_flops.emplace_back(dtype, peaks.number(dtype));
   gpu.provenance = read_provenance(table);

@@ -64,7 +64,7 @@ class PublishedCost {
     cost.origin = Origin::assumed;
     cost.useful_sms = cost.tail_sms = hardware_.gpu.sms;
     if (is_linear(op.kind)) {
-      const LinearWork work = linear_work(calls, op, plan.scenario.problem.dtype);
+      const LinearWork work = linear_work(calls, op, plan.scenario.problem.dtype, hardware_.gpu);
       const std::vector<Grid> grids = grids_of(work);
       for (const Grid& grid : grids)
         cost.seconds += seconds(work.bytes / static_cast<double>(grids.size()), grid);

@@ -14,6 +14,7 @@
 #include "cli/session.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/table.hpp"
+#include "sim/linear_work.hpp"
 #include "sim/simulate.hpp"
 
 namespace cplab {
@@ -158,6 +159,8 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   require_machine(file);
   const Hardware hardware = read_hardware_of(file);
   Prediction prediction = predict(file, plan, hardware, progress);
+  if (plan.scenario.problem.attention == Attention::linear)
+    prediction.timeline.variants = linear_variants_of(plan, hardware.gpu);
   if (progress)
     progress->stage("simulating without the bandwidth that was set", operation_count(plan), "operations");
   note_idle_bandwidths(file, plan, hardware, options_of(file), prediction);

@@ -4,9 +4,12 @@
     scripts/hardware_file.py MEASURED.json --name h200x4 --machine "4 x H200, NVSwitch" \\
         --base scenarios/hardware/h200x4.toml > scenarios/measured/h200x4.toml
     scripts/hardware_file.py MEASURED.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
+    scripts/hardware_file.py linear-attention.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
 
 --add writes the base as it stands and behind it the measured [[message]] tables that it lacks (kind, transport,
-path and group size); those that it has are named on stderr and left as they are.
+path and group size); those that it has are named on stderr and left as they are. Of what
+scripts/peer_linear_attention.py has written it adds local, local_backward and state, forward and reverse; scans not:
+they take other times for as many bytes. A base of another GPU gets them marked assumed, longer as its memory is slower.
 --base is a hardware file that says what the JSON does not: link_bytes_s of [node] and [network] (the vendor's
 figures), peak_flops, and whatever was left out of the measurement. A section made up from both is marked
 assumed; whole tables taken from the base keep the origin they have there.
@@ -112,7 +115,11 @@ def write_node(out, measured, base):
 
 def write_gpu(out, measured, base):
     gpu = without_origin(base["gpu"])
-    entries = {"name": measured["gpu"], "sms": measured["sms"], "capacity_bytes": measured["capacity_bytes"],
+    capability = measured["environment"].get("compute_capability") or gpu.get("compute_capability")
+    entries = {"name": measured["gpu"], "sms": measured["sms"]}
+    if capability:
+        entries["compute_capability"] = capability
+    entries |= {"capacity_bytes": measured["capacity_bytes"],
                "copy_bytes_s": measured["copy_bytes_s"] or gpu["copy_bytes_s"],
                "peak_flops": gpu["peak_flops"]}
     if measured["copy_bytes_s"]:
@@ -265,6 +272,46 @@ def with_messages(measured, base, text, machine):
     return text.rstrip("\n") + "\n" + "".join(line + "\n" for line in out.lines), kept
 
 
+# Parts of linear attention's decomposition: their class, and the states that they have.
+PARTS = {"state": ("state", ["state"]), "reverse_state": ("state", ["dstate"]), "local": ("local", ["state"]),
+         "local_backward": ("local_backward", ["state", "dstate"])}
+
+
+def with_chunks(record, path, base, text, machine, with_fp16):
+    """The text of the base and the tables of linear attention in the record that it lacks; what it has already."""
+    def key(table):
+        return (table["class"], table["head_size"], table.get("value_size", table["head_size"]), table["chunk"],
+                tuple(table["states"]))
+
+    gpu = record["machine_before"]["name"]
+    same = base["gpu"]["name"] == gpu
+    longer = 1 if same else record["limits"]["copy_bytes_s"]["median"] / base["gpu"]["copy_bytes_s"]
+    tables = {}
+    for row in record["rows"]:
+        for part, time in row["parts_s"].items():
+            if part not in PARTS:
+                continue
+            kind, states = PARTS[part]
+            table = {"class": kind, "variant": row["kernels"][part], "dtype": "bf16", "head_size": row["D"],
+                     "value_size": row["E"], "chunk": row["chunk_tokens"], "states": states, "tokens": [], "heads": [],
+                     "seconds": []}
+            table = tables.setdefault(key(table), table)
+            for name, value in (("tokens", row["tokens"]), ("heads", row["heads"]),
+                                ("seconds", time["median"] * longer)):
+                table[name].append(value)
+    out = Writer({"date": record["date"], "environment": {}}, machine or f"1 x {gpu}")
+    origin = out.measured("scripts/peer_linear_attention.py: events around calls in a row, launches hidden; median",
+                          path)
+    if not same:
+        origin = assumed(f"measured on one {gpu} ({path}), times {longer:.3g}: the ratio of the rates of a copy")
+    there = {key(t) for t in base.get("kernel", []) if "states" in t and "chunk" in t}
+    for each in tables:
+        if each not in there:
+            for_dtypes(out, tables[each], origin, "", with_fp16)
+    kept = [" ".join(map(str, each)) for each in tables if each in there]
+    return text.rstrip("\n") + "\n" + "".join(line + "\n" for line in out.lines), kept
+
+
 def hardware_file(measured, base, name, machine, with_fp16):
     require_schema(measured)
     out = Writer(measured, machine)
@@ -283,12 +330,16 @@ def hardware_file(measured, base, name, machine, with_fp16):
     return "\n".join(out.lines) + "\n"
 
 
+def machine_of(arguments, measured):
+    return arguments.machine or f"{measured['gpus']} x {measured['gpu']}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", help="JSON of `measure`, - for stdin")
     parser.add_argument("--base", required=True, help="hardware file for what was not measured")
     parser.add_argument("--name", help="of the machine; needed without --add")
-    parser.add_argument("--add", action="store_true", help="the base, and the messages that it lacks")
+    parser.add_argument("--add", action="store_true", help="the base, and the messages or kernels that it lacks")
     parser.add_argument("--machine", help="default: the number and name of the GPUs")
     parser.add_argument("--no-fp16", action="store_true")
     arguments = parser.parse_args()
@@ -303,13 +354,17 @@ def main():
         with open(arguments.base, encoding="utf-8") as file:
             text = file.read()
         base = tomllib.loads(text)
-        machine = arguments.machine or f"{measured['gpus']} x {measured['gpu']}"
         if arguments.add:
-            text, kept = with_messages(measured, base, text, machine)
+            if measured.get("schema") == "cplab.linear_attention.1":
+                text, kept = with_chunks(measured, arguments.measured, base, text, arguments.machine,
+                                         not arguments.no_fp16)
+            else:
+                text, kept = with_messages(measured, base, text, machine_of(arguments, measured))
             sys.stdout.write(text)
             for table in kept:
                 print(f"hardware_file: the base has {table}: left as it is", file=sys.stderr)
             return 0
+        machine = machine_of(arguments, measured)
         sys.stdout.write(hardware_file(measured, base, arguments.name, machine, not arguments.no_fp16))
     except KeyError as error:
         print(f"hardware_file: no {error} where one is needed", file=sys.stderr)

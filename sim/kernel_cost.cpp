@@ -116,7 +116,7 @@ class StandardCost {
     if (has_chunk_points(op.kind)) return linear_(calls, op, dtype);
     const bool of_states = op.kind == OpKind::scan || op.kind == OpKind::combine;
     if (of_states && !has_curve(op.kind, dtype))
-      return linear_roofline(hardware_, linear_launch(linear_work(calls, op, dtype)));
+      return linear_roofline(hardware_, linear_launch(linear_work(calls, op, dtype, hardware_.gpu)));
     return memory_bound(plan, op);
   }
 

@@ -19,6 +19,16 @@ bool same_problem(const LinearWork& a, const LinearWork& b) {
          a.bytes == b.bytes;
 }
 
+std::vector<Operand> sorted(std::vector<Operand> states) {
+  std::sort(states.begin(), states.end());
+  return states;
+}
+
+bool alike(const KernelTable& a, const KernelTable& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.head_size == b.head_size &&
+         a.value_size == b.value_size && a.cut == b.cut && sorted(a.states) == sorted(b.states);
+}
+
 }  // namespace
 
 KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch) {
@@ -26,11 +36,14 @@ KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch)
   const double blocks = std::max(1.0, launch.blocks), waves = std::ceil(blocks / sms);
   const double moved_s = launch.bytes / hardware.gpu.copy_bytes_s;
   const double computed_s = launch.flops / rate_of(hardware, launch.dtype);
-  const double walked_s = waves * launch.steps * hardware.linear.step_s;
+  const double paired_waves = std::ceil(blocks / (2 * sms));
+  const double walked_s =
+      (waves * launch.steps + paired_waves * launch.paired_steps) * hardware.linear.step_s;
   KernelCost cost;
   cost.seconds = std::max({moved_s, computed_s, walked_s, hardware.linear.floor_s});
-  cost.waves = static_cast<int>(std::min(waves, 1e9));
-  cost.tail_sms = std::clamp(static_cast<int>(blocks - (waves - 1) * sms), 1, sms);
+  cost.waves = launch.persistent ? 1 : static_cast<int>(std::min(waves, 1e9));
+  cost.tail_sms =
+      static_cast<int>(std::clamp(launch.persistent ? blocks : blocks - (waves - 1) * sms, 1.0, 1.0 * sms));
   // Half of the multiprocessors saturate memory.
   cost.useful_sms = walked_s < moved_s && computed_s < moved_s ? (sms + 1) / 2 : sms;
   cost.origin = Origin::assumed;
@@ -48,18 +61,22 @@ std::vector<Operand> states_of(const RankPlan& rank, const Operation& op) {
 LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
   for (const KernelTable& table : hardware.kernels) {
     if (!has_chunk_points(table.kind)) continue;
-    Measured measured{&table, {}};
+    // Several tables of one class and kind of operands are one larger table, as of other lengths of chunks.
+    auto into = std::find_if(tables_.begin(), tables_.end(),
+                             [&](const Measured& other) { return alike(*other.table, table); });
+    if (into == tables_.end()) into = tables_.insert(into, {&table, {}});
+    Measured& measured = *into;
     for (const KernelPoint& point : table.points) {
       const RankPlan rank = linear_point(table, point);
       const LinearWork work =
-          linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype);
+          linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype, hardware.gpu);
       const double roofline_s = linear_roofline(hardware, linear_launch(work)).seconds;
       measured.points.push_back(
-          {static_cast<double>(work.tokens), point.seconds / roofline_s, work, point.seconds});
+          {static_cast<double>(work.tokens), point.seconds / roofline_s, work, point.seconds,
+           table.provenance.origin});
     }
     std::stable_sort(measured.points.begin(), measured.points.end(),
                      [](const Point& a, const Point& b) { return a.tokens < b.tokens; });
-    tables_.push_back(std::move(measured));
   }
 }
 
@@ -73,12 +90,8 @@ const LinearCost::Measured* LinearCost::table_for(const LinearWork& work, const 
     const auto ratio = [](std::int64_t a, std::int64_t b) {
       return std::abs(std::log(static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(1, b))));
     };
-    std::vector<Operand> of_table = table.states;
-    std::sort(of_table.begin(), of_table.end());
-    std::vector<Operand> of_call = states;
-    std::sort(of_call.begin(), of_call.end());
     const double away = ratio(table.head_size, work.D) + ratio(table.value_size, work.E) +
-                        (table.cut != work.cut ? 2 : 0) + (of_table != of_call ? 1 : 0);
+                        (table.cut != work.cut ? 2 : 0) + (sorted(table.states) != sorted(states) ? 1 : 0);
     if (away >= best_away) continue;
     best_away = away;
     best = &each;
@@ -88,36 +101,33 @@ const LinearCost::Measured* LinearCost::table_for(const LinearWork& work, const 
 }
 
 KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& op, DType nominal) const {
-  const LinearWork work = linear_work(calls, op, nominal);
+  const LinearWork work = linear_work(calls, op, nominal, hardware_.gpu);
   KernelCost cost = linear_roofline(hardware_, linear_launch(work));
   bool exact = false;
   const Measured* measured = table_for(work, states_of(calls.plan(), op), exact);
   if (!measured) return cost;
-  const Origin of_table = measured->table->provenance.origin;
   const auto& points = measured->points;
   for (const Point& point : points) {
     if (!exact || !same_problem(point.work, work)) continue;
     cost.seconds = point.seconds;
-    cost.origin = of_table;
+    cost.origin = point.origin;
     return cost;
   }
   const auto tokens = static_cast<double>(work.tokens);
   const auto above = std::lower_bound(points.begin(), points.end(), tokens,
                                       [](const Point& point, double t) { return point.tokens < t; });
-  double factor = 0;
-  bool inside = exact;
-  if (above == points.end() || (above == points.begin() && above->tokens > tokens)) {
-    factor = above == points.end() ? points.back().factor : above->factor;
-    inside = false;
-  } else if (above->tokens == tokens) {  // another shape of so many tokens
-    factor = above->factor;
-  } else {
-    const Point &low = *std::prev(above), &high = *above;
+  const bool outside = above == points.end() || (above == points.begin() && above->tokens > tokens);
+  const Point& high = above == points.end() ? points.back() : *above;
+  double factor = high.factor;  // outside, or of another shape of so many tokens
+  Origin of_points = high.origin;
+  if (!outside && high.tokens > tokens) {
+    const Point& low = *std::prev(above);
     factor = low.factor +
              (high.factor - low.factor) * std::log(tokens / low.tokens) / std::log(high.tokens / low.tokens);
+    of_points = worst(of_points, low.origin);
   }
   cost.seconds *= factor;
-  cost.origin = worst(of_table, inside ? Origin::interpolated : Origin::extrapolated);
+  cost.origin = worst(of_points, exact && !outside ? Origin::interpolated : Origin::extrapolated);
   return cost;
 }
 

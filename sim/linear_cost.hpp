@@ -9,7 +9,8 @@
 namespace cplab {
 
 // The roofline of one launch, of which the largest counts: bytes / gpu.copy_bytes_s; flops / gpu.peak_flops
-// of the dtype, where the machine says it; waves x steps x linear.step_s, with waves = ceil(blocks / sms);
+// of the dtype, where the machine says it; waves x steps x linear.step_s, with waves = ceil(blocks / sms)
+// (ceil(blocks / (2 sms)) where a multiprocessor holds two);
 // linear.floor_s. Its origin is assumed.
 KernelCost linear_roofline(const Hardware&, const LinearLaunch&);
 
@@ -29,9 +30,10 @@ class LinearCost {
     double tokens = 0, factor = 0;
     LinearWork work;
     double seconds = 0;
+    Origin origin = Origin::assumed;
   };
   struct Measured {
-    const KernelTable* table = nullptr;
+    const KernelTable* table = nullptr;  // the first of those alike
     std::vector<Point> points;  // tokens ascending
   };
   const Measured* table_for(const LinearWork&, const std::vector<Operand>& states, bool& exact) const;

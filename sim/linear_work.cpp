@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "kernels/work/linear_cuts.hpp"
+#include "kernels/work/linear_variants.hpp"
 #include "plan/chunk_flops.hpp"
 
 namespace cplab {
@@ -23,6 +23,7 @@ double steps_of(std::int64_t tokens) {
   return parts(tokens, step_tokens);
 }
 
+// Of calls that have a transition of every token, which no GPU kernel takes.
 struct CutOf {
   using Cut = kernels::cuda::LinearCut;
   Cut operator()(const kernels::LinearLocal& call) const { return kernels::cuda::cut_of(call); }
@@ -46,9 +47,26 @@ struct CutOf {
   }
 };
 
+struct Choose {
+  const GpuSpec& gpu;
+  template <class Call>
+  kernels::cuda::ChosenLinear operator()(const Call& call) const {
+    if constexpr (requires { kernels::cuda::choose_variant(call, kernels::cuda::VariantOptions{}).groups; })
+      return kernels::cuda::choose_variant(
+          call, {.sm_major = gpu.sm_major, .sms = gpu.sms, .build = {.hopper = true, .full = true}});
+    throw std::invalid_argument("not an operation of linear attention");
+  }
+};
+
+bool has_token_transition(const RankPlan& rank, const Operation& op) {
+  using enum Operand;
+  const auto operands = {log_decay, beta, transition};
+  return std::any_of(operands.begin(), operands.end(), [&](Operand o) { return rank.find(op, o) != nullptr; });
+}
+
 }  // namespace
 
-LinearWork linear_work(const CallConverter& calls, const Operation& op, DType nominal) {
+LinearWork linear_work(const CallConverter& calls, const Operation& op, DType nominal, const GpuSpec& gpu) {
   using enum Operand;
   const RankPlan& rank = calls.plan();
   LinearWork work;
@@ -83,13 +101,54 @@ LinearWork linear_work(const CallConverter& calls, const Operation& op, DType no
     work.of_keys += access.operand == dq || access.operand == dk;
   }
   work.flops = chunk_flops(rank, op);
+  PlacedCall placed = calls.calls(op).front();
+  const std::vector<kernels::View*> views = views_of(placed.call);
+  // Kernels ask how operands are aligned; whoever allocates buffers aligns them for all.
+  for (std::size_t i = 0; i < views.size(); ++i)
+    views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
   try {
-    work.blocks = std::visit(CutOf{}, calls.calls(op).front().call);
+    if (has_token_transition(rank, op)) {
+      work.blocks = std::visit(CutOf{}, placed.call);
+    } else {
+      const kernels::cuda::ChosenLinear chosen = std::visit(Choose{gpu}, placed.call);
+      work.variant = chosen.variant->name;
+      work.blocks = chosen.cut;
+      work.persistent = chosen.cut.multiprocessors > 0;
+    }
   } catch (const std::invalid_argument& error) {
     throw HardwareError("kernel", "class=" + std::string(name(op.kind)), error.what());
   }
   return work;
 }
+
+std::vector<std::vector<std::string_view>> linear_variants_of(const Plan& plan, const GpuSpec& gpu) {
+  const DType nominal = plan.scenario.problem.dtype;
+  std::vector<std::vector<std::string_view>> variants;
+  for (const RankPlan& rank : plan.ranks) {
+    const CallConverter calls(rank, nominal, plan.scenario.problem.slopes);
+    std::vector<std::string_view>& own = variants.emplace_back();
+    for (const Operation& op : rank.operations)
+      own.push_back(is_linear(op.kind) ? linear_work(calls, op, nominal, gpu).variant : std::string_view());
+  }
+  return variants;
+}
+
+namespace {
+
+// hopper/linear/launch.cuh: one walk; backward one for dq, which reads dout, v and k, and one for dk and dv,
+// which reads everything.
+LinearLaunch of_hopper(const LinearWork& work, LinearLaunch launch, double keys, double values) {
+  const double steps = launch.steps;
+  const bool backward = work.kind == OpKind::local_backward;
+  const std::int64_t width = work.kind == OpKind::local ? work.E : work.D;
+  launch.steps = backward ? steps : 0;
+  const bool paired = kernels::cuda::hopper_walk_blocks(static_cast<int>(width)) == 2;
+  (paired ? launch.paired_steps : launch.steps) += steps;
+  if (backward) launch.bytes += keys + 2 * values;
+  return launch;
+}
+
+}  // namespace
 
 LinearLaunch linear_launch(const LinearWork& work) {
   const auto heads = static_cast<double>(work.heads);
@@ -104,7 +163,9 @@ LinearLaunch linear_launch(const LinearWork& work) {
                       .blocks = static_cast<double>(cut.thread_blocks),
                       .steps = steps_of(work.longest),
                       .bytes = work.bytes,
-                      .flops = work.flops};
+                      .flops = work.flops,
+                      .persistent = work.persistent};
+  if (work.persistent) return of_hopper(work, launch, keys, values);
   switch (work.kind) {
     case OpKind::local:
       if (sliced)  // q and k for every part of E; v, and out, which is added to, for every part of D

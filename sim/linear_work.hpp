@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "calls/converter.hpp"
 #include "kernels/work/linear_params.hpp"
@@ -16,7 +18,12 @@ namespace cplab {
 struct LinearWork {
   OpKind kind = OpKind::local;
   ChunkWork cut = ChunkWork::blocked;
-  kernels::cuda::LinearCut blocks;  // as the general kernels of kernels/cuda launch the call
+  // What `run` launches on that GPU: its name (as in results; valid for good) and its cut. `persistent`: as
+  // many thread blocks as run at once take the others' parts one after the other. A call that only the CPU
+  // has kernels for (a transition of every token) has no name, and the cut of the general kernels.
+  std::string_view variant;
+  kernels::cuda::LinearCut blocks;
+  bool persistent = false;
   DType dtype = DType::bf16;        // of rows of tokens
   std::int64_t heads = 0, D = 0, E = 0;
   std::int64_t tokens = 0, chunks = 0;  // of the list: all of them, and how many
@@ -26,16 +33,23 @@ struct LinearWork {
   double bytes = 0;                     // read plus written; what is added to counts twice
   double flops = 0;
 };
-// Throws HardwareError where no kernel takes the call (a head too large for any).
-LinearWork linear_work(const CallConverter&, const Operation&, DType nominal);
+// With the variant that a build with all kernels takes on that GPU (kernels/work/linear_variants.hpp). Throws
+// HardwareError where no kernel takes the call (a head too large for any).
+LinearWork linear_work(const CallConverter&, const Operation&, DType nominal, const GpuSpec&);
 
-// One kernel: `blocks` thread blocks, of which the longest walks over `steps` times 64 tokens.
+// LinearWork::variant of every operation, by rank; empty of others: as Timeline::variants has them.
+std::vector<std::vector<std::string_view>> linear_variants_of(const Plan&, const GpuSpec&);
+
+// The kernels of one call: `blocks` thread blocks, of which the longest walks over `steps` times 64 tokens.
+// `paired_steps`: likewise of a kernel of which a multiprocessor holds two thread blocks at a time.
 struct LinearLaunch {
   DType dtype = DType::bf16;
   double blocks = 1;
   double steps = 0;
   double bytes = 0;  // that it moves, what several thread blocks read or write counted for each
   double flops = 0;
+  double paired_steps = 0;
+  bool persistent = false;  // no multiprocessor is given up before the end
 };
 // In thread blocks as the launch cuts it: kernels/work/linear_cuts.hpp. Parts of one chunk read its rows
 // again; slices of D and E read and write partial results again.

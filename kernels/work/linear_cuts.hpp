@@ -67,6 +67,11 @@ LinearCut cut_of(const LinearScan& call, std::int64_t groups);
 LinearCut cut_of(const LinearCombine& call);
 LinearCut cut_of(const LinearInter& call, std::int64_t chunks);
 
+// Thread blocks of the kernels for Hopper that a multiprocessor holds: of those that walk for out or dq, by
+// the width of that result; of those that sum states, by D. Those for dk and dv: one.
+constexpr int hopper_walk_blocks(int width) {
+  return width == 64 ? 2 : 1;
+}
 // Of the kernels for Hopper, which fill so many multiprocessors: every chunk and head is a part.
 LinearCut hopper_cut(std::int64_t chunks, std::int64_t heads, int multiprocessors);
 

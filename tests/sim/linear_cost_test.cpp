@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/hardware_file.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
@@ -31,13 +32,19 @@ RankPlan rank_of(const KernelTable& t, std::int64_t tokens, std::int64_t heads =
   return linear_point(t, {1, tokens, heads, 0});
 }
 
-LinearWork work_of(const RankPlan& rank) {
-  return linear_work(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16);
+// On a GPU with 100 multiprocessors whose kernels are those that every GPU has (0), or Hopper's too (9). The
+// general ones take fp32.
+LinearWork work_of(const RankPlan& rank, DType dtype = DType::bf16, int sm_major = 0) {
+  GpuSpec gpu;
+  gpu.sms = 100;
+  gpu.sm_major = sm_major;
+  return linear_work(CallConverter(rank, dtype), rank.operations.front(), dtype, gpu);
 }
 
-LinearLaunch launch_of(const KernelTable& t, std::int64_t tokens) {
+LinearLaunch launch_of(const KernelTable& t, std::int64_t tokens, DType dtype = DType::bf16,
+                       int sm_major = 0) {
   const RankPlan rank = rank_of(t, tokens);
-  return linear_launch(work_of(rank));
+  return linear_launch(work_of(rank, dtype, sm_major));
 }
 
 // 1 TB/s, 100 TFLOP/s in bf16, 2 us a step, 1 us a kernel.
@@ -183,6 +190,113 @@ TEST_CASE("a table is exact at its points, and corrects the roofline between the
   CHECK(of(rank_of(t, 131072)).origin == Origin::extrapolated);
   CHECK(of(rank_of(table(OpKind::local, ChunkWork::serial, 0), 4096)).origin == Origin::extrapolated);
   CHECK(of(rank_of(table(OpKind::state, ChunkWork::blocked, 64, {state}), 4096)).origin == Origin::assumed);
+}
+
+TEST_CASE("Hopper's kernels: a thread block for every chunk and head, which stays") {
+  // 4096 tokens in chunks of 256, 10 heads, 4 steps of 64 tokens. local of E = 64: a multiprocessor holds two.
+  const LinearLaunch local =
+      launch_of(table(OpKind::local, ChunkWork::blocked, 256, {state}), 4096, DType::bf16, 9);
+  CHECK(local.blocks == 160);
+  CHECK(local.steps == 0);
+  CHECK(local.paired_steps == 4);
+  CHECK(local.persistent);
+  CHECK(local.bytes == 2 * keys(4096) + 2 * values(4096) + 16 * state_bytes);
+  // state of D = 128: one. The general kernels have two parts of D, which read v twice.
+  const LinearLaunch states =
+      launch_of(table(OpKind::state, ChunkWork::blocked, 256, {state}), 4096, DType::bf16, 9);
+  CHECK(states.blocks == 160);
+  CHECK(states.steps == 4);
+  CHECK(states.paired_steps == 0);
+  CHECK(states.bytes == keys(4096) + values(4096) + 16 * state_bytes);
+  // Backward: one kernel for dq (D = 128 wide: one thread block a multiprocessor), then one for dk and dv; v,
+  // dout and k are read by both.
+  const LinearLaunch backward = launch_of(
+      table(OpKind::local_backward, ChunkWork::blocked, 256, {state, dstate}), 4096, DType::bf16, 9);
+  CHECK(backward.blocks == 160);
+  CHECK(backward.steps == 8);
+  CHECK(backward.paired_steps == 0);
+  CHECK(backward.bytes == 5 * keys(4096) + 5 * values(4096) + 2 * 16 * state_bytes);
+  // D = 64: two of the first kernel.
+  KernelTable narrow = table(OpKind::local_backward, ChunkWork::blocked, 256, {state, dstate});
+  narrow.head_size = 64;
+  const LinearLaunch mixed = launch_of(narrow, 4096, DType::bf16, 9);
+  CHECK(mixed.steps == 4);
+  CHECK(mixed.paired_steps == 4);
+}
+
+TEST_CASE("the variant is the one that run takes: Hopper's where they fit, tensor cores, general") {
+  const auto variant = [](const KernelTable& t, DType dtype, int sm_major) {
+    const RankPlan rank = rank_of(t, 4096);
+    return work_of(rank, dtype, sm_major).variant;
+  };
+  const KernelTable local = table(OpKind::local, ChunkWork::blocked, 256, {state});
+  CHECK(variant(local, DType::bf16, 9) == "linear_local hopper bf16 128x64");
+  CHECK(variant(local, DType::fp16, 9) == "linear_local hopper fp16 128x64");
+  CHECK(variant(local, DType::bf16, 8) == "linear_local mma bf16");
+  CHECK(variant(local, DType::bf16, 0) == "linear_local mma bf16");
+  CHECK(variant(local, DType::fp32, 9) == "linear_local general fp32");
+  CHECK(variant(local, DType::fp64, 9) == "linear_local general fp64");
+  // Serial and sliced work, and a call that makes a final state: not on Hopper's.
+  CHECK(variant(table(OpKind::local, ChunkWork::serial, 0), DType::bf16, 9) == "linear_local mma bf16");
+  CHECK(variant(table(OpKind::local, ChunkWork::blocked, 256, {final_state}), DType::bf16, 9) ==
+        "linear_local mma bf16");
+  CHECK(variant(table(OpKind::state, ChunkWork::blocked, 256, {state}), DType::bf16, 9) ==
+        "linear_state hopper bf16 128x64");
+  CHECK(variant(table(OpKind::state, ChunkWork::blocked, 256, {state}), DType::bf16, 0) ==
+        "linear_state general fp32");
+  CHECK(variant(table(OpKind::inter, ChunkWork::blocked, 256, {state}), DType::bf16, 9) ==
+        "linear_inter general fp32");
+}
+
+TEST_CASE("the roofline of kernels that stay: one wave, two thread blocks a multiprocessor where it holds them") {
+  const Hardware hardware = machine();
+  // 250 thread blocks on 100 multiprocessors: three rounds of one each, or two of two.
+  LinearLaunch launch{DType::bf16, 250, 4, 0, 0};
+  launch.persistent = true;
+  CHECK(near(linear_roofline(hardware, launch).seconds, 3 * 4 * 2e-6));
+  CHECK(linear_roofline(hardware, launch).waves == 1);
+  CHECK(linear_roofline(hardware, launch).tail_sms == 100);
+  launch.paired_steps = 5;
+  CHECK(near(linear_roofline(hardware, launch).seconds, (3 * 4 + 2 * 5) * 2e-6));
+  launch.blocks = 30;
+  CHECK(linear_roofline(hardware, launch).tail_sms == 30);
+}
+
+TEST_CASE("tables of several lengths of chunks are one table: every point is exact") {
+  Hardware hardware = machine();
+  KernelTable shorter = table(OpKind::local, ChunkWork::blocked, 64, {state}), longer = shorter;
+  shorter.points = {{1, 4096, 10, 50e-6}};
+  longer.chunk = 1024;
+  longer.points = {{1, 65536, 10, 600e-6}};
+  longer.provenance.origin = Origin::assumed;
+  hardware.kernels = {shorter, longer};
+  const LinearCost cost(hardware);
+  const auto of = [&](const RankPlan& rank) {
+    return cost(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16);
+  };
+  CHECK(near(of(rank_of(shorter, 4096)).seconds, 50e-6));
+  CHECK(of(rank_of(shorter, 4096)).origin == Origin::measured);
+  CHECK(near(of(rank_of(longer, 65536)).seconds, 600e-6));
+  CHECK(of(rank_of(longer, 65536)).origin == Origin::assumed);
+  CHECK(of(rank_of(shorter, 16384)).origin == Origin::assumed);  // between the two
+}
+
+TEST_CASE("the shipped H200: linear attention part by part as measured") {
+  // scenarios/measured/h200-2026-11-22/linear-attention.json: 65536 tokens, 16 heads, D = 128, E = 64, chunks
+  // of 4096.
+  const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h200x4-hopper.toml");
+  const LinearCost cost(hardware);
+  const auto check = [&](const KernelTable& t, double seconds) {
+    const RankPlan rank = rank_of(t, 65536, 16);
+    const KernelCost found =
+        cost(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16);
+    CHECK(found.seconds == doctest::Approx(seconds).epsilon(1e-4));  // the file has five digits
+    CHECK(found.origin == Origin::measured);
+  };
+  check(table(OpKind::state, ChunkWork::blocked, 4096, {state}), 0.000104632);
+  check(table(OpKind::state, ChunkWork::blocked, 4096, {dstate}), 0.000103624);
+  check(table(OpKind::local, ChunkWork::blocked, 4096, {state}), 0.000206912);
+  check(table(OpKind::local_backward, ChunkWork::blocked, 4096, {state, dstate}), 0.00051288);
 }
 
 }  // namespace cplab

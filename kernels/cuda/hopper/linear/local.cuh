@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/hopper/linear/fragments.cuh"
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
+#include "kernels/work/linear_cuts.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -30,7 +31,7 @@ template <int D, int E>
 struct LocalShape {
   static constexpr int consumers = E / 64;
   static constexpr int threads = warpgroup_threads * (1 + consumers);
-  static constexpr int blocks_per_sm = E == 64 ? 2 : 1;
+  static constexpr int blocks_per_sm = hopper_walk_blocks(E);
   static constexpr int producer_registers = 24, consumer_registers = E == 64 ? 224 : 240;
   static constexpr int x_bytes = walk_rows * D * 2, z_bytes = walk_rows * E * 2;
   static constexpr int stages = E == 64 ? (D == 64 ? 4 : 2) : (D == 64 ? 5 : 3);

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/hopper/linear/fragments.cuh"
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
+#include "kernels/work/linear_cuts.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -22,7 +23,7 @@ template <int D, int E>
 struct StateShape {
   static constexpr int consumers = D / 64;
   static constexpr int threads = warpgroup_threads * (1 + consumers);
-  static constexpr int blocks_per_sm = D == 64 ? 2 : 1;
+  static constexpr int blocks_per_sm = hopper_walk_blocks(D);
   static constexpr int producer_registers = 24, consumer_registers = D == 64 ? 224 : 240;
   static constexpr int y_bytes = walk_rows * D * 2, z_bytes = walk_rows * E * 2;
   static constexpr int stages = (D == 64 ? 96 : 192) * 1024 / (y_bytes + z_bytes);
