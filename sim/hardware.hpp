@@ -77,8 +77,8 @@ struct GpuSpec {
   int sms = 0;
   std::int64_t capacity_bytes = 0;
   double copy_bytes_s = 0;  // bytes read plus bytes written
-  // Major compute capability (9: Hopper): which kernels of linear attention it runs. 0: the file does not say;
-  // then those that every GPU has.
+  // Major compute capability (9: Hopper): which kernels of linear attention it runs. 0: the file does not
+  // say; then those that every GPU has.
   int sm_major = 0;
   // By dtype name. Bounds kernels of linear attention that no table has; else for comparison in print only.
   std::vector<std::pair<std::string, double>> peak_flops;

@@ -34,7 +34,7 @@ class LinearCost {
   };
   struct Measured {
     const KernelTable* table = nullptr;  // the first of those alike
-    std::vector<Point> points;  // tokens ascending
+    std::vector<Point> points;           // tokens ascending
   };
   const Measured* table_for(const LinearWork&, const std::vector<Operand>& states, bool& exact) const;
 

@@ -61,7 +61,8 @@ struct Choose {
 bool has_token_transition(const RankPlan& rank, const Operation& op) {
   using enum Operand;
   const auto operands = {log_decay, beta, transition};
-  return std::any_of(operands.begin(), operands.end(), [&](Operand o) { return rank.find(op, o) != nullptr; });
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](Operand o) { return rank.find(op, o) != nullptr; });
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct LinearWork {
   std::string_view variant;
   kernels::cuda::LinearCut blocks;
   bool persistent = false;
-  DType dtype = DType::bf16;        // of rows of tokens
+  DType dtype = DType::bf16;  // of rows of tokens
   std::int64_t heads = 0, D = 0, E = 0;
   std::int64_t tokens = 0, chunks = 0;  // of the list: all of them, and how many
   std::int64_t longest = 0;             // tokens of the longest chunk

@@ -202,6 +202,33 @@ file = "canned.toml"
         result = subprocess.run([CPLAB, "simulate", scenario, "--quiet"], capture_output=True, text=True, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_parts_of_linear_attention_are_added_to_a_file_that_lacks_them(self):
+        def row(direction, seconds):
+            return {"direction": direction, "tokens": 4096, "heads": 16, "D": 128, "E": 64, "chunk_tokens": 256,
+                    "parts_s": {part: {"median": s} for part, s in seconds.items()},
+                    "kernels": {part: f"{part} hopper" for part in seconds}}
+
+        record = {"schema": "cplab.linear_attention.1", "date": "2026-11-22", "machine_before": {"name": "NVIDIA H200"},
+                  "limits": {"copy_bytes_s": {"median": 4.2e12}},
+                  "rows": [row("forward", {"state": 1e-5, "scan": 9e-6, "local": 2e-5}),
+                           row("backward", {"reverse_state": 1.1e-5, "reverse_scan": 9e-6, "local_backward": 5e-5})]}
+        base = tomllib.loads(BASE.read_text())
+        # The base is another GPU ("H200" by the vendor's figures): assumed, longer by the rates of a copy.
+        longer = 4.2e12 / base["gpu"]["copy_bytes_s"]
+        added = self.convert(record, "--add", "--no-fp16")
+        self.assertEqual(added.returncode, 0, added.stderr)
+        tables = tomllib.loads(added.stdout)["kernel"][len(base["kernel"]):]
+        self.assertEqual([(t["class"], t["states"], t["chunk"], t["origin"]) for t in tables],
+                         [("state", ["state"], 256, "assumed"), ("local", ["state"], 256, "assumed"),
+                          ("state", ["dstate"], 256, "assumed"), ("local_backward", ["state", "dstate"], 256, "assumed")])
+        for table, seconds in zip(tables, (1e-5, 2e-5, 1.1e-5, 5e-5)):
+            self.assertAlmostEqual(table["seconds"][0] / (seconds * longer), 1, places=4)
+        # The same GPU: measured, as it stands.
+        record["machine_before"]["name"] = base["gpu"]["name"]
+        same = tomllib.loads(self.convert(record, "--add", "--no-fp16").stdout)["kernel"][len(base["kernel"]):]
+        self.assertEqual([(t["seconds"], t["origin"], t["date"]) for t in same],
+                         [([s], "measured", "2026-11-22") for s in (1e-5, 2e-5, 1.1e-5, 5e-5)])
+
     def test_bad_input_is_exit_2(self):
         fast = copy.deepcopy(MEASURED)
         fast["messages"][0]["points"][1]["seconds"] = 268435456 / 450e9

@@ -295,6 +295,12 @@ TEST_CASE("what is set by hand is assumed") {
   CHECK(hardware.gpu.sms == 114);
   CHECK(hardware.gpu.provenance.origin == Origin::assumed);
   CHECK(hardware.node.gpus == 2);
+  CHECK(hardware.gpu.sm_major == 9);
+  const Hardware other = read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", "\"10.3\""}});
+  CHECK(other.gpu.sm_major == 10);
+  CHECK(other.gpu.provenance.origin == Origin::assumed);
+  for (const char* wrong : {"\"hopper\"", "\"9\"", "\"9.\"", "\"0.0\"", "\"9.0a\"", "9.0"})
+    CHECK_THROWS_AS(read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", wrong}}), InputError);
   CHECK_THROWS_AS(read_hardware(shipped("h200x4.toml"), {{"gpu.smz", "114"}}), InputError);
 }
 

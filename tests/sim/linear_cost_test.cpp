@@ -193,7 +193,8 @@ TEST_CASE("a table is exact at its points, and corrects the roofline between the
 }
 
 TEST_CASE("Hopper's kernels: a thread block for every chunk and head, which stays") {
-  // 4096 tokens in chunks of 256, 10 heads, 4 steps of 64 tokens. local of E = 64: a multiprocessor holds two.
+  // 4096 tokens in chunks of 256, 10 heads, 4 steps of 64 tokens. local of E = 64: a multiprocessor holds
+  // two.
   const LinearLaunch local =
       launch_of(table(OpKind::local, ChunkWork::blocked, 256, {state}), 4096, DType::bf16, 9);
   CHECK(local.blocks == 160);
@@ -248,7 +249,8 @@ TEST_CASE("the variant is the one that run takes: Hopper's where they fit, tenso
         "linear_inter general fp32");
 }
 
-TEST_CASE("the roofline of kernels that stay: one wave, two thread blocks a multiprocessor where it holds them") {
+TEST_CASE(
+    "the roofline of kernels that stay: one wave, two thread blocks a multiprocessor where it holds them") {
   const Hardware hardware = machine();
   // 250 thread blocks on 100 multiprocessors: three rounds of one each, or two of two.
   LinearLaunch launch{DType::bf16, 250, 4, 0, 0};
@@ -288,8 +290,7 @@ TEST_CASE("the shipped H200: linear attention part by part as measured") {
   const LinearCost cost(hardware);
   const auto check = [&](const KernelTable& t, double seconds) {
     const RankPlan rank = rank_of(t, 65536, 16);
-    const KernelCost found =
-        cost(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16);
+    const KernelCost found = cost(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16);
     CHECK(found.seconds == doctest::Approx(seconds).epsilon(1e-4));  // the file has five digits
     CHECK(found.origin == Origin::measured);
   };
