@@ -83,7 +83,8 @@ class Resolver {
     return rank_.boxes[rank_.plan->find(op, operand)->view];
   }
 
-  // Inputs and outputs of the problem have its heads and columns, no more: who loads and reads them counts on it.
+  // Inputs and outputs of the problem have its heads and columns, no more: who loads and reads them counts on
+  // it.
   void test_tensors(const RankForm& form) {
     for (const Category category : {Category::input, Category::output}) {
       for (const ProblemTensor& tensor : tensors_of(problem_, category)) {

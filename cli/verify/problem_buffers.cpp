@@ -18,10 +18,11 @@ void require_shape(const Plan& plan, int rank, std::string_view name, std::int64
                    std::int64_t width) {
   const Buffer& b = require_buffer(plan, rank, name);
   if (b.slots == 1 && b.rows == rows && b.heads == heads && b.width == width) return;
-  throw BadPlan(FindingKind::coverage, rank, "", b.name,
-                fmt::format("buffer {} of rank {} has {} x {} x {} x {} elements (slots, rows, heads, width); "
-                            "the scenario gives it 1 x {} x {} x {}",
-                            name, rank, b.slots, b.rows, b.heads, b.width, rows, heads, width));
+  throw BadPlan(
+      FindingKind::coverage, rank, "", b.name,
+      fmt::format("buffer {} of rank {} has {} x {} x {} x {} elements (slots, rows, heads, width); "
+                  "the scenario gives it 1 x {} x {} x {}",
+                  name, rank, b.slots, b.rows, b.heads, b.width, rows, heads, width));
 }
 
 }  // namespace
