@@ -2,6 +2,9 @@
 #include "algorithms/decoupled.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
 
 namespace cplab {
 namespace {
@@ -155,7 +158,9 @@ bool is_apart(const Schedule& s) {
 
 std::vector<OptionInfo> decoupled_options() {
   std::vector<OptionInfo> options{
-      least_option("chunk", 1, 256, "tokens of a chunk: what one thread block walks through"),
+      least_option("chunk", 1, 256,
+                   "tokens of a chunk, which one thread block walks through; if not given, so many that a "
+                   "GPU is filled once"),
       word_option("inter", {"fused", "apart"},
                   "what states hold for rows: in the kernel of the chunks, behind the scan, or apart"),
       switch_option("overlap", true, "the chunks' own pairs beside the scan of states, not before it"),
@@ -187,6 +192,15 @@ void validate_decoupled(const Scenario& s) {
     throw ScenarioError("schedule.overlap",
                         "has a meaning only with inter=apart: with inter=fused one kernel takes pairs and "
                         "states, behind the scan");
+  constexpr std::int64_t most_chunks = std::int64_t{1} << 22;  // of all ranks: about 3 GB of plan and proof
+  const std::vector<std::int64_t>& lengths = s.problem.padded_lengths;
+  const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  const std::int64_t chunk = s.schedule.count("chunk");
+  if (tokens / chunk > most_chunks)
+    throw ScenarioError("schedule.chunk", std::to_string(chunk) + " cuts " + std::to_string(tokens) +
+                                              " tokens into more than " + std::to_string(most_chunks) +
+                                              " chunks; legal here: any integer >= " +
+                                              std::to_string((tokens + most_chunks - 1) / most_chunks));
 }
 
 void run_decoupled(Builder& b, const DecoupledChoices& choices) {

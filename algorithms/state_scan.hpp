@@ -29,7 +29,7 @@ class StateScan {
   void begin_after_start_of(std::uint32_t operation) { begin_after_ = operation; }
 
   // The moves of an inclusive scan in place: element e, at index e + `offset`, is the tokens of index e.
-  // Moves that bring nothing to an index in `wanted` are left out, on all ranks alike.
+  // Moves of which nothing comes to an index whose state is needed are left out, on all ranks alike.
   void inclusive(const std::vector<ScanRound>&, const Box& partial, int offset = 0);
   // Along every move what `from` holds goes into `into` of its receiver, all at the same time. Nothing is
   // combined, and nobody asks whether it is needed.
@@ -46,9 +46,6 @@ class StateScan {
   bool needed(int from_index) const;
 
  private:
-  struct Wire {
-    Box sent, received;
-  };
   Passage passage(ScanSpan, std::int64_t state) const;
   bool passes(ScanSpan) const;
   std::vector<ScanRound> pruned(const std::vector<ScanRound>&, int offset) const;

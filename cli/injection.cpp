@@ -37,6 +37,11 @@ void inject(const Fault& fault, const ScenarioFile& file, Plan& plan, CpuOptions
   options.tiles = kernels::faulty_cpu_tiles(name.c_str());
   options.linear_tiles = kernels::faulty_cpu_linear_tiles(name.c_str());
   if (!options.tiles && !options.linear_tiles) throw InputError("--inject " + name + ": not for this device");
+  const bool linear = file.scenario.problem.attention == Attention::linear;
+  if (linear != (options.linear_tiles != nullptr))
+    throw InputError("--inject " + name + ": a bug in tiles of " + (linear ? "softmax" : "linear") +
+                     " attention, of which this scenario executes none; an example is " +
+                     std::string(fault.scenario));
 }
 
 std::string injected_text(const Fault& fault) {

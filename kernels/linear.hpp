@@ -42,11 +42,10 @@ struct Chunk {
 };
 
 // How the work is cut: a choice of the plan, which changes time and rounding and never the result.
-//  blocked  a thread block for every chunk, or for parts of it, as many as there are: the default
-//  serial   a thread block for every (piece, head, 32 columns of E), which walks all of its tokens
-//  (lasp_naive) sliced   a thread block for every (piece, head, 64 columns of E, 64 rows of D), likewise;
-//  partial outputs of
-//           the slices are rounded to the dtype of out and then summed (lasp_fuse)
+// blocked (the default): a thread block for every chunk, or for parts of it.
+// serial (lasp_naive): a thread block for every (piece, head, 32 columns of E), which walks all of its
+// tokens. sliced (lasp_fuse): a thread block for every (piece, head, 64 columns of E, 64 rows of D),
+// likewise; partial outputs of the slices are rounded to the dtype of out and then summed.
 enum class ChunkWork : std::uint8_t { blocked, serial, sliced };
 
 // What all calls have: chunks, a slope for every head of the views, the cut. For transitions other than one

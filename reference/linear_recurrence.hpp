@@ -2,8 +2,9 @@
 // token over one whole sequence, with one state of D x E numbers for every head. No chunks, no scan, and no
 // power of a decay that is not reached by multiplying.
 //
-//   S_t = T_t S_{t-1} + b_t k_t^T v_t     out_t = q_t S_t     (no scale, no normaliser, the diagonal
-//   included)
+//   S_t = T_t S_{t-1} + b_t k_t^T v_t     out_t = q_t S_t
+//
+// No scale, no normaliser; the diagonal is included.
 //
 //   decay   T_t = exp(-slope)                                           b_t = 1   (LASP, Lightning attention)
 //   column  T_t = diag(exp g_t)                                         b_t = 1   (gated linear attention)

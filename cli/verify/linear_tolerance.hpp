@@ -6,22 +6,18 @@
 // their way through the same squares) and U the largest square that an element of S had at any edge, likewise
 // decayed:
 //
-//  state     each token adds to the variance:  f^2 (1 + slope^2) S^2, the sum and the factor, whose exponent
-//  is
-//            as inexact as it is large, and in the kernels that multiply rows of keys by their factors before
-//            they are summed (decay) e^2 k_d^2 v_x^2
-//            near tokens are summed before they are decayed any further, in any order: f^2 near_tokens/2
-//            times half of W and half of S^2 n conversions on its way between ranks: e^2 n U
-//  out       states of the tokens before are rounded before q S, pairs of near tokens before P V; how far
-//  near
-//            is, is the kernel's affair, at most near_tokens:
-//            e^2 max(sum_d q_d^2 U_dx, sum over near j of P_ij^2 v_jx^2),  P_ij = lambda^(i - j) q_i.k_j
-//            error of the states:              sum_d q_d^2 var(S_dx)
-//            sums of D products and of tokens: f^2 (D + near_tokens) / 2 times half the former maximum and
-//            half
-//                                              the result's square
-//            results, casts, sums in nominal:  as for softmax attention, with terms sum_d q_d^2 W_dx
-//  dq, dk, dv  the same of dout S^T, v R^T and k R
+// state: each token adds to the variance f^2 (1 + slope^2) S^2, of the sum and of the factor, whose exponent
+// is as inexact as it is large; and, in the kernels that multiply rows of keys by their factors before they
+// are summed (decay), e^2 k_d^2 v_x^2. Near tokens are summed before they are decayed any further, in any
+// order: f^2 near_tokens/2 times half of W and half of S^2. n conversions on its way between ranks: e^2 n U.
+//
+// out: states of the tokens before are rounded before q S, pairs of near tokens before P V (how far near is,
+// is the kernel's affair, at most near_tokens): e^2 times the maximum of sum_d q_d^2 U_dx and the sum over
+// near j of P_ij^2 v_jx^2, with P_ij = lambda^(i - j) q_i.k_j. Error of the states: sum_d q_d^2 var(S_dx).
+// Sums of D products and of tokens: f^2 (D + near_tokens) / 2 times half of that maximum and half the
+// result's square. Results, casts, sums in nominal: as for softmax attention, with terms sum_d q_d^2 W_dx.
+//
+// dq, dk, dv: the same of dout S^T, v R^T and k R.
 //
 // column and matrix are computed token by token in the accumulation dtype: no e but that of results. A delta
 // rule subtracts beta k_d (k S)_x, a sum of D products, from S_dx, which may be all but equal to it: f^2 of

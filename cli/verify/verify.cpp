@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cli/verify/expected.hpp"
+#include "cli/verify/problem_buffers.hpp"
 #include "cli/verify/states.hpp"
 #include "cli/verify/tolerance.hpp"
 
@@ -308,6 +309,7 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
       executor = std::make_unique<CpuExecutor>(plan, execution);
     }
     stage("loading the inputs");
+    require_problem_buffers(plan);
     scatter(plan, inputs, *executor);
     stage("executing", gpu ? 0 : operation_count(plan), "operations");
     const ExecutionResult execution = executor->run();

@@ -194,6 +194,16 @@ TEST_CASE("conversions of states on their way: one for every hop of a chain, twi
   }
 }
 
+TEST_CASE("linear attention: a plan whose buffers are not those of its scenario is found, and not executed") {
+  LinearSpec spec;
+  Plan plan = build_plan(scenario(spec));
+  plan.scenario.problem.value_size += 2;  // as in a file that was edited
+  const VerifyResult result = verify(plan, random_inputs(plan.scenario.problem, 1), {});
+  CHECK_FALSE(result.outputs.has_value());
+  CHECK(std::ranges::count(result.findings, "kv", &Finding::buffer) > 0);
+  CHECK(std::ranges::count(result.findings, "out", &Finding::buffer) > 0);
+}
+
 TEST_CASE("long: linear attention with long chunks, one block after the other, and no decay at all") {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const double slope : {0.0, 0.004, 0.7}) {
