@@ -17,7 +17,7 @@ Box slice_of(const LinearScope& s, const Box& states, std::int64_t slice, std::i
 
 // Every exchange brings one slice and takes the one before it away: P - 1 + slices - 1 rounds.
 void scan_in_slices(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
-  const std::int64_t slices = std::min(s.options().count("slices"), s.problem().head_size);
+  const std::int64_t slices = s.options().count("slices");
   const int i = scan.index();
   const bool receives = scan.needed(i - 1), sends = scan.needed(i);
   Box leaving;
@@ -47,8 +47,16 @@ Algorithm lasp_zeco_algorithm() {
     if (option.key == "inter") option.default_value = option_word("apart");
   a.options.push_back(
       least_option("slices", 1, 4, "parts of a state's D rows that follow each other through the chain"));
-  a.resolve_defaults = resolve_decoupled_defaults;
-  a.validate = validate_decoupled;
+  a.resolve_defaults = [](Scenario& s) {
+    resolve_decoupled_defaults(s);
+    if (!s.schedule.find("slices")) s.schedule.set("slices", std::min<std::int64_t>(4, s.problem.head_size));
+  };
+  a.validate = [](const Scenario& s) {
+    validate_decoupled(s);
+    if (s.schedule.count("slices") > s.problem.head_size)
+      throw ScenarioError("schedule.slices", "a state has " + std::to_string(s.problem.head_size) +
+                                                 " rows, and no more slices; legal: 1 to as many");
+  };
   a.build = [](Builder& b) { run_decoupled(b, {scan_in_slices}); };
   return a;
 }

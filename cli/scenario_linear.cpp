@@ -44,7 +44,11 @@ void refuse_other_keys(const Table& table, const Problem& p) {
 std::vector<double> read_slopes(const Table& table, std::int64_t heads) {
   switch (table.kind("slopes")) {
     case Table::Kind::missing: return alibi_slopes(heads);
-    case Table::Kind::text: word(table, "slopes", {"alibi"}); return alibi_slopes(heads);
+    case Table::Kind::text:
+      if (table.text("slopes") != "alibi")
+        table.fail("slopes", '"' + table.text("slopes") +
+                                 "\" is not known; did you mean \"alibi\"? Legal: " + legal_slopes);
+      return alibi_slopes(heads);
     case Table::Kind::integer:
     case Table::Kind::number:
       return std::vector<double>(static_cast<std::size_t>(heads), table.number("slopes"));
