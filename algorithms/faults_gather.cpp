@@ -27,9 +27,10 @@ std::vector<RowRange> rows_in_sequences(const Scenario& s, const Placement& all,
   const std::vector<SequenceRows> sequences = gathered_rows(s, by);
   for (const TokenRun& run : by.runs(member)) {
     const auto of_run = std::ranges::find(sequences, run.sequence, &SequenceRows::sequence);
-    if (run.stride != 1) return {};
+    if (run.stride != 1 || of_run == sequences.end()) return {};
     append_rows(rows, {of_run->begin + run.position, run.rows, 1});
   }
+  if (sequences.empty()) return {};
   const std::int64_t rest = all.rows() - by.rows();
   append_rows(rows, {sequences.back().end + member * rest, rest, 1});
   return rows;

@@ -12,7 +12,7 @@ Pieces::Pieces(const Placement& placement, std::string_view name, int ranks) {
   if (!stream && name != "contiguous")
     throw std::logic_error("pieces of sequences need a contiguous placement or a stream");
   for (int p = 0; p < ranks; ++p) {
-    std::vector<Piece>& list = pieces_.emplace_back();
+    std::vector<SequencePiece>& list = pieces_.emplace_back();
     for (const TokenRun& run : placement.runs(p)) {
       const auto number = static_cast<std::int32_t>(list.size());
       if (stream && run.valid == 0) continue;
@@ -37,16 +37,16 @@ Pieces::Pieces(const Placement& placement, std::string_view name, int ranks) {
 
 bool Pieces::crosses_left(int place) const {
   const auto& list = of(place);
-  return std::any_of(list.begin(), list.end(), [](const Piece& piece) { return piece.left >= 0; });
+  return std::any_of(list.begin(), list.end(), [](const SequencePiece& piece) { return piece.left >= 0; });
 }
 
 bool Pieces::crosses_right(int place) const {
   const auto& list = of(place);
-  return std::any_of(list.begin(), list.end(), [](const Piece& piece) { return piece.right >= 0; });
+  return std::any_of(list.begin(), list.end(), [](const SequencePiece& piece) { return piece.right >= 0; });
 }
 
 Passage Pieces::through(int place, std::int64_t state, bool reverse) const {
-  for (const Piece& piece : of(place)) {
+  for (const SequencePiece& piece : of(place)) {
     const std::int32_t out = reverse ? piece.left : piece.right, in = reverse ? piece.right : piece.left;
     if (out == state) return {piece.count, in != state};
   }
@@ -55,7 +55,7 @@ Passage Pieces::through(int place, std::int64_t state, bool reverse) const {
 
 std::vector<Chunk> Pieces::chunks(int place, std::int64_t rows) const {
   std::vector<Chunk> list;
-  for (const Piece& piece : of(place)) {
+  for (const SequencePiece& piece : of(place)) {
     if (piece.count == 0 && piece.left < 0 && piece.right < 0) continue;
     std::int64_t at = 0;
     do {
@@ -78,7 +78,7 @@ std::vector<Chunk> Pieces::chunks(int place, std::int64_t rows) const {
 std::int64_t Pieces::longest() const {
   std::int64_t most = 0;
   for (const auto& list : pieces_)
-    for (const Piece& piece : list) most = std::max(most, piece.count);
+    for (const SequencePiece& piece : list) most = std::max(most, piece.count);
   return most;
 }
 

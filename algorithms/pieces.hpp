@@ -11,7 +11,7 @@
 namespace cplab {
 
 // Consecutive tokens of one sequence, at rows row, row + 1, ... of a rank (padding rows are none of them).
-struct Piece {
+struct SequencePiece {
   std::int64_t sequence = 0;
   std::int64_t row = 0, count = 0;
   // The numbers of the states that cross the rank's left and right edge within this sequence; -1: none does.
@@ -36,7 +36,7 @@ class Pieces {
   std::int64_t states() const { return states_; }  // that cross an edge
   // Every rank has a piece of every sequence (contiguous), and piece i has state i at both edges.
   bool of_every_sequence() const { return of_every_sequence_; }
-  const std::vector<Piece>& of(int place) const { return pieces_[static_cast<std::size_t>(place)]; }
+  const std::vector<SequencePiece>& of(int place) const { return pieces_[static_cast<std::size_t>(place)]; }
   // Of state s through the tokens of that rank, from left to right, or `reverse`.
   Passage through(int place, std::int64_t state, bool reverse) const;
   bool crosses_left(int place) const;  // some sequence has tokens on both sides of that edge
@@ -52,7 +52,7 @@ class Pieces {
  private:
   bool of_every_sequence_ = true;
   std::int64_t states_ = 0;
-  std::vector<std::vector<Piece>> pieces_;  // by place
+  std::vector<std::vector<SequencePiece>> pieces_;  // by place
 };
 
 }  // namespace cplab
