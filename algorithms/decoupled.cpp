@@ -59,8 +59,7 @@ class Decoupled final : public LinearAlgorithm {
   // The state of this rank's own tokens where it ends, if somebody asks for it; by the way the states before
   // (reverse: behind) every chunk.
   Box leaving(const LinearTensors& t, bool reverse, const StateScan& scan) {
-    const bool total = choices_.totals && scans_ && s.pieces.of_every_sequence() && s.pieces.states() > 0 &&
-                       scan.index() == s.P() - 1;
+    const bool total = choices_.totals && scans_ && s.pieces.of_every_sequence() && scan.index() == s.P() - 1;
     Box own;
     if (s.leaves(reverse) || total || (choices_.every_rank_gives && scans_))
       own =

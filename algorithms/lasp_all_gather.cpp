@@ -41,7 +41,7 @@ std::vector<Chunk> chunks_of_others(const LinearScope& s, const StateScan& scan,
 void gather_and_fold(const LinearScope& s, StateScan& scan, const Box& own, const Box& carry) {
   Builder& b = s.b;
   const std::int64_t rows = s.pieces.states() * s.problem().head_size;
-  const bool narrow = b.has_wide() && s.options().is_word("state_wire_dtype", "nominal");
+  const bool narrow = scan.nominal_wire();
   const auto gathered = [&](const char* name, Role role) {
     return s.states(name, s.P() * s.pieces.states(), Category::working, role);
   };

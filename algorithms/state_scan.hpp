@@ -20,6 +20,7 @@ class StateScan {
   StateScan(const LinearScope&, bool reverse, Lane on = state_lane, Lane combining = linear_lane);
 
   const bool reverse;
+  bool nominal_wire() const { return nominal_wire_; }  // states are sent in another dtype than they have
   int index() const { return index_of(s_.place()); }
   int place_of(int index) const { return reverse ? s_.P() - 1 - index : index; }
   int index_of(int place) const { return place_of(place); }  // its own inverse

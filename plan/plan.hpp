@@ -26,6 +26,7 @@ namespace cplab {
 // nominal: the problem's dtype. wide: fp32, for LSE, accumulators and states. integer: int32.
 // With an fp64 problem nominal and wide are both fp64.
 enum class Role : std::uint8_t { nominal, wide, integer };
+// workspace: scratch of kernels or of a framework; nobody need read what is written there.
 // saved: what the backward needs of the forward while other layers run between them (schedule.between).
 enum class Category : std::uint8_t { input, output, saved, working, workspace };
 
