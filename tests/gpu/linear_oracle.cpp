@@ -13,9 +13,9 @@ double bound(const Sum& sum, double held, const Rounding& rounding) {
   // Scores and states are rounded, of which every term is part of one at most.
   double all = std::min(sum.magnitude, 10 * spread) * u;
   all += sum.magnitude * rounding.terms * wide;
-  // Every partial result is rounded, and so is the sum after it.
+  // Every partial result is rounded, and so is the sum after it, what was held included.
   all += rounding.slices * 2 * result * std::min(sum.magnitude, 10 * spread);
-  all += 2 * result * (std::fabs(sum.value) + std::fabs(held));
+  all += 2 * result * std::fabs(sum.value) + std::max(rounding.slices, 2.0) * result * std::fabs(held);
   // Below its normal numbers fp16 errs by 2^-25, times a factor of at most 1 in every product that follows.
   const double tiny = rounding.nominal == DType::fp16 ? 0x1p-25 * rounding.terms : 0;
   return 1.01 * all + tiny + (rounding.result == DType::fp16 ? 0x1p-24 : 0x1p-126);
