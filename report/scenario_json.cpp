@@ -27,7 +27,7 @@ void write_problem(JsonWriter& json, const Problem& problem) {
   json.field("format", name(problem.format));
   json.field("mask", problem.causal ? "causal" : "full");
   json.pair("window", problem.window.left, problem.window.right);
-  json.field("scale", problem.scale);
+  if (problem.attention != Attention::linear) json.field("scale", problem.scale);
   if (problem.max_logit) json.field("max_logit", true);
   if (problem.attention == Attention::linear) {
     json.field("transition", name(problem.transition));
@@ -110,7 +110,10 @@ Problem read_problem(const JsonNode& node) {
   window.expect_size(2, "[left, right]");
   problem.window.left = window.at(std::size_t{0}).integer(-1, limits::tokens);
   problem.window.right = window.at(std::size_t{1}).integer(-1, limits::tokens);
-  problem.scale = node.at("scale").number();
+  if (problem.attention != Attention::linear)
+    problem.scale = node.at("scale").number();
+  else if (node.has("scale") && node.at("scale").number() != 1)
+    node.at("scale").fail("linear attention has no scale; leave the key out");
   problem.max_logit = node.has("max_logit") && node.at("max_logit").boolean();
   if (node.has("transition"))
     problem.transition =

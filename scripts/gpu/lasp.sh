@@ -71,7 +71,7 @@ if wants checkers; then
   done
 fi
 
-# The two ends of the family at three sizes, the others at one. The predictions need no GPU: scripts/lasp_measured.py.
+# The two ends of the family at three sizes, the others at one. The predictions need no GPU: scripts/runs_measured.py.
 if wants runs && [ "$gpus" -gt 1 ]; then
   step "runs"
   for algorithm in $algorithms; do

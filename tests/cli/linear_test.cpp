@@ -74,13 +74,18 @@ TEST_CASE("linear attention: a plan is written and read back with its slopes and
     REQUIRE(run_cplab({"show", file, "--json", plan}).code == 0);
     const json problem = json::parse(read_file(plan)).at("scenario").at("problem");
     CHECK(problem.at("transition") == transition);
-    CHECK(problem.at("scale") == 1);
+    CHECK_FALSE(problem.contains("scale"));
     CHECK(problem.at("slopes").size() == (std::string(transition) == "decay" ? 2u : 0u));
     const ProgramResult verified = run_cplab({"verify", "--plan", plan});
     CAPTURE(verified.err);
     CHECK(verified.code == 0);
     CHECK(verified.out.find("linear attention (" + std::string(transition) + ")") != std::string::npos);
     CHECK(verified.out.find("equal to the recurrence in double within tolerance") != std::string::npos);
+    json scaled = json::parse(read_file(plan));
+    scaled["scenario"]["problem"]["scale"] = 2;
+    const ProgramResult refused = run_cplab({"check", "--plan", folder.write("scaled.json", scaled.dump())});
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find("linear attention has no scale") != std::string::npos);
   }
 }
 
