@@ -32,4 +32,10 @@ std::vector<Chunk> read_chunk_list(const JsonNode& list) {
   return chunks;
 }
 
+void refuse_chunks(const JsonNode& operation, OpKind kind) {
+  for (const char* key : {"work", "reverse", "chunks"})
+    if (operation.has(key))
+      operation.at(key).fail("only operations of linear attention have it, not " + std::string(name(kind)));
+}
+
 }  // namespace cplab

@@ -12,4 +12,7 @@ namespace cplab {
 // lie in the operation's views is for plan/structure. Throws JsonFileError.
 std::vector<Chunk> read_chunk_list(const JsonNode& list);
 
+// Of an operation that is not one of linear attention: fails where it has what only those have.
+void refuse_chunks(const JsonNode& operation, OpKind kind);
+
 }  // namespace cplab

@@ -162,7 +162,7 @@ class RankReader {
     if (node.has("parts")) read_parts(node.at("parts"), op);
     if (node.has("heads")) std::tie(op.head_begin, op.head_end) = read_bounds(node.at("heads"));
     if (node.has("segments")) read_segments(node.at("segments"), op);
-    if (is_linear(op.kind)) read_chunks(node, op);
+    read_chunks(node, op);
     if (!derive_.after) op.after = read_edges(node.at("after"));
     if (node.has("after_started")) op.after_started = read_edges(node.at("after_started"));
     op.flops = node.has("flops") ? node.at("flops").number() : 0;
@@ -298,6 +298,7 @@ class RankReader {
   }
 
   void read_chunks(const JsonNode& node, Operation& op) {
+    if (!is_linear(op.kind)) return refuse_chunks(node, op.kind);
     if (node.has("work")) op.chunk_work = read_word(node.at("work"), ChunkWork::sliced);
     if (node.has("reverse")) op.reverse = node.at("reverse").boolean();
     op.chunks = chunks_(rank_.chunks, read_chunk_list(node.at("chunks")));
@@ -310,13 +311,11 @@ class RankReader {
       const auto found = ids_.find(id.text());
       if (found == ids_.end())
         id.fail("no operation of this rank has the id \"" + id.text() + "\"; legal: ids of rank " +
-                std::to_string(rank_.rank) + ", such as " + rank_first_id());
+                std::to_string(rank_.rank) + ", such as " + operation_id(rank_, rank_.operations.front()));
       edges.push_back(static_cast<std::uint32_t>(found->second));
     }
     return edges_(rank_.edges, edges);
   }
-
-  std::string rank_first_id() const { return operation_id(rank_, rank_.operations.front()); }
 
   const Plan& plan_;
   RankPlan& rank_;

@@ -89,6 +89,20 @@ TEST_CASE("linear attention: a plan is written and read back with its slopes and
   }
 }
 
+TEST_CASE("linear attention: chunks of an operation that has none are refused") {
+  const TemporaryFolder folder;
+  const std::string plan = folder.path("plan.json");
+  REQUIRE(run_cplab({"show", "ring-small", "--json", plan}).code == 0);
+  for (const auto& [key, value] :
+       {std::pair<std::string, json>{"chunks", json::array()}, {"work", "serial"}, {"reverse", true}}) {
+    json edited = json::parse(read_file(plan));
+    edited["ranks"][0]["operations"][0][key] = value;
+    const ProgramResult refused = run_cplab({"check", "--plan", folder.write("edited.json", edited.dump())});
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find("only operations of linear attention have it") != std::string::npos);
+  }
+}
+
 TEST_CASE("linear attention: results of other slopes are not compared") {
   const TemporaryFolder folder;
   const std::string file = folder.write("x.toml", scenario_text("decay", "lasp_fuse"));
