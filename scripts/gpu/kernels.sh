@@ -45,8 +45,10 @@ if wants plans; then
 fi
 if wants peers; then
   step peers
-  timeout -k 2 120 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates \
-    cudnn,flash,triton,best,deterministic,portable --rounds 5 --out "$results/attention.json" >"$results/peers.txt" 2>&1
+  candidates=cudnn,cudnn_packed,flash_packed,best,deterministic
+  if [ -n "${FA4_DIR:-}" ]; then candidates+=,fa4,fa4_packed,fa4_deterministic; fi
+  timeout -k 2 300 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates $candidates --rounds 5 \
+    --energy 0.7 --out "$results/attention.json" >"$results/peers.txt" 2>&1
   echo "rc $?"
   cat "$results/peers.txt"
 fi

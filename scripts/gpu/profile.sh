@@ -1,6 +1,7 @@
 #!/bin/bash
 # Where the time of our attention kernels goes: pipes, clocks and, per instruction, why warps wait.
-# scripts/gpu/profile.sh OUT_DIR [CASE...]   CASE: "B S H D full|causal forward|backward best|deterministic".
+# scripts/gpu/profile.sh OUT_DIR [CASE...]   CASE: "B S H D full|causal forward|backward best|deterministic|PEER", a peer
+# of attention_peers.py (all kernels of its call; fa4 needs FA4_DIR).
 set -uo pipefail
 out=$1
 shift
@@ -23,10 +24,18 @@ for entry in "$@"; do
   report=$results/profile-$number
   kernel=attend_forward
   [[ $direction == backward ]] && kernel=attend_backward
-  timeout -k 2 60 ncu --clock-control none -k regex:"$kernel" --launch-skip 1 --launch-count 1 \
-    --section SourceCounters --section WarpStateStats --metrics "$metrics" -o "$report" \
-    tiles --serve >"$report.log" 2>&1 <<<"shape $batch $sequence $heads $width $mask
+  asked=(--clock-control none --section SourceCounters --section WarpStateStats --metrics "$metrics" -o "$report")
+  case $choice in
+    best | deterministic | portable)
+      timeout -k 2 60 ncu "${asked[@]}" -k regex:"$kernel" --launch-skip 1 --launch-count 1 \
+        tiles --serve >"$report.log" 2>&1 <<<"shape $batch $sequence $heads $width $mask
 time $direction $choice 1"
+      ;;
+    *)
+      timeout -k 2 120 ncu "${asked[@]}" --profile-from-start off python3 scripts/profile_peer.py "$batch" "$sequence" \
+        "$heads" "$width" "$mask" "$direction" "$choice" >"$report.log" 2>&1
+      ;;
+  esac
   echo "## $entry"
   ncu --import "$report.ncu-rep" --page details --print-details all 2>/dev/null |
     grep -E "cycles_elapsed.max|pct_of_peak|lts__|dram__|bank_conf|kernel<|Duration" | cut -c1-160
