@@ -13,35 +13,84 @@ namespace {
 constexpr std::int64_t chunk_elements = 8;  // 16 bytes
 constexpr std::int64_t most_heads = 65535;  // the y extent of a grid
 
-bool loads_in_chunks(const View& view, DType dtype, std::int64_t width) {
-  return view.dtype == dtype && view.width == width &&
-         reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.row_stride % chunk_elements == 0 &&
-         (view.heads <= 1 || view.head_stride % chunk_elements == 0);
+const char* dtype_condition(DType dtype) {
+  return dtype == DType::bf16 ? "is not bf16" : dtype == DType::fp16 ? "is not fp16" : "is not fp32";
 }
 
-bool is_result(const View& view) {
-  return view.dtype == DType::bf16 || view.dtype == DType::fp16 || view.dtype == DType::fp32;
+// Rows of one dtype and width, in chunks of 16 bytes.
+Unmet in_chunks(const char* name, const View& view, DType dtype, std::int64_t width) {
+  if (view.dtype != dtype) return Misfit{name, dtype_condition(dtype)};
+  if (view.width != width) return Misfit{name, "has width #", view.width};
+  if (reinterpret_cast<std::uintptr_t>(view.data) % 16 != 0)
+    return Misfit{name, "does not begin at a multiple of 16 bytes"};
+  if (view.row_stride % chunk_elements != 0)
+    return Misfit{name, "has rows # elements apart, not a multiple of 16 bytes", view.row_stride};
+  if (view.heads > 1 && view.head_stride % chunk_elements != 0)
+    return Misfit{name, "has heads # elements apart, not a multiple of 16 bytes", view.head_stride};
+  return {};
+}
+
+Unmet has_dtype(const char* name, const View& view, DType dtype) {
+  if (view.dtype != dtype) return Misfit{name, dtype_condition(dtype)};
+  return {};
+}
+
+Unmet is_result(const char* name, const View& view) {
+  if (view.dtype == DType::fp64) return Misfit{name, "is fp64"};
+  return {};
+}
+
+// The first of them that is not met. Later ones are asked only where all before are.
+template <class... Conditions>
+Unmet first_unmet(const Conditions&... conditions) {
+  Unmet unmet;
+  (void)((unmet = conditions(), !unmet) && ...);
+  return unmet;
 }
 
 // The kernels compute with scale * log2(e) in fp32, which must be neither 0 nor infinite.
-bool is_plain(double scale) {
+Unmet is_plain(double scale) {
   const double magnitude = std::abs(scale);
-  return magnitude < 1e30 && magnitude > 1e-30;
+  if (magnitude < 1e30 && magnitude > 1e-30) return {};
+  return Misfit{"", "the scale is beyond what fp32 holds"};
+}
+
+Unmet is_launchable(const View& q) {
+  if (q.heads > most_heads) return Misfit{"q", "has # heads", q.heads};
+  return {};
 }
 
 }  // namespace
 
-bool fits_forward_mma(const Attend& call, DType dtype, std::int64_t width) {
-  return loads_in_chunks(call.q, dtype, width) && loads_in_chunks(call.k, dtype, width) &&
-         loads_in_chunks(call.v, dtype, width) && is_result(call.out) && call.lse.dtype == DType::fp32 &&
-         call.q.heads <= most_heads && call.scale > 0 && is_plain(call.scale);
+std::string Misfit::text() const {
+  std::string all = *view == '\0' ? "" : std::string(view) + " ";
+  for (const char* c = condition; *c != '\0'; ++c)
+    all += *c == '#' ? std::to_string(number) : std::string(1, *c);
+  return all;
 }
 
-bool fits_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width) {
-  return loads_in_chunks(call.q, dtype, width) && loads_in_chunks(call.k, dtype, width) &&
-         loads_in_chunks(call.v, dtype, width) && loads_in_chunks(call.dout, dtype, width) &&
-         call.lse.dtype == DType::fp32 && call.delta.dtype == DType::fp32 && is_result(call.dq) &&
-         is_result(call.dk) && is_result(call.dv) && call.q.heads <= most_heads && is_plain(call.scale);
+Unmet unmet_forward_mma(const Attend& call, DType dtype, std::int64_t width) {
+  return first_unmet(
+      [&] { return in_chunks("q", call.q, dtype, width); },
+      [&] { return in_chunks("k", call.k, dtype, width); },
+      [&] { return in_chunks("v", call.v, dtype, width); }, [&] { return is_result("out", call.out); },
+      [&] { return has_dtype("lse", call.lse, DType::fp32); }, [&] { return is_launchable(call.q); },
+      [&] {
+        return call.scale > 0 ? Unmet() : Misfit{"", "the scale is not positive"};
+      },
+      [&] { return is_plain(call.scale); });
+}
+
+Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width) {
+  return first_unmet([&] { return in_chunks("q", call.q, dtype, width); },
+                     [&] { return in_chunks("k", call.k, dtype, width); },
+                     [&] { return in_chunks("v", call.v, dtype, width); },
+                     [&] { return in_chunks("dout", call.dout, dtype, width); },
+                     [&] { return has_dtype("lse", call.lse, DType::fp32); },
+                     [&] { return has_dtype("delta", call.delta, DType::fp32); },
+                     [&] { return is_result("dq", call.dq); }, [&] { return is_result("dk", call.dk); },
+                     [&] { return is_result("dv", call.dv); }, [&] { return is_launchable(call.q); },
+                     [&] { return is_plain(call.scale); });
 }
 
 namespace hopper {
@@ -62,14 +111,37 @@ bool has_tensor_map(const View& view) {
   return map.rows.empty() && has_tensor_map(device_view(view, map));
 }
 
-bool fits_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  return fits_forward_mma(call, dtype, width) && has_tensor_map(call.q) && has_tensor_map(call.k) &&
-         has_tensor_map(call.v);
+namespace {
+
+// How many runs of rows a view has, runs that go on where the last one ends counted as one.
+std::int64_t run_count(const View& view) {
+  std::int64_t count = 0, end = 0;
+  for (const RowRun& run : view.runs) {
+    if (run.count == 0) continue;
+    count += count == 0 || run.begin != end;
+    end = run.begin + run.count * run.step;
+  }
+  return count;
 }
 
-bool fits_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  return fits_backward_mma(call, dtype, width) && has_tensor_map(call.q) && has_tensor_map(call.k) &&
-         has_tensor_map(call.v) && has_tensor_map(call.dout);
+Unmet mapped(const char* name, const View& view) {
+  if (has_tensor_map(view)) return {};
+  if (!row_map(view).rows.empty()) return Misfit{name, "has rows in # runs", run_count(view)};
+  return Misfit{name, "is not laid out in multiples of 16 bytes"};
+}
+
+}  // namespace
+
+Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
+  return first_unmet([&] { return unmet_forward_mma(call, dtype, width); },
+                     [&] { return mapped("q", call.q); }, [&] { return mapped("k", call.k); },
+                     [&] { return mapped("v", call.v); });
+}
+
+Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+  return first_unmet([&] { return unmet_backward_mma(call, dtype, width); },
+                     [&] { return mapped("q", call.q); }, [&] { return mapped("k", call.k); },
+                     [&] { return mapped("v", call.v); }, [&] { return mapped("dout", call.dout); });
 }
 
 bool stores_out_by_tma(const AttendParams& call) {
@@ -95,11 +167,16 @@ bool needs_zeroed_dkv(const AttendBackwardParams& call) {
   return call.write_dk == Write::store && (splits_query_heads(call) || call.by_k.live < call.by_k.count);
 }
 
-bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
   constexpr std::int64_t four = 4;  // floats
-  return fits_backward_deterministic_hopper(call, dtype, width) && call.dq.dtype == DType::fp32 &&
-         reinterpret_cast<std::uintptr_t>(call.dq.data) % 16 == 0 && call.dq.row_stride % four == 0 &&
-         (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
+  const bool in_fours = reinterpret_cast<std::uintptr_t>(call.dq.data) % 16 == 0 &&
+                        call.dq.row_stride % four == 0 &&
+                        (call.dq.heads <= 1 || call.dq.head_stride % four == 0);
+  return first_unmet([&] { return unmet_backward_deterministic_hopper(call, dtype, width); },
+                     [&] { return has_dtype("dq", call.dq, DType::fp32); },
+                     [&] {
+                       return in_fours ? Unmet() : Misfit{"dq", "is not laid out in multiples of 16 bytes"};
+                     });
 }
 
 float scale_log2(double scale) {
@@ -119,36 +196,60 @@ int heads_per_group(int heads, int walked_heads, const DeviceView& walked) {
 
 namespace {
 
-bool is_operand(const View& view, DType dtype, std::int64_t width) {
-  return view.dtype == dtype && view.width == width && has_tensor_map(view);
+Unmet is_operand(const char* name, const View& view, DType dtype, std::int64_t width) {
+  if (view.dtype != dtype) return Misfit{name, dtype_condition(dtype)};
+  if (view.width != width) return Misfit{name, "has width #", view.width};
+  return mapped(name, view);
 }
-bool holds_states(const std::optional<View>& view) {
-  return !view || (view->dtype == DType::fp32 && has_tensor_map(*view));
+Unmet holds_states(const char* name, const std::optional<View>& view) {
+  if (!view) return {};
+  if (view->dtype != DType::fp32) return Misfit{name, "is not fp32"};
+  return mapped(name, *view);
 }
-// log2 of a decay factor is held in fp32, and times 0 it must be 0.
-bool is_blocked(const Chunks& chunks) {
-  return chunks.work == ChunkWork::blocked &&
-         std::all_of(chunks.slopes.begin(), chunks.slopes.end(), [](double slope) { return slope < 1e30; });
+Unmet is_blocked(const Chunks& chunks) {
+  if (chunks.work != ChunkWork::blocked) return Misfit{"", "the work is not cut into blocks"};
+  // log2 of a decay factor is held in fp32, and times 0 it must be 0.
+  if (std::all_of(chunks.slopes.begin(), chunks.slopes.end(), [](double slope) { return slope < 1e30; }))
+    return {};
+  return Misfit{"", "a slope is beyond what fp32 holds"};
+}
+Unmet is_absent(const char* name, bool there) {
+  if (there) return Misfit{name, "is asked for"};
+  return {};
 }
 
 }  // namespace
 
-bool fits_linear_hopper(const LinearLocal& call, DType dtype, std::int64_t D, std::int64_t E) {
-  return is_blocked(call.chunks) && !call.log_decay && !call.final_state && is_operand(call.q, dtype, D) &&
-         is_operand(call.k, dtype, D) && is_operand(call.v, dtype, E) && is_result(call.out) &&
-         holds_states(call.state) && holds_states(call.carry);
+Unmet unmet_linear_hopper(const LinearLocal& call, DType dtype, std::int64_t D, std::int64_t E) {
+  return first_unmet(
+      [&] { return is_operand("q", call.q, dtype, D); }, [&] { return is_operand("k", call.k, dtype, D); },
+      [&] { return is_operand("v", call.v, dtype, E); }, [&] { return is_blocked(call.chunks); },
+      [&] { return is_absent("log_decay", call.log_decay.has_value()); },
+      [&] { return is_absent("final_state", call.final_state.has_value()); },
+      [&] { return is_result("out", call.out); }, [&] { return holds_states("state", call.state); },
+      [&] { return holds_states("carry", call.carry); });
 }
 
-bool fits_linear_hopper(const LinearLocalBackward& call, DType dtype, std::int64_t D, std::int64_t E) {
-  return is_blocked(call.chunks) && !call.log_decay && !call.final_state && is_operand(call.q, dtype, D) &&
-         is_operand(call.k, dtype, D) && is_operand(call.v, dtype, E) && is_operand(call.dout, dtype, E) &&
-         is_result(call.dq) && is_result(call.dk) && is_result(call.dv) && holds_states(call.state) &&
-         holds_states(call.carry) && holds_states(call.dstate) && holds_states(call.dcarry);
+Unmet unmet_linear_hopper(const LinearLocalBackward& call, DType dtype, std::int64_t D, std::int64_t E) {
+  return first_unmet(
+      [&] { return is_operand("q", call.q, dtype, D); }, [&] { return is_operand("k", call.k, dtype, D); },
+      [&] { return is_operand("v", call.v, dtype, E); },
+      [&] { return is_operand("dout", call.dout, dtype, E); }, [&] { return is_blocked(call.chunks); },
+      [&] { return is_absent("log_decay", call.log_decay.has_value()); },
+      [&] { return is_absent("final_state", call.final_state.has_value()); },
+      [&] { return is_result("dq", call.dq); }, [&] { return is_result("dk", call.dk); },
+      [&] { return is_result("dv", call.dv); }, [&] { return holds_states("state", call.state); },
+      [&] { return holds_states("carry", call.carry); }, [&] { return holds_states("dstate", call.dstate); },
+      [&] { return holds_states("dcarry", call.dcarry); });
 }
 
-bool fits_linear_hopper(const LinearState& call, DType dtype, std::int64_t D, std::int64_t E) {
-  return is_blocked(call.chunks) && !call.log_decay && !call.transition && is_operand(call.rows, dtype, D) &&
-         is_operand(call.columns, dtype, E) && holds_states(call.state);
+Unmet unmet_linear_hopper(const LinearState& call, DType dtype, std::int64_t D, std::int64_t E) {
+  return first_unmet([&] { return is_operand("k", call.rows, dtype, D); },
+                     [&] { return is_operand("v", call.columns, dtype, E); },
+                     [&] { return is_blocked(call.chunks); },
+                     [&] { return is_absent("log_decay", call.log_decay.has_value()); },
+                     [&] { return is_absent("transition", call.transition.has_value()); },
+                     [&] { return holds_states("state", call.state); });
 }
 
 }  // namespace hopper

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "kernels/kernels.hpp"
 #include "kernels/linear.hpp"
@@ -9,11 +11,23 @@
 
 namespace cplab::kernels::cuda {
 
+// A condition of a kernel that a call does not meet.
+struct Misfit {
+  const char* view = "";       // "k"; empty: of the whole call
+  const char* condition = "";  // "has rows in # runs": # stands for `number`
+  std::int64_t number = 0;
+
+  std::string text() const;  // "k has rows in 4 runs"
+};
+// The first condition that is not met, in words for people; nothing: the kernel takes the call. What
+// fits_...() says is whether unmet_...() has nothing to say, so that a choice and its reason cannot disagree.
+using Unmet = std::optional<Misfit>;
+
 // What the mma kernels need of a call: q, k, v (and dout) of one 16-bit dtype and one width, in rows of whole
 // 16-byte chunks; fp32 lse and delta; results in bf16, fp16 or fp32. The forward also needs a positive scale,
 // because it takes row maxima of unscaled scores.
-bool fits_forward_mma(const Attend& call, DType dtype, std::int64_t width);
-bool fits_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width);
+Unmet unmet_forward_mma(const Attend& call, DType dtype, std::int64_t width);
+Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width);
 
 namespace hopper {
 
@@ -22,15 +36,24 @@ namespace hopper {
 bool has_tensor_map(const View& view);
 bool has_tensor_map(const DeviceView& view);
 
-bool fits_forward_hopper(const Attend& call, DType dtype, std::int64_t width);
-bool fits_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
+Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width);
+Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
+inline bool fits_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
+  return !unmet_forward_hopper(call, dtype, width);
+}
+inline bool fits_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+  return !unmet_backward_deterministic_hopper(call, dtype, width);
+}
 
 // Whether TMA can store out: rows are stored, not merged, in the dtype of q.
 bool stores_out_by_tma(const AttendParams& call);
 
 // The fused kernel, which adds to dq by TMA or by vector atomics, also needs dq in fp32, at multiples of 16
 // bytes.
-bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
+Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
+inline bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+  return !unmet_backward_fused_hopper(call, dtype, width);
+}
 
 // Whether TMA can add to dq; whether it can store dk and dv, or add to them.
 bool adds_dq_by_tma(const AttendBackwardParams& call);
@@ -38,9 +61,9 @@ bool writes_dkv_by_tma(const AttendBackwardParams& call);
 
 // Linear attention in bf16 or fp16 with states in fp32: every view that is read has a tensor map, the work is
 // blocked, and there is no final_state.
-bool fits_linear_hopper(const LinearLocal& call, DType dtype, std::int64_t D, std::int64_t E);
-bool fits_linear_hopper(const LinearLocalBackward& call, DType dtype, std::int64_t D, std::int64_t E);
-bool fits_linear_hopper(const LinearState& call, DType dtype, std::int64_t D, std::int64_t E);
+Unmet unmet_linear_hopper(const LinearLocal& call, DType dtype, std::int64_t D, std::int64_t E);
+Unmet unmet_linear_hopper(const LinearLocalBackward& call, DType dtype, std::int64_t D, std::int64_t E);
+Unmet unmet_linear_hopper(const LinearState& call, DType dtype, std::int64_t D, std::int64_t E);
 
 // Whether the query heads of a key head go to different thread blocks, each of which adds its part to dk and
 // dv: then fewer rows of q and dq are in use at once and stay in the L2 cache, and there are more tiles.

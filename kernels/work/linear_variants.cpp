@@ -146,7 +146,25 @@ bool fits_family(const LinearVariant& variant, const Call& call) {
   if (variant.family == LinearVariant::Family::general) return fits_general(variant, call);
   if constexpr (requires { fits_mma(call, variant.dtype); })
     if (variant.family == LinearVariant::Family::mma) return fits_mma(call, variant.dtype);
-  return hopper::fits_linear_hopper(call, variant.dtype, variant.key_size, variant.value_size);
+  return !hopper::unmet_linear_hopper(call, variant.dtype, variant.key_size, variant.value_size);
+}
+
+// Work that is cut another way than Hopper's kernels cut it has no kernel of theirs to fall back from.
+template <class Call>
+std::optional<FallBack> fall_back_of(const Call& call, const View& keys, const View& values,
+                                     const VariantOptions& options) {
+  if (options.choice == KernelChoice::portable || call.chunks.work != ChunkWork::blocked) return {};
+  for (const LinearVariant& variant : linear_variants(options.build)) {
+    if (variant.operation != operation_of(call) || variant.family != LinearVariant::Family::hopper ||
+        variant.sm_major != options.sm_major || variant.dtype != keys.dtype ||
+        variant.key_size != keys.width || variant.value_size != values.width)
+      continue;
+    if (const Unmet unmet =
+            hopper::unmet_linear_hopper(call, variant.dtype, variant.key_size, variant.value_size))
+      return FallBack{variant.name, *unmet};
+    return {};
+  }
+  return {};
 }
 
 template <class Call>
@@ -245,6 +263,16 @@ std::span<const LinearVariant> linear_variants(const KernelBuild& build) {
       list({.hopper = false, .full = false}), list({.hopper = true, .full = false}),
       list({.hopper = false, .full = true}), list({.hopper = true, .full = true})};
   return lists[(build.hopper ? 1U : 0U) + (build.full ? 2U : 0U)];
+}
+
+std::optional<FallBack> fall_back(const LinearLocal& call, const VariantOptions& options) {
+  return fall_back_of(call, call.q, call.v, options);
+}
+std::optional<FallBack> fall_back(const LinearLocalBackward& call, const VariantOptions& options) {
+  return fall_back_of(call, call.q, call.v, options);
+}
+std::optional<FallBack> fall_back(const LinearState& call, const VariantOptions& options) {
+  return fall_back_of(call, call.rows, call.columns, options);
 }
 
 ChosenLinear choose_variant(const LinearLocal& call, const VariantOptions& options) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,5 +66,10 @@ ChosenLinear choose_variant(const LinearState& call, const VariantOptions& optio
 ChosenLinear choose_variant(const LinearScan& call, const VariantOptions& options);
 ChosenLinear choose_variant(const LinearCombine& call, const VariantOptions& options);
 ChosenLinear choose_variant(const LinearInter& call, const VariantOptions& options);
+
+// As for attention (variants.hpp).
+std::optional<FallBack> fall_back(const LinearLocal& call, const VariantOptions& options);
+std::optional<FallBack> fall_back(const LinearLocalBackward& call, const VariantOptions& options);
+std::optional<FallBack> fall_back(const LinearState& call, const VariantOptions& options);
 
 }  // namespace cplab::kernels::cuda

@@ -138,6 +138,25 @@ const Variant& first_that_fits(std::span<const Variant> variants, const VariantO
                      : "no attention kernel of this build fits the call");
 }
 
+template <class Call>
+Unmet unmet_general(const Call& call, DType accumulator) {
+  if (has_fp64(call) == (accumulator == DType::fp64)) return {};
+  return Misfit{"", accumulator == DType::fp64 ? "nothing is fp64" : "an operand is fp64"};
+}
+
+// The first variant with code for the dtype and the head size of q is the one to fall back from.
+template <class Variant, class Call>
+std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const VariantOptions& options,
+                                     const Call& call) {
+  for (const Variant& variant : variants) {
+    if (!allows(options, variant) || variant.dtype != call.q.dtype || variant.head_size != call.q.width)
+      continue;
+    if (const Unmet unmet = variant.unmet(call)) return FallBack{variant.name, *unmet};
+    return {};
+  }
+  return {};
+}
+
 // Tiles of a backward kernel, in which a tile of fewer rows takes as long.
 WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
                           const VariantOptions& options) {
@@ -172,24 +191,36 @@ std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
   return "attend_backward hopper" + suffix(dtype, head_size);
 }
 
-bool AttendVariant::fits(const Attend& call) const {
+Unmet AttendVariant::unmet(const Attend& call) const {
   switch (family) {
-    case Family::hopper: return hopper::fits_forward_hopper(call, dtype, head_size);
-    case Family::mma: return fits_forward_mma(call, dtype, head_size);
-    case Family::general: return has_fp64(call) == (dtype == DType::fp64);
+    case Family::hopper: return hopper::unmet_forward_hopper(call, dtype, head_size);
+    case Family::mma: return unmet_forward_mma(call, dtype, head_size);
+    case Family::general: break;
   }
-  return false;
+  return unmet_general(call, dtype);
 }
 
-bool AttendBackwardVariant::fits(const AttendBackward& call) const {
+Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
   switch (family) {
-    case Family::hopper_fused: return hopper::fits_backward_fused_hopper(call, dtype, head_size);
+    case Family::hopper_fused: return hopper::unmet_backward_fused_hopper(call, dtype, head_size);
     case Family::hopper_deterministic:
-      return hopper::fits_backward_deterministic_hopper(call, dtype, head_size);
-    case Family::mma: return fits_backward_mma(call, dtype, head_size);
-    case Family::general: return has_fp64(call) == (dtype == DType::fp64);
+      return hopper::unmet_backward_deterministic_hopper(call, dtype, head_size);
+    case Family::mma: return unmet_backward_mma(call, dtype, head_size);
+    case Family::general: break;
   }
-  return false;
+  return unmet_general(call, dtype);
+}
+
+std::string FallBack::text() const {
+  return "not " + std::string(preferred) + ": " + reason.text();
+}
+
+std::optional<FallBack> fall_back(const Attend& call, const VariantOptions& options) {
+  return fall_back_of(attend_variants(options.build), options, call);
+}
+
+std::optional<FallBack> fall_back(const AttendBackward& call, const VariantOptions& options) {
+  return fall_back_of(attend_backward_variants(options.build), options, call);
 }
 
 std::span<const AttendVariant> attend_variants(const KernelBuild& build) {

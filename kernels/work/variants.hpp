@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "kernels/kernels.hpp"
+#include "kernels/work/fits.hpp"
 #include "kernels/work/kernel_choice.hpp"
 #include "kernels/work/measured_constants.hpp"
 #include "kernels/work/tile_cuts.hpp"
@@ -49,7 +52,8 @@ struct AttendVariant {
   TileCosts tile_costs = {};
   bool counts_tiles = false;  // fetches uneven tiles by AttendParams::tile_counter
 
-  bool fits(const Attend& call) const;
+  Unmet unmet(const Attend& call) const;  // nothing: it takes the call
+  bool fits(const Attend& call) const { return !unmet(call); }
 };
 
 struct AttendBackwardVariant {
@@ -64,7 +68,8 @@ struct AttendBackwardVariant {
   bool deterministic = true;  // the same bits in every run
   bool counts_tiles = false;  // fetches tiles of keys by AttendBackwardParams::tile_counter
 
-  bool fits(const AttendBackward& call) const;
+  Unmet unmet(const AttendBackward& call) const;
+  bool fits(const AttendBackward& call) const { return !unmet(call); }
 };
 
 // What a build of kernels/cuda contains.
@@ -98,6 +103,18 @@ struct ChosenBackward {
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.
 ChosenForward choose_variant(const Attend& call, const VariantOptions& options);
 ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options);
+
+// Where the kernels that are preferred on that device for the dtype and head size of the call do not take it,
+// and choose_variant() gives it to a slower family: which they are, and the first of their conditions that it
+// does not meet. Head sizes and dtypes that have no kernel of their own have none to fall back from.
+struct FallBack {
+  std::string_view preferred;  // a variant's name, valid for good
+  Misfit reason;
+
+  std::string text() const;  // "not attend hopper bf16 128: k has rows in 4 runs"
+};
+std::optional<FallBack> fall_back(const Attend& call, const VariantOptions& options);
+std::optional<FallBack> fall_back(const AttendBackward& call, const VariantOptions& options);
 
 // Throws std::invalid_argument if a view has more rows or heads than a launch can have.
 void require_launchable(const View& view);

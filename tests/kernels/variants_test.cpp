@@ -154,6 +154,64 @@ TEST_CASE("the variant follows layout: rows in a table, misaligned rows, gradien
   CHECK(choose_variant(gradients, on_hopper).variant->name == "attend_backward hopper bf16 128");
 }
 
+TEST_CASE("a call that falls back says which condition it does not meet") {
+  const Call call;
+  const std::vector<Segment> segments = call.segments();
+  const auto why = [](const auto& of, const VariantOptions& options) {
+    const std::optional<FallBack> found = fall_back(of, options);
+    return found ? found->text() : std::string();
+  };
+  Attend attend = forward(call, segments);
+  CHECK(why(attend, on_hopper).empty());
+  const std::array<RowRun, 3> runs = {
+      {{.begin = 0, .count = 1000}, {.begin = 1000, .count = 96}, {.begin = 5000, .count = 3000}}};
+  attend.k.runs = runs;  // the second goes on where the first ends
+  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: k has rows in 2 runs");
+  CHECK(why(attend, on_ampere).empty());  // its kernels take any rows
+  CHECK(why(attend, with(on_hopper, KernelChoice::portable)).empty());
+  attend = forward(call, segments);
+  attend.v.row_stride += 1;
+  CHECK(why(attend, on_hopper) ==
+        "not attend hopper bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes");
+  CHECK(why(attend, on_ampere) ==
+        "not attend mma bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes");
+  attend = forward(call, segments);
+  attend.v.width = 64;
+  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: v has width 64");
+  attend = forward(call, segments);
+  attend.scale = -1;
+  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: the scale is not positive");
+
+  AttendBackward gradients = backward(call, segments);
+  CHECK(why(gradients, on_hopper).empty());
+  gradients.dq.dtype = DType::bf16;
+  CHECK(why(gradients, on_hopper) == "not attend_backward hopper fused bf16 128: dq is not fp32");
+  CHECK(why(gradients, with(on_hopper, KernelChoice::deterministic)).empty());
+
+  // No kernel has this head size or dtype: there is nothing to fall back from.
+  CHECK(why(forward({.D = 80}, segments), on_hopper).empty());
+  CHECK(why(forward({.dtype = DType::fp32}, segments), on_hopper).empty());
+}
+
+TEST_CASE("there is a reason exactly where a slower family takes the call") {
+  const Call call{.S = 256, .H = 2, .G = 2};
+  const std::vector<Segment> segments = call.segments();
+  const std::array<RowRun, 2> runs = {{{.begin = 0, .count = 100}, {.begin = 200, .count = 156}}};
+  int fell_back = 0;
+  for (int mistake = 0; mistake < 16; ++mistake) {
+    AttendBackward of = backward(call, segments);
+    if (mistake & 1) of.k.runs = runs;
+    if (mistake & 2) of.dq.dtype = DType::bf16;
+    if (mistake & 4) of.dout.head_stride += 4;
+    if (mistake & 8) of.dq.row_stride += 2;
+    const bool slower =
+        choose_variant(of, on_hopper).variant->family != AttendBackwardVariant::Family::hopper_fused;
+    CHECK(fall_back(of, on_hopper).has_value() == slower);
+    fell_back += slower;
+  }
+  CHECK(fell_back == 15);
+}
+
 TEST_CASE("fewer rows a tile where there are few tiles") {
   // 4 tiles of 128 rows for each of 16 heads leave half of 132 multiprocessors idle.
   CHECK(forward_name({.S = 512}, on_hopper) == "attend hopper bf16 128, 64 rows");
