@@ -22,15 +22,16 @@ void RingAttention::forward(const Forward& f) {
   for (int v = 0; v < visits; ++v)
     if (works(there.owner(v))) tile_rows.push_back(tile(there.owner(v)).q_rows.count());
   SoftmaxSum sum(s, o.sum, f.out, f.lse, tile_rows);
-  // A whole rotation goes back from the K and V that were received last, and needs two slots: the forward's
-  // own if it has two, else two further ones that the last hop receives into. Where other layers run in
-  // between, what was received last is saved instead of this member's own K and V.
+  // A whole rotation goes back from the K and V that were received last, and needs two slots (one, if nothing
+  // more is to come): the forward's own if it has as many, else further ones that the last hop receives into.
+  // Where other layers run in between, what was received last is saved instead of this member's own K and V.
   const bool goes_on = b.backward() && visits > 1 && o.travel == Travel::whole;
+  const std::int64_t of_backward = visits == 2 && o.keeps_own_kv ? 1 : 2;
   std::int64_t count = std::min(o.kv_slots, std::int64_t{visits - 1 + own});
-  const bool saves = goes_on && b.between_layers(), apart = goes_on && !saves && count != 2;
+  const bool saves = goes_on && b.between_layers(), apart = goes_on && !saves && count != of_backward;
   if (apart || saves) count = std::min(o.kv_slots, std::int64_t{visits - 2 + own});
   Box last, mine;
-  if (apart) last = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, 2, s.rows);
+  if (apart) last = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, of_backward, s.rows);
   if (saves) last = s.kv_buffer("kv_saved", Role::nominal, Category::saved, 1, s.rows);
   if (count > 0) mine = s.kv_buffer("kv_slots", Role::nominal, Category::working, count, s.rows);
   if (own) b.copy(compute(0), f.kv, mine.slot(0));
@@ -63,19 +64,22 @@ void RingAttention::backward(const Backward& g) {
   const auto working = [&](std::string_view name, Role role, int count) {
     return s.kv_buffer(name, role, Category::working, count, s.rows);
   };
-  if (visits > 1 && !slots.given())
-    slots = working("kv_slots_backward", Role::nominal, std::min(2, visits - 1));
+  const int received = visits - 1 - is_kept(visits - 1);
+  if (received > 0 && !slots.given())
+    slots = working("kv_slots_backward", Role::nominal, std::min(2, received));
   Box sums, home = g.dkv;
   if (visits > 1) sums = working("dkv_slots", wire, 2);
-  if (visits > 1) dkv_tile = working("dkv_tile", wire, 1);
   if (o.travel == Travel::needed && visits > 1 && wire != Role::nominal) home = working("dkv_home", wire, 1);
   Rows back_home;
   for (int v = 0; v <= visits; ++v) {
     b.step(v);
-    const Box next = v + 1 < visits ? slots.slot((next_slot + v) % b.declared(slots).slots) : held;
+    const bool comes = v + 1 < visits && !is_kept(v + 1);
+    const Box next = comes            ? slots.slot((next_slot + v) % b.declared(slots).slots)
+                     : v + 1 < visits ? g.kv
+                                      : held;
     const Box sum = visits > 1 ? sums.slot((v + 1) % 2) : g.dkv;
     std::vector<Message> messages;
-    if (v + 1 < visits) {
+    if (comes) {
       messages.push_back(send(held.rows(back.leaving(v)), back.next(v)));
       messages.push_back(receive(next.rows(back.arrived(v + 1)), back.previous(v + 1)));
     }
@@ -103,17 +107,49 @@ void RingAttention::backward(const Backward& g) {
 void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) {
   const Tile& t = tile(back.owner(v));
   const Lane lane = compute(0);
-  const Box part = inputs->keys(lane, "kv_tile_backward", held, t);
-  const Box into = (v == 0 ? dkv_sum : dkv_tile).rows(t.k_rows);
-  b.attend_backward(lane, {inputs->queries(lane, "q_tile_backward", g.q, t), keys(b, part), values(b, part),
-                           inputs->queries(lane, "dout_tile", g.dout, t), g.lse.rows(t.q_rows),
-                           g.delta.rows(t.q_rows), g.dq.rows(t.q_rows), keys(b, into), values(b, into),
-                           t.segments, dq_touch.touch(b, lane, g.dq, t.q_rows)});
-  if (v == 0) return;
+  const Box part = inputs->keys(lane, "kv_tile_backward", held, t), first = dkv_sum.rows(t.k_rows);
+  const Builder::AttendBackward of_tile{inputs->queries(lane, "q_tile_backward", g.q, t),
+                                        keys(b, part),
+                                        values(b, part),
+                                        inputs->queries(lane, "dout_tile", g.dout, t),
+                                        g.lse.rows(t.q_rows),
+                                        g.delta.rows(t.q_rows),
+                                        g.dq.rows(t.q_rows),
+                                        keys(b, first),
+                                        values(b, first),
+                                        t.segments,
+                                        dq_touch.touch(b, lane, g.dq, t.q_rows)};
+  if (v == 0)
+    b.attend_backward(lane, of_tile);
+  else
+    differentiate_in_parts(t, of_tile, v, dkv_sum);
+}
+
+void RingAttention::differentiate_in_parts(const Tile& t, Builder::AttendBackward of_tile, int v,
+                                           const Box& dkv_sum) {
+  const Lane lane = compute(0);
   // The rows of dK and dV that earlier holders have written. All others are uninitialised.
   const Rows old = t.k_rows.common(back.seen(v)), fresh = t.k_rows.minus(old);
-  if (!old.empty()) b.add(lane, dkv_tile.rows(old), dkv_sum.rows(old));
-  if (!fresh.empty()) b.copy(lane, dkv_tile.rows(fresh), dkv_sum.rows(fresh));
+  const HeadRange all = s.key_heads(), queries = s.heads();
+  const std::int64_t most = o.dkv_tile_heads > 0 ? std::min(o.dkv_tile_heads, all.count()) : all.count();
+  const std::int64_t sharing = b.problem().heads / b.problem().kv_heads;
+  if (!dkv_tile.given())
+    dkv_tile =
+        s.kv_buffer("dkv_tile", o.gradient_wire, Category::working, 1, s.rows, {all.begin, all.begin + most});
+  const Builder::AttendBackward whole = of_tile;
+  for (std::int64_t first = all.begin; first < all.end; first += most) {
+    const HeadRange part{first, std::min(first + most, all.end)};
+    const HeadRange readers{std::max(part.begin * sharing, queries.begin),
+                            std::min(part.end * sharing, queries.end)};
+    const Box tile = dkv_tile.numbered(part.begin).of_problem(part), sum = dkv_sum.of_problem(part);
+    of_tile.q = whole.q.of_problem(readers), of_tile.dout = whole.dout.of_problem(readers);
+    of_tile.lse = whole.lse.of_problem(readers), of_tile.delta = whole.delta.of_problem(readers);
+    of_tile.dq = whole.dq.of_problem(readers);
+    of_tile.dk = keys(b, tile.rows(t.k_rows)), of_tile.dv = values(b, tile.rows(t.k_rows));
+    b.attend_backward(lane, of_tile);
+    if (!old.empty()) b.add(lane, tile.rows(old), sum.rows(old));
+    if (!fresh.empty()) b.copy(lane, tile.rows(fresh), sum.rows(fresh));
+  }
 }
 
 void RingAttention::exchange(const std::vector<Message>& messages) {

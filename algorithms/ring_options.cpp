@@ -82,6 +82,8 @@ RingOptions ring_options(const Schedule& s) {
   o.copy_tiles = s.is_word("tile_inputs", "copy");
   o.transport = transport_of(s);
   o.travel = s.is_word("rotation", "needed") ? Travel::needed : Travel::whole;
+  o.dkv_tile_heads = s.count("dkv_tile_heads");
+  o.keeps_own_kv = s.is_word("own_kv", "keep");
   return o;
 }
 
@@ -114,7 +116,19 @@ std::vector<OptionInfo> ring_option_infos() {
           "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
           "needed where that saves more than a quarter of the bytes (not weighed for many hundreds of "
           "ranks)"),
+      least_option("dkv_tile_heads", 0, 0,
+                   "key heads whose dK and dV a tile of the backward computes before they are added to the "
+                   "sums; 0: all at "
+                   "once"),
   };
+}
+
+OptionInfo own_kv_option() {
+  return word_option(
+      "own_kv", {"receive", "keep"},
+      "for its own tile the backward of a whole rotation receives K and V once more, as in "
+      "TransformerEngine, or reads those that the rank has; default: keep for 2 ranks with 8192 rows "
+      "each or more, where it saves a slot");
 }
 
 }  // namespace cplab

@@ -18,12 +18,15 @@ struct RingOptions {
   bool copy_tiles = false;  // tile_inputs="copy": slot 0 copies K and V, part tiles read contiguous copies
   Transport transport = Transport::nccl;
   Travel travel = Travel::whole;
+  std::int64_t dkv_tile_heads = 0;  // key heads whose gradients a tile computes at a time; 0: all
+  bool keeps_own_kv = false;        // the backward reads the own K and V where they are
 };
 
 RingOptions ring_options(const Schedule& resolved);
 
 // What an algorithm registers that runs rings, and which combinations of them it refuses.
 std::vector<OptionInfo> ring_option_infos();
+OptionInfo own_kv_option();  // of a ring whose K and V are inputs, which are there in the backward anyway
 // `members`: for every ring of one replica, the tokens of its members.
 void resolve_ring_defaults(Scenario&, const std::vector<Distribution>& rings);
 void validate_ring_options(const Schedule&);

@@ -32,9 +32,14 @@ Box Scope::query_buffer(std::string_view name, Role role, Category category, std
 
 Box Scope::kv_buffer(std::string_view name, Role role, Category category, std::int64_t slots,
                      std::int64_t n) const {
+  return kv_buffer(name, role, category, slots, n, key_heads());
+}
+
+Box Scope::kv_buffer(std::string_view name, Role role, Category category, std::int64_t slots, std::int64_t n,
+                     HeadRange of) const {
   const Problem& p = b.problem();
-  return b.buffer({name, role, category, slots, n, key_heads().count(), p.head_size + p.value_size,
-                   p.head_size, layout, key_heads().begin});
+  return b.buffer({name, role, category, slots, n, of.count(), p.head_size + p.value_size, p.head_size,
+                   layout, of.begin});
 }
 
 Box Scope::lse_buffer(std::string_view name, Category category, std::int64_t slots, std::int64_t n) const {

@@ -37,6 +37,9 @@ class Scope {
   // K and V, or their gradients: [slots, rows, key heads, D + E], K in front. In a whole group a slot is one
   // message and two contiguous tensors.
   Box kv_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows) const;
+  // The same of some heads only.
+  Box kv_buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t rows,
+                HeadRange) const;
   // LSE or delta: wide, [slots, heads, rows].
   Box lse_buffer(std::string_view name, Category, std::int64_t slots, std::int64_t rows) const;
 };

@@ -38,9 +38,7 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
 void WithQuerySum::backward(const Backward& g) {
   Builder& b = s_.b;
   Backward inner = g;
-  // A single rank's plan has no fp32 dq, as the plans had with which single ranks were measured: `compare`
-  // holds a prediction against a measurement only where their plans are the same.
-  const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide() && b.P() > 1;
+  const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide();
   if (wide)
     inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);
   inner_.backward(inner);

@@ -68,7 +68,13 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   words["parallel.algorithm"] = scenario.algorithm;
   words["parallel.placement"] = scenario.placement;
   for (const auto& [key, value] : scenario.schedule.options) words["schedule." + key] = to_string(value);
-  // What a file from before these options meant; where an algorithm has them not, no file says them.
+  // What a file from before these options meant; where an algorithm has them not, no file says them. Then the
+  // dq of a single rank was of the problem's dtype, whatever accumulator said.
+  if (scenario.algorithm == "ring" && !words.contains("schedule.own_kv") && scenario.parallel.ranks == 1 &&
+      words.contains("schedule.accumulator"))
+    words["schedule.accumulator"] = "nominal";
+  words.try_emplace("schedule.dkv_tile_heads", "0");
+  words.try_emplace("schedule.own_kv", "receive");
   words.try_emplace("schedule.between", "nothing");
   words.try_emplace("schedule.rotation", "whole");
   return words;

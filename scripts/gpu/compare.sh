@@ -17,8 +17,13 @@ for link in ${links/+/ }; do
   for run in "$results"/run-*-"$link".json; do
     name=$(basename "$run" .json)
     IFS=- read -r _ tokens ranks _ <<<"$name"
+    old=() # what plans were like before these options
+    if ! grep -q '"own_kv"' "$run"; then
+      old=(--set schedule.own_kv=receive --set schedule.dkv_tile_heads=0)
+      if [ "$ranks" = P1 ]; then old+=(--set schedule.accumulator=nominal); fi
+    fi
     "$cplab" simulate ring-h200 --quiet --operations --json "$work/predicted.json" --set hardware.file="$hardware" \
-      --set problem.sequence="$tokens" --set parallel.ranks="${ranks#P}" --set schedule.transport="$link" >/dev/null
+      --set problem.sequence="$tokens" --set parallel.ranks="${ranks#P}" --set schedule.transport="$link" "${old[@]}" >/dev/null
     "$cplab" compare "$work/predicted.json" "$run" --quiet >/dev/null \
       --json "$work/$link/compare-S$((${tokens%K} * 1024))-$ranks.json"
   done
