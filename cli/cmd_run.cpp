@@ -108,6 +108,11 @@ int report_run(const Arguments& arguments, Console& console) {
   const ExecutionResult& result = measured.result;
   const std::vector<MemoryPlan> memory = memory_of(plan);
 
+  for (const std::string& note : fall_back_notes(plan, result.timeline)) {
+    file.notes.push_back(note);
+    console.say("note: " + note);
+  }
+
   RunReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
@@ -117,12 +122,14 @@ int report_run(const Arguments& arguments, Console& console) {
   report.gpu = measured.gpu;
   report.figures = derive_figures(plan, result.timeline, memory);
   report.fit = fit(report.figures, measured.capacity_bytes, measured.fixed_bytes);
+  report.variants = variant_figures(plan, result.timeline);
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &result.timeline};
 
   std::ostream& out = console.text();
   out << describe(file.scenario) << '\n';
   out << fmt::format("on {}: {} ms, median of {}\n", measured.where, format_ms(result.time_s),
                      result.times_s.size());
+  write_variants(out, report.variants);
   write_figures(out, report.figures, report.fit, console.color());
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option(

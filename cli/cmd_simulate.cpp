@@ -53,6 +53,8 @@ int command_simulate(const Arguments& arguments, Console& console) {
                      format_ms(figures.time_s), format_ms(prediction.low_s), format_ms(prediction.high_s));
   out << "of the busy time: " << describe(figures.origins) << '\n';
   out << "of the chain that ends last: " << describe(prediction.chain) << '\n';
+  const std::vector<VariantFigures> variants = variant_figures(plan, prediction.timeline);
+  write_variants(out, variants);
   write_figures(out, figures, prediction.fit, console.color());
 
   SimulateReport report;
@@ -63,6 +65,7 @@ int command_simulate(const Arguments& arguments, Console& console) {
   report.low_s = prediction.low_s;
   report.high_s = prediction.high_s;
   report.chain = prediction.chain;
+  report.variants = variants;
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &prediction.timeline};
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option(

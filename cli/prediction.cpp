@@ -14,7 +14,8 @@
 #include "cli/session.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/table.hpp"
-#include "sim/linear_work.hpp"
+#include "report/variants.hpp"
+#include "sim/kernel_variants.hpp"
 #include "sim/simulate.hpp"
 
 namespace cplab {
@@ -159,8 +160,8 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   require_machine(file);
   const Hardware hardware = read_hardware_of(file);
   Prediction prediction = predict(file, plan, hardware, progress);
-  if (plan.scenario.problem.attention == Attention::linear)
-    prediction.timeline.variants = linear_variants_of(plan, hardware.gpu);
+  name_kernel_variants(plan, hardware, prediction.timeline);
+  prediction.notes = fall_back_notes(plan, prediction.timeline);
   if (progress)
     progress->stage("simulating without the bandwidth that was set", operation_count(plan), "operations");
   note_idle_bandwidths(file, plan, hardware, options_of(file), prediction);

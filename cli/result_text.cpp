@@ -119,6 +119,14 @@ TextTable rank_table(const Figures& figures, Audience audience) {
   return table;
 }
 
+void write_variants(std::ostream& out, const std::vector<VariantFigures>& variants) {
+  std::size_t widest = 0;
+  for (const VariantFigures& of : variants) widest = std::max(widest, of.variant.size());
+  for (const VariantFigures& of : variants)
+    out << fmt::format("{:<{}}  {} operations, {} % of the kernels' time, {} % of the FLOPs\n", of.variant,
+                       widest, of.operations, format_percent(of.time_share), format_percent(of.flops_share));
+}
+
 void write_figures(std::ostream& out, const Figures& figures, const std::optional<Fit>& fit, bool color) {
   for (const PhaseTime& phase : figures.phases) {
     out << fmt::format("{:<10}{} ms\n", name(phase.phase), format_ms(phase.time_s));

@@ -4,9 +4,11 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "report/figures.hpp"
 #include "report/table.hpp"
+#include "report/variants.hpp"
 
 namespace cplab {
 
@@ -27,6 +29,9 @@ enum class Audience { people, files };
 
 // One row a rank: times, exposed communication, memory, bytes sent and received.
 TextTable rank_table(const Figures&, Audience);
+
+// A line for every kernel: how many operations it carries out, and its shares.
+void write_variants(std::ostream&, const std::vector<VariantFigures>&);
 
 // Phases, exposed communication, peak memory by buffer, whether it fits, then the rank table (of up to 64
 // ranks). The caller has written what was done and how long it took.

@@ -73,6 +73,9 @@ class CudaCalls {
 
   // The kernel that was chosen: "attend mma bf16 128", "attend general", "copy", ...
   std::string variant(std::size_t call) const;
+  // Why the kernel that is preferred on this device does not take it ("not attend hopper bf16 128: k has rows
+  // in 4 runs"); empty: it does, or the device prefers none.
+  std::string fall_back(std::size_t call) const;
   // Whether it gives the same bits in every run.
   bool deterministic(std::size_t call) const;
 

@@ -115,6 +115,9 @@ void write_operations(JsonWriter& json, const std::optional<OperationTimes>& ope
       json.field("kind", name(op.kind));
       const auto& variants = operations->timeline->variants;
       if (!variants.empty() && !variants[r][i].empty()) json.field("variant", variants[r][i]);
+      const auto& fall_backs = operations->timeline->fall_backs;
+      if (r < fall_backs.size() && i < fall_backs[r].size() && !fall_backs[r][i].empty())
+        json.field("fall_back", fall_backs[r][i]);
       json.field("start_s", time.start_s);
       json.field("end_s", time.end_s);
       json.field("wait_s", time.wait_s);
@@ -279,6 +282,7 @@ void write_json(std::ostream& out, const SimulateReport& report) {
   json.field("host", report.chain.host);
   json.end_object();
   write_figures(json, report.figures, report.fit);
+  write_variants(json, report.variants);
   write_operations(json, report.operations);
   write_notes(json, report.header.notes);
   json.end_object();
@@ -293,6 +297,7 @@ void write_json(std::ostream& out, const RunReport& report) {
   json.list("times_s", report.times_s);
   if (report.gpu) write_gpu(json, *report.gpu, report.figures.time_s);
   write_figures(json, report.figures, report.fit);
+  write_variants(json, report.variants);
   write_operations(json, report.operations);
   write_notes(json, report.header.notes);
   json.end_object();

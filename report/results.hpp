@@ -13,6 +13,7 @@
 #include "plan/plan.hpp"
 #include "report/figures.hpp"
 #include "report/timeline.hpp"
+#include "report/variants.hpp"
 
 namespace cplab {
 
@@ -56,6 +57,7 @@ struct SimulateReport {
   std::optional<Fit> fit;
   double low_s = 0, high_s = 0;
   ChainShares chain;
+  std::vector<VariantFigures> variants;  // that `run` would take
   std::optional<OperationTimes> operations;
   std::int64_t placement_padding_tokens = 0;  // the plan's
 };
@@ -96,6 +98,7 @@ struct RunReport {
   // operations are timed in iterations of their own, time_s without events between operations.
   Figures figures;
   std::optional<Fit> fit;
+  std::vector<VariantFigures> variants;  // that were taken; empty on a CPU
   std::optional<OperationTimes> operations;
   std::int64_t placement_padding_tokens = 0;  // the plan's
 };

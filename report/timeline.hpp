@@ -27,9 +27,13 @@ struct Timeline {
   // ranks[r][i]: operation i of Plan::ranks[r]. Memory needs no entry of its own: births and deaths are keyed
   // by operation (derive/memory.hpp, or the executor's log).
   std::vector<std::vector<OperationTime>> ranks;
-  // variants[r][i]: what carried the operation out, where more than one thing can ("ncclAllGather"); a
-  // literal. Empty if nobody says.
+  // variants[r][i]: what carried the operation out, where more than one thing can ("ncclAllGather"); valid
+  // for good. Empty if nobody says.
   std::vector<std::vector<std::string_view>> variants;
+  // fall_backs[r][i]: why a slower kernel carried the operation out than the one that is preferred on the
+  // device for its dtype and head size: "not attend hopper bf16 128: k has rows in 4 runs"; valid for good.
+  // Empty: it did not, or nobody says. fall_backs[r] is empty where nothing fell back.
+  std::vector<std::vector<std::string_view>> fall_backs;
 };
 
 }  // namespace cplab

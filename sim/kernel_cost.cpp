@@ -11,6 +11,7 @@
 #include <span>
 
 #include "plan/live_pairs.hpp"
+#include "sim/attention_variant.hpp"
 #include "sim/linear_cost.hpp"
 
 namespace cplab {
@@ -63,14 +64,17 @@ Rate interpolate(const std::map<double, Value>& points, double x, Origin outside
           worst(worst(low.origin, high.origin), Origin::interpolated)};
 }
 
-// All tables of one kind, dtype, head size and mask: rates by keys per query row, then by thread blocks.
+// All tables of one kind, family, dtype, head size and mask: rates by keys per query row, then by thread
+// blocks.
 struct RateTable {
   const KernelTable* table = nullptr;  // the first of them
+  KernelFamily family = KernelFamily::foreign;
   std::map<double, std::map<double, Rate>> rates;
 
   bool takes(const KernelTable& t) const {
     return t.kind == table->kind && t.dtype == table->dtype && t.head_size == table->head_size &&
-           t.value_size == table->value_size && t.causal == table->causal && t.tile_rows == table->tile_rows;
+           t.value_size == table->value_size && t.causal == table->causal &&
+           t.tile_rows == table->tile_rows && family_of(t) == family;
   }
 
   // A table of another GPU's multiprocessors is scaled to `sms` of them.
@@ -100,12 +104,13 @@ struct RateTable {
 
 class StandardCost {
  public:
-  explicit StandardCost(const Hardware& hardware) : hardware_(hardware), linear_(hardware) {
+  explicit StandardCost(const Hardware& hardware)
+      : hardware_(hardware), linear_(hardware), variants_(hardware) {
     for (const KernelTable& table : hardware.kernels) {
       if (!has_square_points(table.kind)) continue;
       auto into =
           std::find_if(rates_.begin(), rates_.end(), [&](const RateTable& r) { return r.takes(table); });
-      if (into == rates_.end()) into = rates_.insert(into, RateTable{&table, {}});
+      if (into == rates_.end()) into = rates_.insert(into, RateTable{&table, family_of(table), {}});
       into->add(table, hardware.gpu.sms);
     }
   }
@@ -126,17 +131,50 @@ class StandardCost {
     OpKind kind = OpKind::attend;
     DType dtype = DType::bf16;
     std::int64_t heads = 0, head_size = 0, value_size = 0;
+    std::string_view variant;
+    bool fell_back = false;
     bool operator==(const Shape&) const = default;
   };
 
-  static Shape shape_of(const Plan& plan, const CallConverter& calls, const Operation& op) {
+  static Shape shape_of(const Plan& plan, const CallConverter& calls, const Operation& op,
+                        const AttentionVariant& variant) {
     const PlacedCall placed = calls.calls(op).front();
     const DType dtype = plan.scenario.problem.dtype;
     const auto shape = [&](const auto& call) {
-      return Shape{op.kind, dtype, call.q.heads, call.q.width, call.v.width};
+      return Shape{op.kind,
+                   dtype,
+                   call.q.heads,
+                   call.q.width,
+                   call.v.width,
+                   variant.name,
+                   variant.fall_back.has_value()};
     };
     return op.kind == OpKind::attend ? shape(std::get<kernels::Attend>(placed.call))
                                      : shape(std::get<kernels::AttendBackward>(placed.call));
+  }
+
+  // Tables that say what a variant costs: its own family's. Without any, those of kernels that are not ours,
+  // which stand for what the call would have without falling back, else the family's nearest in speed; then
+  // `speed`, relative to theirs, is somebody's guess.
+  struct Tables {
+    KernelFamily family = KernelFamily::foreign;
+    double speed = 1;
+  };
+  Tables tables_for(const Shape& shape, const AttentionVariant& variant) const {
+    std::optional<Tables> best;
+    double best_distance = 0;
+    for (const RateTable& candidate : rates_) {
+      if (candidate.table->kind != shape.kind || candidate.table->dtype != shape.dtype) continue;
+      if (candidate.family == variant.family) return {variant.family, 1};
+      const bool foreign = candidate.family == KernelFamily::foreign;
+      const double speed = relative_speed(shape.kind, variant.family) /
+                           relative_speed(shape.kind, foreign ? variant.preferred : candidate.family);
+      const double distance = foreign ? -1 : std::abs(std::log(speed));
+      if (best && distance >= best_distance) continue;
+      best = {candidate.family, speed};
+      best_distance = distance;
+    }
+    return best.value_or(Tables{});  // choose() says what is missing
   }
 
   struct Choice {
@@ -151,14 +189,16 @@ class StandardCost {
     return 1 + std::abs(std::log(flops_per_pair(table.kind, table.head_size, table.value_size) / wanted));
   }
 
-  // The tile heights that kernels for a call may have: those of the tables of the nearest head size.
-  std::vector<int> heights(const Shape& shape) const {
+  // The tile heights that kernels for a call may have: the variant's own where a table names it, else those
+  // of the tables of the nearest head size.
+  std::vector<int> heights(const Shape& shape, KernelFamily family) const {
     std::vector<int> found;
     double nearest = std::numeric_limits<double>::infinity();
     for (const RateTable& candidate : rates_) {
       const KernelTable& table = *candidate.table;
-      if (table.kind != shape.kind || table.dtype != shape.dtype) continue;
+      if (table.kind != shape.kind || table.dtype != shape.dtype || candidate.family != family) continue;
       const double away = distance(table, shape);
+      if (away == 0 && table.variant == shape.variant) return {table.tile_rows};
       if (away > nearest) continue;
       if (away < nearest) found.clear();
       nearest = away;
@@ -171,12 +211,14 @@ class StandardCost {
 
   // The table of that mask, dtype and tile height, of the nearest head size. If there is none, the other
   // mask's table, as an extrapolation.
-  Choice choose(const Shape& shape, bool causal, int tile_rows) const {
+  Choice choose(const Shape& shape, bool causal, int tile_rows, KernelFamily family) const {
     Choice best;
     double best_cost = 0;
     for (const RateTable& candidate : rates_) {
       const KernelTable& table = *candidate.table;
-      if (table.kind != shape.kind || table.dtype != shape.dtype || table.tile_rows != tile_rows) continue;
+      if (table.kind != shape.kind || table.dtype != shape.dtype || table.tile_rows != tile_rows ||
+          candidate.family != family)
+        continue;
       const double cost = distance(table, shape) + (table.causal != causal ? 0.5 : 0);
       if (best.table != nullptr && cost >= best_cost) continue;
       best_cost = cost;
@@ -204,7 +246,9 @@ class StandardCost {
   };
 
   KernelCost attention(const Plan& plan, const CallConverter& calls, const Operation& op) {
-    const Shape shape = shape_of(plan, calls, op);
+    const AttentionVariant& variant =
+        variants_.of(calls, op, reserved_sms(plan.scenario.schedule, hardware_.gpu.sms));
+    const Shape shape = shape_of(plan, calls, op, variant);
     const auto segments = calls.plan().segments_of(op);
     auto known = std::find_if(remembered_.begin(), remembered_.end(), [&](const Remembered& r) {
       return r.shape == shape &&
@@ -212,24 +256,31 @@ class StandardCost {
     });
     if (known == remembered_.end()) {
       known = remembered_.begin() + static_cast<std::ptrdiff_t>(next_remembered_++ % remembered_.size());
-      *known = {shape, {segments.begin(), segments.end()}, computed(shape, segments)};
+      *known = {shape, {segments.begin(), segments.end()}, computed(shape, segments, variant)};
     }
     KernelCost cost = known->cost;
     add_updates(plan, calls.plan(), op, cost);
     return cost;
   }
 
-  // Of several kernels the fastest is taken, as the executor's kernels do.
-  KernelCost computed(const Shape& shape, std::span<const Segment> segments) const {
+  // Of several tile heights that nobody chose between the fastest is taken.
+  KernelCost computed(const Shape& shape, std::span<const Segment> segments,
+                      const AttentionVariant& variant) const {
+    const Tables tables = tables_for(shape, variant);
     std::optional<KernelCost> best;
-    for (const int tile_rows : heights(shape)) {
-      const KernelCost cost = computed(shape, segments, tile_rows);
+    for (const int tile_rows : heights(shape, tables.family)) {
+      KernelCost cost = computed(shape, segments, tile_rows, tables.family);
+      if (tables.speed != 1) {
+        cost.seconds /= tables.speed;
+        cost.origin = Origin::assumed;
+      }
       if (!best || cost.seconds < best->seconds) best = cost;
     }
     return *best;
   }
 
-  KernelCost computed(const Shape& shape, std::span<const Segment> segments, int tile_rows) const {
+  KernelCost computed(const Shape& shape, std::span<const Segment> segments, int tile_rows,
+                      KernelFamily family) const {
     const bool backward = shape.kind == OpKind::attend_backward;
     KernelCost cost;
     cost.origin = Origin::measured;
@@ -247,7 +298,7 @@ class StandardCost {
     for (const Segment& segment : segments) {
       const double pairs = live_pairs(segment);
       if (pairs <= 0) continue;
-      const Choice choice = choose(shape, is_masked(segment), tile_rows);
+      const Choice choice = choose(shape, is_masked(segment), tile_rows, family);
       const Rate rate = choice.table->rate(pairs / static_cast<double>(segment.q_count), blocks);
       busy_s += pairs * static_cast<double>(shape.heads) *
                 flops_per_pair(shape.kind, shape.head_size, shape.value_size) / rate.flops_s;
@@ -313,6 +364,7 @@ class StandardCost {
 
   const Hardware& hardware_;
   LinearCost linear_;
+  AttentionVariants variants_;
   std::vector<RateTable> rates_;
   std::array<Remembered, 8> remembered_;
   std::size_t next_remembered_ = 0;

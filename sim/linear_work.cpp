@@ -47,14 +47,30 @@ struct CutOf {
   }
 };
 
+kernels::cuda::VariantOptions options_on(const GpuSpec& gpu) {
+  return {.sm_major = gpu.sm_major, .sms = gpu.sms, .build = {.hopper = true, .full = true}};
+}
+
 struct Choose {
   const GpuSpec& gpu;
   template <class Call>
   kernels::cuda::ChosenLinear operator()(const Call& call) const {
     if constexpr (requires { kernels::cuda::choose_variant(call, kernels::cuda::VariantOptions{}).groups; })
-      return kernels::cuda::choose_variant(
-          call, {.sm_major = gpu.sm_major, .sms = gpu.sms, .build = {.hopper = true, .full = true}});
+      return kernels::cuda::choose_variant(call, options_on(gpu));
     throw std::invalid_argument("not an operation of linear attention");
+  }
+};
+
+struct WhyNotPreferred {
+  const GpuSpec& gpu;
+  template <class Call>
+  std::optional<kernels::cuda::FallBack> operator()(const Call& call) const {
+    if constexpr (requires {
+                    call.chunks;
+                    kernels::cuda::fall_back(call, kernels::cuda::VariantOptions{});
+                  })
+      return kernels::cuda::fall_back(call, options_on(gpu));
+    return {};
   }
 };
 
@@ -113,6 +129,7 @@ LinearWork linear_work(const CallConverter& calls, const Operation& op, DType no
     } else {
       const kernels::cuda::ChosenLinear chosen = std::visit(Choose{gpu}, placed.call);
       work.variant = chosen.variant->name;
+      work.fall_back = std::visit(WhyNotPreferred{gpu}, placed.call);
       work.blocks = chosen.cut;
       work.persistent = chosen.cut.multiprocessors > 0;
     }
@@ -120,18 +137,6 @@ LinearWork linear_work(const CallConverter& calls, const Operation& op, DType no
     throw HardwareError("kernel", "class=" + std::string(name(op.kind)), error.what());
   }
   return work;
-}
-
-std::vector<std::vector<std::string_view>> linear_variants_of(const Plan& plan, const GpuSpec& gpu) {
-  const DType nominal = plan.scenario.problem.dtype;
-  std::vector<std::vector<std::string_view>> variants;
-  for (const RankPlan& rank : plan.ranks) {
-    const CallConverter calls(rank, nominal, plan.scenario.problem.slopes);
-    std::vector<std::string_view>& own = variants.emplace_back();
-    for (const Operation& op : rank.operations)
-      own.push_back(is_linear(op.kind) ? linear_work(calls, op, nominal, gpu).variant : std::string_view());
-  }
-  return variants;
 }
 
 namespace {

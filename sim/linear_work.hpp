@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "calls/converter.hpp"
 #include "kernels/work/linear_params.hpp"
+#include "kernels/work/variants.hpp"
 #include "plan/plan.hpp"
 #include "sim/hardware.hpp"
 
@@ -22,6 +24,7 @@ struct LinearWork {
   // many thread blocks as run at once take the others' parts one after the other. A call that only the CPU
   // has kernels for (a transition of every token) has no name, and the cut of the general kernels.
   std::string_view variant;
+  std::optional<kernels::cuda::FallBack> fall_back;
   kernels::cuda::LinearCut blocks;
   bool persistent = false;
   DType dtype = DType::bf16;  // of rows of tokens
@@ -36,9 +39,6 @@ struct LinearWork {
 // With the variant that a build with all kernels takes on that GPU (kernels/work/linear_variants.hpp). Throws
 // HardwareError where no kernel takes the call (a head too large for any).
 LinearWork linear_work(const CallConverter&, const Operation&, DType nominal, const GpuSpec&);
-
-// LinearWork::variant of every operation, by rank; empty of others: as Timeline::variants has them.
-std::vector<std::vector<std::string_view>> linear_variants_of(const Plan&, const GpuSpec&);
 
 // The kernels of one call: `blocks` thread blocks, of which the longest walks over `steps` times 64 tokens.
 // `paired_steps`: likewise of a kernel of which a multiprocessor holds two thread blocks at a time.

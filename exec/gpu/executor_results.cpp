@@ -6,6 +6,7 @@
 #include "exec/gpu/executor_state.hpp"
 #include "exec/gpu/machine.hpp"
 #include "exec/repeated.hpp"
+#include "report/interned.hpp"
 
 namespace cplab {
 
@@ -31,6 +32,22 @@ std::vector<std::vector<std::string_view>> communication_variants(const Plan& pl
 }
 
 }  // namespace
+
+void GpuExecutor::State::add_kernel_variants(Timeline& timeline) const {
+  const auto text = [](const std::vector<char>& word) {
+    return interned(std::string_view(word.data(), word.size()));
+  };
+  for (std::size_t r = 0; r < outcomes.size(); ++r) {
+    const RankOutcome& outcome = outcomes[r];
+    std::vector<std::string_view>& reasons = timeline.fall_backs.emplace_back();
+    for (std::size_t i = 0; i < outcome.variants.size(); ++i) {
+      if (!outcome.variants[i].empty()) timeline.variants[r][i] = text(outcome.variants[i]);
+      if (outcome.fall_backs[i].empty()) continue;
+      reasons.resize(outcome.fall_backs.size());
+      reasons[i] = text(outcome.fall_backs[i]);
+    }
+  }
+}
 
 void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) {
   hung = true;
@@ -59,6 +76,13 @@ void GpuExecutor::State::finish_outcome(int rank) {
   RankOutcome& outcome = outcomes[i];
   outcome.overrun = !ranks[i]->red_zones_intact();
   outcome.memory.growth_bytes = ranks[i]->used_bytes();
+  outcome.variants.clear();
+  outcome.fall_backs.clear();
+  for (std::uint32_t op = 0; op < plan.ranks[i].operations.size(); ++op) {
+    const std::string variant = ranks[i]->variant(op), fall_back = ranks[i]->fall_back(op);
+    outcome.variants.emplace_back(variant.begin(), variant.end());
+    outcome.fall_backs.emplace_back(fall_back.begin(), fall_back.end());
+  }
   if (options.rendezvous == nullptr) return;
   outcome.outputs.clear();
   for (const Buffer& buffer : plan.ranks[i].buffers) {
@@ -125,6 +149,7 @@ ExecutionResult GpuExecutor::State::result_of_outcomes(std::vector<double> graph
   if (!instrumented.empty()) {
     result.timeline = take_lower_median(instrumented);
     result.timeline.variants = communication_variants(plan, *messages);
+    add_kernel_variants(result.timeline);
   }
   explain_memory(facts.memory, options.rendezvous == nullptr ? options.ranks_per_gpu : 1);
   return result;

@@ -42,6 +42,7 @@ struct GpuExecutor::State {
   [[noreturn]] void throw_hang(bool timed_out, const std::string& head);
   void finish_outcome(int rank);
   void gather_outcomes();
+  void add_kernel_variants(Timeline& timeline) const;
   ExecutionResult result_of_outcomes(std::vector<double> graph_times_s);
 
   const Plan& plan;

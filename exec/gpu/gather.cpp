@@ -88,6 +88,8 @@ void each_field(Archive& archive, Outcome& o) {
   archive(o.log.uses);
   archive(o.overrun);
   archive(o.outputs);
+  archive(o.variants);
+  archive(o.fall_backs);
 }
 
 void require(bool fine, const char* what) {
@@ -118,6 +120,16 @@ void require_times(const RankPlan& rank, const RankOutcome& theirs) {
   require(is_time(theirs.clock_residual_s), "a clock's error that is none");
 }
 
+// Words that people read, of a kernel or a condition.
+void require_words(const RankPlan& rank, const std::vector<std::vector<char>>& words) {
+  constexpr std::size_t longest = 1000;
+  require(words.size() == rank.operations.size(), "another number of operations than the plan's");
+  for (const std::vector<char>& word : words) {
+    require(word.size() <= longest, "the name of a kernel that is too long");
+    for (const char c : word) require(c >= ' ' && c <= '~', "the name of a kernel that is none");
+  }
+}
+
 void require_memory(const RankPlan& rank, const RankOutcome& theirs) {
   const RankMemory& memory = theirs.memory;
   require(memory.rank == rank.rank, "the memory of another rank");
@@ -144,6 +156,8 @@ void require_outcome_of(const RankPlan& rank, const RankOutcome& theirs, const R
           "another number of repetitions");
   require_times(rank, theirs);
   require_memory(rank, theirs);
+  require_words(rank, theirs.variants);
+  require_words(rank, theirs.fall_backs);
   require(theirs.outputs.size() == rank.buffers.size(), "another number of buffers than the plan's");
   for (std::size_t b = 0; b < rank.buffers.size(); ++b) {
     const Buffer& buffer = rank.buffers[b];

@@ -21,6 +21,9 @@ struct RankOutcome {
   MemoryLog log;
   bool overrun = false;
   std::vector<std::vector<std::byte>> outputs;  // by buffer; empty unless it is an output
+  // By operation: the kernel that was launched, and why not the preferred one (Timeline::variants,
+  // fall_backs); empty of communication.
+  std::vector<std::vector<char>> variants, fall_backs;
 };
 
 std::vector<std::byte> pack(const RankOutcome& outcome);

@@ -177,6 +177,16 @@ void GpuRank::keep_ordered_poison() {
   }
 }
 
+std::string GpuRank::variant(std::uint32_t operation) const {
+  const GpuOperation& op = operations_[operation];
+  return op.calls > 0 ? calls_.variant(op.first_call) : "";
+}
+
+std::string GpuRank::fall_back(std::uint32_t operation) const {
+  const GpuOperation& op = operations_[operation];
+  return op.calls > 0 ? calls_.fall_back(op.first_call) : "";
+}
+
 void GpuRank::make_timing_events() {
   if (operations_.empty() || operations_.front().begin != nullptr) return;
   for (std::uint32_t i = 0; i < operations_.size(); ++i) {

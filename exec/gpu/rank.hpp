@@ -97,6 +97,9 @@ class GpuRank {
   std::vector<GpuLane>& lanes() { return lanes_; }
   GpuOperation& operation(std::uint32_t i) { return operations_[i]; }
   std::int64_t tables_bytes() const { return tables_bytes_; }
+  // Of its first call (CudaCalls::variant, fall_back); empty of communication.
+  std::string variant(std::uint32_t operation) const;
+  std::string fall_back(std::uint32_t operation) const;
 
  private:
   void keep_ordered_poison();

@@ -38,8 +38,9 @@ std::size_t CudaCalls::add(const Attend& call) {
   p->write = call.write;
   // Every launch function holds `p`, even one that does nothing: upload() sets pointers in it.
   if (p->work.count == 0 || p->q.heads == 0) return state_->push(variant.name, [p](CudaStream) {});
-  return state_->push(variant.name,
-                      [p, launch = kernel_of(variant).bind(*p)](CudaStream stream) { launch(stream); });
+  const std::size_t number = state_->push(
+      variant.name, [p, launch = kernel_of(variant).bind(*p)](CudaStream stream) { launch(stream); });
+  return state_->note(number, cuda::fall_back(call, state_->options));
 }
 
 std::size_t CudaCalls::add(const AttendBackward& call) {
@@ -74,7 +75,7 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   const std::size_t number = state_->push(
       variant.name, [p, launch = kernel_of(variant).bind(*p)](CudaStream stream) { launch(stream); });
   state_->calls[number].deterministic = variant.deterministic;
-  return number;
+  return state_->note(number, cuda::fall_back(call, state_->options));
 }
 
 std::size_t CudaCalls::add(const Merge& call) {
@@ -155,6 +156,10 @@ void CudaCalls::launch(std::size_t call, CudaStream stream) const {
 
 std::string CudaCalls::variant(std::size_t call) const {
   return state_->calls.at(call).variant;
+}
+
+std::string CudaCalls::fall_back(std::size_t call) const {
+  return state_->calls.at(call).fall_back;
 }
 
 bool CudaCalls::deterministic(std::size_t call) const {

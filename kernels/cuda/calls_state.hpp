@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -27,6 +28,7 @@ struct CudaCalls::State {
     std::string variant;
     std::function<void(CudaStream)> launch;
     bool deterministic = true;
+    std::string fall_back = {};  // from which kernel, and why
   };
 
   cuda::Tables tables;
@@ -50,6 +52,12 @@ struct CudaCalls::State {
     calls.push_back({std::move(variant), std::move(launch)});
     relocations.insert(relocations.end(), pending.begin(), pending.end());
     return calls.size() - 1;
+  }
+
+  // What is said of the call that was added last.
+  std::size_t note(std::size_t number, const std::optional<cuda::FallBack>& fall_back) {
+    if (fall_back) calls[number].fall_back = fall_back->text();
+    return number;
   }
 
   // `pointer` will point to the items in device memory. It must stay where it is.

@@ -120,7 +120,7 @@ std::size_t CudaCalls::add(const LinearLocal& call) {
   p.write = call.write;
   zero_other_rows(state, *added, call.out, call.chunks, call.write);
   zero_other_states(state, *added, call.final_state, call.q.width, call.chunks, &Chunk::right);
-  return push(state, chosen, added);
+  return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
 }
 
 std::size_t CudaCalls::add(const LinearLocalBackward& call) {
@@ -145,7 +145,7 @@ std::size_t CudaCalls::add(const LinearLocalBackward& call) {
   for (const View* view : {&call.dq, &call.dk, &call.dv})
     zero_other_rows(state, *added, *view, call.chunks, call.write);
   zero_other_states(state, *added, call.final_state, call.q.width, call.chunks, &Chunk::left);
-  return push(state, chosen, added);
+  return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
 }
 
 std::size_t CudaCalls::add(const LinearState& call) {
@@ -158,7 +158,7 @@ std::size_t CudaCalls::add(const LinearState& call) {
   state.set(p.columns, call.columns);
   state.set(p.state, call.state);
   p.reverse = call.reverse;
-  return push(state, chosen, added);
+  return state.note(push(state, chosen, added), cuda::fall_back(call, state.options));
 }
 
 std::size_t CudaCalls::add(const LinearScan& call) {

@@ -80,6 +80,8 @@ TEST_CASE("an outcome survives packing and a cut one is refused") {
   outcome.log.uses = {{4, 5, 6, 7, Lane{LaneKind::comm, 1}, true}};
   outcome.overrun = true;
   outcome.outputs = {{}, {std::byte{9}, std::byte{8}}};
+  outcome.variants = {{'m', 'm', 'a'}, {}};
+  outcome.fall_backs = {{}, {'k'}};
   const std::vector<std::byte> bytes = pack(outcome);
   const RankOutcome back = unpack(bytes);
   CHECK(back.ends_s == outcome.ends_s);
@@ -90,6 +92,8 @@ TEST_CASE("an outcome survives packing and a cut one is refused") {
   CHECK(back.log.uses[0] == outcome.log.uses[0]);
   CHECK(back.overrun);
   CHECK(back.outputs == outcome.outputs);
+  CHECK(back.variants == outcome.variants);
+  CHECK(back.fall_backs == outcome.fall_backs);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     CHECK_THROWS_AS(unpack({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n)}),
                     std::invalid_argument);
@@ -115,6 +119,8 @@ RankOutcome fitting_outcome() {
   outcome.log.blocks = {{1, 0, 6}};
   outcome.log.uses = {{1, 1, 0, 6, Lane{LaneKind::compute, 0}, true}};
   outcome.outputs = {{}, std::vector<std::byte>(6)};
+  outcome.variants = {{'m', 'm', 'a'}, {}};
+  outcome.fall_backs = {{}, {}};
   return outcome;
 }
 
@@ -145,6 +151,10 @@ TEST_CASE("an outcome that does not fit the plan is refused, whatever is wrong w
       [](RankOutcome& o) { o.outputs.pop_back(); },
       [](RankOutcome& o) { o.outputs[1].pop_back(); },
       [](RankOutcome& o) { o.outputs[0].resize(1); },
+      [](RankOutcome& o) { o.variants.pop_back(); },
+      [](RankOutcome& o) { o.variants[0][1] = '\x1b'; },
+      [](RankOutcome& o) { o.variants[1].resize(5000, 'm'); },
+      [](RankOutcome& o) { o.fall_backs.clear(); },
   };
   for (std::size_t i = 0; i < wrongs.size(); ++i) {
     CAPTURE(i);

@@ -88,6 +88,7 @@ void give_operands(RankPlan& rank, Operation& op, int heads, int head_size) {
     rank.accesses.push_back({static_cast<std::uint32_t>(rank.views.size() - 1), WriteMode::store, operand});
   };
   op.head_end = op.head_begin + heads;
+  op.value = 0.125;  // the scale: no kernel on tensor cores takes 0
   op.reads = {static_cast<std::uint32_t>(rank.accesses.size()),
               static_cast<std::uint32_t>(signature.reads.size())};
   for (const Operand operand : signature.reads) access(operand);

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
@@ -108,7 +110,7 @@ TEST_CASE("causal segments use the causal table, mixed lists both, and a missing
   CHECK(mixed.origin == Origin::interpolated);
 }
 
-TEST_CASE("of kernels with different tiles the faster one is taken") {
+TEST_CASE("of kernels with different tiles that no table names the faster one is taken") {
   // A second kernel has tiles of half the height and is slower on a full GPU: 150 us where the first takes
   // 100.
   Fixture f;
@@ -123,6 +125,48 @@ TEST_CASE("of kernels with different tiles the faster one is taken") {
   const KernelCost half = f.attend({Fixture::full(1280, 1280)}, 5);
   CHECK(near(half.seconds, 75e-6));
   CHECK(half.tail_sms == 100);
+}
+
+// On Hopper, 10 heads of 64 by 1280 rows; k's rows may be in two runs, which Hopper's kernels do not follow.
+KernelCost hopper_cost(std::vector<KernelTable> tables, bool in_runs) {
+  Fixture f;
+  f.hardware.gpu.sm_major = 9;
+  f.hardware.kernels = std::move(tables);
+  Operation op;
+  sim_test::give_operands(f.rank, op, 10, 64);
+  f.rank.views[1].ranges = {static_cast<std::uint32_t>(f.rank.row_ranges.size()), in_runs ? 2U : 1U};
+  if (in_runs) f.rank.row_ranges.insert(f.rank.row_ranges.end(), {{0, 640, 1}, {2000, 640, 1}});
+  if (!in_runs) f.rank.row_ranges.push_back({0, 1280, 1});
+  op.segments = {0, 1};
+  f.rank.segments.push_back(Fixture::full(1280, 1280));
+  return f.cost(op);
+}
+
+KernelTable named(const char* variant, double seconds) {
+  KernelTable t = table(OpKind::attend, false);
+  t.variant = variant;
+  t.points = {{1, 1280, 10, seconds}};
+  return t;
+}
+
+TEST_CASE("an operation costs what the variant costs that run takes, never what a faster one does") {
+  const KernelTable hopper = named("attend hopper bf16 64", 100e-6),
+                    mma = named("attend mma bf16 64", 300e-6);
+  CHECK(near(hopper_cost({hopper, mma}, false).seconds, 100e-6));
+  CHECK(near(hopper_cost({mma, hopper}, true).seconds, 300e-6));
+  CHECK(hopper_cost({mma, hopper}, true).origin == Origin::measured);
+  // No table of the kernel that takes it: Hopper's by the known ratio of both, 0.54, and somebody's guess.
+  const KernelCost guessed = hopper_cost({hopper}, true);
+  CHECK(near(guessed.seconds, 100e-6 / 0.54));
+  CHECK(guessed.origin == Origin::assumed);
+  // A library's kernels stand for the preferred ones.
+  CHECK(near(hopper_cost({named("cuDNN", 100e-6)}, false).seconds, 100e-6));
+  CHECK(hopper_cost({named("cuDNN", 100e-6)}, false).origin == Origin::measured);
+  CHECK(near(hopper_cost({named("cuDNN", 100e-6)}, true).seconds, 100e-6 / 0.54));
+  CHECK(hopper_cost({named("cuDNN", 100e-6)}, true).origin == Origin::assumed);
+  // A file whose attention kernels are all portable is of a build without Hopper's.
+  CHECK(near(hopper_cost({mma}, false).seconds, 300e-6));
+  CHECK(hopper_cost({mma}, false).origin == Origin::measured);
 }
 
 TEST_CASE("a batch of equal squares is one point") {

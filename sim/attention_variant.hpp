@@ -1,0 +1,63 @@
+// Which kernel `run` takes for an operation of attention on the GPU of a hardware file, and which tables of
+// the file say what that one costs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "calls/converter.hpp"
+#include "kernels/work/variants.hpp"
+#include "plan/plan.hpp"
+#include "sim/hardware.hpp"
+
+namespace cplab {
+
+// Kernels of one speed. foreign: a table's `variant` is none of ours ("cuDNN", or nothing): it stands for the
+// fastest kernels of the GPU.
+enum class KernelFamily : std::uint8_t { foreign, hopper, hopper_deterministic, mma, general };
+
+// Of a table of attend or attend_backward, by the name of its variant.
+KernelFamily family_of(const KernelTable&);
+
+// How fast kernels of a family are beside those of the fastest on a GPU, both long and dense: 0.54 for the
+// mma forward. What is taken where a file has tables of another family only; assumed.
+double relative_speed(OpKind, KernelFamily);
+
+struct AttentionVariant {
+  std::string_view name;  // as in results, valid for good
+  KernelFamily family = KernelFamily::general;
+  KernelFamily preferred = KernelFamily::general;  // the family that it fell back from, else `family`
+  std::optional<kernels::cuda::FallBack> fall_back;
+};
+
+class AttentionVariants {
+ public:
+  // Where all tables of a class of ours are of kernels that every architecture has, the file is of a build
+  // without Hopper's (-D CPLAB_HOPPER=OFF), as the files that were measured before there were any.
+  explicit AttentionVariants(const Hardware&);
+
+  // `op` is attend or attend_backward. `reserved_sms`: schedule.reserved_sms. Throws HardwareError where no
+  // kernel takes the call. Remembers calls: one thread at a time; what it returns is valid until the next
+  // call.
+  const AttentionVariant& of(const CallConverter&, const Operation& op, std::int64_t reserved_sms);
+
+ private:
+  kernels::cuda::VariantOptions options(OpKind, std::int64_t reserved_sms, bool fp64) const;
+
+  // Steps of a ring repeat few calls on many ranks.
+  struct Remembered {
+    std::vector<std::int64_t> call;  // everything that the choice depends on
+    AttentionVariant variant;
+  };
+
+  const GpuSpec& gpu_;
+  std::array<Remembered, 8> remembered_;
+  std::size_t next_remembered_ = 0;
+  bool hopper_forward_ = true, hopper_backward_ = true;
+};
+
+}  // namespace cplab
