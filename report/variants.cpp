@@ -89,7 +89,7 @@ std::vector<std::string> fall_back_notes(const Plan& plan, const Timeline& timel
     notes.push_back(fmt::format("slower kernels: {} of {} {} ({} % of their FLOPs) take {}, {}{}",
                                 of.all.operations, kind.operations, name(key.first),
                                 format_percent(share(of.all.flops, kind.flops)), key.second, most->first,
-                                others > 0 ? fmt::format(" (and {} other reasons)", others) : ""));
+                                others > 0 ? fmt::format(" (and {} more)", others) : ""));
   }
   return notes;
 }

@@ -25,7 +25,7 @@ struct VariantFigures {
 std::vector<VariantFigures> variant_figures(const Plan&, const Timeline&);
 
 // One sentence for every kind of operation and kernel that others fell back to: how many, which share of the
-// FLOPs of their kind, and why; of several reasons the one with the most FLOPs.
+// FLOPs of their kind, and why; of several reasons the one with the most FLOPs, and how many more.
 // "2 of 4 attend_backward (50 % of their FLOPs) take attend_backward mma bf16 128, not ...: k has rows in 4
 // runs"
 std::vector<std::string> fall_back_notes(const Plan&, const Timeline&);
