@@ -26,8 +26,18 @@ def toml(scenario):
     return "\n".join(lines) + "\n"
 
 
+def with_old_options(scenario):
+    """What the plan of a ring was like before it had these options."""
+    schedule, parallel = dict(scenario.get("schedule", {})), scenario["parallel"]
+    if parallel["algorithm"] == "ring" and "own_kv" not in schedule:
+        schedule.update(own_kv="receive", dkv_tile_heads=0)
+        if parallel["ranks"] == 1:
+            schedule["accumulator"] = "nominal"
+    return {**scenario, "schedule": schedule}
+
+
 def predicted(cplab, record, hardware):
-    scenario = {**record["scenario"], "hardware": {"file": hardware}}
+    scenario = {**with_old_options(record["scenario"]), "hardware": {"file": hardware}}
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "record.toml")
         file.write_text(toml(scenario))

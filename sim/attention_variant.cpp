@@ -47,17 +47,9 @@ bool is_portable(KernelFamily family) {
 }
 
 template <class Call>
-AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& options, OpKind kind) {
+AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& options) {
   const auto& variant = *kernels::cuda::choose_variant(call, options).variant;
-  AttentionVariant result{variant.name, family_of(variant), family_of(variant),
-                          kernels::cuda::fall_back(call, options)};
-  if (result.fall_back) {
-    KernelTable named;
-    named.kind = kind;
-    named.variant = result.fall_back->preferred;
-    result.preferred = family_of(named);
-  }
-  return result;
+  return {variant.name, family_of(variant), kernels::cuda::fall_back(call, options)};
 }
 
 // What the choice of a variant depends on: shapes, strides, alignment, rows, segments and how results are
@@ -145,7 +137,7 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
   try {
     Remembered& entry = remembered_[next_remembered_++ % remembered_.size()];
     entry.call.clear();  // in case that no kernel takes the call
-    entry.variant = forward ? chosen(*forward, by, op.kind) : chosen(*backward, by, op.kind);
+    entry.variant = forward ? chosen(*forward, by) : chosen(*backward, by);
     entry.call = std::move(key);
     return entry.variant;
   } catch (const std::invalid_argument& error) {

@@ -16,8 +16,7 @@
 
 namespace cplab {
 
-// Kernels of one speed. foreign: a table's `variant` is none of ours ("cuDNN", or nothing): it stands for the
-// fastest kernels of the GPU.
+// Kernels of one speed. foreign: a table's `variant` is none of ours ("cuDNN", or nothing).
 enum class KernelFamily : std::uint8_t { foreign, hopper, hopper_deterministic, mma, general };
 
 // Of a table of attend or attend_backward, by the name of its variant.
@@ -30,7 +29,6 @@ double relative_speed(OpKind, KernelFamily);
 struct AttentionVariant {
   std::string_view name;  // as in results, valid for good
   KernelFamily family = KernelFamily::general;
-  KernelFamily preferred = KernelFamily::general;  // the family that it fell back from, else `family`
   std::optional<kernels::cuda::FallBack> fall_back;
 };
 

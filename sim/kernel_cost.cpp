@@ -153,25 +153,30 @@ class StandardCost {
                                      : shape(std::get<kernels::AttendBackward>(placed.call));
   }
 
-  // Tables that say what a variant costs: its own family's. Without any, those of kernels that are not ours,
-  // which stand for what the call would have without falling back, else the family's nearest in speed; then
-  // `speed`, relative to theirs, is somebody's guess.
+  // Tables that say what a variant costs: its own family's. Without any, those of a library's kernels, which
+  // are not ours and take every call alike; else the family's nearest in speed, and `speed`, relative to
+  // theirs, is somebody's guess.
   struct Tables {
     KernelFamily family = KernelFamily::foreign;
     double speed = 1;
+    Origin floor = Origin::measured;
   };
   Tables tables_for(const Shape& shape, const AttentionVariant& variant) const {
     std::optional<Tables> best;
     double best_distance = 0;
     for (const RateTable& candidate : rates_) {
       if (candidate.table->kind != shape.kind || candidate.table->dtype != shape.dtype) continue;
-      if (candidate.family == variant.family) return {variant.family, 1};
-      const bool foreign = candidate.family == KernelFamily::foreign;
-      const double speed = relative_speed(shape.kind, variant.family) /
-                           relative_speed(shape.kind, foreign ? variant.preferred : candidate.family);
-      const double distance = foreign ? -1 : std::abs(std::log(speed));
+      if (candidate.family == variant.family) return {variant.family, 1, Origin::measured};
+      if (candidate.family == KernelFamily::foreign) {
+        best = {candidate.family, 1, variant.fall_back ? Origin::extrapolated : Origin::measured};
+        best_distance = -1;
+        continue;
+      }
+      const double speed =
+          relative_speed(shape.kind, variant.family) / relative_speed(shape.kind, candidate.family);
+      const double distance = std::abs(std::log(speed));
       if (best && distance >= best_distance) continue;
-      best = {candidate.family, speed};
+      best = {candidate.family, speed, Origin::assumed};
       best_distance = distance;
     }
     return best.value_or(Tables{});  // choose() says what is missing
@@ -270,10 +275,8 @@ class StandardCost {
     std::optional<KernelCost> best;
     for (const int tile_rows : heights(shape, tables.family)) {
       KernelCost cost = computed(shape, segments, tile_rows, tables.family);
-      if (tables.speed != 1) {
-        cost.seconds /= tables.speed;
-        cost.origin = Origin::assumed;
-      }
+      cost.seconds /= tables.speed;
+      cost.origin = worst(cost.origin, tables.floor);
       if (!best || cost.seconds < best->seconds) best = cost;
     }
     return *best;
