@@ -18,6 +18,7 @@
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
 #include "kernels/work/tables.hpp"
+#include "kernels/work/turns.hpp"
 #include "kernels/work/variants.hpp"
 #include "kernels/work/work_list.hpp"
 
@@ -95,6 +96,15 @@ struct CudaCalls::State {
     if (work.tiles.empty()) return;
     point<cuda::WorkTile>(into.tiles, work.tiles);
     if (!work.segments.empty()) point<cuda::DeviceSegment>(into.segments, work.segments);
+  }
+
+  void set(cuda::TurnList& into, const cuda::DqTurns& turns, const View& q) {
+    into.cells = turns.cells;
+    if (turns.runs.empty()) return;
+    point<std::int32_t>(into.unit_of_tile, turns.unit_of_tile);
+    point<std::int32_t>(into.first_run, turns.first_run);
+    point<cuda::TurnRun>(into.runs, turns.runs);
+    place_counters(into.counters, static_cast<std::size_t>(cuda::dq_counters(turns, q.heads, q.width)));
   }
 
   static void require_int(std::int64_t value, const char* what) {

@@ -177,7 +177,7 @@ const LinearVariant& first_that_fits(const Call& call, const VariantOptions& opt
     if (variant.sm_major != 0 &&
         (options.choice == KernelChoice::portable || variant.sm_major != options.sm_major))
       continue;
-    if (options.choice == KernelChoice::deterministic && !variant.deterministic) continue;
+    if (wants_same_bits(options.choice) && !variant.deterministic) continue;
     if (variant.fits(call)) return variant;
   }
   throw std::invalid_argument(

@@ -61,6 +61,25 @@ struct AttendParams {
   std::int32_t* tile_counter = nullptr;
 };
 
+// Of a unit's turns (turns.hpp): from this cell on, up to that of the unit's next run, `before` pieces are
+// added to a cell before the unit's first one; and if the unit is the cell's last, `total` altogether, else
+// 0.
+struct TurnRun {
+  std::int32_t cell;
+  std::int32_t before;
+  std::int32_t total;
+};
+
+// The order of additions to dq.
+struct TurnList {
+  const std::int32_t* unit_of_tile = nullptr;
+  const std::int32_t* first_run = nullptr;
+  const TurnRun* runs = nullptr;
+  // Pieces added so far, by head, cell and 64 columns (of head size 128); 0 between launches.
+  std::int32_t* counters = nullptr;
+  std::int32_t cells = 0;  // of a head
+};
+
 struct AttendBackwardParams {
   DeviceView q, k, v, dout, lse, delta, dq, dk, dv;
   WorkList by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
@@ -70,6 +89,7 @@ struct AttendBackwardParams {
   // For persistent kernels, as above: the tiles of by_k, always by the counter.
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;
+  TurnList turns;  // of the tiles of by_k, for kernels that add to dq in order
 };
 
 }  // namespace cplab::kernels::cuda

@@ -74,22 +74,29 @@ std::vector<AttendVariant> list_forward(const KernelBuild& build) {
   return all;
 }
 
+std::string hopper_backward_name(AttendBackwardVariant::Family family, DType dtype, int head_size) {
+  using Family = AttendBackwardVariant::Family;
+  if (family == Family::hopper_fused) return hopper_backward_fused_name(dtype, head_size);
+  return family == Family::hopper_ordered ? hopper_backward_ordered_name(dtype, head_size)
+                                          : hopper_backward_deterministic_name(dtype, head_size);
+}
+
 std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
   using Family = AttendBackwardVariant::Family;
   std::vector<AttendBackwardVariant> all;
   if (build.hopper)
-    for (const bool fused : {true, false})
+    for (const Family family : {Family::hopper_fused, Family::hopper_ordered, Family::hopper_deterministic})
       for (const DType dtype : dtypes_16_bit)
         for (const int D : hopper_head_sizes)
-          all.push_back({.name = fused ? hopper_backward_fused_name(dtype, D)
-                                       : hopper_backward_deterministic_name(dtype, D),
-                         .family = fused ? Family::hopper_fused : Family::hopper_deterministic,
+          all.push_back({.name = hopper_backward_name(family, dtype, D),
+                         .family = family,
                          .dtype = dtype,
                          .head_size = D,
                          .sm_major = 9,
                          .tile_rows = hopper_backward_tile_rows,
-                         .deterministic = !fused,
-                         .counts_tiles = fused});
+                         .deterministic = family != Family::hopper_fused,
+                         .counts_tiles = family != Family::hopper_deterministic,
+                         .takes_turns = family == Family::hopper_ordered});
   add_portable(all, build, mma_backward_name, general_backward_name);
   return all;
 }
@@ -113,11 +120,14 @@ bool has_fp64(const Call& call) {
   return call.q.dtype == DType::fp64 || call.k.dtype == DType::fp64 || call.v.dtype == DType::fp64;
 }
 
-bool is_deterministic(const AttendVariant&) {
+bool has_chosen_bits(const AttendVariant&, KernelChoice) {
   return true;
 }
-bool is_deterministic(const AttendBackwardVariant& variant) {
-  return variant.deterministic;
+// The kernel that adds to dq in order is taken only where it is asked for: no GPU has timed it yet beside the
+// one that computes dq apart.
+bool has_chosen_bits(const AttendBackwardVariant& variant, KernelChoice choice) {
+  if (variant.takes_turns) return choice == KernelChoice::ordered;
+  return variant.deterministic || !wants_same_bits(choice);
 }
 
 template <class Variant>
@@ -125,7 +135,7 @@ bool allows(const VariantOptions& options, const Variant& variant) {
   if (variant.sm_major != 0 &&
       (options.choice == KernelChoice::portable || variant.sm_major != options.sm_major))
     return false;
-  return options.choice != KernelChoice::deterministic || is_deterministic(variant);
+  return has_chosen_bits(variant, options.choice);
 }
 
 template <class Variant, class Call>
@@ -187,6 +197,9 @@ std::string hopper_forward_name(DType dtype, int head_size, int warpgroups) {
 std::string hopper_backward_fused_name(DType dtype, int head_size) {
   return "attend_backward hopper fused" + suffix(dtype, head_size);
 }
+std::string hopper_backward_ordered_name(DType dtype, int head_size) {
+  return "attend_backward hopper ordered" + suffix(dtype, head_size);
+}
 std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
   return "attend_backward hopper" + suffix(dtype, head_size);
 }
@@ -202,7 +215,8 @@ Unmet AttendVariant::unmet(const Attend& call) const {
 
 Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
   switch (family) {
-    case Family::hopper_fused: return hopper::unmet_backward_fused_hopper(call, dtype, head_size);
+    case Family::hopper_fused:
+    case Family::hopper_ordered: return hopper::unmet_backward_fused_hopper(call, dtype, head_size);
     case Family::hopper_deterministic:
       return hopper::unmet_backward_deterministic_hopper(call, dtype, head_size);
     case Family::mma: return unmet_backward_mma(call, dtype, head_size);

@@ -36,6 +36,7 @@ std::string mma_forward_name(DType dtype, int head_size);
 std::string mma_backward_name(DType dtype, int head_size);
 std::string hopper_forward_name(DType dtype, int head_size, int warpgroups);
 std::string hopper_backward_fused_name(DType dtype, int head_size);
+std::string hopper_backward_ordered_name(DType dtype, int head_size);
 std::string hopper_backward_deterministic_name(DType dtype, int head_size);
 
 struct AttendVariant {
@@ -57,7 +58,7 @@ struct AttendVariant {
 };
 
 struct AttendBackwardVariant {
-  enum class Family : std::uint8_t { hopper_fused, hopper_deterministic, mma, general };
+  enum class Family : std::uint8_t { hopper_fused, hopper_ordered, hopper_deterministic, mma, general };
 
   std::string name;
   Family family;
@@ -67,6 +68,7 @@ struct AttendBackwardVariant {
   std::int32_t tile_rows;     // of query rows (dq) and of key rows (dk, dv), at most
   bool deterministic = true;  // the same bits in every run
   bool counts_tiles = false;  // fetches tiles of keys by AttendBackwardParams::tile_counter
+  bool takes_turns = false;   // adds to dq in the order of AttendBackwardParams::turns
 
   Unmet unmet(const AttendBackward& call) const;
   bool fits(const AttendBackward& call) const { return !unmet(call); }

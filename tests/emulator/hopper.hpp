@@ -14,6 +14,7 @@ struct Launch {
   int heads_per_group = 1;
   int multiprocessors = 1;        // of a persistent grid
   bool takes_by_counter = false;  // its blocks take tiles as they come
+  int resident = 1;               // how many of its blocks run at once, where they wait for each other
 };
 
 // Views and tables point into host memory. Throw std::runtime_error if the kernel hangs or does what hardware
@@ -29,7 +30,8 @@ struct EmulatedKernels {
   std::vector<Forward> attend;
   int backward_rows;  // of the tiles of both backward kernels
   RunAttendBackward attend_backward_deterministic;
-  RunAttendBackward attend_backward_fused;  // adds to dq, which holds zeros for a store
+  RunAttendBackward attend_backward_fused;    // adds to dq, which holds zeros for a store
+  RunAttendBackward attend_backward_ordered;  // likewise, in turn
 };
 
 // Of bf16 or fp16 and the head sizes of the Hopper kernels, each in a translation unit of its own

@@ -8,6 +8,7 @@
 
 #include "kernels/work/fits.hpp"
 #include "kernels/work/variants.hpp"
+#include "tests/emulator/grid.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
 //
@@ -85,7 +86,7 @@ void run_attend_backward_deterministic(const kernels::cuda::AttendBackwardParams
   (run.template operator()<gradients>(), ...);
 }
 
-template <class T, int D>
+template <class T, int D, bool ordered>
 void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
   static_assert(sizeof(hopper::FusedStorage<D>) + 1024 <= shared_bytes - 1024);
   hopper::FusedParams params;
@@ -102,7 +103,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
                                                              : hopper::DkvWrite::rounded_tiles;
   params.adds_dq_by_tma = hopper::adds_dq_by_tma(call);
   const int group = call.q.heads / call.k.heads;
-  params.splits_query_heads = hopper::splits_query_heads(call);
+  params.splits_query_heads = !ordered && hopper::splits_query_heads(call);
   params.heads_of_tile = params.splits_query_heads ? 1 : group;
   const int units = call.q.heads / params.heads_of_tile;
   params.scheduler =
@@ -110,12 +111,17 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   params.scale_log2 = hopper::scale_log2(call.scale);
   std::int32_t counter = 0;
-  if (launch.takes_by_counter) params.counter = &counter;
-  Machine machine(launch.seed, launch.late_copies);
+  if (launch.takes_by_counter || ordered) params.counter = &counter;
   emulated_threads = hopper::FusedShape<D>::threads;
-  for (int block = 0; block < params.blocks; ++block)
-    machine.run(emulated_threads, static_cast<unsigned>(block), hopper::fused_shared,
-                [&] { hopper::attend_backward_fused_kernel<T, D>(params); });
+  const auto kernel = [&] { hopper::attend_backward_fused_kernel<T, D, ordered>(params); };
+  if constexpr (ordered) {
+    run_together({.seed = launch.seed, .late_copies = launch.late_copies, .resident = launch.resident},
+                 emulated_threads, params.blocks, hopper::fused_shared, kernel);
+  } else {
+    Machine machine(launch.seed, launch.late_copies);
+    for (int block = 0; block < params.blocks; ++block)
+      machine.run(emulated_threads, static_cast<unsigned>(block), hopper::fused_shared, kernel);
+  }
   if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
 }
 
@@ -135,7 +141,8 @@ EmulatedKernels emulated_kernels() {
   EmulatedKernels kernels{{},
                           hopper_backward_tile_rows,
                           run_attend_backward_deterministic<T, D, Gradient::dkv, Gradient::dq>,
-                          run_attend_backward_fused<T, D>};
+                          run_attend_backward_fused<T, D, false>,
+                          run_attend_backward_fused<T, D, true>};
   add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
   return kernels;
 }

@@ -11,6 +11,7 @@
 
 #include "kernels/work/fits.hpp"
 #include "kernels/work/tile_cuts.hpp"
+#include "kernels/work/turns.hpp"
 #include "kernels/work/work_list.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/kernels/random_tile.hpp"
@@ -74,7 +75,8 @@ class Emulation {
             .late_copies = seed_ % 2 == 0,
             .heads_per_group = static_cast<int>(1 + seed_ % 3),
             .multiprocessors = static_cast<int>(1 + seed_ % 5),
-            .takes_by_counter = seed_ / 2 % 2 == 0};
+            .takes_by_counter = seed_ / 2 % 2 == 0,
+            .resident = static_cast<int>(1 + seed_ % 4)};
   }
 
   // Every `height`, or also where segments end, or anywhere.
@@ -160,15 +162,31 @@ class Emulation {
                                 .by_k = list_of(by_k),
                                 .scale = call.scale,
                                 .write_dq = call.write_dq,
-                                .write_dk = call.write_dk};
-    if (++backward_calls_ % 2 != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
-      if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
-      if (hopper::needs_zeroed_dkv(params)) {
-        kernels::cpu_tiles().fill(call.dk, 0);
-        kernels::cpu_tiles().fill(call.dv, 0);
+                                .write_dk = call.write_dk,
+                                .turns = {}};
+    const int kind = static_cast<int>(++backward_calls_ % 3);
+    if (kind != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
+      const bool ordered = kind == 1;
+      const auto run = [&] {
+        if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
+        if (hopper::needs_zeroed_dkv(params, !ordered && hopper::splits_query_heads(params))) {
+          kernels::cpu_tiles().fill(call.dk, 0);
+          kernels::cpu_tiles().fill(call.dv, 0);
+        }
+        (ordered ? with.attend_backward_ordered : with.attend_backward_fused)(params, launch());
+      };
+      if (!ordered) {
+        run();  // its bits may differ
+        return {name_of("attend_backward fused", call.q), true};
       }
-      with.attend_backward_fused(params, launch());  // its bits may differ
-      return {name_of("attend_backward fused", call.q), true};
+      const DqTurns turns = dq_turns(by_k, call.q.rows);
+      const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads, call.q.width));
+      std::vector<std::int32_t> counters(count);
+      params.turns = {turns.unit_of_tile.data(), turns.first_run.data(), turns.runs.data(), counters.data(),
+                      turns.cells};
+      const bool same = same_twice(tensors, run);
+      REQUIRE(counters == std::vector<std::int32_t>(count));  // ready for the next launch
+      return {name_of("attend_backward ordered", call.q), same};
     }
     const bool same = same_twice(tensors, [&] { with.attend_backward_deterministic(params, launch()); });
     return {name_of("attend_backward", call.q), same};

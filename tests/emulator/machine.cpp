@@ -27,7 +27,8 @@ struct Fiber {
   std::function<bool()> ready;
   const char* waits_for = "";
   bool finished = false;
-  std::vector<std::function<void()>> stores;
+  std::vector<std::function<std::function<void()>()>> stores;  // to read shared memory
+  std::vector<std::function<void()>> writes;                   // have read it
   std::vector<Machine::Product> products;
   std::vector<std::size_t> groups;  // ends of committed batches in `products`
 };
@@ -61,6 +62,9 @@ struct Machine::State {
   std::size_t current = 0;
   ucontext_t scheduler;
   const std::function<void()>* body = nullptr;
+  std::function<void()> entry;
+  std::vector<std::size_t> order;
+  std::size_t left = 0;  // threads that have not ended
   std::exception_ptr failure;
   std::vector<Warp> warps;
   std::map<int, Meeting> meetings, warpgroups;
@@ -118,6 +122,7 @@ __attribute__((noinline)) void prepare(Fiber& fiber, std::function<void()>& entr
   fiber.ready = nullptr;
   fiber.finished = false;
   fiber.stores.clear();
+  fiber.writes.clear();
   fiber.products.clear();
   fiber.groups.clear();
   getcontext(&fiber.context);
@@ -132,6 +137,14 @@ __attribute__((noinline)) void prepare(Fiber& fiber, std::function<void()>& entr
 }  // namespace
 
 void Machine::run(int threads, unsigned block, unsigned char* shared, const std::function<void()>& thread) {
+  start(threads, block, shared, thread);
+  for (Progress progress = Progress::some; progress != Progress::finished;) {
+    progress = advance(1 << 20);
+    if (progress == Progress::none) throw std::runtime_error("the block hangs:" + waits());
+  }
+}
+
+void Machine::start(int threads, unsigned block, unsigned char* shared, const std::function<void()>& thread) {
   State& s = *state_;
   s.block = block;
   s.shared = shared;
@@ -146,7 +159,7 @@ void Machine::run(int threads, unsigned block, unsigned char* shared, const std:
   s.copies.clear();
   s.fibers.resize(static_cast<std::size_t>(threads));
   // A fiber's end must find its way back: a context's link does that.
-  std::function<void()> entry = [&s] {
+  s.entry = [&s] {
     try {
       (*s.body)();
     } catch (...) {
@@ -156,14 +169,20 @@ void Machine::run(int threads, unsigned block, unsigned char* shared, const std:
       s.failure = std::make_exception_ptr(std::runtime_error("a thread ends before its copies have read"));
     s.fibers[s.current].finished = true;
   };
-  for (Fiber& fiber : s.fibers) prepare(fiber, entry, s.scheduler);
+  for (Fiber& fiber : s.fibers) prepare(fiber, s.entry, s.scheduler);
+  s.order.resize(s.fibers.size());
+  std::iota(s.order.begin(), s.order.end(), std::size_t{0});
+  s.left = s.order.size();
+}
+
+Machine::Progress Machine::advance(int rounds) {
+  State& s = *state_;
   running = this;
-  std::vector<std::size_t> order(s.fibers.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t left = order.size(); left > 0;) {
-    std::shuffle(order.begin(), order.end(), s.random);
+  bool any = false;
+  for (; s.left > 0 && rounds > 0; --rounds) {
+    std::shuffle(s.order.begin(), s.order.end(), s.random);
     bool progress = false;
-    for (const std::size_t f : order) {
+    for (const std::size_t f : s.order) {
       Fiber& fiber = s.fibers[f];
       if (fiber.finished || (fiber.ready && !fiber.ready())) continue;
       progress = true;
@@ -171,24 +190,33 @@ void Machine::run(int threads, unsigned block, unsigned char* shared, const std:
       s.current = f;
       swapcontext(&s.scheduler, &fiber.context);
       if (s.failure) std::rethrow_exception(s.failure);
-      if (fiber.finished) --left;
+      if (fiber.finished) --s.left;
     }
+    any = any || progress || !s.copies.empty() || s.reading > 0;
     // Late is not last: now and then a copy lands while others still work.
     if (progress && (s.copies.empty() || s.random() % 4 != 0)) continue;
     if (s.copies.empty() && s.reading > 0) continue;
-    if (s.copies.empty()) {
-      std::string text = "the block hangs:";
-      for (std::size_t f = 0; f < s.fibers.size(); f += warp_threads) {
-        if (!s.fibers[f].finished)
-          text += " warp " + std::to_string(f / warp_threads) + " waits for " + s.fibers[f].waits_for + ";";
-      }
-      throw std::runtime_error(text);
-    }
+    if (s.copies.empty()) return any ? Progress::some : Progress::none;
     const std::size_t chosen = s.random() % s.copies.size();
     const auto [barrier, copy] = s.copies[chosen];
     s.copies.erase(s.copies.begin() + static_cast<std::ptrdiff_t>(chosen));
     s.land(barrier, copy.first, copy.second);
   }
+  if (s.left > 0) return Progress::some;
+  std::shuffle(s.order.begin(), s.order.end(), s.random);
+  for (const std::size_t f : s.order) {
+    for (const auto& write : s.fibers[f].writes) write();
+    s.fibers[f].writes.clear();
+  }
+  return Progress::finished;
+}
+
+std::string Machine::waits() const {
+  std::string text;
+  for (std::size_t f = 0; f < state_->fibers.size(); f += warp_threads)
+    if (!state_->fibers[f].finished)
+      text += " warp " + std::to_string(f / warp_threads) + " waits for " + state_->fibers[f].waits_for + ";";
+  return text;
 }
 
 void Machine::wait_until(const char* what, std::function<bool()> holds) {
@@ -256,11 +284,11 @@ void Machine::copy(std::uint32_t barrier, int bytes, std::function<void()> move)
     state_->land(barrier, bytes, move);
 }
 
-void Machine::store(std::function<void()> move) {
+void Machine::store(std::function<std::function<void()>()> read) {
   if (state_->late_copies)
-    state_->fibers[state_->current].stores.push_back(std::move(move));
+    state_->fibers[state_->current].stores.push_back(std::move(read));
   else
-    move();
+    read()();
 }
 
 void Machine::tma_store_wait() {
@@ -269,9 +297,16 @@ void Machine::tma_store_wait() {
   ++state_->reading;
   wait_until("its stores to be read", [left]() mutable { return left-- <= 0; });
   --state_->reading;
-  std::vector<std::function<void()>>& stores = state_->fibers[state_->current].stores;
-  for (const auto& move : stores) move();
-  stores.clear();
+  Fiber& fiber = state_->fibers[state_->current];
+  for (const auto& read : fiber.stores) fiber.writes.push_back(read());
+  fiber.stores.clear();
+}
+
+void Machine::tma_store_wait_until_written() {
+  tma_store_wait();
+  Fiber& fiber = state_->fibers[state_->current];
+  for (const auto& write : fiber.writes) write();
+  fiber.writes.clear();
 }
 
 // --- products of warpgroups ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace cplab::emulator {
 
@@ -22,6 +23,13 @@ class Machine {
 
   // Runs the threads of one block, its shared memory at `shared`. Throws std::runtime_error if they hang.
   void run(int threads, unsigned block, unsigned char* shared, const std::function<void()>& thread);
+
+  // The same in pieces, for blocks that wait for each other. advance() runs threads for some rounds, or until
+  // nothing can happen in this block alone; both `shared` and `thread` must stay.
+  enum class Progress { some, none, finished };
+  void start(int threads, unsigned block, unsigned char* shared, const std::function<void()>& thread);
+  Progress advance(int rounds);
+  std::string waits() const;  // what its warps wait for
 
   int thread() const;
   unsigned block() const;
@@ -39,10 +47,11 @@ class Machine {
   void wait_barrier(std::uint32_t address, int parity);
   // A copy that will count so many bytes at a barrier.
   void copy(std::uint32_t barrier, int bytes, std::function<void()> move);
-  // A copy out of shared memory, and the wait until the calling thread's copies have read it: with
-  // `late_copies` they read it then.
-  void store(std::function<void()> move);
+  // A copy out of shared memory: `read` returns what writes memory. With `late_copies` it reads when the
+  // calling thread waits for that, and writes when the thread waits for that, or else at the block's end.
+  void store(std::function<std::function<void()>()> read);
   void tma_store_wait();
+  void tma_store_wait_until_written();
 
   // Products of a warpgroup: queued by each of its 128 threads, done by the wait that requires them.
   struct Product {

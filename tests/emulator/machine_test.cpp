@@ -100,13 +100,13 @@ TEST_CASE("emulator: late stores read at the wait for them, and none is left at 
   int source = 1, stored = 0;
   block.run(32, 0, shared.memory.get(), [&] {
     if (machine().thread() != 0) return;
-    machine().store([&] { stored = source; });
+    machine().store([&]() -> std::function<void()> { return [&stored, read = source] { stored = read; }; });
     source = 2;
     machine().tma_store_wait();
     source = 3;
   });
   CHECK(stored == 2);
-  CHECK_THROWS_WITH_AS(block.run(32, 0, shared.memory.get(), [&] { machine().store([] {}); }),
+  CHECK_THROWS_WITH_AS(block.run(32, 0, shared.memory.get(), [&] { machine().store([] { return [] {}; }); }),
                        "a thread ends before its copies have read", std::runtime_error);
 }
 

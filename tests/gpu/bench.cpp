@@ -78,9 +78,9 @@ class Served {
     widened.dq = wide_dq_.view();
     forward_ = {calls_.add(forward)};
     backward_ = {calls_.add_row_dot(backward.dout, forward.out, backward.delta)};
-    const std::size_t wide = calls_.add(widened);
-    if (calls_.deterministic(wide)) {  // nothing is gained by a wider dq
-      backward_.push_back(calls_.add(backward));
+    const std::size_t wide = calls_.add(widened), narrow = calls_.add(backward);
+    if (calls_.variant(wide) == calls_.variant(narrow)) {  // nothing is gained by a wider dq
+      backward_.push_back(narrow);
     } else {
       backward_.push_back(wide);
       backward_.push_back(calls_.add_copy(widened.dq, backward.dq));
@@ -162,6 +162,7 @@ void serve() {
   const std::map<std::string, kernels::KernelChoice> choices = {
       {"best", kernels::KernelChoice::best},
       {"deterministic", kernels::KernelChoice::deterministic},
+      {"ordered", kernels::KernelChoice::ordered},
       {"portable", kernels::KernelChoice::portable}};
   std::map<std::string, Served> problems;  // by choice
   Shape shape{};

@@ -74,6 +74,24 @@ __device__ __forceinline__ Block next_block(Block block, int stop_head, const Wo
   return enter_segments<owner>(block, stop_head, tile, segments);
 }
 
+// Blocks of a segment from its last to its first: where the one that enter_segments() found begins, and the
+// block after `block`, for tiles of keys.
+template <int columns>
+__device__ __forceinline__ Block at_last_columns(Block block) {
+  if (block.live()) block.begin += (block.end - 1 - block.begin) / columns * columns;
+  return block;
+}
+template <Owner owner, int columns>
+__device__ __forceinline__ Block next_block_downward(Block block, int stop_head, const WorkTile& tile,
+                                                     const DeviceSegment* segments) {
+  static_assert(owner == Owner::keys);
+  if (!block.live()) return block;
+  block.begin -= columns;
+  if (block.begin >= max(segments[block.segment].q_begin, block.row_begin + block.low)) return block;
+  ++block.segment;
+  return at_last_columns<columns>(enter_segments<owner>(block, stop_head, tile, segments));
+}
+
 // Whether a row of the tile has a live pair in one segment, or in any of the tile's segments but the first
 // `skip`.
 template <Owner owner>

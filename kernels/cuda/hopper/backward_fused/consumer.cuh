@@ -36,7 +36,7 @@ __device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<D>& m
   named_barrier_sync(1, consumer_threads);
 }
 
-template <class T, int D>
+template <class T, int D, bool ordered>
 class FusedConsumer {
  public:
   using Shape = FusedShape<D>;
@@ -209,6 +209,7 @@ class FusedConsumer {
     if (staged) {
       stage_dq(memory_.dq_staging[warpgroup_], dq, scale);
     } else {
+      if constexpr (ordered) wait(shared_address(&memory_.dq_turn[warpgroup_]), count & 1);
       const int place = 64 * warpgroup_;
       add_queries(params_.call.dq, memory_.bounds[slot], memory_.lse_delta[slot], share_queries ? place : 0,
                   share_queries ? 0 : place, dq, scale);

@@ -1,5 +1,6 @@
 // Backward attention for Hopper in one kernel: S and dP are computed once. dq is accumulated in memory by
-// many thread blocks, in any order, so that its last bits differ from run to run.
+// many thread blocks, in any order, so that its last bits differ from run to run; or, in the ordered form, in
+// the order of the work list (dq_turns.cuh), and then a thread block has all query heads of its key head.
 //
 // The grid is persistent: a thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup
 // (consumer.cuh), and walks over blocks of queries. K, V and the first Q of the next tile are loaded
@@ -7,12 +8,13 @@
 #pragma once
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_turns.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D>
+template <class T, int D, bool ordered>
 __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     attend_backward_fused_kernel(const __grid_constant__ FusedParams params) {
   using Shape = FusedShape<D>;
@@ -25,10 +27,10 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     if (params.dkv_write != DkvWrite::row_by_row)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
   }
-  FusedProducer<D> producer(params, memory);
+  FusedProducer<D, ordered> producer(params, memory);
   if (threadIdx.x == 0) {
-    producer.start();
-    init_barriers(memory);
+    if constexpr (!ordered) producer.start();
+    init_barriers<D, ordered>(memory);
   }
   wait_on_dependent_grids();
   __syncthreads();
@@ -39,10 +41,14 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     if (warp == 1) produce_info<D>(params.call, memory);
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
-    if (warp >= 2) run_dq_store<D>(params, memory, warp - 2);
+    if (warp < 2) return;
+    if constexpr (ordered)
+      run_dq_store_in_turn<D>(params, memory, warp - 2);
+    else
+      run_dq_store<D>(params, memory, warp - 2);
   } else {
     warpgroup_reg_alloc<Shape::consumer_registers>();
-    FusedConsumer<T, D>(params, memory, warpgroup - 1).run();
+    FusedConsumer<T, D, ordered>(params, memory, warpgroup - 1).run();
   }
 }
 

@@ -14,7 +14,7 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D>
+template <class T, int D, bool ordered>
 Launch bind_backward_fused(const AttendBackwardParams& call) {
   const auto params = std::make_shared<FusedParams>();
   params->scale_log2 = scale_log2(call.scale);
@@ -32,7 +32,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->dv = tensor_map(call.dv, 16);
   }
   const int group = call.q.heads / call.k.heads;
-  params->splits_query_heads = splits_query_heads(call);
+  params->splits_query_heads = !ordered && splits_query_heads(call);
   params->heads_of_tile = params->splits_query_heads ? 1 : group;
   const int units = call.q.heads / params->heads_of_tile;
   params->scheduler =
@@ -40,26 +40,27 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
-    params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
+    params->counter = ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
     if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
-    if (needs_zeroed_dkv(call)) {
+    if (needs_zeroed_dkv(call, params->splits_query_heads)) {
       launch_fill(call.dk, 0, stream);
       launch_fill(call.dv, 0, stream);
     }
     if (params->blocks == 0) return;
-    launch_dependent(attend_backward_fused_kernel<T, D>, static_cast<unsigned>(params->blocks),
+    launch_dependent(attend_backward_fused_kernel<T, D, ordered>, static_cast<unsigned>(params->blocks),
                      FusedShape<D>::threads, sizeof(FusedStorage<D>) + 1024, stream, *params);
   };
 }
 
-template <class T, int D>
+template <class T, int D, bool ordered>
 AttendBackwardKernel backward_fused_kernel() {
   static_assert(FusedShape<D>::keys == hopper_backward_tile_rows);
-  static const void* const functions[] = {reinterpret_cast<const void*>(&attend_backward_fused_kernel<T, D>),
-                                          nullptr};
+  static const void* const functions[] = {
+      reinterpret_cast<const void*>(&attend_backward_fused_kernel<T, D, ordered>), nullptr};
   static constexpr std::int64_t shared_bytes[] = {sizeof(FusedStorage<D>) + 1024};
-  return {.name = hopper_backward_fused_name(Element<T>::dtype, D),
-          .bind = bind_backward_fused<T, D>,
+  return {.name = ordered ? hopper_backward_ordered_name(Element<T>::dtype, D)
+                          : hopper_backward_fused_name(Element<T>::dtype, D),
+          .bind = bind_backward_fused<T, D, ordered>,
           .functions = functions,
           .shared_bytes = shared_bytes};
 }
@@ -67,7 +68,8 @@ AttendBackwardKernel backward_fused_kernel() {
 // Instantiated by instance.cu.in.
 template <int D>
 std::vector<AttendBackwardKernel> backward_fused_kernels() {
-  return {backward_fused_kernel<__nv_bfloat16, D>(), backward_fused_kernel<__half, D>()};
+  return {backward_fused_kernel<__nv_bfloat16, D, false>(), backward_fused_kernel<__half, D, false>(),
+          backward_fused_kernel<__nv_bfloat16, D, true>(), backward_fused_kernel<__half, D, true>()};
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -14,7 +14,11 @@ namespace cplab::kernels::cuda::hopper {
 // blocks before there is room for its Q and dO, across tiles too, so that everything the next tile begins
 // with is being loaded while consumers are in the epilogue. Its state is in shared memory: registers are
 // short.
-template <int D>
+//
+// Ordered: blocks of a segment come from the last to the first, because tiles that take turns at dq should
+// begin together, and under a causal mask all end at the same query. All tiles are drawn by the counter, the
+// first one too: a thread block that does not run yet has none that others could wait for.
+template <int D, bool ordered>
 class FusedProducer {
  public:
   using Shape = FusedShape<D>;
@@ -24,10 +28,14 @@ class FusedProducer {
   __device__ __forceinline__ FusedProducer(const FusedParams& params, FusedStorage<D>& memory)
       : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
 
-  // The thread block's first tile. There always is one.
+  // The thread block's first tile. There always is one, unless tiles are drawn.
   __device__ __forceinline__ void start() { begin_tile(0); }
 
   __device__ __forceinline__ void run() {
+    if constexpr (ordered) {
+      if (!fetch_next_tile()) return publish(0, 0, nowhere());
+      start();
+    }
     load_kv(0);  // before the segments have been read, which takes as long as this copy
     publish(0, 0, first_block_of(memory_.tile[0]));
     for (int count = -1;; ++count) {
@@ -60,12 +68,16 @@ class FusedProducer {
     entered.first_head = unit * params_.heads_of_tile;
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
+    if constexpr (ordered) memory_.tile_unit[tile] = params_.call.turns.unit_of_tile[index];
   }
 
   // Fetches the next tile; false if there is none. Every thread block fetches until it finds none left; the
   // last of these fetches sets the counter back to 0 for the next launch.
   __device__ __forceinline__ bool fetch_next_tile() {
-    if (params_.counter == nullptr) {
+    if constexpr (ordered) {
+      tile_index_ = atomic_add_one(params_.counter);
+      if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
+    } else if (params_.counter == nullptr) {
       tile_index_ += params_.blocks;
     } else {
       const int taken = atomic_add_one(params_.counter);
@@ -76,7 +88,22 @@ class FusedProducer {
   }
 
   __device__ __forceinline__ Block first_block_of(const KeyTile& tile) const {
-    return first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
+    const Block block = first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
+    if constexpr (ordered)
+      return at_last_columns<Shape::queries>(block);
+    else
+      return block;
+  }
+  __device__ __forceinline__ Block block_after(const Block& block, const KeyTile& tile) const {
+    if constexpr (ordered)
+      return next_block_downward<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
+    else
+      return next_block<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
+  }
+  static __device__ __forceinline__ Block nowhere() {
+    Block block = {};
+    block.segment = Block::nowhere;
+    return block;
   }
 
   __device__ __forceinline__ void publish(int count, int tile, const Block& block) {
@@ -91,7 +118,7 @@ class FusedProducer {
     if (!before.live()) return publish(count, 0, before);
     int tile = memory_.tile_of[InfoStages::stage(count - 1)];
     const KeyTile* at = &memory_.tile[tile];
-    Block block = next_block<Owner::keys, Shape::queries>(before, at->stop_head, at->rows, segments());
+    Block block = block_after(before, *at);
     if (!block.live() && fetch_next_tile()) {
       tile = (tile + 1) % Shape::tiles;
       begin_tile(tile);
@@ -210,7 +237,18 @@ __device__ __forceinline__ void produce_info(const AttendBackwardParams& call, F
   }
 }
 
-// One thread for each consumer warpgroup: adds the dq that it has staged to memory, by TMA.
+// Adds what a consumer has staged for a block to dq, by TMA, and waits until shared memory has been read.
+template <int D>
+__device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<D>& memory, int consumer,
+                                             const Block& block) {
+  fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
+  // At head size 64 each consumer has 64 of the block's 128 queries; at 128, 64 of the columns.
+  tma_reduce_add(params.dq, block.begin + (D == 64 ? 64 * consumer : 0), D == 64 ? 0 : 2 * consumer,
+                 block.head, shared_address(memory.dq_staging[consumer]));
+  tma_store_wait();
+}
+
+// One thread for each consumer warpgroup: adds the dq that it has staged to memory.
 template <int D>
 __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedStorage<D>& memory,
                                              int consumer) {
@@ -218,14 +256,7 @@ __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedSto
     wait(shared_address(&memory.dq_full[consumer]), count & 1);
     const int staged = memory.dq_staged[consumer];
     if (staged == dq_end) return;
-    if (staged != dq_nothing_staged) {
-      fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
-      // At head size 64 each consumer has 64 of the block's 128 queries; at 128, 64 of the columns.
-      const Block& block = memory.bounds[staged];
-      tma_reduce_add(params.dq, block.begin + (D == 64 ? 64 * consumer : 0), D == 64 ? 0 : 2 * consumer,
-                     block.head, shared_address(memory.dq_staging[consumer]));
-      tma_store_wait();
-    }
+    if (staged != dq_nothing_staged) start_dq_add(params, memory, consumer, memory.bounds[staged]);
     arrive(shared_address(&memory.dq_empty[consumer]));
   }
 }

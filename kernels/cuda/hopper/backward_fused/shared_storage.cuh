@@ -106,9 +106,12 @@ struct alignas(1024) FusedStorage {
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t ds_full[2], ds_empty[2];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
+  // Of the ordered kernel: it is a block's turn to add to dq; the unit of a KeyTile's first segment.
+  std::uint64_t dq_turn[Shape::consumers];
+  int tile_unit[Shape::tiles];
 };
 
-template <int D>
+template <int D, bool ordered>
 __device__ __forceinline__ void init_barriers(FusedStorage<D>& memory) {
   using Shape = FusedShape<D>;
   constexpr int warps = 4 * Shape::consumers;
@@ -126,6 +129,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<D>& memory) {
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
     init_barrier(shared_address(&memory.dq_full[n]), 4);
     init_barrier(shared_address(&memory.dq_empty[n]), 1);
+    if constexpr (ordered) init_barrier(shared_address(&memory.dq_turn[n]), 1);
   }
   fence_barrier_init();
 }

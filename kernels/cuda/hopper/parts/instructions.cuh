@@ -72,6 +72,26 @@ __device__ __forceinline__ int atomic_add_one(std::int32_t* number) {
   return before;
 }
 
+// Waits until a count in device memory, which only grows meanwhile, is `least` or more. What other threads
+// did before they added to it by add_one_release() has then happened.
+__device__ __forceinline__ void wait_for_count(const std::int32_t* count, int least) {
+  int now;
+  do {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
+  } while (now < least);
+}
+// Returns what the count was before.
+__device__ __forceinline__ int add_one_release(std::int32_t* count) {
+  int before;
+  asm volatile("atom.release.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
+  return before;
+}
+
+// What this thread has seen of device memory is seen by copies of TMA that it starts.
+__device__ __forceinline__ void fence_view_async_global() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
 // --- copies ---------------------------------------------------------------------------------------------
 
 // Prefetches a tensor map, or a cache line of device memory.
@@ -107,6 +127,10 @@ __device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int h
 }
 __device__ __forceinline__ void tma_store_wait() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+// Waits until device memory has been written, which the calling thread then sees.
+__device__ __forceinline__ void tma_store_wait_until_written() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 // Starts to copy a float to shared memory; 0 if not `inside`. cp_async_wait_group waits for all but the last

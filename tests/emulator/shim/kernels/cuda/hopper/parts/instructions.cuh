@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "tests/emulator/shim/device.hpp"
@@ -39,6 +40,13 @@ inline void fence_view_async_shared() {}
 inline int atomic_add_one(std::int32_t* number) {
   return (*number)++;
 }
+inline void wait_for_count(const std::int32_t* count, int least) {
+  emulator::machine().wait_until("a count in memory", [=] { return *count >= least; });
+}
+inline int add_one_release(std::int32_t* count) {
+  return (*count)++;
+}
+inline void fence_view_async_global() {}
 inline void prefetch_tensor_map(const CUtensorMap&) {}
 inline void prefetch_line(const void*) {}
 
@@ -72,21 +80,36 @@ inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int he
   });
 }
 
+// Reads a tile of Elements; what it returns gives write(element in memory, value) those inside the tensor.
+template <class Element, class Write>
+std::function<void()> read_tile(const CUtensorMap& map, int row, int group, int head, std::uint32_t from,
+                                Write write) {
+  std::vector<std::pair<unsigned char*, Element>> tile;
+  for_each_element(map, row, group, head, from, [&](unsigned char* element, const unsigned char* shared) {
+    if (element == nullptr) return;
+    tile.push_back({element, {}});
+    std::memcpy(&tile.back().second, shared, sizeof(Element));
+  });
+  return [tile = std::move(tile), write] {
+    for (const auto& [element, value] : tile) write(element, value);
+  };
+}
+
 inline void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t from, int group = 0) {
+  const auto write = [](unsigned char* element, const auto& value) {
+    std::memcpy(element, &value, sizeof(value));
+  };
   emulator::machine().store([=] {
-    for_each_element(map, row, group, head, from, [&](unsigned char* element, const unsigned char* shared) {
-      if (element != nullptr) std::memcpy(element, shared, bytes_of(map.view.dtype));
-    });
+    return bytes_of(map.view.dtype) == 2 ? read_tile<std::uint16_t>(map, row, group, head, from, write)
+                                         : read_tile<float>(map, row, group, head, from, write);
   });
 }
 
 inline void tma_reduce_add(const CUtensorMap& map, int row, int group, int head, std::uint32_t from) {
   emulator::machine().store([=] {
-    for_each_element(map, row, group, head, from, [](unsigned char* element, const unsigned char* shared) {
-      if (element == nullptr) return;
-      float sum = 0, value = 0;
+    return read_tile<float>(map, row, group, head, from, [](unsigned char* element, float value) {
+      float sum = 0;
       std::memcpy(&sum, element, sizeof(sum));
-      std::memcpy(&value, shared, sizeof(value));
       sum += value;
       std::memcpy(element, &sum, sizeof(sum));
     });
@@ -96,12 +119,19 @@ inline void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
 inline void tma_store_wait() {
   emulator::machine().tma_store_wait();
 }
+inline void tma_store_wait_until_written() {
+  emulator::machine().tma_store_wait_until_written();
+}
 
 // Batches of copies of a thread take place when it waits for them.
-inline std::map<int, std::vector<std::vector<std::function<void()>>>> queued_floats;
+using FloatBatches = std::vector<std::vector<std::function<void()>>>;
+inline FloatBatches& queued_floats() {
+  static std::map<std::pair<const emulator::Machine*, int>, FloatBatches> all;
+  return all[{&emulator::machine(), threadIdx.x}];
+}
 
 inline void cp_async_float(std::uint32_t into, const float* from, bool inside) {
-  auto& batches = queued_floats[threadIdx.x];
+  auto& batches = queued_floats();
   if (batches.empty()) batches.emplace_back();
   batches.back().push_back([=] {
     const float value = inside ? *from : 0;
@@ -109,13 +139,13 @@ inline void cp_async_float(std::uint32_t into, const float* from, bool inside) {
   });
 }
 inline void cp_async_commit_group() {
-  auto& batches = queued_floats[threadIdx.x];
+  auto& batches = queued_floats();
   if (batches.empty()) batches.emplace_back();
   batches.emplace_back();
 }
 template <int pending>
 void cp_async_wait_group() {
-  auto& batches = queued_floats[threadIdx.x];  // the last one is not committed
+  auto& batches = queued_floats();  // the last one is not committed
   while (static_cast<int>(batches.size()) - 1 > pending) {
     for (const auto& copy : batches.front()) copy();
     batches.erase(batches.begin());

@@ -1,0 +1,86 @@
+// Counts the pieces that come before each unit, cell by cell; see turns.hpp.
+#include "kernels/work/turns.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+
+#include "kernels/call_checks.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+// The query rows of a segment that a tile of keys walks over (first_block() in parts/segment_blocks.cuh).
+RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
+  const std::int64_t k_begin = std::max(tile.begin, s.k_begin), k_end = std::min(tile.end, s.k_end);
+  if (k_begin >= k_end) return {0, 0};
+  const RowRange rows = {std::max<std::int64_t>(s.q_begin, k_begin - s.high),
+                         std::min<std::int64_t>(s.q_end, k_end - s.low)};
+  return rows.begin < rows.end ? rows : RowRange{0, 0};
+}
+
+// Calls visit(first cell, end of cells, pieces) where a unit adds that many pieces to each of the cells. Its
+// pieces begin every dq_cell_rows rows: where they straddle cells, all cells but the outermost have two.
+template <class Visit>
+void for_each_stretch(const RowRange& rows, Visit visit) {
+  if (rows.begin == rows.end) return;
+  const std::int64_t pieces = (rows.end - rows.begin + dq_cell_rows - 1) / dq_cell_rows;
+  const std::int64_t first = rows.begin / dq_cell_rows, end = (rows.end - 1) / dq_cell_rows + 1;
+  if (rows.begin % dq_cell_rows == 0) return visit(first, end, 1);
+  // Piece n lies in cells first + n and first + n + 1, the last one perhaps in the former alone.
+  visit(first, first + 1, 1);
+  visit(first + 1, first + pieces, 2);
+  if (first + pieces < end) visit(first + pieces, end, 1);
+}
+
+}  // namespace
+
+DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows) {
+  DqTurns turns;
+  turns.cells = static_cast<std::int32_t>((rows + dq_cell_rows - 1) / dq_cell_rows);
+  std::vector<std::int32_t> total(static_cast<std::size_t>(turns.cells)), before(total.size());
+  const std::span tiles(by_k.tiles.data(), static_cast<std::size_t>(live_tiles(by_k)));
+  const auto for_each_unit = [&](auto visit) {
+    for (const WorkTile& tile : tiles)
+      for (std::int32_t s = tile.first; s < tile.first + tile.count; ++s)
+        visit(queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]));
+  };
+  const auto add = [](std::vector<std::int32_t>& counts, const RowRange& unit) {
+    for_each_stretch(unit, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
+      for (std::int64_t cell = first; cell < end; ++cell) counts[static_cast<std::size_t>(cell)] += pieces;
+    });
+  };
+  for_each_unit([&](const RowRange& unit) { add(total, unit); });
+  std::int32_t units = 0;
+  for (const WorkTile& tile : tiles) {
+    turns.unit_of_tile.push_back(units);
+    units += tile.count;
+  }
+  for_each_unit([&](const RowRange& unit) {
+    turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
+    bool entered = false;
+    for_each_stretch(unit, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
+      for (auto cell = static_cast<std::size_t>(first); cell < static_cast<std::size_t>(end); ++cell) {
+        const TurnRun run{.cell = static_cast<std::int32_t>(cell),
+                          .before = before[cell],
+                          .total = before[cell] + pieces == total[cell] ? total[cell] : 0};
+        if (entered && turns.runs.back().before == run.before && turns.runs.back().total == run.total)
+          continue;
+        entered = true;
+        turns.runs.push_back(run);
+      }
+    });
+    add(before, unit);
+    require(turns.runs.size() <= std::numeric_limits<std::int32_t>::max(),
+            "a list of segments is too long for a GPU");
+  });
+  turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
+  return turns;
+}
+
+std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads, std::int64_t width) {
+  return turns.cells * heads * (width / 64);
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,34 @@
+// In which order tiles of keys add to dq, where the sum is to have the same bits in every run. Plain host
+// code.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/work/params.hpp"
+#include "kernels/work/work_list.hpp"
+
+namespace cplab::kernels::cuda {
+
+// dq of one head is cut into cells of this many rows. A kernel adds pieces of as many rows, from wherever a
+// block of queries begins, so that a piece lies in one cell or two.
+constexpr std::int32_t dq_cell_rows = 64;
+
+// Turns of a list of tiles of keys (key_tiles()); the same for every head. Its units are the segments of its
+// tiles, in the order of the list and in a tile in that of its segments: in every cell an earlier unit adds
+// all of its pieces before a later one adds any. Pieces of one unit have no rows in common.
+struct DqTurns {
+  std::vector<std::int32_t> unit_of_tile;  // the first of each tile with segments, by place in the list
+  std::vector<std::int32_t> first_run;     // of each unit, and the number of runs
+  std::vector<TurnRun> runs;
+  std::int32_t cells = 0;  // of a head
+};
+
+// The turns of tiles that add to `rows` rows of dq. Throws std::invalid_argument if they are too many for
+// the kernels' numbers.
+DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows);
+
+// How many counters a call needs: one for each cell of each head, and for each 64 of its columns.
+std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads, std::int64_t width);
+
+}  // namespace cplab::kernels::cuda
