@@ -118,6 +118,9 @@ TEST_CASE("the variant follows the architecture and what is allowed") {
   CHECK(backward_name(call, on_hopper) == "attend_backward hopper fused bf16 128");
   CHECK(backward_name(call, with(on_hopper, KernelChoice::deterministic)) ==
         "attend_backward hopper bf16 128");
+  CHECK(backward_name(call, with(on_hopper, KernelChoice::ordered)) ==
+        "attend_backward hopper ordered bf16 128");
+  CHECK(backward_name(call, with(on_ampere, KernelChoice::ordered)) == "attend_backward mma bf16 128");
   CHECK(backward_name(call, with(on_hopper, KernelChoice::portable)) == "attend_backward mma bf16 128");
   CHECK(backward_name(call, on_ampere) == "attend_backward mma bf16 128");
 }
@@ -252,7 +255,7 @@ TEST_CASE("names of variants are unique, and general kernels come last") {
       for (const AttendBackwardVariant& variant : attend_backward_variants(build))
         CHECK(names.insert(variant.name).second);
       CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 8 : 4) + (full ? 2 : 1));
-      CHECK(attend_backward_variants(build).size() == (hopper ? 8 : 0) + (full ? 8 : 4) + (full ? 2 : 1));
+      CHECK(attend_backward_variants(build).size() == (hopper ? 12 : 0) + (full ? 8 : 4) + (full ? 2 : 1));
       CHECK(attend_variants(build).back().family == AttendVariant::Family::general);
       CHECK(attend_backward_variants(build).back().family == AttendBackwardVariant::Family::general);
     }

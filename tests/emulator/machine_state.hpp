@@ -1,0 +1,85 @@
+// What machine.cpp and products.cpp keep of an emulated thread block.
+#pragma once
+
+#include <ucontext.h>
+
+#include <array>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "tests/emulator/machine.hpp"
+
+namespace cplab::emulator {
+
+constexpr int warp_threads = 32, warpgroup_threads = 128;
+
+struct Fiber {
+  ucontext_t context;
+  std::vector<unsigned char> stack;
+  std::function<bool()> ready;
+  const char* waits_for = "";
+  bool finished = false;
+  std::vector<std::function<std::function<void()>()>> stores;  // to read shared memory
+  std::vector<std::function<void()>> writes;                   // have read it
+  std::vector<Machine::Product> products;
+  std::vector<std::size_t> groups;  // ends of committed batches in `products`
+};
+
+struct Warp {
+  int arrived = 0;
+  std::uint32_t generation = 0;
+  std::array<std::array<std::uint64_t, warp_threads>, 2> values{};
+};
+
+struct Meeting {
+  int arrived = 0;
+  std::uint32_t generation = 0;
+};
+
+struct Barrier {
+  int arrivals = 0, pending = 0;
+  std::int64_t bytes = 0;
+  std::uint32_t phase = 0;
+};
+
+struct Machine::State {
+  std::mt19937_64 random;
+  bool late_copies = false;
+  int reading = 0;  // threads whose stores the copy engine has yet to read
+  unsigned block = 0;
+  unsigned char* shared = nullptr;
+  std::vector<Fiber> fibers;
+  std::size_t current = 0;
+  ucontext_t scheduler;
+  const std::function<void()>* body = nullptr;
+  std::function<void()> entry;
+  std::vector<std::size_t> order;
+  std::size_t left = 0;  // threads that have not ended
+  std::exception_ptr failure;
+  std::vector<Warp> warps;
+  std::map<int, Meeting> meetings, warpgroups;
+  std::map<std::uint32_t, Barrier> barriers;
+  std::vector<std::pair<std::uint32_t, std::pair<int, std::function<void()>>>> copies;  // to come
+
+  void complete(Barrier& barrier) {
+    if (barrier.pending != 0 || barrier.bytes != 0) return;
+    ++barrier.phase;
+    barrier.pending = barrier.arrivals;
+  }
+  Barrier& barrier_at(std::uint32_t address) {
+    const auto found = barriers.find(address);
+    if (found == barriers.end()) throw std::runtime_error("a barrier that nobody has initialized");
+    return found->second;
+  }
+  void land(std::uint32_t barrier, int bytes, const std::function<void()>& move) {
+    move();
+    barrier_at(barrier).bytes -= bytes;
+    complete(barrier_at(barrier));
+  }
+  void multiply(std::size_t first_thread, std::size_t product);
+};
+
+}  // namespace cplab::emulator

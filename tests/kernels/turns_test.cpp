@@ -1,0 +1,142 @@
+// In which order tiles of keys add to dq: counts by hand, and against a walk over the blocks.
+#include "kernels/work/turns.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "kernels/work/tile_cuts.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using namespace kernels;
+using namespace kernels::cuda;
+
+WorkTables tiles_of(const std::vector<Segment>& segments, std::int64_t keys) {
+  return key_tiles(live_segments(segments), even_cuts(keys, 128), true);
+}
+
+struct Run {
+  std::int32_t cell, before, total;
+  bool operator==(const Run&) const = default;
+};
+
+std::vector<Run> runs_of(const DqTurns& turns, std::size_t unit) {
+  std::vector<Run> runs;
+  for (std::int32_t n = turns.first_run[unit]; n < turns.first_run[unit + 1]; ++n) {
+    const TurnRun& run = turns.runs[static_cast<std::size_t>(n)];
+    runs.push_back({run.cell, run.before, run.total});
+  }
+  return runs;
+}
+
+}  // namespace
+
+TEST_CASE("turns: a full mask, where all tiles add everywhere") {
+  const DqTurns turns = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256);
+  CHECK(turns.cells == 4);
+  CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 1, 2});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 0}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 0}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{0, 2, 3}});  // the last one of all cells
+  CHECK(dq_counters(turns, 3, 128) == 3 * 4 * 2);
+  CHECK(dq_counters(turns, 3, 64) == 3 * 4);
+}
+
+TEST_CASE("turns: a causal mask, where a tile is the last one of its own two cells") {
+  const DqTurns turns = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384);
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {2, 0, 0}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{2, 1, 2}, {4, 1, 0}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{4, 2, 3}});
+}
+
+TEST_CASE("turns: pieces that straddle cells count in both") {
+  // Queries 10 .. 209: pieces begin at 10, 74, 138 and 202, in cells 0 1, 1 2, 2 3 and 3.
+  const DqTurns turns = dq_turns(tiles_of({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300);
+  CHECK(turns.cells == 5);
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 0}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 2}, {1, 2, 4}});
+}
+
+TEST_CASE("turns: tiles without keys that anybody sees have none") {
+  const WorkTables work = tiles_of({{.q_count = 64, .k_count = 64}}, 400);
+  REQUIRE(work.tiles.size() == 4);
+  const DqTurns turns = dq_turns(work, 64);
+  CHECK(turns.unit_of_tile.size() == 1);
+  CHECK(dq_turns(tiles_of({}, 128), 64).runs.empty());
+}
+
+// The pieces that a kernel adds, as it walks: of one unit after the other in blocks of `columns` queries,
+// which two consumers share by halves of 64 rows at head size 64.
+TEST_CASE("turns: random segments against a walk over the blocks") {
+  std::mt19937 generator(5);
+  const auto up_to = [&](std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(0, most)(generator);
+  };
+  for (int round = 0; round < 200; ++round) {
+    const std::int64_t rows = 1 + up_to(900), keys = 1 + up_to(900), columns = round % 2 == 0 ? 64 : 128;
+    std::vector<Segment> segments;
+    for (std::int64_t n = up_to(4); n >= 0; --n) {
+      Segment s{.q_begin = up_to(rows - 1), .k_begin = up_to(keys - 1)};
+      s.q_count = up_to(rows - s.q_begin);
+      s.k_count = up_to(keys - s.k_begin);
+      s.offset = up_to(200) - 100;
+      s.left = up_to(1) == 0 ? -1 : up_to(300);
+      s.right = up_to(1) == 0 ? -1 : up_to(300);
+      segments.push_back(s);
+    }
+    const WorkTables work = tiles_of(segments, keys);
+    const DqTurns turns = dq_turns(work, rows);
+    std::vector<std::int32_t> count(static_cast<std::size_t>(turns.cells));
+    // Of each unit and cell that it adds to: what dq_turns() says, to be compared with counts later on.
+    std::vector<std::int32_t> totals(count.size());
+    std::size_t unit = 0;
+    bool equal = true;
+    for (std::int32_t t = 0; t < live_tiles(work); ++t) {
+      const WorkTile& tile = work.tiles[static_cast<std::size_t>(t)];
+      equal = equal && turns.unit_of_tile[static_cast<std::size_t>(t)] == static_cast<std::int32_t>(unit);
+      for (std::int32_t n = tile.first; n < tile.first + tile.count; ++n, ++unit) {
+        const DeviceSegment& s = work.segments[static_cast<std::size_t>(n)];
+        // The rows with a live pair, one after the other.
+        std::int32_t begin = 0, end = 0;
+        for (std::int32_t q = s.q_begin; q < s.q_end; ++q)
+          for (std::int32_t k = std::max(tile.begin, s.k_begin); k < std::min(tile.end, s.k_end); ++k)
+            if (q + s.low <= k && k <= q + s.high) {
+              if (begin == end) begin = q;
+              end = q + 1;
+            }
+        const std::vector<std::int32_t> before = count;
+        for (std::int32_t block = begin; block < end; block += static_cast<std::int32_t>(columns))
+          for (std::int32_t first = block; first < std::min<std::int64_t>(block + columns, end);
+               first += 64) {
+            const std::int32_t last = std::min(first + 64, end) - 1;
+            for (std::int32_t cell = first / 64; cell <= last / 64; ++cell)
+              ++count[static_cast<std::size_t>(cell)];
+          }
+        const std::vector<Run> runs = runs_of(turns, unit);
+        for (std::size_t cell = 0; cell < count.size(); ++cell) {
+          if (count[cell] == before[cell]) continue;
+          std::size_t at = runs.size();
+          while (at > 0 && runs[at - 1].cell > static_cast<std::int32_t>(cell)) --at;
+          if (at == 0) {
+            equal = false;
+            continue;
+          }
+          equal = equal && runs[at - 1].before == before[cell];
+          if (runs[at - 1].total != 0) {
+            equal = equal && totals[cell] == 0 && runs[at - 1].total == count[cell];
+            totals[cell] = runs[at - 1].total;
+          }
+        }
+      }
+    }
+    CHECK(unit + 1 == turns.first_run.size());
+    CHECK(equal);
+    CHECK(totals == count);  // every cell that is added to has one last unit
+  }
+}
+
+}  // namespace cplab::testing
