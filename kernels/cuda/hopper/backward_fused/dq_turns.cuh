@@ -48,11 +48,13 @@ class DqTurns {
 
   // The piece has been added, which this thread has seen.
   __device__ __forceinline__ void pass() {
+    if (cells_ == 0) return;
+    release_device_memory();
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       if (n >= cells_) continue;
       std::int32_t* const counter = counter_ + n * (D / 64);
-      const int before = add_one_release(counter);
+      const int before = atomic_add_one(counter);
       if (total_[n] != 0 && before == total_[n] - 1) *counter = 0;  // nobody waits for it any more
     }
   }

@@ -72,19 +72,18 @@ __device__ __forceinline__ int atomic_add_one(std::int32_t* number) {
   return before;
 }
 
-// Waits until a count in device memory, which only grows meanwhile, is `least` or more. What other threads
-// did before they added to it by add_one_release() has then happened.
+// Waits until a count in device memory, which only grows meanwhile, is `least` or more. What threads that
+// added to it had done, and released, has then happened.
 __device__ __forceinline__ void wait_for_count(const std::int32_t* count, int least) {
   int now;
   do {
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
   } while (now < least);
 }
-// Returns what the count was before.
-__device__ __forceinline__ int add_one_release(std::int32_t* count) {
-  int before;
-  asm volatile("atom.release.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
-  return before;
+
+// Before this thread adds to counts by atomic_add_one(): what it has seen of device memory is released.
+__device__ __forceinline__ void release_device_memory() {
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
 // What this thread has seen of device memory is seen by copies of TMA that it starts.
