@@ -61,7 +61,7 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   state_->set(p->by_k, chosen.by_k);
   p->multiprocessors = state_->options.sms;
   if (variant.counts_tiles) state_->place_counters(p->tile_counter, 1);
-  if (variant.takes_turns) state_->set(p->turns, dq_turns(chosen.by_k, call.q.rows), call.q);
+  if (variant.takes_turns) state_->set(p->turns, dq_turns(chosen.by_k, call.q.rows), call.q, call.k);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;

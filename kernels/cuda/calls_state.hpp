@@ -98,13 +98,15 @@ struct CudaCalls::State {
     if (!work.segments.empty()) point<cuda::DeviceSegment>(into.segments, work.segments);
   }
 
-  void set(cuda::TurnList& into, const cuda::DqTurns& turns, const View& q) {
+  void set(cuda::TurnList& into, const cuda::DqTurns& turns, const View& q, const View& k) {
     into.cells = turns.cells;
     if (turns.runs.empty()) return;
     point<std::int32_t>(into.unit_of_tile, turns.unit_of_tile);
     point<std::int32_t>(into.first_run, turns.first_run);
     point<cuda::TurnRun>(into.runs, turns.runs);
     place_counters(into.counters, static_cast<std::size_t>(cuda::dq_counters(turns, q.heads, q.width)));
+    if (q.heads > k.heads)
+      place_counters(into.dkv_counters, static_cast<std::size_t>(cuda::dkv_counters(turns, k.heads)));
   }
 
   static void require_int(std::int64_t value, const char* what) {

@@ -163,8 +163,8 @@ bool splits_query_heads(const AttendBackwardParams& call) {
   return call.q.heads > call.k.heads && writes_dkv_by_tma(call) && call.dk.dtype == DType::fp32;
 }
 
-bool needs_zeroed_dkv(const AttendBackwardParams& call, bool splits_query_heads) {
-  return call.write_dk == Write::store && (splits_query_heads || call.by_k.live < call.by_k.count);
+bool needs_zeroed_dkv(const AttendBackwardParams& call) {
+  return call.write_dk == Write::store && (splits_query_heads(call) || call.by_k.live < call.by_k.count);
 }
 
 Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {

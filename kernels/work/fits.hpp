@@ -70,7 +70,7 @@ Unmet unmet_linear_hopper(const LinearState& call, DType dtype, std::int64_t D, 
 // Adding wants dk and dv zeroed first where the call stores them, and so do keys that are in no tile with a
 // segment.
 bool splits_query_heads(const AttendBackwardParams& call);
-bool needs_zeroed_dkv(const AttendBackwardParams& call, bool splits_query_heads);
+bool needs_zeroed_dkv(const AttendBackwardParams& call);
 
 // The scale for exp2, which kernels use instead of exp.
 float scale_log2(double scale);

@@ -70,7 +70,7 @@ struct TurnRun {
   std::int32_t total;
 };
 
-// The order of additions to dq.
+// The order of additions to dq, and to dk and dv where several thread blocks have query heads of a key head.
 struct TurnList {
   const std::int32_t* unit_of_tile = nullptr;
   const std::int32_t* first_run = nullptr;
@@ -78,6 +78,8 @@ struct TurnList {
   // Pieces added so far, by head, cell and 64 columns (of head size 128); 0 between launches.
   std::int32_t* counters = nullptr;
   std::int32_t cells = 0;  // of a head
+  // Query heads that have added so far, by key head, tile and warp; 0 between launches.
+  std::int32_t* dkv_counters = nullptr;
 };
 
 struct AttendBackwardParams {

@@ -83,4 +83,8 @@ std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads, std::int64_t 
   return turns.cells * heads * (width / 64);
 }
 
+std::int64_t dkv_counters(const DqTurns& turns, std::int64_t kv_heads) {
+  return static_cast<std::int64_t>(turns.unit_of_tile.size()) * kv_heads * dkv_turns_of_tile;
+}
+
 }  // namespace cplab::kernels::cuda

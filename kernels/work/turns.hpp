@@ -28,7 +28,10 @@ struct DqTurns {
 // the kernels' numbers.
 DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows);
 
-// How many counters a call needs: one for each cell of each head, and for each 64 of its columns.
+// How many counters a call needs: one for each cell of each head, and for each 64 of its columns. And for dk
+// and dv, one for each tile with segments and key head, and for each 16 of its rows.
+constexpr std::int32_t dkv_turns_of_tile = 8;
 std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads, std::int64_t width);
+std::int64_t dkv_counters(const DqTurns& turns, std::int64_t kv_heads);
 
 }  // namespace cplab::kernels::cuda

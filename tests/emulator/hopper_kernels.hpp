@@ -103,7 +103,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
                                                              : hopper::DkvWrite::rounded_tiles;
   params.adds_dq_by_tma = hopper::adds_dq_by_tma(call);
   const int group = call.q.heads / call.k.heads;
-  params.splits_query_heads = !ordered && hopper::splits_query_heads(call);
+  params.splits_query_heads = hopper::splits_query_heads(call);
   params.heads_of_tile = params.splits_query_heads ? 1 : group;
   const int units = call.q.heads / params.heads_of_tile;
   params.scheduler =

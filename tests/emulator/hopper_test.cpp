@@ -175,7 +175,7 @@ class Emulation {
       const bool ordered = kind == 1;
       const auto run = [&] {
         if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
-        if (hopper::needs_zeroed_dkv(params, !ordered && hopper::splits_query_heads(params))) {
+        if (hopper::needs_zeroed_dkv(params)) {
           kernels::cpu_tiles().fill(call.dk, 0);
           kernels::cpu_tiles().fill(call.dv, 0);
         }
@@ -188,10 +188,17 @@ class Emulation {
       const DqTurns turns = dq_turns(by_k, call.q.rows);
       const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads, call.q.width));
       std::vector<std::int32_t> counters(count);
-      params.turns = {turns.unit_of_tile.data(), turns.first_run.data(), turns.runs.data(), counters.data(),
-                      turns.cells};
+      const auto dkv_count = static_cast<std::size_t>(dkv_counters(turns, call.k.heads));
+      std::vector<std::int32_t> of_dkv(dkv_count);
+      params.turns = {turns.unit_of_tile.data(),
+                      turns.first_run.data(),
+                      turns.runs.data(),
+                      counters.data(),
+                      turns.cells,
+                      of_dkv.data()};
       const bool same = same_in_all_orders(tensors, run);
       REQUIRE(counters == std::vector<std::int32_t>(count));  // ready for the next launch
+      REQUIRE(of_dkv == std::vector<std::int32_t>(dkv_count));
       return {name_of("attend_backward ordered", call.q), same};
     }
     const bool same =
@@ -242,8 +249,9 @@ TEST_CASE("hopper kernels: warpgroups with blocks of their own") {
 
 // Up to four thread blocks at once, more often than not fewer than there are tiles, and one at a time too.
 TEST_CASE("hopper kernels: dq has the same bits whoever comes first, and nobody waits for ever") {
-  for (std::uint64_t seed = 1; seed <= 2; ++seed) check_cases(seed, 0, 17, 300, Emulation(seed, 4, true));
-  check_cases(3, 3, 7, 700, Emulation(3, 4, true));
+  check_cases(1, 0, 17, 200, Emulation(1, 3, true));
+  check_cases(2, 31, 32, 150, Emulation(2, 3, true));
+  check_cases(3, 5, 7, 700, Emulation(3, 3, true));
 }
 
 TEST_CASE("hopper kernels: several tiles and many blocks") {

@@ -67,7 +67,7 @@ class FusedConsumer {
       epilogue(count, dq);
       ++count;
     }
-    if (lane() == 0) tma_store_wait();
+    if (lane() == 0) DkvEpilogue<D, ordered>::finish(memory_);
     wait_for_dq_staging(count);
     publish_dq(dq_end);  // no more dq will be staged
   }
@@ -179,7 +179,7 @@ class FusedConsumer {
       for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
     }
     fence_view_async_shared();
-    if (lane() == 0) tma_store_wait();  // dk of the tile before has been read from shared memory
+    if (lane() == 0) DkvEpilogue<D, ordered>::finish(memory_);  // of the tile before
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
   }
 
@@ -223,7 +223,7 @@ class FusedConsumer {
     constexpr bool together = 2 * sizeof(dk_) * Shape::consumers * warpgroup_threads <= sizeof(memory_.ds);
     const int slot = InfoStages::stage(count);
     const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
-    using Epilogue = DkvEpilogue<D>;
+    using Epilogue = DkvEpilogue<D, ordered>;
     const Epilogue dkv_epilogue(params_, memory_, tile);
     const typename Epilogue::Gradient dv{dv_, params_.dv, params_.call.dv, 1,
                                          together ? memory_.ds[1][0] : memory_.q[0]};
@@ -232,6 +232,7 @@ class FusedConsumer {
     if constexpr (!together) {
       named_barrier_sync(1, Shape::consumers * warpgroup_threads);
       warpgroup_fence_operand(dv_[0]);
+      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
       dkv_epilogue.template write<T>(dv);
     }
     wait(shared_address(&memory_.ds_full[count & 1]), count >> 1 & 1);
@@ -250,10 +251,12 @@ class FusedConsumer {
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
     warpgroup_fence_operand(dk_[0]);
     warpgroup_fence_operand(dv_[0]);
-    if constexpr (together)
+    if constexpr (together) {
+      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
       dkv_epilogue.template write<T>(dv, dk);
-    else
+    } else {
       dkv_epilogue.template write<T>(dk);
+    }
   }
 
   static __device__ __forceinline__ int lane() {

@@ -14,7 +14,6 @@
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/hopper/parts/instructions.cuh"
-#include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -26,8 +25,8 @@ class DqTurns {
       : turns_(turns), consumer_(consumer) {}
 
   // Waits until the consumer's piece of a block may be added: its 64 rows at head size 64, its 64 columns of
-  // all rows at 128. unit: of the block's tile and segment.
-  __device__ __forceinline__ void await(const Block& block, int unit) {
+  // all rows at 128. place: of the block's tile in the work list; segment: of those of the tile.
+  __device__ __forceinline__ void await(const Block& block, int place, int segment) {
     const int first = block.begin + (D == 64 ? dq_cell_rows * consumer_ : 0);
     const int end = min(first + dq_cell_rows, block.end);
     cells_ = first < end ? (end - 1) / dq_cell_rows - first / dq_cell_rows + 1 : 0;
@@ -35,7 +34,7 @@ class DqTurns {
     const int cell = first / dq_cell_rows;
     counter_ = turns_.counters + (std::int64_t{block.head} * turns_.cells + cell) * (D / 64) +
                (D == 64 ? 0 : consumer_);
-    enter(unit);
+    enter(place, segment);
 #pragma unroll
     for (int n = 1; n >= 0; --n) {  // the last cell first: in this order blocks come
       if (n >= cells_) continue;
@@ -60,9 +59,11 @@ class DqTurns {
   }
 
  private:
-  __device__ __forceinline__ void enter(int unit) {
-    if (unit == unit_) return;
-    unit_ = unit;
+  __device__ __forceinline__ void enter(int place, int segment) {
+    if (place == place_ && segment == segment_) return;
+    place_ = place;
+    segment_ = segment;
+    const int unit = turns_.unit_of_tile[place] + segment;
     begin_ = turns_.first_run[unit];
     end_ = turns_.first_run[unit + 1];
     at_ = end_ - 1;
@@ -75,8 +76,9 @@ class DqTurns {
 
   const TurnList& turns_;
   int consumer_;
-  int unit_ = -1, begin_ = 0, end_ = 0, at_ = 0;  // runs of the unit, and the one looked at last
-  std::int32_t* counter_ = nullptr;               // of the piece's first cell
+  int place_ = -1, segment_ = -1;
+  int begin_ = 0, end_ = 0, at_ = 0;  // runs of the unit, and the one looked at last
+  std::int32_t* counter_ = nullptr;   // of the piece's first cell
   int cells_ = 0;
   int total_[2] = {0, 0};
 };
@@ -94,7 +96,7 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
     if ((memory.flags[slot] & block_live) == 0) return;
     const Block& block = memory.found[slot];
     const int tile = memory.tile_of[slot];
-    turns.await(block, memory.tile_unit[tile] + block.segment - memory.tile[tile].rows.first);
+    turns.await(block, memory.place_of_tile[tile], block.segment - memory.tile[tile].rows.first);
     arrive(shared_address(&memory.dq_turn[consumer]));
     wait(shared_address(&memory.dq_full[consumer]), count & 1);
     const bool staged = memory.dq_staged[consumer] != dq_nothing_staged;

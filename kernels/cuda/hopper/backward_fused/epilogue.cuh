@@ -44,18 +44,50 @@ __device__ __forceinline__ int first_key(const KeyTile& tile) {
   return tile.rows.begin + 16 * (thread_index() / 32 - 4);
 }
 
-// dk and dv of this warp's 16 keys.
-template <int D>
+// dk and dv of this warp's 16 keys. Ordered, in turn with the other heads of the key head: a head waits for
+// the one before it, whose tile has a lower number (dq_turns.cuh).
+template <int D, bool ordered>
 class DkvEpilogue {
  public:
-  __device__ __forceinline__ DkvEpilogue(const FusedParams& params, const FusedStorage<D>& memory,
+  __device__ __forceinline__ DkvEpilogue(const FusedParams& params, FusedStorage<D>& memory,
                                          const KeyTile& tile)
       : params_(params),
         tile_(tile),
         thread_(opaque(thread_index())),  // registers are short: nothing may be computed earlier
         first_(tile.rows.begin + 16 * (thread_ / 32 - 4)),
         adds_(params.splits_query_heads || params.call.write_dk == Write::add),
-        live_(memory.live) {}
+        live_(memory.live),
+        turn_(memory.dkv_turn[thread_ / 32 - 4]) {}
+
+  // Before the first write(). place: of the tile in the work list.
+  __device__ __forceinline__ void await_turn(int place) const {
+    if (!params_.splits_query_heads) return;
+    if (thread_ % 32 == 0) {
+      const FastDivmod& heads = params_.scheduler.of_kv_head;
+      turn_.counter = params_.call.turns.dkv_counters +
+                      (std::int64_t{tile_.kv_head} * params_.call.by_k.live + place) * dkv_turns_of_tile +
+                      (thread_ / 32 - 4);
+      turn_.last = heads.quotient(tile_.first_head + 1) != tile_.kv_head;
+      wait_for_count(turn_.counter, heads.remainder(tile_.first_head, tile_.kv_head));
+      fence_view_async_global();
+    }
+    __syncwarp();
+  }
+
+  // Lane 0: waits until what write() has started has been read from shared memory; and, if in turn, until it
+  // has been written, and passes the turn.
+  static __device__ __forceinline__ void finish(FusedStorage<D>& memory) {
+    if constexpr (!ordered) return tma_store_wait();
+    DkvTurn& turn = memory.dkv_turn[thread_index() / 32 - 4];
+    if (turn.counter == nullptr) return tma_store_wait();
+    tma_store_wait_until_written();
+    release_device_memory();
+    if (turn.last)
+      *turn.counter = 0;  // nobody waits for it any more
+    else
+      atomic_add_one(turn.counter);
+    turn.counter = nullptr;
+  }
 
   // dk or dv: accumulators, their factor, and where they go. `staging` has room for all warps; each uses its
   // own gradient as soon as it comes to write().
@@ -82,6 +114,7 @@ class DkvEpilogue {
       if (lane == 0 && first_ < params_.call.k.rows) (send(gradients), ...);
     } else if (params_.splits_query_heads) {
       (add(gradients, lane), ...);
+      if constexpr (ordered) __syncwarp();  // finish() passes the turn of all lanes
     } else {
       (write_rows_one_by_one(gradients, lane), ...);
     }
@@ -125,6 +158,7 @@ class DkvEpilogue {
   int thread_, first_;
   bool adds_;
   const unsigned char* live_;
+  DkvTurn& turn_;
 };
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -1,6 +1,6 @@
 // Backward attention for Hopper in one kernel: S and dP are computed once. dq is accumulated in memory by
 // many thread blocks, in any order, so that its last bits differ from run to run; or, in the ordered form, in
-// the order of the work list (dq_turns.cuh), and then a thread block has all query heads of its key head.
+// the order of the work list (dq_turns.cuh), and then dk and dv in that of heads.
 //
 // The grid is persistent: a thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup
 // (consumer.cuh), and walks over blocks of queries. K, V and the first Q of the next tile are loaded

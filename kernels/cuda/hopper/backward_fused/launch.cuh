@@ -32,7 +32,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->dv = tensor_map(call.dv, 16);
   }
   const int group = call.q.heads / call.k.heads;
-  params->splits_query_heads = !ordered && splits_query_heads(call);
+  params->splits_query_heads = splits_query_heads(call);
   params->heads_of_tile = params->splits_query_heads ? 1 : group;
   const int units = call.q.heads / params->heads_of_tile;
   params->scheduler =
@@ -42,7 +42,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->call = call;
     params->counter = ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
     if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
-    if (needs_zeroed_dkv(call, params->splits_query_heads)) {
+    if (needs_zeroed_dkv(call)) {
       launch_fill(call.dk, 0, stream);
       launch_fill(call.dv, 0, stream);
     }

@@ -68,7 +68,7 @@ class FusedProducer {
     entered.first_head = unit * params_.heads_of_tile;
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
-    if constexpr (ordered) memory_.tile_unit[tile] = params_.call.turns.unit_of_tile[index];
+    if constexpr (ordered) memory_.place_of_tile[tile] = index;
   }
 
   // Fetches the next tile; false if there is none. Every thread block fetches until it finds none left; the

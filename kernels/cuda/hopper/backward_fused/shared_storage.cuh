@@ -7,6 +7,7 @@
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
+#include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -45,6 +46,7 @@ struct FusedShape {
   // Bytes of 64 keys and of their first 64 columns; of a block of queries and of its first 64 columns.
   static constexpr int key_bytes = 64 * D * 2, key_half_bytes = 64 * 128;
   static constexpr int query_bytes = queries * D * 2, query_half_bytes = queries * 128;
+  static_assert(keys == 16 * dkv_turns_of_tile);
   static_assert(queries == 64 || D == 64, "boxes of 64 rows, one behind the other, make a block");
 };
 
@@ -80,6 +82,13 @@ struct KeyTile {
   int first_head, stop_head;  // its query heads
 };
 
+// Of the ordered kernel, where query heads of a key head are in several thread blocks: they add to dk and dv
+// one after the other.
+struct DkvTurn {
+  std::int32_t* counter;  // of heads that have added; null: none is on its way
+  bool last;              // of the heads of the key head
+};
+
 template <int D>
 struct alignas(1024) FusedStorage {
   using Shape = FusedShape<D>;
@@ -106,9 +115,11 @@ struct alignas(1024) FusedStorage {
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t ds_full[2], ds_empty[2];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
-  // Of the ordered kernel: it is a block's turn to add to dq; the unit of a KeyTile's first segment.
+  // Of the ordered kernel: it is a block's turn to add to dq; a KeyTile's place in the work list; the dk and
+  // dv of a warp that are on their way to memory.
   std::uint64_t dq_turn[Shape::consumers];
-  int tile_unit[Shape::tiles];
+  int place_of_tile[Shape::tiles];
+  DkvTurn dkv_turn[4 * Shape::consumers];
 };
 
 template <int D, bool ordered>
@@ -131,6 +142,8 @@ __device__ __forceinline__ void init_barriers(FusedStorage<D>& memory) {
     init_barrier(shared_address(&memory.dq_empty[n]), 1);
     if constexpr (ordered) init_barrier(shared_address(&memory.dq_turn[n]), 1);
   }
+  if constexpr (ordered)
+    for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
   fence_barrier_init();
 }
 
