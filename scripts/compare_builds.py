@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Several builds of `tiles` on one GPU by turns: which version of a kernel is faster.
+"""Several builds of `tiles` on one GPU by turns, or several choices of one: which kernel is faster.
 
-    scripts/compare_builds.py TILES... [--shapes 2x8192x16x128,...] [--masks full,causal]
+    scripts/compare_builds.py TILES[:CHOICE]... [--shapes 2x8192x16x128,...] [--masks full,causal]
                               [--directions forward,backward] [--choice best] [--rounds 9] [--json FILE]
 
-Every round times all builds in a new order, launches hidden; medians, and the ratio to the first build.
+CHOICE: which kernels a build may take (best, deterministic, ordered, portable), where not --choice. Every round times
+all builds in a new order, launches hidden; medians, and the ratio to the first build.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ SHAPES = ("8x2048x16x128,2x8192x16x128,1x32768x16x128,1x512x16x128,1x1024x16x128
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs="+", metavar="TILES")
+    parser.add_argument("programs", nargs="+", metavar="TILES[:CHOICE]")
     parser.add_argument("--shapes", default=SHAPES, help="B x S x H x D")
     parser.add_argument("--masks", default="full,causal")
     parser.add_argument("--directions", default="forward,backward")
@@ -29,9 +30,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json")
     arguments = parser.parse_args()
-    builds = {os.path.basename(program): ServedTiles(program) for program in arguments.programs}
+    builds, choices = {}, {}
+    for word in arguments.programs:
+        program, _, choice = word.partition(":")
+        builds[os.path.basename(word)] = ServedTiles(program)
+        choices[os.path.basename(word)] = choice or arguments.choice
     if len(builds) != len(arguments.programs):
-        parser.error("the programs' file names must differ")
+        parser.error("the programs' file names, or their choices, must differ")
     first = next(iter(builds))
     rows, ratios = [], {}
     for shape in (tuple(map(int, word.split("x"))) for word in arguments.shapes.split(",")):
@@ -46,7 +51,7 @@ def main():
                 times = {name: [] for name in builds}
                 for turn in range(arguments.rounds + 1):
                     for name in random.sample(list(builds), len(builds)):
-                        seconds = builds[name].seconds(direction, arguments.choice, calls)
+                        seconds = builds[name].seconds(direction, choices[name], calls)
                         if turn > 0:
                             times[name].append(seconds)
                 rates = {name: work / statistics.median(values) for name, values in times.items()}

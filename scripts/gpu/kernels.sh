@@ -1,10 +1,10 @@
 #!/bin/bash
 # The attention kernels on one GPU: checked, timed beside PyTorch's, and under the memory checkers.
-# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,bench,segments,plans,peers,checkers,rungs,heights;
+# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,ordered,bench,segments,plans,peers,checkers,rungs,heights;
 # all by default.
 set -uo pipefail
 out=$1
-parts=${2:-check,bench,segments,plans,peers,checkers,rungs,heights}
+parts=${2:-check,ordered,bench,segments,plans,peers,checkers,rungs,heights}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -20,6 +20,17 @@ if wants check; then
   echo "rc $?"
   head -12 "$results/tiles.txt" | cut -c1-230
   tail -12 "$results/tiles.txt" | cut -c1-230
+fi
+if wants ordered; then  # the backward that adds to dq in order: right, the same bits, and how fast
+  step ordered
+  timeout -k 2 60 tiles --ordered --only attend_backward --cases 96 --threads 14 >"$results/ordered.txt" 2>&1
+  echo "rc $?"
+  tail -12 "$results/ordered.txt" | cut -c1-230
+  program=$(command -v tiles)
+  timeout -k 2 120 python3 scripts/compare_builds.py "$program:best" "$program:ordered" "$program:deterministic" \
+    --directions backward --rounds 5 --json "$results/ordered.json" >"$results/ordered-times.txt" 2>&1
+  echo "rc $?"
+  cat "$results/ordered-times.txt"
 fi
 if wants bench; then
   step bench
@@ -45,7 +56,7 @@ if wants plans; then
 fi
 if wants peers; then
   step peers
-  candidates=cudnn,cudnn_packed,flash_packed,best,deterministic
+  candidates=cudnn,cudnn_packed,flash_packed,best,deterministic,ordered
   if [ -n "${FA4_DIR:-}" ]; then candidates+=,fa4,fa4_packed,fa4_deterministic; fi
   timeout -k 2 300 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates $candidates --rounds 5 \
     --energy 0.7 --out "$results/attention.json" >"$results/peers.txt" 2>&1

@@ -249,9 +249,9 @@ TEST_CASE("hopper kernels: warpgroups with blocks of their own") {
 
 // Up to four thread blocks at once, more often than not fewer than there are tiles, and one at a time too.
 TEST_CASE("hopper kernels: dq has the same bits whoever comes first, and nobody waits for ever") {
-  check_cases(1, 0, 17, 200, Emulation(1, 3, true));
+  check_cases(1, 0, 17, 150, Emulation(1, 3, true));
   check_cases(2, 31, 32, 150, Emulation(2, 3, true));
-  check_cases(3, 5, 7, 700, Emulation(3, 3, true));
+  check_cases(3, 5, 6, 700, Emulation(3, 3, true));
 }
 
 TEST_CASE("hopper kernels: several tiles and many blocks") {

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""What the ordered backward (kernels/cuda/hopper/backward_fused/dq_turns.cuh) should lose to waiting for its turn.
+
+    scripts/dq_turns.py [--handover 1.5] [--walk down|up] [--jitter 0.05] [--shapes 2x8192x16x128,...]
+
+A model on the host, no measurement. 132 multiprocessors take tiles of 128 keys, longest first, as the tile scheduler
+gives them out; a tile walks over its blocks of queries, from the last one down or from the first one up; the block's dq
+is added when the tile before has added to the same queries, which takes --handover microseconds to get around (the
+addition's completion, a fence, a count, a poll); one block's dq may wait while the next is computed. Printed: the rate
+of the ordered walk over that of additions in any order, full and causal. A block takes what it took on an H200.
+"""
+import argparse
+import heapq
+import random
+
+MULTIPROCESSORS = 132
+CACHE_BYTES = 32 << 20  # heads_per_group_cache in kernels/work/measured_constants.hpp
+BLOCK_US = {64: 2.8, 128: 2.3}  # 128 keys x 128 or 64 queries, at 500 and 600 TFLOP/s
+READ_US, BEGIN_US, END_US = 0.3, 2.0, 0.5  # the copy engine reads staged dq; a tile's first products; its last ones
+SHAPES = ("8x2048x16x128,2x8192x16x128,1x512x16x128,1x1024x16x128,1x2048x16x128,1x4096x16x128,16x1024x16x128,"
+          "8x2048x32x64,2x8192x32x64,1x512x32x64,1x1024x32x64,1x2048x32x64,1x4096x32x64")
+
+
+def tiles_in_order(batch, sequence, heads, width, causal):
+    """(head, sequence, first block, end of blocks) of each tile, as they are taken."""
+    queries = 128 if width == 64 else 64
+    blocks = -(-sequence // queries)
+    listed = [(b, 128 * j // queries if causal else 0, blocks)
+              for b in range(batch) for j in range(-(-sequence // 128))]
+    listed.sort(key=lambda tile: tile[1] - tile[2])
+    group = min(max(CACHE_BYTES // (4 * batch * sequence * width), 1), heads)
+    for first in range(0, heads, group):
+        for b, begin, end in listed:
+            for head in range(first, min(first + group, heads)):
+                yield head, b, begin, end
+
+
+def duration_us(shape, causal, arguments, ordered):
+    """When the last tile is done. Tiles wait for earlier ones alone, so that one after the other can be followed."""
+    draw = random.Random(1)
+    tiles = list(tiles_in_order(*shape, causal))
+    free = [0.0] * min(MULTIPROCESSORS, len(tiles))
+    turn = {}  # when the next tile may add to a block
+    for head, b, begin, end in tiles:
+        walk = range(begin, end) if arguments.walk == "up" or not ordered else range(end - 1, begin - 1, -1)
+        ready, added, passed = heapq.heappop(free) + BEGIN_US, 0.0, 0.0
+        for block in walk:
+            ready = max(ready + BLOCK_US[shape[3]] * (1 + draw.gauss(0, arguments.jitter)), added + READ_US)
+            added = max(ready, passed, turn.get((head, b, block), 0.0)) if ordered else ready
+            passed = added + arguments.handover if ordered else added
+            turn[head, b, block] = passed
+        heapq.heappush(free, max(ready, added) + END_US)
+    return max(free)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--handover", type=float, default=1.5)
+    parser.add_argument("--walk", choices=("down", "up"), default="down")
+    parser.add_argument("--jitter", type=float, default=0.05)
+    parser.add_argument("--shapes", default=SHAPES, help="B x S x H x D")
+    arguments = parser.parse_args()
+    for word in arguments.shapes.split(","):
+        shape = tuple(map(int, word.split("x")))
+        rates = {mask: duration_us(shape, mask == "causal", arguments, False) /
+                 duration_us(shape, mask == "causal", arguments, True) for mask in ("full", "causal")}
+        print(f"{word:16s}" + "".join(f"  {mask} {rate:.2f}" for mask, rate in rates.items()))
+
+
+if __name__ == "__main__":
+    main()
