@@ -23,7 +23,7 @@ if wants check; then
 fi
 if wants ordered; then  # the backward that adds to dq in order: right, the same bits, and how fast
   step ordered
-  timeout -k 2 60 tiles --ordered --only attend_backward --cases 96 --threads 14 >"$results/ordered.txt" 2>&1
+  timeout -k 2 60 tiles --ordered --only attend --cases 96 --threads 14 >"$results/ordered.txt" 2>&1
   echo "rc $?"
   tail -12 "$results/ordered.txt" | cut -c1-230
   program=$(command -v tiles)
