@@ -27,7 +27,9 @@ KernelFamily family_of(const AttendVariant& variant) {
 
 KernelFamily family_of(const AttendBackwardVariant& variant) {
   switch (variant.family) {
-    case AttendBackwardVariant::Family::hopper_fused: return KernelFamily::hopper;
+    case AttendBackwardVariant::Family::hopper_fused:
+    case AttendBackwardVariant::Family::hopper_ordered:  // the same products; neither measured nor chosen yet
+      return KernelFamily::hopper;
     case AttendBackwardVariant::Family::hopper_deterministic: return KernelFamily::hopper_deterministic;
     case AttendBackwardVariant::Family::mma: return KernelFamily::mma;
     case AttendBackwardVariant::Family::general: break;
