@@ -36,8 +36,8 @@ void add_tiles(Loads& loads, std::int64_t ticks, std::int64_t count) {
 }
 
 WorkTables tiles_of(const TileProblem& problem, const Cuts& cuts) {
-  return problem.by_key ? key_tiles(problem.live, cuts, problem.keep_empty)
-                        : query_tiles(problem.live, cuts, problem.keep_empty);
+  return problem.by_key ? key_tiles(problem.live, cuts, problem.keep_empty, problem.ranges)
+                        : query_tiles(problem.live, cuts, problem.keep_empty, problem.ranges);
 }
 
 double sum_of(std::span<const double> times) {
@@ -115,19 +115,34 @@ class Search {
 
 }  // namespace
 
-Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height) {
-  std::vector<std::int64_t> ends;
+Cuts range_borders(std::span<const RowRange> ranges, std::int64_t rows) {
+  Cuts borders = {0};
+  const auto add = [&](std::int64_t border) {
+    if (border > borders.back()) borders.push_back(static_cast<std::int32_t>(border));
+  };
+  for (const RowRange& range : ranges) {
+    add(range.begin);
+    add(range.end);
+  }
+  add(rows);
+  return borders;
+}
+
+Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
+                     std::span<const RowRange> ranges) {
+  const Cuts fixed = range_borders(ranges, rows);
+  std::vector<std::int64_t> ends(fixed.begin(), fixed.end());
   for (const DeviceSegment& segment : live) {
     const RowRange range = live_rows(segment);
     ends.push_back(range.begin);
     ends.push_back(range.end);
   }
-  ends.push_back(rows);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   Cuts borders = {0};
   for (std::size_t n = 0; n < ends.size(); ++n)
-    if (ends[n] > borders.back() && (ends[n] == rows || ends[n + 1] - borders.back() > height))
+    if (ends[n] > borders.back() &&
+        (std::binary_search(fixed.begin(), fixed.end(), ends[n]) || ends[n + 1] - borders.back() > height))
       borders.push_back(static_cast<std::int32_t>(ends[n]));
   return borders;
 }
@@ -215,12 +230,12 @@ double makespan(std::span<const double> times, const TileWalk& walk) {
 TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,
                         const TileWalk& walk) {
   Search search(problem, costs, walk);
-  Cuts borders = {0, static_cast<std::int32_t>(problem.rows)};
+  Cuts borders = range_borders(problem.ranges, problem.rows);
   search.plain(row_cuts(borders, height));
   std::vector<DeviceSegment> bands(problem.live.begin(), problem.live.end());
   if (problem.by_key)
     for (DeviceSegment& band : bands) band = transposed(band);
-  const Cuts at_segments = segment_borders(bands, problem.rows, height);
+  const Cuts at_segments = segment_borders(bands, problem.rows, height, problem.ranges);
   if (at_segments != borders && search.other(row_cuts(at_segments, height))) borders = at_segments;
   const auto cost_of = [&](std::int64_t rows) {
     return costs[std::min(static_cast<std::size_t>((rows - 1) / 64), costs.size() - 1)];

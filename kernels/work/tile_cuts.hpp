@@ -9,10 +9,14 @@
 
 namespace cplab::kernels::cuda {
 
+// Borders that no tile may straddle: where ranges begin and end, 0 and `rows`.
+Cuts range_borders(std::span<const RowRange> ranges, std::int64_t rows);
+
 // Borders that no tile straddles: where the rows with live pairs of a segment begin and end. A border is left
-// out if one tile can hold all rows from the border before it to the one after it. `live` is of
-// live_segments(), or those transposed for rows of k.
-Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height);
+// out if one tile can hold all rows from the border before it to the one after it, but not one of `ranges`.
+// `live` is of live_segments(), or those transposed for rows of k.
+Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
+                     std::span<const RowRange> ranges = {});
 
 // Tiles of fewer rows: `count` of them at the beginning or at the end of each piece.
 struct SmallTiles {
@@ -51,6 +55,7 @@ struct TileProblem {
   std::int64_t rows = 0;  // of q, or of k
   bool by_key = false;
   bool keep_empty = false;
+  std::vector<RowRange> ranges = {};  // the rows that belong to the call, ascending; none: all do
 };
 
 struct TilePlan {
@@ -58,7 +63,7 @@ struct TilePlan {
   double cost = 0;  // makespan() of its tiles, with the handicap of what is not the first candidate
 };
 
-// The fastest tiles of at most `height` rows. Candidates: all rows cut every `height`; the pieces between
+// The fastest tiles of at most `height` rows. Candidates: all ranges cut every `height`; the pieces between
 // segment_borders; these with some small tiles, where tiles of fewer rows cost less. Any but the first has a
 // handicap of 1.5 %, and lists the tiles that take longest first. fixed_share: holds for lists of even tiles
 // only.

@@ -20,8 +20,7 @@ struct TileCase {
   Sizes sizes;
   std::vector<Segment> segments;
   DType nominal, out;
-  std::int64_t gap_unit = 1;
-  bool one_run = false;    // the rows of every operand at one distance, as copy engines need them
+  TileLayouts layouts = {};
   std::int64_t shift = 0;  // of all data, in elements
   std::uint64_t seed = 0;
   std::int64_t number = 0;
@@ -32,7 +31,8 @@ struct TileCase {
            ", nq=" + std::to_string(nq) + " nk=" + std::to_string(nk) + " H=" + std::to_string(H) +
            " G=" + std::to_string(G) + " D=" + std::to_string(D) + " E=" + std::to_string(E) + " " +
            name_of(nominal) + " to " + name_of(out) + ", " + std::to_string(segments.size()) +
-           " segments, shift " + std::to_string(shift);
+           " segments, runs " + std::to_string(layouts.q_runs.size()) + " " +
+           std::to_string(layouts.k_runs.size()) + ", shift " + std::to_string(shift);
   }
   TileDTypes dtypes(std::int64_t merges = 0) const {
     return {.nominal = nominal,
@@ -145,7 +145,7 @@ class AttendCase {
   }
 
   TileTensors make(const Problem& problem) {
-    return {generator_, problem, tile_.dtypes(), tile_.gap_unit, tile_.one_run};
+    return {generator_, problem, tile_.dtypes(), tile_.layouts};
   }
 
   // Asked for or not, in both of the cases' calls alike.
@@ -268,8 +268,8 @@ TileCase random_widths(std::mt19937& generator, const TileRunner& runner) {
   tile.sizes.H = tile.sizes.G * draw(generator, 1, 3);
   if (runner.tensor_cores_only || draw(generator, 0, 4) < 3) {
     tile.sizes.D = tile.sizes.E = draw(generator, 0, 1) == 0 ? 64 : 128;
-    tile.gap_unit = 8;
-    tile.one_run = draw(generator, 0, 3) > 0;
+    tile.layouts.gap_unit = 8;
+    tile.layouts.one_run = draw(generator, 0, 3) > 0;
   } else {
     tile.sizes.D = draw(generator, 1, 150);
     tile.sizes.E = draw(generator, 1, 150);
@@ -291,10 +291,38 @@ std::vector<Segment> tiny_sequences(std::int64_t count, std::int64_t& rows) {
   return segments;
 }
 
+// What a step of a ring attends in a zigzag placement: of every sequence of a packed list, the later half of
+// the queries, or all, sees the earlier half of the keys, or all; halves lie at a distance of two.
+TileCase half_sequences(TileCase tile, std::mt19937& generator) {
+  tile.kind = "halves of sequences";
+  tile.layouts = {.gap_unit = 8, .one_run = true};
+  tile.sizes.D = tile.sizes.E = tile.sizes.D == 64 ? 64 : 128;
+  tile.sizes.nq = tile.sizes.nk = 0;
+  const bool half_q = draw(generator, 0, 2) > 0, half_k = !half_q || draw(generator, 0, 2) == 0;
+  std::int64_t row = 0;
+  for (const std::int64_t half : {draw(generator, 1, 40), draw(generator, 130, 200), std::int64_t{1},
+                                  draw(generator, 1, 130), std::int64_t{128}}) {
+    const std::int64_t nq = half_q ? half : 2 * half, nk = half_k ? half : 2 * half;
+    tile.segments.push_back({.q_begin = tile.sizes.nq, .q_count = nq, .k_begin = tile.sizes.nk, .k_count = nk});
+    if (draw(generator, 0, 3) == 0) tile.segments.back().right = draw(generator, 0, 50);
+    tile.sizes.nq += nq;
+    tile.sizes.nk += nk;
+    if (half_q) tile.layouts.q_runs.push_back({.begin = row + half, .count = half});
+    if (half_k) tile.layouts.k_runs.push_back({.begin = row, .count = half});
+    row += 2 * half;
+  }
+  return tile;
+}
+
 void run_tile(Report& report, const TileRunner& runner, TileCase tile, const CaseName& name,
               std::mt19937& generator) {
   tile.seed = name.seed;
   tile.number = name.number;
+  // Half of what copy engines could read lies in lists of runs.
+  if (tile.layouts.one_run && tile.layouts.q_runs.empty() && draw(generator, 0, 1) == 0) {
+    if (draw(generator, 0, 3) > 0) tile.layouts.q_runs = random_runs(tile.sizes.nq, generator, 100);
+    if (draw(generator, 0, 3) > 0) tile.layouts.k_runs = random_runs(tile.sizes.nk, generator, 100);
+  }
   AttendCase(report, runner, tile, generator).run();
 }
 
@@ -320,14 +348,14 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
     tile.kind = "tiles of nobody";
     sizes.nq = sizes.nk = 390;
     tile.out = DType::fp32;
-    tile.one_run = true;
+    tile.layouts.one_run = true;
     tile.segments = {{.q_begin = 3, .q_count = 90, .k_begin = 133, .k_count = 100, .offset = 10, .right = 0}};
     return run_tile(report, runner, tile, name, generator);
   }
   if (name.number % 32 == 31) {  // blocks of keys that some rows of a tile see, then others, then these again
     tile.kind = "rows taking turns";
     sizes = {.nq = 400, .nk = 640, .H = sizes.G, .G = sizes.G, .D = sizes.D, .E = sizes.E};
-    tile.one_run = true;
+    tile.layouts.one_run = true;
     const std::int64_t border = draw(generator, 60, 200), offset = draw(generator, 0, 150);
     for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 640}}) {
       tile.segments.push_back({.q_begin = 0, .q_count = border, .k_begin = begin, .k_count = end - begin});
@@ -340,6 +368,7 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
     }
     return run_tile(report, runner, tile, name, generator);
   }
+  if (name.number % 32 == 23) return run_tile(report, runner, half_sequences(tile, generator), name, generator);
   switch (name.number % 8) {
     case 0:
       tile.kind = "one row, one key";

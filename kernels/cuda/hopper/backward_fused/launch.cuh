@@ -41,10 +41,10 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
+    if (call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
     if (needs_zeroed_dkv(call)) {
-      launch_fill(call.dk, 0, stream);
-      launch_fill(call.dv, 0, stream);
+      launch_fill(call.zeroed_dk, 0, stream);
+      launch_fill(call.zeroed_dv, 0, stream);
     }
     if (params->blocks == 0) return;
     launch_dependent(attend_backward_fused_kernel<T, D>, static_cast<unsigned>(params->blocks),
