@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "kernels/work/fits.hpp"
 
@@ -41,11 +42,16 @@ std::optional<StepRuns> step_runs(const View& view) {
     if (run.begin < 0 || run.begin >= physical_limit) return std::nullopt;
     all.begin = std::min(all.begin, run.begin);
     if (run.count == 1) continue;
-    if (run.step <= 0 || run.step >= physical_limit || (all.step != 0 && run.step != all.step))
+    if (run.step <= 0 || run.begin + (run.count - 1) * run.step >= physical_limit ||
+        (all.step != 0 && run.step != all.step))
       return std::nullopt;
     all.step = run.step;
   }
-  if (all.step == 0) all.step = 1;
+  if (all.step == 0) {  // single rows
+    for (const RowRun& run : view.runs)
+      if (run.count > 0) all.step = std::gcd(all.step, run.begin - all.begin);
+    all.step = std::max<std::int64_t>(all.step, 1);
+  }
   std::int64_t compact = 0;
   for (const RowRun& run : view.runs) {
     if (run.count == 0) continue;
@@ -179,7 +185,8 @@ SpacedView in_space(const View& view, const RowSpace& space) {
                                     : table.rows[static_cast<std::size_t>(piece.compact + n)]);
   spaced_view.device = runs ? spaced(view, *runs, runs->begin, runs->rows()) : spaced(view, {}, 0, view.rows);
   spaced_view.device.in_space = true;
-  spaced_view.device.consecutive = runs.has_value();
+  spaced_view.device.consecutive =
+      runs && cut_at(space.pieces, runs->pieces).size() == space.pieces.size();
   return spaced_view;
 }
 

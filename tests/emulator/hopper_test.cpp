@@ -214,6 +214,10 @@ TEST_CASE("hopper kernels: tiles that nobody sees") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) check_cases(seed, 15, 16, 150);
 }
 
+TEST_CASE("hopper kernels: halves of sequences, in lists of runs") {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) check_cases(seed, 23, 24, 150);
+}
+
 TEST_CASE("hopper kernels: warpgroups with blocks of their own") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) check_cases(seed, 31, 32, 150);
 }

@@ -54,6 +54,36 @@ TEST_CASE("short sequences share a tile, long ones begin one") {
   CHECK(threes[1] == 3 * 42);
 }
 
+TEST_CASE("no tile straddles the border of a range, however short, and none is of rows of nobody") {
+  // Three sequences of 50 rows, the first two of them neighbours in memory, and 200 rows of another tensor
+  // before the third.
+  const std::vector<RowRange> ranges = {{0, 50}, {50, 100}, {300, 350}};
+  CHECK(range_borders(ranges, 350) == Cuts{0, 50, 100, 300, 350});
+  CHECK(range_borders({}, 350) == Cuts{0, 350});
+  std::vector<DeviceSegment> live = packed({50, 50, 50});
+  for (DeviceSegment& segment : live)
+    if (segment.q_begin == 100) segment = {300, 350, 300, 350, segment.low, segment.high};
+  CHECK(segment_borders(live, 350, 128, ranges) == Cuts{0, 50, 100, 300, 350});
+  CHECK(segment_borders(live, 350, 128) == Cuts{0, 100, 300, 350});
+  for (const bool by_key : {false, true}) {
+    const TileProblem problem{.live = live, .rows = 350, .by_key = by_key, .keep_empty = true, .ranges = ranges};
+    const WorkTables work = cheapest_tiles(problem, 128, equal, walk(1, 1)).work;
+    std::vector<std::int32_t> begins;
+    for (const WorkTile& tile : work.tiles) {
+      begins.push_back(tile.begin);
+      CHECK(tile.end - tile.begin == 50);
+      CHECK(tile.count == 1);
+    }
+    std::sort(begins.begin(), begins.end());
+    CHECK(begins == std::vector<std::int32_t>{0, 50, 300});
+  }
+  // A range without a segment is to be stored all the same; a gap is not.
+  live.pop_back();
+  CHECK(query_tiles(live, {0, 50, 100, 200, 300, 350}, true, ranges).tiles.size() == 3);
+  CHECK(query_tiles(live, {0, 50, 100, 200, 300, 350}, false, ranges).tiles.size() == 2);
+  CHECK(query_tiles(live, {0, 50, 100, 200, 300, 350}, true).tiles.size() == 5);
+}
+
 TEST_CASE("borders are those of rows with a live pair") {
   // Row i of 100 sees keys to i - 60, of 40.
   const Segment late{.q_begin = 0, .q_count = 100, .k_begin = 0, .k_count = 40, .offset = -60, .right = 0};
