@@ -218,6 +218,10 @@ TEST_CASE("hopper kernels: halves of sequences, in lists of runs") {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) check_cases(seed, 23, 24, 150);
 }
 
+TEST_CASE("hopper kernels: a run that ends where out does") {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) check_cases(seed, 55, 56, 150);
+}
+
 TEST_CASE("hopper kernels: warpgroups with blocks of their own") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) check_cases(seed, 31, 32, 150);
 }

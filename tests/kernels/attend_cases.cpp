@@ -314,6 +314,19 @@ TileCase half_sequences(TileCase tile, std::mt19937& generator) {
   return tile;
 }
 
+// 250 query rows in three runs. The second ends at row 250 of memory: where out is compact that is its end, but
+// not that of the run's rows in it, behind which lie rows of longer tiles, which are stored before.
+TileCase misleading_end(TileCase tile, std::mt19937& generator) {
+  tile.kind = "a run that ends where out does";
+  tile.layouts = {.gap_unit = 8, .one_run = true, .q_runs = {{0, 100, 1}, {200, 50, 1}, {260, 100, 1}}};
+  tile.sizes.D = tile.sizes.E = tile.sizes.D == 64 ? 64 : 128;
+  tile.sizes.nq = 250;
+  tile.sizes.nk = draw(generator, 1, 150);
+  tile.out = tile.nominal;
+  tile.segments = {{.q_begin = 0, .q_count = 250, .k_begin = 0, .k_count = tile.sizes.nk}};
+  return tile;
+}
+
 void run_tile(Report& report, const TileRunner& runner, TileCase tile, const CaseName& name,
               std::mt19937& generator) {
   tile.seed = name.seed;
@@ -368,6 +381,7 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
     }
     return run_tile(report, runner, tile, name, generator);
   }
+  if (name.number % 64 == 55) return run_tile(report, runner, misleading_end(tile, generator), name, generator);
   if (name.number % 32 == 23) return run_tile(report, runner, half_sequences(tile, generator), name, generator);
   switch (name.number % 8) {
     case 0:
