@@ -208,9 +208,9 @@ float scale_log2(double scale) {
   return static_cast<float>(scale * 1.44269504088896340736);
 }
 
-int heads_per_group(int heads, int walked_heads, const DeviceView& walked) {
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes) {
   constexpr auto cache_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache"));
-  const std::int64_t head_bytes = std::int64_t{2} * 2 * std::max(walked.listed, 1) * walked.width;
+  const std::int64_t head_bytes = std::int64_t{element_bytes} * std::max(walked.listed, 1) * walked.width;
   const std::int64_t fit = std::max<std::int64_t>(cache_bytes / head_bytes, 1);
   // Query heads share a key head; a key head needs all its query heads.
   const std::int64_t together = heads >= walked_heads

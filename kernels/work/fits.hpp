@@ -47,8 +47,8 @@ inline bool fits_backward_deterministic_hopper(const AttendBackward& call, DType
   return !unmet_backward_deterministic_hopper(call, dtype, width);
 }
 
-// Whether TMA can store out: rows are stored, not merged, in the dtype of q. If out has a map, the first row of
-// a box goes through it.
+// Whether TMA can store out: rows are stored, not merged, in the dtype of q. If out has a map, the first row
+// of a box goes through it.
 bool stores_out_by_tma(const AttendParams& call);
 
 // The fused kernel, which adds to dq by TMA or by vector atomics, also needs dq in fp32, at multiples of 16
@@ -78,10 +78,10 @@ bool needs_zeroed_dkv(const AttendBackwardParams& call);
 // The scale for exp2, which kernels use instead of exp.
 float scale_log2(double scale);
 
-// How many of `heads` heads the tile scheduler takes side by side: as many as keep the rows of both tensors
+// How many of `heads` heads the tile scheduler takes side by side: as many as keep the rows of the tensors
 // that the tiles walk over (k and v, or q and dout; `walked_heads` heads in all, each like a head of
-// `walked`) in the L2 cache.
-int heads_per_group(int heads, int walked_heads, const DeviceView& walked);
+// `walked`) in the L2 cache. element_bytes: of one element of each of these tensors, together.
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes = 4);
 
 }  // namespace hopper
 }  // namespace cplab::kernels::cuda

@@ -99,12 +99,13 @@ DeviceView spaced(const View& view, const StepRuns& runs, std::int64_t begin, st
   return device;
 }
 
-// Of each piece in compact rows, the rows that [begin, end) has of it: take(begin, end, distance), where row i
-// of the call is row i + distance of the space.
+// Of each piece in compact rows, the rows that [begin, end) has of it: take(begin, end, distance), where row
+// i of the call is row i + distance of the space.
 template <class Take>
 void for_each_part(const RowSpace& space, std::int64_t begin, std::int64_t end, Take take) {
-  auto piece = std::upper_bound(space.pieces.begin(), space.pieces.end(), begin,
-                                [](std::int64_t row, const RowPiece& p) { return row < p.compact + p.count; });
+  auto piece =
+      std::upper_bound(space.pieces.begin(), space.pieces.end(), begin,
+                       [](std::int64_t row, const RowPiece& p) { return row < p.compact + p.count; });
   for (; piece != space.pieces.end() && piece->compact < end; ++piece)
     take(std::max(begin, piece->compact), std::min(end, piece->compact + piece->count),
          piece->row - piece->compact);
@@ -146,7 +147,8 @@ std::optional<RowSpace> row_space(const View& first, std::initializer_list<const
   if (!runs || runs->rows() >= unbounded || occurs_twice(runs->pieces)) return std::nullopt;
   RowSpace space{.rows = runs->rows(), .pieces = runs->pieces};
   for (const View* other : others)
-    if (const std::optional<StepRuns> its = step_runs(*other)) space.pieces = cut_at(space.pieces, its->pieces);
+    if (const std::optional<StepRuns> its = step_runs(*other))
+      space.pieces = cut_at(space.pieces, its->pieces);
   return space;
 }
 
@@ -180,13 +182,12 @@ SpacedView in_space(const View& view, const RowSpace& space) {
   for (const RowPiece& piece : space.pieces)
     for (std::int64_t n = 0; n < piece.count; ++n)
       spaced_view.map[static_cast<std::size_t>(piece.row + n)] = static_cast<std::int32_t>(
-          runs ? row_of(piece.compact + n)
-               : table.rows.empty() ? table.begin + (piece.compact + n) * table.step
-                                    : table.rows[static_cast<std::size_t>(piece.compact + n)]);
+          runs                 ? row_of(piece.compact + n)
+          : table.rows.empty() ? table.begin + (piece.compact + n) * table.step
+                               : table.rows[static_cast<std::size_t>(piece.compact + n)]);
   spaced_view.device = runs ? spaced(view, *runs, runs->begin, runs->rows()) : spaced(view, {}, 0, view.rows);
   spaced_view.device.in_space = true;
-  spaced_view.device.consecutive =
-      runs && cut_at(space.pieces, runs->pieces).size() == space.pieces.size();
+  spaced_view.device.consecutive = runs && cut_at(space.pieces, runs->pieces).size() == space.pieces.size();
   return spaced_view;
 }
 
@@ -195,22 +196,23 @@ std::vector<DeviceSegment> in_space(std::span<const DeviceSegment> live, const R
   std::vector<DeviceSegment> spaced;
   for (const DeviceSegment& s : live)
     for_each_part(q, s.q_begin, s.q_end, [&](std::int64_t q_begin, std::int64_t q_end, std::int64_t q_shift) {
-      for_each_part(k, s.k_begin, s.k_end, [&](std::int64_t k_begin, std::int64_t k_end, std::int64_t k_shift) {
-        const auto diagonal = [&](std::int32_t of) {
-          return of == unbounded || of == -unbounded
-                     ? of
-                     : static_cast<std::int32_t>(std::clamp<std::int64_t>(of + k_shift - q_shift, -unbounded,
-                                                                          unbounded));
-        };
-        const DeviceSegment part{.q_begin = static_cast<std::int32_t>(q_begin + q_shift),
-                                 .q_end = static_cast<std::int32_t>(q_end + q_shift),
-                                 .k_begin = static_cast<std::int32_t>(k_begin + k_shift),
-                                 .k_end = static_cast<std::int32_t>(k_end + k_shift),
-                                 .low = diagonal(s.low),
-                                 .high = diagonal(s.high)};
-        const RowRange rows = live_rows(part);
-        if (rows.begin < rows.end) spaced.push_back(part);
-      });
+      for_each_part(
+          k, s.k_begin, s.k_end, [&](std::int64_t k_begin, std::int64_t k_end, std::int64_t k_shift) {
+            const auto diagonal = [&](std::int32_t of) {
+              return of == unbounded || of == -unbounded
+                         ? of
+                         : static_cast<std::int32_t>(
+                               std::clamp<std::int64_t>(of + k_shift - q_shift, -unbounded, unbounded));
+            };
+            const DeviceSegment part{.q_begin = static_cast<std::int32_t>(q_begin + q_shift),
+                                     .q_end = static_cast<std::int32_t>(q_end + q_shift),
+                                     .k_begin = static_cast<std::int32_t>(k_begin + k_shift),
+                                     .k_end = static_cast<std::int32_t>(k_end + k_shift),
+                                     .low = diagonal(s.low),
+                                     .high = diagonal(s.high)};
+            const RowRange rows = live_rows(part);
+            if (rows.begin < rows.end) spaced.push_back(part);
+          });
     });
   return spaced;
 }

@@ -1,7 +1,7 @@
-// Rows as the kernels for Hopper count them. A tensor map has rows at one distance, but the rows of a call may
-// be a list of runs: one for each sequence, say. So these kernels count the rows of memory of q, and of k, from
-// the call's first to its last, those in between included, which belong to nobody: to them they are rows in no
-// segment and in no tile. Plain host code.
+// Rows as the kernels for Hopper count them. A tensor map has rows at one distance, but the rows of a call
+// may be a list of runs: one for each sequence, say. So these kernels count the rows of memory of q, and of
+// k, from the call's first to its last, those in between included, which belong to nobody: to them they are
+// rows in no segment and in no tile. Plain host code.
 #pragma once
 
 #include <cstdint>
@@ -44,13 +44,13 @@ std::optional<RowSpace> row_space(const View& first, std::initializer_list<const
 // The view, whose call's rows `space` is made of. It needs no map if its rows lie as those of the space do.
 SpacedView in_space(const View& view, const RowSpace& space);
 
-// The segments' pairs in rows of the spaces: as many segments for each as pieces of queries and pieces of keys
-// meet in it.
+// The segments' pairs in rows of the spaces: as many segments for each as pieces of queries and pieces of
+// keys meet in it.
 std::vector<DeviceSegment> in_space(std::span<const DeviceSegment> live, const RowSpace& q,
                                     const RowSpace& k);
 
-// The spaces of a call, or none if it has none or if TMA cannot read q, k, v (and dout) in them: v must lie as
-// k does, dout as q.
+// The spaces of a call, or none if it has none or if TMA cannot read q, k, v (and dout) in them: v must lie
+// as k does, dout as q.
 struct RowSpaces {
   RowSpace q, k;
 };

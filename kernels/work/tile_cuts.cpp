@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -88,7 +89,7 @@ class Search {
     return true;
   }
 
-  // Whether the last wave leaves so much idle that small tiles may pay; they only add to the mean.
+  // Whether the last wave leaves so much idle that small tiles may pay.
   bool can_gain() const {
     const double tiles = static_cast<double>(best_.work.tiles.size()) * static_cast<double>(walk_.heads);
     return best_.cost > handicap * mean_ && tiles < few_waves * static_cast<double>(walk_.sms);
@@ -166,6 +167,42 @@ Cuts even_cuts(std::int64_t rows, std::int64_t height) {
   return row_cuts({0, static_cast<std::int32_t>(rows)}, height);
 }
 
+Cuts shortest_cuts(const TileProblem& problem, const Cuts& borders, std::int64_t height,
+                   const TileCosts& costs) {
+  constexpr std::int64_t unit = 64;
+  // Of tiles [begin, end), by all cuts that they occur in; one that is not listed takes no time.
+  std::map<std::pair<std::int32_t, std::int32_t>, double> times;
+  for (std::int64_t rows = unit; rows <= height; rows += unit)
+    for (std::int64_t phase = 0; phase < rows / unit; ++phase) {
+      const WorkTables work = tiles_of(problem, row_cuts(borders, rows, {unit, phase, true}));
+      const std::vector<double> its = tile_times(work, costs, problem.by_key);
+      for (std::size_t n = 0; n < its.size(); ++n) times[{work.tiles[n].begin, work.tiles[n].end}] = its[n];
+    }
+  Cuts cuts = {0};
+  for (std::size_t piece = 1; piece < borders.size(); ++piece) {
+    const std::int32_t begin = borders[piece - 1], end = borders[piece];
+    struct Rest {
+      double time = 0;
+      std::int32_t first_end = 0;
+    };
+    std::vector<Rest> rest(static_cast<std::size_t>((end - begin + unit - 1) / unit + 1));
+    for (std::size_t n = rest.size() - 1; n-- > 0;) {
+      const auto from = static_cast<std::int32_t>(begin + static_cast<std::int64_t>(n) * unit);
+      rest[n].time = std::numeric_limits<double>::infinity();
+      for (std::int64_t tile = height / unit; tile > 0; --tile) {
+        const std::size_t next = std::min(n + static_cast<std::size_t>(tile), rest.size() - 1);
+        const auto to = static_cast<std::int32_t>(std::min<std::int64_t>(from + tile * unit, end));
+        const auto known = times.find({from, to});
+        const double time = rest[next].time + (known != times.end() ? known->second : 0);
+        if (time < rest[n].time) rest[n] = {time, to};
+      }
+    }
+    while (cuts.back() < end)
+      cuts.push_back(rest[static_cast<std::size_t>((cuts.back() - begin) / unit)].first_end);
+  }
+  return cuts;
+}
+
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key) {
   constexpr std::int64_t block = 128;
   constexpr double beyond_keys = measured("tile_cost_beyond_keys"),
@@ -240,6 +277,7 @@ TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const T
   const auto cost_of = [&](std::int64_t rows) {
     return costs[std::min(static_cast<std::size_t>((rows - 1) / 64), costs.size() - 1)];
   };
+  if (cost_of(1) < cost_of(height)) search.other(shortest_cuts(problem, at_segments, height, costs));
   for (const std::int64_t rows : {128, 64}) {
     if (rows >= height || cost_of(rows) >= cost_of(height)) continue;
     for (const std::int64_t count : {1, 2, 3, 4, 6, 8, 12, 16})

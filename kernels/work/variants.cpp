@@ -269,8 +269,8 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
   const CallRows<Attend> rows(call, *best);
   if (best->tile_costs[0] == 0 || call.q.heads == 0)
     return {best,
-            query_tiles(rows.live, row_cuts(range_borders(rows.q_ranges, rows.q), best->tile_rows), keep_empty,
-                        rows.q_ranges),
+            query_tiles(rows.live, row_cuts(range_borders(rows.q_ranges, rows.q), best->tile_rows),
+                        keep_empty, rows.q_ranges),
             rows.spaces};
   const TileProblem problem{
       .live = rows.live, .rows = rows.q, .keep_empty = keep_empty, .ranges = rows.q_ranges};

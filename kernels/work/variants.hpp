@@ -92,7 +92,7 @@ struct VariantOptions {
 
 struct ChosenForward {
   const AttendVariant* variant = nullptr;
-  WorkTables work;  // tiles of query rows
+  WorkTables work;                       // tiles of query rows
   std::optional<RowSpaces> spaces = {};  // what `work` counts; none: compact rows
 };
 

@@ -120,7 +120,8 @@ class Emulation {
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
     const EmulatedKernels::Forward& forward = with.attend[seed_ / 2 % with.attend.size()];
     const auto [of_q, of_k] = row_spaces(call).value();
-    const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), out(call.out, of_q), lse(call.lse, of_q);
+    const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), out(call.out, of_q),
+        lse(call.lse, of_q);
     const auto live = in_space(live_segments(call.segments), of_q, of_k);
     const WorkTables work =
         query_tiles(live, some_cuts(live, of_q, forward.rows), call.write == Write::store, of_q.ranges());

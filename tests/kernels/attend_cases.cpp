@@ -144,9 +144,7 @@ class AttendCase {
                   worst_share(tensors.dv.values(), expected.dv, expected.dv_majorant, tolerance.dv));
   }
 
-  TileTensors make(const Problem& problem) {
-    return {generator_, problem, tile_.dtypes(), tile_.layouts};
-  }
+  TileTensors make(const Problem& problem) { return {generator_, problem, tile_.dtypes(), tile_.layouts}; }
 
   // Asked for or not, in both of the cases' calls alike.
   void check_max_logit(const std::string& variant, const TileTensors& tensors, const Problem& problem,
@@ -303,7 +301,8 @@ TileCase half_sequences(TileCase tile, std::mt19937& generator) {
   for (const std::int64_t half : {draw(generator, 1, 40), draw(generator, 130, 200), std::int64_t{1},
                                   draw(generator, 1, 130), std::int64_t{128}}) {
     const std::int64_t nq = half_q ? half : 2 * half, nk = half_k ? half : 2 * half;
-    tile.segments.push_back({.q_begin = tile.sizes.nq, .q_count = nq, .k_begin = tile.sizes.nk, .k_count = nk});
+    tile.segments.push_back(
+        {.q_begin = tile.sizes.nq, .q_count = nq, .k_begin = tile.sizes.nk, .k_count = nk});
     if (draw(generator, 0, 3) == 0) tile.segments.back().right = draw(generator, 0, 50);
     tile.sizes.nq += nq;
     tile.sizes.nk += nk;
@@ -314,8 +313,8 @@ TileCase half_sequences(TileCase tile, std::mt19937& generator) {
   return tile;
 }
 
-// 250 query rows in three runs. The second ends at row 250 of memory: where out is compact that is its end, but
-// not that of the run's rows in it, behind which lie rows of longer tiles, which are stored before.
+// 250 query rows in three runs. The second ends at row 250 of memory: where out is compact that is its end,
+// but not that of the run's rows in it, behind which lie rows of longer tiles, which are stored before.
 TileCase misleading_end(TileCase tile, std::mt19937& generator) {
   tile.kind = "a run that ends where out does";
   tile.layouts = {.gap_unit = 8, .one_run = true, .q_runs = {{0, 100, 1}, {200, 50, 1}, {260, 100, 1}}};
@@ -381,8 +380,10 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
     }
     return run_tile(report, runner, tile, name, generator);
   }
-  if (name.number % 64 == 55) return run_tile(report, runner, misleading_end(tile, generator), name, generator);
-  if (name.number % 32 == 23) return run_tile(report, runner, half_sequences(tile, generator), name, generator);
+  if (name.number % 64 == 55)
+    return run_tile(report, runner, misleading_end(tile, generator), name, generator);
+  if (name.number % 32 == 23)
+    return run_tile(report, runner, half_sequences(tile, generator), name, generator);
   switch (name.number % 8) {
     case 0:
       tile.kind = "one row, one key";

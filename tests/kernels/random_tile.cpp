@@ -130,8 +130,9 @@ Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<
 }
 
 Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
-                     std::int64_t width, const std::vector<double>& values) {
-  return laid_out(random_layout(rows, generator), dtype, rows, heads, width, values);
+                     std::int64_t width, const std::vector<double>& values, std::int64_t gap_unit,
+                     bool one_run) {
+  return laid_out(random_layout(rows, generator, gap_unit, one_run), dtype, rows, heads, width, values);
 }
 
 TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
@@ -148,8 +149,8 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
                    problem.sizes.nq, problem.sizes.H, problem.sizes.E, {})),
       lse(laid_out(of_result(generator, {}, layouts.q_runs, problem.sizes.nq), dtypes.lse, problem.sizes.nq,
                    problem.sizes.H, 1, {})),
-      delta(laid_out(of_result(generator, {}, layouts.q_runs, problem.sizes.nq), dtypes.lse,
-                     problem.sizes.nq, problem.sizes.H, 1, {})),
+      delta(laid_out(of_result(generator, {}, layouts.q_runs, problem.sizes.nq), dtypes.lse, problem.sizes.nq,
+                     problem.sizes.H, 1, {})),
       dq(laid_out(of_result(generator, {.gap_unit = layouts.gap_unit}, layouts.q_runs, problem.sizes.nq),
                   dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D, {})),
       dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,

@@ -34,7 +34,8 @@ Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<
 
 // A tensor in a random layout holding `values`, or poison if there are none.
 Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
-                     std::int64_t width, const std::vector<double>& values = {});
+                     std::int64_t width, const std::vector<double>& values = {}, std::int64_t gap_unit = 1,
+                     bool one_run = false);
 
 // How the rows of a tile's tensors lie.
 struct TileLayouts {

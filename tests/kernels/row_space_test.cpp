@@ -46,7 +46,8 @@ std::vector<std::int64_t> rows_of(const View& view) {
 
 // Physical row of the view's memory that row `row` of the space is.
 std::int64_t physical(const View& view, const SpacedView& spaced, std::int64_t row) {
-  const auto shift = static_cast<const std::byte*>(spaced.device.data) - static_cast<const std::byte*>(view.data);
+  const auto shift =
+      static_cast<const std::byte*>(spaced.device.data) - static_cast<const std::byte*>(view.data);
   const std::int64_t begin = shift / static_cast<std::int64_t>(bytes_of(view.dtype)) / view.row_stride;
   const std::int64_t at = spaced.map.empty() ? row : spaced.map[static_cast<std::size_t>(row)];
   return begin + at * (spaced.device.row_stride / view.row_stride);
@@ -62,7 +63,8 @@ void check_rows(const View& view, const RowSpace& space) {
     CHECK(piece.compact == count);
     count += piece.count;
     for (std::int64_t n = 0; n < piece.count; ++n) {
-      right = right && physical(view, spaced, piece.row + n) == rows[static_cast<std::size_t>(piece.compact + n)];
+      right =
+          right && physical(view, spaced, piece.row + n) == rows[static_cast<std::size_t>(piece.compact + n)];
       if (!spaced.map.empty() && spaced.device.consecutive && n > 0)
         right = right && spaced.map[static_cast<std::size_t>(piece.row + n)] ==
                              spaced.map[static_cast<std::size_t>(piece.row + n - 1)] + 1;
@@ -115,8 +117,8 @@ TEST_CASE("runs count from the first row of memory, in units of their step; runs
 TEST_CASE("what is no list of one step has no space") {
   CHECK(!row_space(view_of({{9, 4, -1}}), {}));
   CHECK(!row_space(view_of({{0, 4, 1}, {10, 4, 2}}), {}));
-  CHECK(!row_space(view_of({{0, 4, 2}, {11, 4, 2}}), {}));       // at another remainder
-  CHECK(!row_space(view_of({{0, 4, 1}, {3, 4, 1}}), {}));        // row 3 twice
+  CHECK(!row_space(view_of({{0, 4, 2}, {11, 4, 2}}), {}));  // at another remainder
+  CHECK(!row_space(view_of({{0, 4, 1}, {3, 4, 1}}), {}));   // row 3 twice
   CHECK(!row_space(view_of({{0, 4, 1}, {std::int64_t{1} << 30, 4, 1}}), {}));
 }
 
@@ -173,8 +175,8 @@ TEST_CASE("segments in row spaces have the pairs of the call") {
       std::vector<int> seen;
       for (const std::int64_t i : is)
         for (const std::int64_t j : js)
-          seen.push_back(static_cast<int>(
-              std::count_if(segments.begin(), segments.end(), [&](const DeviceSegment& s) {
+          seen.push_back(
+              static_cast<int>(std::count_if(segments.begin(), segments.end(), [&](const DeviceSegment& s) {
                 return i >= s.q_begin && i < s.q_end && j >= s.k_begin && j < s.k_end && j >= i + s.low &&
                        j <= i + s.high;
               })));

@@ -93,7 +93,8 @@ std::vector<RowRun> random_runs(std::int64_t rows, std::mt19937& generator, std:
   const bool any_count = draw(0, 1) == 0;
   std::vector<RowRun> runs;
   for (std::int64_t left = rows; left > 0; left -= runs.back().count)
-    runs.push_back({.count = std::min(any_count || draw(0, 3) == 0 ? draw(1, longest) : longest, left), .step = step});
+    runs.push_back(
+        {.count = std::min(any_count || draw(0, 3) == 0 ? draw(1, longest) : longest, left), .step = step});
   std::vector<std::size_t> order(runs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (draw(0, 1) == 0) std::shuffle(order.begin(), order.end(), generator);

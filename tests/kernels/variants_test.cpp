@@ -149,7 +149,8 @@ TEST_CASE("the variant follows layout: lists of runs, misaligned rows, gradients
   CHECK(choose_variant(attend, on_hopper).variant->name == "attend hopper bf16 128");
   attend.out.runs = attend.lse.runs = runs;
   CHECK(choose_variant(attend, on_hopper).variant->name == "attend hopper bf16 128");
-  const std::array<RowRun, 2> steps = {{{.begin = 0, .count = 1000, .step = 2}, {.begin = 5000, .count = 3096}}};
+  const std::array<RowRun, 2> steps = {
+      {{.begin = 0, .count = 1000, .step = 2}, {.begin = 5000, .count = 3096}}};
   attend.q.runs = steps;  // no one distance
   CHECK(choose_variant(attend, on_hopper).variant->name == "attend mma bf16 128");
   attend = forward(call, segments);

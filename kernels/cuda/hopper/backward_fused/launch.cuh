@@ -35,8 +35,11 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->splits_query_heads = splits_query_heads(call);
   params->heads_of_tile = params->splits_query_heads ? 1 : group;
   const int units = call.q.heads / params->heads_of_tile;
+  // q, dout and dq. A model of an L2 cache of 30 MB has half the traffic to memory that it has with q and
+  // dout alone, in the same time; not measured.
+  constexpr int walked_bytes = 2 + 2 + 4;
   params->scheduler =
-      TileScheduler(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q), group);
+      TileScheduler(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q, walked_bytes), group);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;

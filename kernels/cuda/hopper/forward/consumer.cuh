@@ -127,8 +127,8 @@ class ForwardConsumer {
     const int row = tile.begin + 64 * warpgroup_;
     const int distance = memory_.out_distance[Tiles::stage(tiles_)];
     // A TMA store writes 64 rows at once: not where some of them belong to the next tile, or to nobody.
-    const bool stores = params_.stores_out_by_tma &&
-                        (row + 64 <= tile.end || tile.end + distance == params_.call.out.rows);
+    const bool stores =
+        params_.stores_out_by_tma && (row + 64 <= tile.end || tile.end + distance == params_.call.out.rows);
     // Q of the warpgroup is no longer needed, and out is staged in its place.
     named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     if (stores)
