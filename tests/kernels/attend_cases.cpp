@@ -6,6 +6,7 @@
 
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
+#include "tests/kernels/tile_case.hpp"
 #include "tests/kernels/tile_cases.hpp"
 
 namespace cplab::testing {
@@ -14,34 +15,6 @@ namespace {
 using kernels::Attend;
 using kernels::AttendBackward;
 using kernels::Write;
-
-struct TileCase {
-  const char* kind;
-  Sizes sizes;
-  std::vector<Segment> segments;
-  DType nominal, out;
-  TileLayouts layouts = {};
-  std::int64_t shift = 0;  // of all data, in elements
-  std::uint64_t seed = 0;
-  std::int64_t number = 0;
-
-  std::string text() const {
-    const auto& [nq, nk, H, G, D, E] = sizes;
-    return std::string(kind) + ", --seed " + std::to_string(seed) + " --case " + std::to_string(number) +
-           ", nq=" + std::to_string(nq) + " nk=" + std::to_string(nk) + " H=" + std::to_string(H) +
-           " G=" + std::to_string(G) + " D=" + std::to_string(D) + " E=" + std::to_string(E) + " " +
-           name_of(nominal) + " to " + name_of(out) + ", " + std::to_string(segments.size()) +
-           " segments, runs " + std::to_string(layouts.q_runs.size()) + " " +
-           std::to_string(layouts.k_runs.size()) + ", shift " + std::to_string(shift);
-  }
-  TileDTypes dtypes(std::int64_t merges = 0) const {
-    return {.nominal = nominal,
-            .out = out,
-            .lse = wide(nominal),
-            .merges = merges,
-            .part_roundoff = unit_roundoff(out)};
-  }
-};
 
 // Seen by any pair of the problem: query rows, or key rows.
 std::vector<bool> seen_rows(const Problem& problem, bool keys) {
@@ -287,43 +260,6 @@ std::vector<Segment> tiny_sequences(std::int64_t count, std::int64_t& rows) {
     rows += length;
   }
   return segments;
-}
-
-// What a step of a ring attends in a zigzag placement: of every sequence of a packed list, the later half of
-// the queries, or all, sees the earlier half of the keys, or all; halves lie at a distance of two.
-TileCase half_sequences(TileCase tile, std::mt19937& generator) {
-  tile.kind = "halves of sequences";
-  tile.layouts = {.gap_unit = 8, .one_run = true};
-  tile.sizes.D = tile.sizes.E = tile.sizes.D == 64 ? 64 : 128;
-  tile.sizes.nq = tile.sizes.nk = 0;
-  const bool half_q = draw(generator, 0, 2) > 0, half_k = !half_q || draw(generator, 0, 2) == 0;
-  std::int64_t row = 0;
-  for (const std::int64_t half : {draw(generator, 1, 40), draw(generator, 130, 200), std::int64_t{1},
-                                  draw(generator, 1, 130), std::int64_t{128}}) {
-    const std::int64_t nq = half_q ? half : 2 * half, nk = half_k ? half : 2 * half;
-    tile.segments.push_back(
-        {.q_begin = tile.sizes.nq, .q_count = nq, .k_begin = tile.sizes.nk, .k_count = nk});
-    if (draw(generator, 0, 3) == 0) tile.segments.back().right = draw(generator, 0, 50);
-    tile.sizes.nq += nq;
-    tile.sizes.nk += nk;
-    if (half_q) tile.layouts.q_runs.push_back({.begin = row + half, .count = half});
-    if (half_k) tile.layouts.k_runs.push_back({.begin = row, .count = half});
-    row += 2 * half;
-  }
-  return tile;
-}
-
-// 250 query rows in three runs. The second ends at row 250 of memory: where out is compact that is its end,
-// but not that of the run's rows in it, behind which lie rows of longer tiles, which are stored before.
-TileCase misleading_end(TileCase tile, std::mt19937& generator) {
-  tile.kind = "a run that ends where out does";
-  tile.layouts = {.gap_unit = 8, .one_run = true, .q_runs = {{0, 100, 1}, {200, 50, 1}, {260, 100, 1}}};
-  tile.sizes.D = tile.sizes.E = tile.sizes.D == 64 ? 64 : 128;
-  tile.sizes.nq = 250;
-  tile.sizes.nk = draw(generator, 1, 150);
-  tile.out = tile.nominal;
-  tile.segments = {{.q_begin = 0, .q_count = 250, .k_begin = 0, .k_count = tile.sizes.nk}};
-  return tile;
 }
 
 void run_tile(Report& report, const TileRunner& runner, TileCase tile, const CaseName& name,
