@@ -7,9 +7,10 @@
 The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "rows", "seconds"}, `rows` the height. The
 model is that of tile_times() and makespan() in kernels/work/tile_cuts.cpp: a tile is as long as its blocks of 128 keys,
 plus `beyond`, plus `masked` for each block in which not all pairs are live; a unit of length costs a time of its own for
-each head size and height; the tiles of all heads are given to the multiprocessors, the longest first. `beyond`, `masked`
-and the costs are those of the least squares of the relative error. Printed are these constants, which stand in
-kernels/work/measured_constants.hpp, and what the choice by them loses on every shape.
+each head size and height; the tiles of all heads are given to the multiprocessors, the longest first; a launch takes
+`launch` seconds beside, which no choice depends on. `beyond`, `masked`, `launch` and the costs are those of the least
+squares of the relative error. Printed are these constants, which stand in kernels/work/measured_constants.hpp (but for
+`launch`), and what the choice by them loses on every shape.
 """
 import argparse
 import heapq
@@ -67,19 +68,24 @@ class Model:
         return [makespan([(part[0] + beyond + masked * part[1], count) for part, count in counts.items()], self.sms)
                 for counts in self.counts]
 
-    def costs(self, units):
-        """{(head size, height): seconds a unit} of the smallest sum of (cost x units / seconds - 1)^2."""
-        sums = {}
+    def launch_and_costs(self, units):
+        """(seconds of a launch, {(head size, height): seconds a unit}), of the smallest sum of e^2 where e = (launch +
+        cost x units) / seconds - 1. With a = units / seconds and w = 1 / seconds the best cost of a kind is
+        sum(a (1 - launch w)) / sum(a^2), which leaves a quadratic function of launch."""
+        sums = {}  # of each kind: a, a^2, w, w^2, a w
         for kind, unit, seconds in zip(self.kinds, units, self.seconds):
-            one, two = sums.get(kind, (0, 0))
-            sums[kind] = (one + unit / seconds, two + (unit / seconds) ** 2)
-        return {kind: one / two for kind, (one, two) in sums.items()}
+            a, w = unit / seconds, 1 / seconds
+            sums[kind] = [x + y for x, y in zip(sums.get(kind, [0] * 5), (a, a * a, w, w * w, a * w))]
+        above = math.fsum(w - aw * a / aa for a, aa, w, ww, aw in sums.values())
+        below = math.fsum(ww - aw * aw / aa for a, aa, w, ww, aw in sums.values())
+        launch = max(above / below, 0) if below > 0 else 0
+        return launch, {kind: (a - launch * aw) / aa for kind, (a, aa, w, ww, aw) in sums.items()}
 
     def errors(self, beyond, masked):
-        """(costs, relative error of each measurement)."""
+        """(seconds of a launch, costs, relative error of each measurement)."""
         units = self.units(beyond, masked)
-        costs = self.costs(units)
-        return costs, [costs[k] * u / s - 1 for k, u, s in zip(self.kinds, units, self.seconds)]
+        launch, costs = self.launch_and_costs(units)
+        return launch, costs, [(launch + costs[k] * u) / s - 1 for k, u, s in zip(self.kinds, units, self.seconds)]
 
     def fit(self):
         """(beyond, masked): from the best point of a coarse grid, by ever smaller steps along and across the axes."""
@@ -87,7 +93,7 @@ class Model:
 
         def squares(at):
             if at not in known:
-                known[at] = math.fsum(e * e for e in self.errors(*at)[1]) if min(at) >= 0 else math.inf
+                known[at] = math.fsum(e * e for e in self.errors(*at)[2]) if min(at) >= 0 else math.inf
             return known[at]
 
         step = 0.5
@@ -114,9 +120,9 @@ def by_shape(measurements, values):
 def print_fit(measurements, sms):
     model = Model(measurements, sms)
     beyond, masked = model.fit()
-    costs, errors = model.errors(beyond, masked)
+    launch, costs, errors = model.errors(beyond, masked)
     print(f"{len(measurements)} times, {sms} multiprocessors: {beyond:.2f} units beyond the keys, {masked:.2f} a masked "
-          f"block")
+          f"block, {launch * 1e6:.2f} us a launch")
     print("head size  rows   us a unit   times   error: rms   worst")
     for kind, cost in sorted(costs.items(), reverse=True):
         own = [error for error, its in zip(errors, model.kinds) if its == kind]
@@ -153,18 +159,20 @@ def self_check():
     costs = {(64, 192): 1.5e-6, (64, 128): 1.1e-6, (64, 64): 0.9e-6, (128, 128): 1.4e-6, (128, 64): 1.2e-6}
     shapes = [(1, 512), (1, 1024), (1, 2048), (1, 4096), (8, 2048)]
     noise = random.Random(1)
-    for beyond, masked, spread in ((1.5, 0.5, 0), (0.7, 1.1, 0), (1.5, 0.5, 0.01)):
+    for beyond, masked, launch, spread in ((1.5, 0.5, 3e-6, 0), (0.7, 1.1, 0, 0), (1.5, 0.5, 3e-6, 0.01)):
         measurements = [{"batch": batch, "sequence": sequence, "heads": 2048 // head_size, "head_size": head_size,
                          "causal": causal, "rows": rows, "seconds": 1}
                         for head_size, rows in costs for batch, sequence in shapes for causal in (False, True)]
         model = Model(measurements, 132)
-        model.seconds = [costs[kind] * units * (1 + noise.uniform(-spread, spread))
+        model.seconds = [(launch + costs[kind] * units) * (1 + noise.uniform(-spread, spread))
                          for kind, units in zip(model.kinds, model.units(beyond, masked))]
         found = model.fit()
         tolerance = 0.01 + 20 * spread
         check("beyond", found[0], beyond, tolerance)
         check("masked", found[1], masked, tolerance)
-        for kind, cost in model.errors(*found)[0].items():
+        found_launch, found_costs, _ = model.errors(*found)
+        check("launch in us", found_launch * 1e6, launch * 1e6, 4 * tolerance)
+        for kind, cost in found_costs.items():
             check(f"the cost of {kind} over the true one", cost / costs[kind], 1, 0.003 + 3 * spread)
     for line in bad:
         print("fit_tile_costs.py --self-check:", line, file=sys.stderr)

@@ -25,11 +25,13 @@ std::size_t CudaCalls::add(const Attend& call) {
   const ChosenForward chosen = choose_variant(call, state_->options);
   const AttendVariant& variant = *chosen.variant;
   const auto p = state_->begin<AttendParams>();
-  state_->set(p->q, call.q);
-  state_->set(p->k, call.k);
-  state_->set(p->v, call.v);
-  state_->set(p->out, call.out);
-  state_->set(p->lse, call.lse);
+  const RowSpace* const of_q = chosen.spaces ? &chosen.spaces->q : nullptr;
+  const RowSpace* const of_k = chosen.spaces ? &chosen.spaces->k : nullptr;
+  state_->set(p->q, call.q, of_q);
+  state_->set(p->k, call.k, of_k);
+  state_->set(p->v, call.v, of_k);
+  state_->set(p->out, call.out, of_q);
+  state_->set(p->lse, call.lse, of_q);
   set_max_logit(*p, call);
   state_->set(p->work, chosen.work);
   p->multiprocessors = state_->options.sms;
@@ -48,20 +50,27 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   const ChosenBackward chosen = choose_variant(call, state_->options);
   const AttendBackwardVariant& variant = *chosen.variant;
   const auto p = state_->begin<AttendBackwardParams>();
-  state_->set(p->q, call.q);
-  state_->set(p->k, call.k);
-  state_->set(p->v, call.v);
-  state_->set(p->dout, call.dout);
-  state_->set(p->lse, call.lse);
-  state_->set(p->delta, call.delta);
-  state_->set(p->dq, call.dq);
-  state_->set(p->dk, call.dk);
-  state_->set(p->dv, call.dv);
+  const RowSpace* const of_q = chosen.spaces ? &chosen.spaces->q : nullptr;
+  const RowSpace* const of_k = chosen.spaces ? &chosen.spaces->k : nullptr;
+  state_->set(p->q, call.q, of_q);
+  state_->set(p->k, call.k, of_k);
+  state_->set(p->v, call.v, of_k);
+  state_->set(p->dout, call.dout, of_q);
+  state_->set(p->lse, call.lse, of_q);
+  state_->set(p->delta, call.delta, of_q);
+  state_->set(p->dq, call.dq, of_q);
+  state_->set(p->dk, call.dk, of_k);
+  state_->set(p->dv, call.dv, of_k);
+  if (call.write_dq == Write::store) state_->set(p->zeroed_dq, call.dq);
+  if (call.write_dk == Write::store) {
+    state_->set(p->zeroed_dk, call.dk);
+    state_->set(p->zeroed_dv, call.dv);
+  }
   state_->set(p->by_q, chosen.by_q);
   state_->set(p->by_k, chosen.by_k);
   p->multiprocessors = state_->options.sms;
   if (variant.counts_tiles) state_->place_counters(p->tile_counter, 1);
-  if (variant.takes_turns) state_->set(p->turns, dq_turns(chosen.by_k, call.q.rows), call.q, call.k);
+  if (variant.takes_turns) state_->set(p->turns, dq_turns(chosen.by_k, p->q.rows), call.q, call.k);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
@@ -70,8 +79,8 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   if (p->q.heads == 0)  // no query head reads the keys
     return state_->push(variant.name, [p](CudaStream stream) {
       if (p->write_dk == Write::add) return;
-      launch_fill(p->dk, 0, stream);
-      launch_fill(p->dv, 0, stream);
+      launch_fill(p->zeroed_dk, 0, stream);
+      launch_fill(p->zeroed_dv, 0, stream);
     });
   const std::size_t number = state_->push(
       variant.name, [p, launch = kernel_of(variant).bind(*p)](CudaStream stream) { launch(stream); });

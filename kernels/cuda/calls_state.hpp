@@ -83,8 +83,21 @@ struct CudaCalls::State {
     require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
     const cuda::RowMap map = cuda::row_map(view);
     into = cuda::device_view(view, map);
-    if (map.rows.empty()) return;
-    point<std::int32_t>(into.map, map.rows);
+    set_map(into, map.rows);
+  }
+
+  // The view in the rows of a space, if there is one.
+  void set(cuda::DeviceView& into, const View& view, const cuda::RowSpace* space) {
+    if (space == nullptr) return set(into, view);
+    cuda::require_launchable(view);
+    const cuda::SpacedView spaced = cuda::in_space(view, *space);
+    into = spaced.device;
+    set_map(into, spaced.map);
+  }
+
+  void set_map(cuda::DeviceView& into, const std::vector<std::int32_t>& rows) {
+    if (rows.empty()) return;
+    point<std::int32_t>(into.map, rows);
     static const std::int32_t later = 0;
     into.map = &later;  // not null: bind() before upload() must see that there is a map
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/work/measured_constants.hpp"
+#include "kernels/work/row_space.hpp"
 #include "kernels/work/work_list.hpp"
 
 namespace cplab::kernels::cuda {
@@ -130,22 +131,46 @@ Unmet mapped(const char* name, const View& view) {
   return Misfit{name, "is not laid out in multiples of 16 bytes"};
 }
 
+// The same in a row space. `elsewhere`: what a view is that does not lie as the space's first one does.
+Unmet mapped(const char* name, const View& view, const std::optional<RowSpace>& space,
+             const char* elsewhere = "") {
+  if (!space) return Misfit{name, "has rows in # runs at no one distance", run_count(view)};
+  const SpacedView spaced = in_space(view, *space);
+  if (!spaced.map.empty()) return Misfit{name, elsewhere};
+  if (!has_tensor_map(spaced.device)) return Misfit{name, "is not laid out in multiples of 16 bytes"};
+  return {};
+}
+
+// What is left once all views are mapped.
+template <class Call>
+Unmet few_segments(const Call& call) {
+  if (row_spaces(call)) return {};
+  return Misfit{"", "segments and runs of rows meet in more than a million pieces"};
+}
+
 }  // namespace
 
 Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  return first_unmet([&] { return unmet_forward_mma(call, dtype, width); },
-                     [&] { return mapped("q", call.q); }, [&] { return mapped("k", call.k); },
-                     [&] { return mapped("v", call.v); });
+  if (const Unmet unmet = unmet_forward_mma(call, dtype, width)) return unmet;
+  const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
+  return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
+                     [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
+                     [&] { return few_segments(call); });
 }
 
 Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  return first_unmet([&] { return unmet_backward_mma(call, dtype, width); },
-                     [&] { return mapped("q", call.q); }, [&] { return mapped("k", call.k); },
-                     [&] { return mapped("v", call.v); }, [&] { return mapped("dout", call.dout); });
+  if (const Unmet unmet = unmet_backward_mma(call, dtype, width)) return unmet;
+  const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
+  return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
+                     [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
+                     [&] { return mapped("dout", call.dout, q, "has its rows elsewhere than q"); },
+                     [&] { return few_segments(call); });
 }
 
 bool stores_out_by_tma(const AttendParams& call) {
-  return call.write == Write::store && call.out.dtype == call.q.dtype && has_tensor_map(call.out);
+  DeviceView out = call.out;
+  if (out.consecutive) out.map = nullptr;
+  return call.write == Write::store && out.dtype == call.q.dtype && has_tensor_map(out);
 }
 
 bool adds_dq_by_tma(const AttendBackwardParams& call) {
@@ -183,9 +208,9 @@ float scale_log2(double scale) {
   return static_cast<float>(scale * 1.44269504088896340736);
 }
 
-int heads_per_group(int heads, int walked_heads, const DeviceView& walked) {
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes) {
   constexpr auto cache_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache"));
-  const std::int64_t head_bytes = std::int64_t{2} * 2 * std::max(walked.rows, 1) * walked.width;
+  const std::int64_t head_bytes = std::int64_t{element_bytes} * std::max(walked.listed, 1) * walked.width;
   const std::int64_t fit = std::max<std::int64_t>(cache_bytes / head_bytes, 1);
   // Query heads share a key head; a key head needs all its query heads.
   const std::int64_t together = heads >= walked_heads

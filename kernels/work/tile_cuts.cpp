@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -36,8 +37,8 @@ void add_tiles(Loads& loads, std::int64_t ticks, std::int64_t count) {
 }
 
 WorkTables tiles_of(const TileProblem& problem, const Cuts& cuts) {
-  return problem.by_key ? key_tiles(problem.live, cuts, problem.keep_empty)
-                        : query_tiles(problem.live, cuts, problem.keep_empty);
+  return problem.by_key ? key_tiles(problem.live, cuts, problem.keep_empty, problem.ranges)
+                        : query_tiles(problem.live, cuts, problem.keep_empty, problem.ranges);
 }
 
 double sum_of(std::span<const double> times) {
@@ -88,7 +89,7 @@ class Search {
     return true;
   }
 
-  // Whether the last wave leaves so much idle that small tiles may pay; they only add to the mean.
+  // Whether the last wave leaves so much idle that small tiles may pay.
   bool can_gain() const {
     const double tiles = static_cast<double>(best_.work.tiles.size()) * static_cast<double>(walk_.heads);
     return best_.cost > handicap * mean_ && tiles < few_waves * static_cast<double>(walk_.sms);
@@ -115,19 +116,34 @@ class Search {
 
 }  // namespace
 
-Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height) {
-  std::vector<std::int64_t> ends;
+Cuts range_borders(std::span<const RowRange> ranges, std::int64_t rows) {
+  Cuts borders = {0};
+  const auto add = [&](std::int64_t border) {
+    if (border > borders.back()) borders.push_back(static_cast<std::int32_t>(border));
+  };
+  for (const RowRange& range : ranges) {
+    add(range.begin);
+    add(range.end);
+  }
+  add(rows);
+  return borders;
+}
+
+Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
+                     std::span<const RowRange> ranges) {
+  const Cuts fixed = range_borders(ranges, rows);
+  std::vector<std::int64_t> ends(fixed.begin(), fixed.end());
   for (const DeviceSegment& segment : live) {
     const RowRange range = live_rows(segment);
     ends.push_back(range.begin);
     ends.push_back(range.end);
   }
-  ends.push_back(rows);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   Cuts borders = {0};
   for (std::size_t n = 0; n < ends.size(); ++n)
-    if (ends[n] > borders.back() && (ends[n] == rows || ends[n + 1] - borders.back() > height))
+    if (ends[n] > borders.back() &&
+        (std::binary_search(fixed.begin(), fixed.end(), ends[n]) || ends[n + 1] - borders.back() > height))
       borders.push_back(static_cast<std::int32_t>(ends[n]));
   return borders;
 }
@@ -149,6 +165,42 @@ Cuts row_cuts(const Cuts& borders, std::int64_t height, const SmallTiles& small)
 
 Cuts even_cuts(std::int64_t rows, std::int64_t height) {
   return row_cuts({0, static_cast<std::int32_t>(rows)}, height);
+}
+
+Cuts shortest_cuts(const TileProblem& problem, const Cuts& borders, std::int64_t height,
+                   const TileCosts& costs) {
+  constexpr std::int64_t unit = 64;
+  // Of tiles [begin, end), by all cuts that they occur in; one that is not listed takes no time.
+  std::map<std::pair<std::int32_t, std::int32_t>, double> times;
+  for (std::int64_t rows = unit; rows <= height; rows += unit)
+    for (std::int64_t phase = 0; phase < rows / unit; ++phase) {
+      const WorkTables work = tiles_of(problem, row_cuts(borders, rows, {unit, phase, true}));
+      const std::vector<double> its = tile_times(work, costs, problem.by_key);
+      for (std::size_t n = 0; n < its.size(); ++n) times[{work.tiles[n].begin, work.tiles[n].end}] = its[n];
+    }
+  Cuts cuts = {0};
+  for (std::size_t piece = 1; piece < borders.size(); ++piece) {
+    const std::int32_t begin = borders[piece - 1], end = borders[piece];
+    struct Rest {
+      double time = 0;
+      std::int32_t first_end = 0;
+    };
+    std::vector<Rest> rest(static_cast<std::size_t>((end - begin + unit - 1) / unit + 1));
+    for (std::size_t n = rest.size() - 1; n-- > 0;) {
+      const auto from = static_cast<std::int32_t>(begin + static_cast<std::int64_t>(n) * unit);
+      rest[n].time = std::numeric_limits<double>::infinity();
+      for (std::int64_t tile = height / unit; tile > 0; --tile) {
+        const std::size_t next = std::min(n + static_cast<std::size_t>(tile), rest.size() - 1);
+        const auto to = static_cast<std::int32_t>(std::min<std::int64_t>(from + tile * unit, end));
+        const auto known = times.find({from, to});
+        const double time = rest[next].time + (known != times.end() ? known->second : 0);
+        if (time < rest[n].time) rest[n] = {time, to};
+      }
+    }
+    while (cuts.back() < end)
+      cuts.push_back(rest[static_cast<std::size_t>((cuts.back() - begin) / unit)].first_end);
+  }
+  return cuts;
 }
 
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key) {
@@ -215,16 +267,17 @@ double makespan(std::span<const double> times, const TileWalk& walk) {
 TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,
                         const TileWalk& walk) {
   Search search(problem, costs, walk);
-  Cuts borders = {0, static_cast<std::int32_t>(problem.rows)};
+  Cuts borders = range_borders(problem.ranges, problem.rows);
   search.plain(row_cuts(borders, height));
   std::vector<DeviceSegment> bands(problem.live.begin(), problem.live.end());
   if (problem.by_key)
     for (DeviceSegment& band : bands) band = transposed(band);
-  const Cuts at_segments = segment_borders(bands, problem.rows, height);
+  const Cuts at_segments = segment_borders(bands, problem.rows, height, problem.ranges);
   if (at_segments != borders && search.other(row_cuts(at_segments, height))) borders = at_segments;
   const auto cost_of = [&](std::int64_t rows) {
     return costs[std::min(static_cast<std::size_t>((rows - 1) / 64), costs.size() - 1)];
   };
+  if (cost_of(1) < cost_of(height)) search.other(shortest_cuts(problem, at_segments, height, costs));
   for (const std::int64_t rows : {128, 64}) {
     if (rows >= height || cost_of(rows) >= cost_of(height)) continue;
     for (const std::int64_t count : {1, 2, 3, 4, 6, 8, 12, 16})

@@ -9,10 +9,14 @@
 
 namespace cplab::kernels::cuda {
 
+// Borders that no tile may straddle: where ranges begin and end, 0 and `rows`.
+Cuts range_borders(std::span<const RowRange> ranges, std::int64_t rows);
+
 // Borders that no tile straddles: where the rows with live pairs of a segment begin and end. A border is left
-// out if one tile can hold all rows from the border before it to the one after it. `live` is of
-// live_segments(), or those transposed for rows of k.
-Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height);
+// out if one tile can hold all rows from the border before it to the one after it, but not one of `ranges`.
+// `live` is of live_segments(), or those transposed for rows of k.
+Cuts segment_borders(std::span<const DeviceSegment> live, std::int64_t rows, std::int64_t height,
+                     std::span<const RowRange> ranges = {});
 
 // Tiles of fewer rows: `count` of them at the beginning or at the end of each piece.
 struct SmallTiles {
@@ -29,6 +33,12 @@ Cuts even_cuts(std::int64_t rows, std::int64_t height);
 // The time that a tile of 1 to 64, of 65 to 128, and of 129 or more rows takes for 128 keys, in any unit.
 using TileCosts = std::array<double, 3>;
 
+// Of all ways to cut the pieces between borders into tiles of 64, 128, ... rows, at most `height`, the one
+// whose tiles take the least time together (tile_times(); dynamic programming over the rows of a piece).
+struct TileProblem;
+Cuts shortest_cuts(const TileProblem& problem, const Cuts& borders, std::int64_t height,
+                   const TileCosts& costs);
+
 // How a launch takes the tiles of a list: heads in groups; in a group the list's first tile of every head,
 // then its second, and so on (hopper/parts/tile_scheduler.cuh). A multiprocessor has one tile at a time, and
 // then fetches the next one of the launch; with fixed_share multiprocessor i takes tiles i, i + sms, ...
@@ -39,7 +49,7 @@ struct TileWalk {
 };
 
 // How long each tile takes: its blocks of 128 keys, plus a constant (its first product and its epilogue
-// overlap with nothing of its own), plus half a block for every block in which not all pairs are live, times
+// overlap with nothing of its own), plus a part of one for every block in which not all pairs are live, times
 // its cost. Fitted, see measured_constants.hpp. by_key: tiles of keys.
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false);
 
@@ -51,6 +61,7 @@ struct TileProblem {
   std::int64_t rows = 0;  // of q, or of k
   bool by_key = false;
   bool keep_empty = false;
+  std::vector<RowRange> ranges = {};  // the rows that belong to the call, ascending; none: all do
 };
 
 struct TilePlan {
@@ -58,8 +69,9 @@ struct TilePlan {
   double cost = 0;  // makespan() of its tiles, with the handicap of what is not the first candidate
 };
 
-// The fastest tiles of at most `height` rows. Candidates: all rows cut every `height`; the pieces between
-// segment_borders; these with some small tiles, where tiles of fewer rows cost less. Any but the first has a
+// The fastest tiles of at most `height` rows. Candidates: all ranges cut every `height`; the pieces between
+// segment_borders; where tiles of fewer rows cost less, shortest_cuts() of these pieces, and the pieces with
+// some small tiles. Any but the first has a
 // handicap of 1.5 %, and lists the tiles that take longest first. fixed_share: holds for lists of even tiles
 // only.
 TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,

@@ -167,6 +167,28 @@ std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const Va
   return {};
 }
 
+// The rows of a call and its segments as a variant counts them: kernels for Hopper, which read by TMA, in row
+// spaces, all others as compact rows.
+template <class Call>
+struct CallRows {
+  template <class Variant>
+  CallRows(const Call& call, const Variant& variant)
+      : q(call.q.rows), k(call.k.rows), live(live_segments(call.segments)) {
+    if (variant.sm_major == 0) return;
+    spaces = row_spaces(call);
+    q = spaces->q.rows;
+    k = spaces->k.rows;
+    q_ranges = spaces->q.ranges();
+    k_ranges = spaces->k.ranges();
+    live = in_space(live, spaces->q, spaces->k);
+  }
+
+  std::optional<RowSpaces> spaces;
+  std::int64_t q, k;
+  std::vector<RowRange> q_ranges, k_ranges;
+  std::vector<DeviceSegment> live;
+};
+
 // Tiles of a backward kernel, in which a tile of fewer rows takes as long.
 WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
                           const VariantOptions& options) {
@@ -256,12 +278,16 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
   require_launchable(call.q);
   require_launchable(call.k);
   const std::span<const AttendVariant> variants = attend_variants(options.build);
-  const std::vector<DeviceSegment> live = live_segments(call.segments);
   const bool keep_empty = call.write == Write::store;
   const AttendVariant* best = &first_that_fits(variants, options, call);
+  const CallRows<Attend> rows(call, *best);
   if (best->tile_costs[0] == 0 || call.q.heads == 0)
-    return {best, query_tiles(live, even_cuts(call.q.rows, best->tile_rows), keep_empty)};
-  const TileProblem problem{.live = live, .rows = call.q.rows, .keep_empty = keep_empty};
+    return {best,
+            query_tiles(rows.live, row_cuts(range_borders(rows.q_ranges, rows.q), best->tile_rows),
+                        keep_empty, rows.q_ranges),
+            rows.spaces};
+  const TileProblem problem{
+      .live = rows.live, .rows = rows.q, .keep_empty = keep_empty, .ranges = rows.q_ranges};
   const TileWalk walk{
       .heads = call.q.heads,
       .heads_per_group = hopper::heads_per_group(static_cast<int>(call.q.heads),
@@ -277,7 +303,7 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
     best = &variant;
     plan = std::move(other);
   }
-  return {best, std::move(plan.work)};
+  return {best, std::move(plan.work), rows.spaces};
 }
 
 ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options) {
@@ -285,12 +311,18 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
   require_launchable(call.k);
   const AttendBackwardVariant& variant =
       first_that_fits(attend_backward_variants(options.build), options, call);
-  const std::vector<DeviceSegment> live = live_segments(call.segments);
-  const TileProblem by_q{.live = live, .rows = call.q.rows, .keep_empty = call.write_dq == Write::store};
-  const TileProblem by_k{
-      .live = live, .rows = call.k.rows, .by_key = true, .keep_empty = call.write_dk == Write::store};
+  const CallRows<AttendBackward> rows(call, variant);
+  const TileProblem by_q{.live = rows.live,
+                         .rows = rows.q,
+                         .keep_empty = call.write_dq == Write::store,
+                         .ranges = rows.q_ranges};
+  const TileProblem by_k{.live = rows.live,
+                         .rows = rows.k,
+                         .by_key = true,
+                         .keep_empty = call.write_dk == Write::store,
+                         .ranges = rows.k_ranges};
   return {&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
-          backward_tiles(by_k, call.k.heads, variant.tile_rows, options)};
+          backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
 }
 
 }  // namespace cplab::kernels::cuda

@@ -12,6 +12,7 @@
 #include "kernels/work/fits.hpp"
 #include "kernels/work/kernel_choice.hpp"
 #include "kernels/work/measured_constants.hpp"
+#include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
 
 namespace cplab::kernels::cuda {
@@ -93,12 +94,14 @@ struct VariantOptions {
 
 struct ChosenForward {
   const AttendVariant* variant = nullptr;
-  WorkTables work;  // tiles of query rows
+  WorkTables work;                       // tiles of query rows
+  std::optional<RowSpaces> spaces = {};  // what `work` counts; none: compact rows
 };
 
 struct ChosenBackward {
   const AttendBackwardVariant* variant = nullptr;
   WorkTables by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
+  std::optional<RowSpaces> spaces = {};
 };
 
 // The variant that takes the call, and its tiles. Views need no memory, only shapes, strides and alignment.

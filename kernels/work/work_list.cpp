@@ -41,6 +41,13 @@ std::int64_t pairs_of(const DeviceSegment& s, std::int64_t begin, std::int64_t e
   return ends - begins;
 }
 
+// Whether a row is in one of the ranges; without ranges all are.
+bool belongs(std::span<const RowRange> ranges, std::int64_t row) {
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), row,
+                                      [](std::int64_t at, const RowRange& r) { return at < r.end; });
+  return ranges.empty() || (after != ranges.end() && after->begin <= row);
+}
+
 struct TileWork {
   std::int64_t pairs = 0;
   std::vector<std::int32_t> segments;  // numbers in the list
@@ -49,7 +56,7 @@ struct TileWork {
 // Tiles of the rows that `bands` call query rows; they list `segments`, which have the same numbers (for
 // tiles of keys, `bands` are `segments` transposed).
 WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegment> segments,
-               const Cuts& cuts, bool keep_empty) {
+               const Cuts& cuts, bool keep_empty, std::span<const RowRange> ranges) {
   std::vector<TileWork> work(cuts.size() - 1);
   for (std::size_t s = 0; s < bands.size(); ++s) {
     const RowRange live = live_rows(bands[s]);
@@ -68,7 +75,7 @@ WorkTables cut(std::span<const DeviceSegment> bands, std::span<const DeviceSegme
   const std::vector<std::int32_t>* listed = nullptr;                  // what the end of tables.segments holds
   for (std::size_t tile = 0; tile < work.size(); ++tile) {
     const std::vector<std::int32_t>& list = work[tile].segments;
-    if (list.empty() && !keep_empty) continue;
+    if (list.empty() && !(keep_empty && belongs(ranges, cuts[tile]))) continue;
     // Neighbouring tiles mostly have the same list, which is stored once.
     if (!list.empty() && (listed == nullptr || *listed != list)) {
       for (const std::int32_t s : list) tables.segments.push_back(segments[static_cast<std::size_t>(s)]);
@@ -159,7 +166,8 @@ DeviceView device_view(const View& view, const RowMap& map) {
           .rows = static_cast<std::int32_t>(view.rows),
           .heads = static_cast<std::int32_t>(view.heads),
           .width = static_cast<std::int32_t>(view.width),
-          .dtype = view.dtype};
+          .dtype = view.dtype,
+          .listed = static_cast<std::int32_t>(view.rows)};
 }
 
 void set_max_logit(AttendParams& params, const Attend& call) {
@@ -190,8 +198,9 @@ std::vector<DeviceSegment> live_segments(std::span<const Segment> segments) {
   return live;
 }
 
-WorkTables query_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty) {
-  return cut(live, live, cuts, keep_empty);
+WorkTables query_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty,
+                       std::span<const RowRange> ranges) {
+  return cut(live, live, cuts, keep_empty, ranges);
 }
 
 std::int32_t live_tiles(const WorkTables& work) {
@@ -200,11 +209,12 @@ std::int32_t live_tiles(const WorkTables& work) {
   return static_cast<std::int32_t>(empty - work.tiles.begin());
 }
 
-WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty) {
+WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty,
+                     std::span<const RowRange> ranges) {
   std::vector<DeviceSegment> bands;
   bands.reserve(live.size());
   for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
-  return cut(bands, live, cuts, keep_empty);
+  return cut(bands, live, cuts, keep_empty, ranges);
 }
 
 }  // namespace cplab::kernels::cuda

@@ -52,8 +52,12 @@ std::int32_t live_tiles(const WorkTables& work);
 using Cuts = std::vector<std::int32_t>;
 
 // Tiles of rows of q, or of k, cut at `cuts`; each with the segments that have a live pair in it. Tiles
-// without any are kept if keep_empty (their rows must be stored). All rows are below 2^30.
-WorkTables query_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty);
-WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty);
+// without any are kept if keep_empty (their rows must be stored), but not those outside `ranges`: these are
+// ascending, and cuts are made where they begin and end; none at all stand for all rows. All rows are below
+// 2^30.
+WorkTables query_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty,
+                       std::span<const RowRange> ranges = {});
+WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool keep_empty,
+                     std::span<const RowRange> ranges = {});
 
 }  // namespace cplab::kernels::cuda

@@ -3,13 +3,16 @@
 // possible.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/work/fits.hpp"
+#include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/turns.hpp"
 #include "kernels/work/work_list.hpp"
@@ -25,13 +28,13 @@ using kernels::View;
 using kernels::Write;
 using namespace kernels::cuda;
 
-// A view whose rows are at one distance, or any view of which the kernels take the row map.
+// A view in the rows of a space, with the map that it may need.
 struct HostView {
-  explicit HostView(const View& view) : map(row_map(view)), device(device_view(view, map)) {
-    if (!map.rows.empty()) device.map = map.rows.data();
+  HostView(const View& view, const RowSpace& space) : spaced(in_space(view, space)), device(spaced.device) {
+    if (!spaced.map.empty()) device.map = spaced.map.data();
   }
   HostView(const HostView&) = delete;
-  RowMap map;
+  SpacedView spaced;
   DeviceView device;
 };
 
@@ -82,14 +85,18 @@ class Emulation {
             .resident = static_cast<int>(1 + seed_ % 4)};
   }
 
-  // Every `height`, or also where segments end, or anywhere.
-  Cuts some_cuts(const std::vector<DeviceSegment>& live, std::int64_t rows, std::int64_t height) {
+  // Every `height`, or also where segments end, or anywhere; always where pieces of the space do.
+  Cuts some_cuts(const std::vector<DeviceSegment>& live, const RowSpace& space, std::int64_t height) {
+    const std::vector<RowRange> ranges = space.ranges();
     switch (++cuts_ % 3) {
-      case 0: return even_cuts(rows, height);
-      case 1: return row_cuts(segment_borders(live, rows, height), height);
+      case 0: return row_cuts(range_borders(ranges, space.rows), height);
+      case 1: return row_cuts(segment_borders(live, space.rows, height, ranges), height);
       default: {
         std::mt19937 generator(static_cast<unsigned>(seed_ + cuts_));
-        return testing::random_tile_cuts(generator, rows, height);
+        Cuts cuts = testing::random_tile_cuts(generator, space.rows, height), both;
+        const Cuts borders = range_borders(ranges, space.rows);
+        std::set_union(cuts.begin(), cuts.end(), borders.begin(), borders.end(), std::back_inserter(both));
+        return both;
       }
     }
   }
@@ -120,10 +127,12 @@ class Emulation {
     }
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
     const EmulatedKernels::Forward& forward = with.attend[seed_ / 2 % with.attend.size()];
-    const HostView q(call.q), k(call.k), v(call.v), out(call.out), lse(call.lse);
-    const auto live = live_segments(call.segments);
+    const auto [of_q, of_k] = row_spaces(call).value();
+    const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), out(call.out, of_q),
+        lse(call.lse, of_q);
+    const auto live = in_space(live_segments(call.segments), of_q, of_k);
     const WorkTables work =
-        query_tiles(live, some_cuts(live, call.q.rows, forward.rows), call.write == Write::store);
+        query_tiles(live, some_cuts(live, of_q, forward.rows), call.write == Write::store, of_q.ranges());
     AttendParams params{.q = q.device,
                         .k = k.device,
                         .v = v.device,
@@ -146,15 +155,16 @@ class Emulation {
       return {"(cpu tiles)", true};
     }
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
-    const HostView q(call.q), k(call.k), v(call.v), dout(call.dout), lse(call.lse), delta(call.delta),
-        dq(call.dq), dk(call.dk), dv(call.dv);
-    const auto live = live_segments(call.segments);
+    const auto [of_q, of_k] = row_spaces(call).value();
+    const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), dout(call.dout, of_q),
+        lse(call.lse, of_q), delta(call.delta, of_q), dq(call.dq, of_q), dk(call.dk, of_k), dv(call.dv, of_k);
+    const auto live = in_space(live_segments(call.segments), of_q, of_k);
     std::vector<DeviceSegment> bands;
     for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
-    const WorkTables by_q =
-        query_tiles(live, some_cuts(live, call.q.rows, with.backward_rows), call.write_dq == Write::store);
-    const WorkTables by_k =
-        key_tiles(live, some_cuts(bands, call.k.rows, with.backward_rows), call.write_dk == Write::store);
+    const WorkTables by_q = query_tiles(live, some_cuts(live, of_q, with.backward_rows),
+                                        call.write_dq == Write::store, of_q.ranges());
+    const WorkTables by_k = key_tiles(live, some_cuts(bands, of_k, with.backward_rows),
+                                      call.write_dk == Write::store, of_k.ranges());
     AttendBackwardParams params{.q = q.device,
                                 .k = k.device,
                                 .v = v.device,
@@ -185,7 +195,7 @@ class Emulation {
         run();  // its bits may differ
         return {name_of("attend_backward fused", call.q), true};
       }
-      const DqTurns turns = dq_turns(by_k, call.q.rows);
+      const DqTurns turns = dq_turns(by_k, q.device.rows);
       const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads, call.q.width));
       std::vector<std::int32_t> counters(count);
       const auto dkv_count = static_cast<std::size_t>(dkv_counters(turns, call.k.heads));
@@ -241,6 +251,14 @@ TEST_CASE("hopper kernels: soak" * doctest::skip()) {
 
 TEST_CASE("hopper kernels: tiles that nobody sees") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) check_cases(seed, 15, 16, 150);
+}
+
+TEST_CASE("hopper kernels: halves of sequences, in lists of runs") {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) check_cases(seed, 23, 24, 150);
+}
+
+TEST_CASE("hopper kernels: a run that ends where out does") {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) check_cases(seed, 55, 56, 150);
 }
 
 TEST_CASE("hopper kernels: warpgroups with blocks of their own") {

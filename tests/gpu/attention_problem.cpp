@@ -52,6 +52,15 @@ double live_pairs(std::span<const Segment> segments) {
   return pairs;
 }
 
+// The rows of a tensor that calls have.
+View listed(View view, std::span<const kernels::RowRun> runs) {
+  if (runs.empty()) return view;
+  view.runs = runs;
+  view.rows = 0;
+  for (const kernels::RowRun& run : runs) view.rows += run.count;
+  return view;
+}
+
 double scale_of(const AttentionShape& shape) {
   return 1 / std::sqrt(static_cast<double>(shape.width));
 }
@@ -99,26 +108,32 @@ AttentionProblem::AttentionProblem(const AttentionShape& shape, std::vector<Segm
       dv_(on_keys(shape, 9, shape.gradients)) {}
 
 kernels::Attend AttentionProblem::forward() const {
-  return {.q = q_.view(),
-          .k = k_.view(),
-          .v = v_.view(),
-          .out = out_.view(),
-          .lse = lse_.view(),
+  const auto of_q = [&](const Operand& operand) { return listed(operand.view(), shape_.q_runs); };
+  const auto of_k = [&](const Operand& operand) { return listed(operand.view(), shape_.k_runs); };
+  View out = of_q(out_), lse = of_q(lse_);
+  out.runs = lse.runs = {};
+  return {.q = of_q(q_),
+          .k = of_k(k_),
+          .v = of_k(v_),
+          .out = out,
+          .lse = lse,
           .segments = segments_,
           .scale = scale_of(shape_),
           .write = Write::store};
 }
 
 kernels::AttendBackward AttentionProblem::backward(Write write_dq) const {
-  return {.q = q_.view(),
-          .k = k_.view(),
-          .v = v_.view(),
-          .dout = dout_.view(),
-          .lse = lse_.view(),
-          .delta = delta_.view(),
-          .dq = dq_.view(),
-          .dk = dk_.view(),
-          .dv = dv_.view(),
+  const auto of_q = [&](const Operand& operand) { return listed(operand.view(), shape_.q_runs); };
+  const auto of_k = [&](const Operand& operand) { return listed(operand.view(), shape_.k_runs); };
+  return {.q = of_q(q_),
+          .k = of_k(k_),
+          .v = of_k(v_),
+          .dout = of_q(dout_),
+          .lse = of_q(lse_),
+          .delta = of_q(delta_),
+          .dq = of_q(dq_),
+          .dk = of_k(dk_),
+          .dv = of_k(dv_),
           .segments = segments_,
           .scale = scale_of(shape_),
           .write_dq = write_dq,

@@ -37,6 +37,8 @@ struct AttentionShape {
   DType gradients = DType::bf16;  // dq, dk, dv
   std::int64_t period = Noise{}.period;
   bool alike = true;  // all tensors begin with the same values; else each has a seed of its own
+  // Where not empty: the rows that the calls have of tensors of q_rows, of k_rows; out is of these alone.
+  std::vector<kernels::RowRun> q_runs = {}, k_runs = {};
 };
 
 // Sequences of `lengths` rows one after the other, q's rows and k's the same.

@@ -147,7 +147,8 @@ void time_heights() {
     const std::int64_t H = 2048 / D;
     for (const Shape& shape :
          {Shape{1, 512, H, D}, Shape{1, 1024, H, D}, Shape{1, 2048, H, D}, Shape{1, 4096, H, D},
-          Shape{8, 2048, H, D}, Shape{2, 8192, H, D}, Shape{1, 16384, H, D}})
+          Shape{8, 2048, H, D}, Shape{2, 8192, H, D}, Shape{1, 16384, H, D}, Shape{16, 1024, H, D},
+          Shape{32, 512, H, D}, Shape{64, 256, H, D}})
       for (const bool causal : {false, true}) time_shape(shape, causal, busy, first);
   }
   std::printf("\n]\n");

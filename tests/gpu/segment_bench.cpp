@@ -1,6 +1,7 @@
 // Whether segments of every kind keep the rate of dense attention: times by turns, for the same kernels.
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
@@ -16,7 +17,28 @@ struct Kind {
   const char* name;
   std::int64_t q_rows, k_rows, heads, kv_heads;
   std::vector<Segment> segments;
+  std::vector<kernels::RowRun> q_runs = {}, k_runs = {};  // of tensors of q_rows, of k_rows
 };
+
+// A step of a ring, zigzag on two ranks: of `count` sequences the later halves of the queries see all keys,
+// or all queries the earlier halves of the keys. The rank holds `rows` rows of each; the halves are a list of
+// runs, or tensors of their own.
+Kind halves(const char* name, std::int64_t count, std::int64_t rows, std::int64_t heads, bool of_queries,
+            bool as_list) {
+  Kind kind{name, count * rows, count * rows, heads, heads, {}};
+  const std::int64_t half = rows / 2;
+  for (std::int64_t n = 0; n < count; ++n) {
+    kind.segments.push_back({.q_begin = n * (of_queries ? half : rows),
+                             .q_count = of_queries ? half : rows,
+                             .k_begin = n * (of_queries ? rows : half),
+                             .k_count = of_queries ? rows : half});
+    if (as_list)
+      (of_queries ? kind.q_runs : kind.k_runs)
+          .push_back({.begin = n * rows + (of_queries ? half : 0), .count = half});
+  }
+  if (!as_list) (of_queries ? kind.q_rows : kind.k_rows) = count * half;
+  return kind;
+}
 
 std::vector<Segment> causal(const std::vector<std::int64_t>& lengths) {
   return sequences(lengths, true);
@@ -33,7 +55,9 @@ class Timed {
                   .width = width,
                   .gradients = DType::fp32,
                   .period = 1 << 18 | 1,
-                  .alike = false},
+                  .alike = false,
+                  .q_runs = kind.q_runs,
+                  .k_runs = kind.k_runs},
                  kind.segments),
         forward_{calls_.add(problem_.forward())},
         backward_{calls_.add(problem_.backward(kernels::Write::add))},
@@ -59,6 +83,22 @@ class Timed {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+// The rates of `kind` and of `base`, by turns.
+void beside(const Kind& base, const Kind& kind, std::int64_t width, const DeviceMemory& busy) {
+  const Timed its(base, width), timed(kind, width);
+  for (const bool backward : {false, true}) {
+    std::vector<double> rates[2];
+    for (int round = 0; round < 7; ++round)
+      for (const bool other : {false, true})
+        rates[other].push_back((other ? timed : its).flops_s(backward, busy));
+    const double rate = median(rates[1]);
+    std::printf("D=%-4lld %-8s %-42s %6.1f TFLOP/s, %.3f of %s\n", static_cast<long long>(width),
+                backward ? "backward" : "forward", kind.name, rate * 1e-12, rate / median(rates[0]),
+                base.name);
+    std::fflush(stdout);
+  }
 }
 
 }  // namespace
@@ -103,20 +143,17 @@ void bench_segments() {
         {offset, 3},
         {{"2 x 8192 causal, 8 query heads a key head", 16384, 16384, heads, heads / 8, dense[2].segments},
          2}};
-    for (const auto& [kind, which] : others) {
-      const Timed base(dense[which], width), timed(kind, width);
-      for (const bool backward : {false, true}) {
-        std::vector<double> rates[2];
-        for (int round = 0; round < 7; ++round)
-          for (const bool other : {false, true})
-            rates[other].push_back((other ? timed : base).flops_s(backward, busy));
-        const double mine = median(rates[1]), its = median(rates[0]);
-        std::printf("D=%-4lld %-8s %-42s %6.1f TFLOP/s, %.3f of %s\n", static_cast<long long>(width),
-                    backward ? "backward" : "forward", kind.name, mine * 1e-12, mine / its,
-                    dense[which].name);
-        std::fflush(stdout);
+    for (const auto& [kind, which] : others) beside(dense[which], kind, width, busy);
+    // Lists of runs beside tensors of the same rows alone: what the gaps cost.
+    const std::pair<std::int64_t, std::int64_t> sequences[] = {{4, 4096}, {8, 2048}, {16, 1024}, {32, 512}};
+    for (const auto& [count, rows] : sequences)
+      for (const bool of_queries : {true, false}) {
+        const std::string what = of_queries ? "later halves of q" : "earlier halves of k",
+                          text = std::to_string(count) + " x " + std::to_string(rows) + ", " + what,
+                          list = text + ", a list";
+        beside(halves(text.c_str(), count, rows, heads, of_queries, false),
+               halves(list.c_str(), count, rows, heads, of_queries, true), width, busy);
       }
-    }
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
+#include "tests/kernels/tile_case.hpp"
 #include "tests/kernels/tile_cases.hpp"
 
 namespace cplab::testing {
@@ -14,34 +15,6 @@ namespace {
 using kernels::Attend;
 using kernels::AttendBackward;
 using kernels::Write;
-
-struct TileCase {
-  const char* kind;
-  Sizes sizes;
-  std::vector<Segment> segments;
-  DType nominal, out;
-  std::int64_t gap_unit = 1;
-  bool one_run = false;    // the rows of every operand at one distance, as copy engines need them
-  std::int64_t shift = 0;  // of all data, in elements
-  std::uint64_t seed = 0;
-  std::int64_t number = 0;
-
-  std::string text() const {
-    const auto& [nq, nk, H, G, D, E] = sizes;
-    return std::string(kind) + ", --seed " + std::to_string(seed) + " --case " + std::to_string(number) +
-           ", nq=" + std::to_string(nq) + " nk=" + std::to_string(nk) + " H=" + std::to_string(H) +
-           " G=" + std::to_string(G) + " D=" + std::to_string(D) + " E=" + std::to_string(E) + " " +
-           name_of(nominal) + " to " + name_of(out) + ", " + std::to_string(segments.size()) +
-           " segments, shift " + std::to_string(shift);
-  }
-  TileDTypes dtypes(std::int64_t merges = 0) const {
-    return {.nominal = nominal,
-            .out = out,
-            .lse = wide(nominal),
-            .merges = merges,
-            .part_roundoff = unit_roundoff(out)};
-  }
-};
 
 // Seen by any pair of the problem: query rows, or key rows.
 std::vector<bool> seen_rows(const Problem& problem, bool keys) {
@@ -144,9 +117,7 @@ class AttendCase {
                   worst_share(tensors.dv.values(), expected.dv, expected.dv_majorant, tolerance.dv));
   }
 
-  TileTensors make(const Problem& problem) {
-    return {generator_, problem, tile_.dtypes(), tile_.gap_unit, tile_.one_run};
-  }
+  TileTensors make(const Problem& problem) { return {generator_, problem, tile_.dtypes(), tile_.layouts}; }
 
   // Asked for or not, in both of the cases' calls alike.
   void check_max_logit(const std::string& variant, const TileTensors& tensors, const Problem& problem,
@@ -268,8 +239,8 @@ TileCase random_widths(std::mt19937& generator, const TileRunner& runner) {
   tile.sizes.H = tile.sizes.G * draw(generator, 1, 3);
   if (runner.tensor_cores_only || draw(generator, 0, 4) < 3) {
     tile.sizes.D = tile.sizes.E = draw(generator, 0, 1) == 0 ? 64 : 128;
-    tile.gap_unit = 8;
-    tile.one_run = draw(generator, 0, 3) > 0;
+    tile.layouts.gap_unit = 8;
+    tile.layouts.one_run = draw(generator, 0, 3) > 0;
   } else {
     tile.sizes.D = draw(generator, 1, 150);
     tile.sizes.E = draw(generator, 1, 150);
@@ -295,6 +266,11 @@ void run_tile(Report& report, const TileRunner& runner, TileCase tile, const Cas
               std::mt19937& generator) {
   tile.seed = name.seed;
   tile.number = name.number;
+  // Half of what copy engines could read lies in lists of runs.
+  if (tile.layouts.one_run && tile.layouts.q_runs.empty() && draw(generator, 0, 1) == 0) {
+    if (draw(generator, 0, 3) > 0) tile.layouts.q_runs = random_runs(tile.sizes.nq, generator, 100);
+    if (draw(generator, 0, 3) > 0) tile.layouts.k_runs = random_runs(tile.sizes.nk, generator, 100);
+  }
   AttendCase(report, runner, tile, generator).run();
 }
 
@@ -320,14 +296,14 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
     tile.kind = "tiles of nobody";
     sizes.nq = sizes.nk = 390;
     tile.out = DType::fp32;
-    tile.one_run = true;
+    tile.layouts.one_run = true;
     tile.segments = {{.q_begin = 3, .q_count = 90, .k_begin = 133, .k_count = 100, .offset = 10, .right = 0}};
     return run_tile(report, runner, tile, name, generator);
   }
   if (name.number % 32 == 31) {  // blocks of keys that some rows of a tile see, then others, then these again
     tile.kind = "rows taking turns";
     sizes = {.nq = 400, .nk = 640, .H = sizes.G, .G = sizes.G, .D = sizes.D, .E = sizes.E};
-    tile.one_run = true;
+    tile.layouts.one_run = true;
     const std::int64_t border = draw(generator, 60, 200), offset = draw(generator, 0, 150);
     for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 640}}) {
       tile.segments.push_back({.q_begin = 0, .q_count = border, .k_begin = begin, .k_count = end - begin});
@@ -340,6 +316,10 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
     }
     return run_tile(report, runner, tile, name, generator);
   }
+  if (name.number % 64 == 55)
+    return run_tile(report, runner, misleading_end(tile, generator), name, generator);
+  if (name.number % 32 == 23)
+    return run_tile(report, runner, half_sequences(tile, generator), name, generator);
   switch (name.number % 8) {
     case 0:
       tile.kind = "one row, one key";

@@ -17,6 +17,26 @@ std::vector<std::int64_t> random_cuts(std::mt19937& generator, std::int64_t coun
   return cuts;
 }
 
+Tensor laid_out(const Layout& layout, DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width,
+                const std::vector<double>& values) {
+  Tensor tensor(dtype, rows, heads, width, layout);
+  if (!values.empty()) tensor.assign(values);
+  return tensor;
+}
+
+Layout of_operand(std::mt19937& generator, const TileLayouts& layouts, const std::vector<RowRun>& runs,
+                  std::int64_t rows) {
+  return runs.empty() ? random_layout(rows, generator, layouts.gap_unit, layouts.one_run)
+                      : list_layout(runs, generator, layouts.gap_unit);
+}
+
+Layout of_result(std::mt19937& generator, const TileLayouts& layouts, const std::vector<RowRun>& runs,
+                 std::int64_t rows) {
+  if (runs.empty() || draw(generator, 0, 1) == 0) return of_operand(generator, layouts, runs, rows);
+  if (draw(generator, 0, 1) == 0) return random_layout(rows, generator, layouts.gap_unit, true);
+  return list_layout(random_runs(rows, generator, 100), generator, layouts.gap_unit);
+}
+
 void erase_row(std::vector<double>& values, std::int64_t row, std::int64_t row_size) {
   std::fill_n(values.begin() + row * row_size, row_size, nan);
 }
@@ -112,31 +132,31 @@ Problem random_problem(std::mt19937& generator, const Sizes& sizes, std::vector<
 Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, std::int64_t heads,
                      std::int64_t width, const std::vector<double>& values, std::int64_t gap_unit,
                      bool one_run) {
-  Tensor tensor(dtype, rows, heads, width, random_layout(rows, generator, gap_unit, one_run));
-  if (!values.empty()) tensor.assign(values);
-  return tensor;
+  return laid_out(random_layout(rows, generator, gap_unit, one_run), dtype, rows, heads, width, values);
 }
 
 TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
-                         std::int64_t gap_unit, bool one_run)
-    : q(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.D,
-                      problem.q, gap_unit, one_run)),
-      k(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.D,
-                      problem.k, gap_unit, one_run)),
-      v(random_tensor(generator, dtypes.nominal, problem.sizes.nk, problem.sizes.G, problem.sizes.E,
-                      problem.v, gap_unit, one_run)),
-      dout(random_tensor(generator, dtypes.nominal, problem.sizes.nq, problem.sizes.H, problem.sizes.E,
-                         problem.dout, gap_unit, one_run)),
-      out(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.E, {},
-                        gap_unit, one_run)),
-      lse(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
-      delta(random_tensor(generator, dtypes.lse, problem.sizes.nq, problem.sizes.H, 1)),
-      dq(random_tensor(generator, dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D, {},
-                       gap_unit)),
-      dk(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.D, {},
-                       gap_unit, one_run)),
-      dv(random_tensor(generator, dtypes.out, problem.sizes.nk, problem.sizes.G, problem.sizes.E, {},
-                       gap_unit, one_run)),
+                         const TileLayouts& layouts)
+    : q(laid_out(of_operand(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.nominal,
+                 problem.sizes.nq, problem.sizes.H, problem.sizes.D, problem.q)),
+      k(laid_out(of_operand(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.nominal,
+                 problem.sizes.nk, problem.sizes.G, problem.sizes.D, problem.k)),
+      v(laid_out(of_operand(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.nominal,
+                 problem.sizes.nk, problem.sizes.G, problem.sizes.E, problem.v)),
+      dout(laid_out(of_operand(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.nominal,
+                    problem.sizes.nq, problem.sizes.H, problem.sizes.E, problem.dout)),
+      out(laid_out(of_result(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.out,
+                   problem.sizes.nq, problem.sizes.H, problem.sizes.E, {})),
+      lse(laid_out(of_result(generator, {}, layouts.q_runs, problem.sizes.nq), dtypes.lse, problem.sizes.nq,
+                   problem.sizes.H, 1, {})),
+      delta(laid_out(of_result(generator, {}, layouts.q_runs, problem.sizes.nq), dtypes.lse, problem.sizes.nq,
+                     problem.sizes.H, 1, {})),
+      dq(laid_out(of_result(generator, {.gap_unit = layouts.gap_unit}, layouts.q_runs, problem.sizes.nq),
+                  dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D, {})),
+      dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
+                  problem.sizes.nk, problem.sizes.G, problem.sizes.D, {})),
+      dv(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
+                  problem.sizes.nk, problem.sizes.G, problem.sizes.E, {})),
       max_logit(random_tensor(generator, dtypes.lse, 1, problem.sizes.H, 1,
                               std::vector<double>(static_cast<std::size_t>(problem.sizes.H), -infinity))) {}
 

@@ -37,11 +37,19 @@ Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, st
                      std::int64_t width, const std::vector<double>& values = {}, std::int64_t gap_unit = 1,
                      bool one_run = false);
 
-// Operands and results of one tile. Results start as poison. gap_unit, one_run: of all layouts but those of
-// lse and delta (and one_run not of dq).
+// How the rows of a tile's tensors lie.
+struct TileLayouts {
+  std::int64_t gap_unit = 1;  // not of lse and delta
+  bool one_run = false;       // at one distance, but for those of lse, delta and dq
+  // Where not empty: the runs of q and dout, and those of k and v; the other tensors of these rows have the
+  // same, or one run, or runs of their own. one_run does not matter then.
+  std::vector<RowRun> q_runs = {}, k_runs = {};
+};
+
+// Operands and results of one tile. Results start as poison.
 struct TileTensors {
   TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
-              std::int64_t gap_unit = 1, bool one_run = false);
+              const TileLayouts& layouts = {});
 
   kernels::Attend attend(const Problem& problem, kernels::Write write);
   kernels::AttendBackward backward(const Problem& problem, kernels::Write write_dq, kernels::Write write_dk);

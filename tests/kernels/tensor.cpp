@@ -85,6 +85,44 @@ Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t ga
   return layout;
 }
 
+std::vector<RowRun> random_runs(std::int64_t rows, std::mt19937& generator, std::int64_t longest) {
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
+  };
+  const std::int64_t step = std::max<std::int64_t>(draw(-1, 3), 1);
+  const bool any_count = draw(0, 1) == 0;
+  std::vector<RowRun> runs;
+  for (std::int64_t left = rows; left > 0; left -= runs.back().count)
+    runs.push_back(
+        {.count = std::min(any_count || draw(0, 3) == 0 ? draw(1, longest) : longest, left), .step = step});
+  std::vector<std::size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (draw(0, 1) == 0) std::shuffle(order.begin(), order.end(), generator);
+  std::int64_t place = draw(0, 5);
+  for (const std::size_t run : order) {
+    runs[run].begin = place;
+    place += (runs[run].count + (draw(0, 3) == 0 ? 0 : draw(0, longest))) * step;
+  }
+  return runs;
+}
+
+Layout list_layout(const std::vector<RowRun>& runs, std::mt19937& generator, std::int64_t gap_unit) {
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
+  };
+  Layout layout;
+  layout.heads_outside = draw(0, 1) == 1;
+  layout.width_gap = draw(0, 3) * gap_unit;
+  layout.runs = runs;
+  const std::int64_t shift = draw(0, 4), behind = draw(0, 3);
+  for (RowRun& run : layout.runs) {
+    run.begin += shift;
+    layout.physical_rows = std::max(layout.physical_rows, run.begin + (run.count - 1) * run.step + 1);
+  }
+  layout.physical_rows += behind;
+  return layout;
+}
+
 Tensor::Tensor(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, Layout layout)
     : dtype_(dtype), rows_(rows), heads_(heads), width_(width), runs_(std::move(layout.runs)) {
   const std::int64_t physical_rows = runs_.empty() ? rows : layout.physical_rows;

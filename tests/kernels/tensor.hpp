@@ -46,6 +46,13 @@ struct Layout {
 Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit = 1,
                      bool one_run = false);
 
+// Runs of one step, 1 to 3, that begin at one remainder of it, in any order and with gaps: a list that has a
+// tensor map. Half of the lists have runs of 1 to `longest` rows, the others are mostly of the longest.
+std::vector<RowRun> random_runs(std::int64_t rows, std::mt19937& generator, std::int64_t longest);
+
+// These runs, perhaps some rows further on.
+Layout list_layout(const std::vector<RowRun>& runs, std::mt19937& generator, std::int64_t gap_unit = 1);
+
 class Tensor {
  public:
   Tensor(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, Layout layout = {});

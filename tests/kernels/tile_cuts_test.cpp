@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <vector>
 
+#include "kernels/work/measured_constants.hpp"
 #include "tests/kernels/random_tile.hpp"
 
 namespace cplab::testing {
@@ -28,6 +30,10 @@ std::vector<DeviceSegment> packed(const std::vector<std::int64_t>& lengths, bool
 }
 
 constexpr TileCosts equal = {1, 1, 1}, hopper_64 = {0.855, 1.138, 1.505};
+
+// A tile's length beyond its blocks, and that of a block with dead pairs beyond one without.
+constexpr double beyond = kernels::measured("tile_cost_beyond_keys"),
+                 masked = kernels::measured("tile_cost_of_masked_block");
 
 TileWalk walk(std::int64_t heads, std::int64_t sms, bool fixed_share = false) {
   return {.heads = heads, .heads_per_group = heads, .sms = sms, .fixed_share = fixed_share};
@@ -52,6 +58,37 @@ TEST_CASE("short sequences share a tile, long ones begin one") {
   const Cuts threes = segment_borders(packed(std::vector<std::int64_t>(4096, 3)), 3 * 4096, 128);
   CHECK(threes.size() == 98 + 1);
   CHECK(threes[1] == 3 * 42);
+}
+
+TEST_CASE("no tile straddles the border of a range, however short, and none is of rows of nobody") {
+  // Three sequences of 50 rows, the first two of them neighbours in memory, and 200 rows of another tensor
+  // before the third.
+  const std::vector<RowRange> ranges = {{0, 50}, {50, 100}, {300, 350}};
+  CHECK(range_borders(ranges, 350) == Cuts{0, 50, 100, 300, 350});
+  CHECK(range_borders({}, 350) == Cuts{0, 350});
+  std::vector<DeviceSegment> live = packed({50, 50, 50});
+  for (DeviceSegment& segment : live)
+    if (segment.q_begin == 100) segment = {300, 350, 300, 350, segment.low, segment.high};
+  CHECK(segment_borders(live, 350, 128, ranges) == Cuts{0, 50, 100, 300, 350});
+  CHECK(segment_borders(live, 350, 128) == Cuts{0, 100, 300, 350});
+  for (const bool by_key : {false, true}) {
+    const TileProblem problem{
+        .live = live, .rows = 350, .by_key = by_key, .keep_empty = true, .ranges = ranges};
+    const WorkTables work = cheapest_tiles(problem, 128, equal, walk(1, 1)).work;
+    std::vector<std::int32_t> begins;
+    for (const WorkTile& tile : work.tiles) {
+      begins.push_back(tile.begin);
+      CHECK(tile.end - tile.begin == 50);
+      CHECK(tile.count == 1);
+    }
+    std::sort(begins.begin(), begins.end());
+    CHECK(begins == std::vector<std::int32_t>{0, 50, 300});
+  }
+  // A range without a segment is to be stored all the same; a gap is not.
+  live.pop_back();
+  CHECK(query_tiles(live, {0, 50, 100, 200, 300, 350}, true, ranges).tiles.size() == 3);
+  CHECK(query_tiles(live, {0, 50, 100, 200, 300, 350}, false, ranges).tiles.size() == 2);
+  CHECK(query_tiles(live, {0, 50, 100, 200, 300, 350}, true).tiles.size() == 5);
 }
 
 TEST_CASE("borders are those of rows with a live pair") {
@@ -124,22 +161,23 @@ TEST_CASE("how even tiles are, and how long they take together") {
   const auto time = [&](std::int64_t height, std::int64_t heads, std::int64_t sms) {
     return makespan(tile_times(tiles(height), equal), walk(heads, sms));
   };
-  CHECK(tiles(128).even);                // a short last tile is as long as the others
-  CHECK(time(128, 16, 132) == 8 + 1.5);  // one wave of 128 tiles
-  CHECK(time(128, 17, 132) == 2 * (8 + 1.5));
-  CHECK(time(64, 16, 132) == 2 * (8 + 1.5));
+  CHECK(tiles(128).even);  // a short last tile is as long as the others
+  const auto about = [](double value) { return doctest::Approx(value).epsilon(1e-4); };  // ticks
+  CHECK(time(128, 16, 132) == about(8 + beyond));  // one wave of 128 tiles
+  CHECK(time(128, 17, 132) == about(2 * (8 + beyond)));
+  CHECK(time(64, 16, 132) == about(2 * (8 + beyond)));
   segment.right = 0;
   CHECK(!tiles(128).even);
-  CHECK(time(128, 16, 132) == 8 + 1.5 + 0.5);  // the longest one, masked on the diagonal
-  CHECK(time(128, 16, 16) == 36 + 8 * (1.5 + 0.5));
-  CHECK(time(128, 160, 16) == 10 * (36 + 8 * (1.5 + 0.5)));  // by the mean
+  CHECK(time(128, 16, 132) == about(8 + beyond + masked));  // the longest one, masked on the diagonal
+  CHECK(time(128, 16, 16) == about(36 + 8 * (beyond + masked)));
+  CHECK(time(128, 160, 16) == about(10 * (36 + 8 * (beyond + masked))));  // by the mean
   CHECK(time(128, 0, 16) == 0);
   // 1000 rows are 5 tiles of 192 and one of 40, each for 1024 keys.
   segment.right = -1;
   const std::vector<double> times = tile_times(tiles(192), hopper_64);
   CHECK(times.size() == 6);
-  CHECK(times.front() == doctest::Approx(9.5 * 1.505));
-  CHECK(times.back() == doctest::Approx(9.5 * 0.855));
+  CHECK(times.front() == doctest::Approx((8 + beyond) * 1.505));
+  CHECK(times.back() == doctest::Approx((8 + beyond) * 0.855));
 }
 
 TEST_CASE("tiles of groups of heads, as they come or a fixed share of them") {
@@ -154,19 +192,20 @@ TEST_CASE("tiles of groups of heads, as they come or a fixed share of them") {
 }
 
 TEST_CASE("the last wave is one of small tiles") {
-  // 2048 rows, 32 heads, 132 multiprocessors; a tile's length is 16 + 1.5. In tiles of 192, ten and one of
+  // 2048 rows, 32 heads, 132 multiprocessors; a tile's length is 16 + beyond. In tiles of 192, ten and one of
   // 128 for each head, there are three waves: two of 132 and one of 56. With four of 128 there are 8 x 32 =
   // 256 of 192, two waves, and 128 of 128, the third.
+  constexpr double length = 16 + beyond;
   const std::vector<DeviceSegment> live = packed({2048}, false);
   const TileProblem problem{.live = live, .rows = 2048, .keep_empty = true};
   for (const bool fixed_share : {false, true}) {
     const auto time = [&](const Cuts& cuts) {
       return makespan(tile_times(query_tiles(live, cuts, true), hopper_64), walk(32, 132, fixed_share));
     };
-    CHECK(time(even_cuts(2048, 192)) == doctest::Approx(17.5 * 3 * 1.505));
-    CHECK(time(row_cuts({0, 2048}, 192, {128, 4, false})) == doctest::Approx(17.5 * (2 * 1.505 + 1.138)));
+    CHECK(time(even_cuts(2048, 192)) == doctest::Approx(length * 3 * 1.505));
+    CHECK(time(row_cuts({0, 2048}, 192, {128, 4, false})) == doctest::Approx(length * (2 * 1.505 + 1.138)));
     const TilePlan plan = cheapest_tiles(problem, 192, hopper_64, walk(32, 132, fixed_share));
-    CHECK(plan.cost == doctest::Approx(1.015 * 17.5 * (2 * 1.505 + 1.138)));
+    CHECK(plan.cost == doctest::Approx(1.015 * length * (2 * 1.505 + 1.138)));
     REQUIRE(plan.work.tiles.size() == 12);
     CHECK(plan.work.tiles[7].end - plan.work.tiles[7].begin == 192);  // the longest first
     CHECK(plan.work.tiles[8].end - plan.work.tiles[8].begin == 128);
@@ -179,21 +218,77 @@ TEST_CASE("the last wave is one of small tiles") {
   CHECK(cheapest_tiles(many, 192, hopper_64, walk(64, 132, true)).work.tiles.size() == 86);
 }
 
+TEST_CASE("the cuts of the shortest tiles, against all ways to cut") {
+  std::mt19937 generator(11);
+  for (int trial = 0; trial < 60; ++trial) {
+    const std::int64_t rows = draw(generator, 1, 500), height = 64 * draw(generator, 1, 3);
+    const std::vector<DeviceSegment> live = live_segments(random_segments(generator, rows, 300));
+    const auto cost = [&](int low, int high) {
+      return 0.1 * std::uniform_int_distribution<int>(low, high)(generator);
+    };
+    const TileCosts costs = {1, cost(11, 19), cost(12, 28)};
+    const TileProblem problem{.live = live, .rows = rows, .keep_empty = draw(generator, 0, 1) == 0};
+    const std::int64_t middle = draw(generator, 0, rows);
+    Cuts borders = {0};
+    if (middle > 0 && middle < rows) borders.push_back(static_cast<std::int32_t>(middle));
+    borders.push_back(static_cast<std::int32_t>(rows));
+    const auto time_of = [&](const Cuts& cuts) {
+      double time = 0;
+      for (const double tile : tile_times(query_tiles(live, cuts, problem.keep_empty), costs)) time += tile;
+      return time;
+    };
+    double least = infinity;
+    const std::function<void(Cuts&, std::size_t)> go = [&](Cuts& cuts, std::size_t piece) {
+      if (piece == borders.size()) {
+        least = std::min(least, time_of(cuts));
+        return;
+      }
+      for (std::int64_t tile = 64; tile <= height; tile += 64) {
+        const std::int64_t end = std::min<std::int64_t>(cuts.back() + tile, borders[piece]);
+        cuts.push_back(static_cast<std::int32_t>(end));
+        go(cuts, end == borders[piece] ? piece + 1 : piece);
+        cuts.pop_back();
+        if (end == borders[piece]) break;
+      }
+    };
+    Cuts cuts = {0};
+    go(cuts, 1);
+    const Cuts found = shortest_cuts(problem, borders, height, costs);
+    CHECK(found.back() == rows);
+    CHECK(time_of(found) == doctest::Approx(least));
+  }
+}
+
+TEST_CASE("short causal sequences in tiles of 192 rows begin with smaller ones") {
+  // Of 1024 rows, with 128, 128 and then four of 192 the blocks of keys are 1, 2 and 4, 5, 7, 8: the last
+  // tile ends with the sequence and none is for few rows of its keys. With the small ones at the end they are
+  // 2, 3, 5, 6 and 7, 8.
+  const std::vector<DeviceSegment> live = packed(std::vector<std::int64_t>(16, 1024));
+  const TileProblem problem{.live = live, .rows = 16 * 1024, .keep_empty = true};
+  const TilePlan plan = cheapest_tiles(problem, 192, {0.9, 1.169, 1.403}, walk(32, 132));
+  std::vector<std::int32_t> begins;
+  for (const WorkTile& tile : plan.work.tiles)
+    if (tile.begin < 1024) begins.push_back(tile.begin);
+  std::sort(begins.begin(), begins.end());
+  CHECK(begins == std::vector<std::int32_t>{0, 128, 256, 448, 640, 832});
+}
+
 TEST_CASE("packed sequences: cut where that is cheaper") {
   // One head, one multiprocessor. Of two causal sequences of 192 + 64 rows each, tiles of 128 cut at the end
-  // of the first have 1 and 2 blocks, one of them masked: 2 x (3 + 2 x 1.5 + 2 x 0.5). Without 64 rows in
+  // of the first have 1 and 2 blocks, one of them masked: 2 x (3 + 2 beyond + 2 masked). Without 64 rows in
   // front they are plain ones.
   const auto plan = [](const std::vector<DeviceSegment>& live, std::int64_t rows, bool by_key) {
     return cheapest_tiles({.live = live, .rows = rows, .by_key = by_key, .keep_empty = true}, 128, equal,
                           walk(1, 1));
   };
-  CHECK(plan(packed({256, 256}), 512, false).cost == 14);
-  // In front, the plain tiles are 0 .. 64 and 64 rows of the first sequence, 1 + 1.5 + 1 + 1 (both masked),
+  constexpr double two = 2 * (3 + 2 * beyond + 2 * masked);
+  CHECK(plan(packed({256, 256}), 512, false).cost == doctest::Approx(two).epsilon(1e-4));
+  // In front, the plain tiles are 0 .. 64 and 64 rows of the first sequence, 1 + 1 + beyond + 2 masked,
   // then two halves of one, and so on: five tiles. With cuts at 64, 320 and 576 there are five, too, but none
   // is in two sequences.
   for (const bool by_key : {false, true}) {
     const TilePlan cut = plan(packed({64, 256, 256}), 576, by_key);
-    CHECK(cut.cost == doctest::Approx(1.015 * (14 + 1.5 + 1.5)));
+    CHECK(cut.cost == doctest::Approx(1.015 * (two + 1 + beyond + masked)).epsilon(1e-4));
     REQUIRE(cut.work.tiles.size() == 5);
     std::vector<std::int32_t> begins;
     for (const WorkTile& tile : cut.work.tiles) begins.push_back(tile.begin);

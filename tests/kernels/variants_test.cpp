@@ -141,12 +141,20 @@ TEST_CASE("the variant follows dtype and head size") {
                        std::invalid_argument);
 }
 
-TEST_CASE("the variant follows layout: rows in a table, misaligned rows, gradients that are not fp32") {
+TEST_CASE("the variant follows layout: lists of runs, misaligned rows, gradients that are not fp32") {
   const Call call;
   const std::vector<Segment> segments = call.segments();
   Attend attend = forward(call, segments);
   const std::array<RowRun, 2> runs = {{{.begin = 0, .count = 1000}, {.begin = 5000, .count = 3096}}};
-  attend.k.runs = runs;  // two runs are a table of rows, which TMA cannot follow
+  attend.k.runs = runs;  // v lies otherwise: one block of keys would be two boxes at different distances
+  CHECK(choose_variant(attend, on_hopper).variant->name == "attend mma bf16 128");
+  attend.v.runs = runs;
+  CHECK(choose_variant(attend, on_hopper).variant->name == "attend hopper bf16 128");
+  attend.out.runs = attend.lse.runs = runs;
+  CHECK(choose_variant(attend, on_hopper).variant->name == "attend hopper bf16 128");
+  const std::array<RowRun, 2> steps = {
+      {{.begin = 0, .count = 1000, .step = 2}, {.begin = 5000, .count = 3096}}};
+  attend.q.runs = steps;  // no one distance
   CHECK(choose_variant(attend, on_hopper).variant->name == "attend mma bf16 128");
   attend = forward(call, segments);
   attend.v.row_stride += 1;  // rows no longer begin at multiples of 16 bytes
@@ -167,10 +175,15 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   Attend attend = forward(call, segments);
   CHECK(why(attend, on_hopper).empty());
   const std::array<RowRun, 3> runs = {
-      {{.begin = 0, .count = 1000}, {.begin = 1000, .count = 96}, {.begin = 5000, .count = 3000}}};
+      {{.begin = 0, .count = 1000}, {.begin = 1000, .count = 96}, {.begin = 5000, .count = 3000, .step = 2}}};
   attend.k.runs = runs;  // the second goes on where the first ends
-  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: k has rows in 2 runs");
+  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: k has rows in 2 runs at no one distance");
   CHECK(why(attend, on_ampere).empty());  // its kernels take any rows
+  const std::array<RowRun, 2> list = {{{.begin = 0, .count = 1096}, {.begin = 5000, .count = 3000}}};
+  attend.k.runs = list;
+  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: v has its rows elsewhere than k");
+  attend.v.runs = list;
+  CHECK(why(attend, on_hopper).empty());
   CHECK(why(attend, with(on_hopper, KernelChoice::portable)).empty());
   attend = forward(call, segments);
   attend.v.row_stride += 1;
@@ -213,6 +226,71 @@ TEST_CASE("there is a reason exactly where a slower family takes the call") {
     fell_back += slower;
   }
   CHECK(fell_back == 15);
+}
+
+// Zigzag on two ranks: of every sequence, the later half of the rank's rows, a list of runs, sees all keys of
+// the rank before it, or all of its rows see the earlier half of the keys.
+TEST_CASE("later halves of three sequences, and of a packed list, are taken by the kernels for Hopper") {
+  for (const std::vector<std::int64_t>& lengths :
+       {std::vector<std::int64_t>(3, 2048), std::vector<std::int64_t>{77, 4096, 1001, 1, 640}}) {
+    std::vector<RowRun> halves;
+    std::vector<Segment> later, earlier;
+    std::int64_t half_rows = 0, rows = 0;
+    for (const std::int64_t half : lengths) {
+      halves.push_back({.begin = rows + half, .count = half});
+      later.push_back({.q_begin = half_rows, .q_count = half, .k_begin = rows, .k_count = 2 * half});
+      earlier.push_back({.q_begin = rows, .q_count = 2 * half, .k_begin = half_rows, .k_count = half});
+      half_rows += half;
+      rows += 2 * half;
+    }
+    const auto halve = [&](std::initializer_list<View*> views) {
+      for (View* view : views) {
+        view->rows = half_rows;
+        view->runs = halves;
+      }
+    };
+    const Call call{.S = rows};
+    for (const bool of_q : {true, false}) {
+      const std::vector<Segment>& segments = of_q ? later : earlier;
+      Attend attend = forward(call, segments);
+      AttendBackward gradients = backward(call, segments);
+      if (of_q) {
+        halve({&attend.q, &gradients.q, &gradients.dout, &gradients.lse, &gradients.delta, &gradients.dq});
+        attend.out.rows = attend.lse.rows = half_rows;  // a part of its own
+      } else {
+        halve({&attend.k, &attend.v, &gradients.k, &gradients.v, &gradients.dk, &gradients.dv});
+      }
+      const ChosenForward chosen = choose_variant(attend, on_hopper);
+      CHECK(chosen.variant->family == AttendVariant::Family::hopper);
+      const ChosenBackward fused = choose_variant(gradients, on_hopper);
+      CHECK(fused.variant->family == AttendBackwardVariant::Family::hopper_fused);
+      CHECK(choose_variant(gradients, with(on_hopper, KernelChoice::deterministic)).variant->family ==
+            AttendBackwardVariant::Family::hopper_deterministic);
+      CHECK(choose_variant(gradients, on_ampere).variant->family == AttendBackwardVariant::Family::mma);
+      // Tiles are of the halves' rows alone, and none is of two sequences.
+      const auto in_halves = [&](const WorkTables& work, std::int64_t most) {
+        std::int64_t covered = 0;
+        for (const WorkTile& tile : work.tiles) {
+          covered += tile.end - tile.begin;
+          CHECK(tile.end - tile.begin <= most);
+          CHECK(std::any_of(halves.begin(), halves.end(), [&](const RowRun& run) {
+            const std::int64_t begin = run.begin - halves.front().begin;  // the first row is row 0
+            return tile.begin >= begin && tile.end <= begin + run.count;
+          }));
+        }
+        CHECK(covered == half_rows);
+      };
+      if (of_q) {
+        in_halves(chosen.work, chosen.variant->tile_rows);
+        in_halves(fused.by_q, fused.variant->tile_rows);
+        CHECK(covers(fused.by_k.tiles, rows, fused.variant->tile_rows));
+      } else {
+        CHECK(covers(chosen.work.tiles, rows, chosen.variant->tile_rows));
+        CHECK(covers(fused.by_q.tiles, rows, fused.variant->tile_rows));
+        in_halves(fused.by_k, fused.variant->tile_rows);
+      }
+    }
+  }
 }
 
 TEST_CASE("fewer rows a tile where there are few tiles") {

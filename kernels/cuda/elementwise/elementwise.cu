@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <stdexcept>
 
 #include "kernels/cuda/elementwise/row_groups.cuh"
 #include "kernels/cuda/parts/launch.cuh"
@@ -345,6 +346,8 @@ const char* rowwise_name(const Rowwise& call) {
 }
 
 void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
+  if (p.a.in_space || p.b.in_space || p.into.in_space)
+    throw std::logic_error("a row-wise kernel was given rows that are not all the call's");
   switch (p.kind) {
     case Rowwise::Kind::row_dot: return launch_row_dot(p.a, p.b, p.into, stream);
     case Rowwise::Kind::copy: return launch_copy(p.a, p.into, stream);

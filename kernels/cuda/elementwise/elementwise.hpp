@@ -31,7 +31,8 @@ struct RowwiseParams {
 // "row_dot", "copy", "cast", ...
 const char* rowwise_name(const Rowwise&);
 
-// Each queues one kernel, or nothing if the views are empty; cudaGetLastError says whether it went.
+// Each queues one kernel, or nothing if the views are empty; cudaGetLastError says whether it went. Views in
+// a row space are refused (std::logic_error): some of their rows are not the call's.
 void launch_merge(const MergeParams& params, CUstream_st* stream);
 void launch_merge_lse(const DeviceView& part, const DeviceView& into, CUstream_st* stream);
 void launch_rescale(const RescaleParams& params, CUstream_st* stream);

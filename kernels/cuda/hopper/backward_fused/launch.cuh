@@ -35,16 +35,19 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->splits_query_heads = splits_query_heads(call);
   params->heads_of_tile = params->splits_query_heads ? 1 : group;
   const int units = call.q.heads / params->heads_of_tile;
+  // q, dout and dq. A model of an L2 cache of 30 MB has half the traffic to memory that it has with q and
+  // dout alone, in the same time; not measured.
+  constexpr int walked_bytes = 2 + 2 + 4;
   params->scheduler =
-      TileScheduler(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q), group);
+      TileScheduler(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q, walked_bytes), group);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    if (call.write_dq == Write::store) launch_fill(call.dq, 0, stream);
+    if (call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
     if (needs_zeroed_dkv(call)) {
-      launch_fill(call.dk, 0, stream);
-      launch_fill(call.dv, 0, stream);
+      launch_fill(call.zeroed_dk, 0, stream);
+      launch_fill(call.zeroed_dv, 0, stream);
     }
     if (params->blocks == 0) return;
     launch_dependent(attend_backward_fused_kernel<T, D, ordered>, static_cast<unsigned>(params->blocks),

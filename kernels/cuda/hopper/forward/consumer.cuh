@@ -125,9 +125,10 @@ class ForwardConsumer {
     const RowUpdate update =
         finish_row(params_.call, mainloop_.softmax, params_.scale_log2, tile.head, first_row, tile.end);
     const int row = tile.begin + 64 * warpgroup_;
-    // A TMA store writes 64 rows at once: not where some of them belong to the next tile.
+    const int distance = memory_.out_distance[Tiles::stage(tiles_)];
+    // A TMA store writes 64 rows at once: not where some of them belong to the next tile, or to nobody.
     const bool stores =
-        params_.stores_out_by_tma && (row + 64 <= tile.end || tile.end == params_.call.out.rows);
+        params_.stores_out_by_tma && (row + 64 <= tile.end || tile.end + distance == params_.call.out.rows);
     // Q of the warpgroup is no longer needed, and out is staged in its place.
     named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     if (stores)
@@ -138,7 +139,7 @@ class ForwardConsumer {
     fence_view_async_shared();
     named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     if (stores && thread_index() % warpgroup_threads == 0)
-      tma_store(params_.out, row, tile.head, shared_address(staged));
+      tma_store(params_.out, row + distance, tile.head, shared_address(staged));
   }
 
   // Ping-pong: warpgroups issue their products one after the other, so that the softmax of one runs while the

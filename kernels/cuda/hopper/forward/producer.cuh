@@ -101,6 +101,9 @@ class ForwardProducer {
     const int buffer = Tiles::stage(tiles_);
     ++tiles_;
     memory_.tile[buffer] = {tile_.begin, tile_.end, head_, state, static_cast<std::int16_t>(flags_)};
+    const std::int32_t* const out_map = params_.call.out.map;
+    memory_.out_distance[buffer] =
+        out_map != nullptr && tile_.begin < tile_.end ? out_map[tile_.begin] - tile_.begin : 0;
     const int warpgroups = (tile_.end - tile_.begin + 63) / 64;
     arrive_and_expect_tx(shared_address(&memory_.q_full[buffer]), warpgroups * Shape::q_bytes);
   }

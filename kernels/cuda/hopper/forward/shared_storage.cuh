@@ -99,6 +99,7 @@ struct alignas(1024) ForwardStorage {
   unsigned char k[Shape::stages][Shape::k_bytes];
   unsigned char v[Shape::stages][Shape::k_bytes];
   QueryTile tile[Shape::q_stages];
+  int out_distance[Shape::q_stages];  // row r of the tile is physical row r + distance of out
   Block bounds[Shape::stages];
   BlockInfo info[Shape::stages];
   std::uint64_t q_full[Shape::q_stages], q_empty[Shape::q_stages];

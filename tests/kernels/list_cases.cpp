@@ -1,0 +1,39 @@
+// Tiles whose rows are lists of runs; see tile_case.hpp.
+#include "tests/kernels/tile_case.hpp"
+
+namespace cplab::testing {
+
+TileCase half_sequences(TileCase tile, std::mt19937& generator) {
+  tile.kind = "halves of sequences";
+  tile.layouts = {.gap_unit = 8, .one_run = true};
+  tile.sizes.D = tile.sizes.E = tile.sizes.D == 64 ? 64 : 128;
+  tile.sizes.nq = tile.sizes.nk = 0;
+  const bool half_q = draw(generator, 0, 2) > 0, half_k = !half_q || draw(generator, 0, 2) == 0;
+  std::int64_t row = 0;
+  for (const std::int64_t half : {draw(generator, 1, 40), draw(generator, 130, 200), std::int64_t{1},
+                                  draw(generator, 1, 130), std::int64_t{128}}) {
+    const std::int64_t nq = half_q ? half : 2 * half, nk = half_k ? half : 2 * half;
+    tile.segments.push_back(
+        {.q_begin = tile.sizes.nq, .q_count = nq, .k_begin = tile.sizes.nk, .k_count = nk});
+    if (draw(generator, 0, 3) == 0) tile.segments.back().right = draw(generator, 0, 50);
+    tile.sizes.nq += nq;
+    tile.sizes.nk += nk;
+    if (half_q) tile.layouts.q_runs.push_back({.begin = row + half, .count = half});
+    if (half_k) tile.layouts.k_runs.push_back({.begin = row, .count = half});
+    row += 2 * half;
+  }
+  return tile;
+}
+
+TileCase misleading_end(TileCase tile, std::mt19937& generator) {
+  tile.kind = "a run that ends where out does";
+  tile.layouts = {.gap_unit = 8, .one_run = true, .q_runs = {{0, 100, 1}, {200, 50, 1}, {260, 100, 1}}};
+  tile.sizes.D = tile.sizes.E = tile.sizes.D == 64 ? 64 : 128;
+  tile.sizes.nq = 250;
+  tile.sizes.nk = draw(generator, 1, 150);
+  tile.out = tile.nominal;
+  tile.segments = {{.q_begin = 0, .q_count = 250, .k_begin = 0, .k_count = tile.sizes.nk}};
+  return tile;
+}
+
+}  // namespace cplab::testing

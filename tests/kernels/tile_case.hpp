@@ -1,0 +1,52 @@
+// A tile to be tested (tile_cases.hpp): its shape, its segments and how its rows lie.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/kernels/oracle.hpp"
+#include "tests/kernels/random_tile.hpp"
+
+namespace cplab::testing {
+
+struct TileCase {
+  const char* kind;
+  Sizes sizes;
+  std::vector<Segment> segments;
+  DType nominal, out;
+  TileLayouts layouts = {};
+  std::int64_t shift = 0;  // of all data, in elements
+  std::uint64_t seed = 0;
+  std::int64_t number = 0;
+
+  std::string text() const {
+    const auto& [nq, nk, H, G, D, E] = sizes;
+    return std::string(kind) + ", --seed " + std::to_string(seed) + " --case " + std::to_string(number) +
+           ", nq=" + std::to_string(nq) + " nk=" + std::to_string(nk) + " H=" + std::to_string(H) +
+           " G=" + std::to_string(G) + " D=" + std::to_string(D) + " E=" + std::to_string(E) + " " +
+           name_of(nominal) + " to " + name_of(out) + ", " + std::to_string(segments.size()) +
+           " segments, runs " + std::to_string(layouts.q_runs.size()) + " " +
+           std::to_string(layouts.k_runs.size()) + ", shift " + std::to_string(shift);
+  }
+  TileDTypes dtypes(std::int64_t merges = 0) const {
+    return {.nominal = nominal,
+            .out = out,
+            .lse = wide(nominal),
+            .merges = merges,
+            .part_roundoff = unit_roundoff(out)};
+  }
+};
+
+// Of `tile`, which has dtypes and heads, cases whose rows are lists of runs.
+//
+// What a step of a ring attends in a zigzag placement: of every sequence of a packed list, the later half of
+// the queries, or all, sees the earlier half of the keys, or all; halves lie at a distance of two.
+TileCase half_sequences(TileCase tile, std::mt19937& generator);
+
+// 250 query rows in three runs. The second ends at row 250 of memory: where out is compact that is its end,
+// but not that of the run's rows in it, behind which lie rows of longer tiles, which are stored before.
+TileCase misleading_end(TileCase tile, std::mt19937& generator);
+
+}  // namespace cplab::testing
