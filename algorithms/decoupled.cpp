@@ -158,9 +158,9 @@ bool is_apart(const Schedule& s) {
 
 std::vector<OptionInfo> decoupled_options() {
   std::vector<OptionInfo> options{
-      least_option("chunk", 0, 0,
-                   "tokens of a chunk, which one thread block walks through; 0: so many that a GPU is filled "
-                   "once"),
+      least_option("chunk", 1, 256,
+                   "tokens of a chunk, which one thread block walks through; if not given, so many that a "
+                   "GPU is filled once"),
       word_option("inter", {"fused", "apart"},
                   "what states hold for rows: in the kernel of the chunks, behind the scan, or apart"),
       switch_option("overlap", true, "the chunks' own pairs beside the scan of states, not before it"),
@@ -172,8 +172,7 @@ std::vector<OptionInfo> decoupled_options() {
 }
 
 void resolve_decoupled_defaults(Scenario& s) {
-  if (s.problem.attention != Attention::linear) return;
-  if (s.schedule.find("chunk") && s.schedule.count("chunk") > 0) return;
+  if (s.schedule.find("chunk") || s.problem.attention != Attention::linear) return;
   std::int64_t longest = 1, most = 1;
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica) {
     const Placement placement(s.problem, s.parallel, s.placement, replica);

@@ -110,9 +110,9 @@ Problem read_problem(const JsonNode& node) {
   window.expect_size(2, "[left, right]");
   problem.window.left = window.at(std::size_t{0}).integer(-1, limits::tokens);
   problem.window.right = window.at(std::size_t{1}).integer(-1, limits::tokens);
-  if (problem.attention != Attention::linear)
-    problem.scale = node.at("scale").number();
-  else if (node.has("scale") && node.at("scale").number() != 1)
+  const bool has_scale = problem.attention != Attention::linear;
+  problem.scale = has_scale ? node.at("scale").number() : 1;
+  if (!has_scale && node.has("scale") && node.at("scale").number() != 1)
     node.at("scale").fail("linear attention has no scale; leave the key out");
   problem.max_logit = node.has("max_logit") && node.at("max_logit").boolean();
   if (node.has("transition"))
