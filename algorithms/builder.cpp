@@ -174,7 +174,8 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
 // it gets its own first.
 void Builder::follow_communication(Lane lane) {
   for (const std::uint32_t communication : beside_)
-    if (!(plan_.operations[communication].lane == lane)) starts_.push_back(communication);
+    if (!(plan_.operations[communication].lane == lane) && !std::ranges::count(starts_, communication))
+      starts_.push_back(communication);
   beside_.clear();
 }
 

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
 lines=$out/exchange.jsonl
-touch "$lines"
+: >>"$lines"
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader >"$out/nvidia-smi.txt"
 nvidia-smi topo -m >>"$out/nvidia-smi.txt"
 
