@@ -1,6 +1,6 @@
 // The ring's exchanges over nccl beside persistent kernels, against what was measured on 2 x H200 (causal
 // zigzag ring, 16 heads of 128, forward + backward; NCCL_MIN/MAX_NCHANNELS and reserved_sms set together,
-// clusters of four thread blocks as NCCL chooses on Hopper; kernels and tables of that time). Which exchanges
+// clusters of four thread blocks as NCCL chooses on Hopper; the plan of that time). Which exchanges
 // are held up by a persistent kernel, and for how long, is the model's to say. What it misses:
 // - Reserved multiprocessors cost too much: the GPU is limited by power, and fewer of them run faster. Totals
 // with 12
@@ -69,10 +69,11 @@ Predicted predict(const Row& row, const std::string& schedule, int cluster) {
 
 Predicted predict_measured(const Row& row, int cluster) {
   const std::string channels = row.channels > 0 ? std::to_string(row.channels) : "\"nccl\"";
-  return predict(row,
-                 "transport = \"nccl\"\nhead_start_us = 0\nchannels = " + channels +
-                     "\nreserved_sms = " + std::to_string(row.reserved) + "\n",
-                 cluster);
+  return predict(
+      row,
+      "transport = \"nccl\"\nown_kv = \"receive\"\ndkv_tile_heads = 0\nhead_start_us = 0\nchannels = " +
+          channels + "\nreserved_sms = " + std::to_string(row.reserved) + "\n",
+      cluster);
 }
 
 // Of the 64K rows, the place of each in the order of the values.
