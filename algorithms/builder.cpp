@@ -145,6 +145,7 @@ std::int64_t Builder::pieces(const Box& box) const {
 
 void Builder::phase(Phase phase) {
   if (phase != phase_) ordinal_ = 0;
+  if (phase != phase_) beside_.clear();
   phase_ = phase;
   step_ = 0;
 }
@@ -169,8 +170,19 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
   return emit_accesses(lane, kind, bytes);
 }
 
+// An attention kernel may hold all multiprocessors from its start to its end, so what goes over nccl beside
+// it gets its own first.
+void Builder::follow_communication(Lane lane) {
+  for (const std::uint32_t communication : beside_)
+    if (!(plan_.operations[communication].lane == lane) && !std::ranges::count(starts_, communication))
+      starts_.push_back(communication);
+  beside_.clear();
+}
+
 // An operation of the accesses in the pools' lists.
 Operation& Builder::emit_accesses(Lane lane, OpKind kind, std::int64_t bytes) {
+  const bool attention = kind == OpKind::attend || kind == OpKind::attend_backward;
+  if (attention && head_start_us(scenario_.schedule) > 0) follow_communication(lane);
   Operation op;
   op.kind = kind;
   op.phase = phase_;

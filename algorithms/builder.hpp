@@ -15,6 +15,7 @@
 #include "algorithms/rows.hpp"
 #include "algorithms/team.hpp"
 #include "algorithms/tile.hpp"
+#include "plan/islands.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {
@@ -70,6 +71,9 @@ inline Message send(const Box& box, int peer) {
 inline Message receive(const Box& box, int peer) {
   return {box, peer, false};
 }
+
+// Of two transports on one lane, nccl takes the lane this far on.
+inline constexpr std::uint8_t beside_copies = 8;
 
 class Builder {
  public:
@@ -149,17 +153,21 @@ class Builder {
   void linear(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes,
               const OnChunks& chunks);
 
-  // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named
-  void exchange(Lane, Transport, const std::vector<Message>&);
-  void exchange(Lane, Transport, const Team&, const std::vector<Message>&);
-  void communicate(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
+  // ---- communication: builder_communication.cpp; of a team, of the whole group unless one is named. Where
+  // the transport is left open (auto), an exchange becomes two, one for each transport that its messages
+  // take; where a plan may need both, what goes over nccl has a lane of its own, so that neither waits for
+  // the other.
+  void exchange(Lane, TransportChoice, const std::vector<Message>&);
+  void exchange(Lane, TransportChoice, const Team&, const std::vector<Message>&);
+  void communicate(Lane, OpKind, TransportChoice, const Team&, const std::vector<Message>&);
   // Lists have a box for every member of the team, in its order; own parts may lie in place.
-  void all_gather(Lane, Transport, const Team&, const Box& own, const std::vector<Box>& into);
-  void all_to_all(Lane, Transport, const Team&, const std::vector<Box>& from, const std::vector<Box>& into);
+  void all_gather(Lane, TransportChoice, const Team&, const Box& own, const std::vector<Box>& into);
+  void all_to_all(Lane, TransportChoice, const Team&, const std::vector<Box>& from,
+                  const std::vector<Box>& into);
   // What member i receives is the sum over all members of their from[i]; into: this rank's share.
-  void reduce_scatter(Lane, Transport, const Team&, const std::vector<Box>& from, const Box& into);
-  void all_reduce(Lane, Transport, const Team&, Reduction, const Box& from, const Box& into);
-  void barrier(Lane, Transport, const Team&);
+  void reduce_scatter(Lane, TransportChoice, const Team&, const std::vector<Box>& from, const Box& into);
+  void all_reduce(Lane, TransportChoice, const Team&, Reduction, const Box& from, const Box& into);
+  void barrier(Lane, TransportChoice, const Team&);
   void host_sync(Lane);  // the host waits until the lane has reached this point
 
   // The operation that was emitted last, for wait_for_start.
@@ -176,12 +184,15 @@ class Builder {
   Operation& emit(Lane, OpKind, std::initializer_list<Box> reads,
                   std::initializer_list<std::pair<Box, WriteMode>> writes);
   Operation& emit_accesses(Lane, OpKind, std::int64_t bytes);
+  void follow_communication(Lane);
   Span intern_ranges(const std::vector<RowRange>&);
   std::uint32_t intern_view(const View&);
   std::vector<HeadRange> groups_of_heads(const Box& q) const;
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
-  void collective(Lane, OpKind, Transport, const Team&, const std::vector<Box>& from,
+  void post(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
+  Lane lane_of(Lane, TransportChoice, Transport taken) const;
+  void collective(Lane, OpKind, TransportChoice, const Team&, const std::vector<Box>& from,
                   const std::vector<Box>& into);
 
   const Scenario& scenario_;
@@ -193,6 +204,7 @@ class Builder {
   std::uint32_t ordinal_ = 0;
   std::vector<Team> teams_;
   std::vector<std::uint32_t> starts_;  // of the next operation
+  std::vector<std::uint32_t> beside_;  // over nccl, since the last attention kernel was emitted
 };
 
 }  // namespace cplab

@@ -6,9 +6,23 @@ namespace cplab {
 std::vector<OptionInfo> common_options() {
   return {
       {.key = "transport",
-       .legal = {option_word("nccl"), option_word("copy")},
-       .default_value = option_word("nccl"),
-       .help = "NCCL kernels or copy engines"},
+       .legal = {option_word("auto"), option_word("nccl"), option_word("copy")},
+       .default_value = option_word("auto"),
+       .help =
+           "NCCL kernels or copy engines; auto: of every message copy engines where its ends share a node "
+           "and reach each other's memory, else NCCL"},
+      {.key = "channels",
+       .legal = {option_word("auto"), option_word("nccl"), option_count(1), option_count(2), option_count(4),
+                 option_count(8), option_count(16), option_count(32)},
+       .default_value = option_word("auto"),
+       .help = "multiprocessors of an exchange over nccl; nccl: NCCL's own choice; auto: as few as hide it "
+               "behind the tile beside it"},
+      {.key = "head_start_us",
+       .legal = {option_count(0)},
+       .any_count = true,
+       .default_value = option_count(10),
+       .help = "microseconds by which an attention kernel starts after what goes over nccl beside it; 0: it "
+               "does not wait"},
       {.key = "reserved_sms",
        .legal = {option_count(0)},
        .any_count = true,
@@ -70,8 +84,10 @@ OptionInfo gradient_wire_option() {
                      "dtype in which dK and dV are summed and sent");
 }
 
-Transport transport_of(const Schedule& s) {
-  return s.is_word("transport", "copy") ? Transport::copy : Transport::nccl;
+TransportChoice transport_of(const Schedule& s) {
+  if (s.is_word("transport", "copy")) return Transport::copy;
+  if (s.is_word("transport", "nccl")) return Transport::nccl;
+  return std::nullopt;
 }
 
 bool wide_accumulator(const Schedule& s) {

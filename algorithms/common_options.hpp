@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "plan/islands.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {
@@ -19,8 +20,10 @@ inline OptionValue option_count(std::int64_t value) {
   return value;
 }
 
-// transport: of communication. reserved_sms: read by the cost model and by kernel launches. reuse: by the
-// arena (derive/arena.hpp). between: by what is derived of a plan, the checker and the simulator.
+// transport: of communication. channels: algorithms/channels.hpp. head_start_us: by the builder (edges that
+// wait for a start), the cost model and kernel launches. reserved_sms: read by the cost model and by kernel
+// launches. reuse: by the arena (derive/arena.hpp). between: by what is derived of a plan, the checker and
+// the simulator.
 std::vector<OptionInfo> common_options();
 
 // Options by their form; of several legal values the first is the default.
@@ -38,7 +41,7 @@ OptionInfo accumulator_option();
 // The dtype in which gradients of K and V are summed and sent.
 OptionInfo gradient_wire_option();
 
-Transport transport_of(const Schedule& resolved);
+TransportChoice transport_of(const Schedule& resolved);
 Role gradient_wire_of(const Schedule& resolved);
 bool wide_accumulator(const Schedule& resolved);
 

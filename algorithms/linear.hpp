@@ -27,7 +27,7 @@ class LinearScope {
   Builder& b;
   const Scope whole;
   const Pieces pieces;
-  const Transport transport;
+  const TransportChoice transport;
 
   const Problem& problem() const { return b.problem(); }
   const Schedule& options() const { return b.scenario().schedule; }

@@ -29,7 +29,7 @@ Box MaxLogit::of(Lane lane) {
   return row;
 }
 
-void MaxLogit::finish(Lane lane, Transport transport, const Team& team) {
+void MaxLogit::finish(Lane lane, TransportChoice transport, const Team& team) {
   if (!output_.given()) return;
   for (const auto& [index, row] : others_) b_.maximum(first_lane, row, output_);
   if (team.size() > 1) b_.all_reduce(lane, transport, team, Reduction::max, output_, output_);

@@ -21,7 +21,7 @@ class MaxLogit {
 
   // After the last tile: the maximum over the lanes, on compute lane 0, and over the team, on `lane`. Heads
   // that a member had no tile of are -inf there, so members may have had different heads.
-  void finish(Lane lane, Transport, const Team&);
+  void finish(Lane lane, TransportChoice, const Team&);
 
  private:
   Builder& b_;

@@ -5,6 +5,7 @@
 
 #include "algorithms/rotation.hpp"
 #include "algorithms/softmax_sum.hpp"
+#include "plan/islands.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {
@@ -16,7 +17,7 @@ struct RingOptions {
   Role gradient_wire = Role::wide;
   bool overlap = true;
   bool copy_tiles = false;  // tile_inputs="copy": slot 0 copies K and V, part tiles read contiguous copies
-  Transport transport = Transport::nccl;
+  TransportChoice transport = Transport::nccl;
   Travel travel = Travel::whole;
   std::int64_t dkv_tile_heads = 0;  // key heads whose gradients a tile computes at a time; 0: all
   bool keeps_own_kv = false;        // the backward reads the own K and V where they are

@@ -9,7 +9,7 @@
 namespace cplab {
 
 struct TradeOptions {
-  Transport transport = Transport::nccl;
+  TransportChoice transport = Transport::nccl;
   std::int64_t most_pieces = 0;     // as TransferOptions
   Role gradient_wire = Role::wide;  // of dK and dV where several members hold a key head
   bool one_by_one = false;          // tensors are traded one after the other; nothing runs beside that

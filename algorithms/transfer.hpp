@@ -30,7 +30,7 @@ struct TransferTensor {
 struct TransferOptions {
   bool adjoint = false;  // gradients go back: each receiver's share to who gave it, where shares are summed
   std::optional<Role> wire = {};  // in which tensors travel and are summed; else that of each source
-  Transport transport = Transport::nccl;
+  TransportChoice transport = Transport::nccl;
   std::int64_t most_pieces = 16;  // a message of more contiguous pieces is packed by a copy
 };
 

@@ -162,7 +162,8 @@ class Progress {
     const Box &source = from.boxes[x.view], &target = into.boxes[y.view];
     const bool same = fits(from, source, into, target);
     const bool kinds = pairs_.operation(a).kind == pairs_.operation(b).kind &&
-                       pairs_.operation(a).transport == pairs_.operation(b).transport;
+                       pairs_.operation(a).transport == pairs_.operation(b).transport &&
+                       pairs_.operation(a).channels == pairs_.operation(b).channels;
     if (!same || !kinds) mismatch(a, b, source, target, kinds);
     bool first = true;  // nothing was received into this view before
     if (is_collective(pairs_.operation(b))) {
@@ -189,8 +190,9 @@ class Progress {
                got = pairs_.rank_model(b).plan->buffers[target.buffer].role;
     std::string text = pairs_.describe(b) + " receives ";
     if (!kinds) {
-      text += "what " + pairs_.describe(a) +
-              " sends, which is another kind of operation or goes over another transport";
+      text +=
+          "what " + pairs_.describe(a) +
+          " sends, which is another kind of operation, goes over another transport or with other channels";
     } else if (shape(source) == shape(target) && sent == got &&
                !nest_alike(pairs_.rank_model(a).plan->buffers[source.buffer],
                            pairs_.rank_model(b).plan->buffers[target.buffer], source.rows, source.heads())) {

@@ -205,6 +205,8 @@ class Matching {
         return say(" meets " + pairs_.id(members[i]) + ", which is another kind of operation");
       if (a.transport != b.transport)
         return say(" meets " + pairs_.id(members[i]) + ", which goes over another transport");
+      if (a.channels != b.channels)
+        return say(" meets " + pairs_.id(members[i]) + ", which has another number of channels");
       if (a.kind != OpKind::all_reduce) {
         test_parts(members[i]);
         continue;

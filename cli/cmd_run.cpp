@@ -95,6 +95,7 @@ int report_run(const Arguments& arguments, Console& console) {
   const bool gpu = on_gpu(arguments, "gpu");
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   note_unused_of_execution(arguments, gpu, file);
+  if (gpu) take_islands(arguments, with, file);
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   const Plan plan = plan_of(file, PlanUse::simulate);

@@ -91,7 +91,7 @@ struct StepSums {
 };
 
 // The choices that this algorithm has and that would relieve a resource, worded as what to set.
-std::string remedy(Resource bound, const Scenario& scenario, double imbalance) {
+std::string remedy(Resource bound, const Scenario& scenario, double imbalance, bool shares_nodes) {
   const Schedule& schedule = scenario.schedule;
   std::vector<std::string> ideas;
   switch (bound) {
@@ -107,8 +107,8 @@ std::string remedy(Resource bound, const Scenario& scenario, double imbalance) {
       if (schedule.is_word("gradient_wire_dtype", "fp32")) {
         ideas.push_back("gradient_wire_dtype nominal sends less backward");
       }
-      if (schedule.is_word("transport", "nccl")) {
-        ideas.push_back("transport copy leaves the multiprocessors alone");
+      if (shares_nodes && schedule.is_word("transport", "nccl")) {
+        ideas.push_back("transport auto copies within a node, which leaves the multiprocessors alone");
       }
       if (const auto* slots = schedule.find("kv_slots"); slots && to_string(*slots) == "2") {
         ideas.push_back("kv_slots 3 lets a transfer start before the last tile is done");
@@ -128,6 +128,17 @@ std::string remedy(Resource bound, const Scenario& scenario, double imbalance) {
   return text;
 }
 
+// Something goes over nccl between ranks that copy engines connect.
+bool could_copy(const Plan& plan) {
+  for (const RankPlan& rank : plan.ranks)
+    for (const Operation& op : rank.operations)
+      if (is_communication(op.kind) && op.transport == Transport::nccl)
+        for (const Part& part : rank.parts_of(op))
+          if (part.peer != rank.rank && share_island(plan.scenario.parallel, rank.rank, part.peer))
+            return true;
+  return false;
+}
+
 double work_imbalance(const Plan& plan) {
   double total = 0, most = 0;
   for (const RankPlan& rank : plan.ranks) {
@@ -140,7 +151,7 @@ double work_imbalance(const Plan& plan) {
 }
 
 void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenario,
-                 const std::vector<OperationTime>* times, double imbalance, bool color) {
+                 const std::vector<OperationTime>* times, double imbalance, bool shares_nodes, bool color) {
   std::map<std::pair<Phase, std::uint32_t>, StepSums> steps;
   for (std::size_t i = 0; i < rank.operations.size(); ++i) {
     const Operation& op = rank.operations[i];
@@ -195,7 +206,8 @@ void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenar
   table.write(out, color);
   for (const auto& [bound, count] : bound_steps) {
     out << fmt::format("{} of {} steps are bound by: {}. What would help: {}.\n", count, steps.size(),
-                       bound_names[static_cast<std::size_t>(bound)], remedy(bound, scenario, imbalance));
+                       bound_names[static_cast<std::size_t>(bound)],
+                       remedy(bound, scenario, imbalance, shares_nodes));
   }
 }
 
@@ -212,6 +224,7 @@ int command_show(const Arguments& arguments, Console& console) {
   if (fault) inject(*fault, file, plan);
   note_injected(fault, file.notes);
   const double imbalance = work_imbalance(plan);
+  const bool shares_nodes = could_copy(plan);
 
   std::optional<Prediction> prediction;
   std::string no_times;  // why
@@ -254,7 +267,7 @@ int command_show(const Arguments& arguments, Console& console) {
     operations.write(out, console.color());
     add_operations(all_operations, {}, rank, times);
     out << '\n';
-    write_steps(out, rank, file.scenario, times, imbalance, console.color());
+    write_steps(out, rank, file.scenario, times, imbalance, shares_nodes, console.color());
   }
   if (prediction)
     out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";

@@ -71,6 +71,7 @@ int command_verify(const Arguments& arguments, Console& console) {
     options.gpu->instrumented = 0;
   }
   note_unused_of_execution(arguments, gpu, file);
+  if (gpu && !given) take_islands(arguments, with, file);
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   options.progress = &progress;

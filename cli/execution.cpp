@@ -60,6 +60,18 @@ GpuOptions gpu_options(const Arguments& arguments, const Participation& with) {
   return options;
 }
 
+void take_islands(const Arguments& arguments, const Participation& with, ScenarioFile& file) {
+  if (!file.scenario.schedule.is_word("transport", "auto")) return;
+  const GpuOptions options = gpu_options(arguments, with);
+  try {
+    file.scenario.parallel.islands =
+        islands_of_gpus(static_cast<int>(file.scenario.parallel.world()), options);
+  } catch (const GpuError& error) {
+    if (with.rendezvous) with.rendezvous->announce_failure(error.what());
+    throw EnvironmentError(error.what());
+  }
+}
+
 CpuOptions cpu_options(const Arguments& arguments) {
   CpuOptions options;
   const std::string order = arguments.text("order", "program");
@@ -71,7 +83,8 @@ CpuOptions cpu_options(const Arguments& arguments) {
 }
 
 void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile& file) {
-  for (const char* key : {"schedule.transport", "schedule.reserved_sms"}) {
+  for (const char* key :
+       {"schedule.transport", "schedule.reserved_sms", "schedule.channels", "schedule.head_start_us"}) {
     if (gpu || !file.table.is_set(key)) continue;
     file.notes.push_back(std::string("--set ") + key +
                          ": not used by the execution on a CPU, which has no links and no multiprocessors");

@@ -31,6 +31,8 @@ GpuOptions gpu_options(const Arguments&, const Participation& with);
 double timeout_of(const Arguments&);
 
 // --order and --timeout.
+// What transport = "auto" decides by, of the GPUs that the ranks will have. Throws EnvironmentError.
+void take_islands(const Arguments&, const Participation&, ScenarioFile&);
 CpuOptions cpu_options(const Arguments&);
 
 // What of --inputs DIR is not read (dout of a forward pass, other files), and which options of the schedule

@@ -140,6 +140,13 @@ void write_figures(std::ostream& out, const Figures& figures, const std::optiona
       "syncs\n",
       format_ms(worst.exposed_communication_s), format_ms(worst.exposed_wait_s),
       format_ms(worst.exposed_transfer_s), figures.messages, figures.host_syncs);
+  if (!figures.transports.empty()) {
+    std::string text;
+    for (const TransportUse& use : figures.transports)
+      text += fmt::format("{}{} {} messages of {} in all", text.empty() ? "" : ", ", name(use.transport),
+                          use.messages, bytes_text(static_cast<double>(use.bytes)));
+    out << "transport: " << text << '\n';
+  }
   const Unit unit = byte_unit(static_cast<double>(figures.peak_bytes));
   out << fmt::format("peak memory {} {} on rank {}:", unit.text(static_cast<double>(figures.peak_bytes)),
                      unit.name, figures.peak_rank);

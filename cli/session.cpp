@@ -77,10 +77,18 @@ ScenarioFile file_of_plan(const Arguments& arguments, const Plan& plan) {
   return file;
 }
 
+Scenario on_machine(const ScenarioFile& file) {
+  Scenario scenario = file.scenario;
+  std::vector<int>& islands = scenario.parallel.islands;
+  if (islands.empty() && !file.hardware.empty())
+    islands = islands_of(read_hardware_of(file), static_cast<int>(scenario.parallel.world()));
+  return scenario;
+}
+
 Plan plan_of(const ScenarioFile& file, PlanUse use) {
   try {
     require_plan_memory(file, use);
-    return build_plan(file.scenario);
+    return build_plan(on_machine(file));
   } catch (const ScenarioError& error) {
     file.fail(error);
   }

@@ -27,6 +27,9 @@ ScenarioFile scenario_of(const Arguments&, const char* command, Reads reads);
 // The notes as talk, a line each.
 void say_notes(Console&, const ScenarioFile&);
 
+// The scenario with what transport = "auto" decides by: who shares a node in the file of [hardware], if no
+// GPUs said so before (Parallel::islands); without such a file all ranks do.
+Scenario on_machine(const ScenarioFile&);
 // All ranks. Throws EnvironmentError (naming how many ranks or sequences would do) before the plan and what
 // the command makes of it would take more memory than there is.
 enum class PlanUse : std::uint8_t;  // cli/memory_need.hpp

@@ -259,6 +259,9 @@ struct Operation {
   ChunkWork chunk_work = ChunkWork::blocked;
   bool reverse = false;     // scan, combine: of states of queries, which go from right to left
   std::uint16_t group = 0;  // index into Plan::groups
+  // Over nccl: how many channels its kernel has, a thread block and a multiprocessor each; 0: NCCL's own
+  // choice. All members of the operation say the same.
+  std::uint8_t channels = 0;
   std::uint32_t step = 0;
   std::uint32_t ordinal = 0;  // counts the operations of this rank and phase from 0
   Span reads;                 // Access, in RankPlan::accesses

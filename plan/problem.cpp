@@ -184,6 +184,12 @@ void require_sizes(const Problem& p, const Parallel& parallel) {
                         "tensors of this size do not fit 64-bit byte counts");
 }
 
+int head_start_us(const Schedule& schedule) {
+  const OptionValue* value = schedule.find("head_start_us");
+  const auto* count = value ? std::get_if<std::int64_t>(value) : nullptr;
+  return count ? static_cast<int>(*count) : 0;
+}
+
 int reserved_sms(const Schedule& schedule, int sms) {
   const OptionValue* value = schedule.find("reserved_sms");
   const auto* count = value ? std::get_if<std::int64_t>(value) : nullptr;

@@ -77,6 +77,10 @@ struct Parallel {
   // groups[replica] lists the global ranks of that context-parallel group by position; a partition of
   // 0 .. ranks*replicas-1.
   std::vector<std::vector<int>> groups;
+  // A fact of the machine, which no scenario names: by global rank a number that is equal for ranks that
+  // share a node and reach each other's memory. Empty: all do. transport = "auto" decides by it
+  // (plan/islands.hpp).
+  std::vector<int> islands;
   std::int64_t world() const { return ranks * replicas; }
 };
 
@@ -133,5 +137,10 @@ void require_sizes(const Problem&, const Parallel&);
 // The multiprocessors that schedule.reserved_sms takes from kernels on a GPU of `sms`; 0 where it does not
 // say. Throws ScenarioError unless one is left.
 int reserved_sms(const Schedule& schedule, int sms);
+
+// schedule.head_start_us: by how many microseconds an attention kernel starts later than what goes over nccl
+// beside it, so that the latter finds multiprocessors; 0: neither waits for the other, or the schedule does
+// not say.
+int head_start_us(const Schedule& schedule);
 
 }  // namespace cplab

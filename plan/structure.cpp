@@ -133,6 +133,8 @@ class Inspector {
                                              : "waits for " + start_of + "an operation that is issued later");
       }
     };
+    if (op.channels > 0 && (!is_communication(op.kind) || op.transport != Transport::nccl))
+      report(FindingKind::unmatched, "has channels, which only what goes over nccl has");
     test_edges(rank_.after(op), "");
     test_edges(rank_.after_started(op), "the start of ");
     const FindingKind kind = is_communication(op.kind) ? FindingKind::unmatched : FindingKind::coverage;

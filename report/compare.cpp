@@ -73,6 +73,8 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   if (scenario.algorithm == "ring" && !words.contains("schedule.own_kv") && scenario.parallel.ranks == 1 &&
       words.contains("schedule.accumulator"))
     words["schedule.accumulator"] = "nominal";
+  words.try_emplace("schedule.channels", "nccl");
+  words.try_emplace("schedule.head_start_us", "0");
   words.try_emplace("schedule.dkv_tile_heads", "0");
   words.try_emplace("schedule.own_kv", "receive");
   words.try_emplace("schedule.between", "nothing");

@@ -162,6 +162,7 @@ Figures derive_figures(const Plan& plan, const Timeline& timeline, std::span<con
                                   std::to_string(plan.ranks[r].rank));
   const std::vector<std::vector<double>> came_s = peers_came_s(plan, timeline);
   Figures figures;
+  figures.transports = transports_of(plan);
   Totals totals;
   std::size_t peak = 0;
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "derive/memory.hpp"
+#include "plan/islands.hpp"
 #include "plan/plan.hpp"
 #include "report/timeline.hpp"
 
@@ -65,6 +66,7 @@ struct Figures {
   std::vector<PeakBuffer> peak_buffers;  // of that rank, alive at its peak, in buffer order
   std::int64_t messages = 0;             // parts sent to other ranks, all ranks and phases
   std::int64_t host_syncs = 0;           // all ranks
+  std::vector<TransportUse> transports;  // what went over which
   OriginShares origins;
 
   // Something stays while other layers run between the phases (schedule.between).

@@ -136,6 +136,17 @@ void write_figures(JsonWriter& json, const Figures& figures, const std::optional
   write_memory(json, figures, fit);
   json.field("messages", figures.messages);
   json.field("host_syncs", figures.host_syncs);
+  json.key("transports");
+  json.begin_array();
+  for (const TransportUse& use : figures.transports) {
+    json.begin_object(Style::line);
+    json.field("transport", name(use.transport));
+    json.field("operations", use.operations);
+    json.field("messages", use.messages);
+    json.field("bytes", use.bytes);
+    json.end_object();
+  }
+  json.end_array();
   write_origins(json, figures.origins);
 }
 

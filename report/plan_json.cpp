@@ -70,6 +70,7 @@ class RankWriter {
     write_lane(json_, op.lane);
     json_.field("kind", name(op.kind));
     json_.field("transport", name(op.transport));
+    if (op.channels > 0) json_.field("channels", std::int64_t{op.channels});
     json_.key("group");
     if (is_communication(op.kind)) {
       json_.value(plan_.groups[op.group].name);

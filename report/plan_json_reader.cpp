@@ -143,18 +143,19 @@ class RankReader {
   }
 
   void read_operation(const JsonNode& node, Operation& op) {
-    node.only({"id",        "phase",  "step",  "lane",   "kind",          "transport", "group",
-               "reduction", "value",  "reads", "writes", "parts",         "segments",  "work",
-               "reverse",   "chunks", "heads", "after",  "after_started", "flops",     "bytes"});
+    node.only({"id",    "phase", "step",          "lane",  "kind",     "transport", "group",   "reduction",
+               "value", "reads", "writes",        "parts", "segments", "work",      "reverse", "chunks",
+               "heads", "after", "after_started", "flops", "bytes",    "channels"});
     if (read_word(node.at("phase"), Phase::backward) != op.phase)
       node.at("phase").fail("the id says " + std::string(name(op.phase)));
     op.step = static_cast<std::uint32_t>(node.at("step").integer(0, most_uint32));
     const JsonNode lane = node.at("lane");
     lane.only({"kind", "index"});
-    op.lane.kind = read_word(lane.at("kind"), LaneKind::host);
-    op.lane.index = static_cast<std::uint8_t>(lane.at("index").integer(0, 255));
+    op.lane = {read_word(lane.at("kind"), LaneKind::host),
+               static_cast<std::uint8_t>(lane.at("index").integer(0, 255))};
     op.kind = read_word(node.at("kind"), OpKind::host_sync);
     op.transport = read_word(node.at("transport"), Transport::copy);
+    if (node.has("channels")) op.channels = static_cast<std::uint8_t>(node.at("channels").integer(0, 255));
     read_group(node, op);
     if (op.kind == OpKind::all_reduce) op.reduction = read_word(node.at("reduction"), Reduction::max);
     if (op.kind == OpKind::fill || has_scale(op.kind)) op.value = read_value(node.at("value"));
@@ -378,8 +379,7 @@ Plan read_plan_json(const std::string& text, const std::string& file_name) {
   const JsonNode root = document.root();
   root.only(
       {"schema", "command", "versions", "scenario", "placement_padding_tokens", "groups", "ranks", "derive"});
-  const JsonNode schema = root.at("schema");
-  if (schema.text() != "cplab.plan.1")
+  if (const JsonNode schema = root.at("schema"); schema.text() != "cplab.plan.1")
     schema.fail("\"" + schema.text() + "\" is no plan; legal: cplab.plan.1");
   Plan plan;
   plan.scenario = read_scenario(root.at("scenario"));

@@ -27,13 +27,13 @@ def toml(scenario):
 
 
 def with_old_options(scenario):
-    """What the plan of a ring was like before it had these options."""
+    """What plans were like before they had these options."""
     schedule, parallel = dict(scenario.get("schedule", {})), scenario["parallel"]
     if parallel["algorithm"] == "ring" and "own_kv" not in schedule:
         schedule.update(own_kv="receive", dkv_tile_heads=0)
         if parallel["ranks"] == 1:
             schedule["accumulator"] = "nominal"
-    return {**scenario, "schedule": schedule}
+    return {**scenario, "schedule": {"channels": "nccl", "head_start_us": 0} | schedule}
 
 
 def predicted(cplab, record, hardware):

@@ -47,7 +47,7 @@ const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, 
   MessageUse use = use_of(op, path, static_cast<double>(bytes));
   // What a barrier's own table of another group says about one message is not known.
   if (use.kind == OpKind::barrier) use.kind = OpKind::exchange;
-  const MessageKey key{use.kind, use.transport, path, use.group, bytes};
+  const MessageKey key{use.kind, use.transport, path, use.group, op.channels, bytes};
   if (last_cost_ != nullptr && last_cost_key_ == key) return *last_cost_;
   last_cost_key_ = key;
   const auto [at, is_new] = message_costs_.try_emplace(key);
@@ -62,7 +62,13 @@ const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, 
   if (hardware_.link_bytes_s(path) < hardware_.curve_bytes_s(path))  // a slower link than was measured
     cost.origin = worst(
         cost.origin, (path == Path::intra ? hardware_.node.provenance : hardware_.network.provenance).origin);
-  cost.channels = choice.table->channels;
+  // A channel moves as much as any other. What fewer of them move was not measured.
+  cost.channels = channels_of(op, choice.table->channels);
+  if (cost.channels < choice.table->channels) {
+    cost.share = static_cast<double>(cost.channels) / choice.table->channels;
+    cost.cap_bytes_us *= cost.share;
+    cost.origin = worst(cost.origin, Origin::extrapolated);
+  }
   return *(last_cost_ = &cost);
 }
 
@@ -72,7 +78,7 @@ MessageChoice Engine::collective_table(const Operation& op, double bytes) const 
 }
 
 int Engine::flow_channels(const Operation& op, Path path) {
-  const auto [at, is_new] = flow_channels_.try_emplace({op.kind, path, op.group}, 0);
+  const auto [at, is_new] = flow_channels_.try_emplace({op.kind, path, op.group, op.channels}, 0);
   if (is_new) at->second = message_cost(op, path, 1).channels;
   return at->second;
 }
@@ -85,7 +91,7 @@ int Engine::channels_of(OpRef ref) {
   const RankPlan& rank = plan_.ranks[ref.rank];
   if (has_meeting(op.kind)) {
     const MessageChoice choice = collective_table(op, sent_bytes(rank, op));
-    if (choice.table != nullptr) return choice.table->channels;
+    if (choice.table != nullptr) return channels_of(op, choice.table->channels);
     const GroupPaths& paths = group_paths_[op.group];
     const int channels = flow_channels(op, paths.widest);
     return paths.shares_nodes ? std::max(channels, flow_channels(op, Path::intra)) : channels;
@@ -99,6 +105,18 @@ int Engine::channels_of(OpRef ref) {
     channels = std::max(channels, flow_channels(op, path));
   }
   return channels;
+}
+
+// Of fewer channels than the tables were measured with, their share.
+double Engine::pressure_of(OpRef ref) {
+  const Operation& op = operation(ref);
+  double pressure = op.channels > 0 ? 0 : 1;
+  for (const Part& part : plan_.ranks[ref.rank].parts_of(op)) {
+    if (op.channels == 0) break;
+    if (part.peer == static_cast<int>(ref.rank)) continue;
+    pressure = std::max(pressure, message_cost(op, path_of(static_cast<int>(ref.rank), part.peer), 1).share);
+  }
+  return pressure;
 }
 
 double Engine::prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes_by_path) {
@@ -119,12 +137,14 @@ double Engine::prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes
 void Engine::start_communication(OpRef ref) {
   LaneRun& run = lane(ref);
   run.sms = channels_of(ref);
+  run.pressure = pressure_of(ref);
   run.active = 0;
   run.moving = {};
   run.wait_us = 0;
   run.sent_origin = Origin::measured;
   events_.clear();
-  gpus_[ref.rank].submit_communication(now_us(), ref.operation, run.sms, operation(ref).transport, events_);
+  gpus_[ref.rank].submit_communication(now_us(), ref.operation, run.sms, operation(ref).transport,
+                                       run.pressure, events_);
   handle(ref.rank);
 }
 
@@ -145,7 +165,8 @@ void Engine::leave(OpRef ref) {
   LaneRun& run = lane(ref);
   time(ref).wait_s = run.wait_us / us;
   events_.clear();
-  gpus_[ref.rank].release_communication(now_us(), ref.operation, run.sms, operation(ref).transport, events_);
+  gpus_[ref.rank].release_communication(now_us(), ref.operation, run.sms, operation(ref).transport,
+                                        run.pressure, events_);
   finish(ref);
   handle(ref.rank);
 }

@@ -48,7 +48,7 @@ Engine::Engine(const Plan& plan, const Hardware& hardware, const SimulateOptions
       lane_runs_(plan.ranks.size() * static_cast<std::size_t>(lanes_)),
       gpus_(plan.ranks.size(),
             Multiprocessors(hardware.gpu.sms, reserved_sms(plan.scenario.schedule, hardware.gpu.sms),
-                            slowdowns_)),
+                            slowdowns_, options.nccl_cluster)),
       wake_us_(plan.ranks.size(), std::numeric_limits<double>::infinity()),
       flows_(
           make_fabric(hardware, static_cast<int>(plan.ranks.size()), std::max(1, lanes_)),
@@ -170,6 +170,17 @@ void Engine::on_ready(OpRef ref, std::uint32_t because, std::uint32_t because_ra
   advance_host(ref.rank);
 }
 
+// The lane waits for the start of what goes over nccl beside the operation, then the head start, before it
+// waits for anything else.
+double Engine::head_start_over_us(OpRef ref) {
+  double from_us = -1;
+  for (const std::uint32_t edge : plan_.ranks[ref.rank].after_started(operation(ref)))
+    if (operation({ref.rank, edge}).transport == Transport::nccl)
+      from_us = std::max(from_us, time({ref.rank, edge}).start_s * us);
+  if (from_us < 0) return 0;
+  return std::max(from_us, lane(ref).free_us) + head_start_us(plan_.scenario.schedule);
+}
+
 void Engine::schedule_start(OpRef ref) {
   const HostSpec& host = hardware_.host;
   const bool sync = operation(ref).kind == OpKind::host_sync;
@@ -180,7 +191,7 @@ void Engine::schedule_start(OpRef ref) {
   double gap_us = !crosses ? 0 : options_.cuda_graph ? host.graph_node_s : host.dependency_s;
   double latency_us = host.launch_latency_s;
   if (sync) gap_us = latency_us = host.sync_s;
-  const double device_us = lane(ref).ready_us + gap_us * us;
+  const double device_us = std::max(lane(ref).ready_us + gap_us * us, head_start_over_us(ref));
   const double issued_us = time(ref).issue_s * us + latency_us * us;
   if (issued_us > device_us) why.start = Cause::host;
   const double at_us = std::max(device_us, issued_us);
@@ -256,6 +267,7 @@ void Engine::tell_started(OpRef ref) {
 
 void Engine::finish(OpRef ref) {
   time(ref).end_s = now_us() / us;
+  lane(ref).free_us = now_us();
   finished_.push_back(ref);
 }
 

@@ -47,8 +47,10 @@ class Engine {
   struct LaneRun {
     std::uint32_t ready = no_operation;  // ready and not yet started
     double ready_us = 0;
+    double free_us = 0;  // since when, of other operations
     // Of the communication under way:
     int sms = 0;
+    double pressure = 1;
     int active = 0;      // transfers matched and not complete
     double idle_us = 0;  // since when none is active
     double wait_us = 0;
@@ -99,6 +101,7 @@ class Engine {
     double startup_us = 0;
     double cap_bytes_us = 0;
     int channels = 0;
+    double share = 1;  // of the channels that the table was measured with
     Origin origin = Origin::measured;
   };
   struct GroupPaths {
@@ -115,6 +118,7 @@ class Engine {
   // `because`: the operation of rank `because_rank` whose end or start let it become ready.
   void on_ready(OpRef ref, std::uint32_t because, std::uint32_t because_rank);
   void tell_started(OpRef ref);
+  double head_start_over_us(OpRef ref);
   void schedule_start(OpRef ref);
   void start(OpRef ref);
   void start_kernel(OpRef ref);
@@ -132,7 +136,12 @@ class Engine {
   MessageChoice collective_table(const Operation& op, double bytes) const;
   Path path_of(OpRef a, OpRef b) const { return path_of(static_cast<int>(a.rank), static_cast<int>(b.rank)); }
   int flow_channels(const Operation& op, Path path);
+  // Of `measured` channels those that the operation may have; its share of what they move.
+  static int channels_of(const Operation& op, int measured) {
+    return op.channels > 0 ? std::min<int>(op.channels, measured) : measured;
+  }
   int channels_of(OpRef ref);
+  double pressure_of(OpRef ref);
   // Sets the caps of the operation's port and the origin of what it sends; returns the larger start-up of the
   // paths that it uses.
   double prepare_port(OpRef ref, const std::array<std::uint64_t, 2>& bytes_by_path);
@@ -204,11 +213,11 @@ class Engine {
   std::vector<std::uint32_t> free_transfers_;
   std::vector<Collective> collectives_;
   std::vector<std::uint32_t> free_collectives_;
-  using MessageKey = std::tuple<OpKind, Transport, Path, int, std::uint64_t>;  // group size, bytes
+  using MessageKey = std::tuple<OpKind, Transport, Path, int, std::uint8_t, std::uint64_t>;
   std::map<MessageKey, MessageCost> message_costs_;
   MessageKey last_cost_key_;  // of last_cost_
   const MessageCost* last_cost_ = nullptr;
-  std::map<std::tuple<OpKind, Path, std::uint16_t>, int> flow_channels_;  // by group
+  std::map<std::tuple<OpKind, Path, std::uint16_t, std::uint8_t>, int> flow_channels_;  // by group, channels
   std::vector<GroupPaths> group_paths_;
   std::atomic<std::int64_t>* done_ = nullptr;
 

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "plan/islands.hpp"
 #include "sim/fabrics.hpp"
 
 namespace cplab {
@@ -239,6 +240,13 @@ void validate(const Hardware& hardware) {
   });
 }
 
+std::vector<int> islands_of(const Hardware& hardware, int world) {
+  const bool copies = std::ranges::any_of(hardware.messages, [](const MessageTable& table) {
+    return table.kind == OpKind::exchange && table.transport == Transport::copy && table.path == Path::intra;
+  });
+  return islands_of_nodes(world, copies ? hardware.node.gpus : 1);
+}
+
 void require_ranks(const Hardware& hardware, std::int64_t world) {
   const std::int64_t nodes = (world + hardware.node.gpus - 1) / hardware.node.gpus;
   const bool one_node = !fabric_type(hardware.network).joins_nodes;
@@ -289,9 +297,14 @@ MessageChoice find_flow(const Hardware& hardware, const MessageUse& use) {
   exchange.kind = OpKind::exchange;
   choice = find_table(hardware, exchange, false);
   if (choice.table != nullptr) return choice;
-  throw HardwareError("message", key_of(OpKind::exchange, use.transport, use.path),
-                      "the plan needs this table and there is none; of kind exchange there is " +
-                          tables_there(hardware, OpKind::exchange));
+  throw HardwareError(
+      "message", key_of(OpKind::exchange, use.transport, use.path),
+      "the plan needs this table and there is none; of kind exchange there is " +
+          tables_there(hardware, OpKind::exchange) +
+          (use.transport == Transport::copy && use.path == Path::inter
+               ? ". Copy engines do not reach other nodes: schedule.transport=\"auto\" copies "
+                 "within a node and takes NCCL between nodes"
+               : ""));
 }
 
 }  // namespace cplab

@@ -196,6 +196,10 @@ struct Hardware {
 // the links that carry it, ...
 void validate(const Hardware&);
 
+// Parallel::islands of `world` ranks: those of a node share one where the file says how fast copy engines
+// move a message within it; else each has its own.
+std::vector<int> islands_of(const Hardware&, int world);
+
 // Throws HardwareError if `world` ranks do not fit.
 void require_ranks(const Hardware&, std::int64_t world);
 

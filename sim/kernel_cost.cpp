@@ -305,6 +305,7 @@ class StandardCost {
       const Rate rate = choice.table->rate(pairs / static_cast<double>(segment.q_count), blocks);
       busy_s += pairs * static_cast<double>(shape.heads) *
                 flops_per_pair(shape.kind, shape.head_size, shape.value_size) / rate.flops_s;
+      cost.persistent |= choice.table->family == KernelFamily::hopper;
       cost.origin = worst(cost.origin, worst(choice.floor, rate.origin));
       if (!is_square(segment) || !alike) cost.origin = worst(cost.origin, Origin::interpolated);
     }

@@ -10,13 +10,16 @@ namespace cplab {
 
 // `seconds`: duration on all multiprocessors. `waves`: how many times the thread blocks of the kernel fill
 // the GPU, the last, partial one included. `tail_sms`: multiprocessors that the last wave occupies (all of
-// them, if waves is 1). `useful_sms`: with more than these the kernel runs no faster.
+// them, if waves is 1). `useful_sms`: with more than these the kernel runs no faster. `persistent`: its
+// thread blocks fetch tiles until none is left, so that none gives up its multiprocessor before the last
+// wave.
 struct KernelCost {
   double seconds = 0;
   int waves = 1;
   int tail_sms = 1;
   int useful_sms = 1;
   Origin origin = Origin::assumed;
+  bool persistent = false;
 };
 
 // The work of a point of a table of attend or attend_backward.

@@ -13,8 +13,8 @@ Slowdowns::Slowdowns(const Hardware& hardware) {
                                                                                        row.provenance.origin};
 }
 
-Multiprocessors::Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns)
-    : sms_(sms), reserved_(reserved), slowdowns_(&slowdowns) {}
+Multiprocessors::Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns, int cluster)
+    : sms_(sms), reserved_(reserved), cluster_(cluster), slowdowns_(&slowdowns) {}
 
 int Multiprocessors::demand(const Kernel& kernel) const {
   return kernel.cost.waves > 1 ? sms_ : std::min(kernel.cost.tail_sms, sms_);
@@ -66,24 +66,36 @@ void Multiprocessors::submit_kernel(double now_us, std::uint32_t operation, OpKi
   assign(now_us, no_operation, events);
 }
 
+void Multiprocessors::place(const Communication& next, std::uint32_t cause, std::vector<Event>& events) {
+  Residents& residents = residents_[static_cast<std::size_t>(next.transport)];
+  ++residents.count;
+  residents.pressure += next.pressure;
+  communication_sms_ += next.sms;
+  events.push_back({EventKind::communication_placed, next.operation, cause});
+}
+
 void Multiprocessors::submit_communication(double now_us, std::uint32_t operation, int sms,
-                                           Transport transport, std::vector<Event>& events) {
+                                           Transport transport, double pressure, std::vector<Event>& events) {
   advance(now_us);
+  const Communication next{operation, sms, transport, pressure};
   if (sms > 0) {
-    waiting_communication_.push_back({operation, sms, transport});
+    waiting_communication_.push_back(next);
     awaited_sms_ += sms;
   } else {
-    ++residents_[static_cast<std::size_t>(transport)];
-    events.push_back({EventKind::communication_placed, operation, no_operation});
+    place(next, no_operation, events);
   }
   assign(now_us, no_operation, events);
 }
 
 void Multiprocessors::release_communication(double now_us, std::uint32_t operation, int sms,
-                                            Transport transport, std::vector<Event>& events) {
+                                            Transport transport, double pressure,
+                                            std::vector<Event>& events) {
   advance(now_us);
-  --residents_[static_cast<std::size_t>(transport)];
+  Residents& residents = residents_[static_cast<std::size_t>(transport)];
+  --residents.count;
+  residents.pressure = residents.count == 0 ? 0 : residents.pressure - pressure;
   communication_sms_ -= sms;
+  together_ = sms;
   assign(now_us, operation, events);
 }
 
@@ -104,21 +116,39 @@ void Multiprocessors::wake(double now_us, std::vector<Event>& events) {
   assign(now_us, cause, events);
 }
 
+// Whether thread blocks that come in clusters find room: a cluster lies within one GPC, and thread blocks of
+// a kernel are spread evenly over the GPCs. GPCs have pairs of multiprocessors, 9 at most, some fewer (132:
+// two of 18 and six of 16).
+bool Multiprocessors::clusters_fit(int blocks, int free) const {
+  if (cluster_ <= 1 || blocks % cluster_ != 0 || blocks <= together_) return true;
+  constexpr int most_pairs = 9;
+  const int pairs = sms_ / 2, gpcs = std::max(1, (pairs + most_pairs - 1) / most_pairs);
+  std::vector<int> left(static_cast<std::size_t>(gpcs));
+  for (int gpc = 0; gpc < gpcs; ++gpc)
+    left[static_cast<std::size_t>(gpc)] = 2 * (pairs / gpcs + (gpc < pairs % gpcs ? 1 : 0));
+  for (int busy = sms_ - free; busy > 0;)
+    for (int& of_gpc : left)
+      if (busy > 0 && of_gpc > 0) --of_gpc, --busy;
+  int fit = 0;
+  for (const int of_gpc : left) fit += of_gpc / cluster_ * cluster_;
+  return fit >= blocks;
+}
+
 void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Event>& events) {
   // Make room: the kernel submitted last gives up its multiprocessors first.
   for (auto kernel = running_.rbegin(); kernel != running_.rend(); ++kernel) {
     const int excess = held_by_compute() - compute_limit();
-    if (excess > 0 && at_boundary(*kernel)) kernel->share = std::max(0, held(*kernel) - excess);
+    if (excess > 0 && !kernel->cost.persistent && at_boundary(*kernel))
+      kernel->share = std::max(0, held(*kernel) - excess);
   }
   int free = sms_ - communication_sms_ - held_by_compute();
-  while (!waiting_communication_.empty() && waiting_communication_.front().sms <= free) {
+  while (!waiting_communication_.empty() && waiting_communication_.front().sms <= free &&
+         clusters_fit(waiting_communication_.front().sms, free)) {
     const Communication next = waiting_communication_.front();
     waiting_communication_.erase(waiting_communication_.begin());
-    ++residents_[static_cast<std::size_t>(next.transport)];
     awaited_sms_ -= next.sms;
-    communication_sms_ += next.sms;
     free -= next.sms;
-    events.push_back({EventKind::communication_placed, next.operation, cause});
+    place(next, cause, events);
   }
   int room = std::min(free, compute_limit() - held_by_compute());
   for (Kernel& kernel : running_) {
@@ -127,6 +157,7 @@ void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Eve
     const int more = std::min(room, demand(kernel) - kernel.share);
     kernel.share += more;
     room -= more;
+    if (more > 0) together_ = 0;
   }
   while (room > 0 && !waiting_.empty()) {
     Kernel kernel = waiting_.front();
@@ -134,6 +165,7 @@ void Multiprocessors::assign(double now_us, std::uint32_t cause, std::vector<Eve
     kernel.share = std::min(room, demand(kernel));
     room -= kernel.share;
     running_.push_back(kernel);
+    together_ = 0;
     events.push_back({EventKind::kernel_started, kernel.operation, cause});
   }
   update_rates(now_us);
@@ -144,9 +176,10 @@ void Multiprocessors::update_rates(double now_us) {
   for (Kernel& kernel : running_) {
     double slowdown = 1;
     for (std::size_t transport = 0; transport < residents_.size(); ++transport) {
-      if (residents_[transport] == 0) continue;
+      if (residents_[transport].count == 0) continue;
+      const double pressure = std::min(1.0, residents_[transport].pressure);
       const Slowdowns::Entry& entry = slowdowns_->table[static_cast<std::size_t>(kernel.kind)][transport];
-      slowdown = std::max(slowdown, entry.factor);
+      slowdown = std::max(slowdown, 1 + (entry.factor - 1) * pressure);
       if (entry.factor > 1) kernel.lost_origin = worst(kernel.lost_origin, entry.origin);
     }
     kernel.slowdown = slowdown;
@@ -168,7 +201,9 @@ void Multiprocessors::schedule(double now_us) {
     if (in_tail(kernel) || kernel.rate <= 0 || (!make_room && waiting_.empty())) continue;
     // Only the tail frees multiprocessors for other compute; every wave's end does for communication.
     const double wave = wave_us(kernel);
-    const double boundary = make_room ? (std::ceil(kernel.left_us / wave - slack(kernel)) - 1) * wave : wave;
+    const double boundary = make_room && !kernel.cost.persistent
+                                ? (std::ceil(kernel.left_us / wave - slack(kernel)) - 1) * wave
+                                : wave;
     next_us_ = std::min(next_us_, now_us + (kernel.left_us - boundary) / kernel.rate);
   }
 }

@@ -8,7 +8,8 @@
 //   later take: two lanes overlap at the tails of kernels and where a kernel does not fill the GPU.
 // - Nothing is preempted: a kernel gives up multiprocessors only when a wave of its thread blocks ends (a
 //   multiple of seconds/waves before its end), but takes free ones at once. In its last wave it holds no more
-//   than that wave fills.
+//   than that wave fills. A persistent kernel gives up none before its last wave: its thread blocks end when
+//   no tile is left, and what is to run beside it must be there before it.
 // - Progress is work: the rate is the share of the multiprocessors a kernel would use alone (up to
 //   useful_sms), divided by the slowdown of its class while communication is resident beside it.
 #pragma once
@@ -52,18 +53,21 @@ class Multiprocessors {
     Origin lost_origin = Origin::measured;
   };
 
-  // reserved: from 0 to sms - 1.
-  Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns);
+  // reserved: from 0 to sms - 1. cluster: thread blocks of a communication kernel come in clusters of so
+  // many, if it has a multiple of them.
+  Multiprocessors(int sms, int reserved, const Slowdowns& slowdowns, int cluster = 1);
 
   // Each call appends what happens at `now_us`, then next_us() says when to call wake() unless another call
   // comes first (infinity: never).
   void submit_kernel(double now_us, std::uint32_t operation, OpKind kind, const KernelCost& cost,
                      std::vector<Event>& events);
   // The communication is resident from its placement to its release. sms may be 0 (copy engines).
+  // `pressure`: its share of the traffic that slowdowns were measured beside; what is resident together
+  // presses together, no more than 1.
   void submit_communication(double now_us, std::uint32_t operation, int sms, Transport transport,
-                            std::vector<Event>& events);
+                            double pressure, std::vector<Event>& events);
   void release_communication(double now_us, std::uint32_t operation, int sms, Transport transport,
-                             std::vector<Event>& events);
+                             double pressure, std::vector<Event>& events);
   void wake(double now_us, std::vector<Event>& events);
   double next_us() const { return next_us_; }
 
@@ -84,6 +88,7 @@ class Multiprocessors {
     std::uint32_t operation = 0;
     int sms = 0;
     Transport transport = Transport::nccl;
+    double pressure = 1;
   };
 
   double wave_us(const Kernel& kernel) const { return kernel.cost.seconds * 1e6 / kernel.cost.waves; }
@@ -94,6 +99,7 @@ class Multiprocessors {
   int held(const Kernel& kernel) const;
   int held_by_compute() const;
   int compute_limit() const;
+  bool clusters_fit(int blocks, int free) const;
 
   void advance(double now_us);
   void assign(double now_us, std::uint32_t cause, std::vector<Event>& events);
@@ -103,10 +109,16 @@ class Multiprocessors {
   // Work is a difference of doubles of similar size: two boundaries this close, relative to a wave, are one.
   static constexpr double tolerance = 1e-9;
 
-  int sms_, reserved_;
+  int sms_, reserved_, cluster_;
   const Slowdowns* slowdowns_;
   int communication_sms_ = 0, awaited_sms_ = 0;
-  std::array<int, 2> residents_{};  // by transport
+  int together_ = 0;  // free ones that a communication held last: its like fits there again
+  struct Residents {
+    int count = 0;
+    double pressure = 0;
+  };
+  void place(const Communication&, std::uint32_t cause, std::vector<Event>& events);
+  std::array<Residents, 2> residents_{};  // by transport
   double updated_us_ = 0, next_us_ = std::numeric_limits<double>::infinity();
   std::vector<Kernel> running_, waiting_;  // in order of submission
   std::vector<Communication> waiting_communication_;

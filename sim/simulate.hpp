@@ -21,6 +21,9 @@ struct SimulateOptions {
   CollectiveModel collective_model = CollectiveModel::curve;
   bool cuda_graph = false;
   std::int64_t run_ahead = 0;  // operations; 0: the hardware file's
+  // NCCL's kernels come in clusters of so many thread blocks where their channels are a multiple of it; 1:
+  // not, as the executor makes its communicators. NCCL's own choice on Hopper is 4.
+  int nccl_cluster = 1;
   // Called every now and then, and at the end, with the operations done and all of them.
   std::function<void(std::int64_t done, std::int64_t all)> progress = {};
 };

@@ -11,6 +11,10 @@ bool have_gpu_device() {
   return false;
 }
 
+std::vector<int> islands_of_gpus(int, const GpuOptions&) {
+  return {};
+}
+
 GpuExecutor::GpuExecutor(const Plan&, const GpuOptions&) {
   throw GpuError(
       "this build has no GPU device (it needs a CUDA toolkit with nvcc when built); --device cpu executes "

@@ -100,6 +100,7 @@ void GpuExecutor::State::make_rank(int r) {
   of.poison = options.poison;
   of.jitter = options.jitter;
   of.times_forward = times_forward();
+  of.head_start_us = head_start_us(plan.scenario.schedule);
   load_gpu(of.device, uses_copy, r);
   of.reserved_sms = reserved_sms(plan.scenario.schedule, multiprocessors(of.device));
   RankMemory& memory = outcomes[i].memory;

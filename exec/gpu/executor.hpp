@@ -37,6 +37,11 @@ struct GpuOptions {
 
 bool have_gpu_device();  // in this build
 
+// Parallel::islands of `world` ranks on the GPUs that they will have: ranks share one where they are on one
+// host and each GPU can write into the memory of the other. Collective over the processes of a launch. Throws
+// GpuError.
+std::vector<int> islands_of_gpus(int world, const GpuOptions& options);
+
 class GpuExecutor final : public Executor {
  public:
   // Throws BadPlan if the plan cannot be executed, NotEnoughMemory, and GpuError if there are too few GPUs,

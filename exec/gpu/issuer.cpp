@@ -140,10 +140,14 @@ bool GpuIssuer::begin_operation(std::uint32_t i) {
     }
     return true;
   }
-  for (const std::uint32_t edge : plan.after(op)) rank_.wait(rank_.operation(edge).done, prepared.lane);
+  // The start first, with its head start: mostly it is over before the operation may begin anyway.
+  bool beside_nccl = false;
   for (const std::uint32_t edge : plan.after_started(op)) {
     rank_.wait(rank_.operation(edge).started, prepared.lane);
+    beside_nccl = beside_nccl || plan.operations[edge].transport == Transport::nccl;
   }
+  if (beside_nccl) rank_.queue_head_start(prepared.lane);
+  for (const std::uint32_t edge : plan.after(op)) rank_.wait(rank_.operation(edge).done, prepared.lane);
   log_uses(i);
   rank_.queue_before(i, iteration_.jitter);
   if (iteration_.instrumented) rank_.record(prepared.begin, prepared.lane);

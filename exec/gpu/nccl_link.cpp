@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string_view>
@@ -22,6 +23,16 @@ void nccl_require(ncclResult_t code, const char* call, int rank, ncclComm_t comm
   const char* last = ncclGetLastError(comm);
   if (last != nullptr && *last != '\0') message += std::string(" (") + last + ")";
   throw GpuError(message);
+}
+
+// NCCL's thread blocks would come in clusters of four on Hopper, each within one GPC: between the thread
+// blocks of a persistent kernel a few multiprocessors are free, but hardly four of one GPC.
+// NCCL_CGA_CLUSTER_SIZE overrides this.
+ncclConfig_t config_of(std::uint8_t channels) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.cgaClusterSize = 0;
+  if (channels > 0) config.minCTAs = config.maxCTAs = channels;
+  return config;
 }
 
 ncclDataType_t nccl_type(kernels::DType dtype) {
@@ -64,8 +75,8 @@ struct NcclLink::State {
   }
 
   // The calls of one collective, to be queued as one group. What NCCL sums, it sums in an order of its own.
-  void queue_meeting(const GpuMessages& messages, const Meeting& meeting, cudaStream_t stream) {
-    const ncclComm_t comm = groups[meeting.group];
+  void queue_meeting(const GpuMessages& messages, const Meeting& meeting, ncclComm_t comm,
+                     cudaStream_t stream) {
     const auto own = static_cast<std::size_t>(place(meeting.group, id()));
     const auto at = [&](const Place& place) {
       return messages.address(static_cast<std::uint32_t>(id()), place);
@@ -111,8 +122,21 @@ struct NcclLink::State {
   GpuRank& rank;
   std::mutex mutex;
   bool aborted = false;
+  // Over which communicator an operation goes: that of its group with its number of channels.
+  using Key = std::pair<std::uint16_t, std::uint8_t>;
+  static Key key_of(const Operation& op) { return {op.group, op.channels}; }
+  ncclComm_t comm_of(const Operation& op) const { return comms.at(key_of(op)); }
+  // Those that the plan uses, the same on all ranks.
+  std::set<Key> keys() const {
+    std::set<Key> used;
+    for (const RankPlan& each : plan.ranks)
+      for (const Operation& op : each.operations)
+        if (is_communication(op.kind) && op.transport == Transport::nccl) used.insert(key_of(op));
+    return used;
+  }
+
   std::vector<ncclComm_t> owned;      // to be destroyed
-  std::vector<ncclComm_t> groups;     // by group of the plan; null where the rank is no member
+  std::map<Key, ncclComm_t> comms;    // null where the rank is no member
   std::byte* byte_to_meet = nullptr;  // on the GPU, for barriers; null if the plan has none
 };
 
@@ -143,27 +167,32 @@ NcclLink::NcclLink(const Plan& plan, GpuRank& rank, const WorldId& world)
   std::memcpy(id.internal, world.data(), NCCL_UNIQUE_ID_BYTES);
   const int ranks = static_cast<int>(plan.ranks.size());
   ncclComm_t comm = nullptr;
-  nccl_require(ncclCommInitRank(&comm, ranks, id, state_->id()), "ncclCommInitRank", state_->id());
+  ncclConfig_t config = config_of(0);
+  nccl_require(ncclCommInitRankConfig(&comm, ranks, id, state_->id(), &config), "ncclCommInitRankConfig",
+               state_->id());
   state_->owned.push_back(comm);
-  // Each group has a communicator of its own, so that two on two lanes do not wait for each other. The first
-  // that is the world in its order has the world's.
+  // Each group has communicators of its own, so that two on two lanes do not wait for each other: one for
+  // every number of channels that its operations say. The first group that is the world in its order has the
+  // world's.
   bool world_is_taken = false;
-  for (const Group& group : plan.groups) {
-    bool is_world = !world_is_taken && static_cast<int>(group.ranks.size()) == ranks;
-    for (int r = 0; is_world && r < ranks; ++r) is_world = group.ranks[static_cast<std::size_t>(r)] == r;
+  for (const State::Key& key : state_->keys()) {
+    const std::vector<int>& members = plan.groups[key.first].ranks;
+    bool is_world = !world_is_taken && key.second == 0 && static_cast<int>(members.size()) == ranks;
+    for (int r = 0; is_world && r < ranks; ++r) is_world = members[static_cast<std::size_t>(r)] == r;
     if (is_world) {
       world_is_taken = true;
-      state_->groups.push_back(comm);
+      state_->comms[key] = comm;
       continue;
     }
-    const auto place = std::find(group.ranks.begin(), group.ranks.end(), state_->id());
-    const bool member = place != group.ranks.end();
+    const auto place = std::find(members.begin(), members.end(), state_->id());
+    const bool member = place != members.end();
     ncclComm_t part = nullptr;
+    config = config_of(key.second);
     nccl_require(ncclCommSplit(comm, member ? 0 : NCCL_SPLIT_NOCOLOR,
-                               static_cast<int>(place - group.ranks.begin()), &part, nullptr),
+                               static_cast<int>(place - members.begin()), &part, &config),
                  "ncclCommSplit", state_->id(), comm);
     if (part != nullptr) state_->owned.push_back(part);
-    state_->groups.push_back(part);
+    state_->comms[key] = part;
   }
   const std::vector<Operation>& operations = rank.plan().operations;
   if (std::any_of(operations.begin(), operations.end(),
@@ -187,46 +216,51 @@ void NcclLink::connect(const GpuMessages& messages) {
   state_->rank.use_device();
   const cudaStream_t stream = state_->rank.lanes().front().stream;
   const auto rank = static_cast<std::uint32_t>(own.rank);
-  // By group, the peers of this rank in either direction; both ends know of each other from their own parts.
-  std::set<std::pair<std::uint16_t, int>> sends, receives;
+  // By communicator, the peers of this rank in either direction; both ends know of each other from their own
+  // parts, and take the communicators in one order.
+  struct Peers {
+    std::set<int> sends, receives;
+  };
+  std::map<State::Key, Peers> peers;
   for (std::uint32_t i = 0; i < own.operations.size(); ++i) {
     const Operation& op = own.operations[i];
     if (!is_communication(op.kind) || op.transport != Transport::nccl) continue;
     if (State::is_one_call(op.kind, messages.meeting_of({rank, i}))) continue;
-    for (const Part& part : own.parts_of(op)) (part.send ? sends : receives).insert({op.group, part.peer});
+    Peers& of = peers[State::key_of(op)];
+    for (const Part& part : own.parts_of(op)) (part.send ? of.sends : of.receives).insert(part.peer);
   }
-  if (!sends.empty() || !receives.empty()) {
+  for (const auto& [key, of] : peers) {
+    const ncclComm_t comm = state_->comms.at(key);
     std::byte* scratch = nullptr;
     cuda_require(cudaMalloc(&scratch, 512), "cudaMalloc", state_->id());
     nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
-    for (const auto& [group, peer] : sends) {
-      nccl_require(ncclSend(scratch, 1, ncclInt8, state_->place(group, peer), state_->groups[group], stream),
-                   "ncclSend", state_->id());
-    }
-    for (const auto& [group, peer] : receives) {
-      nccl_require(
-          ncclRecv(scratch + 256, 1, ncclInt8, state_->place(group, peer), state_->groups[group], stream),
-          "ncclRecv", state_->id());
-    }
+    for (const int peer : of.sends)
+      nccl_require(ncclSend(scratch, 1, ncclInt8, state_->place(key.first, peer), comm, stream), "ncclSend",
+                   state_->id());
+    for (const int peer : of.receives)
+      nccl_require(ncclRecv(scratch + 256, 1, ncclInt8, state_->place(key.first, peer), comm, stream),
+                   "ncclRecv", state_->id());
     nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
     cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
     cuda_require(cudaFree(scratch), "cudaFree", state_->id());
   }
   // NCCL chooses by size how it moves a collective, and connects for that at its first use. Members agree on
   // which is the first of its size, and meet in one order.
-  std::set<std::tuple<std::uint16_t, std::string_view, std::vector<std::int64_t>>> known;
+  std::set<std::tuple<State::Key, std::string_view, std::vector<std::int64_t>>> known;
   for (const GpuMeeting& meeting : messages.meetings()) {
     const Meeting& of = meeting.plan;
-    const auto is_own = [&](OpRef member) { return member.rank == rank; };
-    if (of.transport != Transport::nccl || std::none_of(of.members.begin(), of.members.end(), is_own) ||
+    const auto member =
+        std::find_if(of.members.begin(), of.members.end(), [&](OpRef each) { return each.rank == rank; });
+    if (of.transport != Transport::nccl || member == of.members.end() ||
         !State::is_one_call(of.kind, &meeting))
       continue;
+    const Operation& op = own.operations[member->operation];
     std::vector<std::int64_t> bytes;
     for (const Gather& gather : of.gathers) bytes.push_back(gather.bytes);
     for (const Sum& sum : of.sums) bytes.push_back(sum.bytes);
-    if (!known.insert({of.group, nccl_call(of.kind, &of), std::move(bytes)}).second) continue;
+    if (!known.insert({State::key_of(op), nccl_call(of.kind, &of), std::move(bytes)}).second) continue;
     nccl_require(ncclGroupStart(), "ncclGroupStart", state_->id());
-    state_->queue_meeting(messages, of, stream);
+    state_->queue_meeting(messages, of, state_->comm_of(op), stream);
     nccl_require(ncclGroupEnd(), "ncclGroupEnd", state_->id());
     cuda_require(cudaStreamSynchronize(stream), "cudaStreamSynchronize", state_->id());
   }
@@ -235,13 +269,13 @@ void NcclLink::connect(const GpuMessages& messages) {
 void NcclLink::queue(std::uint32_t index, const GpuMessages& messages) {
   const RankPlan& own = state_->rank.plan();
   const Operation& op = own.operations[index];
-  const ncclComm_t comm = state_->groups[op.group];
+  const ncclComm_t comm = state_->comm_of(op);
   const cudaStream_t stream = state_->rank.lanes()[state_->rank.operation(index).lane].stream;
   const int id = state_->id();
   const GpuMeeting* meeting = messages.meeting_of({static_cast<std::uint32_t>(own.rank), index});
   nccl_require(ncclGroupStart(), "ncclGroupStart", id);
   if (State::is_one_call(op.kind, meeting)) {
-    state_->queue_meeting(messages, meeting->plan, stream);
+    state_->queue_meeting(messages, meeting->plan, comm, stream);
   } else {
     state_->queue_parts(index, messages, comm, stream);
   }

@@ -24,7 +24,8 @@ class NcclLink {
   static WorldId make_id();
 
   // Collective over all ranks of the plan, each from its own thread or process: the world's communicator,
-  // then one for every group of the plan that is not the world, in plan order. Throws GpuError.
+  // then one for every group and number of channels that operations of the plan name, in plan order; without
+  // clusters of thread blocks. Throws GpuError.
   NcclLink(const Plan& plan, GpuRank& rank, const WorldId& id);
   ~NcclLink();
   NcclLink(const NcclLink&) = delete;

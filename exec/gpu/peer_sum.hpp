@@ -5,10 +5,12 @@
 #include <cstdint>
 
 #include "kernels/cuda.hpp"
+#include "plan/islands.hpp"
 
 namespace cplab {
 
-inline constexpr int most_summed = 64;  // members; their addresses are arguments of the kernel
+inline constexpr int most_summed =
+    most_summed_by_copy;  // members; their addresses are arguments of the kernel
 
 struct PeerSum {
   kernels::DType dtype = kernels::DType::fp32;

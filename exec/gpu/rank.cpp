@@ -250,6 +250,13 @@ void GpuRank::queue_before(std::uint32_t i, bool jitter) {
   }
 }
 
+// An event says that a kernel is next on its stream, not that it has its multiprocessors.
+void GpuRank::queue_head_start(std::uint32_t lane) {
+  if (options_.head_start_us == 0) return;
+  const auto nanoseconds = static_cast<std::uint64_t>(options_.head_start_us) * 1000;
+  cuda_require(queue_spin(lanes_[lane].stream, nanoseconds), "spin", plan_.rank);
+}
+
 void GpuRank::queue_kernels(std::uint32_t i) {
   const GpuOperation& op = operations_[i];
   try {

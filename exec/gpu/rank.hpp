@@ -32,6 +32,7 @@ struct GpuRankOptions {
   bool poison = false;                  // fresh memory is NaN from its first use on, in every iteration
   bool deterministic = false;           // kernels that give the same bits in every run
   int reserved_sms = 0;                 // multiprocessors that persistent kernels leave free
+  int head_start_us = 0;                // of what goes over nccl, before the attention kernel beside it
   std::vector<double> slopes;           // of the problem (CallConverter)
   bool times_forward = false;           // the host will ask when the forward has ended
   std::optional<std::uint64_t> jitter;  // random spins before the operations of every lane
@@ -79,6 +80,8 @@ class GpuRank {
   // Queues everything of an operation that is no communication: spin, poison, kernels.
   void queue_before(std::uint32_t operation, bool jitter);
   void queue_kernels(std::uint32_t operation);
+  // Makes the lane wait for the head start of GpuRankOptions.
+  void queue_head_start(std::uint32_t lane);
   void record(GpuEvent event, std::uint32_t lane);
   void wait(GpuEvent event, std::uint32_t lane);
   bool reached(GpuEvent event) const;  // what was queued before it is complete; throws GpuError

@@ -22,6 +22,9 @@ for link in ${links/+/ }; do
       old=(--set schedule.own_kv=receive --set schedule.dkv_tile_heads=0)
       if [ "$ranks" = P1 ]; then old+=(--set schedule.accumulator=nominal); fi
     fi
+    if ! grep -q '"head_start_us"' "$run"; then
+      old+=(--set schedule.head_start_us=0 --set schedule.channels=nccl)
+    fi
     "$cplab" simulate ring-h200 --quiet --operations --json "$work/predicted.json" --set hardware.file="$hardware" \
       --set problem.sequence="$tokens" --set parallel.ranks="${ranks#P}" --set schedule.transport="$link" "${old[@]}" >/dev/null
     "$cplab" compare "$work/predicted.json" "$run" --quiet >/dev/null \

@@ -142,7 +142,8 @@ TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
     return;
   }
   const TemporaryFolder folder;
-  const std::string a = simulated(folder, "a.json", {"--operations", "--set", "problem.kv_heads=32"});
+  const std::string a = simulated(
+      folder, "a.json", {"--operations", "--set", "problem.kv_heads=32", "--set", "schedule.transport=nccl"});
   const json ranks = json::parse(read_file(a)).at("ranks");
   const std::string name = "compare-S4096-P" + std::to_string(ranks.size()) + ".json";
   REQUIRE(run_cplab({"compare", a, a, "--json", folder.path(name)}).code == 0);

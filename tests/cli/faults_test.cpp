@@ -147,10 +147,10 @@ TEST_CASE("blocking-shift in the simulator: a chain that grows with the ranks") 
   const auto time = [&](int P, const char* fault) {
     const std::string ranks = "parallel.ranks=" + std::to_string(P),
                       tokens = "problem.sequence=" + std::to_string(8 * P);
-    const json result =
-        result_of({"simulate", "faults/scan", "--inject", fault, "--set", ranks, "--set", tokens, "--set",
-                   "hardware.file=hardware/h100x64.toml", "--set", "problem.direction=forward"},
-                  0);
+    const json result = result_of({"simulate", "faults/scan", "--inject", fault, "--set", ranks, "--set",
+                                   tokens, "--set", "hardware.file=hardware/h100x64.toml", "--set",
+                                   "problem.direction=forward", "--set", "schedule.transport=nccl"},
+                                  0);
     return result.at("time_s").get<double>();
   };
   double grouped = 0, chain = 0;

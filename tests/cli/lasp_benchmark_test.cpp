@@ -23,7 +23,7 @@ Plan plan_of(const std::string& algorithm, int ranks, int replicas, const std::s
       "\nheads = 12\nhead_size = 128\nvalue_size = 64\ndtype = \"bf16\"\nmask = \"causal\"\ndirection = \"" +
       direction + "\"\n[parallel]\nranks = " + std::to_string(ranks) +
       "\nreplicas = " + std::to_string(replicas) + "\nalgorithm = \"" + algorithm +
-      "\"\n[schedule]\nbetween = \"layers\"\n";
+      "\"\n[schedule]\nbetween = \"layers\"\ntransport = \"nccl\"\n";
   return build_plan(parse_scenario(text, "test.toml", {}).scenario);
 }
 

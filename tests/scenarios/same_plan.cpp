@@ -37,8 +37,9 @@ std::string difference(const Buffer& x, const Buffer& y) {
 }
 
 std::string difference(const RankPlan& a, const Operation& x, const RankPlan& b, const Operation& y) {
-  if (x.kind != y.kind || x.phase != y.phase || !(x.lane == y.lane) || x.transport != y.transport)
-    return "kind, phase, lane or transport";
+  if (x.kind != y.kind || x.phase != y.phase || !(x.lane == y.lane) || x.transport != y.transport ||
+      x.channels != y.channels)
+    return "kind, phase, lane, transport or channels";
   if (x.reduction != y.reduction || x.step != y.step || x.ordinal != y.ordinal)
     return "reduction, step or ordinal";
   if (is_communication(x.kind) && x.group != y.group) return "group";

@@ -23,7 +23,7 @@ Plan plan_of(const std::string& algorithm, int ranks) {
       parse_scenario("[problem]\nattention = \"linear\"\nslopes = \"alibi\"\nheads = 16\nhead_size = 128\n"
                      "dtype = \"bf16\"\nmask = \"causal\"\ndirection = \"forward\"\nsequence = " +
                          std::to_string(512 * ranks) + "\n[parallel]\nranks = " + std::to_string(ranks) +
-                         "\nalgorithm = \"" + algorithm + "\"\n[schedule]\n" +
+                         "\nalgorithm = \"" + algorithm + "\"\n[schedule]\ntransport = \"nccl\"\n" +
                          (apart ? "inter = \"apart\"\noverlap = false\nchunk = 256\n" : ""),
                      "test.toml", {})
           .scenario);
