@@ -86,16 +86,16 @@ void run_attend_backward_deterministic(const kernels::cuda::AttendBackwardParams
   (run.template operator()<gradients>(), ...);
 }
 
-template <class T, int D, bool ordered>
+template <class T, class Shape>
 void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
-  static_assert(sizeof(hopper::FusedStorage<D>) + 1024 <= shared_bytes - 1024);
+  static_assert(sizeof(hopper::FusedStorage<Shape>) <= shared_bytes - 1024);
   hopper::FusedParams params;
   params.call = call;
-  params.q = {call.q, 64};
+  params.q = {call.q, Shape::query_box_rows};
   params.k = {call.k, 64};
   params.v = {call.v, 64};
-  params.dout = {call.dout, 64};
-  params.dq = {call.dq, 64, 64};
+  params.dout = {call.dout, Shape::query_box_rows};
+  params.dq = {call.dq, Shape::dq_rows, 64};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};
   if (hopper::writes_dkv_by_tma(call))
@@ -111,10 +111,10 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   params.scale_log2 = hopper::scale_log2(call.scale);
   std::int32_t counter = 0;
-  if (launch.takes_by_counter || ordered) params.counter = &counter;
-  emulated_threads = hopper::FusedShape<D>::threads;
-  const auto kernel = [&] { hopper::attend_backward_fused_kernel<T, D, ordered>(params); };
-  if constexpr (ordered) {
+  if (launch.takes_by_counter || Shape::ordered) params.counter = &counter;
+  emulated_threads = Shape::threads;
+  const auto kernel = [&] { hopper::attend_backward_fused_kernel<T, Shape>(params); };
+  if constexpr (Shape::ordered) {
     run_together({.seed = launch.seed, .late_copies = launch.late_copies, .resident = launch.resident},
                  emulated_threads, params.blocks, hopper::fused_shared, kernel);
   } else {
@@ -131,18 +131,33 @@ void add_forward(EmulatedKernels& kernels) {
   if constexpr (most > 1) add_forward<T, D, most - 1>(kernels);
 }
 
+template <class T, int D, int queries, int ds_tiles>
+void add_fused(EmulatedKernels& kernels) {
+  using Shape = hopper::FusedShape<D, queries, ds_tiles>;
+  static_assert(Shape::keys == kernels::cuda::hopper_backward_tile_rows);
+  kernels.attend_backward_fused.push_back({{queries, ds_tiles}, run_attend_backward_fused<T, Shape>});
+}
+
 template <kernels::DType dtype, int D>
 EmulatedKernels emulated_kernels() {
   using T = std::conditional_t<dtype == kernels::DType::bf16, __nv_bfloat16, __half>;
   using kernels::cuda::hopper_backward_tile_rows;
   static_assert(hopper::DeterministicShape<D, Gradient::dq>::rows == hopper_backward_tile_rows &&
-                hopper::DeterministicShape<D, Gradient::dkv>::rows == hopper_backward_tile_rows &&
-                hopper::FusedShape<D>::keys == hopper_backward_tile_rows);
+                hopper::DeterministicShape<D, Gradient::dkv>::rows == hopper_backward_tile_rows);
   EmulatedKernels kernels{{},
                           hopper_backward_tile_rows,
                           run_attend_backward_deterministic<T, D, Gradient::dkv, Gradient::dq>,
-                          run_attend_backward_fused<T, D, false>,
-                          run_attend_backward_fused<T, D, true>};
+                          {},
+                          run_attend_backward_fused<T, hopper::FusedShape<D, D == 64 ? 128 : 64, 2, true>>};
+  if constexpr (D == 128) {
+    add_fused<T, D, 64, 2>(kernels);
+    add_fused<T, D, 64, 1>(kernels);
+    add_fused<T, D, 80, 2>(kernels);
+    add_fused<T, D, 80, 1>(kernels);
+  } else {
+    add_fused<T, D, 128, 2>(kernels);
+    add_fused<T, D, 128, 1>(kernels);
+  }
   add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
   return kernels;
 }

@@ -82,6 +82,12 @@ inline int __any_sync(unsigned, int predicate) {
   const std::uint64_t* const all = cplab::emulator::machine().exchange(predicate != 0);
   return std::any_of(all, all + 32, [](std::uint64_t each) { return each != 0; });
 }
+inline unsigned __ballot_sync(unsigned, int predicate) {
+  const std::uint64_t* const all = cplab::emulator::machine().exchange(predicate != 0);
+  unsigned bits = 0;
+  for (int lane = 0; lane < 32; ++lane) bits |= static_cast<unsigned>(all[lane]) << lane;
+  return bits;
+}
 inline int __shfl_sync(unsigned, int value, int lane) {
   return static_cast<int>(cplab::emulator::machine().exchange(static_cast<std::uint32_t>(value))[lane]);
 }

@@ -21,14 +21,14 @@ namespace cplab::kernels::cuda::hopper {
 
 // Zeroes rows of Q and dO beyond the block, and of queries without a gradient: they may hold NaN, which times
 // P = 0 is NaN.
-template <int D>
-__device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<D>& memory, int stage, int slot) {
-  using Shape = FusedShape<D>;
+template <class Shape>
+__device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<Shape>& memory, int stage,
+                                                              const LseDeltaPair* lse_delta) {
   constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
 #pragma unroll 1
   for (int n = thread_index() - warpgroup_threads; n < Shape::query_bytes / 16; n += consumer_threads) {
     const int row = n / 8 % Shape::queries;  // a row of 64 columns is eight times 16 bytes
-    if (lse_of(memory.lse_delta[slot], row) != infinity()) continue;
+    if (lse_of(lse_delta, row) != infinity()) continue;
     reinterpret_cast<uint4*>(memory.q[stage])[n] = make_uint4(0, 0, 0, 0);
     reinterpret_cast<uint4*>(memory.dout[stage])[n] = make_uint4(0, 0, 0, 0);
   }
@@ -36,25 +36,31 @@ __device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<D>& m
   named_barrier_sync(1, consumer_threads);
 }
 
-template <class T, int D, bool ordered>
+template <class T, class Shape>
 class FusedConsumer {
  public:
-  using Shape = FusedShape<D>;
+  static constexpr int D = Shape::head_size;
+  static constexpr bool ordered = Shape::ordered;
   using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
+  using LseStages = PipelineIndex<Shape::lse_stages>;
+  using DsTiles = PipelineIndex<Shape::ds_tiles>;
   static constexpr int n_tiles = Shape::queries / 8;
-  // A consumer's accumulator of dq is 64 x 64: it has half of the block's queries, or half of the columns.
-  static constexpr bool share_queries = Shape::queries == 128;
+  // A consumer's accumulator of dq is 64 rows x 64 columns, or 64 columns x the block's queries.
+  using DqAccumulators = float[Shape::dq_rows / 8][4];
+  // So many blocks behind the others is the product for dq.
+  static constexpr int dq_lag = Shape::ds_tiles - 1;
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
   static constexpr bool early_dv = Shape::queries == 64;
 
-  __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<D>& memory, int warpgroup)
+  __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<Shape>& memory,
+                                           int warpgroup)
       : params_(params), memory_(memory), warpgroup_(warpgroup) {}
 
   // All tiles of the thread block.
   __device__ __forceinline__ void run() {
-    float dq[8][4];
+    DqAccumulators dq;
     int count = 0;
 #pragma unroll 1
     for (int flags; ((flags = wait_for_info(count)) & block_live) != 0;) {
@@ -67,7 +73,7 @@ class FusedConsumer {
       epilogue(count, dq);
       ++count;
     }
-    if (lane() == 0) DkvEpilogue<D, ordered>::finish(memory_);
+    if (lane() == 0) DkvEpilogue<Shape>::finish(memory_);
     wait_for_dq_staging(count);
     publish_dq(dq_end);  // no more dq will be staged
   }
@@ -79,7 +85,7 @@ class FusedConsumer {
     wait(shared_address(&memory_.info_full[slot]), InfoStages::parity(count));
     if constexpr (early_dv) {
 #pragma unroll
-      for (int n = 0; n < n_tiles; ++n) lse_[n] = memory_.lse_delta[slot][4 * n + lane() % 4].lse;
+      for (int n = 0; n < n_tiles; ++n) lse_[n] = lse_delta_of(count)[4 * n].lse;
     }
     return memory_.flags[slot];
   }
@@ -88,16 +94,25 @@ class FusedConsumer {
   __device__ __forceinline__ void wait_for_q_dout(int count, int flags) {
     const int stage = Stages::stage(count);
     wait(shared_address(&memory_.full[stage]), Stages::parity(count));
-    if ((flags & block_clean) == 0) zero_queries_without_gradient(memory_, stage, InfoStages::stage(count));
+    if ((flags & block_clean) == 0)
+      zero_queries_without_gradient(memory_, stage, memory_.lse_delta[LseStages::stage(count)]);
+  }
+  // Lse and delta of the queries of block `count` that the lane has as columns, 8 queries apart.
+  __device__ __forceinline__ const LseDeltaPair* lse_delta_of(int count) const {
+    return memory_.lse_delta[LseStages::stage(count)] + lane() % 4;
   }
 
   // The products of a block for which wait_for_info() and wait_for_q_dout() have been called, and dq of the
   // block before it. Returns whether the tile has a next block, for which both have then been called.
-  __device__ __forceinline__ bool run_block(int count, float (&dq)[8][4]) {
+  __device__ __forceinline__ bool run_block(int count, DqAccumulators& dq) {
+    // Tells the compiler that it is the same for all lanes. Where tiles are at multiples of an odd number, it
+    // would otherwise compute their descriptors per lane.
+    if constexpr (Shape::swaps_dq) count = __shfl_sync(all_lanes, count, 0);
     const int stage = Stages::stage(count), slot = InfoStages::stage(count);
     const TileDescriptor<Shape::query_half_bytes> q(shared_address(memory_.q[stage]));
     const TileDescriptor<Shape::query_half_bytes> dout(shared_address(memory_.dout[stage]));
     float p[n_tiles][4], dp[n_tiles][4];
+    const LseDeltaPair* const lse_delta = lse_delta_of(count);
     warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
@@ -107,12 +122,7 @@ class FusedConsumer {
     for (int step = 0; step < D / 16; ++step)
       Wgmma<T, Shape::queries>::multiply_ss(dp, kv_operand(memory_.v, step), dout.k_major(step), step > 0);
     warpgroup_commit_batch();
-    const auto wait_for_previous_ds = [&] {  // dS of the block before, from both warpgroups, for dq
-      wait(shared_address(&memory_.ds_full[(count & 1) ^ 1]), (count - 1) >> 1 & 1);
-      fence_view_async_shared();
-    };
-    if constexpr (!early_dv) wait_for_previous_ds();
-    const LseDeltaPair* const lse_delta = memory_.lse_delta[slot] + lane() % 4;
+    if constexpr (dq_lag == 1 && !early_dv) wait_for_ds(count - 1);
     const int flags = memory_.flags[slot];
     const bool masked = (flags & block_masked) != 0;
     warpgroup_wait<1>();
@@ -125,11 +135,11 @@ class FusedConsumer {
     if constexpr (early_dv) {
       pack_operand<T>(p, p_operand);
       issue_dkv(dv_, p_operand, dout);
-      wait_for_previous_ds();
+      if constexpr (dq_lag == 1) wait_for_ds(count - 1);
     }
-    const int tile = opaque(count) % 2;
+    const int tile = DsTiles::stage(opaque(count));
     const auto wait_for_ds_buffer = [&] {
-      wait(shared_address(&memory_.ds_empty[tile]), (count / 2 & 1) ^ 1);
+      wait(shared_address(&memory_.ds_empty[tile]), DsTiles::parity(count) ^ 1);
     };
     if (masked) zero_dead_dp(dp, p);
     // wait_for_ds_buffer() contains a branch, above which the compiler moves no load: called between the two
@@ -140,24 +150,38 @@ class FusedConsumer {
     if constexpr (!early_dv) pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
     if constexpr (early_dv) wait_for_ds_buffer();
-    store_ds(memory_.ds[tile], ds);
+    if constexpr (Shape::swaps_dq)
+      store_ds_by_query(memory_.ds[tile][warpgroup_], ds);
+    else
+      store_ds(memory_.ds[tile], ds);
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
     if constexpr (!early_dv) issue_dkv(dv_, p_operand, dout);
-    issue_dq(count - 1, dq);
+    if constexpr (dq_lag == 0) wait_for_ds(count);
+    DqAccumulators& own_dq = dq_of(p, dq);
+    issue_dq(count - dq_lag, own_dq, Shape::swaps_dq ? opaque(0) : 0);
     issue_dkv(dk_, ds, q);
     // Everything else happens while these products run.
     const bool more = (flags & block_last) == 0;
     // Even if there is none: otherwise the lse of this block would be kept in registers.
     const int next = wait_for_info(count + 1);
     warpgroup_wait<1>();
-    warpgroup_fence_operand(dq);
-    if ((flags & block_first) == 0) store_dq(count - 1, (flags & block_before_clean) != 0, dq);
+    warpgroup_fence_operand(own_dq);
+    if constexpr (dq_lag == 0)
+      store_dq(count, (flags & block_clean) != 0, own_dq);
+    else if ((flags & block_first) == 0)
+      store_dq(count - 1, (flags & block_before_clean) != 0, own_dq);
     if (more) wait_for_q_dout(count + 1, next);
     warpgroup_wait<0>();
     warpgroup_fence_operand(dk_[0]);
     if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(opaque(count))]));
     return more;
+  }
+
+  // Waits for dS of block `count` from both warpgroups, for dq.
+  __device__ __forceinline__ void wait_for_ds(int count) {
+    wait(shared_address(&memory_.ds_full[DsTiles::stage(count)]), DsTiles::parity(count));
+    fence_view_async_shared();
   }
 
   // Waits for K and V of the tile whose first block is `count`. K becomes an operand for dq, so rows that no
@@ -179,75 +203,90 @@ class FusedConsumer {
       for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
     }
     fence_view_async_shared();
-    if (lane() == 0) DkvEpilogue<D, ordered>::finish(memory_);  // of the tile before
+    if (lane() == 0) DkvEpilogue<Shape>::finish(memory_);  // of the tile before
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
   }
 
-  // Starts dq of block `count`, the 64 x 64 of this warpgroup. Also when `count` is the block before a tile's
+  // Starts this warpgroup's part of dq of block `count`. Also when `count` is the block before a tile's
   // first, where the result is not used: a loop without a special first iteration needs fewer registers.
-  __device__ __forceinline__ void issue_dq(int count, float (&dq)[8][4]) {
-    const int tile = count & 1;
+  __device__ __forceinline__ void issue_dq(int count, DqAccumulators& dq, int keep = 0) {
+    constexpr bool half_of_ds = Shape::shares_queries && !Shape::swaps_dq;
     warpgroup_arrive();
-    const TileDescriptor<Shape::keys * 128> ds(
-        shared_address(memory_.ds[tile][share_queries ? warpgroup_ : 0]));
+    const TileDescriptor<Shape::ds_group_bytes> ds(
+        shared_address(memory_.ds[DsTiles::stage(count)][half_of_ds ? warpgroup_ : 0]));
 #pragma unroll
     for (int step = 0; step < Shape::keys / 16; ++step) {
-      const TileDescriptor<Shape::key_half_bytes> k(shared_address(memory_.k[step / 4]) +
-                                                    (share_queries ? 0 : warpgroup_ * Shape::key_half_bytes));
-      Wgmma<T, 64>::multiply_ss_mn_major(dq, ds.mn_major(step), k.mn_major(step % 4), step > 0);
+      const TileDescriptor<Shape::key_half_bytes> k(
+          shared_address(memory_.k[step / 4]) +
+          (Shape::shares_queries ? 0 : warpgroup_ * Shape::key_half_bytes));
+      if constexpr (Shape::swaps_dq)
+        Wgmma<T, Shape::dq_rows>::multiply_ss_a_mn_major(dq, k.mn_major(step % 4), ds.k_major(step),
+                                                         step > 0 ? 1 : keep);
+      else
+        Wgmma<T, 64>::multiply_ss_mn_major(dq, ds.mn_major(step), k.mn_major(step % 4), step > 0);
     }
     warpgroup_commit_batch();
   }
 
   // Its product is complete: the accumulators go to dq in memory.
-  __device__ __forceinline__ void store_dq(int count, bool clean, const float (&dq)[8][4]) {
-    if (lane() == 0) arrive(shared_address(&memory_.ds_empty[count & 1]));
+  __device__ __forceinline__ void store_dq(int count, bool clean, const DqAccumulators& dq) {
+    if (lane() == 0) arrive(shared_address(&memory_.ds_empty[DsTiles::stage(count)]));
     const int slot = InfoStages::stage(count);
     const auto scale = static_cast<float>(params_.call.scale);
     const bool staged = params_.adds_dq_by_tma && clean;
     wait_for_dq_staging(count);
-    if (staged) {
+    const Block& block = memory_.bounds[slot];
+    const int place = 64 * warpgroup_;
+    if constexpr (Shape::swaps_dq) {
+      if (staged)
+        stage_transposed_dq(memory_.dq_staging[warpgroup_], dq, scale);
+      else
+        add_transposed_queries(params_.call.dq, block, memory_.with_gradient[slot], place, dq, scale);
+    } else if (staged) {
       stage_dq(memory_.dq_staging[warpgroup_], dq, scale);
     } else {
       if constexpr (ordered) wait(shared_address(&memory_.dq_turn[warpgroup_]), count & 1);
-      const int place = 64 * warpgroup_;
-      add_queries(params_.call.dq, memory_.bounds[slot], memory_.lse_delta[slot], share_queries ? place : 0,
-                  share_queries ? 0 : place, dq, scale);
+      add_queries(params_.call.dq, block, memory_.with_gradient[slot], Shape::shares_queries ? place : 0,
+                  Shape::shares_queries ? 0 : place, dq, scale);
     }
     publish_dq(staged ? slot : dq_nothing_staged);
   }
 
-  // The end of a tile: dq of its last block, `count`, goes to memory, and so do dk and dv. Where there is
-  // room both are staged where dS was, else dv first where Q was, and dk then where dS and dq were.
-  __device__ __forceinline__ void epilogue(int count, float (&dq)[8][4]) {
-    constexpr bool together = 2 * sizeof(dk_) * Shape::consumers * warpgroup_threads <= sizeof(memory_.ds);
+  // The end of a tile, whose last block is `count`: its dq goes to memory if that has yet to be done, and so
+  // do dk and dv.
+  __device__ __forceinline__ void epilogue(int count, DqAccumulators& dq) {
+    constexpr bool together = Shape::stages_together;
     const int slot = InfoStages::stage(count);
     const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
-    using Epilogue = DkvEpilogue<D, ordered>;
+    using Epilogue = DkvEpilogue<Shape>;
     const Epilogue dkv_epilogue(params_, memory_, tile);
+    auto* const ds_bytes = reinterpret_cast<unsigned char*>(&memory_.ds);
     const typename Epilogue::Gradient dv{dv_, params_.dv, params_.call.dv, 1,
-                                         together ? memory_.ds[1][0] : memory_.q[0]};
+                                         together ? ds_bytes + Shape::dkv_bytes : memory_.q[0]};
     const typename Epilogue::Gradient dk{dk_, params_.dk, params_.call.dk,
-                                         static_cast<float>(params_.call.scale), memory_.ds[0][0]};
+                                         static_cast<float>(params_.call.scale), ds_bytes};
     if constexpr (!together) {
       named_barrier_sync(1, Shape::consumers * warpgroup_threads);
       warpgroup_fence_operand(dv_[0]);
       if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
       dkv_epilogue.template write<T>(dv);
     }
-    wait(shared_address(&memory_.ds_full[count & 1]), count >> 1 & 1);
-    fence_view_async_shared();
-    issue_dq(count, dq);
+    if constexpr (dq_lag == 1) {
+      wait_for_ds(count);
+      issue_dq(count, dq);
+    }
     if (lane() == 0) {
       if constexpr (!together) tma_store_wait();
       arrive(shared_address(&memory_.q_free));
     }
     __syncwarp();
-    warpgroup_wait<0>();
-    warpgroup_fence_operand(dq);
+    if constexpr (dq_lag == 1) {
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(dq);
+    }
     if (lane() == 0) arrive(shared_address(&memory_.kv_empty));
-    store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
-    if constexpr (!together) wait_for_dq_staging(count + 1);
+    if constexpr (dq_lag == 1) store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
+    if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
     warpgroup_fence_operand(dk_[0]);
     warpgroup_fence_operand(dv_[0]);
@@ -259,6 +298,16 @@ class FusedConsumer {
     }
   }
 
+  // Where dq is summed: in the registers of P where both are as large. Without that, and a first product of
+  // which the compiler does not know that it forgets what was there, P would leave these registers, and there
+  // are none left.
+  template <class Sums>
+  static __device__ __forceinline__ DqAccumulators& dq_of(Sums& p, DqAccumulators& dq) {
+    if constexpr (Shape::swaps_dq)
+      return p;
+    else
+      return dq;
+  }
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
   }
@@ -337,7 +386,7 @@ class FusedConsumer {
   }
 
   const FusedParams& params_;
-  FusedStorage<D>& memory_;
+  FusedStorage<Shape>& memory_;
   int warpgroup_;
   float2 lse_[n_tiles];  // of the block's queries, as the lane holds columns
   Accumulators<1, D / 8> dk_, dv_;

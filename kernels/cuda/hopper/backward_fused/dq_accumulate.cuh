@@ -14,7 +14,7 @@ namespace cplab::kernels::cuda::hopper {
 
 // dS^T of this warp's 16 keys by the block's queries, packed as wgmma's operand A, to the tile of 128 keys.
 template <int steps>
-__device__ __forceinline__ void store_ds(unsigned char (&tile)[steps / 4][128 * 128],
+__device__ __forceinline__ void store_ds(unsigned char (*tile)[128 * 128],
                                          const std::uint32_t (&ds)[steps][4]) {
   const int lane = thread_index() % 32;
   // stmatrix: lane l gives the address of row l % 8 of matrix l / 8. Matrices 1 and 3 are 8 rows further
@@ -24,6 +24,18 @@ __device__ __forceinline__ void store_ds(unsigned char (&tile)[steps / 4][128 * 
 #pragma unroll
   for (int step = 0; step < steps; ++step)
     stmatrix(shared_address(tile[step / 4]) + static_cast<std::uint32_t>(byte ^ (step % 4) << 5), ds[step]);
+}
+
+// Likewise to [query][64 keys], the tile of this warpgroup's keys: operand B of dq^T = K^T dS^T.
+template <int steps>
+__device__ __forceinline__ void store_ds_by_query(unsigned char* tile, const std::uint32_t (&ds)[steps][4]) {
+  const int lane = thread_index() % 32;
+  // Matrices 1 and 3 are 8 keys further right, 2 and 3 are 8 queries further down.
+  const int row = lane / 16 * 8 + lane % 8;
+  const int byte = row * 128 + ((thread_index() / 32 % 4 * 2 + lane / 8 % 2) ^ (row & 7)) * 16;
+#pragma unroll
+  for (int step = 0; step < steps; ++step)
+    stmatrix_transposed(shared_address(tile) + static_cast<std::uint32_t>(byte + step * 2048), ds[step]);
 }
 
 // 64 x 64 accumulators of dq of a warpgroup, times a factor, in the layout that TMA reads. Half a warp stores
@@ -51,6 +63,25 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
     }
 }
 
+// 64 columns x 8 n_tiles rows of dq^T, times a factor, in the same layout. A warp stores 8 columns of four
+// rows at once, two rows apart, which the swizzle puts into different banks.
+template <int n_tiles>
+__device__ __forceinline__ void stage_transposed_dq(unsigned char* tile, const float (&acc)[n_tiles][4],
+                                                    float factor) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32 % 4;
+  const int row = lane % 4 * 2;  // and row + 1, and as many 8 further down; columns column and column + 8
+  const int column = 16 * (warp % 2) + lane / 4;
+  const int byte = warp / 2 * (8 * n_tiles * 128) + row * 128 + ((column / 4) ^ row) * 16 + column % 4 * 4;
+#pragma unroll
+  for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        *reinterpret_cast<float*>(tile + (byte ^ half << 5 ^ e << 4) + e * 128 + n * 1024) =
+            acc[n][2 * half + e] * factor;
+}
+
 // Adds factor * accumulators of 16 rows to a lane's two rows, lane / 4 and lane / 4 + 8. rows[]: where they
 // begin in memory; null leaves one as it is. Neighbouring lanes exchange halves, so that each adds four
 // floats in a row.
@@ -76,18 +107,37 @@ __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&
 }
 
 // dq += scale * accumulators, of the block's 64 queries from `first` on and 64 columns from `column` on. Rows
-// beyond the block and rows without a gradient (whose lse is +inf here) are left alone.
+// that are no queries with a gradient, by the bits given, are left alone.
 __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block,
-                                            const LseDeltaPair* lse_delta, int first, int column,
+                                            const std::uint32_t* with_gradient, int first, int column,
                                             const float (&acc)[8][4], float scale) {
   float* rows[2] = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + thread_index() % 32 / 4;
-    if (block.begin + query < block.end && lse_of(lse_delta, query) != infinity())
+    if ((with_gradient[query / 32] >> query % 32 & 1) != 0)
       rows[half] = row_of<float>(dq, block.head, block.begin + query) + column;
   }
   add_rows(rows, acc, scale);
+}
+
+// Likewise of all of the block's queries and 64 columns, from the accumulators of dq^T.
+template <int n_tiles>
+__device__ __forceinline__ void add_transposed_queries(const DeviceView& dq, const Block& block,
+                                                       const std::uint32_t* with_gradient, int column,
+                                                       const float (&acc)[n_tiles][4], float scale) {
+  const int lane = thread_index() % 32;
+  const int own = column + 16 * (thread_index() / 32 % 4) + lane / 4;
+#pragma unroll
+  for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int query = 8 * n + lane % 4 * 2 + e;
+      if ((with_gradient[query / 32] >> query % 32 & 1) == 0) continue;
+      float* const row = row_of<float>(dq, block.head, block.begin + query) + own;
+      red_add(row, acc[n][e] * scale);
+      red_add(row + 8, acc[n][2 + e] * scale);
+    }
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -85,11 +85,11 @@ class DqTurns {
 
 // One thread for each consumer warpgroup, as run_dq_store(), in turn. It waits for the turn of a block while
 // the consumer still computes it.
-template <int D>
-__device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, FusedStorage<D>& memory,
+template <class Shape>
+__device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, FusedStorage<Shape>& memory,
                                                      int consumer) {
-  using InfoStages = PipelineIndex<FusedShape<D>::info_stages>;
-  DqTurns<D> turns(params.call.turns, consumer);
+  using InfoStages = PipelineIndex<Shape::info_stages>;
+  DqTurns<Shape::head_size> turns(params.call.turns, consumer);
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
     wait(shared_address(&memory.info_full[slot]), InfoStages::parity(count));

@@ -46,10 +46,13 @@ __device__ __forceinline__ int first_key(const KeyTile& tile) {
 
 // dk and dv of this warp's 16 keys. Ordered, in turn with the other heads of the key head: a head waits for
 // the one before it, whose tile has a lower number (dq_turns.cuh).
-template <int D, bool ordered>
+template <class Shape>
 class DkvEpilogue {
  public:
-  __device__ __forceinline__ DkvEpilogue(const FusedParams& params, FusedStorage<D>& memory,
+  static constexpr int D = Shape::head_size;
+  static constexpr bool ordered = Shape::ordered;
+
+  __device__ __forceinline__ DkvEpilogue(const FusedParams& params, FusedStorage<Shape>& memory,
                                          const KeyTile& tile)
       : params_(params),
         tile_(tile),
@@ -76,7 +79,7 @@ class DkvEpilogue {
 
   // Lane 0: waits until what write() has started has been read from shared memory; and, if in turn, until it
   // has been written, and passes the turn.
-  static __device__ __forceinline__ void finish(FusedStorage<D>& memory) {
+  static __device__ __forceinline__ void finish(FusedStorage<Shape>& memory) {
     if constexpr (!ordered) return tma_store_wait();
     DkvTurn& turn = memory.dkv_turn[thread_index() / 32 - 4];
     if (turn.counter == nullptr) return tma_store_wait();

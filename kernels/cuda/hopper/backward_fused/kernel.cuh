@@ -14,12 +14,11 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, bool ordered>
-__global__ void __launch_bounds__(FusedShape<D>::threads, 1)
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::threads, 1)
     attend_backward_fused_kernel(const __grid_constant__ FusedParams params) {
-  using Shape = FusedShape<D>;
   alignas(1024) extern __shared__ unsigned char fused_shared[];
-  auto& memory = *reinterpret_cast<FusedStorage<D>*>(fused_shared);
+  auto& memory = *reinterpret_cast<FusedStorage<Shape>*>(fused_shared);
   if (threadIdx.x == 32) {
     if (params.call.by_k.segments != nullptr) prefetch_line(params.call.by_k.segments);
     for (const CUtensorMap* map : {&params.k, &params.v, &params.q, &params.dout}) prefetch_tensor_map(*map);
@@ -27,10 +26,10 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
     if (params.dkv_write != DkvWrite::row_by_row)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
   }
-  FusedProducer<D, ordered> producer(params, memory);
+  FusedProducer<Shape> producer(params, memory);
   if (threadIdx.x == 0) {
-    if constexpr (!ordered) producer.start();
-    init_barriers<D, ordered>(memory);
+    if constexpr (!Shape::ordered) producer.start();
+    init_barriers(memory);
   }
   wait_on_dependent_grids();
   __syncthreads();
@@ -38,17 +37,17 @@ __global__ void __launch_bounds__(FusedShape<D>::threads, 1)
   if (warpgroup == 0) {
     warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (warp == 1) produce_info<D>(params.call, memory);
+    if (warp == 1) produce_info<Shape>(params.call, memory);
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
     if (warp < 2) return;
-    if constexpr (ordered)
-      run_dq_store_in_turn<D>(params, memory, warp - 2);
+    if constexpr (Shape::ordered)
+      run_dq_store_in_turn<Shape>(params, memory, warp - 2);
     else
-      run_dq_store<D>(params, memory, warp - 2);
+      run_dq_store<Shape>(params, memory, warp - 2);
   } else {
     warpgroup_reg_alloc<Shape::consumer_registers>();
-    FusedConsumer<T, D, ordered>(params, memory, warpgroup - 1).run();
+    FusedConsumer<T, Shape>(params, memory, warpgroup - 1).run();
   }
 }
 

@@ -11,19 +11,26 @@
 #include "kernels/cuda/hopper/parts/tensor_map.cuh"
 #include "kernels/cuda/parts/launch.cuh"
 #include "kernels/work/fits.hpp"
+#include "kernels/work/fused_tile.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, bool ordered>
+// 1024 more than needed, where there is room for it, in case shared memory does not begin at a multiple of
+// that.
+template <class Shape>
+constexpr std::int64_t fused_shared_bytes = std::min<std::int64_t>(sizeof(FusedStorage<Shape>) + 1024,
+                                                                   most_shared_bytes);
+
+template <class T, class Shape>
 Launch bind_backward_fused(const AttendBackwardParams& call) {
   const auto params = std::make_shared<FusedParams>();
   params->scale_log2 = scale_log2(call.scale);
-  params->q = tensor_map(call.q, 64);
+  params->q = tensor_map(call.q, Shape::query_box_rows);
   params->k = tensor_map(call.k, 64);
   params->v = tensor_map(call.v, 64);
-  params->dout = tensor_map(call.dout, 64);
+  params->dout = tensor_map(call.dout, Shape::query_box_rows);
   params->adds_dq_by_tma = adds_dq_by_tma(call);
-  if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq);
+  if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
   params->dkv_write = writes_dkv_by_tma(call)
                           ? call.dk.dtype == DType::fp32 ? DkvWrite::fp32_tiles : DkvWrite::rounded_tiles
                           : DkvWrite::row_by_row;
@@ -43,27 +50,31 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
-    params->counter = ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
+    params->counter =
+        Shape::ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
     if (call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
     if (needs_zeroed_dkv(call)) {
       launch_fill(call.zeroed_dk, 0, stream);
       launch_fill(call.zeroed_dv, 0, stream);
     }
     if (params->blocks == 0) return;
-    launch_dependent(attend_backward_fused_kernel<T, D, ordered>, static_cast<unsigned>(params->blocks),
-                     FusedShape<D>::threads, sizeof(FusedStorage<D>) + 1024, stream, *params);
+    launch_dependent(attend_backward_fused_kernel<T, Shape>, static_cast<unsigned>(params->blocks),
+                     Shape::threads, fused_shared_bytes<Shape>, stream, *params);
   };
 }
 
 template <class T, int D, bool ordered>
 AttendBackwardKernel backward_fused_kernel() {
-  static_assert(FusedShape<D>::keys == hopper_backward_tile_rows);
+  // Turns are of 64 rows, which the usual shapes have.
+  constexpr FusedTile tile = ordered ? usual_fused_tile(D) : fused_tile(D);
+  using Shape = FusedShape<D, tile.queries, tile.ds_tiles, ordered>;
+  static_assert(Shape::keys == hopper_backward_tile_rows);
   static const void* const functions[] = {
-      reinterpret_cast<const void*>(&attend_backward_fused_kernel<T, D, ordered>), nullptr};
-  static constexpr std::int64_t shared_bytes[] = {sizeof(FusedStorage<D>) + 1024};
+      reinterpret_cast<const void*>(&attend_backward_fused_kernel<T, Shape>), nullptr};
+  static constexpr std::int64_t shared_bytes[] = {fused_shared_bytes<Shape>};
   return {.name = ordered ? hopper_backward_ordered_name(Element<T>::dtype, D)
                           : hopper_backward_fused_name(Element<T>::dtype, D),
-          .bind = bind_backward_fused<T, D, ordered>,
+          .bind = bind_backward_fused<T, Shape>,
           .functions = functions,
           .shared_bytes = shared_bytes};
 }

@@ -18,28 +18,35 @@ namespace cplab::kernels::cuda::hopper {
 // Ordered: blocks of a segment come from the last to the first, because tiles that take turns at dq should
 // begin together, and under a causal mask all end at the same query. All tiles are drawn by the counter, the
 // first one too: a thread block that does not run yet has none that others could wait for.
-template <int D, bool ordered>
+template <class Shape>
 class FusedProducer {
  public:
-  using Shape = FusedShape<D>;
+  static constexpr bool ordered = Shape::ordered;
   using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
 
-  __device__ __forceinline__ FusedProducer(const FusedParams& params, FusedStorage<D>& memory)
-      : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
+  __device__ __forceinline__ FusedProducer(const FusedParams& params, FusedStorage<Shape>& memory)
+      : params_(params), memory_(memory) {}
 
   // The thread block's first tile. There always is one, unless tiles are drawn.
-  __device__ __forceinline__ void start() { begin_tile(0); }
+  __device__ __forceinline__ void start() {
+    if constexpr (!ordered) memory_.tile_index = static_cast<int>(blockIdx.x);
+    begin_tile(0);
+  }
 
   __device__ __forceinline__ void run() {
+    memory_.ahead = 0;
+    tile_ahead() = 0;
     if constexpr (ordered) {
-      if (!fetch_next_tile()) return publish(0, 0, nowhere());
+      if (!fetch_next_tile()) return publish(nowhere());
       start();
     }
     load_kv(0);  // before the segments have been read, which takes as long as this copy
-    publish(0, 0, first_block_of(memory_.tile[0]));
-    for (int count = -1;; ++count) {
-      look_ahead(count + 2);
+    publish(first_block_of(memory_.tile[0]));
+    for (;;) {
+      ++memory_.ahead;
+      look_ahead();
+      const int count = ahead() - 2;
       if (count < 0) continue;
       const Block& block = memory_.found[InfoStages::stage(count)];
       if (!block.live()) return;
@@ -61,10 +68,12 @@ class FusedProducer {
 
   __device__ __forceinline__ void begin_tile(int tile) {
     int index, unit;
-    params_.scheduler.find(tile_index_, index, unit);
+    params_.scheduler.find(memory_.tile_index, index, unit);
     KeyTile& entered = memory_.tile[tile];
     entered.rows = params_.call.by_k.tiles[index];
+    asm volatile("" ::: "memory");  // one after the other: registers are short
     entered.segment = segments()[entered.rows.first];
+    asm volatile("" ::: "memory");
     entered.first_head = unit * params_.heads_of_tile;
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
@@ -75,16 +84,16 @@ class FusedProducer {
   // last of these fetches sets the counter back to 0 for the next launch.
   __device__ __forceinline__ bool fetch_next_tile() {
     if constexpr (ordered) {
-      tile_index_ = atomic_add_one(params_.counter);
-      if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
+      memory_.tile_index = atomic_add_one(params_.counter);
+      if (memory_.tile_index == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
     } else if (params_.counter == nullptr) {
-      tile_index_ += params_.blocks;
+      memory_.tile_index += params_.blocks;
     } else {
       const int taken = atomic_add_one(params_.counter);
       if (taken == params_.scheduler.tiles - 1) *params_.counter = 0;
-      tile_index_ = params_.blocks + taken;
+      memory_.tile_index = params_.blocks + taken;
     }
-    return tile_index_ < params_.scheduler.tiles;
+    return memory_.tile_index < params_.scheduler.tiles;
   }
 
   __device__ __forceinline__ Block first_block_of(const KeyTile& tile) const {
@@ -106,26 +115,36 @@ class FusedProducer {
     return block;
   }
 
-  __device__ __forceinline__ void publish(int count, int tile, const Block& block) {
-    memory_.found[InfoStages::stage(count)] = block;
-    memory_.tile_of[InfoStages::stage(count)] = tile;
-    arrive(shared_address(&memory_.found_full[InfoStages::stage(count)]));
+  // The number of the block to be found, read anew from memory wherever it is needed.
+  __device__ __forceinline__ int ahead() const {
+    asm volatile("" ::: "memory");
+    return memory_.ahead;
+  }
+  __device__ __forceinline__ int& tile_ahead() const { return memory_.tile_of[InfoStages::stage(ahead())]; }
+
+  // Block ahead(), of tile tile_ahead().
+  __device__ __forceinline__ void publish(const Block& block) {
+    const int slot = InfoStages::stage(ahead());
+    memory_.found[slot] = block;
+    arrive(shared_address(&memory_.found_full[slot]));
   }
 
-  // Finds block `count` from block `count` - 1, and publishes it.
-  __device__ __forceinline__ void look_ahead(int count) {
-    const Block& before = memory_.found[InfoStages::stage(count - 1)];
-    if (!before.live()) return publish(count, 0, before);
-    int tile = memory_.tile_of[InfoStages::stage(count - 1)];
-    const KeyTile* at = &memory_.tile[tile];
+  // Finds block ahead() from the block before it, and publishes it.
+  __device__ __forceinline__ void look_ahead() {
+    const int slot_before = InfoStages::stage(ahead() - 1);
+    tile_ahead() = memory_.tile_of[slot_before];
+    const Block& before = memory_.found[slot_before];
+    if (!before.live()) return publish(before);
+    const KeyTile* at = &memory_.tile[tile_ahead()];
     Block block = block_after(before, *at);
     if (!block.live() && fetch_next_tile()) {
-      tile = (tile + 1) % Shape::tiles;
+      const int tile = (tile_ahead() + 1) % Shape::tiles;
       begin_tile(tile);
-      at = &memory_.tile[tile];
+      tile_ahead() = tile;
+      at = &memory_.tile[tile_ahead()];
       block = first_block_of(*at);
     }
-    publish(count, tile, block);
+    publish(block);
   }
 
   __device__ __forceinline__ void load_kv(int tile) {
@@ -141,49 +160,58 @@ class FusedProducer {
   __device__ __forceinline__ void load_q_dout(const Block& block, int stage) {
     const std::uint32_t full = shared_address(&memory_.full[stage]);
     arrive_and_expect_tx(full, 2 * Shape::query_bytes);
-    for (int row = 0; row < Shape::queries; row += 64)
+    for (int row = 0; row < Shape::queries; row += Shape::query_box_rows)
       tma_load(shared_address(memory_.q[stage] + row * 128), params_.q, block.begin + row, block.head, full);
-    for (int row = 0; row < Shape::queries; row += 64)
+    for (int row = 0; row < Shape::queries; row += Shape::query_box_rows)
       tma_load(shared_address(memory_.dout[stage] + row * 128), params_.dout, block.begin + row, block.head,
                full);
   }
 
   const FusedParams& params_;
-  FusedStorage<D>& memory_;
-  int tile_index_;  // of the tile fetched last
+  FusedStorage<Shape>& memory_;
 };
 
 // Whether all pairs of the tile's keys and the block's queries are live.
-template <int D>
+template <class Shape>
 __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTile& tile) {
-  using Shape = FusedShape<D>;
   const int key_last = tile.begin + Shape::keys - 1, query_last = block.begin + Shape::queries - 1;
   return tile.begin >= block.row_begin && key_last < block.row_end && query_last < block.end &&
          key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
 }
 
-// Starts to copy lse and delta of a block as they are in memory; 0 for rows beyond the block.
-template <int D>
-__device__ __forceinline__ void start_info(const AttendBackwardParams& call, FusedStorage<D>& memory,
-                                           int slot) {
+// Whether a warp's lane has a query in its n-th turn, 32 queries each.
+template <class Shape>
+__device__ __forceinline__ bool has_query(int lane, int n) {
+  return Shape::queries % 32 == 0 || lane + 32 * n < Shape::queries;
+}
+
+// Starts to copy lse and delta of block `count` as they are in memory; 0 for rows beyond the block.
+template <class Shape>
+__device__ __forceinline__ void start_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
+                                           int count) {
   const int lane = thread_index() % 32;
-  const Block& block = memory.found[slot];
-  const std::uint32_t lse_delta = shared_address(memory.lse_delta[slot]) + lane / 2 * 16 + lane % 2 * 4;
-#pragma unroll
-  for (int n = 0; n < FusedShape<D>::queries / 32; ++n) {
+  const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
+  const std::uint32_t lse_delta =
+      shared_address(memory.lse_delta[PipelineIndex<Shape::lse_stages>::stage(count)]) + lane / 2 * 16 +
+      lane % 2 * 4;
+#pragma unroll Shape::info_unroll
+  for (int turn = 0; turn < 2 * ((Shape::queries + 31) / 32); ++turn) {
+    const int n = turn / 2;
+    if (!has_query<Shape>(lane, n)) continue;
     const int row = block.begin + lane + 32 * n;
     const bool inside = row < block.end;
-    const int read = inside ? row : block.begin;
-    cp_async_float(lse_delta + 256 * n, row_of<const float>(call.lse, block.head, read), inside);
-    cp_async_float(lse_delta + 256 * n + 8, row_of<const float>(call.delta, block.head, read), inside);
+    const DeviceView& view = turn % 2 == 0 ? call.lse : call.delta;
+    cp_async_float(lse_delta + 256 * n + turn % 2 * 8,
+                   row_of<const float>(view, block.head, inside ? row : block.begin), inside);
   }
 }
 
 // The copies for block `count` have arrived: lse and delta are prepared, bounds and flags written for the
 // consumers. The block after it must have been found.
-template <int D>
-__device__ __forceinline__ void finish_info(FusedStorage<D>& memory, int count) {
-  using InfoStages = PipelineIndex<FusedShape<D>::info_stages>;
+template <class Shape>
+__device__ __forceinline__ void finish_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
+                                            int count) {
+  using InfoStages = PipelineIndex<Shape::info_stages>;
   const int lane = thread_index() % 32, slot = InfoStages::stage(count), next = InfoStages::stage(count + 1);
   const Block& block = memory.found[slot];
   const int tile = memory.tile_of[slot];
@@ -193,17 +221,25 @@ __device__ __forceinline__ void finish_info(FusedStorage<D>& memory, int count) 
     reinterpret_cast<int*>(&memory.bounds[slot])[lane] =
         segment ? tile : reinterpret_cast<const int*>(&block)[lane];
   }
-  float* const lse_delta = reinterpret_cast<float*>(memory.lse_delta[slot]) + lane / 2 * 4 + lane % 2;
+  float* const lse_delta =
+      reinterpret_cast<float*>(memory.lse_delta[PipelineIndex<Shape::lse_stages>::stage(count)]) +
+      lane / 2 * 4 + lane % 2;
   bool unclean = false;
-#pragma unroll
-  for (int n = 0; n < FusedShape<D>::queries / 32; ++n) {
-    const float lse = lse_delta[64 * n];
-    const bool empty = block.begin + lane + 32 * n >= block.end || lse == -infinity();
-    lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
-    lse_delta[64 * n + 2] = empty ? 0 : -lse_delta[64 * n + 2];
-    unclean |= empty;
+#pragma unroll Shape::info_unroll
+  for (int n = 0; n < (Shape::queries + 31) / 32; ++n) {
+    const int row = block.begin + lane + 32 * n;
+    bool empty = false;
+    if (has_query<Shape>(lane, n)) {
+      const float lse = lse_delta[64 * n];
+      empty = row >= block.end || lse == -infinity();
+      lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
+      lse_delta[64 * n + 2] = empty ? 0 : -lse_delta[64 * n + 2];
+    }
+    const std::uint32_t without_gradient = __ballot_sync(all_lanes, empty);
+    if (lane == 0) memory.with_gradient[slot][n] = ~without_gradient;
+    // Beyond the tensor TMA has loaded zeros and adds nothing.
+    unclean |= __any_sync(all_lanes, empty && row < call.q.rows) != 0;
   }
-  unclean = __any_sync(all_lanes, unclean) != 0;
   if (lane == 0) {
     const bool last = !memory.found[next].live() || memory.tile_of[next] != tile;
     const int before = InfoStages::stage(count - 1);
@@ -211,25 +247,38 @@ __device__ __forceinline__ void finish_info(FusedStorage<D>& memory, int count) 
     const bool before_clean = count > 0 && (memory.flags[before] & block_clean) != 0;
     memory.flags[slot] = block_live | (unclean ? 0 : block_clean) | (before_clean ? block_before_clean : 0) |
                          (first ? block_first : 0) | (last ? block_last : 0) |
-                         (all_pairs_live<D>(block, memory.tile[tile].rows) ? 0 : block_masked);
+                         (all_pairs_live<Shape>(block, memory.tile[tile].rows) ? 0 : block_masked);
   }
   arrive(shared_address(&memory.info_full[slot]));  // all 32 lanes arrive, each for its own writes
 }
 
 // One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
-// before the block before it is prepared, because they take longer than a block's turn.
-template <int D>
-__device__ __forceinline__ void produce_info(const AttendBackwardParams& call, FusedStorage<D>& memory) {
-  using InfoStages = PipelineIndex<FusedShape<D>::info_stages>;
+// before the block before it is prepared, because they take longer than a block's turn; where there is room
+// for two blocks only, as soon as the block before the last has been done, as for Q and dO.
+template <class Shape>
+__device__ __forceinline__ void produce_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory) {
+  using Stages = PipelineIndex<Shape::stages>;
+  using InfoStages = PipelineIndex<Shape::info_stages>;
+  constexpr bool one_ahead = Shape::lse_stages == Shape::stages;
+  const auto wait_until_found = [&](int count) {
+    wait(shared_address(&memory.found_full[InfoStages::stage(count)]), InfoStages::parity(count));
+  };
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
-    wait(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
+    wait_until_found(count);
     const bool live = memory.found[slot].live();
-    if (live) start_info(call, memory, slot);
+    if (one_ahead && live)
+      wait(shared_address(&memory.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
+    if (live) start_info<Shape>(call, memory, count);
     cp_async_commit_group();
-    if (count > 0) {
+    if (one_ahead && live) {
+      wait_until_found(count + 1);
+      cp_async_wait_group<0>();
+      finish_info<Shape>(call, memory, count);
+    }
+    if (!one_ahead && count > 0) {
       cp_async_wait_group<1>();
-      finish_info(memory, count - 1);
+      finish_info<Shape>(call, memory, count - 1);
     }
     if (live) continue;
     if (thread_index() % 32 == 0) memory.flags[slot] = 0;
@@ -238,19 +287,19 @@ __device__ __forceinline__ void produce_info(const AttendBackwardParams& call, F
 }
 
 // Adds what a consumer has staged for a block to dq, by TMA, and waits until shared memory has been read.
-template <int D>
-__device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<D>& memory, int consumer,
-                                             const Block& block) {
+template <class Shape>
+__device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<Shape>& memory,
+                                             int consumer, const Block& block) {
   fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
-  // At head size 64 each consumer has 64 of the block's 128 queries; at 128, 64 of the columns.
-  tma_reduce_add(params.dq, block.begin + (D == 64 ? 64 * consumer : 0), D == 64 ? 0 : 2 * consumer,
-                 block.head, shared_address(memory.dq_staging[consumer]));
+  tma_reduce_add(params.dq, block.begin + (Shape::shares_queries ? Shape::dq_rows * consumer : 0),
+                 Shape::shares_queries ? 0 : 2 * consumer, block.head,
+                 shared_address(memory.dq_staging[consumer]));
   tma_store_wait();
 }
 
 // One thread for each consumer warpgroup: adds the dq that it has staged to memory.
-template <int D>
-__device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedStorage<D>& memory,
+template <class Shape>
+__device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedStorage<Shape>& memory,
                                              int consumer) {
   for (int count = 0;; ++count) {
     wait(shared_address(&memory.dq_full[consumer]), count & 1);

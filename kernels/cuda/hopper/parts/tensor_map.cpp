@@ -77,8 +77,8 @@ CUtensorMap group_map(const DeviceView& view, int rows) {
                   group_bytes / static_cast<std::int64_t>(bytes_of(view.dtype)));
 }
 
-CUtensorMap accumulator_map(const DeviceView& view) {
-  return make_map(view, type_of(view.dtype), 64, 64);
+CUtensorMap accumulator_map(const DeviceView& view, int rows) {
+  return make_map(view, type_of(view.dtype), rows, 64);
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -16,7 +16,8 @@ CUtensorMap tensor_map(const DeviceView& view, int rows);
 // For tiles of `rows` rows and 128 bytes of columns: a column group.
 CUtensorMap group_map(const DeviceView& view, int rows);
 
-// For fp32 tiles of 64 rows and 64 columns, as [column / 32][row][32], likewise: what dq is accumulated by.
-CUtensorMap accumulator_map(const DeviceView& view);
+// For fp32 tiles of `rows` rows and 64 columns, as [column / 32][row][32], likewise: what dq is accumulated
+// by.
+CUtensorMap accumulator_map(const DeviceView& view, int rows);
 
 }  // namespace cplab::kernels::cuda::hopper
