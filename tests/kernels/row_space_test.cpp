@@ -98,7 +98,7 @@ TEST_CASE("one run is its own space, whatever its step") {
   CHECK(row_space(view_of({}), {})->rows == 0);
 }
 
-TEST_CASE("runs count from the first row of memory, in units of their step; runs that touch are one") {
+TEST_CASE("runs count from the first row of memory, in units of their step, and runs that touch are one") {
   const std::vector<RowRun> list = {{40, 5, 2}, {10, 3, 2}, {16, 2, 2}, {60, 1, 7}, {100, 0, 1}};
   const RowSpace space = row_space(view_of(list), {}).value();
   CHECK(space.pieces == std::vector<RowPiece>{{0, 15, 5}, {5, 0, 5}, {10, 25, 1}});
@@ -122,7 +122,7 @@ TEST_CASE("what is no list of one step has no space") {
   CHECK(!row_space(view_of({{0, 4, 1}, {std::int64_t{1} << 30, 4, 1}}), {}));
 }
 
-TEST_CASE("pieces end where another view's runs do; that view needs a map unless it lies alike") {
+TEST_CASE("pieces end where another view's runs do, which needs a map unless it lies alike") {
   const std::vector<RowRun> list = {{10, 6, 1}, {30, 4, 1}}, moved = {{110, 6, 1}, {130, 4, 1}},
                             other = {{0, 3, 1}, {50, 5, 1}, {20, 2, 1}}, steps = {{5, 5, -1}, {20, 5, 2}};
   const View q = view_of(list), dout = view_of(moved), dq = view_of(other, DType::fp32);
