@@ -54,8 +54,11 @@ def written(text):
     if not first:
         return set()
     operation = words[0]
-    wide = ".128" in operation or (operation.startswith("LDSM") and operation.endswith(".4"))
-    count = 4 if wide else 2 if ".64" in operation or "WIDE" in operation else 1
+    matrices = re.match(r"LDSM\S*\.([24])$", operation)  # a register of each
+    if matrices:
+        count = int(matrices[1])
+    else:
+        count = 4 if ".128" in operation else 2 if ".64" in operation or "WIDE" in operation else 1
     return set(range(int(first[1]), int(first[1]) + count))
 
 
@@ -89,8 +92,14 @@ def listing_of(files):
     if not shutil.which("cuobjdump"):
         print("registers_in_flight.py: no cuobjdump on the PATH", file=sys.stderr)
         sys.exit(3)
-    return "".join(subprocess.run(["cuobjdump", "-sass", file], capture_output=True, text=True, check=False).stdout
-                   for file in files)
+    listing = ""
+    for file in files:
+        done = subprocess.run(["cuobjdump", "-sass", file], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            print(f"registers_in_flight.py: {file}: {done.stderr.strip()}", file=sys.stderr)
+            sys.exit(2)
+        listing += done.stdout
+    return listing
 
 
 def main(files):

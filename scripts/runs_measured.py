@@ -21,7 +21,7 @@ def toml(scenario):
     lines = []
     for table, keys in scenario.items():
         lines.append(f"[{table}]")
-        # JSON writes numbers, booleans, strings and lists as TOML does.
+        # JSON writes numbers, booleans, strings and lists as TOML does, and all digits of slopes.
         lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"
 

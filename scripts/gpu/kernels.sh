@@ -56,7 +56,7 @@ if wants plans; then
 fi
 if wants peers; then
   step peers
-  candidates=cudnn,cudnn_packed,flash_packed,best,deterministic,ordered
+  candidates=cudnn,flash,triton,cudnn_packed,flash_packed,best,ordered,deterministic,portable
   if [ -n "${FA4_DIR:-}" ]; then candidates+=,fa4,fa4_packed,fa4_deterministic; fi
   timeout -k 2 300 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates $candidates --rounds 5 \
     --energy 0.7 --out "$results/attention.json" >"$results/peers.txt" 2>&1

@@ -29,6 +29,8 @@ expect 0 ' 0 registers' "$issue" 'MOV R12, R2' 'ST.E [R8], R2' 'ISETP.GE.AND P0,
 # Two registers from R7 on; four by a load of four matrices, guarded by a predicate.
 expect 1 'IMAD.WIDE R7' "$issue" 'IMAD.WIDE R7, R2, 0x4, R4' "$wait"
 expect 1 'LDSM' "$issue" '@P0 LDSM.16.M88.4 R5, [R2]' "$wait"
+expect 1 'LDSM' "$issue" 'LDSM.16.M88.2 R7, [R2]' "$wait"
+expect 0 ' 0 registers' "$issue" 'LDSM.16.M88.2 R6, [R2]' "$wait"
 # One batch may stay in flight: the first is complete after the wait, the second is not.
 second='HGMMA.64x64x16.F32.BF16 R24, R16, gdesc[UR4], R24, gsb0'
 expect 0 '2 wgmma, 0' "$issue" "$second" 'WARPGROUP.DEPBAR.LE gsb0, 0x1' 'MOV R8, R2' "$wait"
