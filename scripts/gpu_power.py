@@ -1,8 +1,14 @@
-"""Energy, power and clocks of the first GPU, read from NVIDIA's management library. For the scripts beside this file."""
+"""Energy, power and clocks of the GPU in use, read from NVIDIA's management library. For scripts beside this file."""
 import ctypes
+import os
 import statistics
 import threading
 import time
+
+
+def gpu_index():
+    """The number that the machine gives to the first GPU in use."""
+    return int(os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or 0)
 
 
 class Power:
@@ -11,12 +17,13 @@ class Power:
     The counter of energy moves in steps of tens of milliseconds: a stretch should be half a second or more.
     """
 
-    def __init__(self, index=0, period_s=0.02):
+    def __init__(self, index=None, period_s=0.02):
         self.library = ctypes.CDLL("libnvidia-ml.so.1")
         self.device = ctypes.c_void_p()
         self.period_s = period_s
         self.require(self.library.nvmlInit_v2(), "nvmlInit")
-        self.require(self.library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(self.device)), "a handle")
+        number = gpu_index() if index is None else index
+        self.require(self.library.nvmlDeviceGetHandleByIndex_v2(number, ctypes.byref(self.device)), "a handle")
 
     @staticmethod
     def require(code, what):

@@ -28,7 +28,7 @@ import sys
 import torch
 
 from attention_peers import PEERS, needs_fa4
-from gpu_power import Power
+from gpu_power import Power, gpu_index
 from served_tiles import ServedTiles
 
 LONG = [(8, 2048, 16, 128), (2, 8192, 16, 128), (1, 32768, 16, 128), (8, 2048, 32, 64), (2, 8192, 32, 64),
@@ -45,7 +45,7 @@ def environment(program):
     query = "driver_version,uuid,clocks.sm,clocks.max.sm,clocks.max.mem,power.limit"
     facts = {}
     if shutil.which("nvidia-smi"):
-        values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", "--id=0"],
+        values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", f"--id={gpu_index()}"],
                                 capture_output=True, text=True).stdout.strip().split(", ")
         facts = dict(zip(query.split(","), values))
     facts["cuda"] = torch.version.cuda

@@ -24,6 +24,7 @@ import sys
 
 import torch
 
+from gpu_power import gpu_index
 from served_tiles import ServedTiles
 
 # Tokens, D, E, tokens of a chunk: chunks times heads fill the multiprocessors of an H200 once or in few whole waves.
@@ -96,7 +97,7 @@ def machine():
     if not shutil.which("nvidia-smi"):
         return {}
     query = "name,uuid,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,temperature.gpu"
-    values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", "--id=0"],
+    values = subprocess.run(["nvidia-smi", "--query-gpu=" + query, "--format=csv,noheader", f"--id={gpu_index()}"],
                             capture_output=True, text=True, check=False).stdout.strip().split(", ")
     return dict(zip(query.split(","), values))
 

@@ -18,6 +18,13 @@ need nvidia-smi pgrep pkill python3
 CPLAB_MEMORY=${CPLAB_MEMORY:-$(awk '/^MemTotal:/ { printf "%dK", $2 }' /proc/meminfo)}
 export CPLAB_MEMORY
 results=$(mktemp -d)  # what a campaign keeps
+# How many GPUs this campaign may use: CUDA_VISIBLE_DEVICES lets several campaigns run beside each other on one machine.
+if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+  gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l)
+else
+  gpus=$(nvidia-smi -L | wc -l)
+fi
+export gpus
 
 # What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
 failing() {  # NAME COMMAND...

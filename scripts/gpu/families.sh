@@ -11,7 +11,6 @@ wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
-gpus=$(nvidia-smi -L | wc -l)
 algorithms="ring all_gather head_strided all_to_all hierarchical usp"
 hardware=${HARDWARE:-h200x4-hopper.toml}
 step() { echo "== $1 ($SECONDS s)"; }

@@ -8,7 +8,6 @@ out=$1
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
-gpus=$(nvidia-smi -L | wc -l)
 step() { echo "== $1 ($SECONDS s)"; }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit --format=csv >"$results/nvidia-smi.txt"

@@ -11,21 +11,27 @@ cd "$(dirname "$0")/../.." || exit 1
 source scripts/gpu/environment.sh
 if wants checkers; then need compute-sanitizer; fi
 step() { echo "== $1 ($SECONDS s)"; }
+pids=()
 # shellcheck disable=SC2154
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm --format=csv,noheader | tee "$results/nvidia-smi.txt"
 
-if wants check; then
+if wants check; then  # beside each other: nothing is timed
   step check
-  timeout -k 2 50 tiles --only attend --cases 96 --threads 14 >"$results/tiles.txt" 2>&1
-  echo "rc $?"
-  head -12 "$results/tiles.txt" | cut -c1-230
-  tail -12 "$results/tiles.txt" | cut -c1-230
+  for mode in best deterministic ordered; do
+    options=(--only attend --cases "${CASES:-96}" --threads 14)
+    if [ $mode != best ]; then options+=("--$mode"); fi
+    timeout -k 2 "${CHECK_SECONDS:-100}" tiles "${options[@]}" >"$results/tiles-$mode.txt" 2>&1 &
+    pids[${#pids[@]}]=$!
+  done
+  for mode in best deterministic ordered; do
+    wait "${pids[0]}"
+    echo "$mode: rc $?"
+    pids=("${pids[@]:1}")
+    tail -12 "$results/tiles-$mode.txt" | cut -c1-230
+  done
 fi
-if wants ordered; then  # the backward that adds to dq in order: right, the same bits, and how fast
+if wants ordered; then  # the backward that adds to dq in order: how fast
   step ordered
-  timeout -k 2 60 tiles --ordered --only attend --cases 96 --threads 14 >"$results/ordered.txt" 2>&1
-  echo "rc $?"
-  tail -12 "$results/ordered.txt" | cut -c1-230
   program=$(command -v tiles)
   timeout -k 2 120 python3 scripts/compare_builds.py "$program:best" "$program:ordered" "$program:deterministic" \
     --directions backward --rounds 5 --json "$results/ordered.json" >"$results/ordered-times.txt" 2>&1
@@ -56,9 +62,9 @@ if wants plans; then
 fi
 if wants peers; then
   step peers
-  candidates=cudnn,flash,triton,cudnn_packed,flash_packed,best,ordered,deterministic,portable
+  candidates=${CANDIDATES:-cudnn,flash,triton,cudnn_packed,flash_packed,best,ordered,deterministic,portable}
   if [ -n "${FA4_DIR:-}" ]; then candidates+=,fa4,fa4_packed,fa4_deterministic; fi
-  timeout -k 2 300 python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates $candidates --rounds 5 \
+  timeout -k 2 "${PEERS_SECONDS:-300}" python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates "$candidates" --rounds 5 \
     --energy 0.7 --out "$results/attention.json" >"$results/peers.txt" 2>&1
   echo "rc $?"
   cat "$results/peers.txt"
@@ -66,17 +72,26 @@ fi
 if wants checkers; then
   step checkers
   cases=(1 2 10 18 31 41 65 70 82 90)  # windows and tails, most of them on Hopper kernels: the summary says which
-  for tool in memcheck racecheck synccheck initcheck; do
+  tools="memcheck racecheck synccheck initcheck"
+  checked() {  # TOOL MODE CASE
+    local options=(--only attend --threads 1 --case "$3")
+    if [ "$2" != best ]; then options+=("--$2"); fi
+    timeout -k 2 150 compute-sanitizer --tool "$1" --error-exitcode 9 tiles "${options[@]}" \
+      >"$results/$1-$2-$3.txt" 2>&1
+  }
+  for mode in best ordered; do
     for case in "${cases[@]}"; do
-      timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 1 --case "$case" \
-        >"$results/$tool-$case.txt" 2>&1 &
+      for tool in $tools; do checked "$tool" $mode "$case" & done
     done
+    wait
   done
-  wait
-  for tool in memcheck racecheck synccheck initcheck; do
-    for case in "${cases[@]}"; do
-      echo "$tool, case $case: $(grep -E 'SUMMARY' "$results/$tool-$case.txt" | tr '\n' ' ')" \
-        "$(grep -E '^attend' "$results/$tool-$case.txt" | cut -c1-36 | tr -s ' ' | tr '\n' ';')"
+  for mode in best ordered; do
+    for tool in $tools; do
+      for case in "${cases[@]}"; do
+        said=$results/$tool-$mode-$case.txt
+        echo "$tool, $mode, case $case: $(grep -E 'SUMMARY' "$said" | tr '\n' ' ')" \
+          "$(grep -E '^attend' "$said" | cut -c1-36 | tr -s ' ' | tr '\n' ';')"
+      done
     done
   done
 fi

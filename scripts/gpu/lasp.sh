@@ -11,7 +11,6 @@ wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
-gpus=$(nvidia-smi -L | wc -l)
 algorithms="naive cache fuse fuse_parallel blelloch kogge_stone ring_decoupled all_gather zeco"
 # Runs a function beside others, so many at a time: correctness only, nothing is timed.
 beside() {

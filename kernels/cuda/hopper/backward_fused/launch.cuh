@@ -44,7 +44,10 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   const int units = call.q.heads / params->heads_of_tile;
   // q, dout and dq. A model of an L2 cache of 30 MB has half the traffic to memory that it has with q and
   // dout alone, in the same time; not measured.
-  constexpr int walked_bytes = 2 + 2 + 4;
+#ifndef CPLAB_WALKED_BYTES
+#define CPLAB_WALKED_BYTES (2 + 2 + 4)
+#endif
+  constexpr int walked_bytes = CPLAB_WALKED_BYTES;
   params->scheduler =
       TileScheduler(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q, walked_bytes), group);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
