@@ -30,7 +30,7 @@ fi
 if wants peers; then
   step peers
   # Theirs is tuned by Triton for a minute or two for every value size; --shapes takes a part.
-  timeout -k 2 560 python3 scripts/peer_linear_attention.py --ours "$(command -v tiles)" --rounds 7 \
+  timeout -k 2 "${PEERS_SECONDS:-560}" python3 scripts/peer_linear_attention.py --ours "$(command -v tiles)" --rounds 7 \
     --out "$out/linear-attention.json"
   echo "rc $?"
 fi
