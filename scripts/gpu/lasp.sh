@@ -56,18 +56,20 @@ if wants verify; then
   wait
 fi
 
+checked_by() {  # TOOL ALGORITHM
+  timeout 150 compute-sanitizer --tool "$1" --report-api-errors no --error-exitcode 9 "$(command -v cplab)" \
+    verify lasp --device gpu --ranks-per-gpu $((gpus > 1 ? 1 : 2)) --allocator separate --quiet --timeout 140 \
+    --set "parallel.algorithm=lasp_$2" --set parallel.ranks=2 --set problem.sequence=300 \
+    --set problem.heads=2 --set 'schedule.transport="copy"' >"$results/$1-$2.txt" 2>&1
+  echo "$2 $1 rc $?: $(grep SUMMARY "$results/$1-$2.txt" | tail -1)"
+}
 if wants checkers; then
   step "memory checkers"
   need compute-sanitizer
   for algorithm in naive fuse blelloch all_gather zeco; do
-    for tool in memcheck racecheck; do
-      timeout 100 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$(command -v cplab)" \
-        verify lasp --device gpu --ranks-per-gpu $((2 / gpus)) --allocator separate --quiet --timeout 90 \
-        --set "parallel.algorithm=lasp_$algorithm" --set parallel.ranks=2 --set problem.sequence=300 \
-        --set problem.heads=2 --set 'schedule.transport="copy"' >"$results/$tool-$algorithm.txt" 2>&1
-      echo "$algorithm $tool rc $?: $(grep SUMMARY "$results/$tool-$algorithm.txt" | tail -1)"
-    done
+    for tool in memcheck racecheck; do beside checked_by $tool $algorithm; done
   done
+  wait
 fi
 
 # The two ends of the family at three sizes, the others at one. The predictions need no GPU: scripts/runs_measured.py.
