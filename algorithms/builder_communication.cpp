@@ -3,7 +3,7 @@
 
 #include "algorithms/builder.hpp"
 #include "algorithms/builder_pools.hpp"
-#include "algorithms/channels.hpp"
+#include "algorithms/common_options.hpp"
 
 namespace cplab {
 
@@ -50,7 +50,7 @@ void Builder::post(Lane lane, OpKind kind, Transport transport, const Team& team
   op.parts = parts;
   op.bytes = sent;
   if (transport != Transport::nccl) return;
-  if (kind == OpKind::exchange) op.channels = static_cast<std::uint8_t>(exchange_channels(scenario_, phase_));
+  if (kind == OpKind::exchange) op.channels = exchange_channels(scenario_.schedule);
   if (kind != OpKind::barrier && !messages.empty()) beside_.push_back(last());
 }
 

@@ -12,11 +12,10 @@ std::vector<OptionInfo> common_options() {
            "NCCL kernels or copy engines; auto: of every message copy engines where its ends share a node "
            "and reach each other's memory, else NCCL"},
       {.key = "channels",
-       .legal = {option_word("auto"), option_word("nccl"), option_count(1), option_count(2), option_count(4),
-                 option_count(8), option_count(16), option_count(32)},
-       .default_value = option_word("auto"),
-       .help = "multiprocessors of an exchange over nccl; nccl: NCCL's own choice; auto: as few as hide it "
-               "behind the tile beside it"},
+       .legal = {option_word("nccl"), option_count(1), option_count(2), option_count(4), option_count(8),
+                 option_count(16), option_count(32)},
+       .default_value = option_word("nccl"),
+       .help = "multiprocessors of an exchange over nccl; nccl: NCCL's own choice"},
       {.key = "head_start_us",
        .legal = {option_count(0)},
        .any_count = true,
@@ -82,6 +81,12 @@ OptionInfo accumulator_option() {
 OptionInfo gradient_wire_option() {
   return word_option("gradient_wire_dtype", {"fp32", "nominal"},
                      "dtype in which dK and dV are summed and sent");
+}
+
+std::uint8_t exchange_channels(const Schedule& resolved) {
+  const OptionValue* value = resolved.find("channels");
+  const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+  return count == nullptr ? std::uint8_t{0} : static_cast<std::uint8_t>(*count);
 }
 
 TransportChoice transport_of(const Schedule& s) {

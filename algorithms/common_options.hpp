@@ -2,6 +2,7 @@
 // tables of options are written with.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -20,7 +21,7 @@ inline OptionValue option_count(std::int64_t value) {
   return value;
 }
 
-// transport: of communication. channels: algorithms/channels.hpp. head_start_us: by the builder (edges that
+// transport: of communication. channels: of an exchange over nccl. head_start_us: by the builder (edges that
 // wait for a start), the cost model and kernel launches. reserved_sms: read by the cost model and by kernel
 // launches. reuse: by the arena (derive/arena.hpp). between: by what is derived of a plan, the checker and
 // the simulator.
@@ -42,6 +43,8 @@ OptionInfo accumulator_option();
 OptionInfo gradient_wire_option();
 
 TransportChoice transport_of(const Schedule& resolved);
+// 0: NCCL's own choice.
+std::uint8_t exchange_channels(const Schedule& resolved);
 Role gradient_wire_of(const Schedule& resolved);
 bool wide_accumulator(const Schedule& resolved);
 

@@ -60,13 +60,12 @@ for pair in transport=auto transport=nccl channels=2 channels=16; do
   echo "verify $pair rc $?: $(tail -1 "$results/verify.txt")" | tee -a "$out/verify.txt"
 done
 
-plain=(transport=nccl 'channels="nccl"' head_start_us=0)  # as it was: whoever comes first
+plain=(transport=nccl head_start_us=0)  # as it was: whoever comes first
 for tokens in "${lengths[@]}"; do
   run copy "$tokens" 0 transport=copy
   run default "$tokens" 0 transport=nccl
   run plain-clusters "$tokens" 4 "${plain[@]}"
   run plain "$tokens" 0 "${plain[@]}"
-  run head-10 "$tokens" 0 transport=nccl 'channels="nccl"'
   for channels in 2 4 8 16; do
     run "head-10-channels-$channels" "$tokens" 0 transport=nccl channels=$channels
     run "reserved-$channels" "$tokens" 0 transport=nccl channels=$channels head_start_us=0 reserved_sms=$channels

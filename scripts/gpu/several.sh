@@ -19,7 +19,8 @@ nvidia-smi topo -m >>"$results/nvidia-smi.txt"
 if wants verify; then
 step verify
 for transport in copy nccl; do
-  timeout 80 grid --gpu 1 --most-ranks "$gpus" --transport $transport --strength 2 \
+  # The ring here; the others: families.sh, lasp.sh.
+  timeout 80 grid --gpu 1 --most-ranks "$gpus" --transport $transport --algorithm ring --strength 2 \
     >"$results/grid-$transport.txt" 2>&1
   echo "grid $transport rc $?: $(tail -1 "$results/grid-$transport.txt")"
   for ranks in 2 "$gpus"; do

@@ -5,7 +5,6 @@
 
 #include "algorithms/build.hpp"
 #include "algorithms/builder.hpp"
-#include "algorithms/channels.hpp"
 #include "check/check.hpp"
 #include "plan/islands.hpp"
 #include "tests/algorithms/scenarios.hpp"
@@ -109,31 +108,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("channels: as few as hide a hop in three quarters of the mean tile") {
-  // Two ranks, causal, 16 heads of 128 in bf16. Forward, S = 64K: a hop of 32768 x 16 x 256 x 2 bytes = 268
-  // MB takes 16.8 ms on one channel of 16 GB/s. The pairs are S (S + 1) / 2, a tile has a quarter of
-  // them: 4.4 TFLOP, 7.33 ms at 600 TFLOP/s, three quarters of it 5.5 ms: 3.05 channels, so 4. Backward: K
-  // and V in bf16 and their gradients in fp32 are three times the bytes, 50.3 ms; a tile is 2.5 times the
-  // FLOPs, 13.75 ms: 3.66, so 4. Twice the tokens are twice the bytes and four times the tile, half the
-  // channels: 1.53 and 1.83, so 2; a quarter of them is 12.2 and 14.7, so 16, an eighth more than 16: NCCL's
-  // own choice.
-  const auto channels = [](std::int64_t tokens, Phase phase) {
-    return exchange_channels(testing::scenario({.ranks = 2,
-                                                .lengths = {tokens},
-                                                .heads = 16,
-                                                .kv_heads = 16,
-                                                .head_size = 128,
-                                                .value_size = 128,
-                                                .algorithm = "ring"}),
-                             phase);
-  };
-  CHECK(channels(65536, Phase::forward) == 4);
-  CHECK(channels(65536, Phase::backward) == 4);
-  CHECK(channels(131072, Phase::forward) == 2);
-  CHECK(channels(131072, Phase::backward) == 2);
-  CHECK(channels(16384, Phase::forward) == 16);
-  CHECK(channels(16384, Phase::backward) == 16);
-  CHECK(channels(8192, Phase::forward) == 0);
+TEST_CASE("channels: what the option says, by default NCCL's own choice") {
+  Scenario s = ring_of_four("nccl", {});
+  for (const int channels : {0, 8}) {
+    if (channels > 0) s.schedule.set("channels", std::int64_t{channels});
+    for (const RankPlan& rank : build_plan(s).ranks)
+      for (const Operation& op : rank.operations)
+        CHECK(op.channels == (op.kind == OpKind::exchange ? channels : 0));
+  }
 }
 
 TEST_CASE("channels: both ends must say the same number, and only what goes over nccl has any") {
