@@ -189,14 +189,12 @@ class LinearCase : LinearProblem {
                                             .chunks = chunks_of(chunks_),
                                             .reverse = reverse});
     });
-    // Tensor-core kernels round a row times its factor (kernels/linear.hpp).
     double worst = 0;
     for (std::int64_t head = 0; head < heads_; ++head)
       for (const Chunk& chunk : chunks_) {
         Sums sums(static_cast<std::size_t>(D_ * E_));
         walk({&rows, &rows, &columns, head, slopes_[static_cast<std::size_t>(head)], reverse}, chunk, sums);
-        worst = std::max(
-            worst, states_off(into, chunk.state, sums, head, chunk.count, dtype_of_scaled_rows(variant)));
+        worst = std::max(worst, states_off(into, chunk.state, sums, head, chunk.count, scaled_rows(variant)));
       }
     report_.share(variant, where_, reverse ? "states of queries" : "states of keys", worst);
     report_.holds(variant, where_, "memory between the states was touched", into.gaps_intact());
@@ -239,14 +237,14 @@ class LinearCase : LinearProblem {
           for (std::size_t m = n; m > 0 && !chunks[m].resets; tokens += chunks[--m].count)
             add(sums, chunks[m - 1], tokens, head);
         }
-        worst = std::max(worst, states_off(own, chunks[n].state, sums, head, 64, wide_));
+        worst = std::max(worst, states_off(own, chunks[n].state, sums, head, 64, {wide_, 1}));
       }
       for (std::int32_t piece = 0; leaves && piece < pieces_; ++piece) {
         Sums sums(static_cast<std::size_t>(D_ * E_));
         for (const Chunk& chunk : chunks)
           if (edge_of(chunk) == piece)
             add(sums, chunk, reverse ? chunk.left_exponent : chunk.right_exponent, head);
-        worst_total = std::max(worst_total, states_off(total, piece, sums, head, 64, wide_));
+        worst_total = std::max(worst_total, states_off(total, piece, sums, head, 64, {wide_, 1}));
       }
     }
     if (sums_only)
@@ -289,7 +287,7 @@ class LinearCase : LinearProblem {
                                                           .magnitude = std::fabs(value) + std::fabs(held),
                                                           .square = value * value + held * held};
           }
-        worst = std::max(worst, states_off(into, chunk.state, sums, head, 0, wide_));
+        worst = std::max(worst, states_off(into, chunk.state, sums, head, 0, {wide_, 1}));
       }
     report_.share(variant, where_, write == Write::add ? "into, added to" : "into", worst);
     report_.holds(variant, where_, "memory between the states was touched", into.gaps_intact());

@@ -6,18 +6,25 @@
 
 namespace cplab::testing {
 
+RoundingError rounding_error(DType dtype, int numbers) {
+  const double u = unit_roundoff(dtype);
+  const double tiny = dtype == DType::fp16 ? 0x1p-25 : 0;
+  return numbers == 1 ? RoundingError{u, tiny} : RoundingError{u * u / 2, tiny / 2048};
+}
+
 double bound(const Sum& sum, double held, const Rounding& rounding) {
-  const double u = unit_roundoff(rounding.nominal), wide = unit_roundoff(rounding.sums);
+  const RoundingError once = rounding_error(rounding.nominal, rounding.numbers);
+  const double wide = unit_roundoff(rounding.sums);
   const double result = unit_roundoff(rounding.result);
   const double spread = std::sqrt(sum.square);
   // Scores and states are rounded, of which every term is part of one at most.
-  double all = std::min(sum.magnitude, 10 * spread) * u;
+  double all = std::min(sum.magnitude, 10 * spread) * once.relative;
   all += sum.magnitude * rounding.terms * wide;
   // Every partial result is rounded, and so is the sum after it, what was held included.
   all += rounding.slices * 2 * result * std::min(sum.magnitude, 10 * spread);
   all += 2 * result * std::fabs(sum.value) + std::max(rounding.slices, 2.0) * result * std::fabs(held);
-  // Below its normal numbers fp16 errs by 2^-25, times a factor of at most 1 in every product that follows.
-  const double tiny = rounding.nominal == DType::fp16 ? 0x1p-25 * rounding.terms : 0;
+  // Times a factor of at most 1 in every product that follows.
+  const double tiny = once.absolute * rounding.terms;
   return 1.01 * all + tiny + (rounding.result == DType::fp16 ? 0x1p-24 : 0x1p-126);
 }
 

@@ -21,11 +21,23 @@ using Sums = std::vector<Sum>;
 // How the rounding of one result comes about.
 struct Rounding {
   DType sums;        // fp32 or fp64
-  DType nominal;     // of scores and of states that multiply rows
+  DType nominal;     // of scores and of states that multiply rows; of a state: of the rows scaled for it
   DType result;      // of the stored result
   double terms = 0;  // additions one after the other, and other roundings of `sums`, that a term goes through
   double slices = 0;  // partial results that are rounded and summed
+  int numbers = 1;    // of `nominal`, whose sum stands for what is rounded; 2: see rounding_error()
 };
+
+// |x - what stands for it| <= relative |x| + absolute.
+struct RoundingError {
+  double relative, absolute;
+};
+// One number of `dtype`: relative u; below the normal numbers of fp16 absolute 2^-25. Two, the second of
+// what the first leaves, as the keys times their weights of kernels/cuda/linear/walk_mma.cuh: with
+// 2^e <= |x| < 2^(e+1) the first leaves at most 2^e u, which as a power of two is exact; what is less lies
+// below that power, where numbers are 2^e u^2 apart or closer: relative u^2 / 2, for bf16 2^-17, for fp16
+// 2^-23. For fp16 the second is stored times 2048, so that below its normal numbers it errs by 2^-25 / 2048.
+RoundingError rounding_error(DType dtype, int numbers);
 
 // |kernel - oracle| stays below this. Roundings to `nominal` are independent of each other and of the data,
 // which is random: each changes a term by at most u, so that the sum of many changes by sqrt(sum of squares)

@@ -191,8 +191,8 @@ void LinearProblem::check(const std::string& variant, const Result& r, const std
         }
       const std::int32_t edge = r.edges.reverse ? chunk.left : chunk.right;
       if (r.final_state == nullptr || edge < 0) continue;
-      worst_final = std::max(worst_final, states_off(*r.final_state, edge, state, head, chunk.count,
-                                                     dtype_of_scaled_rows(variant)));
+      worst_final = std::max(
+          worst_final, states_off(*r.final_state, edge, state, head, chunk.count, scaled_rows(variant)));
     }
   report_.share(variant, where_, r.name, worst);
   if (r.final_state != nullptr) {
@@ -209,14 +209,20 @@ void LinearProblem::check(const std::string& variant, const Result& r, const std
   report_.holds(variant, where_, "rows in no chunk are wrong", others);
 }
 
-DType LinearProblem::dtype_of_scaled_rows(const std::string& variant) const {
-  return variant.find("hopper") != std::string::npos ? nominal_ : wide_;
+LinearProblem::ScaledRows LinearProblem::scaled_rows(const std::string& variant) const {
+  const auto is = [&](const char* kind) { return variant.find(kind) != std::string::npos; };
+  if (is(" hopper ")) return {nominal_, 1};
+  if (is(" mma ")) return {nominal_, 2};
+  return {wide_, 1};
 }
 
 double LinearProblem::states_off(const Tensor& states, std::int32_t number, const Sums& expected,
-                                 std::int64_t head, std::int64_t count, DType scaled_rows) const {
-  const Rounding rounding{
-      .sums = wide_, .nominal = scaled_rows, .result = states.dtype(), .terms = terms(0, count)};
+                                 std::int64_t head, std::int64_t count, ScaledRows scaled) const {
+  const Rounding rounding{.sums = wide_,
+                          .nominal = scaled.dtype,
+                          .result = states.dtype(),
+                          .terms = terms(0, count),
+                          .numbers = scaled.numbers};
   double worst = 0;
   for (std::int64_t d = 0; d < D_; ++d)
     for (std::int64_t e = 0; e < E_; ++e) {

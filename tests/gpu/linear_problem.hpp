@@ -57,12 +57,16 @@ class LinearProblem {
   // for every 64 tokens of the chunk; 16 for powers and the like.
   double terms(std::int64_t summed, std::int64_t count) const;
   void check(const std::string& variant, const Result& r, const std::vector<Chunk>& chunks, Write write);
-  // To which dtype a kernel may round rows that it has scaled by their power: linear.hpp lets it be that of
-  // q, and only the kernels for Hopper do so.
-  DType dtype_of_scaled_rows(const std::string& variant) const;
+  // Numbers of which dtype stand for a row that a kernel has scaled by its power: linear.hpp lets it be one
+  // of q's, as in the kernels for Hopper. Those on tensor cores of any GPU have two; the general ones none.
+  struct ScaledRows {
+    DType dtype;
+    int numbers;
+  };
+  ScaledRows scaled_rows(const std::string& variant) const;
   // NaN comes out as infinity.
   double states_off(const Tensor& states, std::int32_t number, const Sums& expected, std::int64_t head,
-                    std::int64_t count, DType scaled_rows) const;
+                    std::int64_t count, ScaledRows scaled) const;
   // Final states that no chunk names become 0.
   void check_unnamed(const std::string& variant, const Tensor& states,
                      const std::vector<std::int32_t>& named);
