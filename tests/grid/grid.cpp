@@ -4,8 +4,9 @@
 //   build/release/grid --strength 2 [--scale 8] [--orders 20] [--shard 0/2] [--list] [--algorithm NAME]
 //   build/release/grid --gpu 8 [--transport copy] [--most-ranks 4]
 // --gpu: on GPUs, with up to 8 ranks on each; --orders then counts seeds of the delays that `verify --jitter`
-// puts in. Prints a line for every case that fails, with all its choices, and the largest error / tolerance
-// of all.
+// puts in. An algorithm that only CPUs have kernels for is left out there, and a line says so. Prints a line
+// for every case that fails, with all its choices, and the largest error / tolerance of all. Exit 0: all
+// went well; 1: something did not; 2: usage, or --gpu with an --algorithm that only CPUs run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -30,6 +31,14 @@ struct Settings {
   std::string transport = "copy";  // of GPUs
 };
 
+// Transitions of linear attention: of GPUs' kernels only those with one factor a head (kernels/cuda.hpp).
+Dimension transitions_of(const Algorithm& algorithm, bool on_gpu) {
+  Dimension all = testing::transition_dimension(algorithm);
+  if (on_gpu)
+    std::erase_if(all.values, [](const testing::Value& value) { return !value.name.starts_with("decay"); });
+  return all;
+}
+
 // What is covered. On GPUs fp64 becomes fp32: it has no kernels in the core set.
 std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings& settings) {
   std::vector<int> ranks{1, 2, 3, 4, 5, 8};
@@ -45,8 +54,17 @@ std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings&
   all.push_back(
       testing::dtype_dimension({on_gpu ? DType::fp32 : DType::fp64, DType::fp32, DType::bf16, DType::fp16}));
   all.push_back(testing::max_logit_dimension());
-  all.push_back(testing::transition_dimension(algorithm));
+  all.push_back(transitions_of(algorithm, on_gpu));
   return all;
+}
+
+// Whether it has cases, but none without transitions of every token.
+bool only_on_cpus(const Algorithm& algorithm, const Settings& settings) {
+  std::vector<Dimension> dimensions = dimensions_of(algorithm, settings);
+  dimensions.back() = transitions_of(algorithm, true);
+  if (!testing::cases_of(algorithm, dimensions, 1).empty()) return false;
+  dimensions.back() = transitions_of(algorithm, false);
+  return !testing::cases_of(algorithm, dimensions, 1).empty();
 }
 
 // The largest error / tolerance of all tensors, or 1e9 for a case that failed.
@@ -120,9 +138,20 @@ bool run(const Algorithm& algorithm, bool title, std::size_t strength, Shard sha
   return failed == 0 && open <= impossible;
 }
 
+int usage(const std::string& what) {
+  std::fprintf(
+      stderr,
+      "%s\ngrid [--strength N] [--scale N] [--orders N] [--shard FIRST/STEP] [--list] [--algorithm NAME] "
+      "[--gpu RANKS_ON_EACH] [--transport NAME] [--most-ranks N]\n",
+      what.c_str());
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Whoever ends the program early has the lines so far.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::size_t strength = 2;
   Shard shard;
   Settings settings;
@@ -134,20 +163,39 @@ int main(int argc, char** argv) {
       list = true;
       continue;
     }
-    if (++i == argc) return 2;
+    if (++i == argc) return usage(option + " needs a value");
     const char* value = argv[i];
-    if (option == "--algorithm" && !(only = find_algorithm(value))) return 2;
-    if (option == "--strength") strength = std::strtoul(value, nullptr, 10);
-    if (option == "--scale") settings.scale = std::atoll(value);
-    if (option == "--orders") settings.orders = std::strtoull(value, nullptr, 10);
-    if (option == "--gpu") settings.ranks_per_gpu = std::atoi(value);
-    if (option == "--most-ranks") settings.most_ranks = std::atoi(value);
-    if (option == "--transport") settings.transport = value;
-    if (option == "--shard" && std::sscanf(value, "%zu/%zu", &shard.first, &shard.step) != 2) return 2;
+    if (option == "--algorithm") {
+      if (!(only = find_algorithm(value))) return usage(std::string("no algorithm ") + value);
+    } else if (option == "--strength") {
+      strength = std::strtoul(value, nullptr, 10);
+    } else if (option == "--scale") {
+      settings.scale = std::atoll(value);
+    } else if (option == "--orders") {
+      settings.orders = std::strtoull(value, nullptr, 10);
+    } else if (option == "--gpu") {
+      settings.ranks_per_gpu = std::atoi(value);
+    } else if (option == "--most-ranks") {
+      settings.most_ranks = std::atoi(value);
+    } else if (option == "--transport") {
+      settings.transport = value;
+    } else if (option == "--shard") {
+      if (std::sscanf(value, "%zu/%zu", &shard.first, &shard.step) != 2) return usage("--shard FIRST/STEP");
+    } else {
+      return usage("no option " + option);
+    }
   }
   bool fine = true;
   for (const Algorithm& algorithm : algorithms()) {
     if (only && &algorithm != only) continue;
+    if (settings.ranks_per_gpu > 0 && only_on_cpus(algorithm, settings)) {
+      const std::string why = std::string(algorithm.name) +
+                              ": left out: its transitions of every token run on CPUs " +
+                              "only, GPU kernels have one factor a head";
+      if (only) return usage(why);
+      std::printf("%s\n", why.c_str());
+      continue;
+    }
     fine = run(algorithm, !only && algorithms().size() > 1, strength, shard, settings, list) && fine;
   }
   return fine ? 0 : 1;
