@@ -132,6 +132,9 @@ LinearWork linear_work(const CallConverter& calls, const Operation& op, DType no
       work.fall_back = std::visit(WhyNotPreferred{gpu}, placed.call);
       work.blocks = chosen.cut;
       work.persistent = chosen.cut.multiprocessors > 0;
+      for (std::size_t g = 1; g < chosen.groups.size(); ++g)
+        work.longest_group =
+            std::max<std::int64_t>(work.longest_group, chosen.groups[g] - chosen.groups[g - 1]);
     }
   } catch (const std::invalid_argument& error) {
     throw HardwareError("kernel", "class=" + std::string(name(op.kind)), error.what());
@@ -200,7 +203,9 @@ LinearLaunch linear_launch(const LinearWork& work) {
           work.of_values * (parts_of_values - 1) * keys + work.of_keys * (parts_of_keys - 1) * values;
       break;
     }
-    default: launch.steps = 0;  // scan, combine: bytes
+    default:  // scan, combine
+      launch.steps = 0;
+      launch.scan_steps = static_cast<double>(work.longest_group);
   }
   return launch;
 }

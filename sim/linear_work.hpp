@@ -32,6 +32,7 @@ struct LinearWork {
   std::int64_t tokens = 0, chunks = 0;  // of the list: all of them, and how many
   std::int64_t longest = 0;             // tokens of the longest chunk
   std::int64_t longest_run = 0;         // chunks between one that resets and the next
+  std::int64_t longest_group = 0;       // of a scan: states that a thread block walks (scan_chunks())
   int of_values = 0, of_keys = 0;       // results with the width of v (out, dv), of q (dq, dk)
   double bytes = 0;                     // read plus written; what is added to counts twice
   double flops = 0;
@@ -49,6 +50,7 @@ struct LinearLaunch {
   double bytes = 0;  // that it moves, what several thread blocks read or write counted for each
   double flops = 0;
   double paired_steps = 0;
+  double scan_steps = 0;    // states that a scan's longest thread block walks, two to a multiprocessor
   bool persistent = false;  // no multiprocessor is given up before the end
 };
 // In thread blocks as the launch cuts it: kernels/work/linear_cuts.hpp. Parts of one chunk read its rows

@@ -17,6 +17,7 @@ struct MeasuredConstant {
 namespace records {
 constexpr std::string_view heights = "scenarios/measured/h200-2026-11-21/hopper/heights.json";
 constexpr std::string_view by_turns = "no record: by turns on an H100, differences in docs/08-hopper.md";
+constexpr std::string_view linear = "scenarios/measured/h200-2026-11-22/linear-attention.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -50,6 +51,9 @@ constexpr MeasuredConstant measured_constants[] = {
     // Other tile heights.
     {"mma_rows", 128, "rows", records::none},
     {"hopper_backward_rows", 128, "rows", records::none},
+    // A scan of states: a thread block walks its run of them one after the other, whatever their size. From
+    // 0.89 us (16 states) to 1.25 us (8 and 64 states); this is the geometric mean of the two.
+    {"linear_scan_step", 1.05, "us for a state", records::linear},
     // Row-wise kernels: thread blocks of a launch at most; the rest is done by striding.
     {"elementwise_most_blocks", 8192, "thread blocks", records::none},
 };
