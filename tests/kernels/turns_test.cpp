@@ -61,6 +61,20 @@ TEST_CASE("turns: pieces that straddle cells count in both") {
   CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 2}, {1, 2, 4}});
 }
 
+TEST_CASE("turns: two sequences that meet within a cell and a tile") {
+  // Of 100 rows each; keys 0 .. 127 are a tile of both, the other 72 of the second alone. Pieces of the
+  // second begin at rows 100 and 164: one in cell 1, two in cell 2, one in cell 3. A kernel knows the last
+  // piece of a cell by total == before + 1: cells 0, 1 and 3 have one, cell 2 is ended by one of two.
+  const DqTurns turns = dq_turns(tiles_of({{.q_count = 100, .k_count = 100},
+                                           {.q_begin = 100, .q_count = 100, .k_begin = 100, .k_count = 100}},
+                                          200),
+                                 200);
+  CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 2});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 0}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{1, 1, 0}, {2, 0, 0}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{1, 2, 3}, {2, 2, 4}, {3, 1, 2}});
+}
+
 TEST_CASE("turns: tiles without keys that anybody sees have none") {
   const WorkTables work = tiles_of({{.q_count = 64, .k_count = 64}}, 400);
   REQUIRE(work.tiles.size() == 4);

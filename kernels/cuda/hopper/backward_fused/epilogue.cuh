@@ -84,11 +84,11 @@ class DkvEpilogue {
     DkvTurn& turn = memory.dkv_turn[thread_index() / 32 - 4];
     if (turn.counter == nullptr) return tma_store_wait();
     tma_store_wait_until_written();
-    release_device_memory();
+    fence_device_memory();
     if (turn.last)
       *turn.counter = 0;  // nobody waits for it any more
     else
-      atomic_add_one(turn.counter);
+      add_one(turn.counter);
     turn.counter = nullptr;
   }
 

@@ -72,17 +72,35 @@ __device__ __forceinline__ int atomic_add_one(std::int32_t* number) {
   return before;
 }
 
-// Waits until a count in device memory, which only grows meanwhile, is `least` or more. What threads that
-// added to it had done, and released, has then happened.
-__device__ __forceinline__ void wait_for_count(const std::int32_t* count, int least) {
-  int now;
-  do {
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
-  } while (now < least);
+// The same without asking what it was, which nobody waits for.
+__device__ __forceinline__ void add_one(std::int32_t* number) {
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(number) : "memory");
 }
 
-// Before this thread adds to counts by atomic_add_one(): what it has seen of device memory is released.
-__device__ __forceinline__ void release_device_memory() {
+// Waits until a count in device memory, which only grows meanwhile, is `least` or more. What threads that
+// added to it had done, and released, has then happened. For counts of which each comes a microsecond or more
+// after the one before: while several are missing it sleeps, less than they take.
+__device__ __forceinline__ void wait_for_count(const std::int32_t* count, int least) {
+  for (;;) {
+    int now;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
+    if (now >= least) return;
+    const int others = least - now - 1;
+    if (others > 0) __nanosleep(static_cast<unsigned>(400 * min(others, 64)));  // up to twice as long
+  }
+}
+
+// Such a count as it is, without waiting for it to arrive. Where it is large enough, what was released has
+// happened after fence_device_memory().
+__device__ __forceinline__ int load_count(const std::int32_t* count) {
+  int now;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
+  return now;
+}
+
+// Before this thread adds to counts, and after load_count(): what it has seen of device memory is released,
+// and what the counts that it has loaded stand for is acquired (PTX ISA, "Release and Acquire Patterns").
+__device__ __forceinline__ void fence_device_memory() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 

@@ -40,10 +40,16 @@ inline void fence_view_async_shared() {}
 inline int atomic_add_one(std::int32_t* number) {
   return (*number)++;
 }
+inline void add_one(std::int32_t* number) {
+  ++*number;
+}
 inline void wait_for_count(const std::int32_t* count, int least) {
   emulator::machine().wait_until("a count in memory", [=] { return *count >= least; });
 }
-inline void release_device_memory() {}
+inline int load_count(const std::int32_t* count) {
+  return *count;
+}
+inline void fence_device_memory() {}
 inline void fence_view_async_global() {}
 inline void prefetch_tensor_map(const CUtensorMap&) {}
 inline void prefetch_line(const void*) {}
