@@ -35,7 +35,7 @@ __device__ __forceinline__ void produce(const DeterministicParams& params,
   for (int count = 0;; ++count) {
     const int stage = Stages::stage(count);
     const std::uint32_t full = shared_address(&memory.full[stage]);
-    wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
+    wait_as_producer(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
     memory.bounds[stage] = block;
     if constexpr (queries) {
       memory.unclean[stage] = block.end - block.begin < Shape::columns;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void load_lse_delta(const AttendBackwardParams& param
   using Stages = PipelineIndex<Shape::stages>;
   for (int count = 0;; ++count) {
     const int stage = Stages::stage(count);
-    wait(shared_address(&memory.block_known[stage]), Stages::parity(count));
+    wait_as_producer(shared_address(&memory.block_known[stage]), Stages::parity(count));
     const Block& block = memory.bounds[stage];
     const bool live = block.live();
     if (live) {

@@ -92,13 +92,13 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
   DqTurns<Shape::head_size> turns(params.call.turns, consumer);
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
-    wait(shared_address(&memory.info_full[slot]), InfoStages::parity(count));
+    wait_as_producer(shared_address(&memory.info_full[slot]), InfoStages::parity(count));
     if ((memory.flags[slot] & block_live) == 0) return;
     const Block& block = memory.found[slot];
     const int tile = memory.tile_of[slot];
     turns.await(block, memory.place_of_tile[tile], block.segment - memory.tile[tile].rows.first);
     arrive(shared_address(&memory.dq_turn[consumer]));
-    wait(shared_address(&memory.dq_full[consumer]), count & 1);
+    wait_as_producer(shared_address(&memory.dq_full[consumer]), count & 1);
     const bool staged = memory.dq_staged[consumer] != dq_nothing_staged;
     if (staged) start_dq_add(params, memory, consumer, block);
     arrive(shared_address(&memory.dq_empty[consumer]));

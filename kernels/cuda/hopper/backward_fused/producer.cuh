@@ -54,11 +54,11 @@ class FusedProducer {
       const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
       const int phase_before = (tile & 1) ^ 1;
       if (begins_tile) {
-        wait(shared_address(&memory_.kv_empty), phase_before);
+        wait_as_producer(shared_address(&memory_.kv_empty), phase_before);
         load_kv(tile);
       }
-      wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
-      if (begins_tile) wait(shared_address(&memory_.q_free), phase_before);
+      wait_as_producer(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
+      if (begins_tile) wait_as_producer(shared_address(&memory_.q_free), phase_before);
       load_q_dout(block, Stages::stage(count));
     }
   }
@@ -261,14 +261,14 @@ __device__ __forceinline__ void produce_info(const AttendBackwardParams& call, F
   using InfoStages = PipelineIndex<Shape::info_stages>;
   constexpr bool one_ahead = Shape::lse_stages == Shape::stages;
   const auto wait_until_found = [&](int count) {
-    wait(shared_address(&memory.found_full[InfoStages::stage(count)]), InfoStages::parity(count));
+    wait_as_producer(shared_address(&memory.found_full[InfoStages::stage(count)]), InfoStages::parity(count));
   };
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
     wait_until_found(count);
     const bool live = memory.found[slot].live();
     if (one_ahead && live)
-      wait(shared_address(&memory.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
+      wait_as_producer(shared_address(&memory.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
     if (live) start_info<Shape>(call, memory, count);
     cp_async_commit_group();
     if (one_ahead && live) {
@@ -302,7 +302,7 @@ template <class Shape>
 __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedStorage<Shape>& memory,
                                              int consumer) {
   for (int count = 0;; ++count) {
-    wait(shared_address(&memory.dq_full[consumer]), count & 1);
+    wait_as_producer(shared_address(&memory.dq_full[consumer]), count & 1);
     const int staged = memory.dq_staged[consumer];
     if (staged == dq_end) return;
     if (staged != dq_nothing_staged) start_dq_add(params, memory, consumer, memory.bounds[staged]);

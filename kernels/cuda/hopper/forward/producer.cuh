@@ -90,7 +90,7 @@ class ForwardProducer {
   // Q is loaded before the tile's segments have been read, which takes as long.
   __device__ __forceinline__ void load_q() {
     const int buffer = Tiles::stage(tiles_);
-    wait(shared_address(&memory_.q_empty[buffer]), Tiles::parity(tiles_) ^ 1);
+    wait_as_producer(shared_address(&memory_.q_empty[buffer]), Tiles::parity(tiles_) ^ 1);
     std::uint32_t into = shared_address(memory_.q[buffer][0]);
 #pragma unroll 1
     for (int row = tile_.begin; row < tile_.end; row += 64, into += Shape::q_bytes)
@@ -125,7 +125,7 @@ class ForwardProducer {
   // K is loaded as soon as its block is known; its barrier also waits for publish_block().
   __device__ __forceinline__ void load_k(const Block& block) {
     const int stage = Stages::stage(count_);
-    wait(shared_address(&memory_.k_empty[stage]), Stages::parity(count_) ^ 1);
+    wait_as_producer(shared_address(&memory_.k_empty[stage]), Stages::parity(count_) ^ 1);
     tma_load(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_,
              shared_address(&memory_.k_full[stage]));
   }
@@ -150,7 +150,7 @@ class ForwardProducer {
     v_pending_ = false;
     const int stage = Stages::stage(count_ - 1);
     const std::uint32_t full = shared_address(&memory_.v_full[stage]);
-    wait(shared_address(&memory_.v_empty[stage]), Stages::parity(count_ - 1) ^ 1);
+    wait_as_producer(shared_address(&memory_.v_empty[stage]), Stages::parity(count_ - 1) ^ 1);
     arrive_and_expect_tx(full, Shape::k_bytes);
     const Block& block = memory_.bounds[stage];
     tma_load(shared_address(memory_.v[stage]), params_.v, block.begin, block.head, full);

@@ -55,7 +55,7 @@ __device__ __forceinline__ void produce_keys(const KeysParams& params, KeysStora
       const int stage = Stages::stage(count);
       const std::uint32_t full = shared_address(&memory.full[stage]);
       const int row = item.chunk.row + tile_begin<Direction::reverse>(index, tiles);
-      wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
+      wait_as_producer(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
       arrive_and_expect_tx(full, 2 * Shape::d_bytes + 2 * Shape::e_bytes);
       tma_load(shared_address(memory.k[stage]), params.k, row, item.head, full);
       tma_load(shared_address(memory.q[stage]), params.q, row, item.head, full);

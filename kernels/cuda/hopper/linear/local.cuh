@@ -61,7 +61,7 @@ __device__ __forceinline__ void produce_local(const LocalParams& params, LocalSt
       const int stage = Stages::stage(count);
       const std::uint32_t full = shared_address(&memory.full[stage]);
       const int row = item.chunk.row + tile_begin<Direction::forward>(index, tiles);
-      wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
+      wait_as_producer(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
       arrive_and_expect_tx(full, 2 * Shape::x_bytes + Shape::z_bytes);
       tma_load(shared_address(memory.x[stage]), params.x, row, item.head, full);
       tma_load(shared_address(memory.y[stage]), params.y, row, item.head, full);

@@ -50,7 +50,7 @@ __device__ __forceinline__ void produce_state(const StateParams& params, StateSt
       const int stage = Stages::stage(count);
       const std::uint32_t full = shared_address(&memory.full[stage]);
       const int row = item.chunk.row + tile_begin<direction>(index, tiles);
-      wait(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
+      wait_as_producer(shared_address(&memory.empty[stage]), Stages::parity(count) ^ 1);
       arrive_and_expect_tx(full, Shape::y_bytes + Shape::z_bytes);
       tma_load(shared_address(memory.y[stage]), params.y, row, item.head, full);
       tma_load(shared_address(memory.z[stage]), params.z, row, item.head, full);

@@ -34,19 +34,49 @@ __device__ __forceinline__ void arrive_and_expect_tx(std::uint32_t barrier, int 
                : "memory");
 }
 
+// Which waits tell the hardware how long it may suspend the thread between two tries, for measuring: 0 none,
+// 1 those of producer warps, 2 all.
+#ifndef CPLAB_WAIT_HINT
+#define CPLAB_WAIT_HINT 2
+#endif
+
+// With `suspends` the thread sleeps until the barrier changes (at most 10 ms, as in CUTLASS); else it polls,
+// and each try is an access to shared memory.
+template <bool suspends>
+__device__ __forceinline__ void wait_for_phase(std::uint32_t barrier, int parity) {
+  if constexpr (suspends)
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1, %2;\n"
+        "@done bra finished;\n"
+        "bra again;\n"
+        "finished:\n"
+        "}\n" ::"r"(barrier),
+        "r"(parity), "n"(10'000'000)
+        : "memory");
+  else
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra finished;\n"
+        "bra again;\n"
+        "finished:\n"
+        "}\n" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+}
+
 // Waits until the phase of that parity is over. On a fresh barrier parity 1 is over at once.
 __device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra finished;\n"
-      "bra again;\n"
-      "finished:\n"
-      "}\n" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
+  wait_for_phase<(CPLAB_WAIT_HINT >= 2)>(barrier, parity);
+}
+// The same, of producer warps.
+__device__ __forceinline__ void wait_as_producer(std::uint32_t barrier, int parity) {
+  wait_for_phase<(CPLAB_WAIT_HINT >= 1)>(barrier, parity);
 }
 
 // Barrier number `id` (1 to 15) of the thread block, for `threads` threads of whole warps.

@@ -29,6 +29,9 @@ inline void arrive_and_expect_tx(std::uint32_t barrier, int bytes) {
 inline void wait(std::uint32_t barrier, int parity) {
   emulator::machine().wait_barrier(barrier, parity);
 }
+inline void wait_as_producer(std::uint32_t barrier, int parity) {
+  wait(barrier, parity);
+}
 inline void named_barrier_sync(int id, int threads) {
   emulator::machine().meet(id, threads);
 }
