@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -62,9 +61,8 @@ class Emulation {
   explicit Emulation(std::uint64_t seed, int orders = 2, bool ordered_only = false)
       : seed_(seed), orders_(orders), ordered_only_(ordered_only) {}
 
-  // Of the backward, only the fused kernel's tile shape `number` of each head size, modulo how many there
-  // are.
-  void take_fused_only(std::size_t number) { fused_only_ = number; }
+  // Of the backward, only the kernel that adds to dq in any order.
+  void take_fused_only() { fused_only_ = true; }
 
   testing::TileRunner runner() {
     testing::TileRunner runner;
@@ -189,22 +187,17 @@ class Emulation {
     if (fused_only_) kind = 2;
     if (kind != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
       const bool ordered = kind == 1;
-      const std::size_t number = fused_only_.value_or(static_cast<std::size_t>(backward_calls_ / 3));
-      const EmulatedKernels::Fused& fused =
-          with.attend_backward_fused[number % with.attend_backward_fused.size()];
       const auto run = [&] {
         if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
         if (hopper::needs_zeroed_dkv(params)) {
           kernels::cpu_tiles().fill(call.dk, 0);
           kernels::cpu_tiles().fill(call.dv, 0);
         }
-        (ordered ? with.attend_backward_ordered : fused.run)(params, launch());
+        (ordered ? with.attend_backward_ordered : with.attend_backward_fused)(params, launch());
       };
       if (!ordered) {
         run();  // its bits may differ
-        const std::string tile =
-            std::to_string(fused.tile.queries) + "x" + std::to_string(fused.tile.ds_tiles);
-        return {name_of("attend_backward fused", call.q) + ", " + tile, true};
+        return {name_of("attend_backward fused", call.q), true};
       }
       const DqTurns turns = dq_turns(by_k, q.device.rows);
       const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads, call.q.width));
@@ -231,7 +224,7 @@ class Emulation {
   int orders_;
   bool ordered_only_;
   std::int64_t backward_calls_ = 0;
-  std::optional<std::size_t> fused_only_;
+  bool fused_only_ = false;
   std::uint64_t cuts_ = 0;
 };
 
@@ -261,19 +254,16 @@ TEST_CASE("hopper kernels: soak" * doctest::skip()) {
   for (std::uint64_t seed = 100; seed < 130; ++seed) check_cases(seed, 0, 24, 150);
 }
 
-// 80 queries a block do not divide any of the lengths that the others do; 300 rows are several blocks.
-TEST_CASE("hopper kernels: every tile shape of the fused backward") {
-  for (std::size_t number = 0; number < 4; ++number) {
-    CAPTURE(number);
-    const auto check = [&](std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t rows) {
-      Emulation emulation(seed);
-      emulation.take_fused_only(number);
-      check_cases(seed, first, last, rows, emulation);
-    };
-    check(3 + number, 0, 24, 150);
-    check(7, 15, 16, 150);
-    check(8, 0, 4, 300);
-  }
+TEST_CASE("hopper kernels: the fused backward") {
+  const auto check = [&](std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t rows) {
+    Emulation emulation(seed);
+    emulation.take_fused_only();
+    check_cases(seed, first, last, rows, emulation);
+  };
+  check(3, 0, 24, 150);
+  check(4, 0, 24, 150);
+  check(7, 15, 16, 150);
+  check(8, 0, 4, 300);
 }
 
 TEST_CASE("hopper kernels: tiles that nobody sees") {

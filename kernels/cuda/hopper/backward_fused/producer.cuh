@@ -179,12 +179,6 @@ __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTil
          key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
 }
 
-// Whether a warp's lane has a query in its n-th turn, 32 queries each.
-template <class Shape>
-__device__ __forceinline__ bool has_query(int lane, int n) {
-  return Shape::queries % 32 == 0 || lane + 32 * n < Shape::queries;
-}
-
 // Starts to copy lse and delta of block `count` as they are in memory; 0 for rows beyond the block.
 template <class Shape>
 __device__ __forceinline__ void start_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
@@ -192,12 +186,11 @@ __device__ __forceinline__ void start_info(const AttendBackwardParams& call, Fus
   const int lane = thread_index() % 32;
   const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
   const std::uint32_t lse_delta =
-      shared_address(memory.lse_delta[PipelineIndex<Shape::lse_stages>::stage(count)]) + lane / 2 * 16 +
+      shared_address(memory.lse_delta[PipelineIndex<Shape::info_stages>::stage(count)]) + lane / 2 * 16 +
       lane % 2 * 4;
-#pragma unroll Shape::info_unroll
-  for (int turn = 0; turn < 2 * ((Shape::queries + 31) / 32); ++turn) {
+#pragma unroll
+  for (int turn = 0; turn < 2 * Shape::queries / 32; ++turn) {
     const int n = turn / 2;
-    if (!has_query<Shape>(lane, n)) continue;
     const int row = block.begin + lane + 32 * n;
     const bool inside = row < block.end;
     const DeviceView& view = turn % 2 == 0 ? call.lse : call.delta;
@@ -222,19 +215,16 @@ __device__ __forceinline__ void finish_info(const AttendBackwardParams& call, Fu
         segment ? tile : reinterpret_cast<const int*>(&block)[lane];
   }
   float* const lse_delta =
-      reinterpret_cast<float*>(memory.lse_delta[PipelineIndex<Shape::lse_stages>::stage(count)]) +
+      reinterpret_cast<float*>(memory.lse_delta[PipelineIndex<Shape::info_stages>::stage(count)]) +
       lane / 2 * 4 + lane % 2;
   bool unclean = false;
-#pragma unroll Shape::info_unroll
-  for (int n = 0; n < (Shape::queries + 31) / 32; ++n) {
+#pragma unroll
+  for (int n = 0; n < Shape::queries / 32; ++n) {
     const int row = block.begin + lane + 32 * n;
-    bool empty = false;
-    if (has_query<Shape>(lane, n)) {
-      const float lse = lse_delta[64 * n];
-      empty = row >= block.end || lse == -infinity();
-      lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
-      lse_delta[64 * n + 2] = empty ? 0 : -lse_delta[64 * n + 2];
-    }
+    const float lse = lse_delta[64 * n];
+    const bool empty = row >= block.end || lse == -infinity();
+    lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
+    lse_delta[64 * n + 2] = empty ? 0 : -lse_delta[64 * n + 2];
     const std::uint32_t without_gradient = __ballot_sync(all_lanes, empty);
     if (lane == 0) memory.with_gradient[slot][n] = ~without_gradient;
     // Beyond the tensor TMA has loaded zeros and adds nothing.
@@ -253,30 +243,17 @@ __device__ __forceinline__ void finish_info(const AttendBackwardParams& call, Fu
 }
 
 // One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
-// before the block before it is prepared, because they take longer than a block's turn; where there is room
-// for two blocks only, as soon as the block before the last has been done, as for Q and dO.
+// before the block before it is prepared, because they take longer than a block's turn.
 template <class Shape>
 __device__ __forceinline__ void produce_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory) {
-  using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
-  constexpr bool one_ahead = Shape::lse_stages == Shape::stages;
-  const auto wait_until_found = [&](int count) {
-    wait_as_producer(shared_address(&memory.found_full[InfoStages::stage(count)]), InfoStages::parity(count));
-  };
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
-    wait_until_found(count);
+    wait_as_producer(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
     const bool live = memory.found[slot].live();
-    if (one_ahead && live)
-      wait_as_producer(shared_address(&memory.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
     if (live) start_info<Shape>(call, memory, count);
     cp_async_commit_group();
-    if (one_ahead && live) {
-      wait_until_found(count + 1);
-      cp_async_wait_group<0>();
-      finish_info<Shape>(call, memory, count);
-    }
-    if (!one_ahead && count > 0) {
+    if (count > 0) {
       cp_async_wait_group<1>();
       finish_info<Shape>(call, memory, count - 1);
     }

@@ -195,13 +195,6 @@ __device__ __forceinline__ void stmatrix(std::uint32_t to, const std::uint32_t (
                : "memory");
 }
 
-// Likewise, each matrix transposed: what its registers hold as row r becomes column r in memory.
-__device__ __forceinline__ void stmatrix_transposed(std::uint32_t to, const std::uint32_t (&values)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-               "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
-               : "memory");
-}
-
 // Loads four 8x8 matrices of 16 bits, each transposed: lane l says where row l % 8 of matrix l / 8 lies.
 __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -210,10 +203,7 @@ __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&into)[4], st
                : "memory");
 }
 
-// Adds to a float of global memory, atomically; to four of them at a multiple of 16 bytes, each atomically.
-__device__ __forceinline__ void red_add(float* to, float x) {
-  asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
-}
+// Adds to four floats of global memory at a multiple of 16 bytes, each atomically.
 __device__ __forceinline__ void red_add_v4(float* to, float x, float y, float z, float w) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x), "f"(y), "f"(z),
                "f"(w)

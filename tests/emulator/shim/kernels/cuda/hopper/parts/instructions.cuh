@@ -162,17 +162,6 @@ inline void stmatrix(std::uint32_t to, const std::uint32_t (&values)[4]) {
   }
 }
 
-inline void stmatrix_transposed(std::uint32_t to, const std::uint32_t (&values)[4]) {
-  const std::uint64_t* const addresses = emulator::machine().exchange(to);
-  const int lane = threadIdx.x % 32;
-  for (int matrix = 0; matrix < 4; ++matrix)
-    for (int e = 0; e < 2; ++e) {
-      const auto element = static_cast<std::uint16_t>(values[matrix] >> 16 * e);
-      const std::uint64_t row = addresses[8 * matrix + lane % 4 * 2 + e];
-      std::memcpy(emulator::machine().shared() + row + lane / 4 * 2, &element, 2);
-    }
-}
-
 inline void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
   const std::uint64_t* const addresses = emulator::machine().exchange(from);
   const int lane = threadIdx.x % 32;
@@ -186,9 +175,6 @@ inline void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
   }
 }
 
-inline void red_add(float* to, float x) {
-  *to += x;
-}
 inline void red_add_v4(float* to, float x, float y, float z, float w) {
   to[0] += x;
   to[1] += y;
