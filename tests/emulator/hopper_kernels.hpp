@@ -95,6 +95,9 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.k = {call.k, 64};
   params.v = {call.v, 64};
   params.dout = {call.dout, Shape::query_box_rows};
+  params.loads_lse_delta_by_tma = hopper::loads_lse_delta_by_tma(call);
+  params.lse = {call.lse, Shape::queries};
+  params.delta = {call.delta, Shape::queries};
   params.dq = {call.dq, Shape::dq_rows, 64};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};

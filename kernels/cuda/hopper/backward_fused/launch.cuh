@@ -28,6 +28,11 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->k = tensor_map(call.k, 64);
   params->v = tensor_map(call.v, 64);
   params->dout = tensor_map(call.dout, Shape::query_box_rows);
+  params->loads_lse_delta_by_tma = loads_lse_delta_by_tma(call);
+  if (params->loads_lse_delta_by_tma) {
+    params->lse = heads_map(call.lse, Shape::queries);
+    params->delta = heads_map(call.delta, Shape::queries);
+  }
   params->adds_dq_by_tma = adds_dq_by_tma(call);
   if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
   params->dkv_write = writes_dkv_by_tma(call)

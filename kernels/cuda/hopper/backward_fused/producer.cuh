@@ -179,10 +179,25 @@ __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTil
          key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
 }
 
-// Starts to copy lse and delta of block `count` as they are in memory; 0 for rows beyond the block.
+// Starts to load lse and delta of block `count`, and of neighbouring heads. Called by the whole warp, which
+// has prepared the block that was there.
 template <class Shape>
-__device__ __forceinline__ void start_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
-                                           int count) {
+__device__ __forceinline__ void load_info(const FusedParams& params, FusedStorage<Shape>& memory, int count) {
+  const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
+  const int stage = PipelineIndex<Shape::loaded_stages>::stage(count);
+  const std::uint32_t full = shared_address(&memory.loaded_full[stage]);
+  __syncwarp();  // all lanes have read what is about to be overwritten
+  if (thread_index() % 32 != 0) return;
+  arrive_and_expect_tx(full, sizeof(memory.loaded[stage]));
+  tma_load_heads(shared_address(memory.loaded[stage].lse), params.lse, block.begin, block.head & ~3, full);
+  tma_load_heads(shared_address(memory.loaded[stage].delta), params.delta, block.begin, block.head & ~3,
+                 full);
+}
+
+// Where TMA cannot: starts to copy them, each number for itself; 0 for rows beyond the block.
+template <class Shape>
+__device__ __forceinline__ void copy_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
+                                          int count) {
   const int lane = thread_index() % 32;
   const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
   const std::uint32_t lse_delta =
@@ -202,7 +217,7 @@ __device__ __forceinline__ void start_info(const AttendBackwardParams& call, Fus
 // The copies for block `count` have arrived: lse and delta are prepared, bounds and flags written for the
 // consumers. The block after it must have been found.
 template <class Shape>
-__device__ __forceinline__ void finish_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
+__device__ __forceinline__ void finish_info(const FusedParams& params, FusedStorage<Shape>& memory,
                                             int count) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   const int lane = thread_index() % 32, slot = InfoStages::stage(count), next = InfoStages::stage(count + 1);
@@ -217,18 +232,28 @@ __device__ __forceinline__ void finish_info(const AttendBackwardParams& call, Fu
   float* const lse_delta =
       reinterpret_cast<float*>(memory.lse_delta[PipelineIndex<Shape::info_stages>::stage(count)]) +
       lane / 2 * 4 + lane % 2;
+  // What was loaded, or copied to where the result goes; 32 queries further on, and from lse to delta.
+  const float* from = lse_delta;
+  int step = 64, to_delta = 2;
+  if (params.loads_lse_delta_by_tma) {
+    using Loaded = PipelineIndex<Shape::loaded_stages>;
+    wait_as_producer(shared_address(&memory.loaded_full[Loaded::stage(count)]), Loaded::parity(count));
+    from = &memory.loaded[Loaded::stage(count)].lse[lane][block.head & 3];
+    step = 32 * 4;
+    to_delta = Shape::queries * 4;
+  }
   bool unclean = false;
 #pragma unroll
   for (int n = 0; n < Shape::queries / 32; ++n) {
     const int row = block.begin + lane + 32 * n;
-    const float lse = lse_delta[64 * n];
+    const float lse = from[step * n], delta = from[step * n + to_delta];
     const bool empty = row >= block.end || lse == -infinity();
     lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
-    lse_delta[64 * n + 2] = empty ? 0 : -lse_delta[64 * n + 2];
+    lse_delta[64 * n + 2] = empty ? 0 : -delta;
     const std::uint32_t without_gradient = __ballot_sync(all_lanes, empty);
     if (lane == 0) memory.with_gradient[slot][n] = ~without_gradient;
     // Beyond the tensor TMA has loaded zeros and adds nothing.
-    unclean |= __any_sync(all_lanes, empty && row < call.q.rows) != 0;
+    unclean |= __any_sync(all_lanes, empty && row < params.call.q.rows) != 0;
   }
   if (lane == 0) {
     const bool last = !memory.found[next].live() || memory.tile_of[next] != tile;
@@ -245,17 +270,18 @@ __device__ __forceinline__ void finish_info(const AttendBackwardParams& call, Fu
 // One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
 // before the block before it is prepared, because they take longer than a block's turn.
 template <class Shape>
-__device__ __forceinline__ void produce_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory) {
+__device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
     wait_as_producer(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
     const bool live = memory.found[slot].live();
-    if (live) start_info<Shape>(call, memory, count);
+    if (live && params.loads_lse_delta_by_tma) load_info<Shape>(params, memory, count);
+    if (live && !params.loads_lse_delta_by_tma) copy_info<Shape>(params.call, memory, count);
     cp_async_commit_group();
     if (count > 0) {
       cp_async_wait_group<1>();
-      finish_info<Shape>(call, memory, count - 1);
+      finish_info<Shape>(params, memory, count - 1);
     }
     if (live) continue;
     if (thread_index() % 32 == 0) memory.flags[slot] = 0;

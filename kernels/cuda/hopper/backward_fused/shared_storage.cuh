@@ -18,7 +18,9 @@ enum class DkvWrite { row_by_row, fp32_tiles, rounded_tiles };
 struct FusedParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
-  CUtensorMap dk, dv;  // boxes of 16 rows
+  CUtensorMap lse, delta;               // boxes of the block's queries x 4 heads
+  bool loads_lse_delta_by_tma = false;  // they have tensor maps
+  CUtensorMap dk, dv;                   // boxes of 16 rows
   DkvWrite dkv_write = DkvWrite::row_by_row;
   CUtensorMap dq;                   // fp32, boxes of dq_rows rows x 64 columns
   bool adds_dq_by_tma = false;      // dq has a tensor map
@@ -49,6 +51,8 @@ struct FusedShape {
   // BlockInfo lives longer than Q and dO: dq of a block is stored while the next one's products run, and the
   // producers look two blocks ahead, which makes six.
   static constexpr int info_stages = 8;
+  // Of lse and delta as TMA loads them: the next block's come while one's are prepared.
+  static constexpr int loaded_stages = 2;
   // From the tile whose dk is being stored, by the next one, whose K and V are there, to those that the
   // producers look ahead to, at least a block each: five.
   static constexpr int tiles = 8;
@@ -75,6 +79,12 @@ struct FusedShape {
 struct alignas(16) LseDeltaPair {
   float2 lse;
   float2 minus_delta;
+};
+
+// Lse and delta of a block as TMA loads them, of the block's head and its neighbours: heads 4 n .. 4 n + 3.
+template <int queries>
+struct alignas(128) LoadedLseDelta {
+  float lse[queries][4], delta[queries][4];
 };
 
 __device__ __forceinline__ float lse_of(const LseDeltaPair* lse_delta, int query) {
@@ -122,6 +132,7 @@ struct alignas(1024) FusedStorage {
   unsigned char dq_staging[Shape::consumers][Shape::dq_bytes];
   unsigned char staged_dkv_rest[std::max(
       16, Shape::staged_dkv_bytes - Shape::ds_bytes - Shape::consumers * Shape::dq_bytes)];
+  LoadedLseDelta<Shape::queries> loaded[Shape::loaded_stages];
   LseDeltaPair lse_delta[Shape::info_stages][Shape::queries / 2];
   // Which rows of a block are queries with a gradient, as bits.
   std::uint32_t with_gradient[Shape::info_stages][Shape::queries / 32];
@@ -140,6 +151,7 @@ struct alignas(1024) FusedStorage {
   std::uint64_t q_free;  // dv has been stored, if it was staged in q
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
+  std::uint64_t loaded_full[Shape::loaded_stages];
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
   // Of the ordered kernel: it is a block's turn to add to dq; a KeyTile's place in the work list; the dk and
@@ -165,6 +177,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   for (int n = 0; n < 2; ++n) {
     init_barrier(shared_address(&memory.full[n]), 1);
     init_barrier(shared_address(&memory.empty[n]), warps);
+    init_barrier(shared_address(&memory.loaded_full[n]), 1);
     init_barrier(shared_address(&memory.dq_full[n]), 4);
     init_barrier(shared_address(&memory.dq_empty[n]), 1);
     if constexpr (Shape::ordered) init_barrier(shared_address(&memory.dq_turn[n]), 1);

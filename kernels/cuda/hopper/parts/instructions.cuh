@@ -143,6 +143,16 @@ __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& 
       : "memory");
 }
 
+// Likewise the tile that begins at (row, head) of a map made by heads_map().
+__device__ __forceinline__ void tma_load_heads(std::uint32_t into, const CUtensorMap& map, int row, int head,
+                                               std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+      "[%4];" ::"r"(into),
+      "l"(&map), "r"(head), "r"(row), "r"(barrier)
+      : "memory");
+}
+
 // Starts to write a tile to the tensor, from column group `group` on, less what lies beyond it.
 // tma_store_wait() waits until shared memory has been read, for the stores and reductions that the calling
 // thread started.
