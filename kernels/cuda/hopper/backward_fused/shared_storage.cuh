@@ -140,8 +140,6 @@ struct alignas(1024) FusedStorage {
   // number of its KeyTile in `tile`.
   Block found[Shape::info_stages], bounds[Shape::info_stages];
   int flags[Shape::info_stages];
-  int tile_index;                   // of the tile fetched last
-  int ahead;                        // number of the block found last
   int tile_of[Shape::info_stages];  // the number of a block's KeyTile
   int dq_staged[Shape::consumers];  // which BlockInfo the staged accumulators belong to
   KeyTile tile[Shape::tiles];
