@@ -173,6 +173,18 @@ bool stores_out_by_tma(const AttendParams& call) {
   return call.write == Write::store && out.dtype == call.q.dtype && has_tensor_map(out);
 }
 
+bool loads_lse_delta_by_tma(const AttendBackwardParams& call) {
+  const auto has_heads_map = [](const DeviceView& view) {
+    constexpr std::int64_t four = 4, most_stride = (std::int64_t{1} << 40) / 4;  // floats
+    return view.dtype == DType::fp32 && view.map == nullptr &&
+           reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 &&
+           (view.heads <= 1 || view.head_stride == 1) &&
+           (view.rows <= 1 ||
+            (view.row_stride >= view.heads && view.row_stride % four == 0 && view.row_stride < most_stride));
+  };
+  return has_heads_map(call.lse) && has_heads_map(call.delta);
+}
+
 bool adds_dq_by_tma(const AttendBackwardParams& call) {
   return call.dq.dtype == DType::fp32 && has_tensor_map(call.dq);
 }

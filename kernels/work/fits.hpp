@@ -58,7 +58,9 @@ inline bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, 
   return !unmet_backward_fused_hopper(call, dtype, width);
 }
 
-// Whether TMA can add to dq; whether it can store dk and dv, or add to them.
+// Whether TMA can load lse and delta, whose heads lie side by side: rows at multiples of 16 bytes, four heads
+// at a time. Whether it can add to dq; whether it can store dk and dv, or add to them.
+bool loads_lse_delta_by_tma(const AttendBackwardParams& call);
 bool adds_dq_by_tma(const AttendBackwardParams& call);
 bool writes_dkv_by_tma(const AttendBackwardParams& call);
 

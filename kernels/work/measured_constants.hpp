@@ -40,7 +40,6 @@ constexpr MeasuredConstant measured_constants[] = {
     // to 60 MB.
     {"heads_per_group_cache", 32 << 20, "bytes", records::none},
     // Forward kernel for Hopper: how it is written. 0 and 1 are no and yes.
-    {"hopper_forward_128_keys", 128, "keys of a block, two warpgroups", records::none},
     {"rescale_threshold", 8, "log2", records::by_turns},
     {"softmax_before_pv_wait_64", 1, "", records::by_turns},
     {"softmax_before_pv_wait_128", 0, "", records::by_turns},

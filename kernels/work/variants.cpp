@@ -9,7 +9,6 @@
 
 #include "kernels/call_checks.hpp"
 #include "kernels/work/fits.hpp"
-#include "kernels/work/fused_tile.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
@@ -218,10 +217,7 @@ std::string hopper_forward_name(DType dtype, int head_size, int warpgroups) {
   return name + ", " + std::to_string(64 * warpgroups) + " rows";
 }
 std::string hopper_backward_fused_name(DType dtype, int head_size) {
-  const std::string name = "attend_backward hopper fused" + suffix(dtype, head_size);
-  const FusedTile tile = fused_tile(head_size);
-  if (tile == usual_fused_tile(head_size)) return name;
-  return name + ", " + std::to_string(tile.queries) + "x" + std::to_string(tile.ds_tiles);
+  return "attend_backward hopper fused" + suffix(dtype, head_size);
 }
 std::string hopper_backward_ordered_name(DType dtype, int head_size) {
   return "attend_backward hopper ordered" + suffix(dtype, head_size);

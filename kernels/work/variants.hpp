@@ -36,7 +36,6 @@ std::string general_backward_name(DType accumulator);
 std::string mma_forward_name(DType dtype, int head_size);
 std::string mma_backward_name(DType dtype, int head_size);
 std::string hopper_forward_name(DType dtype, int head_size, int warpgroups);
-// "..., 80x1" with a tile that is not the usual one.
 std::string hopper_backward_fused_name(DType dtype, int head_size);
 std::string hopper_backward_ordered_name(DType dtype, int head_size);
 std::string hopper_backward_deterministic_name(DType dtype, int head_size);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/work/fused_tile.hpp"
 #include "kernels/work/params.hpp"
 
 namespace cplab::emulator {
@@ -31,11 +30,7 @@ struct EmulatedKernels {
   std::vector<Forward> attend;
   int backward_rows;  // of the tiles of both backward kernels
   RunAttendBackward attend_backward_deterministic;
-  struct Fused {
-    kernels::cuda::FusedTile tile;
-    RunAttendBackward run;  // adds to dq, which holds zeros for a store
-  };
-  std::vector<Fused> attend_backward_fused;   // of all tile shapes that a build may choose
+  RunAttendBackward attend_backward_fused;    // adds to dq, which holds zeros for a store
   RunAttendBackward attend_backward_ordered;  // likewise, in turn
 };
 

@@ -95,6 +95,9 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.k = {call.k, 64};
   params.v = {call.v, 64};
   params.dout = {call.dout, Shape::query_box_rows};
+  params.loads_lse_delta_by_tma = hopper::loads_lse_delta_by_tma(call);
+  params.lse = {call.lse, Shape::queries};
+  params.delta = {call.delta, Shape::queries};
   params.dq = {call.dq, Shape::dq_rows, 64};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};
@@ -131,33 +134,18 @@ void add_forward(EmulatedKernels& kernels) {
   if constexpr (most > 1) add_forward<T, D, most - 1>(kernels);
 }
 
-template <class T, int D, int queries, int ds_tiles>
-void add_fused(EmulatedKernels& kernels) {
-  using Shape = hopper::FusedShape<D, queries, ds_tiles>;
-  static_assert(Shape::keys == kernels::cuda::hopper_backward_tile_rows);
-  kernels.attend_backward_fused.push_back({{queries, ds_tiles}, run_attend_backward_fused<T, Shape>});
-}
-
 template <kernels::DType dtype, int D>
 EmulatedKernels emulated_kernels() {
   using T = std::conditional_t<dtype == kernels::DType::bf16, __nv_bfloat16, __half>;
   using kernels::cuda::hopper_backward_tile_rows;
   static_assert(hopper::DeterministicShape<D, Gradient::dq>::rows == hopper_backward_tile_rows &&
-                hopper::DeterministicShape<D, Gradient::dkv>::rows == hopper_backward_tile_rows);
+                hopper::DeterministicShape<D, Gradient::dkv>::rows == hopper_backward_tile_rows &&
+                hopper::FusedShape<D>::keys == hopper_backward_tile_rows);
   EmulatedKernels kernels{{},
                           hopper_backward_tile_rows,
                           run_attend_backward_deterministic<T, D, Gradient::dkv, Gradient::dq>,
-                          {},
-                          run_attend_backward_fused<T, hopper::FusedShape<D, D == 64 ? 128 : 64, 2, true>>};
-  if constexpr (D == 128) {
-    add_fused<T, D, 64, 2>(kernels);
-    add_fused<T, D, 64, 1>(kernels);
-    add_fused<T, D, 80, 2>(kernels);
-    add_fused<T, D, 80, 1>(kernels);
-  } else {
-    add_fused<T, D, 128, 2>(kernels);
-    add_fused<T, D, 128, 1>(kernels);
-  }
+                          run_attend_backward_fused<T, hopper::FusedShape<D, false>>,
+                          run_attend_backward_fused<T, hopper::FusedShape<D, true>>};
   add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
   return kernels;
 }

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "kernels/work/turns.hpp"
 #include "kernels/work/work_list.hpp"
 #include "tests/emulator/hopper.hpp"
+#include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/tile_cases.hpp"
 
@@ -62,9 +62,8 @@ class Emulation {
   explicit Emulation(std::uint64_t seed, int orders = 2, bool ordered_only = false)
       : seed_(seed), orders_(orders), ordered_only_(ordered_only) {}
 
-  // Of the backward, only the fused kernel's tile shape `number` of each head size, modulo how many there
-  // are.
-  void take_fused_only(std::size_t number) { fused_only_ = number; }
+  // Of the backward, only the kernel that adds to dq in any order.
+  void take_fused_only() { fused_only_ = true; }
 
   testing::TileRunner runner() {
     testing::TileRunner runner;
@@ -189,22 +188,19 @@ class Emulation {
     if (fused_only_) kind = 2;
     if (kind != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
       const bool ordered = kind == 1;
-      const std::size_t number = fused_only_.value_or(static_cast<std::size_t>(backward_calls_ / 3));
-      const EmulatedKernels::Fused& fused =
-          with.attend_backward_fused[number % with.attend_backward_fused.size()];
       const auto run = [&] {
         if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
         if (hopper::needs_zeroed_dkv(params)) {
           kernels::cpu_tiles().fill(call.dk, 0);
           kernels::cpu_tiles().fill(call.dv, 0);
         }
-        (ordered ? with.attend_backward_ordered : fused.run)(params, launch());
+        (ordered ? with.attend_backward_ordered : with.attend_backward_fused)(params, launch());
       };
       if (!ordered) {
         run();  // its bits may differ
-        const std::string tile =
-            std::to_string(fused.tile.queries) + "x" + std::to_string(fused.tile.ds_tiles);
-        return {name_of("attend_backward fused", call.q) + ", " + tile, true};
+        const bool by_tma = hopper::loads_lse_delta_by_tma(params);
+        return {name_of(by_tma ? "attend_backward fused, lse by TMA," : "attend_backward fused", call.q),
+                true};
       }
       const DqTurns turns = dq_turns(by_k, q.device.rows);
       const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads, call.q.width));
@@ -233,7 +229,7 @@ class Emulation {
   int orders_;
   bool ordered_only_;
   std::int64_t backward_calls_ = 0;
-  std::optional<std::size_t> fused_only_;
+  bool fused_only_ = false;
   std::uint64_t cuts_ = 0;
 };
 
@@ -263,19 +259,73 @@ TEST_CASE("hopper kernels: soak" * doctest::skip()) {
   for (std::uint64_t seed = 100; seed < 130; ++seed) check_cases(seed, 0, 24, 150);
 }
 
-// 80 queries a block do not divide any of the lengths that the others do; 300 rows are several blocks.
-TEST_CASE("hopper kernels: every tile shape of the fused backward") {
-  for (std::size_t number = 0; number < 4; ++number) {
-    CAPTURE(number);
-    const auto check = [&](std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t rows) {
+TEST_CASE("hopper kernels: the fused backward") {
+  const auto check = [&](std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t rows) {
+    Emulation emulation(seed);
+    emulation.take_fused_only();
+    check_cases(seed, first, last, rows, emulation);
+  };
+  check(3, 0, 24, 150);
+  check(4, 0, 24, 150);
+  check(7, 15, 16, 150);
+  check(8, 0, 4, 300);
+}
+
+// Every layout of lse and delta that TMA takes or refuses: rows of so many heads, or some heads of wider
+// rows. All else in these rows, and behind the rows of the call, is NaN. 150 rows end in the middle of a
+// block of 64 and of one of 128, and the second segment begins and ends in one.
+TEST_CASE("hopper kernels: lse and delta by TMA or number by number") {
+  struct Case {
+    std::int64_t heads, before, behind;
+    bool heads_outside, by_tma;
+  };
+  const Case cases[] = {
+      {1, 0, 0, false, false}, {1, 0, 3, false, true}, {1, 4, 7, false, true},  {2, 0, 0, false, false},
+      {2, 0, 2, false, true},  {3, 0, 1, false, true}, {3, 1, 0, false, false}, {4, 0, 0, false, true},
+      {4, 2, 2, false, false}, {4, 4, 8, false, true}, {4, 0, 0, true, false},  {5, 0, 0, false, false},
+      {5, 0, 3, false, true},  {7, 0, 1, false, true}, {8, 0, 0, false, true},  {16, 0, 0, false, true},
+  };
+  std::uint64_t seed = 0;
+  for (const Case& c : cases)
+    for (const std::int64_t D : {64, 128}) {
+      CAPTURE(c.heads);
+      CAPTURE(c.before);
+      CAPTURE(D);
+      std::mt19937 generator(static_cast<unsigned>(++seed));
+      const testing::Sizes sizes{.nq = 150, .nk = 130, .H = c.heads, .G = 1, .D = D, .E = D};
+      const testing::Problem problem =
+          testing::random_problem(generator, sizes,
+                                  {{.q_begin = 0, .q_count = 70, .k_begin = 0, .k_count = 60, .right = 0},
+                                   {.q_begin = 75, .q_count = 75, .k_begin = 60, .k_count = 70}},
+                                  DType::bf16);
+      const testing::Expected expected = testing::expected_of(problem);
+      const testing::TileDTypes dtypes{.nominal = DType::bf16,
+                                       .out = DType::fp32,
+                                       .lse = DType::fp32,
+                                       .merges = 0,
+                                       .part_roundoff = testing::unit_roundoff(DType::fp32)};
+      testing::TileTensors tensors(generator, problem, dtypes,
+                                   {.gap_unit = 8,
+                                    .one_run = true,
+                                    .lse_delta = testing::Layout{.heads_outside = c.heads_outside,
+                                                                 .before_heads = c.before,
+                                                                 .behind_heads = c.behind,
+                                                                 .runs = {{.begin = 3, .count = 150}},
+                                                                 .physical_rows = 300}});
+      tensors.lse.assign(expected.lse);
+      tensors.delta.assign(expected.delta);
       Emulation emulation(seed);
-      emulation.take_fused_only(number);
-      check_cases(seed, first, last, rows, emulation);
-    };
-    check(3 + number, 0, 24, 150);
-    check(7, 15, 16, 150);
-    check(8, 0, 4, 300);
-  }
+      emulation.take_fused_only();
+      const testing::TileRun run = emulation.runner().attend_backward(
+          tensors.all(), 0, tensors.backward(problem, Write::store, Write::store));
+      CHECK((run.variant.find("by TMA") != std::string::npos) == c.by_tma);
+      CHECK(tensors.gaps_intact());
+      CHECK(tensors.inputs_unchanged());
+      const testing::GradientTolerances most = testing::gradient_tolerances(problem, expected, dtypes);
+      CHECK(testing::worst_share(tensors.dq.values(), expected.dq, expected.dq_majorant, most.dq) <= 1);
+      CHECK(testing::worst_share(tensors.dk.values(), expected.dk, expected.dk_majorant, most.dk) <= 1);
+      CHECK(testing::worst_share(tensors.dv.values(), expected.dv, expected.dv_majorant, most.dv) <= 1);
+    }
 }
 
 TEST_CASE("hopper kernels: tiles that nobody sees") {

@@ -37,6 +37,17 @@ Layout of_result(std::mt19937& generator, const TileLayouts& layouts, const std:
   return list_layout(random_runs(rows, generator, 100), generator, layouts.gap_unit);
 }
 
+Layout of_lse_delta(std::mt19937& generator, const TileLayouts& layouts, const Sizes& sizes) {
+  if (layouts.lse_delta) return *layouts.lse_delta;
+  Layout layout = of_result(generator, {}, layouts.q_runs, sizes.nq);
+  if (draw(generator, 0, 1) == 0) return layout;
+  layout.heads_outside = false;
+  layout.width_gap = 0;
+  layout.before_heads = 4 * draw(generator, 0, 1);
+  layout.behind_heads = (sizes.H + 3) / 4 * 4 - sizes.H + 4 * draw(generator, 0, 1);
+  return layout;
+}
+
 void erase_row(std::vector<double>& values, std::int64_t row, std::int64_t row_size) {
   std::fill_n(values.begin() + row * row_size, row_size, nan);
 }
@@ -147,9 +158,9 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
                     problem.sizes.nq, problem.sizes.H, problem.sizes.E, problem.dout)),
       out(laid_out(of_result(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.out,
                    problem.sizes.nq, problem.sizes.H, problem.sizes.E, {})),
-      lse(laid_out(of_result(generator, {}, layouts.q_runs, problem.sizes.nq), dtypes.lse, problem.sizes.nq,
+      lse(laid_out(of_lse_delta(generator, layouts, problem.sizes), dtypes.lse, problem.sizes.nq,
                    problem.sizes.H, 1, {})),
-      delta(laid_out(of_result(generator, {}, layouts.q_runs, problem.sizes.nq), dtypes.lse, problem.sizes.nq,
+      delta(laid_out(of_lse_delta(generator, layouts, problem.sizes), dtypes.lse, problem.sizes.nq,
                      problem.sizes.H, 1, {})),
       dq(laid_out(of_result(generator, {.gap_unit = layouts.gap_unit}, layouts.q_runs, problem.sizes.nq),
                   dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D, {})),

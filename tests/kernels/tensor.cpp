@@ -127,7 +127,9 @@ Tensor::Tensor(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t 
     : dtype_(dtype), rows_(rows), heads_(heads), width_(width), runs_(std::move(layout.runs)) {
   const std::int64_t physical_rows = runs_.empty() ? rows : layout.physical_rows;
   const std::int64_t padded = width + layout.width_gap;
-  row_stride_ = layout.heads_outside ? padded : heads * padded;
+  const std::int64_t beside = layout.heads_outside ? 0 : layout.before_heads + layout.behind_heads;
+  first_ = guard + (layout.heads_outside ? 0 : layout.before_heads);
+  row_stride_ = layout.heads_outside ? padded : heads * padded + beside;
   head_stride_ = layout.heads_outside ? physical_rows * padded : padded;
   if (runs_.empty()) {
     for (std::int64_t row = 0; row < rows; ++row) physical_.push_back(row);
@@ -135,12 +137,12 @@ Tensor::Tensor(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t 
     for (const RowRun& run : runs_)
       for (std::int64_t row = 0; row < run.count; ++row) physical_.push_back(run.begin + row * run.step);
   }
-  const std::int64_t elements = physical_rows * heads * padded + 2 * guard;
+  const std::int64_t elements = physical_rows * (heads * padded + beside) + 2 * guard;
   memory_.assign(static_cast<std::size_t>(elements) * kernels::bytes_of(dtype), poison);
 }
 
 View Tensor::view() {
-  return {.data = memory_.data() + guard * static_cast<std::int64_t>(kernels::bytes_of(dtype_)),
+  return {.data = memory_.data() + first_ * static_cast<std::int64_t>(kernels::bytes_of(dtype_)),
           .dtype = dtype_,
           .rows = rows_,
           .heads = heads_,
@@ -153,13 +155,13 @@ View Tensor::view() {
 View Tensor::view_of_heads(std::int64_t first, std::int64_t count) {
   View window = view();
   window.data =
-      memory_.data() + (guard + first * head_stride_) * static_cast<std::int64_t>(kernels::bytes_of(dtype_));
+      memory_.data() + (first_ + first * head_stride_) * static_cast<std::int64_t>(kernels::bytes_of(dtype_));
   window.heads = count;
   return window;
 }
 
 std::int64_t Tensor::element(std::int64_t row, std::int64_t head, std::int64_t x) const {
-  return guard + physical_[static_cast<std::size_t>(row)] * row_stride_ + head * head_stride_ + x;
+  return first_ + physical_[static_cast<std::size_t>(row)] * row_stride_ + head * head_stride_ + x;
 }
 
 double Tensor::at(std::int64_t row, std::int64_t head, std::int64_t x) const {

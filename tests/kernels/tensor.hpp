@@ -34,8 +34,10 @@ double unit_roundoff(DType dtype);
 View tiny_view(void* data, DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width);
 
 struct Layout {
-  bool heads_outside = false;      // [heads, rows, width] instead of [rows, heads, width]
-  std::int64_t width_gap = 0;      // unused elements behind each row of a head
+  bool heads_outside = false;  // [heads, rows, width] instead of [rows, heads, width]
+  std::int64_t width_gap = 0;  // unused elements behind each row of a head
+  // Unused elements in front of the heads of a row and behind them, where these are inside.
+  std::int64_t before_heads = 0, behind_heads = 0;
   std::vector<RowRun> runs;        // row map; empty for rows in order
   std::int64_t physical_rows = 0;  // rows of memory; 0 for just enough without runs
 };
@@ -90,7 +92,7 @@ class Tensor {
   std::int64_t element(std::int64_t row, std::int64_t head, std::int64_t x) const;
 
   DType dtype_;
-  std::int64_t rows_, heads_, width_, row_stride_, head_stride_;
+  std::int64_t rows_, heads_, width_, first_, row_stride_, head_stride_;
   std::vector<RowRun> runs_;
   std::vector<std::int64_t> physical_;  // of each row
   std::vector<std::byte> memory_;

@@ -293,6 +293,44 @@ TEST_CASE("later halves of three sequences, and of a packed list, are taken by t
   }
 }
 
+TEST_CASE("lse and delta have tensor maps where heads lie side by side and rows at multiples of 16 bytes") {
+  alignas(16) static std::array<float, 8> memory;
+  const DeviceView dense{.data = memory.data(),
+                         .row_stride = 16,
+                         .head_stride = 1,
+                         .rows = 100,
+                         .heads = 16,
+                         .width = 1,
+                         .dtype = DType::fp32};
+  const auto taken = [&](const DeviceView& view) {
+    AttendBackwardParams as_lse, as_delta;
+    as_lse.lse = as_delta.delta = view;
+    as_lse.delta = as_delta.lse = dense;
+    const bool loads = hopper::loads_lse_delta_by_tma(as_lse);
+    CHECK(hopper::loads_lse_delta_by_tma(as_delta) == loads);
+    return loads;
+  };
+  const auto with = [&](auto change) {
+    DeviceView view = dense;
+    change(view);
+    return taken(view);
+  };
+  CHECK(taken(dense));
+  CHECK(with([](DeviceView& v) { v.heads = 5; }));  // of rows of 16
+  CHECK(with([](DeviceView& v) { v.data = memory.data() + 4; }));
+  CHECK_FALSE(with([](DeviceView& v) { v.data = memory.data() + 1; }));
+  CHECK_FALSE(with([](DeviceView& v) { v.row_stride = 18; }));
+  CHECK_FALSE(with([](DeviceView& v) { v.row_stride = -16; }));
+  CHECK_FALSE(with([](DeviceView& v) { v.row_stride = 12; }));  // rows overlap
+  CHECK_FALSE(with([](DeviceView& v) { v.head_stride = 2; }));
+  CHECK(with([](DeviceView& v) { v.heads = 1, v.head_stride = 2; }));  // never used
+  CHECK_FALSE(with([](DeviceView& v) { v.heads = 1, v.row_stride = 1; }));
+  CHECK(with([](DeviceView& v) { v.rows = 1, v.row_stride = 3; }));  // never used
+  const std::int32_t map = 0;
+  CHECK_FALSE(with([&](DeviceView& v) { v.map = &map; }));
+  CHECK_FALSE(with([](DeviceView& v) { v.dtype = DType::fp64; }));
+}
+
 TEST_CASE("fewer rows a tile where there are few tiles") {
   // 4 tiles of 128 rows for each of 16 heads leave half of 132 multiprocessors idle.
   CHECK(forward_name({.S = 512}, on_hopper) == "attend hopper bf16 128, 64 rows");

@@ -43,13 +43,9 @@ class FusedConsumer {
   static constexpr bool ordered = Shape::ordered;
   using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
-  using LseStages = PipelineIndex<Shape::lse_stages>;
   using DsTiles = PipelineIndex<Shape::ds_tiles>;
   static constexpr int n_tiles = Shape::queries / 8;
-  // A consumer's accumulator of dq is 64 rows x 64 columns, or 64 columns x the block's queries.
-  using DqAccumulators = float[Shape::dq_rows / 8][4];
-  // So many blocks behind the others is the product for dq.
-  static constexpr int dq_lag = Shape::ds_tiles - 1;
+  using DqAccumulators = float[8][4];  // of a consumer: 64 rows x 64 columns
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
   static constexpr bool early_dv = Shape::queries == 64;
@@ -95,19 +91,16 @@ class FusedConsumer {
     const int stage = Stages::stage(count);
     wait(shared_address(&memory_.full[stage]), Stages::parity(count));
     if ((flags & block_clean) == 0)
-      zero_queries_without_gradient(memory_, stage, memory_.lse_delta[LseStages::stage(count)]);
+      zero_queries_without_gradient(memory_, stage, memory_.lse_delta[InfoStages::stage(count)]);
   }
   // Lse and delta of the queries of block `count` that the lane has as columns, 8 queries apart.
   __device__ __forceinline__ const LseDeltaPair* lse_delta_of(int count) const {
-    return memory_.lse_delta[LseStages::stage(count)] + lane() % 4;
+    return memory_.lse_delta[InfoStages::stage(count)] + lane() % 4;
   }
 
   // The products of a block for which wait_for_info() and wait_for_q_dout() have been called, and dq of the
   // block before it. Returns whether the tile has a next block, for which both have then been called.
   __device__ __forceinline__ bool run_block(int count, DqAccumulators& dq) {
-    // Tells the compiler that it is the same for all lanes. Where tiles are at multiples of an odd number, it
-    // would otherwise compute their descriptors per lane.
-    if constexpr (Shape::swaps_dq) count = __shfl_sync(all_lanes, count, 0);
     const int stage = Stages::stage(count), slot = InfoStages::stage(count);
     const TileDescriptor<Shape::query_half_bytes> q(shared_address(memory_.q[stage]));
     const TileDescriptor<Shape::query_half_bytes> dout(shared_address(memory_.dout[stage]));
@@ -122,7 +115,7 @@ class FusedConsumer {
     for (int step = 0; step < D / 16; ++step)
       Wgmma<T, Shape::queries>::multiply_ss(dp, kv_operand(memory_.v, step), dout.k_major(step), step > 0);
     warpgroup_commit_batch();
-    if constexpr (dq_lag == 1 && !early_dv) wait_for_ds(count - 1);
+    if constexpr (!early_dv) wait_for_ds(count - 1);
     const int flags = memory_.flags[slot];
     const bool masked = (flags & block_masked) != 0;
     warpgroup_wait<1>();
@@ -135,7 +128,7 @@ class FusedConsumer {
     if constexpr (early_dv) {
       pack_operand<T>(p, p_operand);
       issue_dkv(dv_, p_operand, dout);
-      if constexpr (dq_lag == 1) wait_for_ds(count - 1);
+      wait_for_ds(count - 1);
     }
     const int tile = DsTiles::stage(opaque(count));
     const auto wait_for_ds_buffer = [&] {
@@ -150,27 +143,19 @@ class FusedConsumer {
     if constexpr (!early_dv) pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
     if constexpr (early_dv) wait_for_ds_buffer();
-    if constexpr (Shape::swaps_dq)
-      store_ds_by_query(memory_.ds[tile][warpgroup_], ds);
-    else
-      store_ds(memory_.ds[tile], ds);
+    store_ds(memory_.ds[tile], ds);
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
     if constexpr (!early_dv) issue_dkv(dv_, p_operand, dout);
-    if constexpr (dq_lag == 0) wait_for_ds(count);
-    DqAccumulators& own_dq = dq_of(p, dq);
-    issue_dq(count - dq_lag, own_dq, Shape::swaps_dq ? opaque(0) : 0);
+    issue_dq(count - 1, dq);
     issue_dkv(dk_, ds, q);
     // Everything else happens while these products run.
     const bool more = (flags & block_last) == 0;
     // Even if there is none: otherwise the lse of this block would be kept in registers.
     const int next = wait_for_info(count + 1);
     warpgroup_wait<1>();
-    warpgroup_fence_operand(own_dq);
-    if constexpr (dq_lag == 0)
-      store_dq(count, (flags & block_clean) != 0, own_dq);
-    else if ((flags & block_first) == 0)
-      store_dq(count - 1, (flags & block_before_clean) != 0, own_dq);
+    warpgroup_fence_operand(dq);
+    if ((flags & block_first) == 0) store_dq(count - 1, (flags & block_before_clean) != 0, dq);
     if (more) wait_for_q_dout(count + 1, next);
     warpgroup_wait<0>();
     warpgroup_fence_operand(dk_[0]);
@@ -209,21 +194,16 @@ class FusedConsumer {
 
   // Starts this warpgroup's part of dq of block `count`. Also when `count` is the block before a tile's
   // first, where the result is not used: a loop without a special first iteration needs fewer registers.
-  __device__ __forceinline__ void issue_dq(int count, DqAccumulators& dq, int keep = 0) {
-    constexpr bool half_of_ds = Shape::shares_queries && !Shape::swaps_dq;
+  __device__ __forceinline__ void issue_dq(int count, DqAccumulators& dq) {
     warpgroup_arrive();
     const TileDescriptor<Shape::ds_group_bytes> ds(
-        shared_address(memory_.ds[DsTiles::stage(count)][half_of_ds ? warpgroup_ : 0]));
+        shared_address(memory_.ds[DsTiles::stage(count)][Shape::shares_queries ? warpgroup_ : 0]));
 #pragma unroll
     for (int step = 0; step < Shape::keys / 16; ++step) {
       const TileDescriptor<Shape::key_half_bytes> k(
           shared_address(memory_.k[step / 4]) +
           (Shape::shares_queries ? 0 : warpgroup_ * Shape::key_half_bytes));
-      if constexpr (Shape::swaps_dq)
-        Wgmma<T, Shape::dq_rows>::multiply_ss_a_mn_major(dq, k.mn_major(step % 4), ds.k_major(step),
-                                                         step > 0 ? 1 : keep);
-      else
-        Wgmma<T, 64>::multiply_ss_mn_major(dq, ds.mn_major(step), k.mn_major(step % 4), step > 0);
+      Wgmma<T, 64>::multiply_ss_mn_major(dq, ds.mn_major(step), k.mn_major(step % 4), step > 0);
     }
     warpgroup_commit_batch();
   }
@@ -237,12 +217,7 @@ class FusedConsumer {
     wait_for_dq_staging(count);
     const Block& block = memory_.bounds[slot];
     const int place = 64 * warpgroup_;
-    if constexpr (Shape::swaps_dq) {
-      if (staged)
-        stage_transposed_dq(memory_.dq_staging[warpgroup_], dq, scale);
-      else
-        add_transposed_queries(params_.call.dq, block, memory_.with_gradient[slot], place, dq, scale);
-    } else if (staged) {
+    if (staged) {
       stage_dq(memory_.dq_staging[warpgroup_], dq, scale);
     } else {
       if constexpr (ordered) wait(shared_address(&memory_.dq_turn[warpgroup_]), count & 1);
@@ -271,21 +246,17 @@ class FusedConsumer {
       if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
       dkv_epilogue.template write<T>(dv);
     }
-    if constexpr (dq_lag == 1) {
-      wait_for_ds(count);
-      issue_dq(count, dq);
-    }
+    wait_for_ds(count);
+    issue_dq(count, dq);
     if (lane() == 0) {
       if constexpr (!together) tma_store_wait();
       arrive(shared_address(&memory_.q_free));
     }
     __syncwarp();
-    if constexpr (dq_lag == 1) {
-      warpgroup_wait<0>();
-      warpgroup_fence_operand(dq);
-    }
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(dq);
     if (lane() == 0) arrive(shared_address(&memory_.kv_empty));
-    if constexpr (dq_lag == 1) store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
+    store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
     if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
     warpgroup_fence_operand(dk_[0]);
@@ -298,16 +269,6 @@ class FusedConsumer {
     }
   }
 
-  // Where dq is summed: in the registers of P where both are as large. Without that, and a first product of
-  // which the compiler does not know that it forgets what was there, P would leave these registers, and there
-  // are none left.
-  template <class Sums>
-  static __device__ __forceinline__ DqAccumulators& dq_of(Sums& p, DqAccumulators& dq) {
-    if constexpr (Shape::swaps_dq)
-      return p;
-    else
-      return dq;
-  }
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
   }

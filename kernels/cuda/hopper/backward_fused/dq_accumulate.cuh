@@ -26,18 +26,6 @@ __device__ __forceinline__ void store_ds(unsigned char (*tile)[128 * 128],
     stmatrix(shared_address(tile[step / 4]) + static_cast<std::uint32_t>(byte ^ (step % 4) << 5), ds[step]);
 }
 
-// Likewise to [query][64 keys], the tile of this warpgroup's keys: operand B of dq^T = K^T dS^T.
-template <int steps>
-__device__ __forceinline__ void store_ds_by_query(unsigned char* tile, const std::uint32_t (&ds)[steps][4]) {
-  const int lane = thread_index() % 32;
-  // Matrices 1 and 3 are 8 keys further right, 2 and 3 are 8 queries further down.
-  const int row = lane / 16 * 8 + lane % 8;
-  const int byte = row * 128 + ((thread_index() / 32 % 4 * 2 + lane / 8 % 2) ^ (row & 7)) * 16;
-#pragma unroll
-  for (int step = 0; step < steps; ++step)
-    stmatrix_transposed(shared_address(tile) + static_cast<std::uint32_t>(byte + step * 2048), ds[step]);
-}
-
 // 64 x 64 accumulators of dq of a warpgroup, times a factor, in the layout that TMA reads. Half a warp stores
 // at once, 32 bytes of each of four rows; odd rows store other columns first, so that the four do not meet in
 // the same banks.
@@ -61,25 +49,6 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
       *reinterpret_cast<float2*>(at + (byte ^ (n % 4) << 5)) = float2{now[0], now[1]};
       *reinterpret_cast<float2*>(at + (byte ^ (n % 4 + 2) << 5)) = float2{then[0], then[1]};
     }
-}
-
-// 64 columns x 8 n_tiles rows of dq^T, times a factor, in the same layout. A warp stores 8 columns of four
-// rows at once, two rows apart, which the swizzle puts into different banks.
-template <int n_tiles>
-__device__ __forceinline__ void stage_transposed_dq(unsigned char* tile, const float (&acc)[n_tiles][4],
-                                                    float factor) {
-  const int lane = thread_index() % 32, warp = thread_index() / 32 % 4;
-  const int row = lane % 4 * 2;  // and row + 1, and as many 8 further down; columns column and column + 8
-  const int column = 16 * (warp % 2) + lane / 4;
-  const int byte = warp / 2 * (8 * n_tiles * 128) + row * 128 + ((column / 4) ^ row) * 16 + column % 4 * 4;
-#pragma unroll
-  for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-      for (int e = 0; e < 2; ++e)
-        *reinterpret_cast<float*>(tile + (byte ^ half << 5 ^ e << 4) + e * 128 + n * 1024) =
-            acc[n][2 * half + e] * factor;
 }
 
 // Adds factor * accumulators of 16 rows to a lane's two rows, lane / 4 and lane / 4 + 8. rows[]: where they
@@ -119,25 +88,6 @@ __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& b
       rows[half] = row_of<float>(dq, block.head, block.begin + query) + column;
   }
   add_rows(rows, acc, scale);
-}
-
-// Likewise of all of the block's queries and 64 columns, from the accumulators of dq^T.
-template <int n_tiles>
-__device__ __forceinline__ void add_transposed_queries(const DeviceView& dq, const Block& block,
-                                                       const std::uint32_t* with_gradient, int column,
-                                                       const float (&acc)[n_tiles][4], float scale) {
-  const int lane = thread_index() % 32;
-  const int own = column + 16 * (thread_index() / 32 % 4) + lane / 4;
-#pragma unroll
-  for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int query = 8 * n + lane % 4 * 2 + e;
-      if ((with_gradient[query / 32] >> query % 32 & 1) == 0) continue;
-      float* const row = row_of<float>(dq, block.head, block.begin + query) + own;
-      red_add(row, acc[n][e] * scale);
-      red_add(row + 8, acc[n][2 + e] * scale);
-    }
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -22,6 +22,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (threadIdx.x == 32) {
     if (params.call.by_k.segments != nullptr) prefetch_line(params.call.by_k.segments);
     for (const CUtensorMap* map : {&params.k, &params.v, &params.q, &params.dout}) prefetch_tensor_map(*map);
+    if (params.loads_lse_delta_by_tma)
+      for (const CUtensorMap* map : {&params.lse, &params.delta}) prefetch_tensor_map(*map);
     if (params.adds_dq_by_tma) prefetch_tensor_map(params.dq);
     if (params.dkv_write != DkvWrite::row_by_row)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
@@ -37,7 +39,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (warpgroup == 0) {
     warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (warp == 1) produce_info<Shape>(params.call, memory);
+    if (warp == 1) produce_info<Shape>(params, memory);
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
     if (warp < 2) return;

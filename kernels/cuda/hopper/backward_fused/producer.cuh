@@ -12,8 +12,7 @@ namespace cplab::kernels::cuda::hopper {
 
 // One thread: fetches tiles of keys, walks their segments and loads tiles. A block's bounds are found two
 // blocks before there is room for its Q and dO, across tiles too, so that everything the next tile begins
-// with is being loaded while consumers are in the epilogue. Its state is in shared memory: registers are
-// short.
+// with is being loaded while consumers are in the epilogue.
 //
 // Ordered: blocks of a segment come from the last to the first, because tiles that take turns at dq should
 // begin together, and under a causal mask all end at the same query. All tiles are drawn by the counter, the
@@ -26,27 +25,20 @@ class FusedProducer {
   using InfoStages = PipelineIndex<Shape::info_stages>;
 
   __device__ __forceinline__ FusedProducer(const FusedParams& params, FusedStorage<Shape>& memory)
-      : params_(params), memory_(memory) {}
+      : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
 
   // The thread block's first tile. There always is one, unless tiles are drawn.
-  __device__ __forceinline__ void start() {
-    if constexpr (!ordered) memory_.tile_index = static_cast<int>(blockIdx.x);
-    begin_tile(0);
-  }
+  __device__ __forceinline__ void start() { begin_tile(0); }
 
   __device__ __forceinline__ void run() {
-    memory_.ahead = 0;
-    tile_ahead() = 0;
     if constexpr (ordered) {
-      if (!fetch_next_tile()) return publish(nowhere());
+      if (!fetch_next_tile()) return publish(0, 0, nowhere());
       start();
     }
     load_kv(0);  // before the segments have been read, which takes as long as this copy
-    publish(first_block_of(memory_.tile[0]));
-    for (;;) {
-      ++memory_.ahead;
-      look_ahead();
-      const int count = ahead() - 2;
+    publish(0, 0, first_block_of(memory_.tile[0]));
+    for (int count = -1;; ++count) {
+      look_ahead(count + 2);
       if (count < 0) continue;
       const Block& block = memory_.found[InfoStages::stage(count)];
       if (!block.live()) return;
@@ -68,12 +60,10 @@ class FusedProducer {
 
   __device__ __forceinline__ void begin_tile(int tile) {
     int index, unit;
-    params_.scheduler.find(memory_.tile_index, index, unit);
+    params_.scheduler.find(tile_index_, index, unit);
     KeyTile& entered = memory_.tile[tile];
     entered.rows = params_.call.by_k.tiles[index];
-    asm volatile("" ::: "memory");  // one after the other: registers are short
     entered.segment = segments()[entered.rows.first];
-    asm volatile("" ::: "memory");
     entered.first_head = unit * params_.heads_of_tile;
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
@@ -84,16 +74,16 @@ class FusedProducer {
   // last of these fetches sets the counter back to 0 for the next launch.
   __device__ __forceinline__ bool fetch_next_tile() {
     if constexpr (ordered) {
-      memory_.tile_index = atomic_add_one(params_.counter);
-      if (memory_.tile_index == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
+      tile_index_ = atomic_add_one(params_.counter);
+      if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
     } else if (params_.counter == nullptr) {
-      memory_.tile_index += params_.blocks;
+      tile_index_ += params_.blocks;
     } else {
       const int taken = atomic_add_one(params_.counter);
       if (taken == params_.scheduler.tiles - 1) *params_.counter = 0;
-      memory_.tile_index = params_.blocks + taken;
+      tile_index_ = params_.blocks + taken;
     }
-    return memory_.tile_index < params_.scheduler.tiles;
+    return tile_index_ < params_.scheduler.tiles;
   }
 
   __device__ __forceinline__ Block first_block_of(const KeyTile& tile) const {
@@ -115,36 +105,28 @@ class FusedProducer {
     return block;
   }
 
-  // The number of the block to be found, read anew from memory wherever it is needed.
-  __device__ __forceinline__ int ahead() const {
-    asm volatile("" ::: "memory");
-    return memory_.ahead;
-  }
-  __device__ __forceinline__ int& tile_ahead() const { return memory_.tile_of[InfoStages::stage(ahead())]; }
-
-  // Block ahead(), of tile tile_ahead().
-  __device__ __forceinline__ void publish(const Block& block) {
-    const int slot = InfoStages::stage(ahead());
+  __device__ __forceinline__ void publish(int count, int tile, const Block& block) {
+    const int slot = InfoStages::stage(count);
     memory_.found[slot] = block;
+    memory_.tile_of[slot] = tile;
     arrive(shared_address(&memory_.found_full[slot]));
   }
 
-  // Finds block ahead() from the block before it, and publishes it.
-  __device__ __forceinline__ void look_ahead() {
-    const int slot_before = InfoStages::stage(ahead() - 1);
-    tile_ahead() = memory_.tile_of[slot_before];
+  // Finds block `count` from the block before it, and publishes it.
+  __device__ __forceinline__ void look_ahead(int count) {
+    const int slot_before = InfoStages::stage(count - 1);
     const Block& before = memory_.found[slot_before];
-    if (!before.live()) return publish(before);
-    const KeyTile* at = &memory_.tile[tile_ahead()];
+    if (!before.live()) return publish(count, 0, before);
+    int tile = memory_.tile_of[slot_before];
+    const KeyTile* at = &memory_.tile[tile];
     Block block = block_after(before, *at);
     if (!block.live() && fetch_next_tile()) {
-      const int tile = (tile_ahead() + 1) % Shape::tiles;
+      tile = (tile + 1) % Shape::tiles;
       begin_tile(tile);
-      tile_ahead() = tile;
-      at = &memory_.tile[tile_ahead()];
+      at = &memory_.tile[tile];
       block = first_block_of(*at);
     }
-    publish(block);
+    publish(count, tile, block);
   }
 
   __device__ __forceinline__ void load_kv(int tile) {
@@ -169,6 +151,7 @@ class FusedProducer {
 
   const FusedParams& params_;
   FusedStorage<Shape>& memory_;
+  int tile_index_;  // of the tile fetched last
 };
 
 // Whether all pairs of the tile's keys and the block's queries are live.
@@ -179,37 +162,42 @@ __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTil
          key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
 }
 
-// Whether a warp's lane has a query in its n-th turn, 32 queries each.
+// Starts to load lse and delta of block `count`, and of neighbouring heads. Called by the whole warp, which
+// has prepared the block that was there.
 template <class Shape>
-__device__ __forceinline__ bool has_query(int lane, int n) {
-  return Shape::queries % 32 == 0 || lane + 32 * n < Shape::queries;
+__device__ __forceinline__ void load_info(const FusedParams& params, FusedStorage<Shape>& memory, int count) {
+  const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
+  const int stage = PipelineIndex<Shape::loaded_stages>::stage(count);
+  const std::uint32_t full = shared_address(&memory.loaded_full[stage]);
+  __syncwarp();  // all lanes have read what is about to be overwritten
+  if (thread_index() % 32 != 0) return;
+  arrive_and_expect_tx(full, sizeof(memory.loaded[stage]));
+  tma_load_heads(shared_address(memory.loaded[stage].lse), params.lse, block.begin, block.head & ~3, full);
+  tma_load_heads(shared_address(memory.loaded[stage].delta), params.delta, block.begin, block.head & ~3,
+                 full);
 }
 
-// Starts to copy lse and delta of block `count` as they are in memory; 0 for rows beyond the block.
+// Where TMA cannot: starts to copy them, each number for itself; 0 for rows beyond the block.
 template <class Shape>
-__device__ __forceinline__ void start_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
-                                           int count) {
-  const int lane = thread_index() % 32;
-  const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
-  const std::uint32_t lse_delta =
-      shared_address(memory.lse_delta[PipelineIndex<Shape::lse_stages>::stage(count)]) + lane / 2 * 16 +
-      lane % 2 * 4;
-#pragma unroll Shape::info_unroll
-  for (int turn = 0; turn < 2 * ((Shape::queries + 31) / 32); ++turn) {
-    const int n = turn / 2;
-    if (!has_query<Shape>(lane, n)) continue;
+__device__ __forceinline__ void copy_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
+                                          int count) {
+  const int lane = thread_index() % 32, slot = PipelineIndex<Shape::info_stages>::stage(count);
+  const Block& block = memory.found[slot];
+  const std::uint32_t lse_delta = shared_address(memory.lse_delta[slot]) + lane / 2 * 16 + lane % 2 * 4;
+#pragma unroll
+  for (int n = 0; n < Shape::queries / 32; ++n) {
     const int row = block.begin + lane + 32 * n;
     const bool inside = row < block.end;
-    const DeviceView& view = turn % 2 == 0 ? call.lse : call.delta;
-    cp_async_float(lse_delta + 256 * n + turn % 2 * 8,
-                   row_of<const float>(view, block.head, inside ? row : block.begin), inside);
+    const int read = inside ? row : block.begin;
+    cp_async_float(lse_delta + 256 * n, row_of<const float>(call.lse, block.head, read), inside);
+    cp_async_float(lse_delta + 256 * n + 8, row_of<const float>(call.delta, block.head, read), inside);
   }
 }
 
 // The copies for block `count` have arrived: lse and delta are prepared, bounds and flags written for the
 // consumers. The block after it must have been found.
 template <class Shape>
-__device__ __forceinline__ void finish_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
+__device__ __forceinline__ void finish_info(const FusedParams& params, FusedStorage<Shape>& memory,
                                             int count) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   const int lane = thread_index() % 32, slot = InfoStages::stage(count), next = InfoStages::stage(count + 1);
@@ -221,24 +209,29 @@ __device__ __forceinline__ void finish_info(const AttendBackwardParams& call, Fu
     reinterpret_cast<int*>(&memory.bounds[slot])[lane] =
         segment ? tile : reinterpret_cast<const int*>(&block)[lane];
   }
-  float* const lse_delta =
-      reinterpret_cast<float*>(memory.lse_delta[PipelineIndex<Shape::lse_stages>::stage(count)]) +
-      lane / 2 * 4 + lane % 2;
+  float* const lse_delta = reinterpret_cast<float*>(memory.lse_delta[slot]) + lane / 2 * 4 + lane % 2;
+  // What was loaded, or copied to where the result goes; 32 queries further on, and from lse to delta.
+  const float* from = lse_delta;
+  int step = 64, to_delta = 2;
+  if (params.loads_lse_delta_by_tma) {
+    using Loaded = PipelineIndex<Shape::loaded_stages>;
+    wait(shared_address(&memory.loaded_full[Loaded::stage(count)]), Loaded::parity(count));
+    from = &memory.loaded[Loaded::stage(count)].lse[lane][block.head & 3];
+    step = 32 * 4;
+    to_delta = Shape::queries * 4;
+  }
   bool unclean = false;
-#pragma unroll Shape::info_unroll
-  for (int n = 0; n < (Shape::queries + 31) / 32; ++n) {
+#pragma unroll
+  for (int n = 0; n < Shape::queries / 32; ++n) {
     const int row = block.begin + lane + 32 * n;
-    bool empty = false;
-    if (has_query<Shape>(lane, n)) {
-      const float lse = lse_delta[64 * n];
-      empty = row >= block.end || lse == -infinity();
-      lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
-      lse_delta[64 * n + 2] = empty ? 0 : -lse_delta[64 * n + 2];
-    }
+    const float lse = from[step * n], delta = from[step * n + to_delta];
+    const bool empty = row >= block.end || lse == -infinity();
+    lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
+    lse_delta[64 * n + 2] = empty ? 0 : -delta;
     const std::uint32_t without_gradient = __ballot_sync(all_lanes, empty);
     if (lane == 0) memory.with_gradient[slot][n] = ~without_gradient;
     // Beyond the tensor TMA has loaded zeros and adds nothing.
-    unclean |= __any_sync(all_lanes, empty && row < call.q.rows) != 0;
+    unclean |= __any_sync(all_lanes, empty && row < params.call.q.rows) != 0;
   }
   if (lane == 0) {
     const bool last = !memory.found[next].live() || memory.tile_of[next] != tile;
@@ -253,32 +246,20 @@ __device__ __forceinline__ void finish_info(const AttendBackwardParams& call, Fu
 }
 
 // One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
-// before the block before it is prepared, because they take longer than a block's turn; where there is room
-// for two blocks only, as soon as the block before the last has been done, as for Q and dO.
+// before the block before it is prepared, because they take longer than a block's turn.
 template <class Shape>
-__device__ __forceinline__ void produce_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory) {
-  using Stages = PipelineIndex<Shape::stages>;
+__device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
-  constexpr bool one_ahead = Shape::lse_stages == Shape::stages;
-  const auto wait_until_found = [&](int count) {
-    wait(shared_address(&memory.found_full[InfoStages::stage(count)]), InfoStages::parity(count));
-  };
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
-    wait_until_found(count);
+    wait(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
     const bool live = memory.found[slot].live();
-    if (one_ahead && live)
-      wait(shared_address(&memory.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
-    if (live) start_info<Shape>(call, memory, count);
+    if (live && params.loads_lse_delta_by_tma) load_info<Shape>(params, memory, count);
+    if (live && !params.loads_lse_delta_by_tma) copy_info<Shape>(params.call, memory, count);
     cp_async_commit_group();
-    if (one_ahead && live) {
-      wait_until_found(count + 1);
-      cp_async_wait_group<0>();
-      finish_info<Shape>(call, memory, count);
-    }
-    if (!one_ahead && count > 0) {
+    if (count > 0) {
       cp_async_wait_group<1>();
-      finish_info<Shape>(call, memory, count - 1);
+      finish_info<Shape>(params, memory, count - 1);
     }
     if (live) continue;
     if (thread_index() % 32 == 0) memory.flags[slot] = 0;

@@ -18,7 +18,9 @@ enum class DkvWrite { row_by_row, fp32_tiles, rounded_tiles };
 struct FusedParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
-  CUtensorMap dk, dv;  // boxes of 16 rows
+  CUtensorMap lse, delta;               // boxes of the block's queries x 4 heads
+  bool loads_lse_delta_by_tma = false;  // they have tensor maps
+  CUtensorMap dk, dv;                   // boxes of 16 rows
   DkvWrite dkv_write = DkvWrite::row_by_row;
   CUtensorMap dq;                   // fp32, boxes of dq_rows rows x 64 columns
   bool adds_dq_by_tma = false;      // dq has a tensor map
@@ -30,48 +32,39 @@ struct FusedParams {
   float scale_log2 = 0;
 };
 
-// Blocks of so many queries. tiles_of_ds: tiles of dS in shared memory. With two, dq of a block is computed
-// in the turn of the next one, so that no consumer waits for the other's dS; with one it waits.
-template <int D, int block_queries, int tiles_of_ds, bool in_order = false>
+template <int D, bool in_order = false>
 struct FusedShape {
   static constexpr int head_size = D;
   static constexpr bool ordered = in_order;  // dq, and dk and dv of several heads, are added in a fixed order
   static constexpr int consumers = 2;        // warpgroups of 64 keys
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int keys = 64 * consumers;
-  static constexpr int queries = block_queries;
-  static constexpr int query_box_rows = queries % 64 == 0 ? 64 : queries;  // of tensor maps
+  static constexpr int queries = D == 64 ? 128 : 64;  // of a block
+  static constexpr int query_box_rows = 64;           // of tensor maps
   static constexpr int stages = 2;
-  static constexpr int ds_tiles = tiles_of_ds;
-  // Whether dq is computed transposed, K^T dS^T, 64 columns of dq to a consumer: where the queries are not a
-  // multiple of wgmma's 64 rows.
-  static constexpr bool swaps_dq = queries % 64 != 0;
+  // Tiles of dS in shared memory. With two, dq of a block is computed in the turn of the next one, so that no
+  // consumer waits for the other's dS.
+  static constexpr int ds_tiles = 2;
   // Whether a consumer computes dq of half of the queries; else half of the columns.
   static constexpr bool shares_queries = D == 64;
   static constexpr int dq_rows = shares_queries ? queries / consumers : queries;  // of a consumer
   // BlockInfo lives longer than Q and dO: dq of a block is stored while the next one's products run, and the
   // producers look two blocks ahead, which makes six.
   static constexpr int info_stages = 8;
-  // Of lse and delta, which are not needed that long. Two is what fits beside two tiles of dS of 80 queries;
-  // they are then loaded once the block before the last has been done.
-  static constexpr int lse_stages = D == 128 && queries == 80 && ds_tiles == 2 ? 2 : info_stages;
+  // Of lse and delta as TMA loads them: the next block's come while one's are prepared.
+  static constexpr int loaded_stages = 2;
   // From the tile whose dk is being stored, by the next one, whose K and V are there, to those that the
   // producers look ahead to, at least a block each: five.
   static constexpr int tiles = 8;
-  // Of 504 in all. The larger shape needs all that there are.
-  static constexpr int producer_registers = swaps_dq ? 24 : 40;
-  static constexpr int consumer_registers = swaps_dq ? 240 : 232;
-  static constexpr int info_unroll = swaps_dq ? 1 : 8;  // of the loops that load lse and delta
+  static constexpr int producer_registers = 40, consumer_registers = 232;  // of 504 in all
   // Bytes of 64 keys and of their first 64 columns; of a block of queries and of its first 64 columns.
   static constexpr int key_bytes = 64 * D * 2, key_half_bytes = 64 * 128;
   static constexpr int query_bytes = queries * D * 2, query_half_bytes = queries * 128;
   static_assert(keys == 16 * dkv_turns_of_tile);
-  static_assert(!ordered || !swaps_dq, "turns are of 64 rows");
-  static_assert(queries == query_box_rows || D == 64, "boxes of rows, one behind the other, make a block");
   static_assert(shares_queries ? dq_rows == 64 : 64 * consumers == D, "dq of a consumer: 64 columns");
-  // dS of a block: [query / 64][key][64 queries], or [key / 64][query][64 keys] where dq is transposed.
-  static constexpr int ds_groups = swaps_dq ? consumers : queries / 64;
-  static constexpr int ds_group_bytes = swaps_dq ? queries * 128 : keys * 128;
+  // dS of a block: [query / 64][key][64 queries].
+  static constexpr int ds_groups = queries / 64;
+  static constexpr int ds_group_bytes = keys * 128;
   static constexpr int ds_bytes = ds_tiles * ds_groups * ds_group_bytes;
   static constexpr int dq_bytes = dq_rows * 64 * 4;  // of a consumer
   // In the epilogue dk and dv are staged where dS and the staged dq were, if there is room for both; else dv
@@ -86,6 +79,12 @@ struct FusedShape {
 struct alignas(16) LseDeltaPair {
   float2 lse;
   float2 minus_delta;
+};
+
+// Lse and delta of a block as TMA loads them, of the block's head and its neighbours: heads 4 n .. 4 n + 3.
+template <int queries>
+struct alignas(128) LoadedLseDelta {
+  float lse[queries][4], delta[queries][4];
 };
 
 __device__ __forceinline__ float lse_of(const LseDeltaPair* lse_delta, int query) {
@@ -133,15 +132,14 @@ struct alignas(1024) FusedStorage {
   unsigned char dq_staging[Shape::consumers][Shape::dq_bytes];
   unsigned char staged_dkv_rest[std::max(
       16, Shape::staged_dkv_bytes - Shape::ds_bytes - Shape::consumers * Shape::dq_bytes)];
-  LseDeltaPair lse_delta[Shape::lse_stages][Shape::queries / 2];
+  LoadedLseDelta<Shape::queries> loaded[Shape::loaded_stages];
+  LseDeltaPair lse_delta[Shape::info_stages][Shape::queries / 2];
   // Which rows of a block are queries with a gradient, as bits.
-  std::uint32_t with_gradient[Shape::info_stages][(Shape::queries + 31) / 32];
+  std::uint32_t with_gradient[Shape::info_stages][Shape::queries / 32];
   // Blocks: `found` for the producers, `bounds` for the consumers; in `bounds` the field `segment` is the
   // number of its KeyTile in `tile`.
   Block found[Shape::info_stages], bounds[Shape::info_stages];
   int flags[Shape::info_stages];
-  int tile_index;                   // of the tile fetched last
-  int ahead;                        // number of the block found last
   int tile_of[Shape::info_stages];  // the number of a block's KeyTile
   int dq_staged[Shape::consumers];  // which BlockInfo the staged accumulators belong to
   KeyTile tile[Shape::tiles];
@@ -151,6 +149,7 @@ struct alignas(1024) FusedStorage {
   std::uint64_t q_free;  // dv has been stored, if it was staged in q
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
+  std::uint64_t loaded_full[Shape::loaded_stages];
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
   // Of the ordered kernel: it is a block's turn to add to dq; a KeyTile's place in the work list; the dk and
@@ -176,11 +175,10 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   for (int n = 0; n < 2; ++n) {
     init_barrier(shared_address(&memory.full[n]), 1);
     init_barrier(shared_address(&memory.empty[n]), warps);
+    init_barrier(shared_address(&memory.loaded_full[n]), 1);
     init_barrier(shared_address(&memory.dq_full[n]), 4);
     init_barrier(shared_address(&memory.dq_empty[n]), 1);
     if constexpr (Shape::ordered) init_barrier(shared_address(&memory.dq_turn[n]), 1);
-  }
-  for (int n = 0; n < Shape::ds_tiles; ++n) {
     init_barrier(shared_address(&memory.ds_full[n]), warps);
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
   }

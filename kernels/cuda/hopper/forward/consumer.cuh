@@ -34,7 +34,7 @@ class ForwardConsumer {
       const int buffer = Tiles::stage(tiles_);
       wait(shared_address(&memory_.q_full[buffer]), Tiles::parity(tiles_));
       const QueryTile tile = memory_.tile[buffer];
-      if (tile.state != TileState::live) release_q_before();
+      if (tile.state != TileState::live) release_q();
       if (tile.state == TileState::none) return;
       const int warp = thread_index() / 32 - 4;
       mainloop_.start(tile.begin + 16 * warp);
@@ -44,7 +44,6 @@ class ForwardConsumer {
         epilogue(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
       else  // all threads must have read QueryTile before it is overwritten
         named_barrier_sync(2 + warpgroup_, warpgroup_threads);
-      if constexpr (Shape::q_stages == 1) release_q(tiles_);
     }
   }
 
@@ -79,7 +78,7 @@ class ForwardConsumer {
       const bool zeroes_v = !first && !mainloop_.v_is_full();
       if (zeroes_v) warp_scheduler_barrier_arrive();
       if (first) {
-        if (first_of_tile) release_q_before();
+        if (first_of_tile) release_q();
         warpgroup_arrive();
         warpgroup_commit_batch();  // an empty batch: warpgroup_wait counts batches
       } else {
@@ -114,7 +113,7 @@ class ForwardConsumer {
     mainloop_.read_info(count_);
     warp_scheduler_barrier_sync();  // its barrier also says that all warps have read BlockInfo
     warp_scheduler_barrier_arrive();
-    if (first_of_tile) release_q_before();
+    if (first_of_tile) release_q();
     mainloop_.skip_block(count_);
     ++count_;
   }
@@ -153,20 +152,14 @@ class ForwardConsumer {
       named_barrier_arrive(5 + (warpgroup_ + 1) % Shape::consumers, 2 * warpgroup_threads);
   }
 
-  // A tile's Q, and then its out, have been in its buffer. Once TMA has read that, the producer may load the
-  // next Q into it. No tile: -1.
-  __device__ __forceinline__ void release_q(int tile) {
-    if (tile >= 0 && thread_index() % warpgroup_threads == 0) {
+  // The tile before had its Q, and then its out, in another buffer. Once TMA has read that, the producer may
+  // load the next Q into it; by then this tile's first product is running, so that the wait costs nothing.
+  __device__ __forceinline__ void release_q() {
+    if (tiles_ > 0 && thread_index() % warpgroup_threads == 0) {
       tma_store_wait();
-      arrive(shared_address(&memory_.q_empty[Tiles::stage(tile)]));
+      arrive(shared_address(&memory_.q_empty[Tiles::stage(tiles_ - 1)]));
     }
     __syncwarp();  // wgmma needs converged warps
-  }
-
-  // With two buffers, that of the tile before is released when this tile's first product is running, so that
-  // the wait costs nothing.
-  __device__ __forceinline__ void release_q_before() {
-    if constexpr (Shape::q_stages > 1) release_q(tiles_ - 1);
   }
 
   const ForwardParams& params_;

@@ -73,12 +73,7 @@ class ForwardMainloop {
     warpgroup_fence_operand(s_);
     if (read_info(count)) {
       const Block& block = memory_.bounds[Stages::stage(count)];
-      if (!all_live<Shape::keys>(block, first_row_)) {
-        if constexpr (n_tiles <= 16)
-          mask_dead_by_bits(s_, block, first_row_, -infinity());
-        else  // by bits of two words ptxas would serialize the products (C7518)
-          mask_dead(s_, block, first_row_, -infinity());
-      }
+      if (!all_live<Shape::keys>(block, first_row_)) mask_dead_by_bits(s_, block, first_row_, -infinity());
     }
     // Two chains of maxima and sums for each row: in one, every operation would wait for the one before.
     float highest[2][2] = {{softmax.maximum[0], s_[0][0]}, {softmax.maximum[1], s_[0][2]}};

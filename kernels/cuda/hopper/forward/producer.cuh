@@ -1,7 +1,7 @@
 // The producer of the forward kernel: one thread that walks the tiles of its thread block and loads Q, K and
-// V. Q has two buffers, or one, K and V two stages each; K is loaded one block ahead of V, across tiles too.
-// Only the producer walks the segments: with every K it publishes the block's bounds and which warpgroups
-// have a live pair in the next block.
+// V. Q has two buffers, K and V two stages each; K is loaded one block ahead of V, across tiles too. Only the
+// producer walks the segments: with every K it publishes the block's bounds and which warpgroups have a live
+// pair in the next block.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class ForwardProducer {
   __device__ __forceinline__ void run() {
     for (;;) {
       // A tile has segments only if it has live pairs.
-      if (tile_.count == 0 || one_q) load_v();  // the V due is loaded first: Q may have to wait
-      if (!one_q) load_q();
+      if (tile_.count == 0) load_v();  // the V due is loaded first: publish_tile() may have to wait
+      load_q();
       Block block = first_block<Owner::queries>(0, 1, tile_, params_.call.work.segments);
       const TileState state = block.live() ? TileState::live : TileState::without_keys;
       if (block.live())
@@ -44,7 +44,6 @@ class ForwardProducer {
       else
         fetch_next_tile();
       flags_ = flags_of(block);
-      if (one_q) load_q();  // consumers are done with the tile before, whose last V they have by now
       publish_tile(state);
       while (block.live()) {
         publish_block(block);
@@ -66,8 +65,6 @@ class ForwardProducer {
   }
 
  private:
-  static constexpr bool one_q = Shape::q_stages == 1;
-
   // The tile after this one. Every thread block fetches until it finds none left; the last of these fetches
   // sets the counter back to 0 for the next launch.
   __device__ __forceinline__ void fetch_next_tile() {

@@ -39,19 +39,12 @@ inline float rescale_threshold_log2(const AttendParams& call) {
 #ifndef CPLAB_POLYNOMIAL_EVERY
 #define CPLAB_POLYNOMIAL_EVERY static_cast<int>(measured("polynomial_every"))
 #endif
-//
-// At head size 128 a block may have 160, 176 or 192 keys: the rows of Q are read from shared memory less
-// often for as many products, and each block's overhead is spread over more keys; the last two leave no room
-// for a second buffer of Q. CPLAB_FORWARD_128_KEYS overrides it, for measuring.
-#ifndef CPLAB_FORWARD_128_KEYS
-#define CPLAB_FORWARD_128_KEYS static_cast<int>(measured("hopper_forward_128_keys"))
-#endif
 template <int D, int W>
 struct ForwardShape {
   static constexpr int consumers = W;
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int rows = 64 * consumers;
-  static constexpr int keys = D == 128 && W == 2 ? CPLAB_FORWARD_128_KEYS : 128;
+  static constexpr int keys = 128;
   static constexpr int stages = 2;
   static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
   // Whether a block's softmax is completed before the wait for P V of the block before.
@@ -64,7 +57,7 @@ struct ForwardShape {
   // reports the next write of BlockInfo as a hazard; there all lanes arrive.
   static constexpr auto lanes_release_k =
       static_cast<int>(D == 64 ? measured("lanes_release_k_64") : measured("lanes_release_k_128"));
-  static constexpr int q_stages = keys > 160 ? 1 : 2;  // buffers of Q
+  static constexpr int q_stages = 2;  // buffers of Q
   // setmaxnreg: a thread has 65536 / threads registers at launch, rounded down to 8. What the producer gives
   // up the consumers get. A single consumer warpgroup has enough from the start.
   static constexpr int producer_registers = consumers == 2 ? 40 : 32;

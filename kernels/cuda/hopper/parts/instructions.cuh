@@ -34,7 +34,8 @@ __device__ __forceinline__ void arrive_and_expect_tx(std::uint32_t barrier, int 
                : "memory");
 }
 
-// Waits until the phase of that parity is over. On a fresh barrier parity 1 is over at once.
+// Waits until the phase of that parity is over. On a fresh barrier parity 1 is over at once. Tries that tell
+// the hardware how long it may suspend the thread (the operand suspendTimeHint) were not faster on an H200.
 __device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
   asm volatile(
       "{\n"
@@ -131,6 +132,16 @@ __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& 
       : "memory");
 }
 
+// Likewise the tile that begins at (row, head) of a map made by heads_map().
+__device__ __forceinline__ void tma_load_heads(std::uint32_t into, const CUtensorMap& map, int row, int head,
+                                               std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+      "[%4];" ::"r"(into),
+      "l"(&map), "r"(head), "r"(row), "r"(barrier)
+      : "memory");
+}
+
 // Starts to write a tile to the tensor, from column group `group` on, less what lies beyond it.
 // tma_store_wait() waits until shared memory has been read, for the stores and reductions that the calling
 // thread started.
@@ -183,13 +194,6 @@ __device__ __forceinline__ void stmatrix(std::uint32_t to, const std::uint32_t (
                : "memory");
 }
 
-// Likewise, each matrix transposed: what its registers hold as row r becomes column r in memory.
-__device__ __forceinline__ void stmatrix_transposed(std::uint32_t to, const std::uint32_t (&values)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
-               "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
-               : "memory");
-}
-
 // Loads four 8x8 matrices of 16 bits, each transposed: lane l says where row l % 8 of matrix l / 8 lies.
 __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -198,10 +202,7 @@ __device__ __forceinline__ void ldmatrix_transposed(std::uint32_t (&into)[4], st
                : "memory");
 }
 
-// Adds to a float of global memory, atomically; to four of them at a multiple of 16 bytes, each atomically.
-__device__ __forceinline__ void red_add(float* to, float x) {
-  asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
-}
+// Adds to four floats of global memory at a multiple of 16 bytes, each atomically.
 __device__ __forceinline__ void red_add_v4(float* to, float x, float y, float z, float w) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x), "f"(y), "f"(z),
                "f"(w)

@@ -31,6 +31,11 @@ Encode encode_function() {
   return function;
 }
 
+void require_encoded(CUresult result) {
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(result)));
+}
+
 // A map whose box has `rows` rows and `columns` columns, in groups of columns of 128 bytes.
 CUtensorMap make_map(const DeviceView& view, CUtensorMapDataType type, int rows, std::int64_t columns) {
   CUtensorMap map{};
@@ -48,11 +53,9 @@ CUtensorMap make_map(const DeviceView& view, CUtensorMapDataType type, int rows,
   const cuuint32_t box[] = {static_cast<cuuint32_t>(group), static_cast<cuuint32_t>(rows),
                             static_cast<cuuint32_t>(columns / group), 1};
   const cuuint32_t steps[] = {1, 1, 1, 1};
-  const CUresult result = encode_function()(
-      &map, type, 4, view.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    throw std::runtime_error("cuTensorMapEncodeTiled: error " + std::to_string(static_cast<int>(result)));
+  require_encoded(encode_function()(&map, type, 4, view.data, sizes, strides, box, steps,
+                                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
 
@@ -79,6 +82,21 @@ CUtensorMap group_map(const DeviceView& view, int rows) {
 
 CUtensorMap accumulator_map(const DeviceView& view, int rows) {
   return make_map(view, type_of(view.dtype), rows, 64);
+}
+
+CUtensorMap heads_map(const DeviceView& view, int rows) {
+  CUtensorMap map{};
+  if (view.rows == 0 || view.heads == 0) return map;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(view.heads), static_cast<cuuint64_t>(view.rows)};
+  // With a single row the stride is never used, but must be legal.
+  const std::int64_t stride = view.rows > 1 ? view.row_stride : (view.heads + 3) / 4 * 4;
+  const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * sizeof(float)};
+  const cuuint32_t box[] = {heads_of_map, static_cast<cuuint32_t>(rows)};
+  const cuuint32_t steps[] = {1, 1};
+  require_encoded(encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, view.data, sizes, strides, box,
+                                    steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return map;
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -20,4 +20,9 @@ CUtensorMap group_map(const DeviceView& view, int rows);
 // by.
 CUtensorMap accumulator_map(const DeviceView& view, int rows);
 
+// For tiles of `rows` rows and heads_of_map heads of a view of one fp32 number a row and head, its heads side
+// by side, as [row][head].
+constexpr int heads_of_map = 4;  // the least that TMA moves: 16 bytes
+CUtensorMap heads_map(const DeviceView& view, int rows);
+
 }  // namespace cplab::kernels::cuda::hopper

@@ -50,36 +50,19 @@ __device__ __forceinline__ void warpgroup_fence_operand(float (&values)[n]) {
 #define CPLAB_SUMS_16(d, n) \
   CPLAB_SUMS_4(d, n), CPLAB_SUMS_4(d, n + 1), CPLAB_SUMS_4(d, n + 2), CPLAB_SUMS_4(d, n + 3)
 #define CPLAB_SUMS_32(d) CPLAB_SUMS_16(d, 0), CPLAB_SUMS_16(d, 4)
-#define CPLAB_SUMS_40(d) CPLAB_SUMS_32(d), CPLAB_SUMS_4(d, 8), CPLAB_SUMS_4(d, 9)
 #define CPLAB_SUMS_64(d) CPLAB_SUMS_32(d), CPLAB_SUMS_16(d, 8), CPLAB_SUMS_16(d, 12)
-#define CPLAB_SUMS_80(d) CPLAB_SUMS_64(d), CPLAB_SUMS_16(d, 16)
-#define CPLAB_SUMS_88(d) CPLAB_SUMS_80(d), CPLAB_SUMS_4(d, 20), CPLAB_SUMS_4(d, 21)
-#define CPLAB_SUMS_96(d) CPLAB_SUMS_80(d), CPLAB_SUMS_16(d, 20)
 #define CPLAB_NAMES_32                                                      \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
-#define CPLAB_NAMES_40                                                               \
-  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39}"
-#define CPLAB_FIRST_64                                                               \
+#define CPLAB_NAMES_64                                                               \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define CPLAB_NAMES_64 CPLAB_FIRST_64 "}"
-#define CPLAB_FIRST_80 \
-  CPLAB_FIRST_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define CPLAB_NAMES_80 CPLAB_FIRST_80 "}"
-#define CPLAB_NAMES_88 CPLAB_FIRST_80 ", %80, %81, %82, %83, %84, %85, %86, %87}"
-#define CPLAB_NAMES_96 \
-  CPLAB_FIRST_80       \
-  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}"
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
 
 // d = A B, or d += A B if `keep` is not 0. Operands in shared memory are given by descriptors (operands.cuh):
 //   multiply_ss            A and B k_major
 //   multiply_ss_mn_major   A and B mn_major
-//   multiply_ss_a_mn_major A mn_major, B k_major
 //   multiply_ss_b_mn_major A k_major, B mn_major
 //   multiply_rs            A in registers, 64 rows x 16 columns as pairs (the layout of mma.sync's A), B
 //   mn_major
@@ -107,15 +90,6 @@ struct Wgmma;
                    : CPLAB_SUMS_##REGS(d)                                                                 \
                    : "l"(a), "l"(b), "r"(keep));                                                          \
     }                                                                                                     \
-    static __device__ __forceinline__ void multiply_ss_a_mn_major(float (&d)[N / 8][4], std::uint64_t a,  \
-                                                                  std::uint64_t b, int keep) {            \
-      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                         \
-                   ", 0;\n"                                                                               \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
-                   ", " A ", " B ", keep, 1, 1, 1, 0;\n}\n"                                               \
-                   : CPLAB_SUMS_##REGS(d)                                                                 \
-                   : "l"(a), "l"(b), "r"(keep));                                                          \
-    }                                                                                                     \
     static __device__ __forceinline__ void multiply_ss_b_mn_major(float (&d)[N / 8][4], std::uint64_t a,  \
                                                                   std::uint64_t b, int keep) {            \
       asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                         \
@@ -137,33 +111,14 @@ struct Wgmma;
   }
 
 CPLAB_WGMMA(__nv_bfloat16, "bf16", 64, 32, "%32", "%33", "%34", "%32", "%33", "%34", "%35", "%36", "%37");
-CPLAB_WGMMA(__nv_bfloat16, "bf16", 80, 40, "%40", "%41", "%42", "%40", "%41", "%42", "%43", "%44", "%45");
 CPLAB_WGMMA(__nv_bfloat16, "bf16", 128, 64, "%64", "%65", "%66", "%64", "%65", "%66", "%67", "%68", "%69");
 CPLAB_WGMMA(__half, "f16", 64, 32, "%32", "%33", "%34", "%32", "%33", "%34", "%35", "%36", "%37");
-CPLAB_WGMMA(__half, "f16", 80, 40, "%40", "%41", "%42", "%40", "%41", "%42", "%43", "%44", "%45");
 CPLAB_WGMMA(__half, "f16", 128, 64, "%64", "%65", "%66", "%64", "%65", "%66", "%67", "%68", "%69");
-
-CPLAB_WGMMA(__nv_bfloat16, "bf16", 160, 80, "%80", "%81", "%82", "%80", "%81", "%82", "%83", "%84", "%85");
-CPLAB_WGMMA(__half, "f16", 160, 80, "%80", "%81", "%82", "%80", "%81", "%82", "%83", "%84", "%85");
-CPLAB_WGMMA(__nv_bfloat16, "bf16", 176, 88, "%88", "%89", "%90", "%88", "%89", "%90", "%91", "%92", "%93");
-CPLAB_WGMMA(__half, "f16", 176, 88, "%88", "%89", "%90", "%88", "%89", "%90", "%91", "%92", "%93");
-CPLAB_WGMMA(__nv_bfloat16, "bf16", 192, 96, "%96", "%97", "%98", "%96", "%97", "%98", "%99", "%100", "%101");
-CPLAB_WGMMA(__half, "f16", 192, 96, "%96", "%97", "%98", "%96", "%97", "%98", "%99", "%100", "%101");
 
 #undef CPLAB_WGMMA
 #undef CPLAB_NAMES_32
-#undef CPLAB_NAMES_40
 #undef CPLAB_NAMES_64
-#undef CPLAB_NAMES_80
-#undef CPLAB_NAMES_88
-#undef CPLAB_NAMES_96
-#undef CPLAB_FIRST_64
-#undef CPLAB_FIRST_80
-#undef CPLAB_SUMS_96
-#undef CPLAB_SUMS_88
-#undef CPLAB_SUMS_80
 #undef CPLAB_SUMS_64
-#undef CPLAB_SUMS_40
 #undef CPLAB_SUMS_32
 #undef CPLAB_SUMS_16
 #undef CPLAB_SUMS_4

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,25 @@ inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int he
       const std::uint16_t zero = 0;
       std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, sizeof(zero));
     });
+  });
+}
+
+// Four heads of each row, zero outside the tensor.
+inline void tma_load_heads(std::uint32_t into, const CUtensorMap& map, int row, int head,
+                           std::uint32_t barrier) {
+  constexpr int heads = 4;
+  const DeviceView& view = map.view;
+  if (into % 128 != 0) throw std::runtime_error("TMA writes to multiples of 128 bytes");
+  if (reinterpret_cast<std::uintptr_t>(view.data) % 16 != 0 || (view.heads > 1 && view.head_stride != 1) ||
+      (view.rows > 1 && view.row_stride % 4 != 0))
+    throw std::runtime_error("a view that has no tensor map");
+  emulator::machine().copy(barrier, map.rows * heads * 4, [=] {
+    auto* tile = reinterpret_cast<float*>(emulator::machine().shared() + into);
+    for (int r = row; r < row + map.rows; ++r)
+      for (int h = head; h < head + heads; ++h)
+        *tile++ = r >= 0 && r < view.rows && h >= 0 && h < view.heads
+                      ? static_cast<const float*>(view.data)[r * view.row_stride + h]
+                      : 0;
   });
 }
 
@@ -165,17 +185,6 @@ inline void stmatrix(std::uint32_t to, const std::uint32_t (&values)[4]) {
   }
 }
 
-inline void stmatrix_transposed(std::uint32_t to, const std::uint32_t (&values)[4]) {
-  const std::uint64_t* const addresses = emulator::machine().exchange(to);
-  const int lane = threadIdx.x % 32;
-  for (int matrix = 0; matrix < 4; ++matrix)
-    for (int e = 0; e < 2; ++e) {
-      const auto element = static_cast<std::uint16_t>(values[matrix] >> 16 * e);
-      const std::uint64_t row = addresses[8 * matrix + lane % 4 * 2 + e];
-      std::memcpy(emulator::machine().shared() + row + lane / 4 * 2, &element, 2);
-    }
-}
-
 inline void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
   const std::uint64_t* const addresses = emulator::machine().exchange(from);
   const int lane = threadIdx.x % 32;
@@ -189,9 +198,6 @@ inline void ldmatrix_transposed(std::uint32_t (&into)[4], std::uint32_t from) {
   }
 }
 
-inline void red_add(float* to, float x) {
-  *to += x;
-}
 inline void red_add_v4(float* to, float x, float y, float z, float w) {
   to[0] += x;
   to[1] += y;

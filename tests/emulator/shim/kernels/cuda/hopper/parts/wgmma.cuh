@@ -51,17 +51,6 @@ struct Wgmma {
                                .keep = keep != 0,
                                .value = value_of<T>});
   }
-  static void multiply_ss_a_mn_major(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
-    emulator::machine().queue({.sums = &d[0][0],
-                               .columns = N,
-                               .a_registers = nullptr,
-                               .a = a,
-                               .b = b,
-                               .a_mn_major = true,
-                               .b_mn_major = false,
-                               .keep = keep != 0,
-                               .value = value_of<T>});
-  }
   static void multiply_ss_b_mn_major(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
     emulator::machine().queue({.sums = &d[0][0],
                                .columns = N,
