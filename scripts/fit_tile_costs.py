@@ -5,8 +5,9 @@
     scripts/fit_tile_costs.py --self-check      on times made from known constants
 
 The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "rows", "seconds"}, `rows` the height. The
-model is that of tile_times() and makespan() in kernels/work/tile_cuts.cpp: a tile is as long as its blocks of 128 keys,
-plus `beyond`, plus `masked` for each block in which not all pairs are live; a unit of length costs a time of its own for
+model is that of tile_times() and makespan() in kernels/work/tile_cuts.cpp: a tile is as long as its blocks of 128 keys
+(half of them counted for the tile, half in the mean of its groups of 64 rows), plus `beyond`, plus `masked` for each
+block in which not all pairs are live; a unit of length costs a time of its own for
 each head size and height; the tiles of all heads are given to the multiprocessors, the longest first; a launch takes
 `launch` seconds beside, which no choice depends on. `beyond`, `masked`, `launch` and the costs are those of the least
 squares of the relative error. Printed are these constants, which stand in kernels/work/measured_constants.hpp (but for
@@ -19,22 +20,29 @@ import math
 import random
 import sys
 
-BLOCK = 128
+BLOCK, GROUP = 128, 64
+
+
+def met(begin, end, sequence, causal):
+    """(blocks, masked blocks) that rows [begin, end) meet: sequences lie one after the other."""
+    blocks = masked = 0
+    for number in range(begin // sequence, (end - 1) // sequence + 1):
+        first = max(begin - number * sequence, 0)
+        last = min(end - number * sequence, sequence) - 1
+        here = -(-(last + 1 if causal else sequence) // BLOCK)
+        blocks += here
+        masked += here - (first + 1 if causal else sequence) // BLOCK
+    return blocks, masked
 
 
 def parts_of(batch, sequence, causal, rows):
-    """[(blocks, masked blocks)] of each tile of one head: sequences lie one after the other, tiles may span them."""
+    """[(blocks, masked blocks)] of each tile of one head, half those of the tile, half the mean of its groups of rows."""
     tiles = []
     for begin in range(0, batch * sequence, rows):
         end = min(batch * sequence, begin + rows)
-        blocks = masked = 0
-        for number in range(begin // sequence, (end - 1) // sequence + 1):
-            first = max(begin - number * sequence, 0)
-            last = min(end - number * sequence, sequence) - 1
-            here = -(-(last + 1 if causal else sequence) // BLOCK)
-            blocks += here
-            masked += here - (first + 1 if causal else sequence) // BLOCK
-        tiles.append((blocks, masked))
+        groups = [met(row, min(row + GROUP, end), sequence, causal) for row in range(begin, end, GROUP)]
+        whole = met(begin, end, sequence, causal)
+        tiles.append(tuple((whole[n] + sum(group[n] for group in groups) / len(groups)) / 2 for n in (0, 1)))
     return tiles
 
 
@@ -149,9 +157,12 @@ def self_check():
         if not abs(value - wanted) <= tolerance:
             bad.append(f"{what} is {value}, not {wanted}")
 
-    # By hand: 256 rows, tiles of 192 and 64; two sequences of 96 in tiles of 128, the first of which spans both.
-    for got, wanted in ((parts_of(1, 256, True, 192), [(2, 2), (2, 1)]), (parts_of(1, 256, False, 128), [(2, 0)] * 2),
-                        (parts_of(2, 96, True, 128), [(2, 2), (1, 1)]), (parts_of(1, 200, False, 128), [(2, 1)] * 2)):
+    # By hand: 256 rows, tiles of 192 (2 blocks, both masked; its groups 1, 1 and 2, one masked each) and 64; two
+    # sequences of 96 in tiles of 128 (the first tile 2 and 2; its groups 1 and, in both sequences, 2).
+    for got, wanted in ((parts_of(1, 256, True, 192), [((2 + 4 / 3) / 2, 1.5), (2, 1)]),
+                        (parts_of(1, 256, False, 128), [(2, 0)] * 2),
+                        (parts_of(2, 96, True, 128), [(1.75, 1.75), (1, 1)]),
+                        (parts_of(1, 200, False, 128), [(2, 1)] * 2)):
         if got != wanted:
             bad.append(f"tiles are {got}, not {wanted}")
     check("3 tiles of 2 and 2 of 1 on 2", makespan([(1.0, 2), (2.0, 3)], 2), 4, 0)

@@ -203,29 +203,45 @@ Cuts shortest_cuts(const TileProblem& problem, const Cuts& borders, std::int64_t
   return cuts;
 }
 
-std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key) {
+namespace {
+
+constexpr double masked_cost = measured("tile_cost_of_masked_block");
+
+// The blocks of 128 keys that rows [begin, end) meet in a segment, and what the masked ones take beside.
+double length_of(const DeviceSegment& s, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t block = 128;
-  constexpr double beyond_keys = measured("tile_cost_beyond_keys"),
-                   masked = measured("tile_cost_of_masked_block");
+  const std::int64_t first = std::max<std::int64_t>(s.q_begin, begin),
+                     last = std::min<std::int64_t>(s.q_end, end) - 1;
+  if (first > last) return 0;
+  const auto keys = [&](std::int64_t low_row, std::int64_t high_row) {  // live for both
+    return std::min<std::int64_t>(s.k_end, high_row + s.high + 1) -
+           std::max<std::int64_t>(s.k_begin, low_row + s.low);
+  };
+  const std::int64_t blocks = std::max<std::int64_t>(keys(first, last) + block - 1, 0) / block;
+  const std::int64_t whole = std::max<std::int64_t>(keys(last, first), 0) / block;
+  return static_cast<double>(blocks) +
+         masked_cost * static_cast<double>(std::max<std::int64_t>(blocks - whole, 0));
+}
+
+}  // namespace
+
+std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key) {
+  constexpr std::int64_t group = 64;
+  constexpr double beyond_keys = measured("tile_cost_beyond_keys");
   std::vector<double> times;
   times.reserve(work.tiles.size());
   for (const WorkTile& tile : work.tiles) {
-    double length = beyond_keys;
+    const std::int64_t warpgroups = (tile.end - tile.begin + group - 1) / group;
+    double of_tile = 0, of_warpgroups = 0;
     for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
       const DeviceSegment& listed = work.segments[static_cast<std::size_t>(at)];
       const DeviceSegment s = by_key ? transposed(listed) : listed;
-      const std::int64_t first = std::max(s.q_begin, tile.begin), last = std::min(s.q_end, tile.end) - 1;
-      const auto keys = [&](std::int64_t low_row, std::int64_t high_row) {  // live for both
-        return std::min<std::int64_t>(s.k_end, high_row + s.high + 1) -
-               std::max<std::int64_t>(s.k_begin, low_row + s.low);
-      };
-      const std::int64_t blocks = std::max<std::int64_t>(keys(first, last) + block - 1, 0) / block;
-      const std::int64_t whole = std::max<std::int64_t>(keys(last, first), 0) / block;
-      length += static_cast<double>(blocks) +
-                masked * static_cast<double>(std::max<std::int64_t>(blocks - whole, 0));
+      of_tile += length_of(s, tile.begin, tile.end);
+      for (std::int64_t row = tile.begin; row < tile.end; row += group)
+        of_warpgroups += length_of(s, row, std::min<std::int64_t>(row + group, tile.end));
     }
-    const auto warpgroups = static_cast<std::size_t>((tile.end - tile.begin + 63) / 64);
-    times.push_back(length * costs[std::min(warpgroups, costs.size()) - 1]);
+    const double length = beyond_keys + (of_tile + of_warpgroups / static_cast<double>(warpgroups)) / 2;
+    times.push_back(length * costs[std::min(static_cast<std::size_t>(warpgroups), costs.size()) - 1]);
   }
   return times;
 }

@@ -48,9 +48,11 @@ struct TileWalk {
   bool fixed_share = false;
 };
 
-// How long each tile takes: its blocks of 128 keys, plus a constant (its first product and its epilogue
-// overlap with nothing of its own), plus a part of one for every block in which not all pairs are live, times
-// its cost. Fitted, see measured_constants.hpp. by_key: tiles of keys.
+// How long each tile takes: its blocks of 128 keys, and a part of one more for every block in which not all
+// pairs are live, plus a constant (its first product and its epilogue overlap with nothing of its own), times
+// its cost. Blocks count half as the tile's, half as the mean of its warpgroups of 64 rows: all wait for a
+// block, but a warpgroup none of whose rows sees it computes nothing. Fitted, see measured_constants.hpp.
+// by_key: tiles of keys.
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false);
 
 // When the last tile is done, if tile n of the list takes times[n].
