@@ -33,7 +33,10 @@ def with_old_options(scenario):
         schedule.update(own_kv="receive", dkv_tile_heads=0)
         if parallel["ranks"] == 1:
             schedule["accumulator"] = "nominal"
-    return {**scenario, "schedule": {"channels": "nccl", "head_start_us": 0} | schedule}
+    schedule = {"channels": "nccl", "head_start_us": 0} | schedule
+    if schedule["channels"] == "auto":  # NCCL's own choice of linear attention's
+        schedule["channels"] = "nccl"
+    return {**scenario, "schedule": schedule}
 
 
 def predicted(cplab, record, hardware):
