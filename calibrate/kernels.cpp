@@ -126,54 +126,6 @@ void measure_elementwise(const Options& options, Bench& bench, const DeviceMemor
   }
 }
 
-// What plans ask of each class: pairs alone, or with what states hold; states of keys, of queries.
-void measure_chunks(const Options& options, const Progress& progress, Bench& bench, const DeviceMemory& arena,
-                    Measurement& into) {
-  using States = std::vector<std::string>;
-  const States entering{"state", "carry"}, all{"state", "dstate", "carry", "dcarry"};
-  const std::vector<std::pair<const char*, States>> classes{
-      {"local", {}},        {"local", entering},   {"local_backward", {}}, {"local_backward", all},
-      {"state", {"state"}}, {"state", {"dstate"}}, {"inter", entering},    {"inter", all}};
-  constexpr std::int64_t heads = 16, key_size = 128, chunk = 256;
-  const double begun = now_s();
-  std::uint64_t seed = options.seed + 2000;
-  for (const std::int64_t value_size : {128, 64}) {
-    for (const auto& [kind, states] : classes) {
-      ChunkTable table{kind, {}, states, key_size, value_size, chunk, {}};
-      for (std::int64_t tokens = 2048; tokens <= 32768; tokens *= 4) {
-        if (now_s() - begun > options.kernel_budget_s) {
-          into.left_out.push_back(std::string(kind) + " of " + std::to_string(tokens) +
-                                  " tokens: the time for kernels was spent");
-          continue;
-        }
-        Load load(arena, into.l2_bytes, ChunkShape{kind, states, tokens, heads, key_size, value_size, chunk});
-        load.prepare(++seed, bench.stream());
-        const auto queue = [&](std::int64_t i, CudaStream stream) { load.queue(i, stream); };
-        bench.warm_up(queue, 1);
-        const double first = bench.sample(1, queue);
-        table.variant = load.variant();
-        table.points.push_back({tokens, heads, bench.typical(queue, effort_for(first))});
-      }
-      if (!table.points.empty()) into.chunks.push_back(std::move(table));
-    }
-  }
-  for (const char* kind : {"scan", "combine"}) {
-    CurveTable table;
-    table.kind = kind;
-    for (std::int64_t tokens = 256; tokens <= 65536; tokens *= 4) {
-      Load load(arena, into.l2_bytes, ChunkShape{kind, {}, tokens, heads, key_size, key_size, chunk});
-      load.prepare(++seed, bench.stream());
-      table.variant = load.variant();
-      table.operands = load.operands();
-      table.points.push_back(
-          {load.bytes(),
-           bench.typical([&](std::int64_t i, CudaStream stream) { load.queue(i, stream); }, Effort{})});
-    }
-    into.curves.push_back(std::move(table));
-  }
-  progress("kernels of linear attention: " + std::to_string(now_s() - begun) + " s");
-}
-
 void measure_copy(const DeviceMemory& arena, Bench& bench, Measurement& into) {
   const std::int64_t half = arena.bytes() / 2 / 256 * 256;
   const auto queue = [&](std::int64_t, CudaStream stream) {
@@ -196,7 +148,6 @@ void measure_kernels(const Options& options, const Progress& progress, Measureme
     measure_copy(arena, bench, into);
     measure_elementwise(options, bench, arena, into);
     progress("copies and elementwise kernels");
-    measure_chunks(options, progress, bench, arena, into);
     measure_attention(options, progress, bench, arena, into);
   });
 }

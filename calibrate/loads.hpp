@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/chunk_calls.hpp"
 #include "calibrate/device.hpp"
 #include "kernels/cuda.hpp"
 
@@ -14,14 +15,6 @@ namespace cplab::measure {
 struct AttentionShape {
   std::int64_t batch = 0, sequence = 0, heads = 0, head_size = 0;
   bool causal = false;
-};
-
-// One sequence, blocked (kernels/linear.hpp). `kind` as plans name it: local, local_backward, state, scan,
-// combine, inter; `states`: its operands that are states, which scan and combine need not name.
-struct ChunkShape {
-  std::string kind;
-  std::vector<std::string> states;
-  std::int64_t tokens = 0, heads = 0, key_size = 0, value_size = 0, chunk = 0;
 };
 
 // Operands are views into an arena of random data, which must outlive the load.
@@ -33,7 +26,7 @@ class Load {
   // those of plans in bf16.
   Load(const DeviceMemory& arena, std::int64_t l2_bytes, const std::string& kind, std::int64_t bytes);
 
-  // bf16, states fp32.
+  // bf16, states fp32; throws Error if they do not fit into the arena once.
   Load(const DeviceMemory& arena, std::int64_t l2_bytes, const ChunkShape& shape);
 
   // Uploads the tables, fills the operands with random data and, for a backward pass, computes its lse, out
@@ -41,7 +34,7 @@ class Load {
   void prepare(std::uint64_t seed, CudaStream stream);
   void queue(std::int64_t index, CudaStream stream) const;
 
-  // Read plus written, as Operation::bytes; elementwise kinds, scan and combine only.
+  // Read plus written, as Operation::bytes; elementwise kinds and combine only.
   double bytes() const { return bytes_; }
   const std::string& operands() const { return operands_; }
   std::string variant() const { return calls_.variant(timed_.front()); }

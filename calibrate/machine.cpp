@@ -67,6 +67,7 @@ Measurement machine(const Options& options, const Progress& progress) {
   if (options.host) measure_host(options, progress, result);
   if (options.interference) measure_interference(options, progress, result);
   if (options.kernels) measure_kernels(options, progress, result);
+  if (options.linear) measure_linear(options, progress, result);
   return result;
 }
 

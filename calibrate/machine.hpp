@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/linear.hpp"
+
 namespace cplab::measure {
 
 // A CUDA or NCCL call failed, or the machine lacks what is to be measured. Exit code 3.
@@ -17,9 +19,10 @@ struct Error : std::runtime_error {
 };
 
 struct Options {
-  bool kernels = true, messages = true, host = true, interference = true;
+  bool kernels = true, linear = true, messages = true, host = true, interference = true;
   int gpus = 0;                 // 0: all of the machine
   double kernel_budget_s = 32;  // attention points that would begin after it are left out, and named
+  double linear_budget_s = 40;  // likewise of linear attention
   std::uint64_t seed = 1;
 };
 
@@ -37,14 +40,15 @@ struct AttentionTable {
   std::vector<AttentionPoint> points;
 };
 
-// A class of linear attention, bf16, blocked, one sequence in chunks of `chunk` tokens.
+// A class of linear attention, bf16, one sequence in chunks of `chunk` tokens (0: it is one chunk).
 struct ChunkPoint {
   std::int64_t tokens = 0, heads = 0;
   double seconds = 0;
 };
 struct ChunkTable {
   std::string kind, variant;  // "local"
-  std::vector<std::string> states;
+  kernels::ChunkWork cut = kernels::ChunkWork::blocked;
+  std::vector<std::string> states, results;  // results: of inter
   std::int64_t key_size = 0, value_size = 0, chunk = 0;
   std::vector<ChunkPoint> points;
 };

@@ -6,6 +6,7 @@
 namespace cplab::measure {
 
 void measure_kernels(const Options& options, const Progress& progress, Measurement& into);       // GPU 0
+void measure_linear(const Options& options, const Progress& progress, Measurement& into);        // GPU 0
 void measure_messages(const Options& options, const Progress& progress, Measurement& into);      // all, and 2
 void measure_host(const Options& options, const Progress& progress, Measurement& into);          // all
 void measure_interference(const Options& options, const Progress& progress, Measurement& into);  // all

@@ -6,9 +6,9 @@
 #include <charconv>
 #include <filesystem>
 
+#include "cli/hardware_table.hpp"
 #include "cli/text_file.hpp"
 #include "cli/toml_table.hpp"
-#include "cli/vocabulary.hpp"
 #include "sim/fabrics.hpp"
 #include "sim/plausible.hpp"
 
@@ -16,20 +16,6 @@ namespace cplab {
 namespace {
 
 using Overrides = HardwareOverrides;
-
-// One of `values` by its name.
-template <class Enum, class Name>
-Enum choice(const Table& table, const char* key, const std::string& given, const std::vector<Enum>& values,
-            Name name_of) {
-  std::vector<std::string> legal;
-  for (const Enum& value : values) {
-    legal.emplace_back(name_of(value));
-    if (legal.back() == given) return value;
-  }
-  std::string message = "\"" + given + "\" is not legal; legal are";
-  for (const std::string& word : legal) message += " \"" + word + "\"";
-  table.fail(key, message + "; " + meant_value(key, given, legal));
-}
 
 // The kinds that have tables: kernels, or messages.
 std::vector<OpKind> kinds_of(bool communication) {
@@ -84,38 +70,6 @@ std::vector<CurvePoint> read_curve(const Table& table) {
   std::vector<CurvePoint> curve;
   for (std::size_t i = 0; i < bytes.size(); ++i) curve.push_back({bytes[i], seconds[i]});
   return curve;
-}
-
-// What states of a class of linear attention a table may have.
-std::vector<Operand> legal_states(OpKind kind) {
-  using enum Operand;
-  if (kind == OpKind::local) return {state, carry, final_state};
-  if (kind == OpKind::local_backward) return {state, carry, dstate, dcarry, final_state};
-  if (kind == OpKind::state) return {state, dstate};
-  return {state, carry, dstate, dcarry};
-}
-
-// Points of a class of linear attention.
-void read_chunk_points(const Table& table, KernelTable& kernel) {
-  kernel.cut = choice(table, "cut", table.text("cut", "blocked"),
-                      std::vector{ChunkWork::blocked, ChunkWork::serial, ChunkWork::sliced},
-                      [](ChunkWork cut) { return name(cut); });
-  kernel.chunk = table.integer("chunk", 0);
-  kernel.sequences = table.integer("sequences", 1);
-  if (table.has("states")) {
-    const std::vector<Operand> legal = legal_states(kernel.kind);
-    for (const std::string& word : table.texts("states"))
-      kernel.states.push_back(choice(table, "states", word, legal, [](Operand o) { return name(o); }));
-    std::sort(kernel.states.begin(), kernel.states.end());
-  }
-  if (kernel.states.empty() && (kernel.kind == OpKind::state || kernel.kind == OpKind::inter))
-    table.fail("states", "names the states that the class " + std::string(name(kernel.kind)) + " has");
-  const auto tokens = table.integers("tokens"), heads = table.integers("heads");
-  const std::vector<double> seconds = table.numbers("seconds");
-  if (tokens.size() != seconds.size() || heads.size() != seconds.size())
-    table.fail("seconds", "tokens, heads and seconds must have equally many entries");
-  for (std::size_t i = 0; i < seconds.size(); ++i)
-    kernel.points.push_back({1, tokens[i], heads[i], seconds[i]});
 }
 
 KernelTable read_kernel(const Table& table) {

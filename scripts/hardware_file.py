@@ -7,7 +7,8 @@
     scripts/hardware_file.py linear-attention.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
 
 --add writes the base as it stands and behind it the measured [[message]] tables that it lacks (kind, transport,
-path and group size); those that it has are named on stderr and left as they are. Of what
+path and group size) and the tables of linear attention that it lacks (class, sizes, cut, states and results,
+whatever their chunks); those that it has are named on stderr and left as they are. Of what
 scripts/peer_linear_attention.py has written it adds local, local_backward and state, forward and reverse; scans not:
 they take other times for as many bytes. A base of another GPU gets them marked assumed, longer as its memory is slower.
 --base is a hardware file that says what the JSON does not: link_bytes_s of [node] and [network] (the vendor's
@@ -172,8 +173,20 @@ def for_dtypes(out, entries, origin, comment, with_fp16):
                   assumed("as bf16: the same tensor-core rate, the same bytes"))
 
 
+KERNEL_TOOL = "events around calls queued behind a waiting kernel, median; operands rotate beyond L2"
+
+
+def write_chunk_table(out, table, with_fp16):
+    """A class of linear attention; cut and results are in measurements that have other cuts than blocked."""
+    keys = ("class", "variant", "dtype", "head_size", "value_size", "cut", "chunk", "states", "results")
+    entries = {key: table[key] for key in keys if table.get(key, []) != []}
+    entries |= {"l2": "cold"}
+    entries |= {key: [p[key] for p in table["points"]] for key in ("tokens", "heads", "seconds")}
+    for_dtypes(out, entries, out.measured(KERNEL_TOOL), "", with_fp16)
+
+
 def write_kernels(out, measured, base, with_fp16):
-    tool = "events around calls queued behind a waiting kernel, median; operands rotate beyond L2"
+    tool = KERNEL_TOOL
     for table in measured["attention"]:
         points = table["points"]
         entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16",
@@ -185,13 +198,10 @@ def write_kernels(out, measured, base, with_fp16):
         for_dtypes(out, entries, out.measured(tool), "", with_fp16)
     chunks = measured.get("chunks", [])  # measurements of before have none
     for table in chunks:
-        entries = {key: table[key] for key in ("class", "variant", "dtype", "head_size", "value_size", "chunk", "states")}
-        if not table["states"]:
-            del entries["states"]
-        entries |= {"l2": "cold"}
-        entries |= {key: [p[key] for p in table["points"]] for key in ("tokens", "heads", "seconds")}
-        for_dtypes(out, entries, out.measured(tool), "", with_fp16)
+        write_chunk_table(out, table, with_fp16)
     for table in measured["curves"]:
+        if table["class"] == "scan":  # of older measurements: bytes do not say how long a scan takes
+            continue
         amounts, seconds, comment = rising(table["points"])
         entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16", "l2": "cold",
                    "bytes": amounts, "seconds": seconds}
@@ -258,8 +268,18 @@ def require_schema(measured):
         raise BadInput(f"schema is {measured.get('schema')!r}, not 'cplab.measurement.1'")
 
 
-def with_messages(measured, base, text, machine):
-    """The text of the base and the measured messages that it lacks; what it has already."""
+def operands_of(table):
+    """What tells a table of linear attention from others, whatever its chunks: class, sizes, cut, operands."""
+    results = table.get("results") or []
+    if table["class"] == "inter" and not results:  # as cli/hardware_file.cpp reads it
+        behind = {"dstate", "dcarry"} & set(table.get("states", []))
+        results = ["dq", "dk", "dv"] if behind else ["out"]
+    return (table["class"], table["head_size"], table.get("value_size", table["head_size"]),
+            table.get("cut", "blocked"), tuple(sorted(table.get("states", []))), tuple(sorted(results)))
+
+
+def with_measured(measured, base, text, machine, with_fp16):
+    """The text of the base and the measured messages and tables of linear attention that it lacks; what it has."""
     require_schema(measured)
 
     def key(table):
@@ -269,6 +289,14 @@ def with_messages(measured, base, text, machine):
     out = Writer(measured, machine)
     write_measured_messages(out, [t for t in measured["messages"] if key(t) not in there], base)
     kept = [" ".join(map(str, key(t))) for t in measured["messages"] if key(t) in there]
+    chunks = measured.get("chunks", [])
+    if chunks and base["gpu"]["name"] != measured["gpu"]:
+        raise BadInput(f"kernels of {measured['gpu']} are not those of the base, {base['gpu']['name']}")
+    had = {operands_of(t) for t in base.get("kernel", []) if "tokens" in t}
+    for table in chunks:
+        if operands_of(table) not in had:
+            write_chunk_table(out, table, with_fp16)
+    kept += sorted({" ".join(map(str, operands_of(t))) for t in chunks if operands_of(t) in had})
     return text.rstrip("\n") + "\n" + "".join(line + "\n" for line in out.lines), kept
 
 
@@ -359,7 +387,8 @@ def main():
                 text, kept = with_chunks(measured, arguments.measured, base, text, arguments.machine,
                                          not arguments.no_fp16)
             else:
-                text, kept = with_messages(measured, base, text, machine_of(arguments, measured))
+                text, kept = with_measured(measured, base, text, machine_of(arguments, measured),
+                                           not arguments.no_fp16)
             sys.stdout.write(text)
             for table in kept:
                 print(f"hardware_file: the base has {table}: left as it is", file=sys.stderr)

@@ -35,7 +35,7 @@ bool has_square_points(OpKind kind) {
 }
 bool has_chunk_points(OpKind kind) {
   return kind == OpKind::local || kind == OpKind::local_backward || kind == OpKind::state ||
-         kind == OpKind::inter;
+         kind == OpKind::scan || kind == OpKind::inter;
 }
 
 Origin worst(Origin a, Origin b) {

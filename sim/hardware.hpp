@@ -111,10 +111,10 @@ struct HostSpec {
 
 // One kernel class; several tables of one class, dtype, sizes and mask are one larger table. attend,
 // attend_backward: points over (batch, sequence, heads) of square attention with as many key/value heads.
-// local, local_backward, state, inter: points over (tokens, heads), batch 1 and `sequence` the tokens of all
+// local, local_backward, state, scan, inter: points over (tokens, heads), batch 1 and `sequence` the tokens of all
 // sequences. All others: curve over bytes read plus written (optional; else gpu.copy_bytes_s).
 bool has_square_points(OpKind);  // attend, attend_backward
-bool has_chunk_points(OpKind);   // local, local_backward, state, inter
+bool has_chunk_points(OpKind);   // local, local_backward, state, scan, inter
 struct KernelPoint {
   std::int64_t batch = 0, sequence = 0, heads = 0;
   double seconds = 0;
@@ -129,10 +129,11 @@ struct KernelTable {
   int sms = 0;          // multiprocessors of the GPU it was measured on; 0: as gpu.sms
   bool sustained = true, cold_l2 = false;
   // Of classes with chunk points: how the work was cut; tokens of a chunk (0: a sequence is one chunk); how
-  // many sequences share the tokens; the operands that are states (linear_work.hpp, linear_point).
+  // many sequences share the tokens; the operands that are states, and of inter the results (none: out, or
+  // with states of queries all three gradients; linear_work.hpp, linear_point).
   ChunkWork cut = ChunkWork::blocked;
   std::int64_t chunk = 0, sequences = 1;
-  std::vector<Operand> states;
+  std::vector<Operand> states, results;
   std::vector<KernelPoint> points;
   std::vector<CurvePoint> curve;
   Provenance provenance;

@@ -119,8 +119,7 @@ class StandardCost {
     if (has_square_points(op.kind)) return attention(plan, calls, op);
     const DType dtype = plan.scenario.problem.dtype;
     if (has_chunk_points(op.kind)) return linear_(calls, op, dtype);
-    const bool of_states = op.kind == OpKind::scan || op.kind == OpKind::combine;
-    if (of_states && !has_curve(op.kind, dtype))
+    if (op.kind == OpKind::combine && !has_curve(op.kind, dtype))
       return linear_roofline(hardware_, linear_launch(linear_work(calls, op, dtype, hardware_.gpu)));
     return memory_bound(plan, op);
   }

@@ -18,7 +18,15 @@ double rate_of(const Hardware& hardware, DType dtype) {
   return std::numeric_limits<double>::infinity();
 }
 
+// What a call's time goes by: of a scan the states that a thread block walks, whatever their chunks hold.
+double extent_of(const LinearWork& work) {
+  return static_cast<double>(work.kind == OpKind::scan ? work.longest_group : work.tokens);
+}
+
 bool same_problem(const LinearWork& a, const LinearWork& b) {
+  if (a.kind == OpKind::scan)
+    return a.heads == b.heads && a.chunks == b.chunks && a.longest_group == b.longest_group &&
+           a.bytes == b.bytes;
   return a.tokens == b.tokens && a.heads == b.heads && a.chunks == b.chunks && a.longest == b.longest &&
          a.bytes == b.bytes;
 }
@@ -30,7 +38,8 @@ std::vector<Operand> sorted(std::vector<Operand> states) {
 
 bool alike(const KernelTable& a, const KernelTable& b) {
   return a.kind == b.kind && a.dtype == b.dtype && a.head_size == b.head_size &&
-         a.value_size == b.value_size && a.cut == b.cut && sorted(a.states) == sorted(b.states);
+         a.value_size == b.value_size && a.cut == b.cut && sorted(a.states) == sorted(b.states) &&
+         sorted(results_of(a)) == sorted(results_of(b));
 }
 
 }  // namespace
@@ -76,16 +85,16 @@ LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
       const LinearWork work =
           linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype, hardware.gpu);
       const double roofline_s = linear_roofline(hardware, linear_launch(work)).seconds;
-      measured.points.push_back({static_cast<double>(work.tokens), point.seconds / roofline_s, work,
+      measured.points.push_back({extent_of(work), point.seconds / roofline_s, work,
                                  point.seconds, table.provenance.origin});
     }
     std::stable_sort(measured.points.begin(), measured.points.end(),
-                     [](const Point& a, const Point& b) { return a.tokens < b.tokens; });
+                     [](const Point& a, const Point& b) { return a.extent < b.extent; });
   }
 }
 
 const LinearCost::Measured* LinearCost::table_for(const LinearWork& work, const std::vector<Operand>& states,
-                                                  bool& exact) const {
+                                                  const std::vector<Operand>& results, bool& exact) const {
   const Measured* best = nullptr;
   double best_away = std::numeric_limits<double>::infinity();
   for (const Measured& each : tables_) {
@@ -95,7 +104,8 @@ const LinearCost::Measured* LinearCost::table_for(const LinearWork& work, const 
       return std::abs(std::log(static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(1, b))));
     };
     const double away = ratio(table.head_size, work.D) + ratio(table.value_size, work.E) +
-                        (table.cut != work.cut ? 2 : 0) + (sorted(table.states) != sorted(states) ? 1 : 0);
+                        (table.cut != work.cut ? 2 : 0) + (sorted(table.states) != sorted(states) ? 1 : 0) +
+                        (sorted(results_of(table)) != sorted(results) ? 1 : 0);
     if (away >= best_away) continue;
     best_away = away;
     best = &each;
@@ -108,7 +118,8 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
   const LinearWork work = linear_work(calls, op, nominal, hardware_.gpu);
   KernelCost cost = linear_roofline(hardware_, linear_launch(work));
   bool exact = false;
-  const Measured* measured = table_for(work, states_of(calls.plan(), op), exact);
+  const Measured* measured =
+      table_for(work, states_of(calls.plan(), op), results_of(calls.plan(), op), exact);
   if (!measured) return cost;
   const auto& points = measured->points;
   for (const Point& point : points) {
@@ -117,17 +128,17 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
     cost.origin = point.origin;
     return cost;
   }
-  const auto tokens = static_cast<double>(work.tokens);
-  const auto above = std::lower_bound(points.begin(), points.end(), tokens,
-                                      [](const Point& point, double t) { return point.tokens < t; });
-  const bool outside = above == points.end() || (above == points.begin() && above->tokens > tokens);
+  const double extent = extent_of(work);
+  const auto above = std::lower_bound(points.begin(), points.end(), extent,
+                                      [](const Point& point, double t) { return point.extent < t; });
+  const bool outside = above == points.end() || (above == points.begin() && above->extent > extent);
   const Point& high = above == points.end() ? points.back() : *above;
-  double factor = high.factor;  // outside, or of another shape of so many tokens
+  double factor = high.factor;  // outside, or of another shape of this extent
   Origin of_points = high.origin;
-  if (!outside && high.tokens > tokens) {
+  if (!outside && high.extent > extent) {
     const Point& low = *std::prev(above);
     factor = low.factor +
-             (high.factor - low.factor) * std::log(tokens / low.tokens) / std::log(high.tokens / low.tokens);
+             (high.factor - low.factor) * std::log(extent / low.extent) / std::log(high.extent / low.extent);
     of_points = worst(of_points, low.origin);
   }
   cost.seconds *= factor;

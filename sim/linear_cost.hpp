@@ -16,11 +16,12 @@ namespace cplab {
 // on a multiprocessor, and they wait for one state after the other. Its origin is assumed.
 KernelCost linear_roofline(const Hardware&, const LinearLaunch&);
 
-// local, local_backward, state and inter. A table of the class gives times at (tokens, heads); measured over
-// roofline at a point corrects the roofline, the factor linear in log(tokens) between points and constant
-// outside. So at a point the time is the point's. A table fits whose class, dtype, head sizes, cut and states
-// are those of the operation; else, extrapolated, of those with its class and dtype the one whose sizes are
-// nearest; without any, the roofline alone.
+// local, local_backward, state, scan and inter. A table of the class gives times at (tokens, heads); measured
+// over roofline at a point corrects the roofline, the factor linear in log(tokens) between points (of a scan:
+// in the logarithm of the states that a thread block walks) and constant outside. So at a point the time is
+// the point's. A table fits whose class, dtype, head sizes, cut, states and results (of inter) are those of
+// the operation; else, extrapolated, of those with its class and dtype the one whose sizes are nearest;
+// without any, the roofline alone.
 class LinearCost {
  public:
   // `hardware` must outlive it.
@@ -29,16 +30,17 @@ class LinearCost {
 
  private:
   struct Point {
-    double tokens = 0, factor = 0;
+    double extent = 0, factor = 0;  // tokens; of a scan states
     LinearWork work;
     double seconds = 0;
     Origin origin = Origin::assumed;
   };
   struct Measured {
     const KernelTable* table = nullptr;  // the first of those alike
-    std::vector<Point> points;           // tokens ascending
+    std::vector<Point> points;           // extent ascending
   };
-  const Measured* table_for(const LinearWork&, const std::vector<Operand>& states, bool& exact) const;
+  const Measured* table_for(const LinearWork&, const std::vector<Operand>& states,
+                            const std::vector<Operand>& results, bool& exact) const;
 
   const Hardware& hardware_;
   std::vector<Measured> tables_;

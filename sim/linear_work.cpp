@@ -2,9 +2,12 @@
 #include "sim/linear_work.hpp"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "kernels/work/linear_variants.hpp"
@@ -101,14 +104,18 @@ LinearWork linear_work(const CallConverter& calls, const Operation& op, DType no
   };
   work.D = width({q, k, dq, dk});
   work.E = width({v, dout, out, dv, state, dstate, into});
-  std::int64_t run = 0;
+  std::int64_t run = 0, states = 1;
   for (const Chunk& chunk : rank.chunks_of(op)) {
+    states = std::max<std::int64_t>(states, chunk.state + 1);
     run = chunk.resets ? 1 : run + 1;
     work.longest_run = std::max(work.longest_run, run);
     work.tokens += chunk.count;
     work.longest = std::max(work.longest, chunk.count);
     ++work.chunks;
   }
+  for (const Operand o : {state, dstate})
+    if (const Access* a = rank.find(op, o); a && op.kind == OpKind::scan)
+      work.D = row_count(rank.rows_of(rank.views[a->view])) / states;
   for (const Access& access : rank.reads(op))
     work.bytes += static_cast<double>(view_bytes(rank, rank.views[access.view], nominal));
   for (const Access& access : rank.writes(op)) {
@@ -210,6 +217,28 @@ LinearLaunch linear_launch(const LinearWork& work) {
   return launch;
 }
 
+namespace {
+
+constexpr std::array inter_results{Operand::out, Operand::dq, Operand::dk, Operand::dv};
+
+}  // namespace
+
+std::vector<Operand> results_of(const RankPlan& rank, const Operation& op) {
+  std::vector<Operand> results;
+  if (op.kind != OpKind::inter) return results;
+  std::copy_if(inter_results.begin(), inter_results.end(), std::back_inserter(results),
+               [&](Operand o) { return rank.find(op, o) != nullptr; });
+  return results;
+}
+
+std::vector<Operand> results_of(const KernelTable& table) {
+  using enum Operand;
+  if (table.kind != OpKind::inter || !table.results.empty()) return table.results;
+  const bool backward = std::any_of(table.states.begin(), table.states.end(),
+                                    [](Operand o) { return o == dstate || o == dcarry; });
+  return backward ? std::vector{dq, dk, dv} : std::vector{out};
+}
+
 RankPlan linear_point(const KernelTable& table, const KernelPoint& point) {
   using enum Operand;
   RankPlan rank;
@@ -248,21 +277,24 @@ RankPlan linear_point(const KernelTable& table, const KernelPoint& point) {
   const auto has = [&](Operand operand) {
     return std::find(table.states.begin(), table.states.end(), operand) != table.states.end();
   };
-  const bool backward = table.kind == OpKind::local_backward || has(dstate) || has(dcarry);
   std::vector<Operand> reads, writes;
   switch (table.kind) {
     case OpKind::local: reads = {q, k, v}, writes = {out}; break;
     case OpKind::local_backward: reads = {q, k, v, dout}, writes = {dq, dk, dv}; break;
-    case OpKind::state: reads = backward ? std::vector{q, dout} : std::vector{k, v}; break;
-    default:
-      reads = backward ? std::vector{k, v, dout} : std::vector{q};
-      writes = backward ? std::vector{dq, dk, dv} : std::vector{out};
+    case OpKind::state: reads = has(dstate) ? std::vector{q, dout} : std::vector{k, v}; break;
+    case OpKind::scan: break;
+    default:  // each result from rows of its own
+      writes = results_of(table);
+      for (const auto& [result, rows] : {std::pair{out, q}, {dv, k}, {dk, v}, {dq, dout}})
+        if (std::find(writes.begin(), writes.end(), result) != writes.end()) reads.push_back(rows);
   }
+  const bool in_place = table.kind == OpKind::scan;
   for (const Operand operand : table.states)
-    (table.kind == OpKind::state || operand == final_state ? writes : reads).push_back(operand);
+    (table.kind == OpKind::state || in_place || operand == final_state ? writes : reads).push_back(operand);
   for (const Operand operand : reads) access(operand, WriteMode::store);
-  const bool adds = table.kind == OpKind::inter;
-  for (const Operand operand : writes) access(operand, adds ? WriteMode::add : WriteMode::store);
+  const bool adds = table.kind == OpKind::inter || in_place;
+  for (const Operand operand : writes)
+    access(operand, adds && operand != final_state ? WriteMode::add : WriteMode::store);
   Operation op;
   op.kind = table.kind;
   op.chunk_work = table.cut;

@@ -57,7 +57,11 @@ struct LinearLaunch {
 // again; slices of D and E read and write partial results again.
 LinearLaunch linear_launch(const LinearWork&);
 
-// The operation that a point of a table of local, local_backward, state or inter was measured on, alone in a
+// What an operation of the class inter writes, in the order of Operand; of other classes nothing.
+std::vector<Operand> results_of(const RankPlan&, const Operation&);
+std::vector<Operand> results_of(const KernelTable&);
+
+// The operation that a point of a table of local, local_backward, state, scan or inter was measured on, alone in a
 // rank: the operands of its class with table.states, `sequence` tokens in chunks of table.chunk,
 // table.sequences of them alike. The operation is the first of the rank.
 RankPlan linear_point(const KernelTable&, const KernelPoint&);

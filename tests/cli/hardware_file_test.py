@@ -74,6 +74,24 @@ file = "{hardware}"
 """
 
 
+LINEAR = """
+[problem]
+attention = "linear"
+slopes = "alibi"
+sequence = {sequence}
+heads = 16
+head_size = 128
+dtype = "bf16"
+mask = "causal"
+direction = "{direction}"
+[parallel]
+ranks = {ranks}
+algorithm = "{algorithm}"
+[hardware]
+file = "linear.toml"
+"""
+
+
 class HardwareFile(unittest.TestCase):
     """Each case in a folder of its own."""
 
@@ -133,6 +151,73 @@ file = "canned.toml"
             self.assertAlmostEqual(operations[kind]["end_s"] - operations[kind]["start_s"], seconds, delta=1e-3 * seconds)
             self.assertEqual(operations[kind]["origin"], "measured")
         self.assertEqual(operations["inter"]["origin"], "assumed")
+
+    def linear_operations(self, hardware, algorithm, ranks, direction):
+        """Of rank 0, 4096 tokens: (kind, seconds, origin) of each operation of linear attention."""
+        (self.path / "linear.toml").write_text(hardware)
+        (self.path / "scenario.toml").write_text(LINEAR.format(sequence=4096 * ranks, ranks=ranks, algorithm=algorithm,
+                                                               direction=direction))
+        done = subprocess.run([CPLAB, "simulate", self.path / "scenario.toml", "--json", "-", "--operations", "--quiet"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [(op["kind"], op["end_s"] - op["start_s"], op["origin"]) for op in json.loads(done.stdout)["operations"]
+                if op["rank"] == 0 and op["kind"] in ("local", "local_backward", "state", "scan", "inter")]
+
+    def test_cuts_and_results_of_linear_attention_are_told_apart(self):
+        def chunk(kind, cut, length, states, results, seconds):
+            return {"class": kind, "variant": f"linear_{kind}", "dtype": "bf16", "head_size": 128, "value_size": 128,
+                    "chunk": length, "cut": cut, "states": states, "results": results,
+                    "points": [{"tokens": 4096, "heads": 16, "seconds": seconds}]}
+
+        measured = copy.deepcopy(MEASURED) | {"messages": []}
+        base = tomllib.loads(BASE.read_text())
+        measured["gpu"] = base["gpu"]["name"]
+        measured["chunks"] = [chunk("local", "serial", 0, ["final_state"], [], 3e-4),
+                              chunk("local", "sliced", 0, ["carry", "final_state"], [], 5e-4),
+                              chunk("local_backward", "serial", 0, [], [], 9e-4),
+                              chunk("local_backward", "sliced", 0, ["carry", "dcarry"], [], 15e-4),
+                              chunk("inter", "serial", 0, ["carry"], ["out"], 11e-4),
+                              chunk("inter", "serial", 0, ["carry"], ["dq"], 12e-4),
+                              chunk("inter", "serial", 0, ["dcarry"], ["dk"], 13e-4),
+                              chunk("inter", "serial", 0, ["dcarry"], ["dv"], 14e-4),
+                              chunk("inter", "blocked", 256, ["state", "carry"], ["out"], 2e-4),
+                              chunk("scan", "blocked", 256, ["state", "final_state"], [], 2e-5)]
+        added = self.convert(measured, "--add", "--no-fp16")
+        self.assertEqual(added.returncode, 0, added.stderr)
+        tables = tomllib.loads(added.stdout)["kernel"][len(base["kernel"]):]
+        self.assertEqual(len(tables), len(measured["chunks"]))
+        self.assertEqual((tables[0]["cut"], tables[0]["chunk"], tables[0]["states"]), ("serial", 0, ["final_state"]))
+        self.assertEqual(tables[5]["results"], ["dq"])
+        # All of it again: the file has it already, whatever the chunks.
+        (self.path / "more.toml").write_text(added.stdout)
+        measured["chunks"][8]["chunk"] = 4096
+        again = self.convert(measured, "--add", "--no-fp16", "--base", self.path / "more.toml")
+        self.assertEqual(again.stdout, added.stdout)
+        self.assertEqual(again.stderr.count("left as it is"), len(measured["chunks"]))
+        # Rank 0 sends what leaves forward; backward nothing leaves it.
+        wanted = {"lasp_cache": [("local", 3e-4), ("inter", 11e-4), ("local_backward", 9e-4), ("inter", 12e-4),
+                                 ("inter", 13e-4), ("inter", 14e-4)],
+                  "lasp_fuse": [("local", 5e-4), ("local_backward", 15e-4)]}
+        for algorithm, times in wanted.items():
+            found = self.linear_operations(added.stdout, algorithm, 2, "forward+backward")
+            self.assertEqual([kind for kind, _, _ in found], [kind for kind, _ in times])
+            for (kind, seconds, origin), (_, time) in zip(found, times):
+                self.assertAlmostEqual(seconds / time, 1, places=4, msg=f"{algorithm} {kind}")
+                self.assertEqual(origin, "measured", f"{algorithm} {kind}")
+        found = {kind: (seconds, origin) for kind, seconds, origin in
+                 self.linear_operations(added.stdout, "lasp_fuse_parallel", 2, "forward")}
+        for kind, time in (("inter", 2e-4), ("scan", 2e-5)):
+            self.assertAlmostEqual(found[kind][0] / time, 1, places=3)
+            self.assertEqual(found[kind][1], "measured")
+        # Another GPU's kernels are not added; results that no states give are refused by the reader.
+        other = self.convert(measured | {"gpu": "NVIDIA X1"}, "--add")
+        self.assertEqual((other.returncode, other.stdout), (2, ""))
+        self.assertIn("NVIDIA X1", other.stderr)
+        (self.path / "linear.toml").write_text(added.stdout.replace('results = ["dq"]', 'results = ["dv"]'))
+        refused = subprocess.run([CPLAB, "simulate", self.path / "scenario.toml", "--quiet"], capture_output=True,
+                                 text=True, check=False)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn('"dstate" or "dcarry"', refused.stderr)
 
     def test_a_measured_point_comes_back(self):
         result, _ = self.simulate(MEASURED, sequence=512, ranks=1)

@@ -1,4 +1,5 @@
-// measure [--only kernels,messages,host,interference] [--gpus N] [--kernel-budget SECONDS] [--seed N]
+// measure [--only kernels,linear,messages,host,interference] [--gpus N] [--kernel-budget SECONDS]
+//         [--linear-budget SECONDS] [--seed N]     kernels: those of linear attention (linear) too
 // Measures this machine; JSON on stdout (scripts/hardware_file.py makes a hardware file of it), talk on
 // stderr. Exit: 0 measured, 2 usage, 3 no GPU or a failed call.
 #include <iostream>
@@ -41,11 +42,17 @@ ordered_json json_of(const measure::CurveTable& table) {
           {"points", json_of(table.points)}};
 }
 
+const char* name_of(cplab::kernels::ChunkWork cut) {
+  using enum cplab::kernels::ChunkWork;
+  return cut == blocked ? "blocked" : cut == serial ? "serial" : "sliced";
+}
+
 ordered_json json_of(const measure::ChunkTable& table) {
   ordered_json json = {
       {"class", table.kind},         {"variant", table.variant},       {"dtype", "bf16"},
       {"head_size", table.key_size}, {"value_size", table.value_size}, {"chunk", table.chunk},
-      {"states", table.states},      {"points", ordered_json::array()}};
+      {"cut", name_of(table.cut)},   {"states", table.states},         {"results", table.results},
+      {"points", ordered_json::array()}};
   for (const measure::ChunkPoint& p : table.points)
     json["points"].push_back({{"tokens", p.tokens}, {"heads", p.heads}, {"seconds", p.seconds}});
   return json;
@@ -113,11 +120,13 @@ struct UsageError : std::runtime_error {
 };
 
 void choose_parts(const std::string& list, measure::Options& options) {
-  options.kernels = options.messages = options.host = options.interference = false;
+  options.kernels = options.linear = options.messages = options.host = options.interference = false;
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
     if (word == "kernels")
-      options.kernels = true;
+      options.kernels = options.linear = true;
+    else if (word == "linear")
+      options.linear = true;
     else if (word == "messages")
       options.messages = true;
     else if (word == "host")
@@ -125,7 +134,7 @@ void choose_parts(const std::string& list, measure::Options& options) {
     else if (word == "interference")
       options.interference = true;
     else
-      throw UsageError("--only: \"" + word + "\" is none of kernels, messages, host, interference");
+      throw UsageError("--only: \"" + word + "\" is none of kernels, linear, messages, host, interference");
   }
 }
 
@@ -142,10 +151,12 @@ measure::Options options_of(int count, char** arguments) {
         options.gpus = std::stoi(value);
       else if (key == "--kernel-budget")
         options.kernel_budget_s = std::stod(value);
+      else if (key == "--linear-budget")
+        options.linear_budget_s = std::stod(value);
       else if (key == "--seed")
         options.seed = std::stoull(value);
       else
-        throw UsageError(key + ": unknown; known are --only, --gpus, --kernel-budget, --seed");
+        throw UsageError(key + ": unknown; known are --only, --gpus, --kernel-budget, --linear-budget, --seed");
     } catch (const std::logic_error&) {  // of stoi and its kin
       throw UsageError(key + ": \"" + value + "\" is no number");
     }
