@@ -70,7 +70,8 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   state_->set(p->by_k, chosen.by_k);
   p->multiprocessors = state_->options.sms;
   if (variant.counts_tiles) state_->place_counters(p->tile_counter, 1);
-  if (variant.takes_turns) state_->set(p->turns, dq_turns(chosen.by_k, p->q.rows), call.q, call.k);
+  if (variant.takes_turns)
+    state_->set(p->turns, dq_turns(chosen.by_k, p->q.rows, call.q.width), call.q, call.k);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;

@@ -117,7 +117,7 @@ struct CudaCalls::State {
     point<std::int32_t>(into.unit_of_tile, turns.unit_of_tile);
     point<std::int32_t>(into.first_run, turns.first_run);
     point<cuda::TurnRun>(into.runs, turns.runs);
-    place_counters(into.counters, static_cast<std::size_t>(cuda::dq_counters(turns, q.heads, q.width)));
+    place_counters(into.counters, static_cast<std::size_t>(cuda::dq_counters(turns, q.heads)));
     if (q.heads > k.heads)
       place_counters(into.dkv_counters, static_cast<std::size_t>(cuda::dkv_counters(turns, k.heads)));
   }

@@ -82,7 +82,7 @@ struct TurnList {
   const std::int32_t* unit_of_tile = nullptr;
   const std::int32_t* first_run = nullptr;
   const TurnRun* runs = nullptr;
-  // Pieces added so far, by head, cell and 64 columns (of head size 128); 0 between launches.
+  // Pieces added so far, by head and cell; 0 between launches.
   std::int32_t* counters = nullptr;
   std::int32_t cells = 0;  // of a head
   // Query heads that have added so far, by key head, tile and warp; 0 between launches.

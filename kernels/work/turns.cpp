@@ -21,13 +21,13 @@ RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
 }
 
 // Calls visit(first cell, end of cells, pieces) where a unit adds that many pieces to each of the cells. Its
-// pieces begin every dq_cell_rows rows: where they straddle cells, all cells but the outermost have two.
+// pieces have as many rows as cells: where they straddle cells, all cells but the outermost have two.
 template <class Visit>
-void for_each_stretch(const RowRange& rows, Visit visit) {
+void for_each_stretch(const RowRange& rows, std::int64_t cell_rows, Visit visit) {
   if (rows.begin == rows.end) return;
-  const std::int64_t pieces = (rows.end - rows.begin + dq_cell_rows - 1) / dq_cell_rows;
-  const std::int64_t first = rows.begin / dq_cell_rows, end = (rows.end - 1) / dq_cell_rows + 1;
-  if (rows.begin % dq_cell_rows == 0) return visit(first, end, 1);
+  const std::int64_t pieces = (rows.end - rows.begin + cell_rows - 1) / cell_rows;
+  const std::int64_t first = rows.begin / cell_rows, end = (rows.end - 1) / cell_rows + 1;
+  if (rows.begin % cell_rows == 0) return visit(first, end, 1);
   // Piece n lies in cells first + n and first + n + 1, the last one perhaps in the former alone.
   visit(first, first + 1, 1);
   visit(first + 1, first + pieces, 2);
@@ -36,9 +36,10 @@ void for_each_stretch(const RowRange& rows, Visit visit) {
 
 }  // namespace
 
-DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows) {
+DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) {
+  const std::int64_t cell_rows = dq_cell_rows(width);
   DqTurns turns;
-  turns.cells = static_cast<std::int32_t>((rows + dq_cell_rows - 1) / dq_cell_rows);
+  turns.cells = static_cast<std::int32_t>((rows + cell_rows - 1) / cell_rows);
   std::vector<std::int32_t> total(static_cast<std::size_t>(turns.cells)), before(total.size());
   const std::span tiles(by_k.tiles.data(), static_cast<std::size_t>(live_tiles(by_k)));
   const auto for_each_unit = [&](auto visit) {
@@ -46,8 +47,8 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows) {
       for (std::int32_t s = tile.first; s < tile.first + tile.count; ++s)
         visit(queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]));
   };
-  const auto add = [](std::vector<std::int32_t>& counts, const RowRange& unit) {
-    for_each_stretch(unit, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
+  const auto add = [cell_rows](std::vector<std::int32_t>& counts, const RowRange& unit) {
+    for_each_stretch(unit, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
       for (std::int64_t cell = first; cell < end; ++cell) counts[static_cast<std::size_t>(cell)] += pieces;
     });
   };
@@ -60,7 +61,7 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows) {
   for_each_unit([&](const RowRange& unit) {
     turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
     bool entered = false;
-    for_each_stretch(unit, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
+    for_each_stretch(unit, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
       for (auto cell = static_cast<std::size_t>(first); cell < static_cast<std::size_t>(end); ++cell) {
         const TurnRun run{.cell = static_cast<std::int32_t>(cell),
                           .before = before[cell],
@@ -79,8 +80,8 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows) {
   return turns;
 }
 
-std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads, std::int64_t width) {
-  return turns.cells * heads * (width / 64);
+std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads) {
+  return turns.cells * heads;
 }
 
 std::int64_t dkv_counters(const DqTurns& turns, std::int64_t kv_heads) {

@@ -202,8 +202,8 @@ class Emulation {
         return {name_of(by_tma ? "attend_backward fused, lse by TMA," : "attend_backward fused", call.q),
                 true};
       }
-      const DqTurns turns = dq_turns(by_k, q.device.rows);
-      const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads, call.q.width));
+      const DqTurns turns = dq_turns(by_k, q.device.rows, call.q.width);
+      const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads));
       std::vector<std::int32_t> counters(count);
       const auto dkv_count = static_cast<std::size_t>(dkv_counters(turns, call.k.heads));
       std::vector<std::int32_t> of_dkv(dkv_count);

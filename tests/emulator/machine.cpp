@@ -207,6 +207,13 @@ void Machine::wait_barrier(std::uint32_t address, int parity) {
              [&barrier, parity] { return static_cast<int>(barrier.phase & 1) != parity; });
 }
 
+bool Machine::wait_barrier_unless(std::uint32_t address, int parity, std::function<bool()> holds) {
+  const Barrier& barrier = state_->barrier_at(address);
+  const auto over = [&barrier, parity] { return static_cast<int>(barrier.phase & 1) != parity; };
+  wait_until("a barrier in shared memory or a count in memory", [&] { return over() || holds(); });
+  return !over();
+}
+
 void Machine::copy(std::uint32_t barrier, int bytes, std::function<void()> move) {
   if (state_->late_copies)
     state_->copies.push_back({barrier, {bytes, std::move(move)}});

@@ -36,26 +36,33 @@ std::vector<Run> runs_of(const DqTurns& turns, std::size_t unit) {
 }  // namespace
 
 TEST_CASE("turns: a full mask, where all tiles add everywhere") {
-  const DqTurns turns = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256);
+  const DqTurns turns = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256, 128);
   CHECK(turns.cells == 4);
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 1, 2});
   CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 0}});
   CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 0}});
   CHECK(runs_of(turns, 2) == std::vector<Run>{{0, 2, 3}});  // the last one of all cells
-  CHECK(dq_counters(turns, 3, 128) == 3 * 4 * 2);
-  CHECK(dq_counters(turns, 3, 64) == 3 * 4);
+  CHECK(dq_counters(turns, 3) == 3 * 4);
+  // Blocks of 128 queries at head size 64.
+  const DqTurns wider = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256, 64);
+  CHECK(wider.cells == 2);
+  CHECK(runs_of(wider, 2) == std::vector<Run>{{0, 2, 3}});
+  CHECK(dq_counters(wider, 3) == 3 * 2);
 }
 
 TEST_CASE("turns: a causal mask, where a tile is the last one of its own two cells") {
-  const DqTurns turns = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384);
+  const DqTurns turns = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 128);
   CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {2, 0, 0}});
   CHECK(runs_of(turns, 1) == std::vector<Run>{{2, 1, 2}, {4, 1, 0}});
   CHECK(runs_of(turns, 2) == std::vector<Run>{{4, 2, 3}});
+  const DqTurns wider = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 64);
+  CHECK(runs_of(wider, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 0}});
+  CHECK(runs_of(wider, 1) == std::vector<Run>{{1, 1, 2}, {2, 1, 0}});
 }
 
 TEST_CASE("turns: pieces that straddle cells count in both") {
   // Queries 10 .. 209: pieces begin at 10, 74, 138 and 202, in cells 0 1, 1 2, 2 3 and 3.
-  const DqTurns turns = dq_turns(tiles_of({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300);
+  const DqTurns turns = dq_turns(tiles_of({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300, 128);
   CHECK(turns.cells == 5);
   CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 0}});
   CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 2}, {1, 2, 4}});
@@ -63,12 +70,12 @@ TEST_CASE("turns: pieces that straddle cells count in both") {
 
 TEST_CASE("turns: two sequences that meet within a cell and a tile") {
   // Of 100 rows each; keys 0 .. 127 are a tile of both, the other 72 of the second alone. Pieces of the
-  // second begin at rows 100 and 164: one in cell 1, two in cell 2, one in cell 3. A kernel knows the last
-  // piece of a cell by total == before + 1: cells 0, 1 and 3 have one, cell 2 is ended by one of two.
+  // second begin at rows 100 and 164: one in cell 1, two in cell 2, one in cell 3. The last piece of a
+  // cell is known by total == before + 1, in cells 0, 1 and 3; in cell 2 the piece that begins before it is.
   const DqTurns turns = dq_turns(tiles_of({{.q_count = 100, .k_count = 100},
                                            {.q_begin = 100, .q_count = 100, .k_begin = 100, .k_count = 100}},
                                           200),
-                                 200);
+                                 200, 128);
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 2});
   CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 0}});
   CHECK(runs_of(turns, 1) == std::vector<Run>{{1, 1, 0}, {2, 0, 0}});
@@ -78,20 +85,21 @@ TEST_CASE("turns: two sequences that meet within a cell and a tile") {
 TEST_CASE("turns: tiles without keys that anybody sees have none") {
   const WorkTables work = tiles_of({{.q_count = 64, .k_count = 64}}, 400);
   REQUIRE(work.tiles.size() == 4);
-  const DqTurns turns = dq_turns(work, 64);
+  const DqTurns turns = dq_turns(work, 64, 128);
   CHECK(turns.unit_of_tile.size() == 1);
-  CHECK(dq_turns(tiles_of({}, 128), 64).runs.empty());
+  CHECK(dq_turns(tiles_of({}, 128), 64, 128).runs.empty());
 }
 
-// The pieces that a kernel adds, as it walks: of one unit after the other in blocks of `columns` queries,
-// which two consumers share by halves of 64 rows at head size 64.
+// The pieces that a kernel adds, as it walks: of one unit after the other in blocks of `columns` queries, 64
+// at head size 128 and 128 at 64.
 TEST_CASE("turns: random segments against a walk over the blocks") {
   std::mt19937 generator(5);
   const auto up_to = [&](std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(0, most)(generator);
   };
   for (int round = 0; round < 200; ++round) {
-    const std::int64_t rows = 1 + up_to(900), keys = 1 + up_to(900), columns = round % 2 == 0 ? 64 : 128;
+    const std::int64_t rows = 1 + up_to(900), keys = 1 + up_to(900);
+    const std::int32_t columns = round % 2 == 0 ? 64 : 128;
     std::vector<Segment> segments;
     for (std::int64_t n = up_to(4); n >= 0; --n) {
       Segment s{.q_begin = up_to(rows - 1), .k_begin = up_to(keys - 1)};
@@ -103,7 +111,7 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
       segments.push_back(s);
     }
     const WorkTables work = tiles_of(segments, keys);
-    const DqTurns turns = dq_turns(work, rows);
+    const DqTurns turns = dq_turns(work, rows, columns == 64 ? 128 : 64);
     std::vector<std::int32_t> count(static_cast<std::size_t>(turns.cells));
     // Of each unit and cell that it adds to: what dq_turns() says, to be compared with counts later on.
     std::vector<std::int32_t> totals(count.size());
@@ -123,13 +131,11 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
               end = q + 1;
             }
         const std::vector<std::int32_t> before = count;
-        for (std::int32_t block = begin; block < end; block += static_cast<std::int32_t>(columns))
-          for (std::int32_t first = block; first < std::min<std::int64_t>(block + columns, end);
-               first += 64) {
-            const std::int32_t last = std::min(first + 64, end) - 1;
-            for (std::int32_t cell = first / 64; cell <= last / 64; ++cell)
-              ++count[static_cast<std::size_t>(cell)];
-          }
+        for (std::int32_t block = begin; block < end; block += columns) {
+          const std::int32_t last = std::min(block + columns, end) - 1;
+          for (std::int32_t cell = block / columns; cell <= last / columns; ++cell)
+            ++count[static_cast<std::size_t>(cell)];
+        }
         const std::vector<Run> runs = runs_of(turns, unit);
         for (std::size_t cell = 0; cell < count.size(); ++cell) {
           if (count[cell] == before[cell]) continue;

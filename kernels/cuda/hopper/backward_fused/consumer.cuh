@@ -220,7 +220,10 @@ class FusedConsumer {
     if (staged) {
       stage_dq(memory_.dq_staging[warpgroup_], dq, scale);
     } else {
-      if constexpr (ordered) wait(shared_address(&memory_.dq_turn[warpgroup_]), count & 1);
+      if constexpr (ordered) {
+        using Turns = PipelineIndex<Shape::dq_turn_slots>;
+        wait(shared_address(&memory_.dq_turn[Turns::stage(count)]), Turns::parity(count));
+      }
       add_queries(params_.call.dq, block, memory_.with_gradient[slot], Shape::shares_queries ? place : 0,
                   Shape::shares_queries ? 0 : place, dq, scale);
     }

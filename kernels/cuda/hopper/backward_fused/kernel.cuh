@@ -43,10 +43,12 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
     if (warp < 2) return;
-    if constexpr (Shape::ordered)
-      run_dq_store_in_turn<Shape>(params, memory, warp - 2);
-    else
+    if constexpr (!Shape::ordered)
       run_dq_store<Shape>(params, memory, warp - 2);
+    else if (warp == 2)
+      run_dq_store_in_turn<Shape>(params, memory);
+    else
+      run_dq_turns<Shape>(params, memory);
   } else {
     warpgroup_reg_alloc<Shape::consumer_registers>();
     FusedConsumer<T, Shape>(params, memory, warpgroup - 1).run();

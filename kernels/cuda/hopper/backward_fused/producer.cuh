@@ -1,5 +1,5 @@
 // The producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, a warp that loads
-// lse and delta, and two threads that add staged dq to memory.
+// lse and delta, and two threads that add staged dq to memory (ordered: dq_turns.cuh).
 #pragma once
 
 #include <cstddef>
@@ -267,7 +267,7 @@ __device__ __forceinline__ void produce_info(const FusedParams& params, FusedSto
   }
 }
 
-// Adds what a consumer has staged for a block to dq, by TMA, and waits until shared memory has been read.
+// Starts to add what a consumer has staged for a block to dq, by TMA.
 template <class Shape>
 __device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<Shape>& memory,
                                              int consumer, const Block& block) {
@@ -275,7 +275,6 @@ __device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedSto
   tma_reduce_add(params.dq, block.begin + (Shape::shares_queries ? Shape::dq_rows * consumer : 0),
                  Shape::shares_queries ? 0 : 2 * consumer, block.head,
                  shared_address(memory.dq_staging[consumer]));
-  tma_store_wait();
 }
 
 // One thread for each consumer warpgroup: adds the dq that it has staged to memory.
@@ -286,7 +285,10 @@ __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedSto
     wait(shared_address(&memory.dq_full[consumer]), count & 1);
     const int staged = memory.dq_staged[consumer];
     if (staged == dq_end) return;
-    if (staged != dq_nothing_staged) start_dq_add(params, memory, consumer, memory.bounds[staged]);
+    if (staged != dq_nothing_staged) {
+      start_dq_add(params, memory, consumer, memory.bounds[staged]);
+      tma_store_wait();
+    }
     arrive(shared_address(&memory.dq_empty[consumer]));
   }
 }

@@ -51,6 +51,8 @@ struct FusedShape {
   // BlockInfo lives longer than Q and dO: dq of a block is stored while the next one's products run, and the
   // producers look two blocks ahead, which makes six.
   static constexpr int info_stages = 8;
+  // Of the ordered kernel: a block that is being added to dq, and one whose turn it is already.
+  static constexpr int dq_turn_slots = 2;
   // Of lse and delta as TMA loads them: the next block's come while one's are prepared.
   static constexpr int loaded_stages = 2;
   // From the tile whose dk is being stored, by the next one, whose K and V are there, to those that the
@@ -152,9 +154,9 @@ struct alignas(1024) FusedStorage {
   std::uint64_t loaded_full[Shape::loaded_stages];
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
-  // Of the ordered kernel: it is a block's turn to add to dq; a KeyTile's place in the work list; the dk and
-  // dv of a warp that are on their way to memory.
-  std::uint64_t dq_turn[Shape::consumers];
+  // Of the ordered kernel: it is a block's turn to add to dq, both consumers' dq of it has been written; a
+  // KeyTile's place in the work list; the dk and dv of a warp that are on their way to memory.
+  std::uint64_t dq_turn[Shape::dq_turn_slots], dq_written[Shape::dq_turn_slots];
   int place_of_tile[Shape::tiles];
   DkvTurn dkv_turn[4 * Shape::consumers];
 };
@@ -178,7 +180,10 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     init_barrier(shared_address(&memory.loaded_full[n]), 1);
     init_barrier(shared_address(&memory.dq_full[n]), 4);
     init_barrier(shared_address(&memory.dq_empty[n]), 1);
-    if constexpr (Shape::ordered) init_barrier(shared_address(&memory.dq_turn[n]), 1);
+    if constexpr (Shape::ordered) {
+      init_barrier(shared_address(&memory.dq_turn[n]), 1);
+      init_barrier(shared_address(&memory.dq_written[n]), 1);
+    }
     init_barrier(shared_address(&memory.ds_full[n]), warps);
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
   }

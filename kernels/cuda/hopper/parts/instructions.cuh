@@ -91,16 +91,28 @@ __device__ __forceinline__ void wait_for_count(const std::int32_t* count, int le
   }
 }
 
-// Such a count as it is, without waiting for it to arrive. Where it is large enough, what was released has
-// happened after fence_device_memory().
-__device__ __forceinline__ int load_count(const std::int32_t* count) {
-  int now;
-  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
-  return now;
+// Likewise, but gives up when the barrier's phase of that parity is over; returns whether the count is large
+// enough. It does not sleep, and a try for the barrier does not suspend it.
+__device__ __forceinline__ bool wait_for_count_unless_over(const std::int32_t* count, int least,
+                                                           std::uint32_t barrier, int parity) {
+  for (;;) {
+    int over, now;
+    asm volatile(
+        "{\n"
+        ".reg .pred over;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+        "selp.b32 %0, 1, 0, over;\n"
+        "}\n"
+        : "=r"(over)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+    if (over != 0) return false;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
+    if (now >= least) return true;
+  }
 }
 
-// Before this thread adds to counts, and after load_count(): what it has seen of device memory is released,
-// and what the counts that it has loaded stand for is acquired (PTX ISA, "Release and Acquire Patterns").
+// Before this thread adds to counts: what it has seen of device memory is released.
 __device__ __forceinline__ void fence_device_memory() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }

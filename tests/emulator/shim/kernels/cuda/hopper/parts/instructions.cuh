@@ -47,8 +47,9 @@ inline void add_one(std::int32_t* number) {
 inline void wait_for_count(const std::int32_t* count, int least) {
   emulator::machine().wait_until("a count in memory", [=] { return *count >= least; });
 }
-inline int load_count(const std::int32_t* count) {
-  return *count;
+inline bool wait_for_count_unless_over(const std::int32_t* count, int least, std::uint32_t barrier,
+                                       int parity) {
+  return emulator::machine().wait_barrier_unless(barrier, parity, [=] { return *count >= least; });
 }
 inline void fence_device_memory() {}
 inline void fence_view_async_global() {}
