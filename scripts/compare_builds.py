@@ -4,7 +4,7 @@
     scripts/compare_builds.py TILES[:CHOICE]... [--shapes 2x8192x16x128,...] [--masks full,causal]
                               [--directions forward,backward] [--choice best] [--rounds 9] [--json FILE]
 
-CHOICE: which kernels a build may take (best, deterministic, ordered, portable), where not --choice. Every round times
+CHOICE: which kernels a build may take (best, deterministic, apart, portable), where not --choice. Every round times
 all builds in a new order, launches hidden; medians, and the ratio to the first build.
 """
 import argparse

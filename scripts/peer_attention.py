@@ -8,7 +8,7 @@
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
 backward, halved for causal. The launch cost is hidden behind other work, several calls stand between two events, the
 order of all candidates is drawn anew in every round; medians over rounds, and their range. Peers: attention_peers.py;
-best, deterministic, ordered and portable are choices of our kernels, timed by `tiles --serve` in a process of its own,
+best, deterministic, apart and portable are choices of our kernels, timed by `tiles --serve` in a process of its own,
 in turn with the others. A peer that a shape cannot be had from is said and left out of that shape. --shapes short:
 batches of many short sequences, which peers also take packed (their *_packed). By default: cudnn, best, and fa4 where
 FA4_DIR says where it is (scripts/gpu/pack_fa4.sh). Ratios are of rates, ours to each peer's. --energy: afterwards each candidate
@@ -37,7 +37,7 @@ LONG = [(8, 2048, 16, 128), (2, 8192, 16, 128), (1, 32768, 16, 128), (8, 2048, 3
 SHORT = [(16, 1024, 16, 128), (32, 512, 16, 128), (64, 256, 16, 128), (16, 1024, 32, 64), (32, 512, 32, 64),
          (64, 256, 32, 64)]
 SLOW_TO_MAKE = {"triton": [(2, 8192, 16, 128)]}  # compiled for each shape
-OURS = ("best", "deterministic", "ordered", "portable")
+OURS = ("best", "deterministic", "apart", "portable")
 
 
 def environment(program):

@@ -123,10 +123,8 @@ bool has_fp64(const Call& call) {
 bool has_chosen_bits(const AttendVariant&, KernelChoice) {
   return true;
 }
-// The kernel that adds to dq in order is taken only where it is asked for: no GPU has timed it yet beside the
-// one that computes dq apart.
 bool has_chosen_bits(const AttendBackwardVariant& variant, KernelChoice choice) {
-  if (variant.takes_turns) return choice == KernelChoice::ordered;
+  if (variant.takes_turns && choice == KernelChoice::apart) return false;
   return variant.deterministic || !wants_same_bits(choice);
 }
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # The attention kernels on one GPU: checked, timed beside PyTorch's, and under the memory checkers.
-# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,ordered,bench,segments,plans,peers,checkers,rungs,heights;
+# scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,deterministic,bench,segments,plans,peers,checkers,rungs,heights;
 # all by default.
 set -uo pipefail
 out=$1
-parts=${2:-check,ordered,bench,segments,plans,peers,checkers,rungs,heights}
+parts=${2:-check,deterministic,bench,segments,plans,peers,checkers,rungs,heights}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -17,26 +17,26 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm --format=csv,
 
 if wants check; then  # beside each other: nothing is timed
   step check
-  for mode in best deterministic ordered; do
+  for mode in best deterministic apart; do
     options=(--only attend --cases "${CASES:-96}" --threads 14)
     if [ $mode != best ]; then options+=("--$mode"); fi
     timeout -k 2 "${CHECK_SECONDS:-100}" tiles "${options[@]}" >"$results/tiles-$mode.txt" 2>&1 &
     pids[${#pids[@]}]=$!
   done
-  for mode in best deterministic ordered; do
+  for mode in best deterministic apart; do
     wait "${pids[0]}"
     echo "$mode: rc $?"
     pids=("${pids[@]:1}")
     tail -12 "$results/tiles-$mode.txt" | cut -c1-230
   done
 fi
-if wants ordered; then  # the backward that adds to dq in order: how fast
-  step ordered
+if wants deterministic; then  # the backward that adds to dq in order: how fast
+  step deterministic
   program=$(command -v tiles)
-  timeout -k 2 120 python3 scripts/compare_builds.py "$program:best" "$program:ordered" "$program:deterministic" \
-    --directions backward --rounds 5 --json "$results/ordered.json" >"$results/ordered-times.txt" 2>&1
+  timeout -k 2 120 python3 scripts/compare_builds.py "$program:best" "$program:deterministic" "$program:apart" \
+    --directions backward --rounds 5 --json "$results/deterministic.json" >"$results/deterministic-times.txt" 2>&1
   echo "rc $?"
-  cat "$results/ordered-times.txt"
+  cat "$results/deterministic-times.txt"
 fi
 if wants bench; then
   step bench
@@ -62,7 +62,7 @@ if wants plans; then
 fi
 if wants peers; then
   step peers
-  candidates=${CANDIDATES:-cudnn,flash,triton,cudnn_packed,flash_packed,best,ordered,deterministic,portable}
+  candidates=${CANDIDATES:-cudnn,flash,triton,cudnn_packed,flash_packed,best,deterministic,apart,portable}
   if [ -n "${FA4_DIR:-}" ]; then candidates+=,fa4,fa4_packed,fa4_deterministic; fi
   timeout -k 2 "${PEERS_SECONDS:-300}" python3 scripts/peer_attention.py --ours "$(command -v tiles)" --candidates "$candidates" --rounds 5 \
     --energy 0.7 --out "$results/attention.json" >"$results/peers.txt" 2>&1
@@ -79,13 +79,13 @@ if wants checkers; then
     timeout -k 2 150 compute-sanitizer --tool "$1" --error-exitcode 9 tiles "${options[@]}" \
       >"$results/$1-$2-$3.txt" 2>&1
   }
-  for mode in best ordered; do
+  for mode in best deterministic; do
     for case in "${cases[@]}"; do
       for tool in $tools; do checked "$tool" $mode "$case" & done
     done
     wait
   done
-  for mode in best ordered; do
+  for mode in best deterministic; do
     for tool in $tools; do
       for case in "${cases[@]}"; do
         said=$results/$tool-$mode-$case.txt

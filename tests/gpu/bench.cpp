@@ -162,7 +162,7 @@ void serve() {
   const std::map<std::string, kernels::KernelChoice> choices = {
       {"best", kernels::KernelChoice::best},
       {"deterministic", kernels::KernelChoice::deterministic},
-      {"ordered", kernels::KernelChoice::ordered},
+      {"apart", kernels::KernelChoice::apart},
       {"portable", kernels::KernelChoice::portable}};
   std::map<std::string, Served> problems;  // by choice
   Shape shape{};

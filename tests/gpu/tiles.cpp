@@ -3,10 +3,10 @@
 //   tiles --bench [--only attend|segments|linear|rows]
 //   tiles --serve|--serve-linear   times attention, linear attention, on demand (gpu_tile.hpp)
 //   tiles --heights    times each tile height, for scripts/fit_tile_costs.py
-// --portable, --deterministic, --ordered: the attention kernels that every architecture has, or those that
-// give the same bits in every run (ordered: with the fused backward that adds to dq in order), instead of the
-// fastest on this GPU. Exit 0: all within tolerance; 1: something is not;
-// 2: usage; 77 (CTest: skipped): no GPU.
+// --portable, --deterministic, --apart: the attention kernels that every architecture has, or those that
+// give the same bits in every run (apart: not with the fused backward that adds to dq in order), instead of
+// the fastest on this GPU. Exit 0: all within tolerance; 1: something is not; 2: usage; 77 (CTest: skipped):
+// no GPU.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +34,7 @@ struct Options {
 int usage() {
   std::fprintf(stderr,
                "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-               "[--portable|--deterministic|--ordered] | --bench | --serve | --serve-linear | --heights\n");
+               "[--portable|--deterministic|--apart] | --bench | --serve | --serve-linear | --heights\n");
   return 2;
 }
 
@@ -49,8 +49,8 @@ bool parse(int count, char** arguments, Options& options) {
       kernel_choice = kernels::KernelChoice::deterministic;
       continue;
     }
-    if (name == "--ordered") {
-      kernel_choice = kernels::KernelChoice::ordered;
+    if (name == "--apart") {
+      kernel_choice = kernels::KernelChoice::apart;
       continue;
     }
     if (name == "--serve") {

@@ -117,10 +117,10 @@ TEST_CASE("the variant follows the architecture and what is allowed") {
 
   CHECK(backward_name(call, on_hopper) == "attend_backward hopper fused bf16 128");
   CHECK(backward_name(call, with(on_hopper, KernelChoice::deterministic)) ==
-        "attend_backward hopper bf16 128");
-  CHECK(backward_name(call, with(on_hopper, KernelChoice::ordered)) ==
         "attend_backward hopper ordered bf16 128");
-  CHECK(backward_name(call, with(on_ampere, KernelChoice::ordered)) == "attend_backward mma bf16 128");
+  CHECK(backward_name(call, with(on_hopper, KernelChoice::apart)) == "attend_backward hopper bf16 128");
+  CHECK(backward_name(call, with(on_ampere, KernelChoice::deterministic)) == "attend_backward mma bf16 128");
+  CHECK(backward_name(call, with(on_ampere, KernelChoice::apart)) == "attend_backward mma bf16 128");
   CHECK(backward_name(call, with(on_hopper, KernelChoice::portable)) == "attend_backward mma bf16 128");
   CHECK(backward_name(call, on_ampere) == "attend_backward mma bf16 128");
 }
@@ -202,7 +202,9 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(why(gradients, on_hopper).empty());
   gradients.dq.dtype = DType::bf16;
   CHECK(why(gradients, on_hopper) == "not attend_backward hopper fused bf16 128: dq is not fp32");
-  CHECK(why(gradients, with(on_hopper, KernelChoice::deterministic)).empty());
+  CHECK(why(gradients, with(on_hopper, KernelChoice::deterministic)) ==
+        "not attend_backward hopper ordered bf16 128: dq is not fp32");
+  CHECK(why(gradients, with(on_hopper, KernelChoice::apart)).empty());
 
   // No kernel has this head size or dtype: there is nothing to fall back from.
   CHECK(why(forward({.D = 80}, segments), on_hopper).empty());
@@ -265,6 +267,8 @@ TEST_CASE("later halves of three sequences, and of a packed list, are taken by t
       const ChosenBackward fused = choose_variant(gradients, on_hopper);
       CHECK(fused.variant->family == AttendBackwardVariant::Family::hopper_fused);
       CHECK(choose_variant(gradients, with(on_hopper, KernelChoice::deterministic)).variant->family ==
+            AttendBackwardVariant::Family::hopper_ordered);
+      CHECK(choose_variant(gradients, with(on_hopper, KernelChoice::apart)).variant->family ==
             AttendBackwardVariant::Family::hopper_deterministic);
       CHECK(choose_variant(gradients, on_ampere).variant->family == AttendBackwardVariant::Family::mma);
       // Tiles are of the halves' rows alone, and none is of two sequences.
