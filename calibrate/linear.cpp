@@ -18,8 +18,8 @@ Effort effort_for(double seconds) {
 }
 
 std::string text_of(const ChunkShape& shape) {
-  return shape.kind + " of " + std::to_string(shape.tokens) +
-         " tokens, value size " + std::to_string(shape.value_size);
+  return shape.kind + " of " + std::to_string(shape.tokens) + " tokens, value size " +
+         std::to_string(shape.value_size);
 }
 
 class Linear {
@@ -79,8 +79,15 @@ class Linear {
           table.states == form.states && table.results == form.results && table.chunk == shape.chunk &&
           table.value_size == shape.value_size)
         return table;
-    return into_.chunks.emplace_back(ChunkTable{shape.kind, variant, shape.cut, form.states, form.results,
-                                                shape.key_size, shape.value_size, shape.chunk, {}});
+    return into_.chunks.emplace_back(ChunkTable{shape.kind,
+                                                variant,
+                                                shape.cut,
+                                                form.states,
+                                                form.results,
+                                                shape.key_size,
+                                                shape.value_size,
+                                                shape.chunk,
+                                                {}});
   }
 
   const Options& options_;

@@ -32,9 +32,11 @@ void read_results(const Table& table, KernelTable& kernel) {
     return std::find_if(kernel.states.begin(), kernel.states.end(),
                         [&](Operand o) { return o == a || o == b; }) != kernel.states.end();
   };
-  const bool before = results.front() == out || results.front() == dq, behind = results.back() != out && results.back() != dq;
+  const bool before = results.front() == out || results.front() == dq,
+             behind = results.back() != out && results.back() != dq;
   if ((before && !any(state, carry)) || (behind && !any(dstate, dcarry)))
-    table.fail("results", "out and dq need \"state\" or \"carry\" among the states, dk and dv \"dstate\" or \"dcarry\"");
+    table.fail("results",
+               "out and dq need \"state\" or \"carry\" among the states, dk and dv \"dstate\" or \"dcarry\"");
 }
 
 }  // namespace

@@ -111,8 +111,8 @@ struct HostSpec {
 
 // One kernel class; several tables of one class, dtype, sizes and mask are one larger table. attend,
 // attend_backward: points over (batch, sequence, heads) of square attention with as many key/value heads.
-// local, local_backward, state, scan, inter: points over (tokens, heads), batch 1 and `sequence` the tokens of all
-// sequences. All others: curve over bytes read plus written (optional; else gpu.copy_bytes_s).
+// local, local_backward, state, scan, inter: points over (tokens, heads), batch 1 and `sequence` the tokens
+// of all sequences. All others: curve over bytes read plus written (optional; else gpu.copy_bytes_s).
 bool has_square_points(OpKind);  // attend, attend_backward
 bool has_chunk_points(OpKind);   // local, local_backward, state, scan, inter
 struct KernelPoint {

@@ -85,8 +85,8 @@ LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
       const LinearWork work =
           linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype, hardware.gpu);
       const double roofline_s = linear_roofline(hardware, linear_launch(work)).seconds;
-      measured.points.push_back({extent_of(work), point.seconds / roofline_s, work,
-                                 point.seconds, table.provenance.origin});
+      measured.points.push_back(
+          {extent_of(work), point.seconds / roofline_s, work, point.seconds, table.provenance.origin});
     }
     std::stable_sort(measured.points.begin(), measured.points.end(),
                      [](const Point& a, const Point& b) { return a.extent < b.extent; });

@@ -61,8 +61,8 @@ LinearLaunch linear_launch(const LinearWork&);
 std::vector<Operand> results_of(const RankPlan&, const Operation&);
 std::vector<Operand> results_of(const KernelTable&);
 
-// The operation that a point of a table of local, local_backward, state, scan or inter was measured on, alone in a
-// rank: the operands of its class with table.states, `sequence` tokens in chunks of table.chunk,
+// The operation that a point of a table of local, local_backward, state, scan or inter was measured on, alone
+// in a rank: the operands of its class with table.states, `sequence` tokens in chunks of table.chunk,
 // table.sequences of them alike. The operation is the first of the rank.
 RankPlan linear_point(const KernelTable&, const KernelPoint&);
 

@@ -48,11 +48,16 @@ const char* name_of(cplab::kernels::ChunkWork cut) {
 }
 
 ordered_json json_of(const measure::ChunkTable& table) {
-  ordered_json json = {
-      {"class", table.kind},         {"variant", table.variant},       {"dtype", "bf16"},
-      {"head_size", table.key_size}, {"value_size", table.value_size}, {"chunk", table.chunk},
-      {"cut", name_of(table.cut)},   {"states", table.states},         {"results", table.results},
-      {"points", ordered_json::array()}};
+  ordered_json json = {{"class", table.kind},
+                       {"variant", table.variant},
+                       {"dtype", "bf16"},
+                       {"head_size", table.key_size},
+                       {"value_size", table.value_size},
+                       {"chunk", table.chunk},
+                       {"cut", name_of(table.cut)},
+                       {"states", table.states},
+                       {"results", table.results},
+                       {"points", ordered_json::array()}};
   for (const measure::ChunkPoint& p : table.points)
     json["points"].push_back({{"tokens", p.tokens}, {"heads", p.heads}, {"seconds", p.seconds}});
   return json;
@@ -156,7 +161,8 @@ measure::Options options_of(int count, char** arguments) {
       else if (key == "--seed")
         options.seed = std::stoull(value);
       else
-        throw UsageError(key + ": unknown; known are --only, --gpus, --kernel-budget, --linear-budget, --seed");
+        throw UsageError(key +
+                         ": unknown; known are --only, --gpus, --kernel-budget, --linear-budget, --seed");
     } catch (const std::logic_error&) {  // of stoi and its kin
       throw UsageError(key + ": \"" + value + "\" is no number");
     }

@@ -92,8 +92,8 @@ TEST_CASE("products with states go by what they give: out and dq have the same s
 }
 
 TEST_CASE("a scan goes by the states that it walks, whatever tokens their chunks hold") {
-  const KernelTable scan = table(OpKind::scan, ChunkWork::blocked, 256, {state},
-                                 {{1, 2048, 10, 20e-6}, {1, 32768, 10, 80e-6}});
+  const KernelTable scan =
+      table(OpKind::scan, ChunkWork::blocked, 256, {state}, {{1, 2048, 10, 20e-6}, {1, 32768, 10, 80e-6}});
   const Hardware hardware = machine({scan});
   KernelTable longer = scan;
   longer.chunk = 4096;  // 8 states of 4096 tokens
@@ -154,8 +154,8 @@ TEST_CASE("the calls that are timed are those that their tables stand for") {
       const LinearWork work =
           linear_work(CallConverter(rank, DType::bf16), rank.operations.front(), DType::bf16, gpu);
       CAPTURE(work.variant);
-      const auto chosen = std::visit(
-          [&](const auto& c) { return kernels::cuda::choose_variant(c, options); }, call);
+      const auto chosen =
+          std::visit([&](const auto& c) { return kernels::cuda::choose_variant(c, options); }, call);
       CHECK(chosen.variant->name == work.variant);
       CHECK(chosen.cut.thread_blocks == work.blocks.thread_blocks);
       CHECK(work.cut == t.cut);
@@ -193,7 +193,8 @@ TEST_CASE("the CPU's tiles take every call that is timed") {
     CAPTURE(form.kind);
     CHECK_NOTHROW(std::visit(Run{tiles}, measure::chunk_call(shape, lists, take)));
     std::int64_t held = 0;
-    for (const std::vector<float>& each : memory) held += std::ssize(each) * 4 / 256 * 256 + (each.size() % 64 ? 256 : 0);
+    for (const std::vector<float>& each : memory)
+      held += std::ssize(each) * 4 / 256 * 256 + (each.size() % 64 ? 256 : 0);
     CHECK(held == measure::operand_bytes(shape));
   }
   measure::ChunkShape nothing{.kind = "inter", .states = {"carry"}, .results = {}};
