@@ -186,7 +186,6 @@ def write_chunk_table(out, table, with_fp16):
 
 
 def write_kernels(out, measured, base, with_fp16):
-    tool = KERNEL_TOOL
     for table in measured["attention"]:
         points = table["points"]
         entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16",
@@ -195,17 +194,15 @@ def write_kernels(out, measured, base, with_fp16):
             entries["tile_rows"] = table["tile_rows"]
         entries |= {"sms": measured["sms"], "l2": "cold"}
         entries |= {key: [p[key] for p in points] for key in ("batch", "sequence", "heads", "seconds")}
-        for_dtypes(out, entries, out.measured(tool), "", with_fp16)
+        for_dtypes(out, entries, out.measured(KERNEL_TOOL), "", with_fp16)
     chunks = measured.get("chunks", [])  # measurements of before have none
     for table in chunks:
         write_chunk_table(out, table, with_fp16)
     for table in measured["curves"]:
-        if table["class"] == "scan":  # of older measurements: bytes do not say how long a scan takes
-            continue
         amounts, seconds, comment = rising(table["points"])
         entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16", "l2": "cold",
                    "bytes": amounts, "seconds": seconds}
-        for_dtypes(out, entries, out.measured(f"{tool}; {table['operands']}"), comment, with_fp16)
+        for_dtypes(out, entries, out.measured(f"{KERNEL_TOOL}; {table['operands']}"), comment, with_fp16)
     there = {t["class"] for t in measured["attention"] + measured["curves"] + chunks}
     for table in base.get("kernel", []):
         if table["class"] not in there:
@@ -270,12 +267,8 @@ def require_schema(measured):
 
 def operands_of(table):
     """What tells a table of linear attention from others, whatever its chunks: class, sizes, cut, operands."""
-    results = table.get("results") or []
-    if table["class"] == "inter" and not results:  # as cli/hardware_file.cpp reads it
-        behind = {"dstate", "dcarry"} & set(table.get("states", []))
-        results = ["dq", "dk", "dv"] if behind else ["out"]
     return (table["class"], table["head_size"], table.get("value_size", table["head_size"]),
-            table.get("cut", "blocked"), tuple(sorted(table.get("states", []))), tuple(sorted(results)))
+            table.get("cut", "blocked"), *(tuple(sorted(table.get(k, []))) for k in ("states", "results")))
 
 
 def with_measured(measured, base, text, machine, with_fp16):
@@ -324,8 +317,7 @@ def with_chunks(record, path, base, text, machine, with_fp16):
                      "value_size": row["E"], "chunk": row["chunk_tokens"], "states": states, "tokens": [], "heads": [],
                      "seconds": []}
             table = tables.setdefault(key(table), table)
-            for name, value in (("tokens", row["tokens"]), ("heads", row["heads"]),
-                                ("seconds", time["median"] * longer)):
+            for name, value in ("tokens", row["tokens"]), ("heads", row["heads"]), ("seconds", time["median"] * longer):
                 table[name].append(value)
     out = Writer({"date": record["date"], "environment": {}}, machine or f"1 x {gpu}")
     origin = out.measured("scripts/peer_linear_attention.py: events around calls in a row, launches hidden; median",

@@ -172,5 +172,11 @@ TEST_CASE("a table of linear attention: its keys are read, and what is wrong wit
   CHECK(contains(message("class = \"local\"\ncut = \"fused\"\n"),
                  "\"fused\" is not legal; legal are \"blocked\""));
   CHECK(contains(message("class = \"local\"\nsequences = 3\n"), "tokens must be a multiple of sequences"));
-  CHECK(contains(message("class = \"scan\"\n"), "bytes"));
+  CHECK(contains(message("class = \"combine\"\n"), "bytes"));
+  CHECK(contains(message("class = \"scan\"\n"), "names the states that the class scan has"));
+  CHECK(contains(message("class = \"scan\"\nstates = [\"final_state\"]\n"), "which a scan works on"));
+  const std::string inter = "class = \"inter\"\nstates = [\"carry\"]\n";
+  CHECK(message(inter + "results = [\"dq\"]\n").empty());
+  CHECK(contains(message(inter + "results = [\"dk\"]\n"), "dk and dv \"dstate\" or \"dcarry\""));
+  CHECK(contains(message(inter + "results = [\"out\", \"dq\"]\n"), "or the last three"));
 }
