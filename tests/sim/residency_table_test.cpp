@@ -3,11 +3,9 @@
 // clusters of four thread blocks as NCCL chooses on Hopper; the plan of that time). Which exchanges
 // are held up by a persistent kernel, and for how long, is the model's to say. What it misses:
 // - Reserved multiprocessors cost too much: the GPU is limited by power, and fewer of them run faster. Totals
-// with 12
-//   and more reserved are 7 to 14 % too long.
+//   with 12 and more reserved are 7 to 14 % too long.
 // - An exchange's time is measured from its launch, ours from when it has its multiprocessors: the second
-// exchange of
-//   the first row waits for the end of a kernel, and ours waits as long before it begins.
+//   exchange of the first row waits for the end of a kernel, and ours waits as long before it begins.
 // - 16 channels beside a kernel move no more than 8: 2.1 ms where the table of messages alone says 0.9.
 #include <doctest/doctest.h>
 
@@ -48,7 +46,8 @@ struct Predicted {
 };
 
 // With the times of the kernels of then: one GPU took 104.2 ms for the 64K of this ring before lse and delta
-// came by TMA and 100.5 after (records h200x2-2026-11-22), all of it in the backward, which is 72 % of it.
+// came by TMA and 100.5 after (h200-2026-11-22/backward, h200x2-2026-11-22/round in the records), all of it
+// in the backward, which is 72 % of it.
 Hardware hardware_of_then() {
   Hardware hardware = read_hardware(std::string(CPLAB_TEST_SCENARIOS) + "/hardware/h200x4-hopper.toml", {});
   constexpr double longer = 1 + (104.2 / 100.5 - 1) / 0.72;
