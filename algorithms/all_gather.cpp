@@ -29,7 +29,9 @@ class AllGather final : public SoftmaxAlgorithm {
 
   void backward(const Backward& g) override {
     const Role wire = gradient_wire_of(o);
-    const Box sums = s.P() == 1 ? g.dkv : all.buffer("dkv_all", wire, Category::working, slots, width);
+    const Box sums =
+        s.P() == 1 ? g.dkv
+                   : all.buffer("dkv_all", wire, Category::working, slots, width, {}, HeadGather::Holds::dkv);
     const auto attend = [&](int part, const Box& kv_part) {
       const Box sum = s.P() == 1 ? g.dkv.of_problem(all.keys(part)) : all.slot(sums, part % slots, part);
       FirstTouch touched;
@@ -65,7 +67,7 @@ class AllGather final : public SoftmaxAlgorithm {
 };
 
 void validate(const Scenario& s) {
-  require_softmax(s);
+  require_softmax(s, true);
   const std::int64_t chunk = s.schedule.count("gather_head_chunk");
   if (chunk != 0 && s.problem.kv_heads % chunk != 0)
     throw ScenarioError("schedule.gather_head_chunk", std::to_string(chunk) + " does not divide kv_heads (" +

@@ -16,16 +16,22 @@ class Local final : public SoftmaxAlgorithm {
   explicit Local(const Scope& scope) : s(scope) {}
 
   void forward(const Forward& f) override {
-    s.b.attend(compute_lane, {f.q, keys(s.b, f.kv), values(s.b, f.kv), f.out, f.lse, tile.segments,
-                              WriteMode::store, f.max_logit->of(compute_lane)});
+    s.b.attend(compute_lane,
+               {f.q, keys(s.b, f.kv), values(s.b, f.kv), f.out, f.lse, tile.segments, WriteMode::store,
+                f.max_logit->of(compute_lane), mask(f.kv, {}, {f.bias, f.keep, {}})});
   }
 
   void backward(const Backward& g) override {
     s.b.attend_backward(compute_lane, {g.q, keys(s.b, g.kv), values(s.b, g.kv), g.dout, g.lse, g.delta, g.dq,
-                                       keys(s.b, g.dkv), values(s.b, g.dkv), tile.segments});
+                                       keys(s.b, g.dkv), values(s.b, g.dkv), tile.segments, WriteMode::store,
+                                       WriteMode::store, mask(g.kv, g.dkv, {g.bias, g.keep, g.dbias})});
   }
 
  private:
+  Builder::PairMask mask(const Box& kv, const Box& dkv, const PairBoxes& pairs) const {
+    return pair_mask(s.b, kv, dkv, WriteMode::store, pairs, s.keys[0].runs, tile.k_rows);
+  }
+
   const Scope& s;
   const Tile tile = s.tile(0, Take::all);
 };
@@ -42,7 +48,7 @@ void build(Builder& b) {
 }
 
 void validate(const Scenario& s) {
-  require_softmax(s);
+  require_softmax(s, true);
   require_divided_heads(s, s.parallel.ranks, "parallel.ranks");
 }
 

@@ -204,6 +204,7 @@ void Builder::attach_segments(Operation& op, const std::vector<Segment>& segment
   op.head_begin = static_cast<std::int32_t>(q.problem_heads().begin);
   op.head_end = static_cast<std::int32_t>(q.problem_heads().end);
   op.value = problem().scale;
+  op.softcap = problem().softcap;
   double pairs = 0;
   for (const Segment& s : segments) pairs += live_pairs(s);
   op.flops = pairs * (op.head_end - op.head_begin) *
@@ -223,12 +224,32 @@ std::vector<HeadRange> Builder::groups_of_heads(const Box& q) const {
   return cut;
 }
 
+Builder::PairMask Builder::PairMask::of_heads(HeadRange queries, HeadRange keys) const {
+  PairMask part = *this;
+  for (Box* box : {&part.bias, &part.keep, &part.dbias})
+    if (box->given()) *box = box->of_problem(columns.empty() ? keys : queries);
+  return part;
+}
+
 void Builder::attend(Lane lane, const Attend& a) {
   for (const HeadRange h : groups_of_heads(a.q)) {
     const HeadRange g = key_heads(problem(), h);
     const auto query = [&](const Box& box) { return box.of_problem(h); };
     const auto key = [&](const Box& box) { return box.of_problem(g); };
     const Box q = query(a.q), k = key(a.k), v = key(a.v), out = query(a.out), lse = query(a.lse);
+    if (a.mask.bias.given()) {
+      const PairMask m = a.mask.of_heads(h, g);
+      Operation& masked = emit_named(lane, OpKind::attend,
+                                     {{Operand::q, q},
+                                      {Operand::k, k},
+                                      {Operand::v, v},
+                                      {Operand::bias, m.bias},
+                                      {Operand::keep, m.keep}},
+                                     {{Operand::out, out, a.mode}, {Operand::lse, lse, a.mode}});
+      masked.columns = intern_ranges(m.columns);
+      attach_segments(masked, a.segments, q);
+      continue;
+    }
     Operation& op = a.max_logit.given()
                         ? emit(lane, OpKind::attend, {q, k, v},
                                {{out, a.mode}, {lse, a.mode}, {query(a.max_logit), WriteMode::max}})
@@ -242,6 +263,26 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
     const HeadRange g = key_heads(problem(), h);
     const auto query = [&](const Box& box) { return box.of_problem(h); };
     const auto key = [&](const Box& box) { return box.of_problem(g); };
+    if (a.mask.bias.given()) {
+      const PairMask m = a.mask.of_heads(h, g);
+      using enum Operand;
+      Operation& masked = emit_named(lane, OpKind::attend_backward,
+                                     {{q, query(a.q)},
+                                      {k, key(a.k)},
+                                      {v, key(a.v)},
+                                      {dout, query(a.dout)},
+                                      {lse, query(a.lse)},
+                                      {delta, query(a.delta)},
+                                      {bias, m.bias},
+                                      {keep, m.keep}},
+                                     {{dq, query(a.dq), a.dq_mode},
+                                      {dk, key(a.dk), a.dk_mode},
+                                      {dv, key(a.dv), a.dk_mode},
+                                      {dbias, m.dbias, m.dbias_mode}});
+      masked.columns = intern_ranges(m.columns);
+      attach_segments(masked, a.segments, query(a.q));
+      continue;
+    }
     Operation& op = emit(lane, OpKind::attend_backward,
                          {query(a.q), key(a.k), key(a.v), query(a.dout), query(a.lse), query(a.delta)},
                          {{query(a.dq), a.dq_mode}, {key(a.dk), a.dk_mode}, {key(a.dv), a.dk_mode}});

@@ -112,11 +112,20 @@ class Builder {
   // Operands in the order of plan.hpp. Segments count rows of the q and k boxes; heads follow from the q box,
   // and of the k, v, dk and dv boxes those are taken that these query heads read. Where they take only some
   // of the query heads of their first or last key head, these are operations of their own.
+  // Of dynamic mask attention: bias, keep and dbias of the q box's rows and heads, with the columns that the
+  // rows of k have there; without columns of the k box's. Absent where the problem does not have them.
+  struct PairMask {
+    Box bias, keep, dbias;
+    WriteMode dbias_mode = WriteMode::store;
+    std::vector<RowRange> columns;
+    PairMask of_heads(HeadRange queries, HeadRange keys) const;
+  };
   struct Attend {
     Box q, k, v, out, lse;
     const std::vector<Segment>& segments;
     WriteMode mode = WriteMode::store;
     Box max_logit = {};  // absent where the problem does not ask for it (algorithms/max_logit.hpp)
+    PairMask mask = {};
   };
   void attend(Lane, const Attend&);
   struct AttendBackward {
@@ -124,6 +133,7 @@ class Builder {
     const std::vector<Segment>& segments;
     WriteMode dq_mode = WriteMode::store;
     WriteMode dk_mode = WriteMode::store;
+    PairMask mask = {};
   };
   void attend_backward(Lane, const AttendBackward&);
   void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);
@@ -190,6 +200,7 @@ class Builder {
   std::vector<HeadRange> groups_of_heads(const Box& q) const;
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
+  Operation& emit_named(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes);
   void post(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
   Lane lane_of(Lane, TransportChoice, Transport taken) const;
   void collective(Lane, OpKind, TransportChoice, const Team&, const std::vector<Box>& from,

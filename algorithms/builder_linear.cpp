@@ -5,22 +5,29 @@
 
 namespace cplab {
 
-void Builder::linear(Lane lane, OpKind kind, const std::vector<Named>& reads,
-                     const std::vector<Named>& writes, const OnChunks& chunks) {
+Operation& Builder::emit_named(Lane lane, OpKind kind, const std::vector<Named>& reads,
+                               const std::vector<Named>& writes) {
   std::int64_t bytes = 0;
-  const Box* first = nullptr;
   const auto collect = [&](const std::vector<Named>& operands, std::vector<Access>& list) {
     list.clear();
     for (const Named& each : operands) {
       if (!each.box.given()) continue;
-      if (!first) first = &each.box;
       list.push_back({intern_view(each.box.view()), each.mode, each.operand});
       bytes += view_bytes(plan_, each.box.view(), problem().dtype) * (each.mode == WriteMode::store ? 1 : 2);
     }
   };
   collect(reads, pools_->access_list);
   collect(writes, pools_->written_list);
-  Operation& op = emit_accesses(lane, kind, bytes);
+  return emit_accesses(lane, kind, bytes);
+}
+
+void Builder::linear(Lane lane, OpKind kind, const std::vector<Named>& reads,
+                     const std::vector<Named>& writes, const OnChunks& chunks) {
+  const Box* first = nullptr;
+  for (const std::vector<Named>* operands : {&reads, &writes})
+    for (const Named& each : *operands)
+      if (!first && each.box.given()) first = &each.box;
+  Operation& op = emit_named(lane, kind, reads, writes);
   op.chunks = pools_->chunks(plan_.chunks, chunks.list);
   op.chunk_work = chunks.work;
   op.reverse = chunks.reverse;

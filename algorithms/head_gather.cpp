@@ -19,10 +19,11 @@ HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadR
 }
 
 Box HeadGather::buffer(std::string_view name, Role role, Category category, std::int64_t slots,
-                       std::int64_t heads, std::string_view slab) const {
+                       std::int64_t heads, std::string_view slab, Holds holds) const {
   const Problem& p = s_.b.problem();
-  return s_.b.buffer({name, role, category, slots, rows(), heads, p.head_size + p.value_size, p.head_size,
-                      s_.layout, 0, slab});
+  const std::int64_t behind = holds == Holds::kv ? p.key_columns() : p.key_gradient_columns();
+  return s_.b.buffer({name, role, category, slots, rows(), heads, p.head_size + p.value_size + behind,
+                      p.head_size, s_.layout, 0, slab});
 }
 
 Box HeadGather::slot(const Box& buffer, std::int64_t index, int part) const {
@@ -71,11 +72,21 @@ Box HeadGather::queries(int part, const Box& box, const Tile& t) const {
   return box.of_problem({keys(part).begin * ratio, keys(part).end * ratio}).rows(t.q_rows);
 }
 
+PairBoxes HeadGather::pairs(int part, const PairBoxes& of_rank, const Tile& t) const {
+  PairBoxes boxes;
+  if (of_rank.bias.given()) boxes.bias = queries(part, of_rank.bias, t);
+  if (of_rank.keep.given()) boxes.keep = queries(part, of_rank.keep, t);
+  if (of_rank.dbias.given()) boxes.dbias = queries(part, of_rank.dbias, t);
+  return boxes;
+}
+
 void HeadGather::attend(Lane lane, int part, const Forward& f, const Box& held, const Tile& t) const {
   const Box rows = held.rows(t.k_rows);
-  s_.b.attend(lane,
-              {queries(part, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, f.out, t),
-               queries(part, f.lse, t), t.segments, WriteMode::store, f.max_logit->of(lane)});
+  s_.b.attend(
+      lane,
+      {queries(part, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, f.out, t),
+       queries(part, f.lse, t), t.segments, WriteMode::store, f.max_logit->of(lane),
+       pair_mask(s_.b, rows, {}, WriteMode::store, pairs(part, {f.bias, f.keep, {}}, t), runs(), t.k_rows)});
 }
 
 void HeadGather::attend_backward(Lane lane, int part, const Backward& g, const Box& held, const Box& sums,
@@ -85,7 +96,8 @@ void HeadGather::attend_backward(Lane lane, int part, const Backward& g, const B
   s_.b.attend_backward(
       lane, {queries(part, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, g.dout, t),
              queries(part, g.lse, t), queries(part, g.delta, t), queries(part, g.dq, t),
-             cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode});
+             cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode,
+             pair_mask(s_.b, rows, into, mode, pairs(part, {g.bias, g.keep, g.dbias}, t), runs(), t.k_rows)});
 }
 
 void HeadGather::send_home(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed,

@@ -24,9 +24,10 @@ class HeadGather {
   const std::vector<TokenRun>& runs() const { return to_.runs; }
   std::int64_t rows() const { return to_.rows(); }  // of a gathered buffer
 
-  // K and V of all, or gradients, of `heads` key heads: [slots, rows, heads, D + E].
+  // K and V of all, or gradients, of `heads` key heads: [slots, rows, heads, D + E], and what lies behind V.
+  enum class Holds : std::uint8_t { kv, dkv };
   Box buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t heads,
-             std::string_view slab = {}) const;
+             std::string_view slab = {}, Holds holds = Holds::kv) const;
   // A slot of it as that part's: its first heads, by their numbers in the problem.
   Box slot(const Box& buffer, std::int64_t index, int part) const;
 
@@ -53,6 +54,7 @@ class HeadGather {
 
  private:
   Box queries(int part, const Box&, const Tile&) const;
+  PairBoxes pairs(int part, const PairBoxes& of_rank, const Tile&) const;
   std::vector<Transfer> gathers(int part, const Box& kv, const Box& into, bool apart) const;
 
   const Scope& s_;

@@ -60,7 +60,7 @@ void run_linear(const LinearScope& s, LinearAlgorithm& algorithm) {
   b.phase(Phase::backward);
   t.dout = of_queries("dout", Role::nominal, input, p.value_size);
   t.dq = of_queries("dq", Role::nominal, output, p.head_size);
-  const Box dkv = s.whole.kv_buffer("dkv", Role::nominal, output, 1, s.whole.rows);
+  const Box dkv = s.whole.dkv_buffer("dkv", Role::nominal, output, 1, s.whole.rows);
   t.dk = keys(b, dkv);
   t.dv = values(b, dkv);
   if (t.log_decay.given()) t.dlog_decay = of_queries("dlog_decay", Role::wide, output, p.head_size);

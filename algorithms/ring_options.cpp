@@ -16,6 +16,10 @@ bool not_fused(const Schedule& s) {
   return !s.is_word("merge", "fused");
 }
 
+bool sums_apart(const Schedule& s) {
+  return !s.is_word("gradient_sum", "fused");
+}
+
 // What the members of a ring send, in both phases.
 double ring_bytes(const Scenario& s, const Distribution& ring, Travel travel) {
   const Problem& p = s.problem;
@@ -33,6 +37,10 @@ double ring_bytes(const Scenario& s, const Distribution& ring, Travel travel) {
 
 void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& rings) {
   Schedule& s = scenario.schedule;
+  if (!s.find("out_accumulator")) {
+    const OptionValue* accumulator = s.find("accumulator");
+    s.set("out_accumulator", accumulator ? *accumulator : option_word("fp32"));
+  }
   if (!s.find("out_slots") && s.is_word("merge", "deferred")) s.set("out_slots", std::string("all"));
   const OptionValue* overlap = s.find("overlap");
   if (overlap && *overlap == OptionValue(false) && !s.find("compute_lanes"))
@@ -63,6 +71,14 @@ void validate_ring_options(const Schedule& s) {
   if (s.is_word("merge", "deferred") && !s.is_word("out_slots", "all"))
     throw ScenarioError("schedule.out_slots",
                         "merge=\"deferred\" keeps every partial result to the end; legal here: \"all\"");
+  if (s.is_word("tile_inputs", "copy") && s.is_word("gradient_sum", "fused"))
+    throw ScenarioError("schedule.gradient_sum",
+                        "tile_inputs=\"copy\" sums gradients apart; legal here: \"apart\"");
+  if (!sums_apart(s) && s.find("dkv_tile_heads"))
+    throw ScenarioError("schedule.dkv_tile_heads",
+                        "gradient_sum=\"fused\" has no tile of gradients; leave dkv_tile_heads out");
+  if (s.is_word("tile_inputs", "copy") && s.count("parts") != 1)
+    throw ScenarioError("schedule.parts", "tile_inputs=\"copy\" copies whole tiles; legal here: 1");
   if (!s.is_on("overlap") && s.count("compute_lanes") != 1)
     throw ScenarioError("schedule.compute_lanes",
                         "overlap=false runs communication on the one compute lane; legal here: 1");
@@ -76,13 +92,15 @@ RingOptions ring_options(const Schedule& s) {
   o.sum.merge = s.is_word("merge", "deferred") ? MergeKind::deferred
                 : s.is_word("merge", "fused")  ? MergeKind::fused
                                                : MergeKind::incremental;
-  o.sum.wide = wide_accumulator(s);
+  o.sum.wide = s.is_word("out_accumulator", "fp32");
   o.gradient_wire = gradient_wire_of(s);
   o.overlap = s.is_on("overlap");
   o.copy_tiles = s.is_word("tile_inputs", "copy");
   o.transport = transport_of(s);
   o.travel = s.is_word("rotation", "needed") ? Travel::needed : Travel::whole;
-  o.dkv_tile_heads = s.count("dkv_tile_heads");
+  o.sums_in_tiles = s.is_word("gradient_sum", "fused");
+  if (!o.sums_in_tiles) o.dkv_tile_heads = s.count("dkv_tile_heads");
+  o.parts = s.count("parts");
   o.keeps_own_kv = s.is_word("own_kv", "keep");
   return o;
 }
@@ -98,6 +116,12 @@ std::vector<OptionInfo> ring_option_infos() {
                    "receive buffers for K and V in the forward; with tile_inputs=copy one of "
                    "them holds the own K, V");
   kv_slots.legal.push_back(option_word("all"));
+  OptionInfo dkv_tile_heads =
+      least_option("dkv_tile_heads", 0, 0,
+                   "key heads whose dK and dV a tile of the backward computes before they are added to the "
+                   "sums; 0: all at "
+                   "once");
+  dkv_tile_heads.applies = sums_apart;
   return {
       kv_slots,
       out_slots,
@@ -106,7 +130,13 @@ std::vector<OptionInfo> ring_option_infos() {
       word_option("merge", {"incremental", "deferred", "fused"},
                   "after every tile, all at the end, or inside the attention kernel"),
       accumulator_option(),
+      word_option("out_accumulator", {"fp32", "nominal"},
+                  "dtype of the running out alone; default: accumulator's; nominal for 2 ranks where the "
+                  "kernel merges: the first of two partial results is rounded instead of the second"),
       gradient_wire_option(),
+      word_option("gradient_sum", {"apart", "fused"},
+                  "dK and dV of a tile are computed apart and added to what has come, or by the attention "
+                  "kernel inside"),
       switch_option("overlap", true, "communication on a lane of its own"),
       word_option(
           "tile_inputs", {"view", "copy"},
@@ -116,10 +146,11 @@ std::vector<OptionInfo> ring_option_infos() {
           "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
           "needed where that saves more than a quarter of the bytes (not weighed for many hundreds of "
           "ranks)"),
-      least_option("dkv_tile_heads", 0, 0,
-                   "key heads whose dK and dV a tile of the backward computes before they are added to the "
-                   "sums; 0: all at "
-                   "once"),
+      dkv_tile_heads,
+      least_option(
+          "parts", 1, 1,
+          "parts in which rows travel, so that work on one goes beside the transfer of the next: K and "
+          "V of whole sequences in the forward, of gradients what gradient_sum=fused adds to"),
   };
 }
 

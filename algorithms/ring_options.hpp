@@ -21,6 +21,8 @@ struct RingOptions {
   Travel travel = Travel::whole;
   std::int64_t dkv_tile_heads = 0;  // key heads whose gradients a tile computes at a time; 0: all
   bool keeps_own_kv = false;        // the backward reads the own K and V where they are
+  bool sums_in_tiles = false;       // gradient_sum="fused": attention kernels add to what has come
+  std::int64_t parts = 1;           // in which rows travel
 };
 
 RingOptions ring_options(const Schedule& resolved);

@@ -99,16 +99,24 @@ Rows Rotation::ending(int visit) const {
   return ended(owner(visit), visit);
 }
 
+// Of a whole rotation: the rows of `owner` that its holders before `visit` see.
+Rows Rotation::seen_before(int owner, int visit) const {
+  Rows rows;
+  for (int v = 0; v < visit && rows.count() < tokens_[owner].rows(); ++v) {
+    const int holder = at(owner + distances_[static_cast<std::size_t>(v)]);
+    rows = rows.united(live_key_rows(tokens_[holder].runs, tokens_[owner].runs, visible_));
+  }
+  return rows;
+}
+
 // Needed: its owner comes first, and has seen all of it.
 Rows Rotation::seen(int visit) const {
   if (travel_ == Travel::needed) return visit == 0 ? Rows() : arrived(visit);
-  const int o = owner(visit);
-  Rows rows;
-  for (int v = 0; v < visit && rows.count() < tokens_[o].rows(); ++v) {
-    const int holder = at(o + distances_[static_cast<std::size_t>(v)]);
-    rows = rows.united(live_key_rows(tokens_[holder].runs, tokens_[o].runs, visible_));
-  }
-  return rows;
+  return seen_before(owner(visit), visit);
+}
+
+Rows Rotation::summed(int visit) const {
+  return travel_ == Travel::needed ? leaving(visit) : seen_before(owner(visit), visit + 1);
 }
 
 double rotation_bytes(const Distribution& tokens, Window visible, Travel travel, Phase phase, double kv_row,

@@ -32,12 +32,14 @@ class Rotation {
   Rows leaving(int visit) const;  // that go on to next(visit)
   Rows ending(int visit) const;   // that do not: this member is the last to see them
   Rows seen(int visit) const;     // that an earlier holder has seen
+  Rows summed(int visit) const;   // that leave with gradients: this holder or an earlier one has seen them
   // Of this member's own rows: those that end at holder(visit).
   Rows returning(int visit) const { return ended(place_, visit); }
 
  private:
   const std::vector<Rows>& later(int owner) const;
   Rows ended(int owner, int visit) const;
+  Rows seen_before(int owner, int visit) const;
   int at(int place) const;
   Rows all(int owner) const;
 

@@ -32,14 +32,21 @@ Box Scope::query_buffer(std::string_view name, Role role, Category category, std
 
 Box Scope::kv_buffer(std::string_view name, Role role, Category category, std::int64_t slots,
                      std::int64_t n) const {
-  return kv_buffer(name, role, category, slots, n, key_heads());
+  const Problem& p = b.problem();
+  return b.buffer({name, role, category, slots, n, key_heads().count(),
+                   p.head_size + p.value_size + p.key_columns(), p.head_size, layout, key_heads().begin});
 }
 
-Box Scope::kv_buffer(std::string_view name, Role role, Category category, std::int64_t slots, std::int64_t n,
-                     HeadRange of) const {
+Box Scope::dkv_buffer(std::string_view name, Role role, Category category, std::int64_t slots,
+                      std::int64_t n) const {
+  return dkv_buffer(name, role, category, slots, n, key_heads());
+}
+
+Box Scope::dkv_buffer(std::string_view name, Role role, Category category, std::int64_t slots, std::int64_t n,
+                      HeadRange of) const {
   const Problem& p = b.problem();
-  return b.buffer({name, role, category, slots, n, of.count(), p.head_size + p.value_size, p.head_size,
-                   layout, of.begin});
+  return b.buffer({name, role, category, slots, n, of.count(),
+                   p.head_size + p.value_size + p.key_gradient_columns(), p.head_size, layout, of.begin});
 }
 
 Box Scope::lse_buffer(std::string_view name, Category category, std::int64_t slots, std::int64_t n) const {
@@ -53,6 +60,27 @@ Box keys(const Builder& b, const Box& kv) {
 
 Box values(const Builder& b, const Box& kv) {
   return kv.columns(b.problem().head_size, b.problem().head_size + b.problem().value_size);
+}
+
+Box bias_gradients(const Builder& b, const Box& dkv) {
+  const std::int64_t behind = b.problem().head_size + b.problem().value_size;
+  return dkv.columns(behind, behind + 1);
+}
+
+Builder::PairMask pair_mask(const Builder& b, const Box& kv, const Box& dkv, WriteMode dkv_mode,
+                            const PairBoxes& pairs, std::span<const TokenRun> key_runs,
+                            const Rows& key_rows) {
+  const Problem& p = b.problem();
+  if (p.bias == BiasForm::full)
+    return {pairs.bias, pairs.keep, pairs.dbias, pairs.dbias_mode, key_columns(key_runs, key_rows)};
+  Builder::PairMask mask;
+  if (p.bias == BiasForm::none) return mask;
+  const std::int64_t behind = p.head_size + p.value_size;
+  mask.bias = kv.columns(behind, behind + 1);
+  if (p.keep != Keep::none) mask.keep = kv.columns(behind + 1, behind + 2);
+  if (dkv.given()) mask.dbias = bias_gradients(b, dkv);
+  mask.dbias_mode = dkv_mode;
+  return mask;
 }
 
 }  // namespace cplab

@@ -17,6 +17,10 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.rows);
   f.out = queries("out", output, p.value_size);
   f.lse = s.lse_buffer("lse", output, 1, s.rows);
+  if (p.bias == BiasForm::full) {
+    f.bias = queries("bias", input, p.pair_columns());
+    if (p.keep != Keep::none) f.keep = queries("keep", input, p.pair_columns());
+  }
   MaxLogit max_logit(b);
   f.max_logit = &max_logit;
   algorithm.forward(f);
@@ -30,7 +34,10 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   g.dout = queries("dout", input, p.value_size);
   g.delta = s.lse_buffer("delta", working, 1, s.rows);
   g.dq = queries("dq", output, p.head_size);
-  g.dkv = s.kv_buffer("dkv", Role::nominal, output, 1, s.rows);
+  g.bias = f.bias;
+  g.keep = f.keep;
+  if (f.bias.given()) g.dbias = queries("dbias", output, p.pair_columns());
+  g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows);
   b.row_dot(compute_lane, g.dout, f.out, g.delta);
   algorithm.backward(g);
 }
@@ -45,10 +52,15 @@ void WithQuerySum::backward(const Backward& g) {
   if (wide) b.cast(compute_lane, inner.dq, g.dq);
 }
 
-void require_softmax(const Scenario& s) {
+void require_softmax(const Scenario& s, bool dynamic_mask) {
+  if (dynamic_mask && s.problem.attention == Attention::dynamic_mask) return;
   if (s.problem.attention != Attention::softmax)
     throw ScenarioError("problem.attention",
-                        s.algorithm + " computes softmax attention; legal here: \"softmax\"");
+                        s.algorithm + " computes softmax attention; legal here: " +
+                            (dynamic_mask ? "\"softmax\", \"dynamic_mask\"" : "\"softmax\"") +
+                            (s.problem.attention == Attention::dynamic_mask
+                                 ? "; ring, all_gather and all_to_all have dynamic masks"
+                                 : ""));
 }
 
 }  // namespace cplab

@@ -12,10 +12,12 @@ namespace cplab {
 struct Forward {
   Box q, kv, out, lse;
   MaxLogit* max_logit = nullptr;  // of all heads
+  Box bias = {}, keep = {};       // of dynamic mask attention where they are of pairs: [rows, heads, columns]
 };
 // delta = rowsum(dout * out), as lse.
 struct Backward {
   Box q, kv, lse, dout, delta, dq, dkv;
+  Box bias = {}, keep = {}, dbias = {};
 };
 
 // The lane of everything that computes, unless an algorithm has more of them; and of communication.
@@ -61,7 +63,7 @@ void run_over_whole_group(Builder& b) {
   run_whole(whole, with_sum);
 }
 
-// Throws ScenarioError for other kinds of attention.
-void require_softmax(const Scenario&);
+// Throws ScenarioError for other kinds of attention; dynamic_mask: those that also compute that one.
+void require_softmax(const Scenario&, bool dynamic_mask = false);
 
 }  // namespace cplab

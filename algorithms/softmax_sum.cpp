@@ -34,10 +34,11 @@ bool SoftmaxSum::goes_straight() const {
 }
 
 void SoftmaxSum::attend(Lane lane, const Box& q, const Box& k, const Box& v, const Rows& rows,
-                        const std::vector<Segment>& segments, const Box& max_logit) {
+                        const std::vector<Segment>& segments, const Box& max_logit,
+                        const Builder::PairMask& mask) {
   if (goes_straight()) {
     const WriteMode mode = tiles_++ == 0 ? WriteMode::store : WriteMode::merge;
-    return b_.attend(lane, {q, k, v, sum_.rows(rows), lse_.rows(rows), segments, mode, max_logit});
+    return b_.attend(lane, {q, k, v, sum_.rows(rows), lse_.rows(rows), segments, mode, max_logit, mask});
   }
   const std::int64_t n = rows.count(), slot = static_cast<std::int64_t>(kept_.size()) % slots_;
   const bool all = options_.slots == SoftmaxSumOptions::all;
@@ -47,7 +48,7 @@ void SoftmaxSum::attend(Lane lane, const Box& q, const Box& k, const Box& v, con
   // because the next tile overwrites the slot.
   const bool early = !all && slots_ == 1, waiting = !kept_.empty();
   if (waiting && early) fold(kept_.back(), kept_.size() == 1);
-  b_.attend(lane, {q, k, v, part.out, part.lse, segments, WriteMode::store, max_logit});
+  b_.attend(lane, {q, k, v, part.out, part.lse, segments, WriteMode::store, max_logit, mask});
   if (waiting && !early) fold(kept_.back(), kept_.size() == 1);
   rows_kept_ += n;
   ++tiles_;
@@ -77,6 +78,11 @@ void SoftmaxSum::finish(Lane lane) {
 void FirstTouch::finish(Builder& b, Lane lane, const Box& sum, std::int64_t rows) {
   const Rows rest = Rows::range(0, rows).minus(touched_);
   if (!rest.empty()) b.fill(lane, sum.rows(rest), 0);
+}
+
+void FirstTouch::clear(Builder& b, Lane lane, const Box& sum, std::int64_t rows) {
+  touched_ = Rows::range(0, rows);
+  b.fill(lane, sum, 0);
 }
 
 WriteMode FirstTouch::touch(Builder& b, Lane lane, const Box& sum, const Rows& rows) {

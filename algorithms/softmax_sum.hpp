@@ -28,9 +28,10 @@ class SoftmaxSum {
   // `tile_rows`: number of query rows of every tile to come, in order; the first tile covers all rows.
   SoftmaxSum(const Scope&, SoftmaxSumOptions, const Box& out, const Box& lse,
              const std::vector<std::int64_t>& tile_rows);
-  // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds; max_logit as in Builder.
+  // Emits one tile; q, k, v are its operands, `rows` the local rows that q holds; max_logit and mask as in
+  // Builder.
   void attend(Lane, const Box& q, const Box& k, const Box& v, const Rows& rows, const std::vector<Segment>&,
-              const Box& max_logit = {});
+              const Box& max_logit = {}, const Builder::PairMask& mask = {});
   void finish(Lane);
 
  private:
@@ -59,6 +60,8 @@ class FirstTouch {
   // The mode of a write to these rows, which count as touched from then on. store: none was touched before.
   // add: all are defined, those that were new have been filled with 0 (on `lane`, in `sum`).
   WriteMode touch(Builder&, Lane, const Box& sum, const Rows& rows);
+  // Fills the first `rows` rows with 0, before any is touched.
+  void clear(Builder&, Lane, const Box& sum, std::int64_t rows);
   // Fills with 0 what has not been touched of the first `rows` rows.
   void finish(Builder&, Lane, const Box& sum, std::int64_t rows);
 

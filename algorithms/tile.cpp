@@ -187,11 +187,11 @@ std::vector<TokenRun> live_runs(std::span<const TokenRun> q_runs, std::span<cons
 template <class TileOf>
 TileOf tile_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> all_keys, Window visible,
                Take take) {
-  const bool all = take == Take::all;
+  const bool all = take == Take::keys || take == Take::all;
   const std::vector<TokenRun> live = all ? std::vector<TokenRun>() : live_runs(q_runs, all_keys, visible);
   const std::span<const TokenRun> k_runs = all ? all_keys : std::span<const TokenRun>(live);
   TileOf tile;
-  std::vector<char> q_live(q_runs.size(), take != Take::live);
+  std::vector<char> q_live(q_runs.size(), take == Take::queries || take == Take::all);
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> owners;  // runs of each segment
   for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
     const Band band = band_between(q, k, visible);
@@ -241,6 +241,22 @@ Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window v
   return tile_of<Tile>(q, k, visible, take);
 }
 
+std::vector<TokenRun> runs_within(std::span<const TokenRun> runs, const Rows& rows) {
+  std::vector<TokenRun> within;
+  for (const TokenRun& run : runs) {
+    const Rows common = Rows::range(run.row, run.rows).common(rows);
+    for (const RowRange& range : common.ranges()) {
+      const std::int64_t skipped = range.begin - run.row;
+      TokenRun& part = within.emplace_back(run);
+      part.row = range.begin;
+      part.rows = range.count;
+      part.valid = std::clamp<std::int64_t>(run.valid - skipped, 0, range.count);
+      part.position = run.position + skipped * run.stride;
+    }
+  }
+  return within;
+}
+
 ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible, Take take) {
   std::int64_t stride = 1;
   bool alike = true;
@@ -267,6 +283,23 @@ bool any_live(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs
     for (const TokenRun& k : k_runs)
       if (!band_between(q, k, visible).empty()) return true;
   return false;
+}
+
+// Rows that are no tokens are in no segment: any column does.
+std::vector<RowRange> key_columns(std::span<const TokenRun> k, const Rows& k_rows) {
+  std::vector<RowRange> columns;
+  for (const RowRange& range : k_rows.ranges()) {
+    for (const TokenRun& run : k) {
+      const std::int64_t first = std::max(range.begin, run.row) - run.row;
+      const std::int64_t end = std::min(range.begin + range.count, run.row + run.rows) - run.row;
+      const std::int64_t valid = std::min(end, run.valid);
+      if (first < valid) columns.push_back({run.position + first * run.stride, valid - first, run.stride});
+      const std::int64_t padding = end - std::max(first, run.valid);
+      if (padding > 0) columns.push_back({0, padding, 0});
+    }
+  }
+  if (columns.empty()) columns.push_back({0, 0, 1});  // never no list: that is a bias of keys
+  return columns;
 }
 
 }  // namespace cplab

@@ -20,11 +20,17 @@ struct Tile {
   bool empty() const { return segments.empty(); }
 };
 // Which rows take part. live: the query runs with at least one live pair, and of every key run the rows from
-// the first to the last live one. queries: all query rows, so that a store defines every row of out; all: all
-// rows of both sides, so that it defines every row of dK and dV too.
-enum class Take : std::uint8_t { live, queries, all };
+// the first to the last live one. queries: all query rows, so that a store defines every row of out; keys:
+// all key rows, so that it defines every row of dK and dV; all: all rows of both sides.
+enum class Take : std::uint8_t { live, queries, keys, all };
 Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
               Take take = Take::live);
+
+// The parts of runs of consecutive rows that lie in `rows`.
+std::vector<TokenRun> runs_within(std::span<const TokenRun>, const Rows& rows);
+
+// Of a bias with a column for each key of a sequence: which columns these key rows have, in their order.
+std::vector<RowRange> key_columns(std::span<const TokenRun> k, const Rows& k_rows);
 
 // The key rows of that tile alone, and whether there are any.
 Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);

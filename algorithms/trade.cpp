@@ -30,11 +30,20 @@ void Trade::forward(const Forward& f) {
   traded_.out = s_.query_buffer("out_traded", Role::nominal, Category::working, 1, s_.rows, p.value_size);
   traded_.lse = s_.lse_buffer("lse_traded", kept, 1, s_.rows);
   const TransferTensor q{"q", &queries_, f.q, traded_.q};
+  // A bias of pairs stays with its queries: it goes where they go.
+  std::vector<TransferTensor> of_queries{q};
+  const auto pairs = [&](std::string_view name, const Box& from, Box& into) {
+    if (!from.given()) return;
+    into = s_.query_buffer(std::string(name) + "_traded", Role::nominal, kept, 1, s_.rows, p.pair_columns());
+    of_queries.push_back({name, &queries_, from, into});
+  };
+  pairs("bias", f.bias, traded_.bias);
+  pairs("keep", f.keep, traded_.keep);
   if (o_.one_by_one)
     run({transfer(false, {q}), transfer(false, {{"k", &keys_, keys(b_, f.kv), keys(b_, traded_.kv)}}),
          transfer(false, {{"v", &keys_, values(b_, f.kv), values(b_, traded_.kv)}})});
   else
-    run({transfer(false, {q}), transfer(false, {{"kv", &keys_, f.kv, traded_.kv}})});
+    run({transfer(false, of_queries), transfer(false, {{"kv", &keys_, f.kv, traded_.kv}})});
   traded_.max_logit = f.max_logit;
   inner_.forward(traded_);
   transfer(true, {{"out", &queries_, traded_.out, f.out}, {"lse", &queries_, traded_.lse, f.lse}})
@@ -58,14 +67,19 @@ void Trade::backward(const Backward& g) {
   t.dq = queries("dq_traded", p.head_size);
   // The gradients of a key head that several members hold are sums over them.
   const Role wire = keys_.replicates() && b_.has_wide() ? o_.gradient_wire : Role::nominal;
-  t.dkv = s_.kv_buffer("dkv_traded", wire, Category::working, 1, s_.rows);
+  t.bias = traded_.bias;
+  t.keep = traded_.keep;
+  if (g.dbias.given()) t.dbias = queries("dbias_traded", p.pair_columns());
+  t.dkv = s_.dkv_buffer("dkv_traded", wire, Category::working, 1, s_.rows);
   inner_.backward(t);
   const TransferTensor dq{"dq", &queries_, t.dq, g.dq};
+  std::vector<TransferTensor> of_queries{dq};
+  if (g.dbias.given()) of_queries.push_back({"dbias", &queries_, t.dbias, g.dbias});
   if (o_.one_by_one)
     run({transfer(true, {dq}), transfer(true, {{"dk", &keys_, keys(b_, t.dkv), keys(b_, g.dkv)}}),
          transfer(true, {{"dv", &keys_, values(b_, t.dkv), values(b_, g.dkv)}})});
   else
-    run({transfer(true, {dq}), transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}})});
+    run({transfer(true, of_queries), transfer(true, {{"dkv", &keys_, t.dkv, g.dkv}})});
 }
 
 Lane Trade::comm() const {

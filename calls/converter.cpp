@@ -150,6 +150,49 @@ PlacedCall CallConverter::attend_backward(const Operation& op) const {
   return placed;
 }
 
+// Dynamic mask attention; without bias, keep mask and softcap it is softmax attention.
+bool CallConverter::is_masked(const Operation& op) const {
+  return op.softcap != 0 || plan_.find(op, Operand::bias) != nullptr ||
+         plan_.find(op, Operand::keep) != nullptr;
+}
+
+// Says which of bias and keep are there, for place() to fill in, behind the other operands.
+void CallConverter::add_pair_mask(const Operation& op, kernels::PairMask& mask,
+                                  std::vector<Operand>& operands) const {
+  mask.softcap = op.softcap;
+  mask.columns = std::span<const kernels::RowRun>(runs_).subspan(op.columns.first, op.columns.count);
+  if (plan_.find(op, Operand::bias) != nullptr) mask.bias.emplace(), operands.push_back(Operand::bias);
+  if (plan_.find(op, Operand::keep) != nullptr) mask.keep.emplace(), operands.push_back(Operand::keep);
+}
+
+PlacedCall CallConverter::masked_attend(const Operation& op) const {
+  using enum Operand;
+  kernels::MaskedAttend call;
+  call.tile.segments = segments(op);
+  call.tile.scale = op.value;
+  call.tile.write = write_of(op, out);
+  std::vector<Operand> operands{q, k, v, out, lse};
+  add_pair_mask(op, call.mask, operands);
+  return place(op, call, operands);
+}
+
+PlacedCall CallConverter::masked_attend_backward(const Operation& op) const {
+  using enum Operand;
+  kernels::MaskedAttendBackward call;
+  call.tile.segments = segments(op);
+  call.tile.scale = op.value;
+  call.tile.write_dq = write_of(op, dq);
+  call.tile.write_dk = write_of(op, dk);
+  std::vector<Operand> operands{q, k, v, dout, lse, delta, dq, dk, dv};
+  add_pair_mask(op, call.mask, operands);
+  if (plan_.find(op, dbias) != nullptr) {
+    call.dbias.emplace();
+    call.write_dbias = write_of(op, dbias);
+    operands.push_back(dbias);
+  }
+  return place(op, call, operands);
+}
+
 // The three forms of merge (plan.hpp), told apart by what they take and write.
 PlacedCall CallConverter::merge(const Operation& op) const {
   using enum Operand;
@@ -186,8 +229,8 @@ std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) c
 std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
   using enum Operand;
   switch (op.kind) {
-    case OpKind::attend: return {attend(op)};
-    case OpKind::attend_backward: return {attend_backward(op)};
+    case OpKind::attend: return {is_masked(op) ? masked_attend(op) : attend(op)};
+    case OpKind::attend_backward: return {is_masked(op) ? masked_attend_backward(op) : attend_backward(op)};
     case OpKind::row_dot:
       return {
           place(op, kernels::Rowwise{kernels::Rowwise::Kind::row_dot, {}, {}, {}, 0}, {dout, out, delta})};

@@ -45,6 +45,10 @@ class CallConverter {
   }
   PlacedCall attend(const Operation&) const;
   PlacedCall attend_backward(const Operation&) const;
+  bool is_masked(const Operation&) const;
+  PlacedCall masked_attend(const Operation&) const;
+  PlacedCall masked_attend_backward(const Operation&) const;
+  void add_pair_mask(const Operation&, kernels::PairMask&, std::vector<Operand>&) const;
   PlacedCall merge(const Operation&) const;
   std::vector<PlacedCall> element_by_element(const Operation&) const;
   std::span<const kernels::Segment> segments(const Operation&) const;

@@ -45,6 +45,15 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
       return present({}, {&c.q, &c.k, &c.v, &c.dout, &c.state, &c.carry, &c.dstate, &c.dcarry, &c.out, &c.dq,
                           &c.dk, &c.dv});
     }
+    Views operator()(kernels::MaskedAttend& c) const {
+      kernels::Attend& t = c.tile;
+      return present({&t.q, &t.k, &t.v, &t.out, &t.lse}, {&c.mask.bias, &c.mask.keep});
+    }
+    Views operator()(kernels::MaskedAttendBackward& c) const {
+      kernels::AttendBackward& t = c.tile;
+      return present({&t.q, &t.k, &t.v, &t.dout, &t.lse, &t.delta, &t.dq, &t.dk, &t.dv},
+                     {&c.mask.bias, &c.mask.keep, &c.dbias});
+    }
 
     using Required = std::initializer_list<kernels::View*>;
     using Optional = std::initializer_list<std::optional<kernels::View>*>;

@@ -7,16 +7,18 @@
 
 #include "kernels/kernels.hpp"
 #include "kernels/linear.hpp"
+#include "kernels/masked.hpp"
 
 namespace cplab {
 
 using KernelCall =
     std::variant<kernels::Attend, kernels::AttendBackward, kernels::Merge, kernels::MergeLse,
                  kernels::Rescale, kernels::Rowwise, kernels::LinearLocal, kernels::LinearLocalBackward,
-                 kernels::LinearState, kernels::LinearScan, kernels::LinearCombine, kernels::LinearInter>;
+                 kernels::LinearState, kernels::LinearScan, kernels::LinearCombine, kernels::LinearInter,
+                 kernels::MaskedAttend, kernels::MaskedAttendBackward>;
 
-// The views of a call in the order of its members, as kernels.hpp and linear.hpp declare them; of a row-wise
-// one those that its kind has, and of those that may be absent the ones that are there.
+// The views of a call in the order of its members, as kernels.hpp, linear.hpp and masked.hpp declare them; of
+// a row-wise one those that its kind has, and of those that may be absent the ones that are there.
 std::vector<kernels::View*> views_of(KernelCall& call);
 
 // Byte `byte` of buffer number `buffer` of the rank.

@@ -194,6 +194,7 @@ void Contents::cover_tile(Site s, const Runs& q, const Runs& k) {
         bool live = false;
         const Pairs pairs = compare_band(tokens_, segment, x.stretch, x.at, y.stretch, y.at, live);
         if (live && x.stretch.sequence == y.stretch.sequence) {
+          expect_columns(s, model_.ranks[s.rank].op(s.operation), x, y);
           by_query_.push_back({x.view, x.stretch.count, y.stretch.token, y.stretch.token + y.stretch.count});
           by_key_.push_back({y.view, y.stretch.count, x.stretch.token, x.stretch.token + x.stretch.count});
         }
@@ -256,8 +257,17 @@ void Contents::attend(Site s, const Operation& op) {
   const std::uint32_t out_writer = writer(s, out), lse_writer = writer(s, lse),
                       raised_writer = max_logit ? writer(s, raised) : none;
   const std::int32_t ratio = q.heads() / k.heads();
-  for (const Heads h : cut_heads(
-           s.rank, {{&q, 1}, {&k, ratio}, {&v, ratio}, {&out, 1}, {&lse, 1}, {&raised, 1}}, q.heads())) {
+  const auto [bias, keep] = pair_masks(s, op);
+  for (const Heads h : cut_heads(s.rank,
+                                 {{&q, 1},
+                                  {&k, ratio},
+                                  {&v, ratio},
+                                  {&out, 1},
+                                  {&lse, 1},
+                                  {&raised, 1},
+                                  {bias ? bias : &q, bias ? q.heads() / bias->heads() : 1},
+                                  {keep ? keep : &q, keep ? q.heads() / keep->heads() : 1}},
+                                 q.heads())) {
     const Heads g{h.begin / ratio, (h.end + ratio - 1) / ratio};
     read(s.rank, q, h, q_);
     read(s.rank, k, g, k_);
@@ -266,7 +276,8 @@ void Contents::attend(Site s, const Operation& op) {
     const std::int32_t kv_head = k_.empty() ? 0 : k_.front().value.head_shift;
     good = expect(s, k, k_, Holds::k, kv_head) && good;
     good = expect(s, v, v_, Holds::v, kv_head) && good;
-    good = good && expect_same_rows(s, v, k_, v_) && expect_group(s, op, h, ratio, k, k_);
+    good = good && expect_same_rows(s, v, k_, v_) && expect_group(s, op, h, ratio, k, k_) &&
+           expect_pair_mask(s, op, h, g, q_, k_);
     if (good) {
       cover_tile(s, q_, k_);
       if (!collect(by_query_, sets_, covers_))

@@ -52,8 +52,8 @@ void Contents::sum_shares(Runs& sum, const Runs& more) {
 
 // Query heads h with their key heads g: writes their dq, and returns in dk and dv what they contribute. False
 // if something is wrong; it has been reported then.
-bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv,
-                             std::uint32_t dq_writer) {
+bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs& dk, Runs& dv, Runs& dbias,
+                             std::uint32_t dq_writer, std::uint32_t dbias_writer) {
   const Box &q = box_of(s, Operand::q), &k = box_of(s, Operand::k), &v = box_of(s, Operand::v);
   const Box &dout = box_of(s, Operand::dout), &lse = box_of(s, Operand::lse),
             &delta = box_of(s, Operand::delta);
@@ -72,17 +72,26 @@ bool Contents::backward_tile(Site s, const Operation& op, Heads h, Heads g, Runs
   good = expect(s, delta, delta_, Holds::delta, op.head_begin) && good;
   good = good && expect_complete_lse(s, lse, q_, lse_) && expect_same_rows(s, v, k_, v_) &&
          expect_same_rows(s, dout, q_, dout_) && expect_same_rows(s, delta, q_, delta_) &&
-         expect_group(s, op, h, q.heads() / k.heads(), k, k_);
+         expect_group(s, op, h, q.heads() / k.heads(), k, k_) && expect_pair_mask(s, op, h, g, q_, k_);
   if (!good) return false;
   cover_tile(s, q_, k_);
   const bool by_query = collect(by_query_, sets_, covers_);
   tile_runs(q_, covers_, Holds::dq, tile_);
   store_or_add(s, dq, h, tile_, mode_of(s, Operand::dq), dq_writer);
+  const bool has_dbias = model_.ranks[s.rank].plan->find(op, Operand::dbias) != nullptr;
+  if (has_dbias && !of_keys(Holds::dbias)) {
+    tile_runs(q_, covers_, Holds::dbias, tile_);
+    store_or_add(s, box_of(s, Operand::dbias), h, tile_, mode_of(s, Operand::dbias), dbias_writer);
+  }
   const bool by_key = collect(by_key_, sets_, covers_);  // false also for repeated query rows
   tile_runs(k_, covers_, Holds::dk, dk);
   tile_runs(v_, covers_, Holds::dv, dv);
   share(op, h, dk);
   share(op, h, dv);
+  if (has_dbias && of_keys(Holds::dbias)) {
+    tile_runs(k_, covers_, Holds::dbias, dbias);
+    share(op, h, dbias);
+  }
   if (!by_query || !by_key)
     report(s, FindingKind::coverage, k, "covers a pair twice, by its own segments or by repeated rows");
   return true;
@@ -98,6 +107,12 @@ void Contents::attend_backward(Site s, const Operation& op) {
       pairs_of(s) * q.heads() * 2 * static_cast<double>(3 * p.head_size + 2 * p.value_size);
   const std::uint32_t dq_writer = writer(s, dq), dk_writer = writer(s, dk);
   const std::uint32_t dv_writer = dv.buffer == dk.buffer ? dk_writer : writer(s, dv);
+  const Access* of_bias = model_.ranks[s.rank].plan->find(op, Operand::dbias);
+  const Box& dbias = of_bias ? model_.ranks[s.rank].boxes[of_bias->view] : dq;
+  const std::uint32_t dbias_writer = !of_bias                    ? none
+                                     : dbias.buffer == dk.buffer ? dk_writer
+                                                                 : writer(s, dbias);
+  const auto [bias, keep] = pair_masks(s, op);
   const std::int32_t ratio = q.heads() / k.heads();
   const std::vector<Heads> columns = cut_heads(s.rank,
                                                {{&q, 1},
@@ -108,7 +123,10 @@ void Contents::attend_backward(Site s, const Operation& op) {
                                                 {&delta, 1},
                                                 {&dq, 1},
                                                 {&dk, ratio},
-                                                {&dv, ratio}},
+                                                {&dv, ratio},
+                                                {&dbias, q.heads() / dbias.heads()},
+                                                {bias ? bias : &q, bias ? q.heads() / bias->heads() : 1},
+                                                {keep ? keep : &q, keep ? q.heads() / keep->heads() : 1}},
                                                q.heads());
   const std::vector<Heads> cuts = cut_key_heads(op, columns, ratio);
   // dk and dv of a key head are sums over its query heads (GQA): they are written once, after the last of
@@ -117,24 +135,28 @@ void Contents::attend_backward(Site s, const Operation& op) {
     do ++last;
     while (cuts[last - 1].end % ratio != 0);
     const Heads g{cuts[first].begin / ratio, cuts[last - 1].end / ratio};
-    Runs dk_runs, dv_runs, more_dk, more_dv;
+    Runs dk_runs, dv_runs, dbias_runs, more_dk, more_dv, more_dbias;
     bool good = true;
     for (std::size_t c = first; c < last; ++c) {
       good = backward_tile(s, op, cuts[c], g, c == first ? dk_runs : more_dk, c == first ? dv_runs : more_dv,
-                           dq_writer) &&
+                           c == first ? dbias_runs : more_dbias, dq_writer, dbias_writer) &&
              good;
       if (!good || c == first) continue;
       sum_shares(dk_runs, more_dk);
       sum_shares(dv_runs, more_dv);
+      if (!dbias_runs.empty()) sum_shares(dbias_runs, more_dbias);
     }
     if (good) {
       store_or_add(s, dk, g, dk_runs, mode_of(s, Operand::dk), dk_writer);
       store_or_add(s, dv, g, dv_runs, mode_of(s, Operand::dv), dv_writer);
+      if (!dbias_runs.empty())
+        store_or_add(s, dbias, g, dbias_runs, mode_of(s, Operand::dbias), dbias_writer);
       continue;
     }
     write_unknown(s, dq, dq_writer);
     write_unknown(s, dk, dk_writer);
     write_unknown(s, dv, dv_writer);
+    if (of_bias) write_unknown(s, dbias, dbias_writer);
   }
 }
 

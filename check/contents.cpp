@@ -49,9 +49,16 @@ void Contents::hold_inputs(std::uint32_t r) {
     };
     if (buffer.name == "q" && is(p.heads, p.head_size)) {
       hold(Holds::q, 0, p.head_size);
-    } else if (buffer.name == "kv" && is(p.kv_heads, p.head_size + p.value_size)) {
+    } else if (buffer.name == "kv" && is(p.kv_heads, p.head_size + p.value_size + p.key_columns())) {
       hold(Holds::k, 0, p.head_size);
       hold(Holds::v, p.head_size, p.value_size);
+      if (p.key_columns() > 0) hold(Holds::bias, p.head_size + p.value_size, 1);
+      if (p.key_columns() > 1) hold(Holds::keep, p.head_size + p.value_size + 1, 1);
+    } else if (buffer.name == "bias" && p.bias == BiasForm::full && is(p.heads, p.pair_columns())) {
+      hold(Holds::bias, 0, p.pair_columns());
+    } else if (buffer.name == "keep" && p.bias == BiasForm::full && p.keep != Keep::none &&
+               is(p.heads, p.pair_columns())) {
+      hold(Holds::keep, 0, p.pair_columns());
     } else if (buffer.name == "dout" && is(p.heads, p.value_size)) {
       hold(Holds::dout, 0, p.value_size);
     } else if (buffer.name == "log_decay" && p.transition != Transition::decay &&
@@ -295,7 +302,7 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
   if (x.holds == y.holds && (x.holds == Holds::state || x.holds == Holds::dstate))
     return join_states(s, into, a, b);
   const bool summable =
-      x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dk || x.holds == Holds::dv;
+      x.holds == Holds::out || x.holds == Holds::dq || x.holds == Holds::dbias || of_keys(x.holds);
   if (x.holds != y.holds || !summable)
     return wrong("adds " + std::string(name(x.holds)) + " to " + std::string(name(y.holds)));
   if (!a.same_rows(b) || x.head_shift != y.head_shift || x.width_shift != y.width_shift)
@@ -303,12 +310,12 @@ Value Contents::join(Site s, const Box& into, const Run& a, const Run& b, std::i
                  " to that of " + tokens_.describe(tokens_.at(b.id())) +
                  (a.id() == b.id() ? " in other heads, columns or steps" : ""));
   if (x.norm != y.norm) return wrong("adds parts of out that are normalised by different keys");
-  const bool of_keys = x.holds == Holds::dk || x.holds == Holds::dv;
-  const auto set = of_keys ? head_sets_.join(x.set, y.set) : sets_.join(x.set, y.set);
+  const bool by_key = of_keys(x.holds);
+  const auto set = by_key ? head_sets_.join(x.set, y.set) : sets_.join(x.set, y.set);
   if (!set)
     return wrong("adds contributions to " + std::string(name(x.holds)) + " that cover a pair twice, for " +
                  tokens_.describe(tokens_.at(b.id())) +
-                 (of_keys ? query_heads(y.head_shift + head, head_sets_.shared(x.set, y.set)) : ""));
+                 (by_key ? query_heads(y.head_shift + head, head_sets_.shared(x.set, y.set)) : ""));
   Value sum = y;
   sum.set = *set;
   return sum;

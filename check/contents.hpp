@@ -56,6 +56,11 @@ class Contents final : public Interpreter {
     std::int32_t query_heads;  // for each head of the box
   };
   enum class Axis : std::uint8_t { queries, keys };
+  struct Place {  // a stretch of a segment's runs and where it begins in them
+    Stretch stretch;
+    std::int64_t at = 0;    // in the segment
+    std::int64_t view = 0;  // in the view
+  };
 
   // check/contents.cpp: buffers and their values.
   void hold_inputs(std::uint32_t rank);
@@ -106,9 +111,19 @@ class Contents final : public Interpreter {
 
   // check/attention.cpp, check/backward.cpp, check/merge.cpp: operations that compute.
   double pairs_of(Site) const;
+  // A gradient of keys: it covers queries.
+  bool of_keys(Holds holds) const {
+    return holds == Holds::dk || holds == Holds::dv ||
+           (holds == Holds::dbias && model_.plan->scenario.problem.bias == BiasForm::keys);
+  }
+  // check/pair_masks.cpp: bias and keep mask of dynamic mask attention.
+  std::pair<const Box*, const Box*> pair_masks(Site, const Operation&) const;  // bias, keep; null: absent
+  bool expect_pair_mask(Site, const Operation&, Heads queries, Heads keys, const Runs& q, const Runs& k);
+  void expect_columns(Site, const Operation&, const Place& query, const Place& key);
   void attend(Site, const Operation&);
   void attend_backward(Site, const Operation&);
-  bool backward_tile(Site, const Operation&, Heads, Heads keys, Runs& dk, Runs& dv, std::uint32_t dq_writer);
+  bool backward_tile(Site, const Operation&, Heads, Heads keys, Runs& dk, Runs& dv, Runs& dbias,
+                     std::uint32_t dq_writer, std::uint32_t dbias_writer);
   std::vector<Heads> cut_key_heads(const Operation&, const std::vector<Heads>&, std::int32_t ratio) const;
   void share(const Operation&, Heads, Runs&);
   void sum_shares(Runs& sum, const Runs& more);
@@ -150,11 +165,6 @@ class Contents final : public Interpreter {
     std::uint32_t set = 0;
     Axis axis = Axis::queries;
     bool result = false;
-  };
-  struct Place {  // a stretch of a segment's runs and where it begins in them
-    Stretch stretch;
-    std::int64_t at = 0;    // in the segment
-    std::int64_t view = 0;  // in the view
   };
   void places(const Runs&, std::int64_t begin, std::int64_t count, std::vector<Place>&) const;
 

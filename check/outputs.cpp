@@ -18,14 +18,19 @@ void Contents::finish() {
       check_output(r, "dq", Holds::dq, 0, p.head_size);
       check_output(r, "dkv", Holds::dk, 0, p.head_size);
       check_output(r, "dkv", Holds::dv, p.head_size, p.head_size + p.value_size);
+      const std::int64_t behind = p.head_size + p.value_size;
+      if (p.bias == BiasForm::keys) check_output(r, "dkv", Holds::dbias, behind, behind + 1);
+      if (p.bias == BiasForm::full) check_output(r, "dbias", Holds::dbias, 0, p.pair_columns());
     }
     if (p.max_logit) check_max_logit(r);
     if (linear) check_linear_outputs(r);
     const bool backward = p.has_backward();
     for (const Buffer& b : model_.ranks[r].plan->buffers) {
-      const bool known =
-          b.name == "out" || (!linear && b.name == "lse") || (p.max_logit && b.name == "max_logit") ||
-          (backward && (b.name == "dq" || b.name == "dkv")) || (linear && is_linear_output(p, b.name));
+      const bool known = b.name == "out" || (!linear && b.name == "lse") ||
+                         (p.max_logit && b.name == "max_logit") ||
+                         (backward && (b.name == "dq" || b.name == "dkv")) ||
+                         (backward && p.bias == BiasForm::full && b.name == "dbias") ||
+                         (linear && is_linear_output(p, b.name));
       if (b.category == Category::output && !known)
         findings_.add(FindingKind::leak, model_.ranks[r].plan, none,
                       static_cast<std::uint32_t>(&b - model_.ranks[r].plan->buffers.data()),
@@ -82,7 +87,7 @@ void Contents::check_piece(Site s, const Box& box, const Column& c, const Piece&
   if (v.holds == Holds::unknown) return;
   const std::int64_t id = tokens_.first_row(rank.plan->replica, rank.plan->position) + piece.begin,
                      count = piece.end - piece.begin;
-  const Axis axis = holds == Holds::dk || holds == Holds::dv ? Axis::keys : Axis::queries;
+  const Axis axis = of_keys(holds) ? Axis::keys : Axis::queries;
   const auto wrong = [&](const std::string& what) {
     findings_.add(FindingKind::coverage, rank.plan, none, box.buffer,
                   "output " + rank.plan->buffers[box.buffer].name + " heads " + std::to_string(c.head_begin) +

@@ -19,7 +19,7 @@ void append(std::vector<Piece>& pieces, std::int64_t begin, std::int64_t end, co
 }  // namespace
 
 std::string_view name(Holds holds) {
-  constexpr std::array<std::string_view, 23> names{"nothing",
+  constexpr std::array<std::string_view, 26> names{"nothing",
                                                    "q",
                                                    "k",
                                                    "v",
@@ -33,6 +33,9 @@ std::string_view name(Holds holds) {
                                                    "max_logit",
                                                    "log_decay",
                                                    "beta",
+                                                   "bias",
+                                                   "keep",
+                                                   "dbias",
                                                    "dlog_decay",
                                                    "dbeta",
                                                    "a state of keys",

@@ -25,6 +25,9 @@ enum class Holds : std::uint8_t {
   max_logit,  // maximum over the pairs `set` of PairSets; one row, whose id is 0
   log_decay,  // of linear attention: inputs' rows
   beta,
+  bias,  // of dynamic mask attention: inputs' rows, of queries or of keys
+  keep,
+  dbias,       // as dq or as dk and dv: the problem's form of biases says which
   dlog_decay,  // complete as they are computed
   dbeta,
   state,           // of the keys `set`, decayed to `edge`; rows are numbered by D

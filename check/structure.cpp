@@ -115,8 +115,26 @@ class Resolver {
     if (!is(q, D) || !is(box(op, Operand::v), E)) return part;
     if (!(std::abs(op.value - problem_.scale) <= 1e-12 * std::abs(problem_.scale)))
       return "scales the logits by another factor than the problem's";
+    if (op.softcap != problem_.softcap) return "caps the logits at another number than the problem's";
+    if (const char* what = test_pair_mask(op)) return what;
     if (q.rows > most_tokens || k.rows > most_tokens) return "has more rows than can be counted exactly";
     return op.head_end <= problem_.heads ? nullptr : "names query heads that the problem does not have";
+  }
+
+  // Bias, keep mask and bias gradient are there where the problem has them, with its columns.
+  const char* test_pair_mask(const Operation& op) const {
+    const auto has = [&](Operand operand) { return rank_.plan->find(op, operand) != nullptr; };
+    const bool full = problem_.bias == BiasForm::full, any = problem_.bias != BiasForm::none;
+    if (has(Operand::bias) != any || has(Operand::keep) != (problem_.keep != Keep::none))
+      return any ? "leaves out the bias or the keep mask of the problem"
+                 : "has a bias that the problem does not have";
+    if (op.kind == OpKind::attend_backward && has(Operand::dbias) != any)
+      return "leaves out the gradient of the bias";
+    if (!any) return nullptr;
+    if ((op.columns.count > 0) != full) return "takes biases of keys for biases of pairs, or the reverse";
+    return !full || box(op, Operand::bias).width() == problem_.pair_columns()
+               ? nullptr
+               : "takes part of the columns of a bias only";
   }
 
   const Plan& plan_;

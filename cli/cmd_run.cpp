@@ -5,6 +5,7 @@
 #include <optional>
 #include <ostream>
 
+#include "cli/choosing.hpp"
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
 #include "cli/memory_need.hpp"
@@ -12,6 +13,7 @@
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"
+#include "cli/verify/selection.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/json.hpp"
 
@@ -34,7 +36,10 @@ void set_repetitions(const Arguments& arguments, int default_warmup, int default
 }
 
 ExecutionResult execute(const Arguments& arguments, const Plan& plan, Executor& executor, bool speaks) {
-  scatter(plan, inputs_of(arguments, plan.scenario.problem), executor);
+  const Inputs inputs = inputs_of(arguments, plan.scenario.problem);
+  scatter(plan, inputs, executor);
+  if (auto* const gpu = dynamic_cast<GpuExecutor*>(&executor); gpu != nullptr)
+    select_keys_on_gpus(plan, &inputs, 0, *gpu);
   ExecutionResult result = executor.run();
   if (arguments.has("save") && speaks) {
     save_outputs(plan.scenario.problem, gather(plan, executor), arguments.text("save", ""));
@@ -60,8 +65,10 @@ Measured run_on_cpu(const Arguments& arguments, const Plan& plan, Progress& prog
   return measured;
 }
 
-Measured run_on_gpu(const Arguments& arguments, const Participation& with, const Plan& plan) {
+Measured run_on_gpu(const Arguments& arguments, const Participation& with, const Plan& plan,
+                    const KernelChoosing& choosing) {
   GpuOptions options = gpu_options(arguments, with);
+  choosing.apply(options);
   set_repetitions(arguments, 5, 20, options.warmup, options.iterations);
   options.instrumented = 5;
   options.cuda_graph = arguments.has("graph");
@@ -73,7 +80,9 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
   if (arguments.has("inputs") || arguments.has("save")) {
     measured.result = execute(arguments, plan, executor, with.speaks());
   } else {  // results are not read: random values made on the GPU will do, in no global order
-    executor.randomize_inputs(static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX)));
+    const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
+    executor.randomize_inputs(seed);
+    select_keys_on_gpus(plan, nullptr, seed, executor);
     measured.result = executor.run();
   }
   measured.gpu = executor.facts();
@@ -103,7 +112,10 @@ int report_run(const Arguments& arguments, Console& console) {
   if (!gpu || arguments.has("inputs") || arguments.has("save")) {
     require_execution_memory(file, plan, gpu, false);
   }
-  const Measured measured = gpu ? run_on_gpu(arguments, with, plan) : run_on_cpu(arguments, plan, progress);
+  const Say say = [&](const std::string& text) { console.say(text); };
+  const KernelChoosing choosing = gpu ? choose_kernels(arguments, with, plan, say) : KernelChoosing();
+  const Measured measured =
+      gpu ? run_on_gpu(arguments, with, plan, choosing) : run_on_cpu(arguments, plan, progress);
   progress.end();
   if (!with.speaks()) return exit_fine;
   const ExecutionResult& result = measured.result;

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <ostream>
 
+#include "cli/choosing.hpp"
 #include "cli/command.hpp"
+#include "cli/hardware_file.hpp"
 #include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/outputs.hpp"
@@ -33,6 +35,7 @@ bool has_collective(const Plan& plan) {
 int command_simulate(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
   require_machine(file);
+  file.choice = choice_of_simulation(arguments, read_hardware_of(file), file.notes);
   const Fault* fault = fault_of(arguments);
   Progress progress(console, "building the plan");
   Plan plan = plan_of(file, PlanUse::simulate);

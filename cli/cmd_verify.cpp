@@ -7,6 +7,7 @@
 #include <ostream>
 #include <utility>
 
+#include "cli/choosing.hpp"
 #include "cli/command.hpp"
 #include "cli/execution.hpp"
 #include "cli/injection.hpp"
@@ -86,6 +87,9 @@ int command_verify(const Arguments& arguments, Console& console) {
     inject(*fault, file, plan, options.execution);
   }
 
+  const Say say = [&](const std::string& text) { console.say(text); };
+  const KernelChoosing choosing = gpu ? choose_kernels(arguments, with, plan, say) : KernelChoosing();
+  if (gpu) choosing.apply(*options.gpu);
   VerifyResult result;
   try {
     result = verify(plan, inputs, options);

@@ -30,7 +30,8 @@ Participation participate(double timeout_s) {
 
 bool on_gpu(const Arguments& arguments, const char* default_device) {
   if (arguments.word("device", default_device, {"cpu", "gpu"}) == "cpu") {
-    for (const char* option : {"ranks-per-gpu", "allocator", "jitter", "deterministic", "graph"}) {
+    for (const char* option :
+         {"ranks-per-gpu", "allocator", "jitter", "deterministic", "graph", "choose", "choices"}) {
       if (arguments.has(option)) throw InputError(std::string("--") + option + ": for --device gpu only");
     }
     return false;

@@ -148,8 +148,8 @@ NetworkSpec read_network(const Table& table) {
   return network;
 }
 
-// "9.0": 9.
-int read_major(const Table& table) {
+// "9.0": 9 and 0.
+void read_capability(const Table& table, GpuSpec& gpu) {
   const std::string text = table.text("compute_capability");
   int major = 0, minor = 0;
   const char* const end = text.data() + text.size();
@@ -158,7 +158,8 @@ int read_major(const Table& table) {
   const auto rest = has_minor ? std::from_chars(whole.ptr + 1, end, minor) : whole;
   if (!has_minor || rest.ec != std::errc() || rest.ptr != end || major < 1 || minor < 0)
     table.fail("compute_capability", "is a text like \"9.0\", not \"" + text + "\"");
-  return major;
+  gpu.sm_major = major;
+  gpu.sm_minor = minor;
 }
 
 GpuSpec read_gpu(const Table& table) {
@@ -167,7 +168,7 @@ GpuSpec read_gpu(const Table& table) {
   gpu.sms = small_integer(table, "sms", 1);
   gpu.capacity_bytes = table.integer("capacity_bytes");
   gpu.copy_bytes_s = table.number("copy_bytes_s");
-  if (table.has("compute_capability")) gpu.sm_major = read_major(table);
+  if (table.has("compute_capability")) read_capability(table, gpu);
   const Table peaks = table.table("peak_flops");
   for (const std::string& dtype : peaks.keys()) gpu.peak_flops.emplace_back(dtype, peaks.number(dtype));
   gpu.provenance = read_provenance(table);
@@ -197,12 +198,20 @@ LinearSpec read_linear(const Table& table) {
   return linear;
 }
 
+BurstSpec read_burst(const Table& table) {
+  BurstSpec burst;
+  burst.seconds = table.number("seconds");
+  burst.speed = table.number("speed");
+  burst.provenance = read_provenance(table);
+  return burst;
+}
+
 // No time depends on them: names, sizes that decide what fits, figures for comparison in print.
 bool is_beside_times(const std::string& key) {
   constexpr std::array whole{"name", "gpu.name", "gpu.capacity_bytes", "network.max_nodes"};
   constexpr std::array below{"gpu.peak_flops", "fixed", "environment"};
   constexpr std::array last{"tool", "machine", "date", "source"};
-  constexpr std::array last_of_kernel{"variant", "sustained", "l2"};
+  constexpr std::array last_of_kernel{"variant", "l2"};
   const auto is = [](const auto& names, std::string_view word) {
     return std::find(names.begin(), names.end(), word) != names.end();
   };
@@ -228,6 +237,7 @@ void mark_overridden(Hardware& hardware, const std::string& key) {
   if (section == "gpu") hardware.gpu.provenance = assumed;
   if (section == "host") hardware.host.provenance = assumed;
   if (section == "linear") hardware.linear.provenance = assumed;
+  if (section == "burst") hardware.burst.provenance = assumed;
   const auto mark_entries = [&](auto& entries) {
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const std::string entry = section + "." + std::to_string(i);
@@ -259,6 +269,7 @@ Hardware read(Table& table, const std::string& file_name, const Overrides& overr
   hardware.gpu = read_gpu(table.table("gpu"));
   hardware.host = read_host(table.table("host"));
   if (table.has("linear")) hardware.linear = read_linear(table.table("linear"));
+  if (table.has("burst")) hardware.burst = read_burst(table.table("burst"));
   const Table fixed = table.table("fixed");
   hardware.fixed_bytes = fixed.integer("bytes");
   hardware.fixed = read_provenance(fixed);

@@ -43,7 +43,11 @@ double peak_bytes(const Scenario& scenario, const PlanSize& size, PlanUse use) {
   const Parallel& parallel = scenario.parallel;
   const double tokens = tokens_per_rank_and_sequence * static_cast<double>(parallel.ranks) *
                         static_cast<double>(scenario.problem.lengths.size());
-  if (use != PlanUse::check) return per_pool_byte * size.pools + tokens;
+  // While a call of attention is costed, its tiles and their segments are known.
+  constexpr double costed_per_sequence = 640;
+  if (use != PlanUse::check)
+    return per_pool_byte * size.pools + tokens +
+           costed_per_sequence * static_cast<double>(scenario.problem.lengths.size());
   const double pairs = static_cast<double>(parallel.ranks) * static_cast<double>(parallel.ranks) *
                        static_cast<double>(scenario.problem.lengths.size());
   return per_pool_byte * size.pools + checked_per_list_byte * size.lists + checked_per_pair * pairs;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,9 +65,11 @@ void try_outputs(const Arguments& arguments) {
     try {
       try_output_folder(folder);
       if (option != "save" || !std::filesystem::exists(folder)) continue;
+      std::set<std::string> saved;  // a tensor in two forms has one file
       for (const ProblemTensor& tensor : tensor_table())
-        if (tensor.category == Category::output)
-          try_one(option, (std::filesystem::path(folder) / npy_file(tensor.name)).string(), places);
+        if (tensor.category == Category::output) saved.insert(npy_file(tensor.name));
+      for (const std::string& file : saved)
+        try_one(option, (std::filesystem::path(folder) / file).string(), places);
     } catch (const InputError&) {
       throw;
     } catch (const std::runtime_error& error) {

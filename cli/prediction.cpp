@@ -139,6 +139,7 @@ SimulateOptions options_of(const ScenarioFile& file) {
   options.collective_model = file.simulate.stepwise ? CollectiveModel::stepwise : CollectiveModel::curve;
   options.cuda_graph = file.simulate.cuda_graph;
   options.run_ahead = file.simulate.run_ahead;
+  options.iteration = file.simulate.iteration;
   return options;
 }
 
@@ -158,7 +159,8 @@ void require_machine(const ScenarioFile& file) {
 
 Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress) {
   require_machine(file);
-  const Hardware hardware = read_hardware_of(file);
+  Hardware hardware = read_hardware_of(file);
+  hardware.choice = file.choice;
   Prediction prediction = predict(file, plan, hardware, progress);
   name_kernel_variants(plan, hardware, prediction.timeline);
   prediction.notes = fall_back_notes(plan, prediction.timeline);

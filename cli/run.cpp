@@ -58,6 +58,10 @@ const std::vector<Command>& commands() {
                                         "of a GPU: kernels that give the same bits in every run"};
   static const OptionSpec order{"order", "ORDER", "of the CPU: program or random:SEED"};
   static const OptionSpec timeout{"timeout", "SECONDS", "give up and say who waits for what (default 300)"};
+  static const OptionSpec choose{
+      "choose", "WAY", "attention kernels on a GPU: static (default), heuristic, autotune or hybrid"};
+  static const OptionSpec choices{
+      "choices", "FILE", "of autotune and hybrid: what was measured (default: cplab/ in the user's cache)"};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
   static const std::vector<Command> table{
       {"list",
@@ -82,7 +86,11 @@ const std::vector<Command>& commands() {
        "SCENARIO",
        "predict time and memory on the machine of [hardware]",
        "cplab simulate ring --set problem.sequence=256K --json -",
-       {operations, {"strict", "", "exit 1 if any time is extrapolated or assumed"}, inject_mutation_option},
+       {operations,
+        {"strict", "", "exit 1 if any time is extrapolated or assumed"},
+        choose,
+        {"choices", "FILE", "of autotune and hybrid: what was measured on such a GPU"},
+        inject_mutation_option},
        command_simulate,
        true},
       {"run",
@@ -99,6 +107,8 @@ const std::vector<Command>& commands() {
         allocator,
         jitter,
         deterministic,
+        choose,
+        choices,
         {"graph", "", "of a GPU: the whole plan as one CUDA graph"},
         {"warmup", "N", "iterations that are not measured (default 5 on a GPU, 1 on a CPU)"},
         {"iterations", "N", "measured iterations (default 20 on a GPU, 3 on a CPU)"}},
@@ -119,7 +129,9 @@ const std::vector<Command>& commands() {
         ranks_per_gpu,
         allocator,
         jitter,
-        deterministic},
+        deterministic,
+        choose,
+        choices},
        command_verify,
        false,
        true},
@@ -146,8 +158,25 @@ const std::vector<Command>& commands() {
       {"calibrate", "", "measure a hardware file", "", {}, nullptr},
       {"sweep", "STUDY", "a study: many scenarios", "", {}, nullptr},
       {"advise", "STUDY", "the best scenario of a study", "", {}, nullptr},
-      {"kernels", "", "the kernels of this build", "", {}, nullptr},
-      {"tune", "", "launch parameters of the kernels", "", {}, nullptr},
+      {"kernels",
+       "[NAME]",
+       "the kernels of this build: registers, spills, shared memory, occupancy, measured rates",
+       "cplab kernels \"hopper bf16 128\" --architecture 9.0 --hardware h200x4-hopper",
+       {{"architecture", "SM", "8.0, 8.6, 8.9 or 9.0 alone (default: all of them)"},
+        {"hardware", "FILE", "also the rates that this hardware file's tables were measured at"}},
+       command_kernels},
+      {"tune",
+       "[SCENARIO]",
+       "measure which attention kernels are fastest, show and check what was measured",
+       "cplab tune ring-h200 --choose autotune",
+       {{"choose", "WAY", "hybrid (default) or autotune"},
+        choices,
+        {"fresh", "", "measure anew: nothing that the file holds is used, and it is replaced"},
+        {"show", "", "what the file holds; needs no GPU"},
+        {"verify", "", "whether the file can be used here and agrees with itself; exit 1 if not"},
+        {"rounds", "N", "samples of each kernel (default 7)"},
+        deterministic},
+       command_tune},
   };
   return table;
 }

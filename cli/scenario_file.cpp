@@ -11,6 +11,7 @@
 
 #include "algorithms/resolve.hpp"
 #include "cli/scenario_choices.hpp"
+#include "cli/scenario_dynamic_mask.hpp"
 #include "cli/scenario_linear.hpp"
 #include "cli/scenario_words.hpp"
 #include "cli/vocabulary.hpp"
@@ -75,9 +76,6 @@ Problem read_problem(const Table& table) {
   constexpr std::array attentions{Attention::softmax, Attention::linear, Attention::dynamic_mask};
   problem.attention =
       attentions.at(word(table, "attention", {"softmax", "linear", "dynamic_mask"}, "softmax"));
-  if (problem.attention == Attention::dynamic_mask) {
-    table.fail("attention", "\"dynamic_mask\" comes later; legal in this version: \"softmax\", \"linear\"");
-  }
   problem.format = static_cast<Format>(word(table, "format", {"bshd", "sbhd", "thd"}, "bshd"));
   if (table.has("lengths")) {
     read_packed_lengths(table, problem);
@@ -120,6 +118,7 @@ Problem read_problem(const Table& table) {
   problem.direction =
       std::array{Direction::forward, Direction::forward_backward, Direction::backward}.at(direction);
   read_linear(table, problem);
+  read_dynamic_mask(table, problem);
   return problem;
 }
 
@@ -179,6 +178,7 @@ SimulateSettings read_simulate(const Table& table) {
   settings.stepwise = word(table, "collective_model", {"curve", "stepwise"}, "curve") == 1;
   settings.cuda_graph = table.flag("cuda_graph", false);
   if (table.has("run_ahead")) settings.run_ahead = size(table, "run_ahead", std::int64_t{1} << 31);
+  if (table.has("iteration")) settings.iteration = size(table, "iteration", std::int64_t{1} << 31);
   return settings;
 }
 
@@ -210,11 +210,12 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   const Table simulate = file.table.table("simulate");
   const Table hardware = file.table.table("hardware");
   (void)file.table.has("published");  // figures beside the scenario, for `reproduce` alone
-  know(problem, {"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads",
-                 "head_size", "value_size", "dtype", "format", "mask", "window", "scale", "max_logit",
-                 "slopes", "transition", "direction"});
+  know(problem,
+       {"attention",  "batch", "sequence", "lengths", "padded_lengths", "heads",   "kv_heads",  "head_size",
+        "value_size", "dtype", "format",   "mask",    "window",         "scale",   "max_logit", "slopes",
+        "transition", "bias",  "keep",     "top_k",   "block",          "softcap", "direction"});
   know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement"});
-  know(simulate, {"collective_model", "cuda_graph", "run_ahead"});
+  know(simulate, {"collective_model", "cuda_graph", "run_ahead", "iteration"});
   know(hardware, {"file"});
   for (const std::string& key : schedule.keys()) (void)schedule.has(key);
   file.table.finish();

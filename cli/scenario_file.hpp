@@ -9,6 +9,7 @@
 
 #include "cli/toml_table.hpp"
 #include "plan/problem.hpp"
+#include "sim/hardware.hpp"
 
 namespace cplab {
 
@@ -16,6 +17,7 @@ struct SimulateSettings {
   bool stepwise = false;  // collective_model = "stepwise"; else "curve"
   bool cuda_graph = false;
   std::int64_t run_ahead = 0;  // operations; 0: what the hardware file says
+  std::int64_t iteration = 0;  // since the GPUs were idle; 0: one of many
 };
 
 struct ScenarioFile {
@@ -29,6 +31,7 @@ struct ScenarioFile {
   std::vector<std::pair<std::string, std::string>> hardware_overrides;
   std::vector<std::string> sets;   // of --set, as given
   std::vector<std::string> notes;  // what was left out of the file's own, a sentence each: to be said
+  VariantChoice choice = {};       // of --choose, for the simulator
 
   // Throws the error of a later stage (ScenarioError) as one of this file: with its line, and the --set of
   // the same section that stand beside it.
@@ -60,5 +63,7 @@ std::string find_scenario(const std::string& argument);
 // there is none) or to scenarios/, or a name that `list hardware` prints. Throws InputError with the nearest
 // name.
 std::string find_hardware(const Table& table, const std::string& scenario);
+// The same of --hardware FILE; also a path from where the program was called.
+std::string find_hardware(const std::string& argument);
 
 }  // namespace cplab

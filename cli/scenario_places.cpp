@@ -96,9 +96,11 @@ std::string find_scenario(const std::string& argument) {
   throw InputError(message);
 }
 
-std::string find_hardware(const Table& table, const std::string& scenario) {
-  const fs::path given = table.text("file");
-  if (given.native().find('\0') != std::string::npos) table.fail("file", "a file name holds no NUL");
+namespace {
+
+// The path, or (second) why there is none.
+std::pair<std::string, std::string> hardware_place(const fs::path& given, const std::string& scenario) {
+  if (given.native().find('\0') != std::string::npos) return {"", "a file name holds no NUL"};
   std::vector<fs::path> places;
   const std::string folder = scenarios_folder();
   const bool bare = !given.has_parent_path();  // a name such as h100x8
@@ -114,7 +116,7 @@ std::string find_hardware(const Table& table, const std::string& scenario) {
   }
   std::string looked;
   for (const fs::path& place : places) {
-    if (is_file(place)) return place.string();
+    if (is_file(place)) return {place.string(), ""};
     if (looked.find(place.string()) == std::string::npos)
       looked += (looked.empty() ? "" : ", ") + place.string();
   }
@@ -124,7 +126,21 @@ std::string find_hardware(const Table& table, const std::string& scenario) {
     message += "; " + near_file(given.string(), shipped) +
                " `cplab list hardware` names: " + quoted_list(stems(shipped));
   }
-  table.fail("file", message);
+  return {"", message};
+}
+
+}  // namespace
+
+std::string find_hardware(const Table& table, const std::string& scenario) {
+  const auto [path, why] = hardware_place(table.text("file"), scenario);
+  if (path.empty()) table.fail("file", why);
+  return path;
+}
+
+std::string find_hardware(const std::string& argument) {
+  const auto [path, why] = hardware_place(argument, "./");
+  if (path.empty()) throw InputError("--hardware: " + why);
+  return path;
 }
 
 }  // namespace cplab

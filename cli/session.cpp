@@ -118,6 +118,7 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
   simulate.settings.emplace_back("collective_model", file.simulate.stepwise ? "stepwise" : "curve");
   simulate.settings.emplace_back("cuda_graph", file.simulate.cuda_graph);
   if (file.simulate.run_ahead > 0) simulate.settings.emplace_back("run_ahead", file.simulate.run_ahead);
+  if (file.simulate.iteration > 0) simulate.settings.emplace_back("iteration", file.simulate.iteration);
   std::vector<ScenarioSection> sections{std::move(simulate)};
   if (!file.hardware_given.empty()) {
     ScenarioSection hardware{"hardware", {{"file", file.hardware_given}}};
@@ -153,6 +154,10 @@ std::string describe(const Scenario& scenario, std::span<const std::int64_t> ran
   }
   if (problem.attention == Attention::linear) {
     text += fmt::format(", linear attention ({})", name(problem.transition));
+  }
+  if (problem.attention == Attention::dynamic_mask) {
+    text += fmt::format(", dynamic mask (bias {}, keep {}{})", name(problem.bias), name(problem.keep),
+                        problem.keep == Keep::top_k ? fmt::format(" {}", problem.top_k) : "");
   }
   return text + fmt::format(", {}", name(problem.direction));
 }

@@ -141,6 +141,8 @@ void launch(const kernels::Tiles& tiles, const kernels::LinearTiles& linear_tile
     void operator()(const kernels::LinearScan& c) const { l.scan(c); }
     void operator()(const kernels::LinearCombine& c) const { l.combine(c); }
     void operator()(const kernels::LinearInter& c) const { l.inter(c); }
+    void operator()(const kernels::MaskedAttend& c) const { kernels::masked_attend_cpu(c); }
+    void operator()(const kernels::MaskedAttendBackward& c) const { kernels::masked_attend_backward_cpu(c); }
   };
   std::visit(Visitor{tiles, linear_tiles}, call);
 }

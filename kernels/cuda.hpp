@@ -11,6 +11,7 @@
 
 #include "kernels/kernels.hpp"
 #include "kernels/linear.hpp"
+#include "kernels/masked.hpp"
 #include "kernels/work/kernel_choice.hpp"
 
 struct CUstream_st;
@@ -18,6 +19,21 @@ struct CUstream_st;
 namespace cplab::kernels {
 
 using CudaStream = CUstream_st*;  // cudaStream_t
+
+namespace cuda {
+class MeasuredChoices;  // kernels/work/measured_choices.hpp
+}
+
+// Which kernels calls may take, and how one of them is chosen (kernels/work/candidates.hpp).
+struct CallOptions {
+  KernelChoice choice = KernelChoice::best;
+  // Kernels that fill the GPU with as many thread blocks as run at once leave so many multiprocessors to
+  // others (but take one at least). Other kernels do not know of them.
+  int reserved_sms = 0;
+  ChoiceWay way = ChoiceWay::table;
+  const cuda::MeasuredChoices* choices = nullptr;  // of autotune and hybrid; outlives the calls
+  std::string_view only = {};                      // the one attention variant that may be taken; empty: any
+};
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs
 // beside its views (row maps, segments, which thread block takes what) are tables in device memory that the
@@ -28,9 +44,9 @@ using CudaStream = CUstream_st*;  // cudaStream_t
 // together, and if the dtype has no kernel in this build. It returns the number of the call: 0, 1, ...
 class CudaCalls {
  public:
-  // Kernels that fill the GPU with as many thread blocks as run at once leave `reserved_sms` multiprocessors
-  // to others (but take one at least). Other kernels do not know of them.
-  explicit CudaCalls(KernelChoice choice = KernelChoice::best, int reserved_sms = 0);
+  explicit CudaCalls(const CallOptions& options);
+  explicit CudaCalls(KernelChoice choice = KernelChoice::best, int reserved_sms = 0)
+      : CudaCalls(CallOptions{.choice = choice, .reserved_sms = reserved_sms}) {}
   ~CudaCalls();
   CudaCalls(const CudaCalls&) = delete;
   CudaCalls& operator=(const CudaCalls&) = delete;
@@ -48,6 +64,14 @@ class CudaCalls {
   std::size_t add(const LinearScan& call);
   std::size_t add(const LinearCombine& call);
   std::size_t add(const LinearInter& call);
+  // Of dynamic mask attention. skips = false computes every block, to show that it makes no difference.
+  std::size_t add(const MaskedAttend& call, bool skips = true);
+  std::size_t add(const MaskedAttendBackward& call, bool skips = true);
+  std::size_t add(const SelectKeys& call);
+  // One part of such a call, to be timed: the scan of its keep mask, or all that comes after the scan and
+  // reads what the last launch of the scan left. Both have the parameters of the call.
+  std::size_t add_scan_of(std::size_t call);
+  std::size_t add_products_of(std::size_t call);
   std::size_t add_row_dot(const View& a, const View& b, const View& into) {
     return add(Rowwise{Rowwise::Kind::row_dot, a, b, into, 0});
   }

@@ -21,9 +21,9 @@ std::string_view name(OpKind value) {
 std::span<const Signature> signatures() {
   using enum Operand;
   static const std::vector<Signature> table{
-      {OpKind::attend, {q, k, v}, {out, lse}},
+      {OpKind::attend, {q, k, v}, {out, lse}, {bias, keep}},
       {OpKind::attend, {q, k, v}, {out, lse, max_logit}},
-      {OpKind::attend_backward, {q, k, v, dout, lse, delta}, {dq, dk, dv}},
+      {OpKind::attend_backward, {q, k, v, dout, lse, delta}, {dq, dk, dv}, {bias, keep}, {dbias}},
       {OpKind::row_dot, {dout, out}, {delta}},
       {OpKind::merge, {part_out, part_lse}, {out, lse}},
       {OpKind::merge, {part_lse}, {lse}},

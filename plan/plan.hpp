@@ -102,6 +102,9 @@ enum class Operand : std::uint8_t {
   from,
   into,
   max_logit,  // one number for each query head: the largest logit, -inf without any
+  bias,       // of dynamic mask attention: added to the logits
+  keep,       // where it is 0 a pair counts for nothing
+  dbias,
   // Of linear attention: states (of keys; d...: of queries), and what transitions are made of.
   log_decay,
   beta,
@@ -130,6 +133,9 @@ struct Access {
 //   attend           q, k, v => out, lse                      both store, or both merge (fused merge)
 //                    q, k, v => out, lse, max_logit           the same; max_logit: max
 //   attend_backward  q, k, v, dout, lse, delta => dq, dk, dv  store or add; dk and dv alike
+//   both, of dynamic mask attention: [bias, keep], backward also [dbias] (store or add); one
+//                    number for each row and head of k, or, where the operation has columns, a row of numbers
+//                    for each row and head of q, in which row i of k has the i-th of the columns
 //   row_dot          dout, out => delta                       store
 //   merge            part_out, part_lse => out, lse           both merge (incremental)
 //                    part_lse => lse                          merge (deferred: fold of the LSEs)
@@ -269,10 +275,12 @@ struct Operation {
   Span parts;                 // RankPlan::parts
   Span segments;              // RankPlan::segments
   Span chunks;                // RankPlan::chunks
+  Span columns;               // RankPlan::row_ranges; step 0 repeats a column
   Span after;                 // RankPlan::edges: indices of earlier operations of this rank on other lanes
   Span after_started;         // the same; waits for their start, and orders no data
   std::int32_t head_begin = 0, head_end = 0;  // query heads, by their number in the problem: attend .. inter
   double value = 0;                           // fill: the value; attend, attend_backward: the softmax scale
+  double softcap = 0;                         // attend, attend_backward: of dynamic mask attention; 0: none
   double flops = 0;  // live pairs x query heads x 2(D+E) forward, 2(3D+2E) backward; states: chunk_flops
   std::int64_t bytes = 0;  // communication: bytes sent; others: bytes read plus written
 };
@@ -316,6 +324,7 @@ struct RankPlan {
   std::span<const std::uint32_t> after_started(const Operation& op) const {
     return slice(edges, op.after_started);
   }
+  std::span<const RowRange> columns_of(const Operation& op) const { return slice(row_ranges, op.columns); }
   std::span<const RowRange> rows_of(const View& view) const { return slice(row_ranges, view.ranges); }
 
   // The operation's access of that name; null where it has none. No operand is both read and written.

@@ -1,6 +1,7 @@
 // Names of the problem's words, and the schedule's look-ups.
 #include "plan/problem.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <iterator>
@@ -10,6 +11,8 @@ namespace cplab {
 namespace {
 constexpr std::array<std::string_view, 3> attention_names{"softmax", "linear", "dynamic_mask"};
 constexpr std::array<std::string_view, 3> transition_names{"decay", "column", "matrix"};
+constexpr std::array<std::string_view, 3> bias_names{"none", "full", "keys"};
+constexpr std::array<std::string_view, 3> keep_names{"none", "top_k", "relu"};
 constexpr std::array<std::string_view, 4> dtype_names{"fp64", "fp32", "bf16", "fp16"};
 constexpr std::array<std::string_view, 3> format_names{"bshd", "sbhd", "thd"};
 constexpr std::array<std::string_view, 3> direction_names{"forward", "forward+backward", "backward"};
@@ -17,6 +20,12 @@ constexpr std::array<std::string_view, 3> direction_names{"forward", "forward+ba
 
 std::string_view name(Attention value) {
   return attention_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(BiasForm value) {
+  return bias_names.at(static_cast<std::size_t>(value));
+}
+std::string_view name(Keep value) {
+  return keep_names.at(static_cast<std::size_t>(value));
 }
 std::string_view name(Transition value) {
   return transition_names.at(static_cast<std::size_t>(value));
@@ -35,6 +44,10 @@ Window Problem::visible() const {
   Window both = window;
   if (causal) both.right = 0;  // the intersection with any right bound >= 0
   return both;
+}
+
+std::int64_t Problem::pair_columns() const {
+  return padded_lengths.empty() ? 0 : *std::max_element(padded_lengths.begin(), padded_lengths.end());
 }
 
 std::string to_string(const OptionValue& value) {
@@ -141,6 +154,37 @@ void require_linear(const Problem& p) {
                         "\"causal\", window [-1, -1]");
 }
 
+void require_dynamic_mask(const Problem& p) {
+  if (p.attention != Attention::dynamic_mask) {
+    const char* key = p.bias != BiasForm::none ? "problem.bias"
+                      : p.keep != Keep::none   ? "problem.keep"
+                      : p.softcap != 0         ? "problem.softcap"
+                                               : nullptr;
+    if (key) throw ScenarioError(key, "only attention = \"dynamic_mask\" has it");
+    return;
+  }
+  if (p.keep != Keep::none && p.bias == BiasForm::none)
+    throw ScenarioError("problem.keep",
+                        "keys are selected by their biases, and there are none; legal with "
+                        "bias = \"none\": \"none\"");
+  if (p.keep == Keep::top_k ? p.top_k < 1 || p.top_k > limits::tokens : p.top_k != 0)
+    throw ScenarioError("problem.top_k", p.keep == Keep::top_k
+                                             ? "legal: 1 to " + std::to_string(limits::tokens)
+                                             : std::string("only keep = \"top_k\" has it"));
+  if (p.block < 0 || p.block > limits::tokens || (p.block > 0 && p.keep == Keep::none))
+    throw ScenarioError("problem.block",
+                        p.keep == Keep::none
+                            ? std::string("there is no selection that it could smooth; legal "
+                                          "with keep = \"none\": 0")
+                            : "legal: 0 to " + std::to_string(limits::tokens));
+  if (!(p.softcap >= 0) || !std::isfinite(p.softcap))
+    throw ScenarioError("problem.softcap", "legal: numbers from 0 on; 0 is no softcap");
+  if (p.bias == BiasForm::full && p.heads * p.pair_columns() > limits::pair_elements)
+    throw ScenarioError("problem.bias",
+                        "a full bias has heads x sequence = " + std::to_string(p.heads * p.pair_columns()) +
+                            " numbers for every query; at most " + std::to_string(limits::pair_elements));
+}
+
 }  // namespace
 
 void require_sizes(const Problem& p, const Parallel& parallel) {
@@ -178,7 +222,10 @@ void require_sizes(const Problem& p, const Parallel& parallel) {
   double tokens = 0;
   for (const std::int64_t padded : p.padded_lengths)
     tokens += static_cast<double>(padded) + 2.0 * static_cast<double>(parallel.ranks);
-  const double bytes = 8 * tokens * static_cast<double>(p.heads * (p.head_size + p.value_size));
+  require_dynamic_mask(p);
+  std::int64_t row = p.heads * (p.head_size + p.value_size);
+  if (p.bias == BiasForm::full) row = std::max(row, p.heads * p.pair_columns());
+  const double bytes = 8 * tokens * static_cast<double>(row);
   if (bytes * static_cast<double>(parallel.ranks + 4) > 4e18)
     throw ScenarioError(p.packed ? "problem.lengths" : "problem.sequence",
                         "tensors of this size do not fit 64-bit byte counts");

@@ -26,7 +26,16 @@ enum class Direction : std::uint8_t { forward, forward_backward, backward };
 // kernels/linear.hpp has the formulas.
 enum class Transition : std::uint8_t { decay, column, matrix };
 
+// Of dynamic mask attention (Flash-DMA; kernels/masked.hpp has the formulas). full: a bias for each pair of
+// query and key, of every query head; keys: one for each key, of every key head. Pairs that are not kept
+// count for nothing. top_k: of each row of biases the largest, all keys of the sequence counting, the first
+// of equal ones; relu: those above 0.
+enum class BiasForm : std::uint8_t { none, full, keys };
+enum class Keep : std::uint8_t { none, top_k, relu };
+
 std::string_view name(Attention);
+std::string_view name(BiasForm);
+std::string_view name(Keep);
 std::string_view name(Transition);
 std::string_view name(DType);
 std::string_view name(Format);
@@ -64,11 +73,24 @@ struct Problem {
   // Linear attention only: the transition, and one slope >= 0 for every head (decay only, else none).
   Transition transition = Transition::decay;
   std::vector<double> slopes;
+  // Dynamic mask attention only. block: keys in groups of so many are kept whole where more than half of them
+  // was selected, else dropped whole; 0: as selected. softcap 0: none.
+  BiasForm bias = BiasForm::none;
+  Keep keep = Keep::none;
+  std::int64_t top_k = 0;
+  std::int64_t block = 0;
+  double softcap = 0;
   Direction direction = Direction::forward_backward;
 
   // Mask and window together: causal is right = 0.
   Window visible() const;
   bool has_backward() const { return direction != Direction::forward; }
+  // A bias of keys and which keys are kept travel with K and V, as columns behind V (bias, keep); the bias's
+  // gradient does behind dV. How many columns that makes.
+  std::int64_t key_columns() const { return bias == BiasForm::keys ? 1 + (keep != Keep::none) : 0; }
+  std::int64_t key_gradient_columns() const { return bias == BiasForm::keys ? 1 : 0; }
+  // Of a row of a full bias: one for each key of the longest sequence.
+  std::int64_t pair_columns() const;
 };
 
 struct Parallel {
@@ -126,7 +148,8 @@ inline constexpr std::int64_t tokens = std::int64_t{1}
                                        << 31;  // of all sequences with their padding; of a window
 inline constexpr std::int64_t heads = 65536;
 inline constexpr std::int64_t head_size = 65536;
-inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;  // heads x (head_size + value_size)
+inline constexpr std::int64_t row_elements = std::int64_t{1} << 22;   // heads x (head_size + value_size)
+inline constexpr std::int64_t pair_elements = std::int64_t{1} << 30;  // heads x columns of a full bias
 }  // namespace limits
 
 // Throws ScenarioError for sizes that are not positive, contradict each other (heads that kv_heads does not

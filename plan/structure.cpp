@@ -118,10 +118,10 @@ class Inspector {
     };
     if (!inside(op.reads, rank_.accesses.size()) || !inside(op.writes, rank_.accesses.size()) ||
         !inside(op.parts, rank_.parts.size()) || !inside(op.segments, rank_.segments.size()) ||
-        !inside(op.chunks, rank_.chunks.size()) || !inside(op.after, rank_.edges.size()) ||
-        !inside(op.after_started, rank_.edges.size()) || op.kind > OpKind::host_sync ||
-        op.phase > Phase::backward || op.lane.kind > LaneKind::host || op.transport > Transport::copy ||
-        op.chunk_work > ChunkWork::sliced)
+        !inside(op.chunks, rank_.chunks.size()) || !inside(op.columns, rank_.row_ranges.size()) ||
+        !inside(op.after, rank_.edges.size()) || !inside(op.after_started, rank_.edges.size()) ||
+        op.kind > OpKind::host_sync || op.phase > Phase::backward || op.lane.kind > LaneKind::host ||
+        op.transport > Transport::copy || op.chunk_work > ChunkWork::sliced)
       return report(FindingKind::coverage, "refers outside the plan");
     form_.operations[i] = Form::malformed;
     if (!ids_.insert((std::uint64_t{op.ordinal} << 1) | static_cast<std::uint64_t>(op.phase)).second)

@@ -33,6 +33,11 @@ class Operands {
     if (op_.parts.count > 0 && !has_parts()) return "has parts, which it cannot have";
     if (op_.kind > OpKind::host_sync) return "is of an unknown kind";
     if (op_.chunks.count > 0 && !is_linear(op_.kind)) return "has chunks, which it cannot have";
+    if (op_.softcap != 0 && ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) ||
+                             !(op_.softcap > 0) || has(Operand::max_logit)))
+      return "has a softcap that it cannot have";
+    if (op_.columns.count > 0 && op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward)
+      return "has columns, which it cannot have";
     if (!has_right_count()) return wrong_count;
     if (!find_signature(op_.kind, plan_.reads(op_), plan_.writes(op_))) return wrong_names;
     switch (op_.kind) {
@@ -129,7 +134,41 @@ class Operands {
     if (!forward && (mode(Operand::dk) != mode(Operand::dv) || !either(mode(Operand::dq), WriteMode::add) ||
                      !either(mode(Operand::dk), WriteMode::add)))
       return "must write dq with store or add, and dk and dv alike";
+    if (const char* what = pair_mask()) return what;
     return segments(n, m);
+  }
+
+  // Bias, keep and dbias: one form for all that are there.
+  const char* pair_mask() const {
+    const View &q = view(Operand::q), &k = view(Operand::k);
+    const bool full = op_.columns.count > 0;
+    std::int64_t columns = 0, width_needed = 0;
+    for (const RowRange& r : plan_.columns_of(op_)) {
+      if (r.begin < 0 || r.count < 0 || r.step < 0 || r.begin > most_extent || r.count > most_extent ||
+          (r.count > 1 && r.step > most_extent / r.count))
+        return "names columns that cannot be";
+      columns += r.count;
+      if (r.count > 0) width_needed = std::max(width_needed, r.begin + (r.count - 1) * r.step + 1);
+      if (columns > most_extent) return "names columns that cannot be";
+    }
+    if (full && columns != rows(k)) return "does not name one column for each row of its k view";
+    std::int32_t columns_of_all = -1;
+    for (const Operand operand : {Operand::bias, Operand::keep, Operand::dbias}) {
+      if (!has(operand)) continue;
+      const View& v = view(operand);
+      if (full ? !tensor(v, rows(q), heads(q), width(v)) || width(v) < width_needed
+               : !tensor(v, rows(k), heads(k), 1))
+        return "has a bias or keep mask of another shape than its pairs, or its keys";
+      if (columns_of_all >= 0 && width(v) != columns_of_all)
+        return "has a bias and a keep mask of different widths";
+      columns_of_all = width(v);
+      if (operand != Operand::dbias && !nominal(v)) return wrong_role;
+      if (operand == Operand::dbias && mode(operand) != WriteMode::store && mode(operand) != WriteMode::add)
+        return "must write dbias with store or add";
+    }
+    if (columns_of_all < 0 && full) return "names columns of nothing";
+    return has(Operand::dbias) && !has(Operand::bias) ? "has a gradient of a bias that it does not have"
+                                                      : nullptr;
   }
 
   const char* segments(std::int64_t n, std::int64_t m) const {

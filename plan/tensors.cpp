@@ -20,6 +20,7 @@ std::int64_t extent(const Problem& p, char axis) {
     case 'G': return p.kv_heads;
     case 'D': return p.head_size;
     case 'E': return p.value_size;
+    case 'K': return p.pair_columns();
     default: return 1;
   }
 }
@@ -36,6 +37,18 @@ bool asks_max_logit(const Problem& p) {
 }
 bool has_log_decay(const Problem& p) {
   return p.transition != Transition::decay;
+}
+bool has_full_bias(const Problem& p) {
+  return p.bias == BiasForm::full;
+}
+bool has_key_bias(const Problem& p) {
+  return p.bias == BiasForm::keys;
+}
+bool selects_pairs(const Problem& p) {
+  return has_full_bias(p) && p.keep != Keep::none;
+}
+bool selects_keys(const Problem& p) {
+  return has_key_bias(p) && p.keep != Keep::none;
 }
 bool has_beta(const Problem& p) {
   return p.transition == Transition::matrix;
@@ -79,6 +92,12 @@ std::span<const ProblemTensor> tensor_table() {
       {"beta", "BSH", wide, input, forward, {linear}, "beta", 0, has_beta, Values::strength},
       {"dg", "BSHD", wide, output, backward, {linear}, "dlog_decay", 0, has_log_decay},
       {"dbeta", "BSH", wide, output, backward, {linear}, "dbeta", 0, has_beta},
+      {"bias", "BSHK", nominal, input, forward, {dynamic_mask}, "bias", 0, has_full_bias},
+      {"keep", "BSHK", nominal, input, forward, {dynamic_mask}, "keep", 0, selects_pairs, Values::selected},
+      {"bias", "BSG", nominal, input, forward, {dynamic_mask}, "kv", 0, has_key_bias},
+      {"keep", "BSG", nominal, input, forward, {dynamic_mask}, "kv", 0, selects_keys, Values::selected},
+      {"dbias", "BSHK", nominal, output, backward, {dynamic_mask}, "dbias", 0, has_full_bias},
+      {"dbias", "BSG", nominal, output, backward, {dynamic_mask}, "dkv", 0, has_key_bias},
   };
   return table;
 }
@@ -86,7 +105,8 @@ std::span<const ProblemTensor> tensor_table() {
 std::string tensor_names(Category category) {
   std::string names;
   for (const ProblemTensor& tensor : tensor_table()) {
-    if (tensor.category != category) continue;
+    if (tensor.category != category || tensor.values == Values::selected) continue;
+    if (names.ends_with(tensor.name)) continue;  // another form of the same
     names += (names.empty() ? "" : ", ") + std::string(tensor.name);
   }
   return names;
@@ -95,7 +115,13 @@ std::string tensor_names(Category category) {
 std::vector<ProblemTensor> tensors_of(const Problem& p, Category category) {
   std::vector<ProblemTensor> found;
   for (const ProblemTensor& tensor : tensor_table())
-    if (tensor.category == category && has(p, tensor)) found.push_back(tensor);
+    if (tensor.category == category && has(p, tensor)) {
+      // Behind the last one of its buffer.
+      const auto last = std::find_if(found.rbegin(), found.rend(), [&](const ProblemTensor& other) {
+        return other.buffer == tensor.buffer;
+      });
+      found.insert(last == found.rend() ? found.end() : last.base(), tensor);
+    }
   return found;
 }
 
@@ -118,7 +144,7 @@ std::vector<std::int64_t> shape_of(const Problem& p, const ProblemTensor& tensor
 }
 
 TokenRow token_row(const Problem& p, const ProblemTensor& tensor) {
-  constexpr std::string_view heads = "HG", columns = "DE";
+  constexpr std::string_view heads = "HG", columns = "DEK";
   TokenRow row;
   row.heads = product(p, tensor.axes, heads);
   row.width = product(p, tensor.axes, columns);

@@ -14,12 +14,15 @@
 namespace cplab {
 
 // What values an input may have, and random ones of it do: any and normally distributed; logarithms of
-// factors, none of them positive, in [-0.2, 0]; strengths of delta rules, any and in (0, 1).
-enum class Values : std::uint8_t { any, log_factor, strength };
+// factors, none of them positive, in [-0.2, 0]; strengths of delta rules, any and in (0, 1). selected: 1 or
+// 0, no input from outside: follows from the bias (cli/verify/selection.hpp).
+enum class Values : std::uint8_t { any, log_factor, strength, selected };
 
 struct ProblemTensor {
   std::string_view name;
-  // Shape letters in the order of its file: B, S, one of H and G, and at most one of D and E. Packed problems
+  // Shape letters in the order of its file: B, S, one of H and G, and at most one of D, E and K (the keys of
+  // the longest sequence, Problem::pair_columns). A name may have several rows, of which a problem has one.
+  // Packed problems
   // ([T,...] tensors) have T in place of S and no B. In inputs B and S come first. An output without S is a
   // maximum over all tokens: one row, which every rank of a group holds whole, of those of its replica.
   std::string_view axes;
@@ -27,8 +30,8 @@ struct ProblemTensor {
   Category category = Category::input;  // input or output
   Phase phase = Phase::forward;         // backward: only problems with a backward have it
   std::vector<Attention> attention;     // the kinds that have it
-  // The buffer of a plan that holds it, [rows, heads, width]. Tensors of one buffer follow each other in the
-  // table; side by side they are its width (planes).
+  // The buffer of a plan that holds it, [rows, heads, width]. Tensors of one buffer are its width side by
+  // side, in the order of the table, and follow each other in tensors_of().
   std::string_view buffer;
   double padding =
       0;  // of an output: what rows that are padding are set to; of one without S: without tokens

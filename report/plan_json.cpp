@@ -85,6 +85,8 @@ class RankWriter {
     write_parts(op);
     write_segments(op);
     if (is_linear(op.kind)) write_chunks(op);
+    if (op.softcap != 0) json_.field("softcap", op.softcap);
+    if (op.columns.count > 0) write_columns(op);
     json_.pair("heads", op.head_begin, op.head_end);
     write_edges("after", rank_.after(op));
     write_edges("after_started", rank_.after_started(op));
@@ -156,6 +158,17 @@ class RankWriter {
       json_.field("left", segment.left);
       json_.field("right", segment.right);
     });
+  }
+
+  void write_columns(const Operation& op) {
+    json_.key("columns");
+    json_.begin_array();
+    for (const RowRange& r : rank_.columns_of(op)) {
+      json_.begin_array();
+      for (const std::int64_t number : {r.begin, r.count, r.step}) json_.value(number);
+      json_.end_array();
+    }
+    json_.end_array();
   }
 
   void write_chunks(const Operation& op) {

@@ -1,4 +1,4 @@
-// One object for every chunk; see plan_json_chunks.hpp.
+// The lists of an operation: chunks, segments, columns; see plan_json_chunks.hpp.
 #include "report/plan_json_chunks.hpp"
 
 #include <cstdint>
@@ -30,6 +30,33 @@ std::vector<Chunk> read_chunk_list(const JsonNode& list) {
     c.resets = entry.has("resets") && entry.at("resets").boolean();
   }
   return chunks;
+}
+
+std::vector<Segment> read_segment_list(const JsonNode& list) {
+  std::vector<Segment> segments;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonNode entry = list.at(i);
+    entry.only({"q", "k", "offset", "left", "right"});
+    const auto run = [&](const char* which, std::size_t which_end) {
+      entry.at(which).expect_size(2, "[begin, count]");
+      return entry.at(which).at(which_end).integer(-most_extent, most_extent);
+    };
+    const auto bound = [&](const char* which) { return entry.at(which).integer(-most_extent, most_extent); };
+    segments.emplace_back(Segment{run("q", 0), run("q", 1), run("k", 0), run("k", 1), bound("offset"),
+                                  bound("left"), bound("right")});
+  }
+  return segments;
+}
+
+std::vector<RowRange> read_column_list(const JsonNode& list) {
+  std::vector<RowRange> columns;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const JsonNode entry = list.at(i);
+    entry.expect_size(3, "[begin, count, step]");
+    const auto number = [&](std::size_t at) { return entry.at(at).integer(0, most_extent); };
+    columns.push_back({number(0), number(1), number(2)});
+  }
+  return columns;
 }
 
 void refuse_chunks(const JsonNode& operation, OpKind kind) {

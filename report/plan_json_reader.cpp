@@ -145,7 +145,7 @@ class RankReader {
   void read_operation(const JsonNode& node, Operation& op) {
     node.only({"id",    "phase", "step",          "lane",  "kind",     "transport", "group",   "reduction",
                "value", "reads", "writes",        "parts", "segments", "work",      "reverse", "chunks",
-               "heads", "after", "after_started", "flops", "bytes",    "channels"});
+               "heads", "after", "after_started", "flops", "bytes",    "channels",  "softcap", "columns"});
     if (read_word(node.at("phase"), Phase::backward) != op.phase)
       node.at("phase").fail("the id says " + std::string(name(op.phase)));
     op.step = static_cast<std::uint32_t>(node.at("step").integer(0, most_uint32));
@@ -163,6 +163,8 @@ class RankReader {
     if (node.has("parts")) read_parts(node.at("parts"), op);
     if (node.has("heads")) std::tie(op.head_begin, op.head_end) = read_bounds(node.at("heads"));
     if (node.has("segments")) read_segments(node.at("segments"), op);
+    if (node.has("softcap")) op.softcap = node.at("softcap").number();
+    if (node.has("columns")) op.columns = row_ranges_(rank_.row_ranges, read_column_list(node.at("columns")));
     read_chunks(node, op);
     if (!derive_.after) op.after = read_edges(node.at("after"));
     if (node.has("after_started")) op.after_started = read_edges(node.at("after_started"));
@@ -281,21 +283,7 @@ class RankReader {
   }
 
   void read_segments(const JsonNode& node, Operation& op) {
-    std::vector<Segment> segments;
-    for (std::size_t i = 0; i < node.size(); ++i) {
-      const JsonNode entry = node.at(i);
-      entry.only({"q", "k", "offset", "left", "right"});
-      const auto run = [&](const char* which, std::size_t which_end) {
-        entry.at(which).expect_size(2, "[begin, count]");
-        return entry.at(which).at(which_end).integer(-most_extent, most_extent);
-      };
-      const auto bound = [&](const char* which) {
-        return entry.at(which).integer(-most_extent, most_extent);
-      };
-      segments.emplace_back(Segment{run("q", 0), run("q", 1), run("k", 0), run("k", 1), bound("offset"),
-                                    bound("left"), bound("right")});
-    }
-    op.segments = segments_(rank_.segments, segments);
+    op.segments = segments_(rank_.segments, read_segment_list(node));
   }
 
   void read_chunks(const JsonNode& node, Operation& op) {

@@ -33,6 +33,13 @@ void write_problem(JsonWriter& json, const Problem& problem) {
     json.field("transition", name(problem.transition));
     json.list("slopes", problem.slopes);
   }
+  if (problem.attention == Attention::dynamic_mask) {
+    json.field("bias", name(problem.bias));
+    json.field("keep", name(problem.keep));
+    json.field("top_k", problem.top_k);
+    json.field("block", problem.block);
+    json.field("softcap", problem.softcap);
+  }
   json.field("direction", name(problem.direction));
   json.end_object();
 }
@@ -85,9 +92,10 @@ void read_sizes(const JsonNode& node, Problem& problem) {
 }
 
 Problem read_problem(const JsonNode& node) {
-  node.only({"attention", "batch", "sequence", "lengths", "padded_lengths", "heads", "kv_heads", "head_size",
-             "value_size", "dtype", "format", "mask", "window", "scale", "max_logit", "transition", "slopes",
-             "direction"});
+  node.only({"attention", "batch",     "sequence",   "lengths",    "padded_lengths", "heads",
+             "kv_heads",  "head_size", "value_size", "dtype",      "format",         "mask",
+             "window",    "scale",     "max_logit",  "transition", "slopes",         "bias",
+             "keep",      "top_k",     "block",      "softcap",    "direction"});
   Problem problem;
   problem.attention =
       read_word(node.at("attention"), {Attention::softmax, Attention::linear, Attention::dynamic_mask});
@@ -121,6 +129,12 @@ Problem read_problem(const JsonNode& node) {
   if (node.has("slopes"))
     for (std::size_t i = 0; i < node.at("slopes").size(); ++i)
       problem.slopes.push_back(node.at("slopes").at(i).number());
+  if (node.has("bias"))
+    problem.bias = read_word(node.at("bias"), {BiasForm::none, BiasForm::full, BiasForm::keys});
+  if (node.has("keep")) problem.keep = read_word(node.at("keep"), {Keep::none, Keep::top_k, Keep::relu});
+  if (node.has("top_k")) problem.top_k = node.at("top_k").integer(0, limits::tokens);
+  if (node.has("block")) problem.block = node.at("block").integer(0, limits::tokens);
+  if (node.has("softcap")) problem.softcap = node.at("softcap").number();
   return problem;
 }
 

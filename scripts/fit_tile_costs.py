@@ -23,25 +23,26 @@ import sys
 BLOCK, GROUP = 128, 64
 
 
-def met(begin, end, sequence, causal):
-    """(blocks, masked blocks) that rows [begin, end) meet: sequences lie one after the other."""
+def met(begin, end, sequence, causal, block=BLOCK):
+    """(blocks, masked blocks) that rows [begin, end) meet: sequences lie one after the other. In blocks of 128, whatever
+    `block` the kernel walks over."""
     blocks = masked = 0
     for number in range(begin // sequence, (end - 1) // sequence + 1):
         first = max(begin - number * sequence, 0)
         last = min(end - number * sequence, sequence) - 1
-        here = -(-(last + 1 if causal else sequence) // BLOCK)
+        here = -(-(last + 1 if causal else sequence) // block)
         blocks += here
-        masked += here - (first + 1 if causal else sequence) // BLOCK
-    return blocks, masked
+        masked += here - (first + 1 if causal else sequence) // block
+    return blocks * block / BLOCK, masked * block / BLOCK
 
 
-def parts_of(batch, sequence, causal, rows):
+def parts_of(batch, sequence, causal, rows, block=BLOCK):
     """[(blocks, masked blocks)] of each tile of one head, half those of the tile, half the mean of its groups of rows."""
     tiles = []
     for begin in range(0, batch * sequence, rows):
         end = min(batch * sequence, begin + rows)
-        groups = [met(row, min(row + GROUP, end), sequence, causal) for row in range(begin, end, GROUP)]
-        whole = met(begin, end, sequence, causal)
+        groups = [met(row, min(row + GROUP, end), sequence, causal, block) for row in range(begin, end, GROUP)]
+        whole = met(begin, end, sequence, causal, block)
         tiles.append(tuple((whole[n] + sum(group[n] for group in groups) / len(groups)) / 2 for n in (0, 1)))
     return tiles
 

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:-60}
 shift || true
 targets=("$@")
-if [ ${#targets[@]} -eq 0 ]; then targets=(hardware npy plan scenario wire); fi
+if [ ${#targets[@]} -eq 0 ]; then targets=(choices hardware npy plan scenario wire); fi
 
 clang=
 for name in clang++-14 clang++ clang++-{15,16,17,18,19,20}; do

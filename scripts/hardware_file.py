@@ -5,12 +5,15 @@
         --base scenarios/hardware/h200x4.toml > scenarios/measured/h200x4.toml
     scripts/hardware_file.py MEASURED.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
     scripts/hardware_file.py linear-attention.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
+    scripts/hardware_file.py MEASURED.json --replace --base scenarios/hardware/h200x4-hopper.toml > new.toml
 
 --add writes the base as it stands and behind it the measured [[message]] tables that it lacks (kind, transport,
 path and group size) and the tables of linear attention that it lacks (class, sizes, cut, states and results,
 whatever their chunks); those that it has are named on stderr and left as they are. Of what
 scripts/peer_linear_attention.py has written it adds local, local_backward and state, forward and reverse; scans not:
 they take other times for as many bytes. A base of another GPU gets them marked assumed, longer as its memory is slower.
+--replace writes the base without its [[kernel]] tables of kernels that were measured again (attention: class and
+variant; of bytes: class), and behind it the measured ones; linear attention it leaves as it is.
 --base is a hardware file that says what the JSON does not: link_bytes_s of [node] and [network] (the vendor's
 figures), peak_flops, and whatever was left out of the measurement. A section made up from both is marked
 assumed; whole tables taken from the base keep the origin they have there.
@@ -19,87 +22,19 @@ same bytes).
 
 What is done to the numbers: a curve that falls by noise is lifted to its highest time so far (a hardware file
 may not descend; the points lifted are named in a comment); the slow-down of attention beside NCCL is divided by
-sms / (sms - channels), because the simulator takes those multiprocessors away itself. Exit 2 if the JSON or the
+sms / (sms - channels), because the simulator takes those multiprocessors away itself; where the base has [burst],
+attention whose samples were over before the clock fell gets a table of its own, sustained = false. Exit 2 if the JSON or the
 base is not what it should be.
 """
 import argparse
 import json
+import math
 import sys
 import tomllib
 
+from hardware_toml import BadInput, Writer, assumed, number, quoted, rising, without_origin
+
 ATTENTION = ("attend", "attend_backward")
-
-
-class BadInput(Exception):
-    """The measurement or the base file lacks what is needed."""
-
-
-def quoted(value):
-    return json.dumps(value, ensure_ascii=False)  # a TOML basic string has JSON's escapes
-
-
-def number(value):
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int) or float(value).is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return f"{value:.5g}"
-
-
-def toml(value):
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, list):
-        return "[" + ", ".join(toml(v) for v in value) + "]"
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
-    return number(value)
-
-
-class Writer:
-    """Collects the lines of a hardware file."""
-
-    def __init__(self, measured, machine):
-        self.lines = []
-        self.machine = machine
-        self.date = measured["date"]
-        environment = measured["environment"]
-        self.versions = f"CUDA {environment.get('cuda', '?')}, NCCL {environment.get('nccl', '?')}"
-
-    def table(self, heading, entries, origin, comment=""):
-        self.lines += ["", heading] + ([f"# {comment}"] if comment else [])
-        self.lines += [f"{key} = {toml(value)}" for key, value in entries.items()]
-        self.lines += [f"{key} = {toml(value)}" for key, value in origin.items()]
-
-    def measured(self, tool, source=""):
-        origin = {"origin": "measured", "tool": f"cplab measure: {tool}", "machine": self.machine,
-                  "date": self.date}
-        return origin | ({"source": source} if source else {})
-
-    def copied(self, heading, table, comment):
-        self.table(heading, table, {}, comment)  # its origin is among its keys
-
-
-def assumed(source):
-    return {"origin": "assumed", "source": source}
-
-
-def without_origin(table):
-    return {k: v for k, v in table.items() if k not in ("origin", "tool", "machine", "date", "source")}
-
-
-def rising(points, by="bytes"):
-    """bytes, seconds, and the bytes of the points that noise had put below an earlier one."""
-    amounts, seconds, lifted = [], [], []
-    for point in sorted(points, key=lambda p: p[by]):
-        if point["seconds"] <= 0:
-            raise BadInput(f"a time of {point['seconds']} s at {point[by]} bytes")
-        amounts.append(point[by])
-        if seconds and point["seconds"] < seconds[-1]:
-            lifted.append(number(point[by]))
-        seconds.append(max(point["seconds"], seconds[-1] if seconds else 0))
-    note = "times lifted to that of the point before, at bytes: " + ", ".join(lifted) if lifted else ""
-    return amounts, seconds, note
 
 
 def write_node(out, measured, base):
@@ -185,24 +120,47 @@ def write_chunk_table(out, table, with_fp16):
     for_dtypes(out, entries, out.measured(KERNEL_TOOL), "", with_fp16)
 
 
-def write_kernels(out, measured, base, with_fp16):
+def load_before_median_s(seconds):
+    """How long the GPU is under load until the median sample of a kernel ends: effort_for() of calibrate/kernels.cpp."""
+    if seconds > 0.01:
+        return 0.2
+    calls = min(max(math.ceil(0.04 / seconds), 10), 100)
+    samples = 3 if seconds > 0.002 else 5
+    return (samples // 2 + 1) * calls * seconds
+
+
+def write_attention(out, measured, base, with_fp16):
+    burst_s = base.get("burst", {}).get("seconds", 0)
     for table in measured["attention"]:
-        points = table["points"]
-        entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16",
-                   "head_size": table["head_size"], "mask": table["mask"]}
-        if table["tile_rows"] > 0:
-            entries["tile_rows"] = table["tile_rows"]
-        entries |= {"sms": measured["sms"], "l2": "cold"}
-        entries |= {key: [p[key] for p in points] for key in ("batch", "sequence", "heads", "seconds")}
-        for_dtypes(out, entries, out.measured(KERNEL_TOOL), "", with_fp16)
-    chunks = measured.get("chunks", [])  # measurements of before have none
-    for table in chunks:
-        write_chunk_table(out, table, with_fp16)
+        for sustained in (True, False):
+            points = [p for p in table["points"] if (load_before_median_s(p["seconds"]) > burst_s) == sustained]
+            if not points:
+                continue
+            entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16",
+                       "head_size": table["head_size"], "mask": table["mask"]}
+            if table["tile_rows"] > 0:
+                entries["tile_rows"] = table["tile_rows"]
+            entries |= {"sms": measured["sms"], "l2": "cold"}
+            if not sustained:
+                entries["sustained"] = False
+            entries |= {key: [p[key] for p in points] for key in ("batch", "sequence", "heads", "seconds")}
+            for_dtypes(out, entries, out.measured(KERNEL_TOOL), "", with_fp16)
+
+
+def write_curves(out, measured, with_fp16):
     for table in measured["curves"]:
         amounts, seconds, comment = rising(table["points"])
         entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16", "l2": "cold",
                    "bytes": amounts, "seconds": seconds}
         for_dtypes(out, entries, out.measured(f"{KERNEL_TOOL}; {table['operands']}"), comment, with_fp16)
+
+
+def write_kernels(out, measured, base, with_fp16):
+    write_attention(out, measured, base, with_fp16)
+    chunks = measured.get("chunks", [])  # measurements of before have none
+    for table in chunks:
+        write_chunk_table(out, table, with_fp16)
+    write_curves(out, measured, with_fp16)
     there = {t["class"] for t in measured["attention"] + measured["curves"] + chunks}
     for table in base.get("kernel", []):
         if table["class"] not in there:
@@ -293,6 +251,25 @@ def with_measured(measured, base, text, machine, with_fp16):
     return text.rstrip("\n") + "\n" + "".join(line + "\n" for line in out.lines), kept
 
 
+def replaced(measured, base, text, machine, with_fp16):
+    """The text of the base with the measured kernels in place of its own."""
+    require_schema(measured)
+    if base["gpu"]["name"] != measured["gpu"]:
+        raise BadInput(f"kernels of {measured['gpu']} are not those of the base, {base['gpu']['name']}")
+
+    def key(table):
+        return (table["class"], table["variant"]) if table["class"] in ATTENTION else table["class"]
+
+    new = {key(t) for t in measured["attention"] + measured["curves"]}
+    parts = text.split("\n\n")  # a table each
+    kept = [part for part in parts if not part.startswith("[[kernel]]") or
+            key(tomllib.loads(part)["kernel"][0]) not in new]
+    out = Writer(measured, machine)
+    write_attention(out, measured, base, with_fp16)
+    write_curves(out, measured, with_fp16)
+    return "\n\n".join(kept).rstrip("\n") + "\n" + "".join(line + "\n" for line in out.lines)
+
+
 # Parts of linear attention's decomposition: their class, and the states that they have.
 PARTS = {"state": ("state", ["state"]), "reverse_state": ("state", ["dstate"]), "local": ("local", ["state"]),
          "local_backward": ("local_backward", ["state", "dstate"])}
@@ -342,6 +319,8 @@ def hardware_file(measured, base, name, machine, with_fp16):
     write_node(out, measured, base)
     write_gpu(out, measured, base)
     write_host(out, measured, base)
+    if "burst" in base:
+        out.copied("[burst]", base["burst"], "from the base file")
     write_fixed(out, measured, base)
     write_environment(out, measured)
     write_kernels(out, measured, base, with_fp16)
@@ -360,11 +339,12 @@ def main():
     parser.add_argument("--base", required=True, help="hardware file for what was not measured")
     parser.add_argument("--name", help="of the machine; needed without --add")
     parser.add_argument("--add", action="store_true", help="the base, and the messages or kernels that it lacks")
+    parser.add_argument("--replace", action="store_true", help="the base, with the measured kernels for its own")
     parser.add_argument("--machine", help="default: the number and name of the GPUs")
     parser.add_argument("--no-fp16", action="store_true")
     arguments = parser.parse_args()
-    if not arguments.add and not arguments.name:
-        parser.error("--name is needed without --add")
+    if not arguments.add and not arguments.replace and not arguments.name:
+        parser.error("--name is needed without --add and --replace")
     try:
         if arguments.measured == "-":
             measured = json.load(sys.stdin)
@@ -386,6 +366,9 @@ def main():
                 print(f"hardware_file: the base has {table}: left as it is", file=sys.stderr)
             return 0
         machine = machine_of(arguments, measured)
+        if arguments.replace:
+            sys.stdout.write(replaced(measured, base, text, machine, not arguments.no_fp16))
+            return 0
         sys.stdout.write(hardware_file(measured, base, arguments.name, machine, not arguments.no_fp16))
     except KeyError as error:
         print(f"hardware_file: no {error} where one is needed", file=sys.stderr)

@@ -33,6 +33,8 @@ def with_old_options(scenario):
         schedule.update(own_kv="receive", dkv_tile_heads=0)
         if parallel["ranks"] == 1:
             schedule["accumulator"] = "nominal"
+    if parallel["algorithm"] == "ring" and "gradient_sum" not in schedule:
+        schedule.update(gradient_sum="apart", parts=1)
     schedule = {"channels": "nccl", "head_start_us": 0} | schedule
     if schedule["channels"] == "auto":  # NCCL's own choice of linear attention's
         schedule["channels"] = "nccl"

@@ -2,11 +2,14 @@
 #include "sim/attention_variant.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "kernels/work/predicted_time.hpp"
 
 namespace cplab {
 namespace {
@@ -37,25 +40,80 @@ KernelFamily family_of(const AttendBackwardVariant& variant) {
   return KernelFamily::general;
 }
 
+// The variant of that name; null: it is not ours.
 template <class Variant>
-KernelFamily family_named(std::span<const Variant> variants, std::string_view name) {
+const Variant* variant_named(std::span<const Variant> variants, std::string_view name) {
   const auto found =
       std::find_if(variants.begin(), variants.end(), [&](const Variant& v) { return v.name == name; });
-  return found == variants.end() ? KernelFamily::foreign : family_of(*found);
+  return found == variants.end() ? nullptr : &*found;
+}
+
+template <class Variant>
+KernelFamily family_named(std::span<const Variant> variants, std::string_view name) {
+  const Variant* variant = variant_named(variants, name);
+  return variant == nullptr ? KernelFamily::foreign : family_of(*variant);
+}
+
+KernelFamily family_of(const kernels::cuda::MaskedVariant& variant) {
+  using Family = kernels::cuda::MaskedVariant::Family;
+  return variant.family == Family::mma ? KernelFamily::mma : KernelFamily::general;
+}
+KernelFamily family_of(const kernels::cuda::MaskedBackwardVariant& variant) {
+  using Family = kernels::cuda::MaskedBackwardVariant::Family;
+  return variant.family == Family::mma ? KernelFamily::mma : KernelFamily::general;
+}
+
+// The segments of a call of any attention.
+std::span<const kernels::Segment> segments_of(const KernelCall& call) {
+  return std::visit(
+      [](const auto& c) -> std::span<const kernels::Segment> {
+        if constexpr (requires { c.tile.segments; })
+          return c.tile.segments;
+        else if constexpr (requires { c.segments; })
+          return c.segments;
+        else
+          return {};
+      },
+      call);
 }
 
 bool is_portable(KernelFamily family) {
   return family == KernelFamily::mma || family == KernelFamily::general;
 }
 
-template <class Call>
-AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& options) {
-  const auto& variant = *kernels::cuda::choose_variant(call, options).variant;
-  return {variant.name, family_of(variant), kernels::cuda::fall_back(call, options)};
+double tiles_of(const kernels::cuda::ChosenForward& chosen, const kernels::Attend& call) {
+  return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.q.heads);
+}
+double tiles_of(const kernels::cuda::ChosenBackward& chosen, const kernels::AttendBackward& call) {
+  return static_cast<double>(chosen.by_k.tiles.size()) * static_cast<double>(call.k.heads);
 }
 
-// What the choice of a variant depends on: shapes, strides, alignment, rows, segments and how results are
-// written.
+// `sms`: all that the GPU has; options.sms of them are to be used. `timed`: families that have tables.
+template <class Call>
+AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& options, int sms,
+                        std::span<const std::pair<OpKind, KernelFamily>> timed, OpKind kind) {
+  AttentionVariant result;
+  const auto taken = kernels::cuda::choose_variant(call, options);
+  result.name = taken.variant->name;
+  result.family = family_of(*taken.variant);
+  result.fall_back = kernels::cuda::fall_back(call, options);
+  if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
+  if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {
+    kernels::cuda::VariantOptions whole = options;
+    whole.sms = sms;
+    result.tiles_s = kernels::cuda::predicted_seconds(taken, call, whole);
+    result.tiles = tiles_of(taken, call);
+  }
+  return result;
+}
+
+template <class Call>
+double tiles_s(const Call& call, const kernels::cuda::VariantOptions& options) {
+  return kernels::cuda::predicted_seconds(kernels::cuda::choose_variant(call, options), call, options);
+}
+
+// What the choice of a variant and its time depend on: shapes, strides, alignment, rows, segments and how
+// results are written.
 std::vector<std::int64_t> key_of(const Operation& op, const std::vector<kernels::View*>& views,
                                  std::span<const kernels::Segment> segments) {
   std::vector<std::int64_t> key{static_cast<std::int64_t>(op.kind)};
@@ -81,6 +139,55 @@ KernelFamily family_of(const KernelTable& table) {
              : family_named(kernels::cuda::attend_backward_variants(every_kernel), table.variant);
 }
 
+// calibrate/loads.cpp makes the same calls: rows first, gradients in fp32, dq added to.
+double point_tiles_s(const KernelTable& table, const KernelPoint& point, const GpuSpec& gpu, int sms) {
+  const std::int64_t rows = point.batch * point.sequence;
+  const bool forward = table.kind == OpKind::attend;
+  const auto* attend = variant_named(kernels::cuda::attend_variants(every_kernel), table.variant);
+  const auto* backward = variant_named(kernels::cuda::attend_backward_variants(every_kernel), table.variant);
+  // A table of fp16 may name the kernel of bf16 that it was taken from.
+  const kernels::DType dtype = forward ? attend->dtype : backward->dtype;
+  const int sm_major = forward ? attend->sm_major : backward->sm_major;
+  const kernels::cuda::VariantOptions options{.sm_major = sm_major > 0 ? sm_major : gpu.sm_major,
+                                              .sms = sms,
+                                              .build = every_kernel,
+                                              .sm_minor = gpu.sm_minor,
+                                              .only = table.variant};
+  const auto view = [&](kernels::DType of, std::int64_t width) {
+    return kernels::View{nullptr, of, rows, point.heads, width, point.heads * width, width, {}};
+  };
+  const kernels::View numbers{nullptr, kernels::DType::fp32, rows, point.heads, 1, 1, rows, {}};
+  std::vector<kernels::Segment> segments;
+  for (std::int64_t b = 0; b < point.batch; ++b)
+    segments.push_back({b * point.sequence, point.sequence, b * point.sequence, point.sequence, 0, -1,
+                        table.causal ? 0 : -1});
+  const double scale = 1 / std::sqrt(static_cast<double>(table.head_size));
+  const kernels::View key = view(dtype, table.head_size), value = view(dtype, table.value_size);
+  if (forward)
+    return tiles_s(kernels::Attend{.q = key,
+                                   .k = key,
+                                   .v = value,
+                                   .out = value,
+                                   .lse = numbers,
+                                   .segments = segments,
+                                   .scale = scale},
+                   options);
+  const kernels::DType sums = kernels::DType::fp32;
+  return tiles_s(kernels::AttendBackward{.q = key,
+                                         .k = key,
+                                         .v = value,
+                                         .dout = value,
+                                         .lse = numbers,
+                                         .delta = numbers,
+                                         .dq = view(sums, table.head_size),
+                                         .dk = view(sums, table.head_size),
+                                         .dv = view(sums, table.value_size),
+                                         .segments = segments,
+                                         .scale = scale,
+                                         .write_dq = kernels::Write::add},
+                 options);
+}
+
 // mma: the tables of h200x4-measured.toml and h200x4-hopper.toml from 8K tokens on. Deterministic: 5 products
 // instead of 7 (measured 0.69 to 0.77, docs/08-hopper.md). general: 2.7 TFLOP/s where Hopper's have 350 and
 // 230 (bench.txt of the H100's record).
@@ -96,7 +203,21 @@ double relative_speed(OpKind kind, KernelFamily family) {
   return forward ? 0.008 : 0.012;
 }
 
-AttentionVariants::AttentionVariants(const Hardware& hardware) : gpu_(hardware.gpu) {
+AttentionExtents extents_of(const KernelCall& call) {
+  return std::visit(
+      [](const auto& c) -> AttentionExtents {
+        if constexpr (requires { c.tile.segments; })
+          return {c.tile.q.heads, c.tile.q.width, c.tile.v.width};
+        else if constexpr (requires { c.segments; })
+          return {c.q.heads, c.q.width, c.v.width};
+        else
+          return {};
+      },
+      call);
+}
+
+AttentionVariants::AttentionVariants(const Hardware& hardware, bool times)
+    : gpu_(hardware.gpu), choice_(hardware.choice) {
   const auto all_portable = [&](OpKind kind) {
     bool any = false;
     for (const KernelTable& table : hardware.kernels) {
@@ -106,6 +227,8 @@ AttentionVariants::AttentionVariants(const Hardware& hardware) : gpu_(hardware.g
     }
     return any;
   };
+  for (const KernelTable& table : hardware.kernels)
+    if (times && has_square_points(table.kind)) timed_.emplace_back(table.kind, family_of(table));
   hopper_forward_ = !all_portable(OpKind::attend);
   hopper_backward_ = !all_portable(OpKind::attend_backward);
 }
@@ -115,7 +238,10 @@ kernels::cuda::VariantOptions AttentionVariants::options(OpKind kind, std::int64
   const bool hopper = kind == OpKind::attend ? hopper_forward_ : hopper_backward_;
   return {.sm_major = gpu_.sm_major,
           .sms = static_cast<int>(std::max<std::int64_t>(gpu_.sms - reserved_sms, 1)),
-          .build = {.hopper = hopper, .full = fp64}};
+          .build = {.hopper = hopper, .full = fp64},
+          .sm_minor = gpu_.sm_minor,
+          .way = choice_.way,
+          .choices = choice_.measured.get()};
 }
 
 const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const Operation& op,
@@ -125,10 +251,9 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
   // Kernels ask how operands are aligned; whoever allocates buffers aligns them for all.
   for (std::size_t i = 0; i < views.size(); ++i)
     views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
-  const auto* forward = std::get_if<kernels::Attend>(&placed.call);
-  const auto* backward = std::get_if<kernels::AttendBackward>(&placed.call);
-  std::vector<std::int64_t> key = key_of(op, views, forward ? forward->segments : backward->segments);
+  std::vector<std::int64_t> key = key_of(op, views, segments_of(placed.call));
   key.push_back(reserved_sms);
+  for (const Access& access : calls.plan().writes(op)) key.push_back(static_cast<std::int64_t>(access.mode));
   const auto known = std::find_if(remembered_.begin(), remembered_.end(),
                                   [&](const Remembered& r) { return r.call == key; });
   if (known != remembered_.end()) return known->variant;
@@ -139,7 +264,19 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
   try {
     Remembered& entry = remembered_[next_remembered_++ % remembered_.size()];
     entry.call.clear();  // in case that no kernel takes the call
-    entry.variant = forward ? chosen(*forward, by) : chosen(*backward, by);
+    entry.variant = std::visit(
+        [&](const auto& call) -> AttentionVariant {
+          if constexpr (requires {
+                          kernels::cuda::fall_back(call, by);
+                          call.scale;
+                        })
+            return chosen(call, by, gpu_.sms, timed_, op.kind);
+          else if constexpr (requires { call.tile.segments; })
+            return chosen(call, by, gpu_.sms, timed_, op.kind);
+          else
+            throw std::logic_error("an operation of no attention");
+        },
+        placed.call);
     entry.call = std::move(key);
     return entry.variant;
   } catch (const std::invalid_argument& error) {

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "calls/converter.hpp"
+#include "kernels/work/masked_variants.hpp"
 #include "kernels/work/variants.hpp"
 #include "plan/plan.hpp"
 #include "sim/hardware.hpp"
@@ -30,17 +32,31 @@ struct AttentionVariant {
   std::string_view name;  // as in results, valid for good
   KernelFamily family = KernelFamily::general;
   std::optional<kernels::cuda::FallBack> fall_back;
+  // Of the tiles that the launch cuts (0: no model of them): how long the model of
+  // kernels/work/predicted_time.hpp says that they take on all multiprocessors, and how many there are, all
+  // heads together.
+  double tiles_s = 0, tiles = 0;
 };
+
+// The same time of a point of a table of ours, on `sms` multiprocessors: the call that `measure` makes.
+double point_tiles_s(const KernelTable&, const KernelPoint&, const GpuSpec&, int sms);
+
+// Of a call of attention, softmax or dynamic mask; all 0 of others.
+struct AttentionExtents {
+  std::int64_t heads = 0, head_size = 0, value_size = 0;
+};
+AttentionExtents extents_of(const KernelCall&);
 
 class AttentionVariants {
  public:
   // Where all tables of a class of ours are of kernels that every architecture has, the file is of a build
   // without Hopper's (-D CPLAB_HOPPER=OFF), as the files that were measured before there were any.
-  explicit AttentionVariants(const Hardware&);
+  // `times`: fills in tiles_s and tiles of variants whose family has tables in the file.
+  explicit AttentionVariants(const Hardware&, bool times = false);
 
-  // `op` is attend or attend_backward. `reserved_sms`: schedule.reserved_sms. Throws HardwareError where no
-  // kernel takes the call. Remembers calls: one thread at a time; what it returns is valid until the next
-  // call.
+  // `op` is attend or attend_backward, of softmax or of dynamic mask attention. `reserved_sms`:
+  // schedule.reserved_sms. Throws HardwareError where no kernel takes the call. Remembers calls: one thread
+  // at a time; what it returns is valid until the next call.
   const AttentionVariant& of(const CallConverter&, const Operation& op, std::int64_t reserved_sms);
 
  private:
@@ -53,9 +69,11 @@ class AttentionVariants {
   };
 
   const GpuSpec& gpu_;
+  const VariantChoice& choice_;
   std::array<Remembered, 8> remembered_;
   std::size_t next_remembered_ = 0;
   bool hopper_forward_ = true, hopper_backward_ = true;
+  std::vector<std::pair<OpKind, KernelFamily>> timed_;  // families that have tables
 };
 
 }  // namespace cplab

@@ -230,6 +230,8 @@ void validate(const Hardware& hardware) {
   for (const auto& [key, value] : hardware.host.times()) require_seconds(value, "host", key);
   require_seconds(hardware.linear.step_s, "linear", "step_s");
   require_seconds(hardware.linear.floor_s, "linear", "floor_s");
+  require_range(hardware.burst.seconds, 0, 100, " s", "burst", "seconds");
+  require_range(hardware.burst.speed, 1, 10, "", "burst", "speed");
   require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1");
   check_each(hardware.kernels, check_kernel);
   check_each(hardware.messages, [&](const MessageTable& table) { check_message(hardware, table); });

@@ -5,12 +5,15 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kernels/work/kernel_choice.hpp"
+#include "kernels/work/measured_choices.hpp"
 #include "plan/plan.hpp"
 #include "report/timeline.hpp"
 
@@ -79,7 +82,7 @@ struct GpuSpec {
   double copy_bytes_s = 0;  // bytes read plus bytes written
   // Major compute capability (9: Hopper): which kernels of linear attention it runs. 0: the file does not
   // say; then those that every GPU has.
-  int sm_major = 0;
+  int sm_major = 0, sm_minor = 0;
   // By dtype name. Bounds kernels of linear attention that no table has; else for comparison in print only.
   std::vector<std::pair<std::string, double>> peak_flops;
   Provenance provenance;
@@ -91,6 +94,14 @@ struct LinearSpec {
   double step_s = 2e-6;   // in which a thread block takes 64 tokens, the next after the last
   double floor_s = 2e-6;  // of any kernel
   Provenance provenance{Origin::assumed, "", "", "", "usual figures"};
+};
+
+// A GPU that was idle runs at its highest clock at first. After so long under load its power limit, which is
+// a mean over time, bounds the clock; attention at its highest clock is `speed` times as fast as after that.
+struct BurstSpec {
+  double seconds = 0;  // 0: the file does not say
+  double speed = 1;
+  Provenance provenance;
 };
 
 struct HostSpec {
@@ -125,9 +136,10 @@ struct KernelTable {
   DType dtype = DType::bf16;
   std::int64_t head_size = 0, value_size = 0;
   bool causal = false;
-  int tile_rows = 128;  // rows of one thread block: query rows forward, key rows backward
-  int sms = 0;          // multiprocessors of the GPU it was measured on; 0: as gpu.sms
-  bool sustained = true, cold_l2 = false;
+  int tile_rows = 128;    // rows of one thread block: query rows forward, key rows backward
+  int sms = 0;            // multiprocessors of the GPU it was measured on; 0: as gpu.sms
+  bool sustained = true;  // at the clock of a GPU under load; else at its highest (BurstSpec)
+  bool cold_l2 = false;
   // Of classes with chunk points: how the work was cut; tokens of a chunk (0: a sequence is one chunk); how
   // many sequences share the tokens; the operands that are states, and of inter the results (none: out, or
   // with states of queries all three gradients; linear_work.hpp, linear_point).
@@ -166,6 +178,12 @@ struct InterferenceRow {
   Provenance provenance;
 };
 
+// How `run` would choose among kernels of attention (--choose). No hardware file says this.
+struct VariantChoice {
+  kernels::ChoiceWay way = kernels::ChoiceWay::table;
+  std::shared_ptr<const kernels::cuda::MeasuredChoices> measured = {};  // of autotune and hybrid
+};
+
 struct Hardware {
   std::string name;
   NodeSpec node;
@@ -173,12 +191,14 @@ struct Hardware {
   GpuSpec gpu;
   HostSpec host;
   LinearSpec linear;
+  BurstSpec burst;
   std::vector<KernelTable> kernels;
   std::vector<MessageTable> messages;
   std::vector<InterferenceRow> interference;
   std::int64_t fixed_bytes = 0;  // per GPU, outside the plan: context, NCCL buffers
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
+  VariantChoice choice;
 
   // The links that the message curves were measured with, where `node` or `network` was changed since, and
   // the memory that the kernel curves were, where `gpu` was; 0: the same.

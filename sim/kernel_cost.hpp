@@ -1,6 +1,7 @@
 // What a kernel costs alone on an idle GPU, from the hardware's tables.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "calls/converter.hpp"
@@ -29,18 +30,26 @@ double point_flops(const KernelTable&, const KernelPoint&);
 // (converter.plan() is the rank). May throw HardwareError.
 using KernelCostFunction = std::function<KernelCost(const Plan&, const CallConverter&, const Operation&)>;
 
+// sustained: of a GPU long under load; highest: of one that was idle (BurstSpec).
+enum class Clock : std::uint8_t { sustained, highest };
+
 // The standard function; `hardware` must outlive it. It remembers shapes: one thread at a time. Formula:
 //
-// attend, attend_backward: a table point (B, S, H, seconds) has B*H*ceil(S/tile_rows) thread blocks, of which
-// the GPU takes one a multiprocessor at a time, hence waves = ceil(blocks/sms) and fill = blocks/(waves*sms).
-// rate = flops / (seconds * fill) is the speed while all multiprocessors are busy (scaled by their number,
-// if the table says it was measured on another); it is interpolated linearly in log(keys per query row), and
-// at equal keys in log(blocks), held constant outside the points.
-// An operation takes sum over its segments of flops / rate(keys per row of the segment), divided by its own
-// fill. At a point of the table this is the point's time exactly.
-// local, local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline.
-// All others: the class's curve over bytes, else bytes / gpu.copy_bytes_s.
-// Operands that are written with mode add or merge are read too: that adds bytes / gpu.copy_bytes_s.
-KernelCostFunction standard_kernel_cost(const Hardware& hardware);
+// attend, attend_backward of a kernel of ours whose family has tables: the time that the model of tiles gives
+// the call (kernels/work/predicted_time.hpp: the tiles that the launch cuts, and what rows that are merged,
+// added or stored one by one take), divided by how fast the model is at the points of the tables, model over
+// measured. This ratio is interpolated linearly in log(keys per query row), and at equal keys in log(blocks),
+// held constant outside the points; segments count by their live pairs. A point comes out exactly.
+// Of another family's or a library's tables: a point (B, S, H, seconds) has B*H*ceil(S/tile_rows) thread
+// blocks, of which the GPU takes one a multiprocessor at a time, hence waves = ceil(blocks/sms) and fill =
+// blocks/(waves*sms). rate = flops / (seconds * fill) is interpolated likewise (scaled by the number of
+// multiprocessors, if the table says it was measured on another); an operation takes the sum over its
+// segments of flops / rate(keys per row of the segment), divided by its own fill.
+// Of dynamic mask attention: that, from the tables of the mma kernels' family, times expected_kept_cells(),
+// and masked_bytes() / gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are selected. local,
+// local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline. All others: the
+// class's curve over bytes, else bytes / gpu.copy_bytes_s. Operands that are written with mode add or merge
+// are read too: that adds bytes / gpu.copy_bytes_s, but for attention of Hopper's kernels, which add by TMA.
+KernelCostFunction standard_kernel_cost(const Hardware& hardware, Clock clock = Clock::sustained);
 
 }  // namespace cplab

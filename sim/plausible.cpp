@@ -39,6 +39,10 @@ constexpr std::array ranges{
                    "a launch takes microseconds; 0.1 s is one through a network of another continent"},
     PlausibleRange{"linear.*_s", Unit::seconds, 1e-9, 1e-2, 1e-7, 1e-4,
                    "a cycle of the clock, and ten thousand times what a step over 64 tokens takes"},
+    PlausibleRange{"burst.seconds", Unit::seconds, 1e-6, 100, 1e-3, 10,
+                   "0, or how long a power limit takes to bound a clock: milliseconds to seconds"},
+    PlausibleRange{"burst.speed", Unit::factor, 1, 10, 1, 4,
+                   "1 is a clock that never falls; no GPU falls to a tenth of its highest"},
     PlausibleRange{"node.gpus", Unit::count, 1, 4096, 1, 4096,
                    "seven times the 576 GPUs of the largest NVLink domain"},
     PlausibleRange{"kernel.seconds", Unit::seconds, 1e-8, 1e4, 1e-6, 10,
@@ -283,6 +287,8 @@ void require_plausible_numbers(const Hardware& hardware) {
   for (const auto& [key, value] : hardware.host.times()) require("host.*_s", value, key);
   require("linear.*_s", hardware.linear.step_s, "step_s");
   require("linear.*_s", hardware.linear.floor_s, "floor_s");
+  if (hardware.burst.seconds > 0) require("burst.seconds", hardware.burst.seconds);
+  require("burst.speed", hardware.burst.speed);
 }
 
 void require_plausible_rows(const Hardware& hardware) {

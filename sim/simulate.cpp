@@ -204,6 +204,10 @@ Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOp
 }
 
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options) {
+  if (options.iteration > 0 && hardware.burst.seconds > 0) {
+    Simulation burst = simulate(plan, hardware, options, standard_kernel_cost(hardware, Clock::highest));
+    if (static_cast<double>(options.iteration) * burst.time_s <= hardware.burst.seconds) return burst;
+  }
   return simulate(plan, hardware, options, standard_kernel_cost(hardware));
 }
 

@@ -21,6 +21,9 @@ struct SimulateOptions {
   CollectiveModel collective_model = CollectiveModel::curve;
   bool cuda_graph = false;
   std::int64_t run_ahead = 0;  // operations; 0: the hardware file's
+  // Which iteration since the GPUs were idle, from 1 on; 0: one of many. Early ones may be over before the
+  // clock falls (BurstSpec).
+  std::int64_t iteration = 0;
   // NCCL's kernels come in clusters of so many thread blocks where their channels are a multiple of it; 1:
   // not, as the executor makes its communicators. NCCL's own choice on Hopper is 4.
   int nccl_cluster = 1;
@@ -80,7 +83,8 @@ struct StalledError : std::runtime_error {
 // std::runtime_error (no child process).
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options,
                     const KernelCostFunction& kernel_cost);
-// With standard_kernel_cost(hardware).
+// With standard_kernel_cost(hardware): at the highest clock, if with that iterations 1 to options.iteration
+// take no longer than hardware.burst.seconds.
 Simulation simulate(const Plan& plan, const Hardware& hardware, const SimulateOptions& options = {});
 
 }  // namespace cplab

@@ -11,6 +11,7 @@
 #include "cli/verify/linear_tolerance.hpp"
 #include "cli/verify/roundings.hpp"
 #include "reference/dense_attention.hpp"
+#include "reference/dynamic_mask.hpp"
 #include "reference/linear_recurrence.hpp"
 
 namespace cplab {
@@ -37,6 +38,14 @@ Expected by_name(reference::AttentionResult right, ExpectedErrors errors) {
   expected["dk"] = {std::move(right.dk), std::move(errors.dk)};
   expected["dv"] = {std::move(right.dv), std::move(errors.dv)};
   expected["max_logit"] = {std::move(right.max_logit), std::move(errors.max_logit)};
+  return expected;
+}
+
+Expected by_name(reference::DynamicMaskResult right, ExpectedErrors errors) {
+  std::vector<double> dbias = std::move(right.dbias);
+  ExpectedError of_dbias = std::move(errors.dbias);
+  Expected expected = by_name(std::move(right.attention), std::move(errors));
+  expected["dbias"] = {std::move(dbias), std::move(of_dbias)};
   return expected;
 }
 
@@ -99,6 +108,31 @@ Expected expected_softmax(const SequenceJob& job) {
   return by_name(std::move(right), std::move(errors));
 }
 
+Expected expected_dynamic_mask(const SequenceJob& job) {
+  const Problem& p = job.problem();
+  const Window visible = p.visible();
+  const bool full = p.bias == BiasForm::full;
+  reference::DynamicMaskShape shape;
+  shape.attention = {job.tokens(), p.heads, p.kv_heads,   p.head_size,
+                     p.value_size, p.scale, visible.left, visible.right};
+  shape.form = static_cast<reference::BiasForm>(p.bias);
+  shape.bias_heads = full ? p.heads : p.kv_heads;
+  shape.columns = full ? p.pair_columns() : 1;
+  shape.selection = {static_cast<reference::KeepRule>(p.keep), p.top_k, p.block};
+  shape.softcap = p.softcap;
+  if (job.tokens() == 0) return {};
+  const auto q = job.rows("q", p.heads * p.head_size), k = job.rows("k", p.kv_heads * p.head_size);
+  const auto v = job.rows("v", p.kv_heads * p.value_size), dout = job.rows("dout", p.heads * p.value_size);
+  const auto bias = job.rows("bias", shape.bias_heads * shape.columns);
+  job.stage("reference");
+  reference::DynamicMaskResult right =
+      reference::dynamic_mask_attention(shape, q, k, v, bias, dout, job.after_head());
+  job.stage("tolerances");
+  ExpectedErrors errors =
+      expected_errors(p.dtype, job.roundings, shape, q, k, v, bias, dout, right, job.after_head());
+  return by_name(std::move(right), std::move(errors));
+}
+
 Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>& edges) {
   const Problem& p = job.problem();
   const std::int64_t of_keys = p.heads * p.head_size, of_values = p.heads * p.value_size;
@@ -135,8 +169,9 @@ std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, c
   std::int64_t first = 0;
   for (std::size_t b = 0; b < p.lengths.size(); ++b) {
     const SequenceJob job{plan, roundings, inputs, b, first, progress};
-    expected.push_back(p.attention == Attention::linear ? expected_linear(job, edges[b])
-                                                        : expected_softmax(job));
+    expected.push_back(p.attention == Attention::linear         ? expected_linear(job, edges[b])
+                       : p.attention == Attention::dynamic_mask ? expected_dynamic_mask(job)
+                                                                : expected_softmax(job));
     first += p.padded_lengths[b];
   }
   return expected;

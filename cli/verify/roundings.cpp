@@ -89,7 +89,9 @@ class RoundingCounter {
   }
 
   void add_running(const View& v) {
-    if (is_nominal(v)) sums_[family_[v.buffer]].running += static_cast<double>(element_count(rank_, v));
+    if (!is_nominal(v)) return;
+    sums_[family_[v.buffer]].running += static_cast<double>(element_count(rank_, v));
+    sums_[family_[v.buffer]].operations += 1;
   }
 
   const RankPlan& rank_;
@@ -98,8 +100,9 @@ class RoundingCounter {
 };
 
 Roundings larger(const Roundings& a, const Roundings& b) {
-  return {a.tiles || b.tiles, std::max(a.running, b.running), std::max(a.casts, b.casts),
-          std::max(a.tile_count, b.tile_count), a.sliced || b.sliced};
+  return {a.tiles || b.tiles,         std::max(a.running, b.running),
+          std::max(a.casts, b.casts), std::max(a.tile_count, b.tile_count),
+          a.sliced || b.sliced,       std::max(a.operations, b.operations)};
 }
 
 }  // namespace

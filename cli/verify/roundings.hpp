@@ -13,6 +13,7 @@ struct Roundings {
   double casts = 0;       // conversions to nominal, likewise
   double tile_count = 0;  // tiles per rank
   bool sliced = false;    // parts of a tile's result are rounded to nominal before they are summed
+  double operations = 0;  // that merge or add into nominal, of a rank: no element has more of them
 };
 
 struct PlanRoundings {

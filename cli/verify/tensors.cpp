@@ -16,6 +16,7 @@
 
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
+#include "cli/verify/selection.hpp"
 #include "kernels/kernels.hpp"
 #include "report/output_file.hpp"
 
@@ -24,13 +25,6 @@ namespace cplab {
 namespace {
 
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
-
-// First token of every sequence on the flattened [B,S] or [T] axis.
-std::vector<std::int64_t> sequence_begins(const Problem& p) {
-  std::vector<std::int64_t> begins(p.padded_lengths.size());
-  std::exclusive_scan(p.padded_lengths.begin(), p.padded_lengths.end(), begins.begin(), std::int64_t{0});
-  return begins;
-}
 
 Tensor filled(std::vector<std::int64_t> shape, double value) {
   std::size_t count = 1;
@@ -125,7 +119,8 @@ void round_values(const Problem& p, const std::string& path, const ProblemTensor
       const double given = values[at];
       values[at] = rounded(given, dtype);
       const bool positive = of.values == Values::log_factor && values[at] > 0;
-      if (position >= p.lengths[b] || (std::isfinite(values[at]) && !positive)) continue;
+      const bool no_key = of.axes.ends_with('K') && i % p.pair_columns() >= p.lengths[b];
+      if (no_key || position >= p.lengths[b] || (std::isfinite(values[at]) && !positive)) continue;
       std::ostringstream text;
       text << path << ": element " << index_text(at, shape) << " is ";
       if (std::isnan(given)) {
@@ -153,6 +148,8 @@ std::string axes_text(std::string_view axes) {
       text += "heads";
     } else if (axis == 'D' || axis == 'E') {
       text += "size";
+    } else if (axis == 'K') {
+      text += "keys";
     } else {
       text += axis;
     }
@@ -217,56 +214,6 @@ double rounded(double value, DType dtype) {
   return value;
 }
 
-namespace {
-
-// All padded sequences of the replica in one line, cut into P equal pieces.
-std::vector<LocalRow> stream_rows(const Scenario& scenario, int replica, int position) {
-  const Problem& p = scenario.problem;
-  const std::vector<std::int64_t> begins = sequence_begins(p);
-  std::vector<LocalRow> line;
-  LocalRow behind;  // rows that are no tokens lie behind the last sequence
-  for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
-       b += static_cast<std::size_t>(scenario.parallel.replicas)) {
-    for (std::int64_t i = 0; i < p.padded_lengths[b]; ++i)
-      line.push_back({static_cast<std::int64_t>(b), i, begins[b] + i, i < p.lengths[b]});
-    behind = {static_cast<std::int64_t>(b), p.padded_lengths[b], -1, false};
-  }
-  const std::int64_t P = scenario.parallel.ranks, n = (std::ssize(line) + P - 1) / P;
-  for (; std::ssize(line) < n * P; ++behind.position) line.push_back(behind);
-  return {line.begin() + position * n, line.begin() + (position + 1) * n};
-}
-
-}  // namespace
-
-std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position) {
-  if (scenario.placement == "stream") return stream_rows(scenario, replica, position);
-  const Problem& p = scenario.problem;
-  const std::int64_t P = scenario.parallel.ranks;
-  const bool zigzag = scenario.placement == "zigzag";
-  const bool striped = scenario.placement == "striped";
-  const std::int64_t unit = zigzag ? 2 * P : P;
-  const std::vector<std::int64_t> begins = sequence_begins(p);
-  std::vector<LocalRow> rows;
-  for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
-       b += static_cast<std::size_t>(scenario.parallel.replicas)) {
-    const std::int64_t n = (p.padded_lengths[b] + unit - 1) / unit * (unit / P);
-    for (std::int64_t i = 0; i < n; ++i) {
-      LocalRow row;
-      row.sequence = static_cast<std::int64_t>(b);
-      const std::int64_t chunk = n / 2;
-      if (zigzag) {
-        row.position = i < chunk ? position * chunk + i : (2 * P - 1 - position) * chunk + (i - chunk);
-      } else {
-        row.position = striped ? position + i * P : position * n + i;
-      }
-      if (row.position < p.padded_lengths[b]) row.token = begins[b] + row.position;
-      row.valid = row.position < p.lengths[b];
-      rows.push_back(row);
-    }
-  }
-  return rows;
-}
-
 TokenStrides token_strides(std::string_view axes, std::span<const std::int64_t> shape) {
   TokenStrides strides;
   std::int64_t stride = 1;
@@ -291,10 +238,13 @@ Inputs random_inputs(const Problem& p, std::uint64_t seed) {
   for (const ProblemTensor& tensor : tensor_table()) {
     if (tensor.category != Category::input) continue;
     const std::uint64_t stream = hashed(hashed(seed) + number++);
-    if (std::ranges::count(wanted, tensor.name, &ProblemTensor::name) > 0)
-      inputs.add(tensor.name, random_tensor(p, stream, tensor));
+    const bool has = std::ranges::any_of(wanted, [&](const ProblemTensor& other) {
+      return other.name == tensor.name && other.axes == tensor.axes;
+    });
+    if (has && tensor.values != Values::selected) inputs.add(tensor.name, random_tensor(p, stream, tensor));
   }
   if (p.transition == Transition::matrix) normalise_rows(p, p.head_size, inputs["k"]);
+  add_selection(p, inputs);
   return inputs;
 }
 
@@ -303,7 +253,8 @@ Inputs read_inputs(const Problem& p, const std::string& directory) {
   if (!std::filesystem::is_directory(directory, error)) throw InputError(directory + ": no such directory");
   Inputs inputs;
   for (const ProblemTensor& tensor : tensors_of(p, Category::input))
-    inputs.add(tensor.name, read_tensor(p, directory, tensor));
+    if (tensor.values != Values::selected) inputs.add(tensor.name, read_tensor(p, directory, tensor));
+  add_selection(p, inputs);
   return inputs;
 }
 

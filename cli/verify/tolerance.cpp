@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
+#include "cli/verify/pair_model.hpp"
 #include "cli/verify/rounding_errors.hpp"
 
 namespace cplab {
@@ -34,7 +36,7 @@ class Model {
  public:
   Model(DType dtype, const PlanRoundings& roundings, const reference::AttentionShape& shape,
         std::span<const double> q, std::span<const double> k, std::span<const double> v,
-        std::span<const double> dout, const reference::AttentionResult& right)
+        std::span<const double> dout, const reference::AttentionResult& right, PairModel* pairs = nullptr)
       : dtype_(dtype),
         roundings_(roundings),
         shape_(shape),
@@ -43,6 +45,7 @@ class Model {
         v_(v),
         dout_(dout),
         right_(right),
+        pairs_(pairs),
         e2_(cplab::rounding_variance(dtype)),
         f2_(std::min(e2_, cplab::rounding_variance(DType::fp32))),
         tiny2_(square(underflow(dtype))),
@@ -63,6 +66,10 @@ class Model {
       make_room(errors_.dk, G, shape_.D);
       make_room(errors_.dv, G, shape_.E);
     }
+    if (pairs_ && !dout_.empty()) {
+      errors_.dbias.variance.assign(pairs_->dbias().size(), 0);
+      errors_.dbias.terms.assign(pairs_->dbias().size(), 0);
+    }
     p_.resize(at(shape_.S));
     dp_.resize(at(shape_.S));
     pair_variance_.resize(at(shape_.S));
@@ -77,6 +84,7 @@ class Model {
     if (!dout_.empty()) {
       finish(errors_.dk, roundings_.dkv, right_.dk);
       finish(errors_.dv, roundings_.dkv, right_.dv);
+      finish_dbias();
     }
     if (dtype_ == DType::fp64) replace_by_fp64();
     return std::move(errors_);
@@ -141,12 +149,19 @@ class Model {
 
     double t2 = 0;
     for (std::int64_t d = 0; d < D; ++d) t2 += square(shape_.scale * query[d]) * k_mean_square_[at(d)];
+    if (lse == -std::numeric_limits<double>::infinity()) return;  // no pair counts, nothing is rounded
+    if (pairs_) pairs_->begin_row(i, h, begin_);
     const double products = static_cast<double>(D) / 2, tiles = roundings_.out.tile_count;
     sum_variance_ = f2_ * keys_ / 3;
     for (std::int64_t j = 0; j < count_; ++j) {
+      if (pairs_ && !pairs_->counts(j)) {
+        p_[at(j)] = 0, pair_variance_[at(j)] = 0;
+        continue;
+      }
       const float logit = p_[at(j)];
-      p_[at(j)] = std::exp(logit - static_cast<float>(lse));
+      p_[at(j)] = std::exp((pairs_ ? pairs_->capped(j, logit) : logit) - static_cast<float>(lse));
       pair_variance_[at(j)] = f2_ * (products * (t2 + square(logit)) / 2 + 32 * t2 + 2);
+      if (pairs_) pair_variance_[at(j)] += pairs_->more_variance(j, logit, pair_variance_[at(j)], f2_);
       sum_variance_ += pair_variance_[at(j)] * square(p_[at(j)]);
     }
     lse_variance_ = f2_ * square(lse);
@@ -218,19 +233,29 @@ class Model {
     squares(dout, dout_squares_.data(), E);
     for (std::int64_t j = 0; j < count_; ++j) {
       const std::int64_t key = begin_ + j;
-      const double p = p_[at(j)], p2 = square(p), dp = dp_[at(j)], ds2 = p2 * square(dp - delta);
+      const double p = p_[at(j)], p2 = square(p), dp = dp_[at(j)], slope = pairs_ ? pairs_->slope(j) : 1,
+                   slope2 = square(slope);
+      const double ds2 = p2 * square(dp - delta) * slope2;
+      const double of_slope = p2 * square(dp - delta) * (pairs_ ? pairs_->slope_variance(j) : 0);
       const std::size_t k_first = at((key * shape_.G + g) * D), v_first = at((key * shape_.G + g) * E);
       // Before the cancellation of dP and delta; and what becomes of the roundings. dP is a sum of E
       // products: its error is measured by them, not by what they add up to.
-      const double term = s2 * p2 * (square(dp) + square(delta));
+      const double term = s2 * p2 * slope2 * (square(dp) + square(delta));
       const double products =
-          f2_ / 4 * (dout_norm2 * v_norm2_[at(key)] + static_cast<double>(E) * square(dp));
+          slope2 * f2_ / 4 * (dout_norm2 * v_norm2_[at(key)] + static_cast<double>(E) * square(dp));
       const double of_pair = pair_variance_[at(j)] + lse_variance_;
-      const double pair = s2 * (rounding_variance(ds2) + (of_pair + of_sum) * ds2 + p2 * products);
-      add_scaled(p, mean_key_.data(), &k_[k_first], D);
+      const double pair = s2 * (rounding_variance(ds2) + (of_pair + of_sum) * ds2 + p2 * products + of_slope);
+      const double of_delta_here = p2 * slope2 * of_delta;
+      if (pairs_ && pairs_->has_bias() && p > 0) {
+        const std::size_t b = pairs_->index(j);
+        errors_.dbias.terms[b] += term / s2;
+        errors_.dbias.variance[b] +=
+            (of_pair + of_row + of_key_sum) * ds2 + p2 * products + of_slope + of_delta_here;
+      }
+      add_scaled(p * slope, mean_key_.data(), &k_[k_first], D);
       add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[at(key * D)], D);
       add_scaled(term, &errors_.dk.terms[k_first],
-                 pair + s2 * ((of_row + of_key_sum - of_sum) * ds2 + p2 * of_delta),
+                 pair + s2 * ((of_row + of_key_sum - of_sum) * ds2 + of_delta_here),
                  &errors_.dk.variance[k_first], q_squares_.data(), D);
       add_scaled(p2, &errors_.dv.terms[v_first], rounding_variance(p2) + (of_pair + of_row + of_key_sum) * p2,
                  &errors_.dv.variance[v_first], dout_squares_.data(), E);
@@ -253,6 +278,22 @@ class Model {
     }
   }
 
+  void finish_dbias() {
+    if (!pairs_ || !pairs_->has_bias()) return;
+    if (pairs_->of_keys()) {
+      // One number a key: a slice may have few, and nearly all of its size may be one key's that every rank's
+      // queries see. Neither of two means holds for that one: of partial sums, which are half as large as the
+      // last (here each counts whole), and of places between two powers of two (just above one the variance
+      // is twice the mean).
+      if (roundings_.dkv.running > 0)
+        for (std::size_t i = 0; i < errors_.dbias.variance.size(); ++i)
+          errors_.dbias.variance[i] += 2 * e2_ * roundings_.dkv.operations * square(pairs_->dbias()[i]);
+      return finish(errors_.dbias, roundings_.dkv, {pairs_->dbias().begin(), pairs_->dbias().end()});
+    }
+    for (std::size_t i = 0; i < errors_.dbias.variance.size(); ++i)
+      errors_.dbias.variance[i] += e2_ * square(pairs_->dbias()[i]) + tiny2_;
+  }
+
   // fp64 is held to a flat relative error that any summation order keeps by orders of magnitude.
   void replace_by_fp64() {
     hold_to_fp64(right_.out, errors_.out);
@@ -261,6 +302,7 @@ class Model {
     hold_to_fp64(right_.dk, errors_.dk);
     hold_to_fp64(right_.dv, errors_.dv);
     hold_to_fp64(right_.max_logit, errors_.max_logit);
+    if (pairs_) hold_to_fp64(pairs_->dbias(), errors_.dbias);
   }
 
   DType dtype_;
@@ -268,6 +310,7 @@ class Model {
   const reference::AttentionShape& shape_;
   std::span<const double> q_, k_, v_, dout_;
   const reference::AttentionResult& right_;
+  PairModel* pairs_;  // null: softmax attention
   double e2_, f2_, tiny2_, keys_;
   // Of the current key/value head: [D,S] and [E,S], mean k_d^2 over the keys, ||v_j||^2, ||k_j||^2.
   std::vector<float> k_columns_, v_columns_;
@@ -292,6 +335,16 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                std::span<const double> dout, const reference::AttentionResult& right,
                                const std::function<void(std::int64_t)>& after_head) {
   return Model(dtype, roundings, shape, q, k, v, dout, right).run(after_head);
+}
+
+ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
+                               const reference::DynamicMaskShape& shape, std::span<const double> q,
+                               std::span<const double> k, std::span<const double> v,
+                               std::span<const double> bias, std::span<const double> dout,
+                               const reference::DynamicMaskResult& right,
+                               const std::function<void(std::int64_t)>& after_head) {
+  PairModel pairs(shape, bias, right.dbias);
+  return Model(dtype, roundings, shape.attention, q, k, v, dout, right.attention, &pairs).run(after_head);
 }
 
 double relative_tolerance(DType dtype, double variance_sum, double scale, std::int64_t rows,

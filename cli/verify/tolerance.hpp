@@ -62,6 +62,7 @@
 
 #include "cli/verify/roundings.hpp"
 #include "reference/dense_attention.hpp"
+#include "reference/dynamic_mask.hpp"
 
 namespace cplab {
 
@@ -74,6 +75,7 @@ struct ExpectedError {
 
 struct ExpectedErrors {
   ExpectedError out, lse, dq, dk, dv, max_logit;  // gradients empty without dout
+  ExpectedError dbias;                            // of dynamic mask attention, as bias
 };
 
 // For one sequence; arguments as for reference::dense_attention, whose result `right` is; `after_head` too.
@@ -81,6 +83,22 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::AttentionShape& shape, std::span<const double> q,
                                std::span<const double> k, std::span<const double> v,
                                std::span<const double> dout, const reference::AttentionResult& right,
+                               const std::function<void(std::int64_t heads_done)>& after_head = {});
+
+// The same of dynamic mask attention (reference/dynamic_mask.hpp). With z_ij, x_ij and t_ij = tanh(z_ij /
+// softcap):
+//  p_ij      the bias is added and the sum, not q.k alone, goes on: pair_ij + f^2 (4 z_ij^2 + 4 b_ij^2); a
+//            softcap: f^2 (4 z_ij^2 + 4 x_ij^2) more. Pairs that do not count have neither value nor error.
+//  dz_ij     = ds_ij (1 - t_ij^2): as ds_ij, with that factor in all of its terms, and its own error:
+//            p_ij^2 (dp_ij - delta_i)^2 4 t_ij^2 ((1 - t_ij^2)^2 pair_ij / softcap^2 + 4 f^2)
+//  dbias     full: dz_ij before it is rounded for the products, rounded once: e^2 dbias^2; keys: the sum over
+//            queries and heads of a group, with the roundings of dk, and 2 e^2 dbias^2 for each sum of a rank
+//            in nominal: a slice may have one number of size, for which means of many do not hold
+ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
+                               const reference::DynamicMaskShape& shape, std::span<const double> q,
+                               std::span<const double> k, std::span<const double> v,
+                               std::span<const double> bias, std::span<const double> dout,
+                               const reference::DynamicMaskResult& right,
                                const std::function<void(std::int64_t heads_done)>& after_head = {});
 
 // The tolerance of the relative error ||error|| / scale of a slice of `rows` x `width` elements, where

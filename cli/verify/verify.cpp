@@ -14,6 +14,7 @@
 
 #include "cli/verify/expected.hpp"
 #include "cli/verify/problem_buffers.hpp"
+#include "cli/verify/selection.hpp"
 #include "cli/verify/states.hpp"
 #include "cli/verify/tolerance.hpp"
 
@@ -200,7 +201,7 @@ class RankComparison {
     const double error = value == right ? 0 : std::abs(value - right);  // equal infinities included
     const double tolerance = element_tolerance(model.variance[index]);
     slice.error2 += error * error;
-    slice.right2 += right * right;
+    if (std::isfinite(right)) slice.right2 += right * right;  // minus infinity is right or wrong, not near
     slice.terms2 += model.terms[index];
     slice.variance += model.variance[index];
     if (std::isnan(error) || error > figures.max_abs) figures.max_abs = error;  // a NaN stays
@@ -298,7 +299,7 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
   result.findings = check(plan, options.max_findings).findings;
   try {
     std::unique_ptr<Executor> executor;
-    const GpuExecutor* gpu = nullptr;
+    GpuExecutor* gpu = nullptr;
     if (options.gpu) {
       auto made = std::make_unique<GpuExecutor>(plan, *options.gpu);
       gpu = made.get();
@@ -311,6 +312,7 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
     stage("loading the inputs");
     require_problem_buffers(plan);
     scatter(plan, inputs, *executor);
+    if (gpu != nullptr) select_keys_on_gpus(plan, &inputs, 0, *gpu);
     stage("executing", gpu ? 0 : operation_count(plan), "operations");
     const ExecutionResult execution = executor->run();
     if (gpu != nullptr) {

@@ -30,6 +30,7 @@ std::vector<double> GpuExecutor::read(int, std::string_view) const {
   return {};
 }
 void GpuExecutor::randomize_inputs(std::uint64_t) {}
+void GpuExecutor::select_keys(const KeySelection&) {}
 ExecutionResult GpuExecutor::run() {
   return {};
 }

@@ -20,6 +20,7 @@
 #include "exec/gpu/peer_access.hpp"
 #include "exec/gpu/peer_sum.hpp"
 #include "exec/gpu/rank.hpp"
+#include "exec/gpu/selection.hpp"
 #include "exec/gpu/team.hpp"
 #include "exec/repeated.hpp"
 
@@ -96,6 +97,8 @@ void GpuExecutor::State::make_rank(int r) {
   of.device = place / options.ranks_per_gpu;
   of.separate = options.separate;
   of.deterministic = options.deterministic;
+  of.way = options.way;
+  of.choices = options.choices;
   of.slopes = plan.scenario.problem.slopes;
   of.poison = options.poison;
   of.jitter = options.jitter;
@@ -115,6 +118,8 @@ void GpuExecutor::State::make_rank(int r) {
 void GpuExecutor::State::set_up() {
   facts.environment = gpu_environment();
   facts.launch = options.rendezvous == nullptr ? "threads" : "processes";
+  if (options.way != kernels::ChoiceWay::table)
+    facts.environment.emplace_back("choose", kernels::name_of(options.way));
   facts.ranks_per_gpu = options.ranks_per_gpu;
   facts.cuda_graph = options.cuda_graph;
   if (uses_copy) facts.links.emplace_back("copy", options.rendezvous == nullptr ? "peer access" : "CUDA IPC");
@@ -163,6 +168,13 @@ void GpuExecutor::randomize_inputs(std::uint64_t seed) {
       if (buffer.category == Category::input) rank->randomize(buffer, seed);
     }
   }
+}
+
+void GpuExecutor::select_keys(const KeySelection& selection) {
+  const Problem& p = state_->plan.scenario.problem;
+  for (std::size_t i = 0; i < state_->ranks.size(); ++i)
+    if (state_->ranks[i] != nullptr)
+      cplab::select_keys(*state_->ranks[i], p, selection.rows[i], selection.biases);
 }
 
 std::vector<double> GpuExecutor::read(int rank, std::string_view buffer) const {

@@ -12,6 +12,7 @@
 #include "exec/executor.hpp"
 #include "exec/gpu/error.hpp"
 #include "exec/processes/rendezvous.hpp"
+#include "kernels/work/measured_choices.hpp"
 #include "plan/plan.hpp"
 #include "report/results.hpp"
 
@@ -26,13 +27,30 @@ struct GpuOptions {
   bool cuda_graph = false;  // the whole plan, all ranks, captured once and replayed (timed repetitions only)
   bool separate = false;    // an allocation for every buffer, for memory checkers
   bool poison = false;      // fresh memory is NaN from its first use on, in every repetition
-  bool deterministic = false;           // kernels that give the same bits in every run
+  bool deterministic = false;  // kernels that give the same bits in every run
+  // How kernels of attention are chosen. All ranks have the same choices, so that none is slower than others
+  // or rounds otherwise; nothing is measured here. `choices` outlives the executor.
+  kernels::ChoiceWay way = kernels::ChoiceWay::table;
+  const kernels::cuda::MeasuredChoices* choices = nullptr;
   std::optional<std::uint64_t> jitter;  // seed of random spins before operations, not in instrumented ones
   bool keep_log = true;                 // MemoryLog of the first repetition
   // One process for every rank: this one executes rendezvous->rank() on GPU `local_rank` of its host, which
   // has `local_world` of them. Null: all ranks are threads of this process. Outlives the executor.
   Rendezvous* rendezvous = nullptr;
   int local_rank = 0, local_world = 1;
+};
+
+// What a selection of keys by their biases (dynamic mask attention) needs beside what a rank holds.
+struct KeySelection {
+  // Of a row of a rank's tensors: index into Problem::lengths, row of the flattened [B,S] or [T] axis.
+  // Sequence -1: padding, for which nothing is selected.
+  struct Row {
+    std::int64_t sequence = -1, token = -1;
+  };
+  std::vector<std::vector<Row>> rows;  // by rank of the plan
+  // bias = "keys": of all tokens, [T, key heads], because a selection is made among all keys of a sequence,
+  // of which a rank has some.
+  std::vector<double> biases;
 };
 
 bool have_gpu_device();  // in this build
@@ -58,6 +76,10 @@ class GpuExecutor final : public Executor {
   // Every input buffer uniform in [-1, 1), made on the GPUs, in no global order: for runs whose results
   // nobody reads.
   void randomize_inputs(std::uint64_t seed);
+  // Selects keys on the GPUs as the problem says (kernels/masked.hpp, SelectKeys): fills the input `keep` of
+  // every rank, of bias = "keys" also `bias`; of bias = "full" from the biases that the rank holds. A step
+  // before attention, in no operation and in no time.
+  void select_keys(const KeySelection& selection);
   // Results of ranks in other processes can be read after run(), which brings them here.
   // The timeline is that of the instrumented repetition whose time is the (lower) median. Throws GpuError
   // too.

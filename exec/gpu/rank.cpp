@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "exec/buffer_image.hpp"
@@ -32,8 +33,11 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
     : plan_(plan),
       nominal_(nominal),
       options_(options),
-      calls_(options.deterministic ? kernels::KernelChoice::deterministic : kernels::KernelChoice::best,
-             options.reserved_sms) {
+      calls_(kernels::CallOptions{.choice = options.deterministic ? kernels::KernelChoice::deterministic
+                                                                  : kernels::KernelChoice::best,
+                                  .reserved_sms = options.reserved_sms,
+                                  .way = options.way,
+                                  .choices = options.choices}) {
   use_device();
   const std::int64_t zone = red_zone_bytes;
   if (options.separate) {

@@ -28,9 +28,11 @@ void cuda_require(int code, const char* call, int rank);
 
 struct GpuRankOptions {
   int device = 0;
-  bool separate = false;                // an allocation for every buffer (memory checkers), no red zones
-  bool poison = false;                  // fresh memory is NaN from its first use on, in every iteration
-  bool deterministic = false;           // kernels that give the same bits in every run
+  bool separate = false;       // an allocation for every buffer (memory checkers), no red zones
+  bool poison = false;         // fresh memory is NaN from its first use on, in every iteration
+  bool deterministic = false;  // kernels that give the same bits in every run
+  kernels::ChoiceWay way = kernels::ChoiceWay::table;
+  const kernels::cuda::MeasuredChoices* choices = nullptr;
   int reserved_sms = 0;                 // multiprocessors that persistent kernels leave free
   int head_start_us = 0;                // of what goes over nccl, before the attention kernel beside it
   std::vector<double> slopes;           // of the problem (CallConverter)
@@ -94,6 +96,7 @@ class GpuRank {
   bool red_zones_intact() const;
   std::int64_t used_bytes() const;  // of the whole GPU, now
 
+  std::byte* address(const Buffer& buffer) const;  // in device memory
   const RankPlan& plan() const { return plan_; }
   const Binder& binder() const { return *binder_; }
   const GpuRankOptions& options() const { return options_; }
@@ -107,7 +110,6 @@ class GpuRank {
  private:
   void keep_ordered_poison();
   void* allocate(std::int64_t bytes, std::string_view what);
-  std::byte* address(const Buffer& buffer) const;
 
   const RankPlan& plan_;
   DType nominal_;

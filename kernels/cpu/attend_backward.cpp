@@ -11,6 +11,7 @@
 #include "kernels/call_checks.hpp"
 #include "kernels/cpu/band.hpp"
 #include "kernels/cpu/cpu_tiles.hpp"
+#include "kernels/cpu/gradient_rows.hpp"
 #include "kernels/cpu/view_rows.hpp"
 #include "kernels/kernels.hpp"
 
@@ -21,41 +22,7 @@ constexpr std::int64_t query_block = 64;
 constexpr std::int64_t key_block = 128;
 
 template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-// A gradient of all rows of one head, and which rows anything was added to.
-template <class T>
-struct Gradient {
-  Gradient(std::int64_t rows, std::int64_t width) : sum(rows, width), seen(static_cast<std::size_t>(rows)) {}
-
-  void clear() {
-    sum.setZero();
-    std::fill(seen.begin(), seen.end(), char{0});
-  }
-
-  void mark(std::int64_t begin, std::int64_t end) {
-    std::fill(seen.begin() + begin, seen.begin() + end, char{1});
-  }
-
-  // Rows without a contribution become 0 (store) or are not touched (add).
-  void write_to(const ViewRows& into, std::int64_t head, Write write, T factor) {
-    std::vector<T> held(static_cast<std::size_t>(into.width()));
-    for (std::int64_t row = 0; row < into.view().rows; ++row) {
-      const bool contributes = seen[static_cast<std::size_t>(row)] != 0;
-      if (!contributes && write == Write::add) continue;
-      T* values = &sum(row, 0);
-      for (std::int64_t x = 0; x < into.width(); ++x) values[x] *= factor;
-      if (write == Write::add) {
-        into.load(row, head, held.data());
-        for (std::size_t x = 0; x < held.size(); ++x) values[x] += held[x];
-      }
-      into.store(row, head, values);
-    }
-  }
-
-  Matrix<T> sum;
-  std::vector<char> seen;
-};
+using TileMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 template <class T>
 class BackwardTile {
@@ -189,12 +156,12 @@ class BackwardTile {
 
   const AttendBackward& operation_;
   ViewRows q_, k_, v_, dout_, lse_, delta_;
-  Matrix<T> q_rows_, dout_rows_, k_rows_, v_rows_;  // gathered blocks, widened
-  Matrix<T> p_, ds_;
+  TileMatrix<T> q_rows_, dout_rows_, k_rows_, v_rows_;  // gathered blocks, widened
+  TileMatrix<T> p_, ds_;
   std::vector<KeyRange> ranges_;
   std::vector<T> lse_rows_, delta_rows_;
   bool queries_finite_ = true;
-  Gradient<T> dq_sum_, dk_sum_, dv_sum_;
+  Gradient<TileMatrix<T>> dq_sum_, dk_sum_, dv_sum_;
 };
 
 }  // namespace

@@ -14,9 +14,8 @@ namespace cplab::kernels {
 
 using namespace cuda;
 
-CudaCalls::CudaCalls(KernelChoice choice, int reserved_sms) : state_(std::make_unique<State>()) {
-  state_->options.choice = choice;
-  state_->options.sms = std::max(state_->options.sms - reserved_sms, 1);
+CudaCalls::CudaCalls(const CallOptions& options) : state_(std::make_unique<State>()) {
+  state_->options = variants_of_device(options);
 }
 CudaCalls::~CudaCalls() = default;
 

@@ -17,6 +17,7 @@
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/work/masked_params.hpp"
 #include "kernels/work/tables.hpp"
 #include "kernels/work/turns.hpp"
 #include "kernels/work/variants.hpp"
@@ -30,6 +31,8 @@ struct CudaCalls::State {
     std::function<void(CudaStream)> launch;
     bool deterministic = true;
     std::string fall_back = {};  // from which kernel, and why
+    // Of dynamic mask attention: the scan of the keep mask, and what comes after it.
+    std::function<void(CudaStream)> scan = {}, products = {};
   };
 
   cuda::Tables tables;
@@ -39,8 +42,7 @@ struct CudaCalls::State {
   using Relocation = std::function<void(std::byte* base)>;
   std::vector<Relocation> relocations, pending;
   bool uploaded = false;
-  cuda::VariantOptions options{
-      .sm_major = cuda::device_major(), .sms = cuda::device_sms(), .build = cuda::built_kernels()};
+  cuda::VariantOptions options;
 
   template <class Params>
   std::shared_ptr<Params> begin() {
@@ -78,6 +80,16 @@ struct CudaCalls::State {
         [&pointer, offset](std::byte* base) { pointer = reinterpret_cast<std::int32_t*>(base + offset); });
   }
 
+  // The same for bits of cells (work/masked_params.hpp) that a kernel writes before others read them.
+  void place_cells(cuda::CellBits& bits, std::int64_t heads) {
+    const std::int64_t count = heads * bits.rows * bits.row_words;
+    if (count == 0) return;
+    const std::vector<std::uint32_t> zeros(static_cast<std::size_t>(count));
+    const std::size_t offset = tables.place_apart(std::span<const std::uint32_t>(zeros));
+    pending.emplace_back(
+        [&bits, offset](std::byte* base) { bits.words = reinterpret_cast<std::uint32_t*>(base + offset); });
+  }
+
   void set(cuda::DeviceView& into, const View& view) {
     cuda::require_launchable(view);
     require_int(view.width, "a view has a width of 2^31 or more, too wide for a GPU kernel");
@@ -106,6 +118,7 @@ struct CudaCalls::State {
     require_int(static_cast<std::int64_t>(work.tiles.size()), "too many tiles for a GPU kernel");
     into.count = static_cast<std::int32_t>(work.tiles.size());
     into.live = cuda::live_tiles(work);
+    into.keys_together = work.keys_together;
     if (work.tiles.empty()) return;
     point<cuda::WorkTile>(into.tiles, work.tiles);
     if (!work.segments.empty()) point<cuda::DeviceSegment>(into.segments, work.segments);
@@ -113,10 +126,12 @@ struct CudaCalls::State {
 
   void set(cuda::TurnList& into, const cuda::DqTurns& turns, const View& q, const View& k) {
     into.cells = turns.cells;
+    into.even = turns.even;
     if (turns.runs.empty()) return;
     point<std::int32_t>(into.unit_of_tile, turns.unit_of_tile);
     point<std::int32_t>(into.first_run, turns.first_run);
     point<cuda::TurnRun>(into.runs, turns.runs);
+    point<std::int32_t>(into.total, turns.total);
     place_counters(into.counters, static_cast<std::size_t>(cuda::dq_counters(turns, q.heads)));
     if (q.heads > k.heads)
       place_counters(into.dkv_counters, static_cast<std::size_t>(cuda::dkv_counters(turns, k.heads)));

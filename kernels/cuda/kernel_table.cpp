@@ -1,6 +1,8 @@
 // Gathers the kernels of all families; see kernel_table.hpp.
 #include "kernels/cuda/kernel_table.hpp"
 
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -27,12 +29,25 @@ void add(Table<Kernel>& table, std::vector<Kernel> kernels) {
 
 template <int... head_sizes>
 void add_mma(Table<AttendKernel>& table, std::integer_sequence<int, head_sizes...>) {
-  (add(table, mma_forward_kernels<head_sizes>()), ...);
+  (add(table, mma_forward_kernels<head_sizes, head_sizes>()), ...);
 }
 template <int... head_sizes>
 void add_mma(Table<AttendBackwardKernel>& table, std::integer_sequence<int, head_sizes...>) {
-  (add(table, mma_backward_kernels<head_sizes>()), ...);
+  (add(table, mma_backward_kernels<head_sizes, head_sizes>()), ...);
 }
+
+#ifdef CPLAB_FULL_KERNELS
+constexpr auto full_head_pairs = head_pairs<CPLAB_FULL_HEAD_PAIRS>();
+
+template <std::size_t... n>
+void add_mma_pairs(Table<AttendKernel>& table, std::index_sequence<n...>) {
+  (add(table, mma_forward_kernels<full_head_pairs[n].key, full_head_pairs[n].value>()), ...);
+}
+template <std::size_t... n>
+void add_mma_pairs(Table<AttendBackwardKernel>& table, std::index_sequence<n...>) {
+  (add(table, mma_backward_kernels<full_head_pairs[n].key, full_head_pairs[n].value>()), ...);
+}
+#endif
 
 #ifdef CPLAB_HOPPER_KERNELS
 template <int... head_sizes>
@@ -59,6 +74,7 @@ Table<Kernel> make_table(std::span<const Variant> variants) {
   add_mma(table, std::integer_sequence<int, CPLAB_MMA_HEAD_SIZES>{});
 #ifdef CPLAB_FULL_KERNELS
   add_mma(table, std::integer_sequence<int, CPLAB_FULL_HEAD_SIZES>{});
+  add_mma_pairs(table, std::make_index_sequence<std::size(full_head_pairs)>{});
 #endif
 #ifdef CPLAB_HOPPER_KERNELS
   add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});

@@ -1,10 +1,12 @@
 // The code of the variants of kernels/work/variants.hpp: which kernels of this build have which name.
 #pragma once
 
-#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
+#include "kernels/cuda.hpp"
+#include "kernels/cuda/kernel_function.hpp"
 #include "kernels/work/params.hpp"
 #include "kernels/work/variants.hpp"
 
@@ -25,19 +27,20 @@ Launch bind_parameters(const Params& params) {
 struct AttendKernel {
   std::string name;  // of the variant
   Launch (*bind)(const AttendParams&);
-  const void* const* functions;  // the __global__ functions, null at the end
-  std::int64_t shared_bytes;     // dynamic, per thread block
+  std::span<const KernelFunction> functions;
 };
 
 struct AttendBackwardKernel {
   std::string name;
   Launch (*bind)(const AttendBackwardParams&);
-  const void* const* functions;
-  const std::int64_t* shared_bytes;  // by function
+  std::span<const KernelFunction> functions;  // in the order of kernel_entries()
 };
 
 // What this build contains.
 KernelBuild built_kernels();
+
+// How calls with these options are chosen on the current device.
+VariantOptions variants_of_device(const CallOptions& options);
 
 // The code of a variant of built_kernels(). Throws std::logic_error if a variant has no kernel or a kernel no
 // variant.

@@ -1,13 +1,16 @@
 // What holds for all kernels of this build at once: loading them, listing them.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/linear_table.hpp"
+#include "kernels/cuda/masked/masked.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/work/kernel_entries.hpp"
 
 namespace cplab::kernels {
 namespace cuda {
@@ -39,41 +42,51 @@ int device_sms() {
   return attribute(cudaDevAttrMultiProcessorCount);
 }
 
+VariantOptions variants_of_device(const CallOptions& options) {
+  return {.choice = options.choice,
+          .sm_major = device_major(),
+          .sms = std::max(device_sms() - options.reserved_sms, 1),
+          .build = built_kernels(),
+          .sm_minor = attribute(cudaDevAttrComputeCapabilityMinor),
+          .way = options.way,
+          .choices = options.choices,
+          .only = options.only};
+}
+
 namespace {
 
-// Calls visit(name, kind, tile rows, __global__ function, dynamic shared memory) for each kernel that a
-// device of that major compute capability can run.
+// Calls visit(name, kind, tile rows, function) for each kernel that a device of that major compute capability
+// can run.
 template <class Visit>
 void for_each_kernel(int sm_major, Visit visit) {
+  const int sm_minor = attribute(cudaDevAttrComputeCapabilityMinor);
   const auto runs = [&](const auto& variant) {
-    return variant.sm_major == 0 || variant.sm_major == sm_major;
+    return (variant.sm_major == 0 || variant.sm_major == sm_major) &&
+           has_room(variant.name, sm_major, sm_minor);
   };
-  for (const AttendVariant& variant : attend_variants(built_kernels())) {
-    if (!runs(variant)) continue;
-    const AttendKernel& kernel = kernel_of(variant);
-    for (const void* const* function = kernel.functions; *function != nullptr; ++function)
-      visit(variant.name, "attend", variant.tile_rows, *function, kernel.shared_bytes);
-  }
-  for (const AttendBackwardVariant& variant : attend_backward_variants(built_kernels())) {
-    if (!runs(variant)) continue;
-    const AttendBackwardKernel& kernel = kernel_of(variant);
-    for (int n = 0; kernel.functions[n] != nullptr; ++n) {
-      const std::string part = kernel.functions[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
-      visit(variant.name + part, "attend_backward", variant.tile_rows, kernel.functions[n],
-            kernel.shared_bytes[n]);
-    }
-  }
-  for (const LinearVariant& variant : linear_variants(built_kernels())) {
-    if (!runs(variant)) continue;
-    const LinearKernel& kernel = kernel_of(variant);
-    for (int n = 0; kernel.functions[n] != nullptr; ++n) {
-      const std::string part = kernel.functions[1] == nullptr ? "" : ", part " + std::to_string(n + 1);
-      visit(variant.name + part, name_of(variant.operation), linear_tokens, kernel.functions[n],
-            kernel.shared_bytes[n]);
-    }
-  }
+  const auto visit_parts = [&](const auto& variant, const char* kind, int tile_rows) {
+    if (!runs(variant)) return;
+    const std::span<const KernelFunction> functions = kernel_of(variant).functions;
+    for (std::size_t n = 0; n < functions.size(); ++n)
+      visit(variant.name + (functions.size() == 1 ? "" : ", part " + std::to_string(n + 1)), kind, tile_rows,
+            functions[n]);
+  };
+  for (const AttendVariant& variant : attend_variants(built_kernels()))
+    visit_parts(variant, "attend", variant.tile_rows);
+  for (const AttendBackwardVariant& variant : attend_backward_variants(built_kernels()))
+    visit_parts(variant, "attend_backward", variant.tile_rows);
+  for (const LinearVariant& variant : linear_variants(built_kernels()))
+    visit_parts(variant, name_of(variant.operation), linear_tokens);
+  for (const MaskedVariant& variant : masked_variants(built_kernels()))
+    visit_parts(variant, "attend", variant.tile_rows);
+  for (const MaskedBackwardVariant& variant : masked_backward_variants(built_kernels()))
+    visit_parts(variant, "attend_backward", variant.tile_rows);
+  for (const NamedKernel& scan : mask_scans())
+    visit(std::string(scan.name) + " " + scan.part, scan.name, cell_rows, scan.function);
+  for (const NamedKernel& selection : key_selections())
+    visit(std::string(selection.name) + " " + selection.part, selection.name, 0, selection.function);
   for (const NamedKernel& kernel : elementwise_kernels())
-    visit(std::string(kernel.name), kernel.kind, 0, kernel.kernel, std::int64_t{0});
+    visit(std::string(kernel.name) + " " + kernel.part, kernel.name, 0, kernel.function);
 }
 
 // Errors which say that the build lacks code for the device, rather than that something is wrong with the
@@ -101,9 +114,9 @@ void load_cuda_kernels() {
   int device = 0;
   cuda::require_cuda(cudaGetDevice(&device), "cudaGetDevice");
   cuda::for_each_kernel(cuda::device_major(), [&](const std::string& name, const char*, int,
-                                                  const void* kernel, std::int64_t shared) {
+                                                  const cuda::KernelFunction& function) {
     cudaFuncAttributes attributes{};
-    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel);  // loads the kernel
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, function.address);  // loads the kernel
     if (cuda::has_no_code(error)) {
       cudaGetLastError();  // not to be found by the next caller
       throw std::runtime_error("this build has no code of kernel \"" + name + "\" for " +
@@ -111,10 +124,10 @@ void load_cuda_kernels() {
                                " (CMAKE_CUDA_ARCHITECTURES says for which it has)");
     }
     cuda::require_cuda(error, "cudaFuncGetAttributes");
-    if (shared == 0) return;
-    cuda::require_cuda(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-        "cudaFuncSetAttribute");
+    if (function.shared_bytes == 0) return;
+    cuda::require_cuda(cudaFuncSetAttribute(function.address, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(function.shared_bytes)),
+                       "cudaFuncSetAttribute");
   });
 }
 
@@ -124,10 +137,11 @@ std::vector<CudaKernel> cuda_kernels() {
   if (!has_device) cudaGetLastError();
   std::vector<CudaKernel> kernels;
   cuda::for_each_kernel(cuda::device_major(), [&](std::string name, const char* kind, int tile_rows,
-                                                  const void* kernel, std::int64_t shared) {
-    CudaKernel entry{.name = std::move(name), .kind = kind, .tile_rows = tile_rows, .shared_bytes = shared};
+                                                  const cuda::KernelFunction& function) {
+    CudaKernel entry{
+        .name = std::move(name), .kind = kind, .tile_rows = tile_rows, .shared_bytes = function.shared_bytes};
     cudaFuncAttributes attributes{};
-    if (has_device && cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess) {
+    if (has_device && cudaFuncGetAttributes(&attributes, function.address) == cudaSuccess) {
       entry.registers = attributes.numRegs;
       entry.shared_bytes += static_cast<std::int64_t>(attributes.sharedSizeBytes);
       entry.local_bytes = static_cast<std::int64_t>(attributes.localSizeBytes);

@@ -1,7 +1,7 @@
 // The code of the variants of kernels/work/linear_variants.hpp: which kernels of this build have which name.
 #pragma once
 
-#include <cstdint>
+#include <span>
 #include <string>
 
 #include "kernels/cuda/kernel_table.hpp"
@@ -14,8 +14,7 @@ struct LinearKernel {
   // The parameters stay where they are as long as the launch is used; tables in them are set before its first
   // use. There is at least one chunk and one head.
   Launch (*bind)(const LinearParams&);
-  const void* const* functions;      // the __global__ functions, null at the end
-  const std::int64_t* shared_bytes;  // dynamic, per thread block, by function: the most that a call can need
+  std::span<const KernelFunction> functions;  // in the order of kernel_entries()
 };
 
 // The code of a variant of linear_variants(built_kernels()). Throws std::logic_error if a variant has no

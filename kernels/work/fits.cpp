@@ -70,11 +70,11 @@ std::string Misfit::text() const {
   return all;
 }
 
-Unmet unmet_forward_mma(const Attend& call, DType dtype, std::int64_t width) {
+Unmet unmet_forward_mma(const Attend& call, DType dtype, std::int64_t width, std::int64_t value_width) {
   return first_unmet(
       [&] { return in_chunks("q", call.q, dtype, width); },
       [&] { return in_chunks("k", call.k, dtype, width); },
-      [&] { return in_chunks("v", call.v, dtype, width); }, [&] { return is_result("out", call.out); },
+      [&] { return in_chunks("v", call.v, dtype, value_width); }, [&] { return is_result("out", call.out); },
       [&] { return has_dtype("lse", call.lse, DType::fp32); }, [&] { return is_launchable(call.q); },
       [&] {
         return call.scale > 0 ? Unmet() : Misfit{"", "the scale is not positive"};
@@ -82,11 +82,12 @@ Unmet unmet_forward_mma(const Attend& call, DType dtype, std::int64_t width) {
       [&] { return is_plain(call.scale); });
 }
 
-Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width) {
+Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width,
+                         std::int64_t value_width) {
   return first_unmet([&] { return in_chunks("q", call.q, dtype, width); },
                      [&] { return in_chunks("k", call.k, dtype, width); },
-                     [&] { return in_chunks("v", call.v, dtype, width); },
-                     [&] { return in_chunks("dout", call.dout, dtype, width); },
+                     [&] { return in_chunks("v", call.v, dtype, value_width); },
+                     [&] { return in_chunks("dout", call.dout, dtype, value_width); },
                      [&] { return has_dtype("lse", call.lse, DType::fp32); },
                      [&] { return has_dtype("delta", call.delta, DType::fp32); },
                      [&] { return is_result("dq", call.dq); }, [&] { return is_result("dk", call.dk); },
@@ -151,7 +152,7 @@ Unmet few_segments(const Call& call) {
 }  // namespace
 
 Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = unmet_forward_mma(call, dtype, width)) return unmet;
+  if (const Unmet unmet = unmet_forward_mma(call, dtype, width, width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
                      [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
@@ -159,7 +160,7 @@ Unmet unmet_forward_hopper(const Attend& call, DType dtype, std::int64_t width) 
 }
 
 Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
-  if (const Unmet unmet = unmet_backward_mma(call, dtype, width)) return unmet;
+  if (const Unmet unmet = unmet_backward_mma(call, dtype, width, width)) return unmet;
   const std::optional<RowSpace> q = row_space(call.q, {}), k = row_space(call.k, {});
   return first_unmet([&] { return mapped("q", call.q, q); }, [&] { return mapped("k", call.k, k); },
                      [&] { return mapped("v", call.v, k, "has its rows elsewhere than k"); },
@@ -220,10 +221,13 @@ float scale_log2(double scale) {
   return static_cast<float>(scale * 1.44269504088896340736);
 }
 
-int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes) {
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes,
+                    std::int32_t rows_together) {
   constexpr auto cache_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache"));
-  const std::int64_t head_bytes = std::int64_t{element_bytes} * std::max(walked.listed, 1) * walked.width;
-  const std::int64_t fit = std::max<std::int64_t>(cache_bytes / head_bytes, 1);
+  constexpr auto part_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache_together"));
+  const std::int64_t row_bytes = std::int64_t{element_bytes} * walked.width;
+  std::int64_t fit = std::max<std::int64_t>(cache_bytes / (row_bytes * std::max(walked.listed, 1)), 1);
+  if (rows_together > 0) fit = std::max(fit, part_bytes / (row_bytes * rows_together));
   // Query heads share a key head; a key head needs all its query heads.
   const std::int64_t together = heads >= walked_heads
                                     ? fit * (heads / walked_heads)

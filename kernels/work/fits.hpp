@@ -23,11 +23,12 @@ struct Misfit {
 // fits_...() says is whether unmet_...() has nothing to say, so that a choice and its reason cannot disagree.
 using Unmet = std::optional<Misfit>;
 
-// What the mma kernels need of a call: q, k, v (and dout) of one 16-bit dtype and one width, in rows of whole
-// 16-byte chunks; fp32 lse and delta; results in bf16, fp16 or fp32. The forward also needs a positive scale,
-// because it takes row maxima of unscaled scores.
-Unmet unmet_forward_mma(const Attend& call, DType dtype, std::int64_t width);
-Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width);
+// What the mma kernels need of a call: q, k, v (and dout) of one 16-bit dtype and their widths, v and dout
+// of value_width, in rows of whole 16-byte chunks; fp32 lse and delta; results in bf16, fp16 or fp32. The
+// forward also needs a positive scale, because it takes row maxima of unscaled scores.
+Unmet unmet_forward_mma(const Attend& call, DType dtype, std::int64_t width, std::int64_t value_width);
+Unmet unmet_backward_mma(const AttendBackward& call, DType dtype, std::int64_t width,
+                         std::int64_t value_width);
 
 namespace hopper {
 
@@ -82,8 +83,11 @@ float scale_log2(double scale);
 
 // How many of `heads` heads the tile scheduler takes side by side: as many as keep the rows of the tensors
 // that the tiles walk over (k and v, or q and dout; `walked_heads` heads in all, each like a head of
-// `walked`) in the L2 cache. element_bytes: of one element of each of these tensors, together.
-int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes = 4);
+// `walked`) in the L2 cache. element_bytes: of one element of each of these tensors, together. rows_together:
+// the most of these rows that neighbours in the list share (0: not known). Where those of more heads take a
+// part of the cache only, more are taken: the heads of a row are neighbours in memory.
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes = 4,
+                    std::int32_t rows_together = 0);
 
 }  // namespace hopper
 }  // namespace cplab::kernels::cuda

@@ -1,7 +1,9 @@
-// Which attention kernels a caller allows.
+// Which attention kernels a caller allows, and how one of them is chosen.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 namespace cplab::kernels {
 
@@ -12,6 +14,24 @@ enum class KernelChoice : std::uint8_t { best, deterministic, apart, portable };
 
 constexpr bool wants_same_bits(KernelChoice choice) {
   return choice == KernelChoice::deterministic || choice == KernelChoice::apart;
+}
+
+// How the kernel for a call is chosen among those that are allowed and fit (candidates.hpp).
+//  table      the first of the table of kernels: by architecture, dtype and head size. Of the tile heights of
+//             Hopper's forward the one whose tiles are done first.
+//  heuristic  the one that a model of tiles, waves and memory (predicted_time.hpp) calls fastest for this
+//  call autotune   the one that was measured fastest hybrid     the same, among the few that the model calls
+//  fastest
+// The last two take what is in a MeasuredChoices; what is not there is chosen by the table.
+enum class ChoiceWay : std::uint8_t { table, heuristic, autotune, hybrid };
+
+// As users say them, in the order of the enumeration.
+constexpr std::array<std::string_view, 4> choice_way_names = {"static", "heuristic", "autotune", "hybrid"};
+constexpr std::string_view name_of(ChoiceWay way) {
+  return choice_way_names[static_cast<std::size_t>(way)];
+}
+constexpr bool wants_measurements(ChoiceWay way) {
+  return way == ChoiceWay::autotune || way == ChoiceWay::hybrid;
 }
 
 }  // namespace cplab::kernels

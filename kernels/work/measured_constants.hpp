@@ -18,6 +18,11 @@ namespace records {
 constexpr std::string_view heights = "scenarios/measured/h200-2026-11-21/hopper/heights.json";
 constexpr std::string_view by_turns = "no record: by turns on an H100, differences in docs/08-hopper.md";
 constexpr std::string_view linear = "scenarios/measured/h200-2026-11-22/linear-attention.json";
+constexpr std::string_view hopper_tables = "scenarios/hardware/h200x4-hopper.toml";
+constexpr std::string_view mma_tables = "scenarios/hardware/h200x4-measured.toml";
+constexpr std::string_view choices = "scenarios/measured/h200x2-2026-11-23/choices/study.json";
+constexpr std::string_view rings = "scenarios/measured/h200x2-2026-11-23/rows/run-packed-mixed-1.json";
+constexpr std::string_view merge = "scenarios/measured/h200x2-2026-11-23/merge/ab-32768-new.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -32,6 +37,40 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_forward_128_cost_of_128_rows", 1.515, "us for 128 keys", records::heights},
     {"tile_cost_beyond_keys", 1.32, "blocks of 128 keys", records::heights},
     {"tile_cost_of_masked_block", 0.41, "blocks of 128 keys", records::heights},
+    // What a tile of the other attention kernels costs (predicted_time.hpp; scripts/fit_choice_costs.py): the
+    // unit of all is us on an H200, so that kernels can be compared. Those that are two functions: both
+    // together.
+    {"hopper_fused_64_cost", 2.559, "us for 128 queries", records::choices},
+    {"hopper_fused_128_cost", 4.334, "us for 128 queries", records::choices},
+    {"hopper_ordered_64_full_cost", 2.559, "us for 128 queries", records::choices},
+    {"hopper_ordered_64_masked_cost", 2.845, "us for 128 queries", records::choices},
+    {"hopper_ordered_128_full_cost", 4.334, "us for 128 queries", records::choices},
+    {"hopper_ordered_128_masked_cost", 4.552, "us for 128 queries", records::choices},
+    {"hopper_ordered_64_queue", 1.53, "us for each tile of a head but the first, full masks",
+     records::choices},
+    {"hopper_ordered_128_queue", 2.70, "us for each tile of a head but the first, full masks",
+     records::choices},
+    {"hopper_apart_64_cost", 4.691, "us for 128 queries", records::choices},
+    {"hopper_apart_128_cost", 6.934, "us for 128 queries", records::choices},
+    // Results that a tile of Hopper's kernels does not leave to TMA: what it takes longer. From 26 rings of
+    // one
+    // and two GPUs, of which the record is one. Merged: the second attend of two GPUs beside the first, at
+    // 16K
+    // and 32K tokens 4 to 6 (with one row of a warp after the other, as it was, 15). Added: least squares of
+    // the
+    // times of 17 rings; kernel by kernel 19 to 35. Stored: 4 kernels of 2 to 9.
+    {"hopper_merged_rows", 5, "us a tile", records::merge},
+    {"hopper_stored_rows", 5, "us a tile", records::rings},
+    {"hopper_added_rows", 16, "us a tile", records::rings},
+    {"hopper_fill", 1.2, "us, zeros before the fused backward, beside their bytes", records::hopper_tables},
+    {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
+    {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},
+    {"mma_backward_64_cost", 5.983, "us for 128 queries", records::mma_tables},
+    {"mma_backward_128_cost", 11.672, "us for 128 queries", records::mma_tables},
+    // 2.7 TFLOP/s at head size 128, either direction, as sim/attention_variant.cpp has it.
+    {"general_forward_cost", 100, "us for 128 keys, tiles of 32 rows", records::none},
+    {"general_backward_cost", 250, "us for 128 queries, tiles of 32 rows", records::none},
+    {"launch", 3.2, "us, beside the tiles", records::heights},
     // The search for tiles (tile_cuts.hpp).
     {"other_tiles_handicap", 1.015, "predicted time over that of even cuts", records::none},
     {"last_wave_matters_below", 32, "tiles of a multiprocessor", records::none},
@@ -39,7 +78,9 @@ constexpr MeasuredConstant measured_constants[] = {
     // Tile scheduler: how much K and V (or Q and dO) of the heads taken side by side may hold, of an L2 of 50
     // to 60 MB.
     {"heads_per_group_cache", 32 << 20, "bytes", records::none},
+    {"heads_per_group_cache_together", 8 << 20, "bytes", records::none},
     // Forward kernel for Hopper: how it is written. 0 and 1 are no and yes.
+    {"short_tile_blocks", 8, "blocks of keys", records::by_turns},
     {"rescale_threshold", 8, "log2", records::by_turns},
     {"softmax_before_pv_wait_64", 1, "", records::by_turns},
     {"softmax_before_pv_wait_128", 0, "", records::by_turns},

@@ -49,7 +49,8 @@ struct WorkList {
   const WorkTile* tiles = nullptr;
   const DeviceSegment* segments = nullptr;
   std::int32_t count = 0;
-  std::int32_t live = 0;  // the first so many have segments
+  std::int32_t live = 0;           // the first so many have segments
+  std::int32_t keys_together = 0;  // the most keys that neighbours in the list share; 0: not known
 };
 
 struct AttendParams {
@@ -68,13 +69,12 @@ struct AttendParams {
   std::int32_t* tile_counter = nullptr;
 };
 
-// Of a unit's turns (turns.hpp): from this cell on, up to that of the unit's next run, `before` pieces are
-// added to a cell before the unit's first one; and if the unit is the cell's last, `total` altogether, else
-// 0.
+// Of a unit's turns (turns.hpp): from this cell on, up to that of the unit's next run, a cell gets `before`
+// pieces before the unit's first one, and `own` of the unit.
 struct TurnRun {
   std::int32_t cell;
   std::int32_t before;
-  std::int32_t total;
+  std::int32_t own;
 };
 
 // The order of additions to dq, and to dk and dv where several thread blocks have query heads of a key head.
@@ -82,6 +82,8 @@ struct TurnList {
   const std::int32_t* unit_of_tile = nullptr;
   const std::int32_t* first_run = nullptr;
   const TurnRun* runs = nullptr;
+  const std::int32_t* total = nullptr;  // pieces of each cell of a head
+  bool even = true;                     // WorkTables::even
   // Pieces added so far, by head and cell; 0 between launches.
   std::int32_t* counters = nullptr;
   std::int32_t cells = 0;  // of a head

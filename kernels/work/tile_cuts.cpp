@@ -207,9 +207,9 @@ namespace {
 
 constexpr double masked_cost = measured("tile_cost_of_masked_block");
 
-// The blocks of 128 keys that rows [begin, end) meet in a segment, and what the masked ones take beside.
-double length_of(const DeviceSegment& s, std::int64_t begin, std::int64_t end) {
-  constexpr std::int64_t block = 128;
+// The blocks of keys that rows [begin, end) meet in a segment, and what the masked ones take beside, in
+// blocks of 128.
+double length_of(const DeviceSegment& s, std::int64_t begin, std::int64_t end, std::int64_t block) {
   const std::int64_t first = std::max<std::int64_t>(s.q_begin, begin),
                      last = std::min<std::int64_t>(s.q_end, end) - 1;
   if (first > last) return 0;
@@ -219,13 +219,15 @@ double length_of(const DeviceSegment& s, std::int64_t begin, std::int64_t end) {
   };
   const std::int64_t blocks = std::max<std::int64_t>(keys(first, last) + block - 1, 0) / block;
   const std::int64_t whole = std::max<std::int64_t>(keys(last, first), 0) / block;
-  return static_cast<double>(blocks) +
-         masked_cost * static_cast<double>(std::max<std::int64_t>(blocks - whole, 0));
+  const double length = static_cast<double>(blocks) +
+                        masked_cost * static_cast<double>(std::max<std::int64_t>(blocks - whole, 0));
+  return length * static_cast<double>(block) / 128;
 }
 
 }  // namespace
 
-std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key) {
+std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key,
+                               std::int64_t block) {
   constexpr std::int64_t group = 64;
   constexpr double beyond_keys = measured("tile_cost_beyond_keys");
   std::vector<double> times;
@@ -236,9 +238,9 @@ std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, b
     for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
       const DeviceSegment& listed = work.segments[static_cast<std::size_t>(at)];
       const DeviceSegment s = by_key ? transposed(listed) : listed;
-      of_tile += length_of(s, tile.begin, tile.end);
+      of_tile += length_of(s, tile.begin, tile.end, block);
       for (std::int64_t row = tile.begin; row < tile.end; row += group)
-        of_warpgroups += length_of(s, row, std::min<std::int64_t>(row + group, tile.end));
+        of_warpgroups += length_of(s, row, std::min<std::int64_t>(row + group, tile.end), block);
     }
     const double length = beyond_keys + (of_tile + of_warpgroups / static_cast<double>(warpgroups)) / 2;
     times.push_back(length * costs[std::min(static_cast<std::size_t>(warpgroups), costs.size()) - 1]);

@@ -52,8 +52,9 @@ struct TileWalk {
 // pairs are live, plus a constant (its first product and its epilogue overlap with nothing of its own), times
 // its cost. Blocks count half as the tile's, half as the mean of its warpgroups of 64 rows: all wait for a
 // block, but a warpgroup none of whose rows sees it computes nothing. Fitted, see measured_constants.hpp.
-// by_key: tiles of keys.
-std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false);
+// by_key: tiles of keys. `block`: of kernels that walk over blocks of fewer rows; a time stays that of 128.
+std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false,
+                               std::int64_t block = 128);
 
 // When the last tile is done, if tile n of the list takes times[n].
 double makespan(std::span<const double> times, const TileWalk& walk);

@@ -17,14 +17,36 @@ constexpr std::int32_t dq_cell_rows(std::int64_t width) {
 }
 
 // Turns of a list of tiles of keys (key_tiles()); the same for every head. Its units are the segments of its
-// tiles, in the order of the list and in a tile in that of its segments: in every cell an earlier unit adds
-// all of its pieces before a later one adds any. Pieces of one unit have no rows in common.
+// tiles, in the order of the list and in a tile from its last segment to its first: in every cell an earlier
+// unit adds all of its pieces before a later one adds any. Pieces of one unit have no rows in common. Heads
+// may be walked in the opposite order, the last unit first: then of a cell's pieces those come before a unit
+// that are neither its own nor before it.
 struct DqTurns {
   std::vector<std::int32_t> unit_of_tile;  // the first of each tile with segments, by place in the list
   std::vector<std::int32_t> first_run;     // of each unit, and the number of runs
   std::vector<TurnRun> runs;
-  std::int32_t cells = 0;  // of a head
+  std::vector<std::int32_t> total;  // pieces of each cell
+  std::int32_t cells = 0;           // of a head
+  bool even = true;                 // of the list
 };
+
+// In which groups heads are walked, and which of them in the opposite order, so that tiles do not queue for
+// their turns (docs/08-hopper.md, "In turn"). Tiles of a causal mask that begin together, longest first, do:
+// all of a head begin at the same cell. In the opposite order they begin at cells of their own, and a tile
+// comes to those of the one before it later than that one. But then the longest tile begins last, so the last
+// group is walked as listed: its tiles begin one after the other anyway, as those before them end. Tiles of
+// even lists take equally long, and are all walked as listed.
+struct HeadGroups {
+  int heads = 1;     // of a group
+  int opposite = 0;  // heads 0 .. opposite - 1 are walked in the opposite order
+};
+
+// For that many heads, of which at most `fitting` are to be in a group.
+HeadGroups head_groups(int heads, int fitting, bool even);
+
+// The list in an order in which neighbouring tiles have different segments if possible, so that few tiles of
+// a sequence run at once and queue for their turns. Only lists of even tiles, where no other order matters.
+void interleave_segments(WorkTables& by_k);
 
 // The turns of tiles that add to `rows` rows of dq, of heads of `width` columns. Throws
 // std::invalid_argument if they are too many for the kernels' numbers.

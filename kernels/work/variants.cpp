@@ -3,12 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "kernels/call_checks.hpp"
+#include "kernels/work/candidates.hpp"
 #include "kernels/work/fits.hpp"
+#include "kernels/work/kernel_entries.hpp"
+#include "kernels/work/tile_order.hpp"
+#include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
@@ -17,6 +22,7 @@ namespace {
 constexpr int hopper_head_sizes[] = {CPLAB_HOPPER_HEAD_SIZES};
 constexpr int mma_head_sizes[] = {CPLAB_MMA_HEAD_SIZES};
 constexpr int full_head_sizes[] = {CPLAB_FULL_HEAD_SIZES};
+constexpr auto full_head_pairs = head_pairs<CPLAB_FULL_HEAD_PAIRS>();
 
 constexpr DType dtypes_16_bit[] = {DType::bf16, DType::fp16};
 
@@ -30,27 +36,52 @@ constexpr TileCosts hopper_costs_128 = {measured("hopper_forward_128_cost_of_64_
 std::string suffix(DType dtype, int head_size) {
   return (dtype == DType::bf16 ? " bf16 " : " fp16 ") + std::to_string(head_size);
 }
+// " bf16 192x128"
+std::string suffix(DType dtype, const HeadSizes& sizes) {
+  const std::string keys = suffix(dtype, sizes.key);
+  return sizes.value == sizes.key ? keys : keys + "x" + std::to_string(sizes.value);
+}
+
+// Of the mma kernels of a build.
+std::vector<HeadSizes> mma_sizes(const KernelBuild& build) {
+  std::vector<HeadSizes> all;
+  for (const int D : mma_head_sizes) all.push_back({D, D});
+  if (!build.full) return all;
+  for (const int D : full_head_sizes) all.push_back({D, D});
+  all.insert(all.end(), std::begin(full_head_pairs), std::end(full_head_pairs));
+  return all;
+}
 
 // The kernels of all architectures: tensor cores first, then those that take everything.
+void add_mma(std::vector<AttendVariant>& all, DType dtype, const HeadSizes& sizes) {
+  all.push_back({.name = mma_forward_name(dtype, sizes),
+                 .family = AttendVariant::Family::mma,
+                 .dtype = dtype,
+                 .head_size = sizes.key,
+                 .tile_rows = mma_forward_rows(sizes.value),
+                 .value_size = sizes.value});
+}
+
+void add_mma(std::vector<AttendBackwardVariant>& all, DType dtype, const HeadSizes& sizes) {
+  for (const bool small_tiles : {false, true})
+    if (!small_tiles || has_small_tiles(sizes))
+      all.push_back({.name = mma_backward_name(dtype, sizes, small_tiles),
+                     .family = AttendBackwardVariant::Family::mma,
+                     .dtype = dtype,
+                     .head_size = sizes.key,
+                     .tile_rows = mma_backward_rows(sizes, small_tiles),
+                     .small_tiles = small_tiles,
+                     .value_size = sizes.value});
+}
+
 template <class Variant>
-void add_portable(std::vector<Variant>& all, const KernelBuild& build, std::string (*mma_name)(DType, int),
-                  std::string (*general_name)(DType)) {
-  using Family = typename Variant::Family;
-  const auto add_mma = [&](std::span<const int> head_sizes) {
-    for (const DType dtype : dtypes_16_bit)
-      for (const int D : head_sizes)
-        all.push_back({.name = mma_name(dtype, D),
-                       .family = Family::mma,
-                       .dtype = dtype,
-                       .head_size = D,
-                       .tile_rows = mma_tile_rows});
-  };
-  add_mma(mma_head_sizes);
-  if (build.full) add_mma(full_head_sizes);
+void add_portable(std::vector<Variant>& all, const KernelBuild& build, std::string (*general_name)(DType)) {
+  for (const DType dtype : dtypes_16_bit)
+    for (const HeadSizes& sizes : mma_sizes(build)) add_mma(all, dtype, sizes);
   for (const DType accumulator : {DType::fp32, DType::fp64})
     if (accumulator == DType::fp32 || build.full)
       all.push_back({.name = general_name(accumulator),
-                     .family = Family::general,
+                     .family = Variant::Family::general,
                      .dtype = accumulator,
                      .tile_rows = general_tile_rows});
 }
@@ -70,7 +101,7 @@ std::vector<AttendVariant> list_forward(const KernelBuild& build) {
                          .tile_rows = 64 * warpgroups,
                          .tile_costs = D == 64 ? hopper_costs_64 : hopper_costs_128,
                          .counts_tiles = true});
-  add_portable(all, build, mma_forward_name, general_forward_name);
+  add_portable(all, build, general_forward_name);
   return all;
 }
 
@@ -97,7 +128,7 @@ std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
                          .deterministic = family != Family::hopper_fused,
                          .counts_tiles = family != Family::hopper_deterministic,
                          .takes_turns = family == Family::hopper_ordered});
-  add_portable(all, build, mma_backward_name, general_backward_name);
+  add_portable(all, build, general_backward_name);
   return all;
 }
 
@@ -130,6 +161,8 @@ bool has_chosen_bits(const AttendBackwardVariant& variant, KernelChoice choice) 
 
 template <class Variant>
 bool allows(const VariantOptions& options, const Variant& variant) {
+  if (!options.only.empty() && variant.name != options.only) return false;
+  if (!has_room(variant.name, options.sm_major, options.sm_minor)) return false;
   if (variant.sm_major != 0 &&
       (options.choice == KernelChoice::portable || variant.sm_major != options.sm_major))
     return false;
@@ -144,6 +177,15 @@ const Variant& first_that_fits(std::span<const Variant> variants, const VariantO
   throw std::invalid_argument(
       has_fp64(call) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
                      : "no attention kernel of this build fits the call");
+}
+
+template <class Variant, class Call>
+std::vector<const Variant*> all_that_fit(std::span<const Variant> variants, const VariantOptions& options,
+                                         const Call& call) {
+  std::vector<const Variant*> fitting;
+  for (const Variant& variant : variants)
+    if (allows(options, variant) && variant.fits(call)) fitting.push_back(&variant);
+  return fitting;
 }
 
 template <class Call>
@@ -203,11 +245,11 @@ std::string general_forward_name(DType accumulator) {
 std::string general_backward_name(DType accumulator) {
   return accumulator == DType::fp64 ? "attend_backward general fp64" : "attend_backward general";
 }
-std::string mma_forward_name(DType dtype, int head_size) {
-  return "attend mma" + suffix(dtype, head_size);
+std::string mma_forward_name(DType dtype, const HeadSizes& sizes) {
+  return "attend mma" + suffix(dtype, sizes);
 }
-std::string mma_backward_name(DType dtype, int head_size) {
-  return "attend_backward mma" + suffix(dtype, head_size);
+std::string mma_backward_name(DType dtype, const HeadSizes& sizes, bool small_tiles) {
+  return "attend_backward mma" + suffix(dtype, sizes) + (small_tiles ? ", small tiles" : "");
 }
 std::string hopper_forward_name(DType dtype, int head_size, int warpgroups) {
   const std::string name = "attend hopper" + suffix(dtype, head_size);
@@ -227,7 +269,7 @@ std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
 Unmet AttendVariant::unmet(const Attend& call) const {
   switch (family) {
     case Family::hopper: return hopper::unmet_forward_hopper(call, dtype, head_size);
-    case Family::mma: return unmet_forward_mma(call, dtype, head_size);
+    case Family::mma: return unmet_forward_mma(call, dtype, head_size, value_size);
     case Family::general: break;
   }
   return unmet_general(call, dtype);
@@ -239,7 +281,7 @@ Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
     case Family::hopper_ordered: return hopper::unmet_backward_fused_hopper(call, dtype, head_size);
     case Family::hopper_deterministic:
       return hopper::unmet_backward_deterministic_hopper(call, dtype, head_size);
-    case Family::mma: return unmet_backward_mma(call, dtype, head_size);
+    case Family::mma: return unmet_backward_mma(call, dtype, head_size, value_size);
     case Family::general: break;
   }
   return unmet_general(call, dtype);
@@ -272,7 +314,17 @@ void require_launchable(const View& view) {
   require(view.heads <= 65535, "a view has more than 65535 heads, too many for a GPU kernel");
 }
 
+std::vector<const AttendVariant*> variants_for(const Attend& call, const VariantOptions& options) {
+  return all_that_fit(attend_variants(options.build), options, call);
+}
+
+std::vector<const AttendBackwardVariant*> variants_for(const AttendBackward& call,
+                                                       const VariantOptions& options) {
+  return all_that_fit(attend_backward_variants(options.build), options, call);
+}
+
 ChosenForward choose_variant(const Attend& call, const VariantOptions& options) {
+  if (options.way != ChoiceWay::table) return choose_variant(call, decided(call, options));
   require_launchable(call.q);
   require_launchable(call.k);
   const std::span<const AttendVariant> variants = attend_variants(options.build);
@@ -286,12 +338,14 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
             rows.spaces};
   const TileProblem problem{
       .live = rows.live, .rows = rows.q, .keep_empty = keep_empty, .ranges = rows.q_ranges};
-  const TileWalk walk{
-      .heads = call.q.heads,
-      .heads_per_group = hopper::heads_per_group(static_cast<int>(call.q.heads),
-                                                 static_cast<int>(call.k.heads), device_view(call.k, {})),
-      .sms = options.sms,
-      .fixed_share = best->counts_tiles};
+  const auto heads_together = [&](std::int32_t keys) {
+    return hopper::heads_per_group(static_cast<int>(call.q.heads), static_cast<int>(call.k.heads),
+                                   device_view(call.k, {}), 4, keys);
+  };
+  TileWalk walk{.heads = call.q.heads,
+                .heads_per_group = heads_together(0),
+                .sms = options.sms,
+                .fixed_share = best->counts_tiles};
   TilePlan plan = cheapest_tiles(problem, best->tile_rows, best->tile_costs, walk);
   for (const AttendVariant& variant : variants) {
     if (&variant == best || variant.tile_costs[0] == 0 || !allows(options, variant) || !variant.fits(call))
@@ -301,10 +355,15 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
     best = &variant;
     plan = std::move(other);
   }
+  const std::int32_t keys_together = key_groups(rows.live).most_keys;
+  walk.heads_per_group = heads_together(keys_together);
+  if (order_by_keys(plan.work, tile_times(plan.work, best->tile_costs), walk))
+    plan.work.keys_together = keys_together;
   return {best, std::move(plan.work), rows.spaces};
 }
 
 ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options) {
+  if (options.way != ChoiceWay::table) return choose_variant(call, decided(call, options));
   require_launchable(call.q);
   require_launchable(call.k);
   const AttendBackwardVariant& variant =
@@ -319,8 +378,10 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
                          .by_key = true,
                          .keep_empty = call.write_dk == Write::store,
                          .ranges = rows.k_ranges};
-  return {&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
-          backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
+  ChosenBackward chosen{&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
+                        backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
+  if (variant.takes_turns) interleave_segments(chosen.by_k);
+  return chosen;
 }
 
 }  // namespace cplab::kernels::cuda

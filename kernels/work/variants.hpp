@@ -7,11 +7,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/kernels.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/kernel_choice.hpp"
 #include "kernels/work/measured_constants.hpp"
+#include "kernels/work/mma_tiles.hpp"
 #include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
 
@@ -19,7 +21,6 @@ namespace cplab::kernels::cuda {
 
 // Tile rows of the families whose kernels have one height only.
 constexpr std::int32_t general_tile_rows = 32;
-constexpr auto mma_tile_rows = static_cast<std::int32_t>(measured("mma_rows"));
 constexpr auto hopper_backward_tile_rows = static_cast<std::int32_t>(measured("hopper_backward_rows"));
 
 // The forward kernels for Hopper have tiles of 64 rows for each consumer warpgroup: this many warpgroups, or
@@ -33,8 +34,8 @@ constexpr int hopper_forward_warpgroups(int head_size) {
 // Names of variants: what kernels/cuda and results know them by.
 std::string general_forward_name(DType accumulator);  // fp32 or fp64
 std::string general_backward_name(DType accumulator);
-std::string mma_forward_name(DType dtype, int head_size);
-std::string mma_backward_name(DType dtype, int head_size);
+std::string mma_forward_name(DType dtype, const HeadSizes& sizes);
+std::string mma_backward_name(DType dtype, const HeadSizes& sizes, bool small_tiles);
 std::string hopper_forward_name(DType dtype, int head_size, int warpgroups);
 std::string hopper_backward_fused_name(DType dtype, int head_size);
 std::string hopper_backward_ordered_name(DType dtype, int head_size);
@@ -46,13 +47,14 @@ struct AttendVariant {
   std::string name;  // "attend mma bf16 128"
   Family family;
   DType dtype;             // of q, k and v; general: of the accumulators, fp32 or fp64
-  int head_size = 0;       // 0: any
+  int head_size = 0;       // of keys; 0: any
   int sm_major = 0;        // the only architecture that it has code for (9: Hopper); 0: every one
   std::int32_t tile_rows;  // of query rows, at most
   // Of several variants that fit a call and have costs, in a unit of their own, the one that is done first is
   // taken (cheapest_tiles()). All 0: taken if it is the first that fits, its rows cut every tile_rows.
   TileCosts tile_costs = {};
   bool counts_tiles = false;  // fetches uneven tiles by AttendParams::tile_counter
+  int value_size = head_size;
 
   Unmet unmet(const Attend& call) const;  // nothing: it takes the call
   bool fits(const Attend& call) const { return !unmet(call); }
@@ -64,12 +66,14 @@ struct AttendBackwardVariant {
   std::string name;
   Family family;
   DType dtype;
-  int head_size = 0;
+  int head_size = 0;  // of keys; 0: any
   int sm_major = 0;
   std::int32_t tile_rows;     // of query rows (dq) and of key rows (dk, dv), at most
   bool deterministic = true;  // the same bits in every run
   bool counts_tiles = false;  // fetches tiles of keys by AttendBackwardParams::tile_counter
   bool takes_turns = false;   // adds to dq in the order of AttendBackwardParams::turns
+  bool small_tiles = false;   // mma: fits thread blocks of 99 KiB where the preferred one does not
+  int value_size = head_size;
 
   Unmet unmet(const AttendBackward& call) const;
   bool fits(const AttendBackward& call) const { return !unmet(call); }
@@ -85,12 +89,24 @@ struct KernelBuild {
 std::span<const AttendVariant> attend_variants(const KernelBuild& build);
 std::span<const AttendBackwardVariant> attend_backward_variants(const KernelBuild& build);
 
+class MeasuredChoices;  // measured_choices.hpp
+
 struct VariantOptions {
   KernelChoice choice = KernelChoice::best;
   int sm_major = 0;  // major compute capability of the device
   int sms = 1;       // multiprocessors to be used
   KernelBuild build;
+  int sm_minor = 0;
+  ChoiceWay way = ChoiceWay::table;
+  const MeasuredChoices* choices = nullptr;  // of autotune and hybrid; outlives the options
+  std::string_view only = {};                // the one attention variant that may be taken; empty: any
 };
+
+// The variants that are allowed, that the architecture has room for (Claim), and that take the call: the
+// preferred ones first. Views need no memory, only shapes, strides and alignment.
+std::vector<const AttendVariant*> variants_for(const Attend& call, const VariantOptions& options);
+std::vector<const AttendBackwardVariant*> variants_for(const AttendBackward& call,
+                                                       const VariantOptions& options);
 
 struct ChosenForward {
   const AttendVariant* variant = nullptr;
@@ -104,7 +120,7 @@ struct ChosenBackward {
   std::optional<RowSpaces> spaces = {};
 };
 
-// The variant that takes the call, and its tiles. Views need no memory, only shapes, strides and alignment.
+// The variant that takes the call, chosen among variants_for() as options.way says, and its tiles.
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.
 ChosenForward choose_variant(const Attend& call, const VariantOptions& options);
 ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options);

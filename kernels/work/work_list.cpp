@@ -114,6 +114,11 @@ RowRange live_rows(const DeviceSegment& s) {
           std::min<std::int64_t>(s.q_end, std::int64_t{s.k_end} - s.low)};
 }
 
+std::int64_t live_pairs(const DeviceSegment& segment) {
+  const RowRange rows = live_rows(segment);
+  return rows.begin < rows.end ? pairs_of(segment, rows.begin, rows.end) : 0;
+}
+
 DeviceSegment transposed(const DeviceSegment& s) {
   return {.q_begin = s.k_begin,
           .q_end = s.k_end,

@@ -39,10 +39,15 @@ struct RowRange {
 RowRange live_rows(const DeviceSegment& segment);
 DeviceSegment transposed(const DeviceSegment& segment);
 
+// How many (query, key) pairs it has.
+std::int64_t live_pairs(const DeviceSegment& segment);
+
 struct WorkTables {
-  std::vector<WorkTile> tiles;  // most live pairs first, or longest first (tile_cuts.hpp)
+  // Most live pairs first, longest first (tile_cuts.hpp), or by their keys (tile_order.hpp).
+  std::vector<WorkTile> tiles;
   std::vector<DeviceSegment> segments;
   bool even = true;  // all tiles have about equally many live pairs a row: none takes much longer
+  std::int32_t keys_together = 0;  // the most keys that neighbours in the list share; 0: not known
 };
 
 // How many of the tiles have segments; these come first.

@@ -25,7 +25,12 @@ for link in ${links/+/ }; do
     if ! grep -q '"head_start_us"' "$run"; then
       old+=(--set schedule.head_start_us=0 --set schedule.channels=nccl)
     fi
+    if ! grep -q '"gradient_sum"' "$run"; then
+      old+=(--set schedule.gradient_sum=apart --set schedule.gradient_wire_dtype=fp32 --set schedule.merge=incremental)
+    fi
+    # The median of `run` with its own 5 and 20 iterations (128K: 2 and 11, long after the clock fell).
     "$cplab" simulate ring-h200 --quiet --operations --json "$work/predicted.json" --set hardware.file="$hardware" \
+      --set simulate.iteration=15 \
       --set problem.sequence="$tokens" --set parallel.ranks="${ranks#P}" --set schedule.transport="$link" "${old[@]}" >/dev/null
     "$cplab" compare "$work/predicted.json" "$run" --quiet >/dev/null \
       --json "$work/$link/compare-S$((${tokens%K} * 1024))-$ranks.json"

@@ -3,6 +3,8 @@
 
     scripts/gpu/off_grid.py predict OUT_DIR  [options]   OUT_DIR/predicted.json: the points and their predictions
     scripts/gpu/off_grid.py campaign OUT_DIR [options]   the same, then runs every point: record.json, table.md
+    scripts/gpu/off_grid.py again OUT_DIR --record RECORD.json    what is predicted now of the points of a record, beside
+                                                         what was measured then; needs no GPU
     scripts/gpu/off_grid.py table RECORD.json            the table of a record, as markdown
 
 A point is drawn from --seed alone. Of every six, one each is: plain (batch 1, one sequence), a batch of 2 to 4, a packed
@@ -27,6 +29,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from off_grid_table import table_of
 
 FORMS = ("plain", "batch", "packed", "window", "one GPU", "mixed")
 PLACEMENTS = ("zigzag", "contiguous", "striped")
@@ -116,9 +120,14 @@ def phases_of(result):
     return {phase["name"]: phase["time_s"] for phase in result["phases"]}
 
 
-def predict(path):
+def median_iteration(warmup, iterations):
+    """Which iteration since the GPUs were idle has the median time."""
+    return warmup + (iterations + 1) // 2
+
+
+def predict(path, iteration):
     """What `cplab simulate` says of the scenario file `path`, before anything is measured."""
-    result, wrong = cplab("simulate", str(path), limit_s=60)
+    result, wrong = cplab("simulate", str(path), "--set", f"simulate.iteration={iteration}", limit_s=60)
     if result is None:
         return {"failed": wrong}
     return {"time_s": result["time_s"], "low_s": result["low_s"], "high_s": result["high_s"],
@@ -220,7 +229,7 @@ def draw_points(options, work):
         while True:
             sections = draw(rng, form, transport, placement, *options.tokens, options.gpus)
             path.write_text(scenario_text(sections, options.hardware))
-            predicted = predict(path)
+            predicted = predict(path, median_iteration(options.warmup, options.iterations))
             if "failed" in predicted:
                 break
             if predicted["time_s"] <= options.most_s and predicted["peak_bytes"] <= options.most_gib * GIB:
@@ -229,6 +238,27 @@ def draw_points(options, work):
         points.append({"number": number, "form": form, "drawn_again": again, "what": describe(sections), **sections,
                        "predicted": predicted})
     return points
+
+
+def again(options):
+    """The points of a record, predicted by the program and the hardware file of today."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    record = json.loads(options.record.read_text())
+    record |= {"hardware": options.hardware, "predicted_at": now(), "predicted_after_measuring": True}
+    iteration = median_iteration(record["warmup"], len(record["points"][0]["measured"].get("times_s", [0] * 20)))
+    with tempfile.TemporaryDirectory() as folder:
+        for point in record["points"]:
+            path = Path(folder) / "point.toml"
+            sections = {key: point[key] for key in ("problem", "parallel", "schedule")}
+            path.write_text(scenario_text(sections, options.hardware))
+            point["predicted"] = predict(path, iteration)
+            point.pop("errors", None)
+            if "failed" not in point["measured"] and "failed" not in point["predicted"]:
+                point["errors"] = errors_of(point)
+    save(options.out / "record.json", record)
+    (options.out / "table.md").write_text(table_of(record))
+    print(table_of(record), end="")
+    return 0
 
 
 def errors_of(point):
@@ -282,88 +312,12 @@ def campaign(options):
     return 1 if failed == len(record["points"]) else 0
 
 
-# ---- the table -------------------------------------------------------------------------------------------------------
-
-def percent(error):
-    return "-" if error is None else f"{error * 100:+.1f}"
-
-
-def row_of(point):
-    start = [point["what"], str(point["parallel"]["ranks"]), point["schedule"]["transport"]]
-    predicted, measured = point["predicted"], point["measured"]
-    if "failed" in predicted:
-        return [*start, "failed", "-", "-", "-", "-", "-", "-", "-"]
-    times = [f"{predicted['time_s'] * 1e3:.3f}", f"{predicted['null_s'] * 1e3:.3f}"]
-    if "failed" in measured:
-        return [*start, *times, "failed", "-", "-", "-", "-", "-"]
-    errors = point["errors"]
-    spread = (measured["highest_s"] - measured["lowest_s"]) / measured["time_s"]
-    return [*start, *times, f"{measured['time_s'] * 1e3:.3f}", f"{spread * 100:.1f}", percent(errors["time"]),
-            percent(errors["null"]), percent(errors["phases"].get("forward")), percent(errors["phases"].get("backward"))]
-
-
-def several_runs(point):
-    """Zigzag over ranks takes halves of sequences: of several sequences these lie in several runs of rows."""
-    problem, parallel = point["problem"], point["parallel"]
-    sequences = len(problem["lengths"]) if "lengths" in problem else problem["batch"]
-    return parallel["ranks"] > 1 and parallel["placement"] == "zigzag" and sequences > 1
-
-
-KINDS = {
-    "all": lambda p: True,
-    "1 GPU": lambda p: p["parallel"]["ranks"] == 1,
-    "2 GPUs over copy": lambda p: p["parallel"]["ranks"] > 1 and p["schedule"]["transport"] == "copy",
-    "2 GPUs over nccl": lambda p: p["parallel"]["ranks"] > 1 and p["schedule"]["transport"] == "nccl",
-    "batches": lambda p: p["problem"].get("batch", 1) > 1,
-    "packed": lambda p: "lengths" in p["problem"],
-    "windows": lambda p: "window" in p["problem"],
-    "2 GPUs, several sequences, zigzag": several_runs,
-    "2 GPUs, all others": lambda p: p["parallel"]["ranks"] > 1 and not several_runs(p),
-}
-
-
-def summary_rows(points):
-    """Median and largest |error|, ours and the null model's, of each kind of points."""
-    for name, belongs in KINDS.items():
-        some = [point for point in points if belongs(point)]
-        if not some:
-            continue
-        row = [name, str(len(some))]
-        for key in ("time", "null"):
-            sizes = [abs(p["errors"][key]) * 100 for p in some]
-            row += [f"{statistics.median(sizes):.1f}", f"{max(sizes):.1f}"]
-        phases = [abs(e) * 100 for p in some for e in p["errors"]["phases"].values() if e is not None]
-        yield [*row, f"{max(phases):.1f}" if phases else "-"]
-
-
-def table_of(record):
-    def lines(head, rows, left):
-        yield "| " + " | ".join(head) + " |"
-        yield "|" + "|".join("---" if i in left else "---:" for i in range(len(head))) + "|"
-        yield from ("| " + " | ".join(row) + " |" for row in rows)
-
-    head = ["point", "GPUs", "link", "predicted (ms)", "compute alone (ms)", "measured (ms)", "spread (%)", "error (%)",
-            "null model (%)", "forward (%)", "backward (%)"]
-    done = [point for point in record["points"] if "errors" in point]
-    parts = [*lines(head, map(row_of, record["points"]), {0, 2})]
-    if done:
-        head = ["points", "number", "error, median (%)", "largest (%)", "null model, median (%)", "largest (%)",
-                "a phase, largest (%)"]
-        parts += ["", *lines(head, summary_rows(done), {0})]
-        wrong = [point for point in done if point["errors"]["peak_bytes"]]
-        inside = [p for p in done if p["predicted"]["low_s"] <= p["measured"]["time_s"] <= p["predicted"]["high_s"]]
-        parts += ["", f"Measured time between the predicted low and high: in {len(inside)} of {len(done)} points.",
-                  f"Peak memory as predicted to the byte: in {len(done) - len(wrong)} of {len(done)} points."]
-    failed = [p for p in record["points"] if "errors" not in p]
-    parts += [f"Point {p['number']} failed: {p['predicted'].get('failed') or p['measured']['failed']}" for p in failed]
-    return "\n".join(parts) + "\n"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["predict", "campaign", "table"])
+    parser.add_argument("command", choices=["predict", "campaign", "again", "table"])
     parser.add_argument("out", type=Path, help="OUT_DIR or RECORD.json")
     parser.add_argument("--seed", default="2026-11-22", help="any word")
+    parser.add_argument("--record", type=Path, help="of again")
     parser.add_argument("--points", type=int, default=18)
     parser.add_argument("--hardware", default="hardware/h200x4-hopper.toml")
     parser.add_argument("--gpus", type=int, default=2)
@@ -379,6 +333,10 @@ def main():
     if options.command == "table":
         print(table_of(json.loads(options.out.read_text())), end="")
         return 0
+    if options.command == "again":
+        if options.record is None:
+            parser.error("again needs --record RECORD.json")
+        return again(options)
     return campaign(options)
 
 

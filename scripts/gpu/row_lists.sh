@@ -1,9 +1,11 @@
 #!/bin/bash
 # What short and packed sequences cost: the causal zigzag ring on all GPUs, the same tokens as one sequence and as many,
-# 16 heads of 128, forward and backward. scripts/gpu/row_lists.sh OUT_DIR
+# 16 heads of 128, forward and backward. scripts/gpu/row_lists.sh OUT_DIR ['KEY = VALUE' of [schedule]]...
 # Writes OUT_DIR/run-NAME.json of every run and OUT_DIR/table.txt: TFLOP/s of a GPU, by live pairs, and the kernels taken.
 set -uo pipefail
 out=$(mkdir -p "$1" && realpath "$1")
+shift
+schedule=("$@")
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
@@ -20,7 +22,9 @@ run() {  # NAME LENGTHS PROBLEM...: lines of the scenario's table
     printf '[problem]\nheads = 16\nhead_size = 128\ndtype = "bf16"\nmask = "causal"\n'
     printf '%s\n' "$@"
     printf '[parallel]\nranks = %s\nalgorithm = "ring"\nplacement = "zigzag"\n' "$gpus"
-    printf '[schedule]\ntransport = "copy"\n[hardware]\nfile = "hardware/h200x4-hopper.toml"\n'
+    printf '[schedule]\ntransport = "copy"\n'
+    if ((${#schedule[@]})); then printf '%s\n' "${schedule[@]}"; fi
+    printf '[hardware]\nfile = "hardware/h200x4-hopper.toml"\n'
   } >"$results/run.toml"
   timeout 60 cplab run "$results/run.toml" --quiet --operations --warmup 3 --iterations 11 \
     --json "$out/run-$name.json" >"$results/run.txt" 2>&1 ||

@@ -80,35 +80,6 @@ TEST_CASE("bytes on the wire: (P-1) hops of K and V forward, K, V and dK, dV bac
   }
 }
 
-TEST_CASE("two ranks with long rows hold one slot of K and V, and half a tile's gradients in its memory") {
-  // n rows a rank, 4 heads of 16 + 8 in bf16: K and V take s = n x 4 x 24 x 2 bytes, their gradients in fp32
-  // 2 s. At the first tile of the backward: inputs q, kv, dout; out, lse, delta; the other rank's K and V
-  // (s), dq in fp32, two slots of gradients (4 s). At the second, half of 2 s takes the place of K and V.
-  Shape shape{.ranks = 2, .lengths = {32768}, .heads = 4, .kv_heads = 4};
-  const Plan plan = build_plan(ring_scenario(shape));
-  CHECK(plan.scenario.schedule.is_word("own_kv", "keep"));
-  CHECK(plan.scenario.schedule.count("dkv_tile_heads") == 2);
-  const std::int64_t n = 16384, kv = n * 4 * 24 * 2;
-  const std::int64_t peak = n * 4 * (16 * 2 + 8 * 2 + 8 * 2 + 4 + 4 + 16 * 4) + kv + kv + 4 * kv;
-  for (const RankPlan& rank : plan.ranks) {
-    CHECK(find(rank, "dkv_tile")->heads == 2);
-    CHECK(find(rank, "kv_slots_backward") == nullptr);
-    CHECK(plan_memory(rank).live_peak_bytes == peak);
-    CHECK(rank.arena_bytes == peak);
-    CHECK(sent(rank, Phase::backward) == 2 * kv);  // gradients alone, in fp32
-  }
-  // Shorter rows, a longer ring, layers between: as TransformerEngine does it.
-  for (int other = 0; other < 3; ++other) {
-    Shape changed = shape;
-    if (other == 0) changed.lengths = {16380};
-    if (other == 1) changed.ranks = 3, changed.lengths = {98304};
-    if (other == 2) changed.options = {{"between", word("layers")}};
-    const Scenario s = ring_scenario(changed);
-    CHECK(s.schedule.is_word("own_kv", "receive"));
-    CHECK(s.schedule.count("dkv_tile_heads") == 0);
-  }
-}
-
 TEST_CASE(
     "a tile's gradients take the memory of as many heads as it computes at a time, in the order of heads") {
   Shape shape{.ranks = 4, .heads = 10, .kv_heads = 5, .options = {{"dkv_tile_heads", count(2)}}};

@@ -68,7 +68,7 @@ const std::vector<Bad>& bad_lines() {
       {8, "mask = \"casual\"", 8, "problem.mask", "did you mean \"causal\"?"},
       {8, "mask = \"full\"\nattention = \"linear\"", 8, "problem.mask", "\"causal\""},
       {5, "attention = \"linear\"", 5, "problem.attention", "softmax"},
-      {5, "attention = \"dynamic_mask\"", 5, "problem.attention", "softmax"},
+      {5, "attention = \"dynamic\"", 5, "problem.attention", "softmax"},
       {8, "mask = \"full\"\nformat = \"bhsd\"", 9, "problem.format", "\"bshd\", \"sbhd\", \"thd\""},
       {8, "mask = \"full\"\nwindow = 5", 9, "problem.window", "list"},
       {8, "mask = \"full\"\nwindow = [5]", 9, "problem.window", "[left, right]"},
@@ -240,7 +240,7 @@ TEST_CASE("command lines that are wrong") {
   expect_usage({"list", "algorithm"}, "did you mean algorithms?");
   expect_usage({"reproduce", "te-p2p"}, "did you mean te-p2p-memory?");
   expect_usage({"show", "ring-small", "--rank", "4"}, "--rank 4: must be an integer from 0 to 3");
-  for (const char* later : {"calibrate", "sweep", "advise", "kernels", "tune"}) {
+  for (const char* later : {"calibrate", "sweep", "advise"}) {
     expect_usage({later}, "comes with a later version");
   }
 }

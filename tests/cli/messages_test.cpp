@@ -186,6 +186,8 @@ TEST_CASE("list algorithms says when an option does not apply") {
       if (option.at("key") == "out_slots") {
         CHECK(option.at("applies") == "not with merge=fused");
         has_out_slots = true;
+      } else if (option.at("key") == "dkv_tile_heads") {
+        CHECK(option.at("applies") == "not with gradient_sum=fused");
       } else {
         CHECK(option.at("applies").is_null());
       }

@@ -66,5 +66,8 @@ TEST_CASE("simulate warns, once for a kind, of kernels that are slower than the 
   const auto seconds = [&](const json& of) {
     return backward(of).at("end_s").get<double>() - backward(of).at("start_s").get<double>();
   };
-  CHECK(seconds(b) == doctest::Approx(seconds(a) * 7 / 5));
+  // The one with tables by its tiles, the other by waves of its thread blocks: 7 / 5 but for their rounding
+  // up.
+  CHECK(seconds(b) > seconds(a) * 1.3);
+  CHECK(seconds(b) < seconds(a) * 1.5);
 }

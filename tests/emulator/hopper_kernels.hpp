@@ -109,8 +109,13 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.splits_query_heads = hopper::splits_query_heads(call);
   params.heads_of_tile = params.splits_query_heads ? 1 : group;
   const int units = call.q.heads / params.heads_of_tile;
-  params.scheduler =
-      hopper::TileScheduler(call.by_k.live, units, std::min(launch.heads_per_group, units), group);
+  int together = std::min(launch.heads_per_group, units);
+  if constexpr (Shape::ordered) {
+    const kernels::cuda::HeadGroups groups = kernels::cuda::head_groups(units, together, call.turns.even);
+    together = groups.heads;
+    params.upward_heads = groups.opposite * params.heads_of_tile;
+  }
+  params.scheduler = hopper::TileScheduler(call.by_k.live, units, together, group);
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   params.scale_log2 = hopper::scale_log2(call.scale);
   std::int32_t counter = 0;

@@ -188,13 +188,17 @@ class Emulation {
     if (fused_only_) kind = 2;
     if (kind != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
       const bool ordered = kind == 1;
+      const int together = static_cast<int>(1 + seed_ % 3);
       const auto run = [&] {
         if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
         if (hopper::needs_zeroed_dkv(params)) {
           kernels::cpu_tiles().fill(call.dk, 0);
           kernels::cpu_tiles().fill(call.dv, 0);
         }
-        (ordered ? with.attend_backward_ordered : with.attend_backward_fused)(params, launch());
+        Launch as = launch();
+        if (ordered)
+          as.heads_per_group = together;  // on which the order depends, and which a call determines
+        (ordered ? with.attend_backward_ordered : with.attend_backward_fused)(params, as);
       };
       if (!ordered) {
         run();  // its bits may differ
@@ -210,6 +214,8 @@ class Emulation {
       params.turns = {turns.unit_of_tile.data(),
                       turns.first_run.data(),
                       turns.runs.data(),
+                      turns.total.data(),
+                      turns.even,
                       counters.data(),
                       turns.cells,
                       of_dkv.data()};

@@ -64,6 +64,32 @@ TEST_CASE("windows, packed sequences, replicas, head groups and schedules pass")
   }
 }
 
+// What two long ranks do by default, and what longer rings may: kernels add to the sums that come, in parts,
+// and gradients are rounded on the way.
+TEST_CASE("gradients that kernels add to what has come, and rows in parts, pass") {
+  for (const DType dtype : {DType::fp64, DType::bf16})
+    for (const std::int64_t ranks : {2, 3, 5})
+      for (const char* rotation : {"whole", "needed"})
+        for (const char* wire : {"fp32", "nominal"})
+          for (const std::int64_t parts : {1, 3}) {
+            ScenarioSpec spec = ring();
+            spec.dtype = dtype;
+            spec.ranks = ranks;
+            spec.lengths = {0, 1, 7, 40, 9, 21, 64};
+            spec.options = {{"gradient_sum", word("fused")},
+                            {"gradient_wire_dtype", word(wire)},
+                            {"own_kv", word(ranks == 2 ? "keep" : "receive")},
+                            {"rotation", word(rotation)},
+                            {"merge", word("fused")},
+                            {"out_accumulator", word(ranks == 2 ? "nominal" : "fp32")},
+                            {"parts", count(parts)}};
+            check_clean(spec);
+            spec.window = {12, 0};
+            spec.placement = "striped";
+            check_clean(spec);
+          }
+}
+
 // 20 random orders give the bits that the order of the program gives.
 TEST_CASE("results do not depend on the order of execution") {
   for (const DType dtype : {DType::bf16, DType::fp64}) {

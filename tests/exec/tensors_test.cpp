@@ -73,7 +73,7 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
   CHECK(names(p, Category::output) == "out lse ");
   p.max_logit = true;
   CHECK(names(p, Category::output) == "out lse max_logit ");
-  CHECK(tensor_names(Category::input) == "q, k, v, dout, log_decay, beta");
+  CHECK(tensor_names(Category::input) == "q, k, v, dout, log_decay, beta, bias");
 
   p.direction = Direction::forward_backward;
   using Numbers = std::vector<std::int64_t>;
@@ -93,6 +93,14 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
       {{2, 6, 8}, {8, 1, 1, 0}},         // beta
       {{2, 6, 8, 16}, {8, 16, 16, 0}},   // dg
       {{2, 6, 8}, {8, 1, 1, 0}},         // dbeta
+      // Of pairs: a row of 6 keys for each of 8 heads. Of keys: behind the 40 columns of k and v, or dk and
+      // dv.
+      {{2, 6, 8, 6}, {8, 6, 6, 0}},  // bias
+      {{2, 6, 8, 6}, {8, 6, 6, 0}},  // keep
+      {{2, 6, 4}, {4, 1, 42, 40}},   // bias
+      {{2, 6, 4}, {4, 1, 42, 41}},   // keep
+      {{2, 6, 8, 6}, {8, 6, 6, 0}},  // dbias
+      {{2, 6, 4}, {4, 1, 41, 40}},   // dbias
   };
   p.transition = Transition::matrix;
   REQUIRE(tensor_table().size() == by_hand.size());
@@ -100,6 +108,9 @@ TEST_CASE("the table of tensors: which a problem has, their shapes and columns")
     const ProblemTensor& tensor = tensor_table()[i];
     CAPTURE(tensor.name);
     p.attention = tensor.attention.front();
+    const bool masked = p.attention == Attention::dynamic_mask;
+    p.bias = !masked ? BiasForm::none : tensor.axes.ends_with('K') ? BiasForm::full : BiasForm::keys;
+    p.keep = masked ? Keep::top_k : Keep::none;
     const TokenRow row = token_row(p, tensor);
     CHECK(shape_of(p, tensor) == by_hand[i].first);
     CHECK(Numbers{row.heads, row.width, row.buffer_width, row.first_column} == by_hand[i].second);

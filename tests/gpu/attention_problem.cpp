@@ -36,8 +36,8 @@ Operand on_queries(const AttentionShape& shape, unsigned number, DType dtype, st
   return {dtype, shape.q_rows, shape.heads, width, noise_of(shape, number)};
 }
 
-Operand on_keys(const AttentionShape& shape, unsigned number, DType dtype) {
-  return {dtype, shape.k_rows, shape.kv_heads, shape.width, noise_of(shape, number)};
+Operand on_keys(const AttentionShape& shape, unsigned number, DType dtype, std::int64_t width) {
+  return {dtype, shape.k_rows, shape.kv_heads, width, noise_of(shape, number)};
 }
 
 double live_pairs(std::span<const Segment> segments) {
@@ -97,15 +97,15 @@ AttentionProblem::AttentionProblem(const AttentionShape& shape, std::vector<Segm
     : shape_(shape),
       segments_(std::move(segments)),
       q_(on_queries(shape, 0, shape.dtype, shape.width)),
-      k_(on_keys(shape, 1, shape.dtype)),
-      v_(on_keys(shape, 2, shape.dtype)),
-      out_(on_queries(shape, 3, shape.dtype, shape.width)),
+      k_(on_keys(shape, 1, shape.dtype, shape.width)),
+      v_(on_keys(shape, 2, shape.dtype, shape.value_width)),
+      out_(on_queries(shape, 3, shape.dtype, shape.value_width)),
       lse_(on_queries(shape, 4, DType::fp32, 1)),
-      dout_(on_queries(shape, 5, shape.dtype, shape.width)),
+      dout_(on_queries(shape, 5, shape.dtype, shape.value_width)),
       delta_(on_queries(shape, 6, DType::fp32, 1)),
       dq_(on_queries(shape, 7, shape.gradients, shape.width)),
-      dk_(on_keys(shape, 8, shape.gradients)),
-      dv_(on_keys(shape, 9, shape.gradients)) {}
+      dk_(on_keys(shape, 8, shape.gradients, shape.width)),
+      dv_(on_keys(shape, 9, shape.gradients, shape.value_width)) {}
 
 kernels::Attend AttentionProblem::forward() const {
   const auto of_q = [&](const Operand& operand) { return listed(operand.view(), shape_.q_runs); };
@@ -141,7 +141,12 @@ kernels::AttendBackward AttentionProblem::backward(Write write_dq) const {
 }
 
 double AttentionProblem::flops() const {
-  return 4 * live_pairs(segments_) * static_cast<double>(shape_.heads * shape_.width);
+  return 2 * live_pairs(segments_) * static_cast<double>(shape_.heads * (shape_.width + shape_.value_width));
+}
+
+double AttentionProblem::backward_flops() const {
+  return 2 * live_pairs(segments_) *
+         static_cast<double>(shape_.heads * (3 * shape_.width + 2 * shape_.value_width));
 }
 
 }  // namespace cplab::testing

@@ -32,13 +32,14 @@ class Operand {
 struct AttentionShape {
   std::int64_t q_rows = 0, k_rows = 0;
   std::int64_t heads = 0, kv_heads = 0;
-  std::int64_t width = 0;  // of q, k and v
+  std::int64_t width = 0;  // of q and k
   DType dtype = DType::bf16;
   DType gradients = DType::bf16;  // dq, dk, dv
   std::int64_t period = Noise{}.period;
   bool alike = true;  // all tensors begin with the same values; else each has a seed of its own
   // Where not empty: the rows that the calls have of tensors of q_rows, of k_rows; out is of these alone.
   std::vector<kernels::RowRun> q_runs = {}, k_runs = {};
+  std::int64_t value_width = width;  // of v and out
 };
 
 // Sequences of `lengths` rows one after the other, q's rows and k's the same.
@@ -53,8 +54,10 @@ class AttentionProblem {
   // Stores dk and dv. delta is noise, which costs the same as what row_dot would write there.
   kernels::AttendBackward backward(kernels::Write write_dq = kernels::Write::store) const;
 
-  // Of the forward's two products, live pairs alone. The backward's five have 2.5 times as many.
+  // Of the forward's two products, and of the backward's five (2.5 times as many, where keys and values have
+  // one width); live pairs alone.
   double flops() const;
+  double backward_flops() const;
 
  private:
   AttentionShape shape_;

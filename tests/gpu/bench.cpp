@@ -9,6 +9,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "kernels/compiled.hpp"
+#include "kernels/work/variants.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 
@@ -20,6 +22,7 @@ using kernels::DeviceMemory;
 
 struct Shape {
   std::int64_t B, S, H, D;
+  std::int64_t E = D;  // of values
 };
 
 // B sequences one after the other, everything of one dtype.
@@ -31,8 +34,17 @@ AttentionProblem problem_of(DType dtype, const Shape& shape, bool causal) {
            .kv_heads = shape.H,
            .width = shape.D,
            .dtype = dtype,
-           .gradients = dtype},
+           .gradients = dtype,
+           .value_width = shape.E},
           sequences(lengths, causal)};
+}
+
+// Others run on the kernels for every call, which would take minutes.
+bool has_tensor_cores(const Shape& shape) {
+  const auto variants = kernels::cuda::attend_variants(kernels::cuda::compiled_kernels()->build);
+  return std::any_of(variants.begin(), variants.end(), [&](const kernels::cuda::AttendVariant& variant) {
+    return variant.head_size == shape.D && variant.value_size == shape.E;
+  });
 }
 
 void attention(DType dtype, const Shape& shape, bool causal) {
@@ -47,21 +59,25 @@ void attention(DType dtype, const Shape& shape, bool causal) {
     problems.push_back(problem_of(dtype, shape, causal));
     forward.push_back(calls.add(problems.back().forward()));
   }
-  for (const AttentionProblem& problem : problems) backward.push_back(calls.add(problem.backward()));
+  CudaCalls gradients({.choice = kernel_choice, .only = with_small_tiles(problems.front().backward())});
+  for (const AttentionProblem& problem : problems) backward.push_back(gradients.add(problem.backward()));
   const double flops = problems.front().flops();
-  const DeviceMemory tables(calls.table_bytes());
+  const DeviceMemory tables(calls.table_bytes()), gradient_tables(gradients.table_bytes());
   calls.upload(tables.data());
+  gradients.upload(gradient_tables.data());
   const int rounds = flops * static_cast<double>(copies) > 4e12 ? 3 : 7;
   const double forward_s = kernels::seconds_per_call(calls, forward, rounds);
   // The backward reads the lse that the forward just wrote.
-  const double backward_s = kernels::seconds_per_call(calls, backward, rounds);
+  const double backward_s = kernels::seconds_per_call(gradients, backward, rounds);
+  std::string sizes = std::to_string(shape.D);
+  if (shape.E != shape.D) sizes += "/" + std::to_string(shape.E);
   std::printf(
-      "%-26s B=%lld S=%-6lld H=%lld D=%-4lld %-6s  forward %9.3f ms %7.1f TFLOP/s   backward %9.3f ms %7.1f "
+      "%-26s B=%lld S=%-6lld H=%lld D=%-4s %-6s  forward %9.3f ms %7.1f TFLOP/s   backward %9.3f ms %7.1f "
       "TFLOP/s\n",
       calls.variant(forward.front()).c_str(), static_cast<long long>(shape.B),
-      static_cast<long long>(shape.S), static_cast<long long>(shape.H), static_cast<long long>(shape.D),
+      static_cast<long long>(shape.S), static_cast<long long>(shape.H), sizes.c_str(),
       causal ? "causal" : "full", forward_s * 1e3, flops / forward_s * 1e-12, backward_s * 1e3,
-      2.5 * flops / backward_s * 1e-12);
+      problems.front().backward_flops() / backward_s * 1e-12);
   std::fflush(stdout);
 }
 
@@ -172,6 +188,7 @@ void serve() {
     std::string command, word, choice;
     words >> command;
     if (command == "shape" && words >> shape.B >> shape.S >> shape.H >> shape.D >> word) {
+      shape.E = shape.D;
       problems.clear();
       causal = word == "causal";
       std::cout << "ok" << std::endl;
@@ -196,10 +213,14 @@ void bench(const std::string& only) {
                             {1, 2048, 32, 64},  {1, 4096, 32, 64}};
     for (const Shape& shape : shapes)
       for (const bool causal : {false, true}) attention(DType::bf16, shape, causal);
+    for (const Shape& shape : {Shape{2, 8192, 16, 192, 128}, Shape{2, 8192, 8, 256}})
+      for (const bool causal : {false, true})
+        if (has_tensor_cores(shape)) attention(DType::bf16, shape, causal);
     attention(DType::fp32, {1, 2048, 8, 128}, true);
   }
   if (wanted("segments")) bench_segments();
   if (wanted("linear")) bench_linear();
+  if (wanted("masked")) bench_masked();
   if (wanted("rows")) row_wise_kernels();
 }
 

@@ -2,11 +2,23 @@
 #include "tests/gpu/gpu_tile.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
+
+#include "kernels/compiled.hpp"
+#include "kernels/work/variants.hpp"
 
 namespace cplab::testing {
 
 kernels::KernelChoice kernel_choice = kernels::KernelChoice::best;
+bool small_tiles = false;
+
+std::string_view with_small_tiles(const kernels::AttendBackward& call) {
+  if (!small_tiles) return {};
+  for (const auto& variant : attend_backward_variants(kernels::cuda::compiled_kernels()->build))
+    if (variant.small_tiles && variant.fits(call)) return variant.name;
+  return {};
+}
 
 Mirror::Mirror(std::span<Tensor* const> tensors, std::int64_t shift) {
   for (Tensor* tensor : tensors) {
@@ -45,9 +57,10 @@ void Mirror::assign(const std::vector<std::vector<std::byte>>& memories) const {
 }
 
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
-                   const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add) {
+                   const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
+                   std::string_view only) {
   Mirror mirror(tensors, shift);
-  kernels::CudaCalls calls(kernel_choice);
+  kernels::CudaCalls calls(kernels::CallOptions{.choice = kernel_choice, .only = only});
   const std::size_t numbers[] = {add(calls, mirror)};
   kernels::DeviceMemory tables(calls.table_bytes());
   calls.upload(tables.data());
@@ -73,18 +86,67 @@ TileRunner gpu_attention() {
   };
   runner.attend_backward = [](TileRunner::Tensors tensors, std::int64_t shift,
                               const kernels::AttendBackward& host) {
-    return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+    const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
       kernels::AttendBackward call = host;
       for (View* view :
            {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
         *view = mirror.device(*view);
       return calls.add(call);
-    });
+    };
+    return run_on_gpu(tensors, shift, add, with_small_tiles(host));
   };
   const std::vector<kernels::CudaKernel> all = kernels::cuda_kernels();
   runner.has_fp64 = std::any_of(all.begin(), all.end(), [](const kernels::CudaKernel& kernel) {
     return kernel.name == "attend general fp64";
   });
+  // Of this build; the same cases in all builds that have the same sizes.
+  runner.tensor_core_sizes = {{64, 64}, {128, 128}};
+  for (const auto& variant : attend_variants(kernels::cuda::compiled_kernels()->build))
+    if (variant.family == kernels::cuda::AttendVariant::Family::mma && variant.dtype == DType::bf16 &&
+        variant.head_size != 64 && variant.head_size != 128)
+      runner.tensor_core_sizes.push_back({variant.head_size, variant.value_size});
+  return runner;
+}
+
+MaskedRunner gpu_masked_attention() {
+  const auto of_device = [](kernels::PairMask mask, const Mirror& mirror) {
+    for (std::optional<View>* view : {&mask.bias, &mask.keep})
+      if (*view) *view = mirror.device(**view);
+    return mask;
+  };
+  MaskedRunner runner;
+  runner.attend = [of_device](MaskedRunner::Tensors tensors, std::int64_t shift,
+                              const kernels::MaskedAttend& host, bool skips) {
+    return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+      kernels::MaskedAttend call = host;
+      for (View* view : {&call.tile.q, &call.tile.k, &call.tile.v, &call.tile.out, &call.tile.lse})
+        *view = mirror.device(*view);
+      call.mask = of_device(host.mask, mirror);
+      return calls.add(call, skips);
+    });
+  };
+  runner.attend_backward = [of_device](MaskedRunner::Tensors tensors, std::int64_t shift,
+                                       const kernels::MaskedAttendBackward& host, bool skips) {
+    return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+      kernels::MaskedAttendBackward call = host;
+      kernels::AttendBackward& tile = call.tile;
+      for (View* view :
+           {&tile.q, &tile.k, &tile.v, &tile.dout, &tile.lse, &tile.delta, &tile.dq, &tile.dk, &tile.dv})
+        *view = mirror.device(*view);
+      call.mask = of_device(host.mask, mirror);
+      if (call.dbias) call.dbias = mirror.device(*call.dbias);
+      return calls.add(call, skips);
+    });
+  };
+  runner.select = [](MaskedRunner::Tensors tensors, std::int64_t shift, const kernels::SelectKeys& host) {
+    return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+      kernels::SelectKeys call = host;
+      call.bias = mirror.device(host.bias);
+      call.keep = mirror.device(host.keep);
+      return calls.add(call);
+    });
+  };
+  runner.has_fp64 = gpu_attention().has_fp64;
   return runner;
 }
 

@@ -7,10 +7,12 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/cuda.hpp"
 #include "tests/gpu/device_memory.hpp"
+#include "tests/kernels/masked_cases.hpp"
 #include "tests/kernels/tensor.hpp"
 #include "tests/kernels/tile_cases.hpp"
 
@@ -39,14 +41,23 @@ class Mirror {
 
 // The attention kernels that run_on_gpu and bench take; set before threads start.
 extern kernels::KernelChoice kernel_choice;
+// Of the portable ones, those with small tiles where there are any: the only ones on SM 8.6 and 8.9.
+extern bool small_tiles;
+
+// For CallOptions::only: the variant with small tiles that takes the call; empty: none, or not asked for.
+std::string_view with_small_tiles(const kernels::AttendBackward& call);
 
 // Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
-// views from the mirror.
+// views from the mirror. only: CallOptions.
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
-                   const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add);
+                   const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
+                   std::string_view only = {});
 
 // Attention on the GPU, for attend_case.
 TileRunner gpu_attention();
+
+// Dynamic mask attention on the GPU, for masked_case.
+MaskedRunner gpu_masked_attention();
 
 // row_dot, merge, merge_lse, rescale, copy, add, fill against the CPU tiles.
 void row_case(Report& report, const CaseName& name);
@@ -75,6 +86,9 @@ void serve_linear();
 void bench(const std::string& only);
 void bench_segments();  // part of it
 void bench_linear();    // likewise
+// Dynamic mask attention by density of kept blocks, forward and backward, the scan of the keep mask apart; as
+// JSON.
+void bench_masked();
 
 // Prints the times of Hopper's forward kernel with each tile height forced, as JSON; [] on another GPU.
 void time_heights();

@@ -1,12 +1,12 @@
 // Compares every CUDA tile with the CPU's and with brute force, on random and on hard cases, or times them.
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
-//   tiles --bench [--only attend|segments|linear|rows]
+//   tiles --bench [--only attend|segments|linear|masked|rows]
 //   tiles --serve|--serve-linear   times attention, linear attention, on demand (gpu_tile.hpp)
 //   tiles --heights    times each tile height, for scripts/fit_tile_costs.py
 // --portable, --deterministic, --apart: the attention kernels that every architecture has, or those that
 // give the same bits in every run (apart: not with the fused backward that adds to dq in order), instead of
-// the fastest on this GPU. Exit 0: all within tolerance; 1: something is not; 2: usage; 77 (CTest: skipped):
-// no GPU.
+// the fastest on this GPU. --small-tiles: those of --portable that SM 8.6 and 8.9 have room for. Exit 0: all
+// within tolerance; 1: something is not; 2: usage; 77 (CTest: skipped): no GPU.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +34,8 @@ struct Options {
 int usage() {
   std::fprintf(stderr,
                "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-               "[--portable|--deterministic|--apart] | --bench | --serve | --serve-linear | --heights\n");
+               "[--portable|--small-tiles|--deterministic|--apart] | --bench | --serve | --serve-linear | "
+               "--heights\n");
   return 2;
 }
 
@@ -43,6 +44,11 @@ bool parse(int count, char** arguments, Options& options) {
     const std::string_view name = arguments[n];
     if (name == "--portable") {
       kernel_choice = kernels::KernelChoice::portable;
+      continue;
+    }
+    if (name == "--small-tiles") {
+      kernel_choice = kernels::KernelChoice::portable;
+      small_tiles = true;
       continue;
     }
     if (name == "--deterministic") {
@@ -93,14 +99,20 @@ bool parse(int count, char** arguments, Options& options) {
   return true;
 }
 
-void run_case(Report& report, const Options& options, const TileRunner& runner, std::int64_t number) {
+void run_case(Report& report, const Options& options, const TileRunner& runner, const MaskedRunner& masked,
+              std::int64_t number) {
   const CaseName name{.seed = options.seed, .number = number, .only = options.only};
   try {
     if (std::string_view("attend").find(options.only) != std::string_view::npos)
       attend_case(report, name, runner);
     if (options.only.starts_with("linear") || options.only.empty())
       linear_case(report, name, runner.has_fp64);
-    if (options.only != "attend" && !options.only.starts_with("linear")) row_case(report, name);
+    if (options.only == "masked" || options.only.empty()) {
+      masked_case(report, name, masked);
+      select_case(report, name, masked);
+    }
+    if (options.only != "attend" && options.only != "masked" && !options.only.starts_with("linear"))
+      row_case(report, name);
   } catch (const std::exception& error) {
     report.holds("(exceptions)", "--seed " + std::to_string(name.seed) + " --case " + std::to_string(number),
                  error.what(), false);
@@ -110,8 +122,9 @@ void run_case(Report& report, const Options& options, const TileRunner& runner, 
 int compare(const Options& options) {
   Report report;
   const TileRunner runner = gpu_attention();
+  const MaskedRunner masked = gpu_masked_attention();
   if (options.single >= 0) {
-    run_case(report, options, runner, options.single);
+    run_case(report, options, runner, masked, options.single);
     return report.summary() ? 0 : 1;
   }
   std::atomic<std::int64_t> next = 0;
@@ -119,7 +132,7 @@ int compare(const Options& options) {
   for (int n = 0; n < options.threads; ++n)
     threads.emplace_back([&] {
       for (std::int64_t number = next++; number < options.cases; number = next++)
-        run_case(report, options, runner, number);
+        run_case(report, options, runner, masked, number);
     });
   for (std::thread& thread : threads) thread.join();
   return report.summary() ? 0 : 1;
@@ -145,7 +158,9 @@ int run(int count, char** arguments) {
     time_heights();
     return 0;
   }
-  std::printf("%s\n", kernels::cuda_device_text().c_str());
+  // JSON alone where that is what comes.
+  std::fprintf(options.bench && options.only == "masked" ? stderr : stdout, "%s\n",
+               kernels::cuda_device_text().c_str());
   if (!options.bench) return compare(options);
   bench(options.only);
   return 0;

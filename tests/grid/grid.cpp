@@ -53,6 +53,7 @@ std::vector<Dimension> dimensions_of(const Algorithm& algorithm, const Settings&
   all.push_back(testing::length_dimension(settings.scale));
   all.push_back(
       testing::dtype_dimension({on_gpu ? DType::fp32 : DType::fp64, DType::fp32, DType::bf16, DType::fp16}));
+  all.push_back(testing::pair_mask_dimension(algorithm));
   all.push_back(testing::max_logit_dimension());
   all.push_back(transitions_of(algorithm, on_gpu));
   return all;

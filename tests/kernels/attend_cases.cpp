@@ -232,13 +232,17 @@ Segment square(std::int64_t nq, std::int64_t nk, std::int64_t left, std::int64_t
 // Three of five have a width that tensor-core kernels are made for, with rows aligned to 16 bytes.
 TileCase random_widths(std::mt19937& generator, const TileRunner& runner) {
   TileCase tile{.kind = "", .sizes = {}, .segments = {}, .nominal = DType::bf16, .out = DType::bf16};
-  const DType nominals[] = {DType::bf16, DType::fp16, DType::bf16, DType::fp16, DType::fp32};
-  tile.nominal = nominals[draw(generator, 0, runner.tensor_cores_only ? 3 : 4)];
+  const std::int64_t which = draw(generator, 0, runner.tensor_cores_only ? 3 : 4);
+  const std::vector<DType>& nominals = runner.tensor_core_dtypes;
+  tile.nominal = which == 4 ? DType::fp32 : nominals[static_cast<std::size_t>(which) % nominals.size()];
   tile.out = draw(generator, 0, 1) == 0 ? tile.nominal : DType::fp32;
   tile.sizes.G = draw(generator, 1, 2);
   tile.sizes.H = tile.sizes.G * draw(generator, 1, 3);
   if (runner.tensor_cores_only || draw(generator, 0, 4) < 3) {
-    tile.sizes.D = tile.sizes.E = draw(generator, 0, 1) == 0 ? 64 : 128;
+    const auto last = static_cast<std::int64_t>(runner.tensor_core_sizes.size()) - 1;
+    const HeadPair& pair = runner.tensor_core_sizes[static_cast<std::size_t>(draw(generator, 0, last))];
+    tile.sizes.D = pair.keys;
+    tile.sizes.E = pair.values;
     tile.layouts.gap_unit = 8;
     tile.layouts.one_run = draw(generator, 0, 3) > 0;
   } else {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/kernels.hpp"
 #include "tests/kernels/tensor.hpp"
@@ -18,13 +19,19 @@ struct TileRun {
   bool repeatable = false;  // a second run from the same state gave the same bits everywhere, or need not
 };
 
+struct HeadPair {
+  std::int64_t keys, values;
+};
+
 // Runs a call whose views lie in `tensors`, and leaves the result there. The device has the data of every
 // tensor `shift` elements behind an aligned address.
 struct TileRunner {
   using Tensors = std::span<Tensor* const>;
   std::function<TileRun(Tensors, std::int64_t shift, const kernels::Attend&)> attend;
   std::function<TileRun(Tensors, std::int64_t shift, const kernels::AttendBackward&)> attend_backward;
-  bool tensor_cores_only = false;  // head sizes 64 and 128 of 16 bits, aligned
+  bool tensor_cores_only = false;  // 16 bits, aligned, and of these head sizes
+  std::vector<HeadPair> tensor_core_sizes = {{64, 64}, {128, 128}};  // that three of five cases have
+  std::vector<kernels::DType> tensor_core_dtypes = {kernels::DType::bf16, kernels::DType::fp16};
   bool has_fp64 = false;
   std::int64_t most_rows = 150;  // of queries and of keys in most cases
 };

@@ -20,7 +20,7 @@ WorkTables tiles_of(const std::vector<Segment>& segments, std::int64_t keys) {
 }
 
 struct Run {
-  std::int32_t cell, before, total;
+  std::int32_t cell, before, own;
   bool operator==(const Run&) const = default;
 };
 
@@ -28,7 +28,7 @@ std::vector<Run> runs_of(const DqTurns& turns, std::size_t unit) {
   std::vector<Run> runs;
   for (std::int32_t n = turns.first_run[unit]; n < turns.first_run[unit + 1]; ++n) {
     const TurnRun& run = turns.runs[static_cast<std::size_t>(n)];
-    runs.push_back({run.cell, run.before, run.total});
+    runs.push_back({run.cell, run.before, run.own});
   }
   return runs;
 }
@@ -39,47 +39,52 @@ TEST_CASE("turns: a full mask, where all tiles add everywhere") {
   const DqTurns turns = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256, 128);
   CHECK(turns.cells == 4);
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 1, 2});
-  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 0}});
-  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 0}});
-  CHECK(runs_of(turns, 2) == std::vector<Run>{{0, 2, 3}});  // the last one of all cells
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 1}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{0, 2, 1}});
+  CHECK(turns.total == std::vector<std::int32_t>{3, 3, 3, 3});
   CHECK(dq_counters(turns, 3) == 3 * 4);
   // Blocks of 128 queries at head size 64.
   const DqTurns wider = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256, 64);
   CHECK(wider.cells == 2);
-  CHECK(runs_of(wider, 2) == std::vector<Run>{{0, 2, 3}});
+  CHECK(runs_of(wider, 2) == std::vector<Run>{{0, 2, 1}});
   CHECK(dq_counters(wider, 3) == 3 * 2);
 }
 
-TEST_CASE("turns: a causal mask, where a tile is the last one of its own two cells") {
+TEST_CASE("turns: a causal mask, where a tile adds from its own two cells on") {
   const DqTurns turns = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 128);
-  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {2, 0, 0}});
-  CHECK(runs_of(turns, 1) == std::vector<Run>{{2, 1, 2}, {4, 1, 0}});
-  CHECK(runs_of(turns, 2) == std::vector<Run>{{4, 2, 3}});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{2, 1, 1}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{4, 2, 1}});
+  CHECK(turns.total == std::vector<std::int32_t>{1, 1, 2, 2, 3, 3});
   const DqTurns wider = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 64);
-  CHECK(runs_of(wider, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 0}});
-  CHECK(runs_of(wider, 1) == std::vector<Run>{{1, 1, 2}, {2, 1, 0}});
+  CHECK(runs_of(wider, 1) == std::vector<Run>{{1, 1, 1}});
+  CHECK(wider.total == std::vector<std::int32_t>{1, 2, 3});
 }
 
 TEST_CASE("turns: pieces that straddle cells count in both") {
   // Queries 10 .. 209: pieces begin at 10, 74, 138 and 202, in cells 0 1, 1 2, 2 3 and 3.
   const DqTurns turns = dq_turns(tiles_of({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300, 128);
   CHECK(turns.cells == 5);
-  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 0}});
-  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 2}, {1, 2, 4}});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 2}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 1}, {1, 2, 2}});
+  CHECK(turns.total == std::vector<std::int32_t>{2, 4, 4, 4, 0});
 }
 
 TEST_CASE("turns: two sequences that meet within a cell and a tile") {
   // Of 100 rows each; keys 0 .. 127 are a tile of both, the other 72 of the second alone. Pieces of the
-  // second begin at rows 100 and 164: one in cell 1, two in cell 2, one in cell 3. The last piece of a
-  // cell is known by total == before + 1, in cells 0, 1 and 3; in cell 2 the piece that begins before it is.
+  // second begin at rows 100 and 164: one in cell 1, two in cell 2, one in cell 3; those of the first at 0
+  // and
+  // 64. The first tile's second segment comes first.
   const DqTurns turns = dq_turns(tiles_of({{.q_count = 100, .k_count = 100},
                                            {.q_begin = 100, .q_count = 100, .k_begin = 100, .k_count = 100}},
                                           200),
                                  200, 128);
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 2});
-  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 0}});
-  CHECK(runs_of(turns, 1) == std::vector<Run>{{1, 1, 0}, {2, 0, 0}});
-  CHECK(runs_of(turns, 2) == std::vector<Run>{{1, 2, 3}, {2, 2, 4}, {3, 1, 2}});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{1, 0, 1}, {2, 0, 2}, {3, 0, 1}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 0, 1}, {1, 1, 1}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{1, 2, 1}, {2, 2, 2}, {3, 1, 1}});
+  CHECK(turns.total == std::vector<std::int32_t>{1, 3, 4, 2});
 }
 
 TEST_CASE("turns: tiles without keys that anybody sees have none") {
@@ -88,6 +93,35 @@ TEST_CASE("turns: tiles without keys that anybody sees have none") {
   const DqTurns turns = dq_turns(work, 64, 128);
   CHECK(turns.unit_of_tile.size() == 1);
   CHECK(dq_turns(tiles_of({}, 128), 64, 128).runs.empty());
+}
+
+TEST_CASE("turns: groups of heads, the last one walked as listed, the others in the opposite order") {
+  const auto groups = [](int heads, int fitting, bool even) {
+    const HeadGroups found = head_groups(heads, fitting, even);
+    return std::vector{found.heads, found.opposite};
+  };
+  CHECK(groups(16, 2, false) == std::vector{2, 14});
+  CHECK(groups(16, 5, false) == std::vector{4, 12});  // four groups, none smaller than the others
+  CHECK(groups(16, 16, false) == std::vector{8, 8});  // two at least
+  CHECK(groups(7, 3, false) == std::vector{3, 6});    // 3, 3, 1
+  CHECK(groups(3, 3, false) == std::vector{1, 2});
+  CHECK(groups(1, 4, false) == std::vector{1, 0});
+  CHECK(groups(16, 16, true) == std::vector{16, 0});
+  CHECK(groups(16, 5, true) == std::vector{4, 0});
+}
+
+TEST_CASE("turns: tiles of even lists have their segments by turns, of others not") {
+  const auto begins = [](WorkTables work) {
+    interleave_segments(work);
+    std::vector<std::int32_t> begin;
+    for (const WorkTile& tile : work.tiles) begin.push_back(tile.begin);
+    return begin;
+  };
+  const std::vector<Segment> full = {{.q_count = 384, .k_count = 384},
+                                     {.q_begin = 384, .q_count = 384, .k_begin = 384, .k_count = 384}};
+  CHECK(begins(tiles_of(full, 768)) == std::vector<std::int32_t>{0, 384, 128, 512, 256, 640});
+  CHECK(begins(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384)) ==
+        std::vector<std::int32_t>{0, 128, 256});
 }
 
 // The pieces that a kernel adds, as it walks: of one unit after the other in blocks of `columns` queries, 64
@@ -114,13 +148,12 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
     const DqTurns turns = dq_turns(work, rows, columns == 64 ? 128 : 64);
     std::vector<std::int32_t> count(static_cast<std::size_t>(turns.cells));
     // Of each unit and cell that it adds to: what dq_turns() says, to be compared with counts later on.
-    std::vector<std::int32_t> totals(count.size());
     std::size_t unit = 0;
     bool equal = true;
     for (std::int32_t t = 0; t < live_tiles(work); ++t) {
       const WorkTile& tile = work.tiles[static_cast<std::size_t>(t)];
       equal = equal && turns.unit_of_tile[static_cast<std::size_t>(t)] == static_cast<std::int32_t>(unit);
-      for (std::int32_t n = tile.first; n < tile.first + tile.count; ++n, ++unit) {
+      for (std::int32_t n = tile.first + tile.count - 1; n >= tile.first; --n, ++unit) {
         const DeviceSegment& s = work.segments[static_cast<std::size_t>(n)];
         // The rows with a live pair, one after the other.
         std::int32_t begin = 0, end = 0;
@@ -145,17 +178,14 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
             equal = false;
             continue;
           }
-          equal = equal && runs[at - 1].before == before[cell];
-          if (runs[at - 1].total != 0) {
-            equal = equal && totals[cell] == 0 && runs[at - 1].total == count[cell];
-            totals[cell] = runs[at - 1].total;
-          }
+          equal =
+              equal && runs[at - 1].before == before[cell] && runs[at - 1].own == count[cell] - before[cell];
         }
       }
     }
     CHECK(unit + 1 == turns.first_run.size());
     CHECK(equal);
-    CHECK(totals == count);  // every cell that is added to has one last unit
+    CHECK(turns.total == count);
   }
 }
 

@@ -12,65 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/square_call.hpp"
+
 namespace cplab::testing {
 namespace {
 
 using namespace kernels;
 using namespace kernels::cuda;
-
-// B sequences of S rows one behind the other, H query heads and G key heads. Nothing is read through the
-// pointer.
-struct Call {
-  std::int64_t S = 4096, B = 1, H = 16, G = 16, D = 128;
-  DType dtype = DType::bf16;
-  bool causal = true;
-
-  View view(std::int64_t heads, std::int64_t width, DType view_dtype) const {
-    alignas(16) static std::array<std::byte, 16> memory;
-    return {.data = memory.data(),
-            .dtype = view_dtype,
-            .rows = B * S,
-            .heads = heads,
-            .width = width,
-            .row_stride = heads * width,
-            .head_stride = width,
-            .runs = {}};
-  }
-  std::vector<Segment> segments() const {
-    std::vector<Segment> all;
-    for (std::int64_t b = 0; b < B; ++b)
-      all.push_back(
-          {.q_begin = b * S, .q_count = S, .k_begin = b * S, .k_count = S, .right = causal ? 0 : -1});
-    return all;
-  }
-};
-
-const DType wide = DType::fp32;
-
-Attend forward(const Call& call, std::span<const Segment> segments) {
-  const DType lse = call.dtype == DType::fp64 ? DType::fp64 : wide;
-  return {.q = call.view(call.H, call.D, call.dtype),
-          .k = call.view(call.G, call.D, call.dtype),
-          .v = call.view(call.G, call.D, call.dtype),
-          .out = call.view(call.H, call.D, call.dtype),
-          .lse = call.view(call.H, 1, lse),
-          .segments = segments,
-          .scale = 0.1};
-}
-
-AttendBackward backward(const Call& call, std::span<const Segment> segments) {
-  return {.q = call.view(call.H, call.D, call.dtype),
-          .k = call.view(call.G, call.D, call.dtype),
-          .v = call.view(call.G, call.D, call.dtype),
-          .dout = call.view(call.H, call.D, call.dtype),
-          .lse = call.view(call.H, 1, wide),
-          .delta = call.view(call.H, 1, wide),
-          .dq = call.view(call.H, call.D, wide),
-          .dk = call.view(call.G, call.D, wide),
-          .dv = call.view(call.G, call.D, wide),
-          .segments = segments,
-          .scale = 0.1};
-}
 
 constexpr VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
 constexpr VariantOptions on_ampere{.sm_major = 8, .sms = 108, .build = {}};
@@ -139,6 +87,26 @@ TEST_CASE("the variant follows dtype and head size") {
   CHECK_THROWS_WITH_AS(forward_name({.S = 100, .dtype = DType::fp64}, on_hopper),
                        "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)",
                        std::invalid_argument);
+}
+
+TEST_CASE("keys and values of two sizes have kernels in the full set, for that pair alone") {
+  VariantOptions full = on_hopper;
+  full.build.full = true;
+  const Call pair{.D = 192, .E = 128};
+  CHECK(forward_name(pair, on_hopper) == "attend general");
+  CHECK(backward_name(pair, on_hopper) == "attend_backward general");
+  CHECK(forward_name(pair, full) == "attend mma bf16 192x128");
+  CHECK(backward_name(pair, full) == "attend_backward mma bf16 192x128");
+  CHECK(forward_name({.D = 256, .dtype = DType::fp16}, full) == "attend mma fp16 256");
+  CHECK(backward_name({.D = 256, .dtype = DType::fp16}, full) == "attend_backward mma fp16 256");
+  for (const Call& other : {Call{.D = 128, .E = 192}, Call{.D = 192}, Call{.D = 256, .E = 128}}) {
+    CHECK(forward_name(other, full) == "attend general");
+    CHECK(backward_name(other, full) == "attend_backward general");
+  }
+  const std::vector<Segment> segments = pair.segments();
+  Attend attend = forward(pair, segments);
+  attend.v.width = 64;
+  CHECK(fall_back(attend, full)->text() == "not attend mma bf16 192x128: v has width 64");
 }
 
 TEST_CASE("the variant follows layout: lists of runs, misaligned rows, gradients that are not fp32") {
@@ -374,8 +342,10 @@ TEST_CASE("names of variants are unique, and general kernels come last") {
       for (const AttendVariant& variant : attend_variants(build)) CHECK(names.insert(variant.name).second);
       for (const AttendBackwardVariant& variant : attend_backward_variants(build))
         CHECK(names.insert(variant.name).second);
-      CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 8 : 4) + (full ? 2 : 1));
-      CHECK(attend_backward_variants(build).size() == (hopper ? 12 : 0) + (full ? 8 : 4) + (full ? 2 : 1));
+      // Two dtypes, and of the mma kernels head sizes 64 and 128, in the full set also 32, 96, 192 with 128
+      // and 256; backward from 128 on twice.
+      CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 12 : 4) + (full ? 2 : 1));
+      CHECK(attend_backward_variants(build).size() == (hopper ? 12 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
       CHECK(attend_variants(build).back().family == AttendVariant::Family::general);
       CHECK(attend_backward_variants(build).back().family == AttendBackwardVariant::Family::general);
     }

@@ -266,6 +266,33 @@ Dimension transition_dimension(const Algorithm& algorithm) {
   return d;
 }
 
+Dimension pair_mask_dimension(const Algorithm& algorithm) {
+  Dimension d{"pair mask", {{"none", [](Scenario&) {}}}};
+  Scenario asks = any_scenario(2, std::string(algorithm.name));
+  asks.schedule = {};
+  asks.problem.attention = Attention::dynamic_mask;
+  try {
+    (void)resolve(asks);
+  } catch (const ScenarioError&) {
+    return d;
+  }
+  const auto add = [&](const char* name, BiasForm bias, Keep keep, std::int64_t block, double softcap) {
+    d.values.push_back({name, [=](Scenario& s) {
+                          Problem& p = s.problem;
+                          p.attention = Attention::dynamic_mask;
+                          p.bias = bias, p.keep = keep, p.block = block, p.softcap = softcap;
+                          p.top_k = keep == Keep::top_k ? 6 : 0;
+                        }});
+  };
+  add("softcap", BiasForm::none, Keep::none, 0, 2);
+  add("keys", BiasForm::keys, Keep::none, 0, 3);
+  add("keys top_k", BiasForm::keys, Keep::top_k, 4, 0);
+  add("full", BiasForm::full, Keep::none, 0, 0);
+  add("full top_k", BiasForm::full, Keep::top_k, 0, 0);
+  add("full relu", BiasForm::full, Keep::relu, 2, 2);
+  return d;
+}
+
 Dimension replica_dimension() {
   const auto interleaved = [](Scenario& s) {
     s.parallel.replicas = 2;

@@ -41,6 +41,9 @@ Dimension max_logit_dimension();  // true only where the attention has it
 // Of linear attention: decays (some slopes, the extremes 0 and 8), factors for each column, delta rules. Of
 // other algorithms one value that changes nothing.
 Dimension transition_dimension(const Algorithm&);
+// Bias and keep mask of algorithms that have dynamic mask attention, "none" being softmax; of others one
+// value that changes nothing. To be chosen before max_logit.
+Dimension pair_mask_dimension(const Algorithm&);
 Dimension replica_dimension();  // one, two, and two whose ranks lie interleaved; needs the ranks
 
 // The values of a case, applied in the order of the dimensions, resolved (resolve_with_heads). Throws

@@ -2,6 +2,7 @@
 // of choices occur.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,12 @@ struct NamedScenario {
 // counts, option values, placements, masks, head counts, head sizes, lengths, directions and replicas that
 // the algorithm accepts.
 std::vector<NamedScenario> scenarios_of(const Algorithm&, DType = DType::bf16);
-// Of every algorithm.
+// Of every algorithm; under the address sanitizer, which is after lines of code, every third of them.
 std::vector<NamedScenario> all_scenarios(DType = DType::bf16);
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::size_t every_nth = 3;
+#else
+constexpr std::size_t every_nth = 1;
+#endif
 
 }  // namespace cplab::testing

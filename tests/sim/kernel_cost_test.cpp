@@ -137,6 +137,11 @@ KernelCost hopper_cost(std::vector<KernelTable> tables, bool in_runs) {
   f.rank.views[1].ranges = {static_cast<std::uint32_t>(f.rank.row_ranges.size()), in_runs ? 2U : 1U};
   if (in_runs) f.rank.row_ranges.insert(f.rank.row_ranges.end(), {{0, 640, 1}, {2000, 640, 1}});
   if (!in_runs) f.rank.row_ranges.push_back({0, 1280, 1});
+  // The other views have as many rows as the segment, so that no tile is without keys.
+  const auto rows = static_cast<std::uint32_t>(f.rank.row_ranges.size());
+  f.rank.row_ranges.push_back({0, 1280, 1});
+  for (std::size_t i = 0; i < f.rank.views.size(); ++i)
+    if (i != 1) f.rank.views[i].ranges = {rows, 1};
   op.segments = {0, 1};
   f.rank.segments.push_back(Fixture::full(1280, 1280));
   return f.cost(op);
@@ -168,6 +173,59 @@ TEST_CASE("an operation costs what the variant costs that run takes, never what 
   // A file whose attention kernels are all portable is of a build without Hopper's.
   CHECK(near(hopper_cost({mma}, false).seconds, 300e-6));
   CHECK(hopper_cost({mma}, false).origin == Origin::measured);
+}
+
+// 10 heads of 128 by 1280 rows on 100 multiprocessors of a Hopper, in tiles of 128 rows: one wave. By the
+// model of tiles each takes (10 blocks of 128 keys + 1.32) * 1.515 us, and the launch 3.2: 20.3498 us. A
+// table that says 100 us makes that the measure of all calls.
+struct HopperTiles {
+  Fixture f;
+  Operation op;
+
+  explicit HopperTiles(WriteMode mode) {
+    f.plan.scenario.problem.head_size = f.plan.scenario.problem.value_size = 128;
+    f.hardware.gpu.sm_major = 9;
+    f.hardware.kernels = {table(OpKind::attend, false)};
+    KernelTable& t = f.hardware.kernels.front();
+    t.variant = "attend hopper bf16 128";
+    t.head_size = t.value_size = 128;
+    t.points = {{1, 1280, 10, 100e-6}};
+    sim_test::give_operands(f.rank, op, 10, 128);
+    const auto rows = static_cast<std::uint32_t>(f.rank.row_ranges.size());
+    f.rank.row_ranges.push_back({0, 1280, 1});
+    for (View& view : f.rank.views) view.ranges = {rows, 1};
+    for (std::uint32_t i = 0; i < op.writes.count; ++i) f.rank.accesses[op.writes.first + i].mode = mode;
+    op.segments = {0, 1};
+    f.rank.segments.push_back(Fixture::full(1280, 1280));
+  }
+};
+
+TEST_CASE("a kernel that merges waits for the rows that it merges: 5 us a tile longer by the model") {
+  const HopperTiles stored(WriteMode::store), merged(WriteMode::merge);
+  CHECK(near(stored.f.cost(stored.op).seconds, 100e-6));
+  CHECK(stored.f.cost(stored.op).origin == Origin::measured);
+  CHECK(near(merged.f.cost(merged.op).seconds, 100e-6 * (20.3498 + 5) / 20.3498));
+}
+
+TEST_CASE("a partial result in fp32 is stored row by row, without TMA: 5 us a tile longer") {
+  HopperTiles wide(WriteMode::store);
+  wide.f.rank.buffers[3].role = Role::wide;  // q, k, v, out
+  CHECK(near(wide.f.cost(wide.op).seconds, 100e-6 * (20.3498 + 5) / 20.3498));
+}
+
+TEST_CASE("attention is faster at the highest clock, unless its table was measured there") {
+  HopperTiles tiles(WriteMode::store);
+  const auto seconds = [&](Clock clock) {
+    const CallConverter calls(tiles.f.rank, DType::bf16);
+    return standard_kernel_cost(tiles.f.hardware, clock)(tiles.f.plan, calls, tiles.op).seconds;
+  };
+  CHECK(near(seconds(Clock::highest), 100e-6));  // the file says nothing of clocks
+  tiles.f.hardware.burst = {.seconds = 0.05, .speed = 1.25, .provenance = {Origin::measured, "", "", "", ""}};
+  CHECK(near(seconds(Clock::highest), 80e-6));
+  CHECK(near(seconds(Clock::sustained), 100e-6));
+  tiles.f.hardware.kernels.front().sustained = false;
+  CHECK(near(seconds(Clock::highest), 100e-6));
+  CHECK(near(seconds(Clock::sustained), 125e-6));
 }
 
 TEST_CASE("a batch of equal squares is one point") {

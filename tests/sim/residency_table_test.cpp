@@ -45,12 +45,11 @@ struct Predicted {
   double total_ms = 0, last_ms = 0;
 };
 
-// With the times of the kernels of then: one GPU took 104.2 ms for the 64K of this ring before lse and delta
-// came by TMA and 100.5 after (h200-2026-11-22/backward, h200x2-2026-11-22/round in the records), all of it
-// in the backward, which is 72 % of it.
+// With the times of the kernels and the machine of then: one GPU took 104.2 ms for the 64K of this ring
+// (h200-2026-11-22/backward in the records), and takes 105.1 by the tables; the backward is 72 % of it.
 Hardware hardware_of_then() {
   Hardware hardware = read_hardware(std::string(CPLAB_TEST_SCENARIOS) + "/hardware/h200x4-hopper.toml", {});
-  constexpr double longer = 1 + (104.2 / 100.5 - 1) / 0.72;
+  constexpr double longer = 1 + (104.2 / 105.1 - 1) / 0.72;
   for (KernelTable& table : hardware.kernels)
     if (table.kind == OpKind::attend_backward)
       for (KernelPoint& point : table.points) point.seconds *= longer;
@@ -78,11 +77,11 @@ Predicted predict(const Row& row, const std::string& schedule, int cluster) {
 
 Predicted predict_measured(const Row& row, int cluster) {
   const std::string channels = row.channels > 0 ? std::to_string(row.channels) : "\"nccl\"";
-  return predict(
-      row,
-      "transport = \"nccl\"\nown_kv = \"receive\"\ndkv_tile_heads = 0\nhead_start_us = 0\nchannels = " +
-          channels + "\nreserved_sms = " + std::to_string(row.reserved) + "\n",
-      cluster);
+  return predict(row,
+                 "transport = \"nccl\"\nmerge = \"incremental\"\ngradient_sum = \"apart\"\nown_kv = "
+                 "\"receive\"\ndkv_tile_heads = 0\nhead_start_us = 0\nchannels = " +
+                     channels + "\nreserved_sms = " + std::to_string(row.reserved) + "\n",
+                 cluster);
 }
 
 // Of the 64K rows, the place of each in the order of the values.
@@ -147,7 +146,8 @@ TEST_CASE("2 x H200: with a head start nothing is exposed and little is lost, at
         predict(row, "transport = \"nccl\"\nhead_start_us = 0\nchannels = \"nccl\"\n", 1).total_ms;
     const double ahead = predict(row, "transport = \"nccl\"\n", 1).total_ms;
     CHECK(ahead < copy * (1 + most_loss));
-    CHECK(ahead < held);
+    // Where no exchange would have waited for long, the head starts are lost: six of 10 us at most.
+    CHECK(ahead < held + 6 * 10e-3);
   }
 }
 

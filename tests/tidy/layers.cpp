@@ -44,7 +44,8 @@ const std::vector<Folder>& folders() {
 
 // Of kernels, these folders see only the plain header and what is host-only: how a call is cut into blocks.
 bool reaches_into_kernels(std::string_view from, std::string_view header) {
-  if (!header.starts_with("kernels/") || header == "kernels/kernels.hpp" || header == "kernels/linear.hpp")
+  if (!header.starts_with("kernels/") || header == "kernels/kernels.hpp" || header == "kernels/linear.hpp" ||
+      header == "kernels/masked.hpp")
     return false;
   if (from == "calls") return true;
   return from == "sim" && !header.starts_with("kernels/work/");

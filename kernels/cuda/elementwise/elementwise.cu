@@ -6,187 +6,13 @@
 #include <initializer_list>
 #include <stdexcept>
 
+#include "kernels/cuda/elementwise/operations.cuh"
 #include "kernels/cuda/elementwise/row_groups.cuh"
 #include "kernels/cuda/parts/launch.cuh"
 #include "kernels/work/measured_constants.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
-
-// into = from, with one rounding.
-template <class T, int N>
-struct Cast {
-  DeviceView from, into;
-
-  __device__ void run(const Group& group) const {
-    if (!group.active) return;
-    const std::int64_t source = row_offset(from, group.row, group.head);
-    const std::int64_t target = row_offset(into, group.row, group.head);
-    for (std::int32_t x = group.lane * N; x < into.width; x += group.lanes * N)
-      store_pack(load_pack<T, N>(from, source + x), into, target + x);
-  }
-};
-
-// into += from, with one rounding.
-template <class T, int N>
-struct Add {
-  DeviceView from, into;
-
-  __device__ void run(const Group& group) const {
-    if (!group.active) return;
-    const std::int64_t source = row_offset(from, group.row, group.head);
-    const std::int64_t target = row_offset(into, group.row, group.head);
-    for (std::int32_t x = group.lane * N; x < into.width; x += group.lanes * N) {
-      Pack<T, N> sum = load_pack<T, N>(into, target + x);
-      const Pack<T, N> addend = load_pack<T, N>(from, source + x);
-#pragma unroll
-      for (int i = 0; i < N; ++i) sum.value[i] += addend.value[i];
-      store_pack(sum, into, target + x);
-    }
-  }
-};
-
-// into = max(into, from); NaN if either is.
-template <class T>
-struct Maximum {
-  DeviceView from, into;
-
-  __device__ void run(const Group& group) const {
-    if (!group.active) return;
-    const std::int64_t source = row_offset(from, group.row, group.head);
-    const std::int64_t target = row_offset(into, group.row, group.head);
-    for (std::int32_t x = group.lane; x < into.width; x += group.lanes) {
-      const T other = load_element_as<T>(from.data, from.dtype, source + x);
-      const T held = load_element_as<T>(into.data, into.dtype, target + x);
-      if (other > held || other != other) store_element_as<T>(other, into.data, into.dtype, target + x);
-    }
-  }
-};
-
-// Views whose widths and strides count elements of type Unit, whatever dtype they hold.
-template <class Unit>
-struct MoveBits {
-  DeviceView from, into;
-
-  __device__ void run(const Group& group) const {
-    if (!group.active) return;
-    const Unit* source = static_cast<const Unit*>(from.data) + row_offset(from, group.row, group.head);
-    Unit* target = static_cast<Unit*>(into.data) + row_offset(into, group.row, group.head);
-    for (std::int32_t x = group.lane; x < into.width; x += group.lanes) target[x] = source[x];
-  }
-};
-
-template <class Unit>
-struct FillBits {
-  DeviceView into;
-  Unit bits;
-
-  __device__ void run(const Group& group) const {
-    if (!group.active) return;
-    Unit* target = static_cast<Unit*>(into.data) + row_offset(into, group.row, group.head);
-    for (std::int32_t x = group.lane; x < into.width; x += group.lanes) target[x] = bits;
-  }
-};
-
-template <class T, int N>
-struct RowDot {
-  DeviceView a, b, into;
-
-  __device__ void run(const Group& group) const {
-    T sum = 0;
-    if (group.active) {
-      const std::int64_t a_row = row_offset(a, group.row, group.head);
-      const std::int64_t b_row = row_offset(b, group.row, group.head);
-      for (std::int32_t x = group.lane * N; x < a.width; x += group.lanes * N) {
-        const Pack<T, N> left = load_pack<T, N>(a, a_row + x);
-        const Pack<T, N> right = load_pack<T, N>(b, b_row + x);
-#pragma unroll
-        for (int i = 0; i < N; ++i) sum += left.value[i] * right.value[i];
-      }
-    }
-    for (std::int32_t distance = group.lanes / 2; distance > 0; distance /= 2)
-      sum += __shfl_xor_sync(~0U, sum, distance);
-    if (group.active && group.lane == 0)
-      store_element_as<T>(sum, into.data, into.dtype, row_offset(into, group.row, group.head));
-  }
-};
-
-template <class T, int N>
-struct MergeRows {
-  MergeParams p;
-
-  __device__ void run(const Group& group) const {
-    T part = 0;
-    T held = 0;
-    if (group.active) {
-      part = load_first<T>(p.part_lse, group.row, group.head);
-      held = load_first<T>(p.into_lse, group.row, group.head);
-    }
-    __syncwarp();  // all lanes have read the lse that one of them writes below
-    const bool no_part = part == minus_infinity<T>();
-    const bool holds = held != minus_infinity<T>();
-    if (!group.active || (no_part && holds)) return;
-    const T merged = holds ? merged_lse(held, part) : part;
-    const T held_weight = exp(held - merged);
-    const T part_weight = exp(part - merged);
-    const std::int64_t source = row_offset(p.part_out, group.row, group.head);
-    const std::int64_t target = row_offset(p.into_out, group.row, group.head);
-    for (std::int32_t x = group.lane * N; x < p.into_out.width; x += group.lanes * N) {
-      Pack<T, N> out = {};
-      if (!no_part) out = load_pack<T, N>(p.part_out, source + x);
-      if (holds) {
-        const Pack<T, N> old = load_pack<T, N>(p.into_out, target + x);
-#pragma unroll
-        for (int i = 0; i < N; ++i) out.value[i] = old.value[i] * held_weight + out.value[i] * part_weight;
-      }
-      store_pack(out, p.into_out, target + x);
-    }
-    if (group.lane == 0 && !no_part)
-      store_element_as<T>(merged, p.into_lse.data, p.into_lse.dtype,
-                          row_offset(p.into_lse, group.row, group.head));
-  }
-};
-
-template <class T>
-struct MergeLseRows {
-  DeviceView part_lse, into_lse;
-
-  __device__ void run(const Group& group) const {
-    if (!group.active || group.lane != 0) return;
-    const T part = load_first<T>(part_lse, group.row, group.head);
-    if (part == minus_infinity<T>()) return;
-    const std::int64_t target = row_offset(into_lse, group.row, group.head);
-    const T held = load_element_as<T>(into_lse.data, into_lse.dtype, target);
-    const T merged = held == minus_infinity<T>() ? part : merged_lse(held, part);
-    store_element_as<T>(merged, into_lse.data, into_lse.dtype, target);
-  }
-};
-
-template <class T, int N>
-struct RescaleRows {
-  RescaleParams p;
-
-  __device__ void run(const Group& group) const {
-    if (!group.active) return;
-    const T lse = load_first<T>(p.part_lse, group.row, group.head);
-    const bool empty = lse == minus_infinity<T>();
-    const bool add = p.write == Write::add;
-    if (empty && add) return;
-    const T weight = empty ? T(0) : exp(lse - load_first<T>(p.final_lse, group.row, group.head));
-    const std::int64_t source = row_offset(p.part_out, group.row, group.head);
-    const std::int64_t target = row_offset(p.into_out, group.row, group.head);
-    for (std::int32_t x = group.lane * N; x < p.into_out.width; x += group.lanes * N) {
-      Pack<T, N> sum = {};
-      if (add) sum = load_pack<T, N>(p.into_out, target + x);
-      if (!empty) {
-        const Pack<T, N> part = load_pack<T, N>(p.part_out, source + x);
-#pragma unroll
-        for (int i = 0; i < N; ++i) sum.value[i] += part.value[i] * weight;
-      }
-      store_pack(sum, p.into_out, target + x);
-    }
-  }
-};
 
 // Launches an operation on rows of `width` elements, per_lane of them a lane at a time. `leading` is a view
 // that is written: whether rows or heads are closer together in it decides which of them neighbouring groups
@@ -199,8 +25,12 @@ void launch(const Operation& operation, const DeviceView& leading, std::int32_t 
                .heads = static_cast<std::uint32_t>(leading.heads),
                .heads_first = std::abs(leading.head_stride) <= std::abs(leading.row_stride)};
   if (grid.rows_times_heads == 0 || width == 0) return;
+  // As many lanes as take the row at once, but not fewer than four, if it has four pieces: together they read
+  // whole sectors.
   const std::int64_t pieces = (std::int64_t{width} + per_lane - 1) / per_lane;
-  while (grid.log2_lanes < 5 && (1 << grid.log2_lanes) < pieces) ++grid.log2_lanes;
+  const std::int64_t lanes =
+      std::max((pieces + Operation::packs - 1) / Operation::packs, std::min<std::int64_t>(pieces, 4));
+  while (grid.log2_lanes < 5 && (1 << grid.log2_lanes) < lanes) ++grid.log2_lanes;
   const std::uint64_t groups_per_block = group_threads >> grid.log2_lanes;
   const std::uint64_t blocks = (grid.rows_times_heads + groups_per_block - 1) / groups_per_block;
   constexpr auto most_blocks = static_cast<std::uint64_t>(measured("elementwise_most_blocks"));
@@ -267,9 +97,12 @@ void launch_fill_bits(const DeviceView& into, const std::uint64_t (&bits)[2], CU
   launch(FillBits<Unit>{target, *reinterpret_cast<const Unit*>(bits)}, target, target.width, 1, stream);
 }
 
+template <class T, int N>
+using WideRowDot = RowDot<T, N, sizeof(T)>;
+
 template <class Operation>
-const void* kernel_of() {
-  return reinterpret_cast<const void*>(&row_groups<Operation>);
+KernelFunction kernel_of() {
+  return kernel_function<row_groups<Operation>>({.threads = group_threads});
 }
 
 }  // namespace
@@ -278,7 +111,10 @@ static void launch_row_dot(const DeviceView& a, const DeviceView& b, const Devic
                            CUstream_st* stream) {
   // A width of 0 still has results: an empty sum is 0.
   const std::int32_t width = std::max(a.width, 1);
-  launch_by<RowDot>(any_fp64({&a, &b, &into}), in_pieces({&a, &b}, 16, 8), into, width, stream, a, b, into);
+  const bool fp64 = any_fp64({&a, &b, &into}), vector = in_pieces({&a, &b}, 16, 8);
+  const bool narrow = element_bytes(a.dtype) == 2 && element_bytes(b.dtype) == 2;
+  if (!fp64 && vector && narrow) return launch(RowDot<float, 8, 2>{a, b, into}, into, width, 8, stream);
+  launch_by<WideRowDot>(fp64, vector, into, width, stream, a, b, into);
 }
 
 void launch_merge(const MergeParams& p, CUstream_st* stream) {
@@ -359,38 +195,39 @@ void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
 
 std::span<const NamedKernel> elementwise_kernels() {
   static const NamedKernel kernels[] = {
-      {"row_dot fp32", "row_dot", kernel_of<RowDot<float, 1>>()},
-      {"row_dot fp32 vector", "row_dot", kernel_of<RowDot<float, 8>>()},
-      {"row_dot fp64", "row_dot", kernel_of<RowDot<double, 1>>()},
-      {"row_dot fp64 vector", "row_dot", kernel_of<RowDot<double, 8>>()},
-      {"merge fp32", "merge", kernel_of<MergeRows<float, 1>>()},
-      {"merge fp32 vector", "merge", kernel_of<MergeRows<float, 8>>()},
-      {"merge fp64", "merge", kernel_of<MergeRows<double, 1>>()},
-      {"merge fp64 vector", "merge", kernel_of<MergeRows<double, 8>>()},
-      {"merge_lse fp32", "merge_lse", kernel_of<MergeLseRows<float>>()},
-      {"merge_lse fp64", "merge_lse", kernel_of<MergeLseRows<double>>()},
-      {"rescale fp32", "rescale", kernel_of<RescaleRows<float, 1>>()},
-      {"rescale fp32 vector", "rescale", kernel_of<RescaleRows<float, 8>>()},
-      {"rescale fp64", "rescale", kernel_of<RescaleRows<double, 1>>()},
-      {"rescale fp64 vector", "rescale", kernel_of<RescaleRows<double, 8>>()},
-      {"copy 2 bytes", "copy", kernel_of<MoveBits<std::uint16_t>>()},
-      {"copy 4 bytes", "copy", kernel_of<MoveBits<std::uint32_t>>()},
-      {"copy 8 bytes", "copy", kernel_of<MoveBits<std::uint64_t>>()},
-      {"copy 16 bytes", "copy", kernel_of<MoveBits<uint4>>()},
-      {"cast fp32", "copy", kernel_of<Cast<float, 1>>()},
-      {"cast fp32 vector", "copy", kernel_of<Cast<float, 8>>()},
-      {"cast fp64", "copy", kernel_of<Cast<double, 1>>()},
-      {"cast fp64 vector", "copy", kernel_of<Cast<double, 8>>()},
-      {"add fp32", "add", kernel_of<Add<float, 1>>()},
-      {"add fp32 vector", "add", kernel_of<Add<float, 8>>()},
-      {"add fp64", "add", kernel_of<Add<double, 1>>()},
-      {"add fp64 vector", "add", kernel_of<Add<double, 8>>()},
-      {"maximum fp32", "maximum", kernel_of<Maximum<float>>()},
-      {"maximum fp64", "maximum", kernel_of<Maximum<double>>()},
-      {"fill 2 bytes", "fill", kernel_of<FillBits<std::uint16_t>>()},
-      {"fill 4 bytes", "fill", kernel_of<FillBits<std::uint32_t>>()},
-      {"fill 8 bytes", "fill", kernel_of<FillBits<std::uint64_t>>()},
-      {"fill 16 bytes", "fill", kernel_of<FillBits<uint4>>()},
+      {"row_dot", "fp32", kernel_of<WideRowDot<float, 1>>()},
+      {"row_dot", "fp32 vector", kernel_of<WideRowDot<float, 8>>()},
+      {"row_dot", "2 bytes vector", kernel_of<RowDot<float, 8, 2>>()},
+      {"row_dot", "fp64", kernel_of<WideRowDot<double, 1>>()},
+      {"row_dot", "fp64 vector", kernel_of<WideRowDot<double, 8>>()},
+      {"merge", "fp32", kernel_of<MergeRows<float, 1>>()},
+      {"merge", "fp32 vector", kernel_of<MergeRows<float, 8>>()},
+      {"merge", "fp64", kernel_of<MergeRows<double, 1>>()},
+      {"merge", "fp64 vector", kernel_of<MergeRows<double, 8>>()},
+      {"merge_lse", "fp32", kernel_of<MergeLseRows<float>>()},
+      {"merge_lse", "fp64", kernel_of<MergeLseRows<double>>()},
+      {"rescale", "fp32", kernel_of<RescaleRows<float, 1>>()},
+      {"rescale", "fp32 vector", kernel_of<RescaleRows<float, 8>>()},
+      {"rescale", "fp64", kernel_of<RescaleRows<double, 1>>()},
+      {"rescale", "fp64 vector", kernel_of<RescaleRows<double, 8>>()},
+      {"copy", "2 bytes", kernel_of<MoveBits<std::uint16_t>>()},
+      {"copy", "4 bytes", kernel_of<MoveBits<std::uint32_t>>()},
+      {"copy", "8 bytes", kernel_of<MoveBits<std::uint64_t>>()},
+      {"copy", "16 bytes", kernel_of<MoveBits<uint4>>()},
+      {"cast", "fp32", kernel_of<Cast<float, 1>>()},
+      {"cast", "fp32 vector", kernel_of<Cast<float, 8>>()},
+      {"cast", "fp64", kernel_of<Cast<double, 1>>()},
+      {"cast", "fp64 vector", kernel_of<Cast<double, 8>>()},
+      {"add", "fp32", kernel_of<Add<float, 1>>()},
+      {"add", "fp32 vector", kernel_of<Add<float, 8>>()},
+      {"add", "fp64", kernel_of<Add<double, 1>>()},
+      {"add", "fp64 vector", kernel_of<Add<double, 8>>()},
+      {"maximum", "fp32", kernel_of<Maximum<float>>()},
+      {"maximum", "fp64", kernel_of<Maximum<double>>()},
+      {"fill", "2 bytes", kernel_of<FillBits<std::uint16_t>>()},
+      {"fill", "4 bytes", kernel_of<FillBits<std::uint32_t>>()},
+      {"fill", "8 bytes", kernel_of<FillBits<std::uint64_t>>()},
+      {"fill", "16 bytes", kernel_of<FillBits<uint4>>()},
   };
   return kernels;
 }

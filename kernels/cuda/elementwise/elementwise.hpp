@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/cuda/kernel_function.hpp"
 #include "kernels/work/params.hpp"
 
 struct CUstream_st;
@@ -42,9 +43,9 @@ inline void launch_fill(const DeviceView& into, double value, CUstream_st* strea
 }
 
 struct NamedKernel {
-  const char* name;  // "copy fp32 vector"
-  const char* kind;  // "copy"
-  const void* kernel;
+  const char* name;  // as rowwise_name()
+  const char* part;  // "fp32 vector": memory is moved in 16-byte pieces
+  KernelFunction function;
 };
 std::span<const NamedKernel> elementwise_kernels();
 

@@ -169,17 +169,13 @@ void launch_general(const AttendBackwardParams& params, CUstream_st* stream) {
   }
 }
 
-constexpr std::int64_t no_shared_bytes[] = {0, 0};
-
 template <class T>
 AttendBackwardKernel kernel_of(DType accumulator) {
-  static const void* const functions[] = {reinterpret_cast<const void*>(&attend_backward_general_dkv<T>),
-                                          reinterpret_cast<const void*>(&attend_backward_general_dq<T>),
-                                          nullptr};
+  static const KernelFunction functions[] = {kernel_function<attend_backward_general_dkv<T>>(general_shape),
+                                             kernel_function<attend_backward_general_dq<T>>(general_shape)};
   return {.name = general_backward_name(accumulator),
           .bind = bind_parameters<launch_general<T>, AttendBackwardParams>,
-          .functions = functions,
-          .shared_bytes = no_shared_bytes};
+          .functions = functions};
 }
 
 }  // namespace

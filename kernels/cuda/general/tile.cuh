@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/kernel_function.hpp"
 #include "kernels/cuda/parts/element.cuh"
 #include "kernels/cuda/parts/primitives.cuh"
 #include "kernels/work/params.hpp"
@@ -19,6 +20,9 @@ static_assert(general_rows == 32);
 constexpr std::int32_t general_threads = 128;
 constexpr std::int32_t general_warps = general_threads / 32;
 constexpr std::int32_t rows_per_warp = general_rows / general_warps;
+
+constexpr KernelShape general_shape = {
+    .threads = general_threads, .tile_rows = general_rows, .tile_columns = general_rows, .stages = 1};
 
 template <class T>
 struct GeneralShape {

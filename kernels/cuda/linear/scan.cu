@@ -120,15 +120,10 @@ void launch(const LinearParams& p, CUstream_st* stream) {
   launch_dependent(kernel, static_cast<unsigned>(p.cut.thread_blocks), linear_threads, 0, stream, p);
 }
 
-constexpr std::int64_t no_shared_bytes[] = {0};
-
 template <auto kernel>
 LinearKernel kernel_named(const char* name) {
-  static const void* const functions[] = {reinterpret_cast<const void*>(kernel), nullptr};
-  return {.name = name,
-          .bind = bind_parameters<launch<kernel>, LinearParams>,
-          .functions = functions,
-          .shared_bytes = no_shared_bytes};
+  static const KernelFunction functions[] = {kernel_function<kernel>({.threads = linear_threads})};
+  return {.name = name, .bind = bind_parameters<launch<kernel>, LinearParams>, .functions = functions};
 }
 
 }  // namespace

@@ -150,16 +150,16 @@ void launch_state(const LinearParams& p, CUstream_st* stream) {
                    static_cast<unsigned>(p.cut.thread_blocks), linear_threads, 0, stream, p);
 }
 
-constexpr std::int64_t no_shared_bytes[] = {0, 0};
+template <class T, std::int32_t width>
+KernelFunction state_function() {
+  return kernel_function<linear_state<T, width>>(
+      {.threads = linear_threads, .tile_rows = block_tokens, .tile_columns = width, .stages = 1});
+}
 
 template <class T>
 LinearKernel kernel_named(const char* name) {
-  static const void* const functions[] = {reinterpret_cast<const void*>(&linear_state<T, 64>),
-                                          reinterpret_cast<const void*>(&linear_state<T, 32>), nullptr};
-  return {.name = name,
-          .bind = bind_parameters<launch_state<T>, LinearParams>,
-          .functions = functions,
-          .shared_bytes = no_shared_bytes};
+  static const KernelFunction functions[] = {state_function<T, 64>(), state_function<T, 32>()};
+  return {.name = name, .bind = bind_parameters<launch_state<T>, LinearParams>, .functions = functions};
 }
 
 }  // namespace

@@ -36,17 +36,17 @@ void launch_walk(const LinearParams& p, CUstream_st* stream) {
                    static_cast<std::size_t>(p.cut.shared_bytes), stream, p);
 }
 
-constexpr std::int64_t shared_bytes[] = {linear_shared_limit, linear_shared_limit, linear_shared_limit};
+template <class T, std::int32_t columns, bool walks>
+KernelFunction walk_function() {
+  return kernel_function<linear_walk<T, columns, walks>, linear_shared_limit>(
+      {.threads = linear_threads, .tile_rows = linear_tokens, .tile_columns = columns, .stages = 1});
+}
 
 template <class T, bool walks>
 LinearKernel kernel_named(const char* name) {
-  static const void* const functions[] = {reinterpret_cast<const void*>(&linear_walk<T, 64, walks>),
-                                          reinterpret_cast<const void*>(&linear_walk<T, 32, walks>),
-                                          reinterpret_cast<const void*>(&linear_walk<T, 16, walks>), nullptr};
-  return {.name = name,
-          .bind = bind_parameters<launch_walk<T, walks>, LinearParams>,
-          .functions = functions,
-          .shared_bytes = shared_bytes};
+  static const KernelFunction functions[] = {walk_function<T, 64, walks>(), walk_function<T, 32, walks>(),
+                                             walk_function<T, 16, walks>()};
+  return {.name = name, .bind = bind_parameters<launch_walk<T, walks>, LinearParams>, .functions = functions};
 }
 
 }  // namespace

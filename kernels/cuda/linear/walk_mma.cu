@@ -39,20 +39,17 @@ void launch_mma(const LinearParams& p, CUstream_st* stream) {
                    static_cast<std::size_t>(p.cut.shared_bytes), stream, p);
 }
 
-constexpr std::int64_t shared_bytes[] = {mma_walk_bytes(64, 32), mma_walk_bytes(64, 64),
-                                         mma_walk_bytes(128, 32), mma_walk_bytes(128, 64)};
+template <class T, int depth, int columns>
+KernelFunction mma_function() {
+  return kernel_function<linear_walk_mma<T, depth, columns>, bytes_of_kernel<T, depth, columns>>(
+      {.threads = linear_threads, .tile_rows = linear_tokens, .tile_columns = columns, .stages = 1});
+}
 
 template <class T>
 LinearKernel kernel_named(const char* name) {
-  static const void* const functions[] = {reinterpret_cast<const void*>(&linear_walk_mma<T, 64, 32>),
-                                          reinterpret_cast<const void*>(&linear_walk_mma<T, 64, 64>),
-                                          reinterpret_cast<const void*>(&linear_walk_mma<T, 128, 32>),
-                                          reinterpret_cast<const void*>(&linear_walk_mma<T, 128, 64>),
-                                          nullptr};
-  return {.name = name,
-          .bind = bind_parameters<launch_mma<T>, LinearParams>,
-          .functions = functions,
-          .shared_bytes = shared_bytes};
+  static const KernelFunction functions[] = {mma_function<T, 64, 32>(), mma_function<T, 64, 64>(),
+                                             mma_function<T, 128, 32>(), mma_function<T, 128, 64>()};
+  return {.name = name, .bind = bind_parameters<launch_mma<T>, LinearParams>, .functions = functions};
 }
 
 }  // namespace

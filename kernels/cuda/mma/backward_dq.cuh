@@ -8,60 +8,68 @@
 #include "kernels/cuda/mma/parts/shared_tiles.cuh"
 #include "kernels/cuda/mma/parts/warp_mma.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
+#include "kernels/work/mma_tiles.hpp"
 
 namespace cplab::kernels::cuda {
 
-template <int D>
+// Keys of D elements, values of E; tiles of `rows` queries.
+template <int D, int E, int rows>
 struct MmaDqShape {
-  static constexpr bool large = D > 64;
-  static constexpr int m_tiles = 2;
-  static constexpr int warps = 4;
+  static constexpr int key_size = D, value_size = E;
+  static constexpr int queries = rows;
+  static constexpr int m_tiles = D > 128 ? 1 : 2;
+  static constexpr int warps = queries / (16 * m_tiles);
   static constexpr int threads = 32 * warps;
-  static constexpr int queries = warps * 16 * m_tiles;
-  static constexpr int keys = large ? 32 : 64;
-  static constexpr int part = 32;
-  static constexpr int blocks_per_sm = 2;
+  static constexpr int keys = mma_dq_keys(D);
+  static constexpr int part = keys < 32 ? keys : 32;
+  static constexpr int blocks_per_sm = warps > 4 ? 1 : 2;
   static constexpr int q_bytes = queries * Tile<D>::row_bytes;
+  static constexpr int dout_bytes = queries * Tile<E>::row_bytes;
   static constexpr int k_bytes = keys * Tile<D>::row_bytes;
-  static constexpr int stage_bytes = 2 * k_bytes;
+  static constexpr int v_bytes = keys * Tile<E>::row_bytes;
+  static constexpr int stage_bytes = k_bytes + v_bytes;
   static constexpr int row_bytes = 2 * queries * 4;  // lse and delta
   static constexpr int shared_bytes =
-      2 * q_bytes + 2 * stage_bytes + static_cast<int>(sizeof(Walk)) + row_bytes;
-  static_assert(threads == queries);
+      q_bytes + dout_bytes + 2 * stage_bytes + static_cast<int>(sizeof(Walk)) + row_bytes;
+  static constexpr Claim claim = mma_dq_claim(D, rows);
+  static_assert(queries <= threads);
 };
 
-template <class T, int D>
+template <class T, class Shape>
 __device__ __forceinline__ void load_k_v(std::uint32_t stage, const AttendBackwardParams& params, int kv_head,
                                          const Block& block) {
-  using Shape = MmaDqShape<D>;
-  load_tile<T, D, Shape::keys, Shape::threads>(stage, params.k, kv_head, block.begin, block.end);
-  load_tile<T, D, Shape::keys, Shape::threads>(stage + Shape::k_bytes, params.v, kv_head, block.begin,
-                                               block.end);
+  load_tile<T, Shape::key_size, Shape::keys, Shape::threads>(stage, params.k, kv_head, block.begin,
+                                                             block.end);
+  load_tile<T, Shape::value_size, Shape::keys, Shape::threads>(stage + Shape::k_bytes, params.v, kv_head,
+                                                               block.begin, block.end);
 }
 
-template <class T, int D>
-__global__ void __launch_bounds__(MmaDqShape<D>::threads, MmaDqShape<D>::blocks_per_sm)
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::threads, Shape::blocks_per_sm)
     attend_backward_dq_mma_kernel(const __grid_constant__ AttendBackwardParams params) {
-  using Shape = MmaDqShape<D>;
+  constexpr int D = Shape::key_size, E = Shape::value_size;
   constexpr int m_tiles = Shape::m_tiles;
   constexpr int n_tiles = Shape::part / 8;
-  extern __shared__ __align__(256) unsigned char dq_shared[];
+  alignas(1024) extern __shared__ unsigned char dq_shared[];
 
   const auto head = static_cast<int>(blockIdx.y);
   const WorkTile tile = params.by_q.tiles[blockIdx.x];
   const auto scale_log2 = static_cast<float>(params.scale * 1.44269504088896340736);
 
   const std::uint32_t q_tile = shared_address(dq_shared);
-  const std::uint32_t k_tile = q_tile + 2 * Shape::q_bytes;
+  const std::uint32_t dout_tile = q_tile + Shape::q_bytes;
+  const std::uint32_t k_tile = dout_tile + Shape::dout_bytes;
 
   Accumulators<m_tiles, D / 8> dq;
   clear(dq);
 
-  auto* const walk = reinterpret_cast<Walk*>(dq_shared + 2 * Shape::q_bytes + 2 * Shape::stage_bytes);
+  auto* const walk =
+      reinterpret_cast<Walk*>(dq_shared + Shape::q_bytes + Shape::dout_bytes + 2 * Shape::stage_bytes);
   // lse in units of log2, then delta. A row whose lse is -inf has no gradient and may hold anything.
   auto* const row_lse = reinterpret_cast<float*>(walk + 1);
   bool empty_row = false;
-  if (const int row = tile.begin + static_cast<int>(threadIdx.x); row < tile.end) {
+  if (const int row = tile.begin + static_cast<int>(threadIdx.x);
+      row < tile.end && (Shape::queries == Shape::threads || threadIdx.x < Shape::queries)) {
     const float held = *row_of<const float>(params.lse, head, row);
     empty_row = held == -infinity();
     row_lse[threadIdx.x] = empty_row ? infinity() : held * log2_e;
@@ -76,9 +84,8 @@ __global__ void __launch_bounds__(MmaDqShape<D>::threads, MmaDqShape<D>::blocks_
   const bool some_empty = __syncthreads_or(empty_row) != 0;
   if (walk->block(0).live()) {
     load_tile<T, D, Shape::queries, Shape::threads>(q_tile, params.q, head, tile.begin, tile.end);
-    load_tile<T, D, Shape::queries, Shape::threads>(q_tile + Shape::q_bytes, params.dout, head, tile.begin,
-                                                    tile.end);
-    load_k_v<T, D>(k_tile, params, walk->kv_head, walk->block(0));
+    load_tile<T, E, Shape::queries, Shape::threads>(dout_tile, params.dout, head, tile.begin, tile.end);
+    load_k_v<T, Shape>(k_tile, params, walk->kv_head, walk->block(0));
     cp_async_commit_group();
   }
 #pragma unroll 1
@@ -88,8 +95,8 @@ __global__ void __launch_bounds__(MmaDqShape<D>::threads, MmaDqShape<D>::blocks_
     __syncthreads();  // the block has arrived, and nobody reads the other stage
     const Block& next = walk->block(at + 1);
     if (next.live()) {
-      load_k_v<T, D>(k_tile + static_cast<std::uint32_t>(Shape::stage_bytes - stage), params, walk->kv_head,
-                     next);
+      load_k_v<T, Shape>(k_tile + static_cast<std::uint32_t>(Shape::stage_bytes - stage), params,
+                         walk->kv_head, next);
       cp_async_commit_group();
       if (thread_index() == 0)
         walk->block(at + 2) =
@@ -105,6 +112,8 @@ __global__ void __launch_bounds__(MmaDqShape<D>::threads, MmaDqShape<D>::blocks_
       const float* const lse =
           row_lse + thread_index() / 32 * 16 * m_tiles + thread_index() % 32 / 4;  // of the lane's first row
       const std::uint32_t k_part = k_tile + static_cast<std::uint32_t>(stage + from * Tile<D>::row_bytes);
+      const std::uint32_t v_part =
+          k_tile + static_cast<std::uint32_t>(stage + Shape::k_bytes + from * Tile<E>::row_bytes);
 
       Accumulators<m_tiles, n_tiles> p, dp;
       const auto mask = [&] {
@@ -126,8 +135,7 @@ __global__ void __launch_bounds__(MmaDqShape<D>::threads, MmaDqShape<D>::blocks_
             p[m][n][e] = exp2_approx(fmaf(p[m][n][e], scale_log2, -lse[16 * m + 8 * (e / 2)]));
       if (masked) mask();
       clear(dp);
-      gemm_ss<T, D>(dp, address_own_rows<D, 16 * m_tiles>(q_tile + Shape::q_bytes),
-                    address_columns<D>(k_part + Shape::k_bytes));
+      gemm_ss<T, E>(dp, address_own_rows<E, 16 * m_tiles>(dout_tile), address_columns<E>(v_part));
 #pragma unroll
       for (int m = 0; m < m_tiles; ++m)
 #pragma unroll

@@ -1,5 +1,6 @@
-// The mma.sync attention kernels of this build, any architecture from SM 8.0 on: bf16 and fp16, equal head
-// and value sizes. Declared for kernel_table.cpp; each head size is compiled in a translation unit of its own
+// The mma.sync attention kernels of this build, any architecture from SM 8.0 on: bf16 and fp16, keys and
+// values of the head sizes in kernels/CMakeLists.txt. Declared for kernel_table.cpp; each is compiled in a
+// translation unit of its own
 // (*.cu.in).
 #pragma once
 
@@ -9,9 +10,9 @@
 
 namespace cplab::kernels::cuda {
 
-template <int head_size>
+template <int key_size, int value_size>
 std::vector<AttendKernel> mma_forward_kernels();
-template <int head_size>
+template <int key_size, int value_size>
 std::vector<AttendBackwardKernel> mma_backward_kernels();
 
 }  // namespace cplab::kernels::cuda

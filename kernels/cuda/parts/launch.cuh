@@ -1,6 +1,9 @@
 // Programmatic dependent launch (CUDA Programming Guide; SM 9.0 and later): the kernel's thread blocks start
 // while the kernel before it on the stream ends. Such a kernel calls wait_on_dependent_grids() before it
-// touches anything that another kernel writes or reads.
+// touches anything that another kernel writes or reads. It may say itself, by launch_dependents(), when the
+// next one can start. Then more than two may be under way, but the wait of C for B includes that of B for A:
+// B is done only when its threads are, each of which has waited for A, and what A wrote is visible then.
+// An event, a copy, or a kernel launched without the attribute waits for all of a kernel in any case.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -66,6 +66,15 @@ __device__ __forceinline__ void wait_on_dependent_grids() {
 #endif
 }
 
+// The kernel after this one on the stream, launched in that way, may begin when every thread block of this
+// one has called this or ended. A kernel that fills the device calls it when it has no more work to give out:
+// thread blocks of the next one that only wait would take multiprocessors that others could use.
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }

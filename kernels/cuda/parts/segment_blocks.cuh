@@ -31,12 +31,14 @@ struct __align__(16) Block {
 enum class Owner { queries, keys };
 
 // The first block with a live pair from block.segment on; after the tile's last segment, that of the next
-// head.
-template <Owner owner>
+// head. Downward: segments come from the tile's last to its first.
+template <Owner owner, bool downward = false>
 __device__ __forceinline__ Block enter_segments(Block block, int stop_head, const WorkTile& tile,
                                                 const DeviceSegment* segments) {
-  for (; block.head < stop_head; ++block.head, block.segment = tile.first) {
-    for (; block.segment < tile.first + tile.count; ++block.segment) {
+  const int last = tile.first + tile.count - 1;
+  for (; block.head < stop_head; ++block.head, block.segment = downward ? last : tile.first) {
+    for (; downward ? block.segment >= tile.first : block.segment < tile.first + tile.count;
+         block.segment += downward ? -1 : 1) {
       const DeviceSegment entered = segments[block.segment];
       constexpr bool queries = owner == Owner::queries;
       block.row_begin = max(tile.begin, queries ? entered.q_begin : entered.k_begin);
@@ -74,22 +76,29 @@ __device__ __forceinline__ Block next_block(Block block, int stop_head, const Wo
   return enter_segments<owner>(block, stop_head, tile, segments);
 }
 
-// Blocks of a segment from its last to its first: where the one that enter_segments() found begins, and the
-// block after `block`, for tiles of keys.
+// The same blocks of a tile of keys with each head's in the opposite order: segments from the tile's last to
+// its first, and blocks of a segment likewise.
 template <int columns>
 __device__ __forceinline__ Block at_last_columns(Block block) {
   if (block.live()) block.begin += (block.end - 1 - block.begin) / columns * columns;
   return block;
 }
-template <Owner owner, int columns>
+template <int columns>
+__device__ __forceinline__ Block first_block_downward(int head, int stop_head, const WorkTile& tile,
+                                                      const DeviceSegment* segments) {
+  Block block = {};
+  block.head = head;
+  block.segment = tile.first + tile.count - 1;
+  return at_last_columns<columns>(enter_segments<Owner::keys, true>(block, stop_head, tile, segments));
+}
+template <int columns>
 __device__ __forceinline__ Block next_block_downward(Block block, int stop_head, const WorkTile& tile,
                                                      const DeviceSegment* segments) {
-  static_assert(owner == Owner::keys);
   if (!block.live()) return block;
   block.begin -= columns;
   if (block.begin >= max(segments[block.segment].q_begin, block.row_begin + block.low)) return block;
-  ++block.segment;
-  return at_last_columns<columns>(enter_segments<owner>(block, stop_head, tile, segments));
+  --block.segment;
+  return at_last_columns<columns>(enter_segments<Owner::keys, true>(block, stop_head, tile, segments));
 }
 
 // Whether a row of the tile has a live pair in one segment, or in any of the tile's segments but the first

@@ -23,3 +23,14 @@ inline float2 __bfloat1622float2(__nv_bfloat162 x) {
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {emulated_bfloat16(x), emulated_bfloat16(y)};
 }
+inline float __bfloat162float(__nv_bfloat16 x) {
+  return emulated_float(x);
+}
+inline __nv_bfloat16 __float2bfloat16_rn(float x) {
+  return emulated_bfloat16(x);
+}
+inline __nv_bfloat16 __double2bfloat16(double x) {
+  __nv_bfloat16 result;
+  cplab::kernels::store_element(&result, cplab::kernels::DType::bf16, 0, x);
+  return result;
+}

@@ -23,3 +23,14 @@ inline float2 __half22float2(__half2 x) {
 inline __half2 __floats2half2_rn(float x, float y) {
   return {emulated_half(x), emulated_half(y)};
 }
+inline float __half2float(__half x) {
+  return emulated_float(x);
+}
+inline __half __float2half_rn(float x) {
+  return emulated_half(x);
+}
+inline __half __double2half(double x) {
+  __half result;
+  cplab::kernels::store_element(&result, cplab::kernels::DType::fp16, 0, x);
+  return result;
+}

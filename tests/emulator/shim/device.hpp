@@ -2,17 +2,24 @@
 // warp functions.
 #pragma once
 
+#include <math.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/kernels.hpp"
 #include "tests/emulator/machine.hpp"
 
 #define __device__
 #define __global__
+#ifdef CPLAB_EMULATED_STATIC_SHARED  // no kernel of the file has dynamic shared memory
+#define __shared__ static
+#else
 #define __shared__
+#endif
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __grid_constant__
@@ -31,12 +38,25 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
   return {x, y, z, w};
 }
 
+// Of the grid: blocks are numbered along x, then y, then z. Kernels with a grid of one axis need not say.
+inline unsigned emulated_grid_x = ~0U, emulated_grid_y = 1;
+
 struct EmulatedIndex {
   struct Thread {
     operator int() const { return cplab::emulator::machine().thread(); }
   };
   struct Block {
-    operator unsigned() const { return cplab::emulator::machine().block(); }
+    operator unsigned() const { return cplab::emulator::machine().block() % emulated_grid_x; }
+  };
+  struct BlockY {
+    operator unsigned() const {
+      return cplab::emulator::machine().block() / emulated_grid_x % emulated_grid_y;
+    }
+  };
+  struct BlockZ {
+    operator unsigned() const {
+      return cplab::emulator::machine().block() / emulated_grid_x / emulated_grid_y;
+    }
   };
 };
 struct EmulatedThread {
@@ -44,6 +64,8 @@ struct EmulatedThread {
 };
 struct EmulatedBlock {
   EmulatedIndex::Block x;
+  EmulatedIndex::BlockY y;
+  EmulatedIndex::BlockZ z;
 };
 inline constexpr EmulatedThread threadIdx;
 inline constexpr EmulatedBlock blockIdx;
@@ -66,10 +88,42 @@ inline unsigned __umulhi(unsigned a, unsigned b) {
 inline float __fmul_rn(float a, float b) {
   return a * b;
 }
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
+inline int __ffs(int bits) {
+  return std::countr_zero(static_cast<unsigned>(bits)) + 1;  // bits is not 0
+}
+inline unsigned atomicOr(unsigned* number, unsigned bits) {  // threads take turns only where they wait
+  const unsigned before = *number;
+  *number |= bits;
+  return before;
+}
+inline unsigned atomicAdd(unsigned* number, unsigned more) {
+  const unsigned before = *number;
+  *number += more;
+  return before;
+}
+inline int __popc(unsigned bits) {
+  return std::popcount(bits);
+}
+inline long long __double_as_longlong(double x) {
+  return std::bit_cast<long long>(x);
+}
 // How many threads the running block has.
 inline int emulated_threads = 0;
 inline void __syncthreads() {
   cplab::emulator::machine().meet(0, emulated_threads);
+}
+inline int __syncthreads_or(int predicate) {
+  static bool any = false;
+  any = any || predicate != 0;
+  __syncthreads();
+  const bool result = any;
+  __syncthreads();
+  any = false;
+  __syncthreads();
+  return result;
 }
 inline void __syncwarp() {
   (void)cplab::emulator::machine().exchange(0);
@@ -88,15 +142,19 @@ inline unsigned __ballot_sync(unsigned, int predicate) {
   for (int lane = 0; lane < 32; ++lane) bits |= static_cast<unsigned>(all[lane]) << lane;
   return bits;
 }
-inline int __shfl_sync(unsigned, int value, int lane) {
-  return static_cast<int>(cplab::emulator::machine().exchange(static_cast<std::uint32_t>(value))[lane]);
+template <class T>
+T emulated_shuffle(T value, int lane) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(value));
+  bits = cplab::emulator::machine().exchange(bits)[lane];
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
 }
-inline float __shfl_sync(unsigned, float value, int lane) {
-  const std::uint64_t* const all = cplab::emulator::machine().exchange(std::bit_cast<std::uint32_t>(value));
-  return std::bit_cast<float>(static_cast<std::uint32_t>(all[lane]));
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return emulated_shuffle(value, lane);
 }
-inline float __shfl_xor_sync(unsigned, float value, int mask) {
-  cplab::emulator::Machine& machine = cplab::emulator::machine();
-  const std::uint64_t* const all = machine.exchange(std::bit_cast<std::uint32_t>(value));
-  return std::bit_cast<float>(static_cast<std::uint32_t>(all[machine.thread() % 32 ^ mask]));
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return emulated_shuffle(value, cplab::emulator::machine().thread() % 32 ^ mask);
 }

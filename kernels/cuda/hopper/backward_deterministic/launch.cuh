@@ -47,19 +47,27 @@ Launch bind_backward_deterministic(const AttendBackwardParams& call) {
   };
 }
 
+template <class T, int D, Gradient gradient>
+KernelFunction deterministic_function() {
+  using Shape = DeterministicShape<D, gradient>;
+  constexpr bool queries = gradient == Gradient::dq;
+  return kernel_function<attend_backward_deterministic_kernel<T, D, gradient>,
+                         sizeof(DeterministicStorage<D, gradient>) + 1024, Claim::hopper>(
+      {.threads = Shape::threads,
+       .tile_rows = queries ? Shape::rows : Shape::columns,
+       .tile_columns = queries ? Shape::columns : Shape::rows,
+       .stages = Shape::stages});
+}
+
 template <class T, int D>
 AttendBackwardKernel backward_deterministic_kernel() {
   static_assert(DeterministicShape<D, Gradient::dq>::rows == hopper_backward_tile_rows &&
                 DeterministicShape<D, Gradient::dkv>::rows == hopper_backward_tile_rows);
-  static const void* const functions[] = {
-      reinterpret_cast<const void*>(&attend_backward_deterministic_kernel<T, D, Gradient::dkv>),
-      reinterpret_cast<const void*>(&attend_backward_deterministic_kernel<T, D, Gradient::dq>), nullptr};
-  static constexpr std::int64_t shared_bytes[] = {sizeof(DeterministicStorage<D, Gradient::dkv>) + 1024,
-                                                  sizeof(DeterministicStorage<D, Gradient::dq>) + 1024};
+  static const KernelFunction functions[] = {deterministic_function<T, D, Gradient::dkv>(),
+                                             deterministic_function<T, D, Gradient::dq>()};
   return {.name = hopper_backward_deterministic_name(Element<T>::dtype, D),
           .bind = bind_backward_deterministic<T, D>,
-          .functions = functions,
-          .shared_bytes = shared_bytes};
+          .functions = functions};
 }
 
 // Instantiated by instance.cu.in.

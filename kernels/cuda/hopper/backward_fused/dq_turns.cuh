@@ -3,19 +3,18 @@
 // (kernels/work/turns.hpp).
 //
 // Two threads do that, for both consumers, because what one thread does for a block must not take longer than
-// a block's products. One adds: run_dq_store_in_turn(). The other waits for turns and passes them on:
-// run_dq_turns(). It calls a block, and perhaps the next one, whose turn it is; a block that has been added
-// it passes. A fence holds up only the second thread, and a poll only where there is nothing to pass yet.
+// a block's products. One waits for turns: run_dq_turns(). It calls a block when it is its turn, perhaps
+// while the one before is being added. The other adds blocks that have been called and passes them on:
+// run_dq_store_in_turn(). From one tile's addition to that of the next one it is then as far as can be: the
+// addition, a fence, and the way of a count to memory and back.
 //
-// Nobody waits for ever: a piece waits only for tiles of the same head that stand before its own in the work
-// list, and the scheduler gives these lower numbers. Numbers are drawn by thread blocks that run, and drawn
+// Nobody waits for ever: a piece waits only for tiles of the same head that come before its own in the head's
+// order, and the scheduler gives these lower numbers. Numbers are drawn by thread blocks that run, and drawn
 // in order. So of the tiles that are not complete the one with the lowest number has a thread block, which
 // has completed its earlier tiles, and waits for nobody but itself: for its own blocks before. A block that
-// has been called is added without waiting for later ones, because they are called and added in order: the
-// adding thread waits for both consumers' dq of one block at a time, and a consumer stages that of a block
-// without the dq that the other one stages after it. And it is passed without waiting for later ones, because
-// whoever waits for the next turn looks at the same time whether the block has been written. What it reads of
-// the next block beforehand, its bounds, the consumers need too before they stage dq of this one.
+// has been called is added and passed without waiting for later ones, because they are called and added in
+// order: the adding thread waits for both consumers' dq of one block at a time, and a consumer stages that of
+// a block without the dq that the other one stages after it.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +26,7 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// The turns of a thread block, kept by one thread: block after block is looked up, awaited, begun and passed.
-// Between begin() and pass() the next one may be looked up and awaited.
+// The turns of a thread block, kept by one thread: block after block is looked up and awaited.
 template <class Shape>
 class DqTurns {
  public:
@@ -37,148 +35,133 @@ class DqTurns {
 
   __device__ __forceinline__ explicit DqTurns(const TurnList& turns) : turns_(turns) {}
 
-  // Finds the cells of the next block and how many pieces come before it. place: of the block's tile in the
-  // work list; segment: of those of the tile.
-  __device__ __forceinline__ void look_up(const Block& block, int place, int segment) {
+  // Finds the cells of the next block and how many pieces come before it. unit: of the block's tile and
+  // segment; upward: the block's head is walked in the opposite order.
+  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward) {
     const int cell = block.begin / cell_rows;
     const int last_cell = (min(block.begin + cell_rows, block.end) - 1) / cell_rows;
-    next_ = block.head * turns_.cells + cell;
+    piece_.counter = turns_.counters + (block.head * turns_.cells + cell);  // 32 bits are enough: there are
+                                                                            // many bytes of q for each cell
 #pragma unroll
-    for (int n = 1; n >= 0; --n) {  // the last cell first: in this order blocks come
+    for (int n = 0; n < 2; ++n) {
       before_[n] = 0;
-      next_part_[n] = Part::none;
+      piece_.part[n] = Part::none;
       if (cell + n > last_cell) continue;
-      find_run(cell + n, place, segment);
-      before_[n] = run_.before;
-      // Of two pieces of a unit in a cell the one that begins in it comes first, because blocks come
-      // downward.
-      const bool last = run_.total != 0 && (n == 1 || run_.total == run_.before + 1);
-      next_part_[n] = last ? Part::last : Part::one_of_more;
+      const int total = turns_.total[cell + n];
+      find_run(cell + n, unit);
+      const int after = total - run_.before - run_.own;
+      before_[n] = upward ? after : run_.before;
+      // Of two pieces of a unit in a cell the one that is walked last: upward that which begins in the cell.
+      const bool last_of_unit = run_.own == 1 || upward == (n == 0);
+      const bool last_unit = (upward ? run_.before : after) == 0;
+      piece_.part[n] = last_unit && last_of_unit ? Part::last : Part::one_of_more;
     }
   }
 
   // Waits until the block looked up may be added.
   __device__ __forceinline__ void await() const {
 #pragma unroll
-    for (int n = 1; n >= 0; --n)
-      if (before_[n] != 0) wait_for_count(turns_.counters + next_ + n, before_[n]);
+    for (int n = 0; n < 2; ++n)
+      if (before_[n] != 0) wait_for_count(piece_.counter + n, before_[n]);
   }
 
-  // Likewise, but gives up when a barrier's phase is over; returns whether the block may be added.
-  __device__ __forceinline__ bool await_unless_over(std::uint32_t barrier, int parity) const {
-#pragma unroll
-    for (int n = 1; n >= 0; --n)
-      if (before_[n] != 0 &&
-          !wait_for_count_unless_over(turns_.counters + next_ + n, before_[n], barrier, parity))
-        return false;
-    return true;
-  }
-
-  // The block looked up is the one that pass() is about.
-  __device__ __forceinline__ void begin() {
-    piece_ = next_;
-#pragma unroll
-    for (int n = 0; n < 2; ++n) part_[n] = next_part_[n];
-  }
-
-  // The block has been added, which this thread has seen. A cell's last piece sets the count back to 0, which
-  // nobody waits for any more.
-  __device__ __forceinline__ void pass() const {
-    fence_device_memory();
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      std::int32_t* const count = turns_.counters + piece_ + n;
-      if (part_[n] == Part::one_of_more) add_one(count);
-      if (part_[n] == Part::last) *count = 0;
-    }
+  __device__ __forceinline__ const DqPiece& piece() const {
+    return piece_;
   }
 
  private:
-  enum class Part { none, one_of_more, last };                    // of a cell's pieces
+  using Part = DqPiece::Part;
   static constexpr int beyond = std::numeric_limits<int>::max();  // all cells
 
-  // Makes run_ that of a cell. It is kept, because a load takes as long as a poll, and cells come downward,
-  // of one head after the other.
-  __device__ __forceinline__ void find_run(int cell, int place, int segment) {
-    if (place != place_ || segment != segment_ || cell >= run_end_) {
-      place_ = place;
-      segment_ = segment;
-      at_ = turns_.first_run[turns_.unit_of_tile[place] + segment + 1];
-      run_.cell = beyond;
+  // Makes run_ that of a cell. It is kept, because a load takes as long as a poll.
+  __device__ __forceinline__ void find_run(int cell, int unit) {
+    if (unit != unit_) {
+      unit_ = unit;
+      first_ = at_ = turns_.first_run[unit];
+      stop_ = turns_.first_run[unit + 1];
+      load_run();
     }
-    while (cell < run_.cell) {
-      run_end_ = run_.cell;
-      run_ = turns_.runs[--at_];
-    }
+    for (; cell >= run_end_; load_run()) ++at_;
+    for (; at_ > first_ && cell < run_.cell; load_run()) --at_;
+  }
+  __device__ __forceinline__ void load_run() {
+    run_ = turns_.runs[at_];
+    run_end_ = at_ + 1 < stop_ ? turns_.runs[at_ + 1].cell : beyond;
   }
 
   const TurnList& turns_;
-  int place_ = -1, segment_ = -1;
-  int at_ = 0;  // the number of run_
+  int unit_ = -1;
+  int first_ = 0, stop_ = 0, at_ = 0;  // the unit's runs, and which is run_
   TurnRun run_ = {};
   int run_end_ = 0;  // the first cell beyond it
-  // The block looked up, and the one begun: the number of its first cell's counter (32 bits are enough: there
-  // are many bytes of q for each), and what it is in its cells.
-  int next_ = 0, piece_ = 0;
+  // The block looked up.
+  DqPiece piece_;
   int before_[2];
-  Part next_part_[2], part_[2];
 };
 
-// One thread: calls blocks when it is their turn, and passes it on when they have been written. While a block
-// is being added it looks for the next one's turn, so that the thread that adds need not wait for that.
+// One thread: calls blocks when it is their turn.
 template <class Shape>
 __device__ __forceinline__ void run_dq_turns(const FusedParams& params, FusedStorage<Shape>& memory) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   using Slots = PipelineIndex<Shape::dq_turn_slots>;
   DqTurns<Shape> turns(params.call.turns);
-  const auto look_up = [&](int count) {
-    const int slot = InfoStages::stage(count);
-    wait(shared_address(&memory.info_full[slot]), InfoStages::parity(count));
-    if ((memory.flags[slot] & block_live) == 0) return false;
-    const Block& block = memory.found[slot];
-    const int tile = memory.tile_of[slot];
-    turns.look_up(block, memory.place_of_tile[tile], block.segment - memory.tile[tile].rows.first);
-    return true;
-  };
-  const auto call = [&](int count) {
+  for (int count = 0;; ++count) {
+    const int info = InfoStages::stage(count), slot = Slots::stage(count);
+    wait(shared_address(&memory.info_full[info]), InfoStages::parity(count));
+    if ((memory.flags[info] & block_live) == 0) return;
+    const Block& block = memory.found[info];
+    const int tile = memory.tile_of[info];
+    const WorkTile& rows = memory.tile[tile].rows;
+    // Units are the tile's segments from the last to the first.
+    const int unit = params.call.turns.unit_of_tile[memory.place_of_tile[tile]] + rows.first + rows.count -
+                     1 - block.segment;
+    turns.look_up(block, unit, block.head < params.upward_heads);
+    turns.await();
+    // The slot is free when the block that had it has been passed.
+    if (count >= Shape::dq_turn_slots)
+      wait(shared_address(&memory.dq_written[slot]), Slots::parity(count - Shape::dq_turn_slots));
+    memory.dq_piece[slot] = turns.piece();
     fence_view_async_global();  // TMA adds only after what was waited for
-    arrive(shared_address(&memory.dq_turn[Slots::stage(count)]));
-  };
-  bool more = look_up(0), called = false;
-  for (int count = 0; more; ++count) {
-    if (!called) {
-      turns.await();
-      call(count);
-    }
-    turns.begin();
-    more = look_up(count + 1);
-    const std::uint32_t written = shared_address(&memory.dq_written[Slots::stage(count)]);
-    called = more && turns.await_unless_over(written, Slots::parity(count));
-    if (called) call(count + 1);
-    wait(written, Slots::parity(count));
-    turns.pass();
+    arrive(shared_address(&memory.dq_turn[slot]));
+  }
+}
+
+// The piece has been added, which this thread has seen. A cell's last piece sets the count back to 0, which
+// nobody waits for any more.
+__device__ __forceinline__ void pass(const DqPiece& piece) {
+  fence_device_memory();
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+    if (piece.part[n] == DqPiece::Part::one_of_more) add_one(piece.counter + n);
+    if (piece.part[n] == DqPiece::Part::last) piece.counter[n] = 0;
   }
 }
 
 // One thread: adds the dq that both consumers have staged for a block that has been called, and waits until
 // it has been written, once for both: their shared memory is not free any earlier (ptxas makes the same wait
-// of wait_group.read), and consumers are less than a block apart.
+// of wait_group.read), and consumers are less than a block apart. Then it passes the turn.
 template <class Shape>
 __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, FusedStorage<Shape>& memory) {
   using Slots = PipelineIndex<Shape::dq_turn_slots>;
   for (int count = 0;; ++count) {
+    const int slot = Slots::stage(count);
+    DqPiece piece;
 #pragma unroll
     for (int consumer = 0; consumer < Shape::consumers; ++consumer) {
       wait(shared_address(&memory.dq_full[consumer]), count & 1);
       const int staged = memory.dq_staged[consumer];
       if (staged == dq_end) return;
-      if (consumer == 0) wait(shared_address(&memory.dq_turn[Slots::stage(count)]), Slots::parity(count));
+      if (consumer == 0) {
+        wait(shared_address(&memory.dq_turn[slot]), Slots::parity(count));
+        piece = memory.dq_piece[slot];
+      }
       if (staged != dq_nothing_staged) start_dq_add(params, memory, consumer, memory.bounds[staged]);
     }
     tma_store_wait_until_written();
     for (int consumer = 0; consumer < Shape::consumers; ++consumer)
       arrive(shared_address(&memory.dq_empty[consumer]));
-    arrive(shared_address(&memory.dq_written[Slots::stage(count)]));
+    pass(piece);
+    arrive(shared_address(&memory.dq_written[slot]));
   }
 }
 

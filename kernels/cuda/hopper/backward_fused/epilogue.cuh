@@ -92,8 +92,8 @@ class DkvEpilogue {
     turn.counter = nullptr;
   }
 
-  // dk or dv: accumulators, their factor, and where they go. `staging` has room for all warps; each uses its
-  // own gradient as soon as it comes to write().
+  // dk or dv: accumulators, their factor, and where they go. `staging`: of this warp's 16 rows; it is used as
+  // soon as the warp comes to write().
   struct Gradient {
     const Accumulators<1, D / 8>& acc;
     const CUtensorMap& map;
@@ -109,9 +109,9 @@ class DkvEpilogue {
     if (params_.dkv_write != DkvWrite::row_by_row &&
         __all_sync(all_lanes, row >= params_.call.k.rows || written(row)) != 0) {
       if (params_.dkv_write == DkvWrite::rounded_tiles)
-        (stage_rounded_of_16_rows<T>(staged(gradients), gradients.acc[0], gradients.factor), ...);
+        (stage_rounded_of_16_rows<T>(gradients.staging, gradients.acc[0], gradients.factor), ...);
       else
-        (stage_fp32_of_16_rows(staged(gradients), gradients.acc[0], gradients.factor), ...);
+        (stage_fp32_of_16_rows(gradients.staging, gradients.acc[0], gradients.factor), ...);
       fence_view_async_shared();
       __syncwarp();
       if (lane == 0 && first_ < params_.call.k.rows) (send(gradients), ...);
@@ -128,14 +128,11 @@ class DkvEpilogue {
     return row < tile_.rows.end && (!adds_ || live_[row - tile_.rows.begin] != 0);
   }
 
-  __device__ __forceinline__ unsigned char* staged(const Gradient& gradient) const {
-    return gradient.staging + (thread_ / 32 - 4) * (16 * D * 4);
-  }
   __device__ __forceinline__ void send(const Gradient& gradient) const {
     if (adds_)
-      tma_reduce_add(gradient.map, first_, 0, tile_.kv_head, shared_address(staged(gradient)));
+      tma_reduce_add(gradient.map, first_, 0, tile_.kv_head, shared_address(gradient.staging));
     else
-      tma_store(gradient.map, first_, tile_.kv_head, shared_address(staged(gradient)));
+      tma_store(gradient.map, first_, tile_.kv_head, shared_address(gradient.staging));
   }
   __device__ __forceinline__ void add(const Gradient& gradient, int lane) const {
     float* rows[2] = {};

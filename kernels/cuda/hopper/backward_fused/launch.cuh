@@ -48,8 +48,13 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   const int units = call.q.heads / params->heads_of_tile;
   // q, dout and dq. With q and dout alone more heads run side by side: 0.94 to 1.00 of the speed.
   constexpr int walked_bytes = 2 + 2 + 4;
-  params->scheduler =
-      TileScheduler(call.by_k.live, units, heads_per_group(units, call.q.heads, call.q, walked_bytes), group);
+  int together = heads_per_group(units, call.q.heads, call.q, walked_bytes);
+  if constexpr (Shape::ordered) {
+    const HeadGroups groups = head_groups(units, together, call.turns.even);
+    together = groups.heads;
+    params->upward_heads = groups.opposite * params->heads_of_tile;
+  }
+  params->scheduler = TileScheduler(call.by_k.live, units, together, group);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
@@ -70,14 +75,16 @@ template <class T, int D, bool ordered>
 AttendBackwardKernel backward_fused_kernel() {
   using Shape = FusedShape<D, ordered>;
   static_assert(Shape::keys == hopper_backward_tile_rows);
-  static const void* const functions[] = {
-      reinterpret_cast<const void*>(&attend_backward_fused_kernel<T, Shape>), nullptr};
-  static constexpr std::int64_t shared_bytes[] = {fused_shared_bytes<Shape>};
+  static const KernelFunction functions[] = {
+      kernel_function<attend_backward_fused_kernel<T, Shape>, fused_shared_bytes<Shape>, Claim::hopper>(
+          {.threads = Shape::threads,
+           .tile_rows = Shape::queries,
+           .tile_columns = Shape::keys,
+           .stages = Shape::stages})};
   return {.name = ordered ? hopper_backward_ordered_name(Element<T>::dtype, D)
                           : hopper_backward_fused_name(Element<T>::dtype, D),
           .bind = bind_backward_fused<T, Shape>,
-          .functions = functions,
-          .shared_bytes = shared_bytes};
+          .functions = functions};
 }
 
 // Instantiated by instance.cu.in.

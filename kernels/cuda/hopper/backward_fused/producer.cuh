@@ -14,9 +14,9 @@ namespace cplab::kernels::cuda::hopper {
 // blocks before there is room for its Q and dO, across tiles too, so that everything the next tile begins
 // with is being loaded while consumers are in the epilogue.
 //
-// Ordered: blocks of a segment come from the last to the first, because tiles that take turns at dq should
-// begin together, and under a causal mask all end at the same query. All tiles are drawn by the counter, the
-// first one too: a thread block that does not run yet has none that others could wait for.
+// Ordered: some heads are walked upward, and their tiles taken from the list's last to its first; the others
+// are walked downward, as listed (kernels/work/turns.hpp, HeadGroups). All tiles are drawn by the counter,
+// the first one too: a thread block that does not run yet has none that others could wait for.
 template <class Shape>
 class FusedProducer {
  public:
@@ -61,6 +61,8 @@ class FusedProducer {
   __device__ __forceinline__ void begin_tile(int tile) {
     int index, unit;
     params_.scheduler.find(tile_index_, index, unit);
+    if constexpr (ordered)
+      if (unit * params_.heads_of_tile < params_.upward_heads) index = params_.call.by_k.live - 1 - index;
     KeyTile& entered = memory_.tile[tile];
     entered.rows = params_.call.by_k.tiles[index];
     entered.segment = segments()[entered.rows.first];
@@ -87,17 +89,16 @@ class FusedProducer {
   }
 
   __device__ __forceinline__ Block first_block_of(const KeyTile& tile) const {
-    const Block block = first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
     if constexpr (ordered)
-      return at_last_columns<Shape::queries>(block);
-    else
-      return block;
+      if (tile.first_head >= params_.upward_heads)
+        return first_block_downward<Shape::queries>(tile.first_head, tile.stop_head, tile.rows, segments());
+    return first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
   }
   __device__ __forceinline__ Block block_after(const Block& block, const KeyTile& tile) const {
     if constexpr (ordered)
-      return next_block_downward<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
-    else
-      return next_block<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
+      if (tile.first_head >= params_.upward_heads)
+        return next_block_downward<Shape::queries>(block, tile.stop_head, tile.rows, segments());
+    return next_block<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
   }
   static __device__ __forceinline__ Block nowhere() {
     Block block = {};

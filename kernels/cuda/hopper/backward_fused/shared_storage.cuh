@@ -30,6 +30,7 @@ struct FusedParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
+  int upward_heads = 0;  // ordered: query heads that are walked upward, in the opposite order (HeadGroups)
 };
 
 template <int D, bool in_order = false>
@@ -115,6 +116,13 @@ struct KeyTile {
   int first_head, stop_head;  // its query heads
 };
 
+// Of the ordered kernel: what adding a block's piece of dq does to its cell's counter, and to the next one's.
+struct DqPiece {
+  enum class Part { none, one_of_more, last };  // of a cell's pieces
+  std::int32_t* counter;
+  Part part[2];
+};
+
 // Of the ordered kernel, where query heads of a key head are in several thread blocks: they add to dk and dv
 // one after the other.
 struct DkvTurn {
@@ -154,9 +162,11 @@ struct alignas(1024) FusedStorage {
   std::uint64_t loaded_full[Shape::loaded_stages];
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
-  // Of the ordered kernel: it is a block's turn to add to dq, both consumers' dq of it has been written; a
-  // KeyTile's place in the work list; the dk and dv of a warp that are on their way to memory.
+  // Of the ordered kernel: it is a block's turn to add to dq, and both consumers' dq of it has been written;
+  // that block's piece; a KeyTile's place in the work list; the dk and dv of a warp that are on their way to
+  // memory.
   std::uint64_t dq_turn[Shape::dq_turn_slots], dq_written[Shape::dq_turn_slots];
+  DqPiece dq_piece[Shape::dq_turn_slots];
   int place_of_tile[Shape::tiles];
   DkvTurn dkv_turn[4 * Shape::consumers];
 };

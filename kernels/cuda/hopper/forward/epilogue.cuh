@@ -66,33 +66,56 @@ __device__ __forceinline__ void stage_out_tile(unsigned char* tile, const float 
   }
 }
 
-// By a warp: a row of out from D staged floats, whose 8-byte chunk n lies at n ^ swizzle.
-template <class T, int D>
-__device__ __forceinline__ void write_staged_row(const float2* staged, int swizzle, T* row, float old_factor,
-                                                 bool aligned) {
-#pragma unroll
-  for (int chunk = thread_index() % 32; chunk < D / 2; chunk += 32) {
-    float2 x = staged[chunk ^ swizzle];
-    if (old_factor != 0) {
-      const float2 old = load_pair(row + 2 * chunk, aligned);
-      x.x = fmaf(old.x, old_factor, x.x);
-      x.y = fmaf(old.y, old_factor, x.y);
-    }
-    store_pair(row + 2 * chunk, x, aligned);
-  }
+template <class T>
+__device__ __forceinline__ typename Pair<T>::type load_two(const T* from, bool aligned) {
+  using Two = typename Pair<T>::type;
+  if (aligned) return *reinterpret_cast<const Two*>(from);
+  Two two;
+  two.x = from[0];
+  two.y = from[1];
+  return two;
 }
 
+// By a warp: eight rows of out, each from D staged floats, whose 8-byte chunk n lies at n ^ swizzle. When
+// rows are merged, what they were is asked for before the first of some rows is written, so that memory is
+// waited for once for all of them.
 template <class T, int D>
 __device__ __forceinline__ void write_staged_rows(const float2* staged, const DeviceView& into, int head,
                                                   int first, const RowUpdate& update, int half) {
+  constexpr int chunks = D / 64, together = 2 * chunks;  // chunks of a row for each lane; rows
+  const int lane = thread_index() % 32;
   const bool aligned = pairs_aligned<T>(into);
 #pragma unroll 1
-  for (int row = 0; row < 8; ++row) {
-    const int from = finishing_lane(8 * half + row);
-    const float old_factor = __shfl_sync(all_lanes, update.old_factor, from);
-    if (__shfl_sync(all_lanes, static_cast<int>(update.write), from) == 0) continue;
-    write_staged_row<T, D>(staged + row * (D / 2), 4 * row, row_of<T>(into, head, first + 8 * half + row),
-                           old_factor, aligned);
+  for (int begin = 0; begin < 8; begin += together) {
+    T* rows[together];
+    typename Pair<T>::type old[together][chunks];  // widened when they are used: that waits for them
+    float old_factor[together];
+#pragma unroll
+    for (int n = 0; n < together; ++n) {
+      const int from = finishing_lane(8 * half + begin + n);
+      old_factor[n] = __shfl_sync(all_lanes, update.old_factor, from);
+      rows[n] = nullptr;
+      if (__shfl_sync(all_lanes, static_cast<int>(update.write), from) == 0) continue;
+      rows[n] = row_of<T>(into, head, first + 8 * half + begin + n) + 2 * lane;
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; ++chunk)
+        if (old_factor[n] != 0) old[n][chunk] = load_two(rows[n] + 64 * chunk, aligned);
+    }
+#pragma unroll
+    for (int n = 0; n < together; ++n) {
+      if (rows[n] == nullptr) continue;
+#pragma unroll
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        const int row = begin + n;
+        float2 x = staged[row * (D / 2) + ((lane + 32 * chunk) ^ 4 * row)];
+        if (old_factor[n] != 0) {
+          const float2 held = Pair<T>::widen(old[n][chunk]);
+          x.x = fmaf(held.x, old_factor[n], x.x);
+          x.y = fmaf(held.y, old_factor[n], x.y);
+        }
+        store_pair(rows[n] + 64 * chunk, x, aligned);
+      }
+    }
   }
 }
 

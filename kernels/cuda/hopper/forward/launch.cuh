@@ -25,7 +25,8 @@ Launch bind_forward(const AttendParams& call) {
   params->scale_log2 = scale_log2(call.scale);
   params->rescale_threshold_log2 = rescale_threshold_log2(call);
   params->scheduler =
-      TileScheduler(call.work.count, call.q.heads, heads_per_group(call.q.heads, call.k.heads, call.k),
+      TileScheduler(call.work.count, call.q.heads,
+                    heads_per_group(call.q.heads, call.k.heads, call.k, 4, call.work.keys_together),
                     call.q.heads / call.k.heads);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
@@ -38,12 +39,16 @@ Launch bind_forward(const AttendParams& call) {
 
 template <class T, int D, int W>
 AttendKernel forward_kernel() {
-  static const void* const functions[] = {reinterpret_cast<const void*>(&attend_forward_kernel<T, D, W>),
-                                          nullptr};
+  using Shape = ForwardShape<D, W>;
+  static const KernelFunction functions[] = {
+      kernel_function<attend_forward_kernel<T, D, W>, sizeof(ForwardStorage<D, W>) + 1024, Claim::hopper>(
+          {.threads = Shape::threads,
+           .tile_rows = Shape::rows,
+           .tile_columns = Shape::keys,
+           .stages = Shape::stages})};
   return {.name = hopper_forward_name(Element<T>::dtype, D, W),
           .bind = bind_forward<T, D, W>,
-          .functions = functions,
-          .shared_bytes = sizeof(ForwardStorage<D, W>) + 1024};
+          .functions = functions};
 }
 
 // With `most` consumer warpgroups and all smaller numbers of them.

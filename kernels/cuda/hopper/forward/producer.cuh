@@ -1,5 +1,8 @@
 // The producer of the forward kernel: one thread that walks the tiles of its thread block and loads Q, K and
-// V. Q has two buffers, K and V two stages each; K is loaded one block ahead of V, across tiles too. Only the
+// V. Q has two buffers, K and V two stages each; K is loaded one block ahead of V, across tiles too where
+// they are long. A short tile's last V is loaded before anything is found out about the next tile: each such
+// question to memory takes half a microsecond, and in a tile of one or two blocks that V is due soon. After a
+// long tile the next one's Q and K, which must not wait until there is room for V, come first. Only the
 // producer walks the segments: with every K it publishes the block's bounds and which warpgroups have a live
 // pair in the next block.
 #pragma once
@@ -34,47 +37,61 @@ class ForwardProducer {
 
   __device__ __forceinline__ void run() {
     for (;;) {
-      // A tile has segments only if it has live pairs.
-      if (tile_.count == 0) load_v();  // the V due is loaded first: publish_tile() may have to wait
+      // A tile has segments only if it has live pairs. They are read once Q is under way.
+      if (tile_.count > 0)
+        prefetch_line(params_.call.work.segments + tile_.first);
+      else
+        load_pending_v();  // first, because the tile after this one may have to wait
       load_q();
+      const int blocks_before = count_;
       Block block = first_block<Owner::queries>(0, 1, tile_, params_.call.work.segments);
       const TileState state = block.live() ? TileState::live : TileState::without_keys;
       if (block.live())
         load_k(block);
       else
-        fetch_next_tile();
+        ask_for_tile();
       flags_ = flags_of(block);
       publish_tile(state);
       while (block.live()) {
         publish_block(block);
         // Fetched as late as the next tile's loads allow: a thread block that fetches early would get a tile
         // that another one could have begun sooner.
-        if (!block.live()) fetch_next_tile();
-        load_v();
+        if (!block.live()) ask_for_tile();
+        load_pending_v();
         ++count_;
         v_pending_ = true;
         if (block.live()) load_k(block);
       }
+      if (count_ - blocks_before <= short_tile_blocks) load_pending_v();
+      receive_tile();
       if (tile_index_ >= params_.scheduler.tiles) break;
       begin_tile();
     }
-    load_v();
+    load_pending_v();
     tile_ = {};
     load_q();
     publish_tile(TileState::none);
   }
 
  private:
-  // The tile after this one. Every thread block fetches until it finds none left; the last of these fetches
-  // sets the counter back to 0 for the next launch.
-  __device__ __forceinline__ void fetch_next_tile() {
-    if (params_.counter == nullptr) {
-      tile_index_ += params_.blocks;
+  static constexpr auto short_tile_blocks = static_cast<int>(measured("short_tile_blocks"));
+
+  // Asks for the tile after this one; receive_tile() waits for the answer. Every thread block fetches until
+  // it finds none left; the last of these fetches sets the counter back to 0 for the next launch.
+  __device__ __forceinline__ void ask_for_tile() {
+    if (params_.counter != nullptr) {
+      tile_index_ = atomic_add_one(params_.counter);
       return;
     }
-    const int taken = atomic_add_one(params_.counter);
-    if (taken == params_.scheduler.tiles - 1) *params_.counter = 0;
-    tile_index_ = params_.blocks + taken;
+    tile_index_ += params_.blocks;
+    int tile, head;
+    params_.scheduler.find(tile_index_, tile, head);
+    if (tile_index_ < params_.scheduler.tiles) prefetch_line(params_.call.work.tiles + tile);
+  }
+  __device__ __forceinline__ void receive_tile() {
+    if (params_.counter == nullptr) return;
+    if (tile_index_ == params_.scheduler.tiles - 1) *params_.counter = 0;
+    tile_index_ += params_.blocks;
   }
 
   __device__ __forceinline__ void begin_tile() {
@@ -142,7 +159,7 @@ class ForwardProducer {
   }
 
   // V of the block before, unless it has been loaded.
-  __device__ __forceinline__ void load_v() {
+  __device__ __forceinline__ void load_pending_v() {
     if (!v_pending_) return;
     v_pending_ = false;
     const int stage = Stages::stage(count_ - 1);
@@ -155,11 +172,11 @@ class ForwardProducer {
 
   const ForwardParams& params_;
   ForwardStorage<D, W>& memory_;
-  int tile_index_;  // of this tile, or of the next one once that is fetched
+  int tile_index_;  // of this tile; once asked for, of the next one
   WorkTile tile_;
   int head_ = 0, kv_head_ = 0;
   int tiles_ = 0;           // published
-  int count_ = 0;           // blocks whose K was loaded
+  int count_ = 0;           // blocks published
   int flags_ = 0;           // of the block to be published next
   bool v_pending_ = false;  // V of the last block is still to be loaded
 };

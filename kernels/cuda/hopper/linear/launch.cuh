@@ -35,11 +35,12 @@ bool stores_by_tma(const LinearParams& call, const DeviceView& view) {
   return call.write == Write::store && view.dtype == Element<T>::dtype && has_tensor_map(view);
 }
 
-// A __global__ function and its dynamic shared memory.
-struct LinearFunction {
-  const void* function;
-  std::int64_t shared_bytes;
-};
+// Of a kernel with `Shape` whose thread blocks have `columns` columns of the state.
+template <auto kernel, class Shape, class Storage, int columns>
+KernelFunction linear_function() {
+  return kernel_function<kernel, sizeof(Storage) + 1024, Claim::hopper>(
+      {.threads = Shape::threads, .tile_rows = walk_rows, .tile_columns = columns, .stages = Shape::stages});
+}
 
 // The operands of local.cuh; where `transposed`, memory holds the states transposed.
 struct LocalViews {
@@ -48,8 +49,8 @@ struct LocalViews {
 };
 
 template <class T, int D, int E>
-LinearFunction local_function() {
-  return {reinterpret_cast<const void*>(&linear_local_kernel<T, D, E>), sizeof(LocalStorage<D, E>) + 1024};
+KernelFunction local_function() {
+  return linear_function<linear_local_kernel<T, D, E>, LocalShape<D, E>, LocalStorage<D, E>, E>();
 }
 
 template <class T, int D, int E>
@@ -74,8 +75,8 @@ Launch bind_local(const LinearParams& call, const LocalViews& views) {
 }
 
 template <class T, int D, int E>
-LinearFunction keys_function() {
-  return {reinterpret_cast<const void*>(&linear_keys_kernel<T, D, E>), sizeof(KeysStorage<D, E>) + 1024};
+KernelFunction keys_function() {
+  return linear_function<linear_keys_kernel<T, D, E>, KeysShape<D, E>, KeysStorage<D, E>, E>();
 }
 
 // D >= E. `exchanged`: of a call with D < E, whose dk is what this kernel calls dv.
@@ -124,6 +125,11 @@ Launch bind_linear_backward(const LinearParams& call) {
 }
 
 template <class T, int D, int E, Direction direction>
+KernelFunction state_function() {
+  return linear_function<linear_state_kernel<T, D, E, direction>, StateShape<D, E>, StateStorage<D, E>, E>();
+}
+
+template <class T, int D, int E, Direction direction>
 void launch_state(const StateParams& params, CUstream_st* stream) {
   launch_dependent(linear_state_kernel<T, D, E, direction>, static_cast<unsigned>(params.items.blocks),
                    StateShape<D, E>::threads, sizeof(StateStorage<D, E>) + 1024, stream, params);
@@ -148,27 +154,20 @@ Launch bind_linear_state(const LinearParams& call) {
 template <class T, int D, int E>
 void add_linear_kernels(std::vector<LinearKernel>& kernels) {
   using Operation = LinearOperation;
-  const auto add = [&](Operation operation, Launch (*bind)(const LinearParams&), const void* const* functions,
-                       const std::int64_t* bytes) {
+  const auto add = [&](Operation operation, Launch (*bind)(const LinearParams&),
+                       std::span<const KernelFunction> functions) {
     kernels.push_back({.name = hopper_linear_name(operation, Element<T>::dtype, D, E),
                        .bind = bind,
-                       .functions = functions,
-                       .shared_bytes = bytes});
+                       .functions = functions});
   };
-  static const LinearFunction local = local_function<T, D, E>(), dq = local_function<T, E, D>(),
-                              keys = keys_function<T, std::max(D, E), std::min(D, E)>();
-  static const void* const of_local[] = {local.function, nullptr};
-  static const std::int64_t local_bytes[] = {local.shared_bytes};
-  add(Operation::local, bind_linear_local<T, D, E>, of_local, local_bytes);
-  static const void* const of_backward[] = {dq.function, keys.function, nullptr};
-  static const std::int64_t backward_bytes[] = {dq.shared_bytes, keys.shared_bytes};
-  add(Operation::local_backward, bind_linear_backward<T, D, E>, of_backward, backward_bytes);
-  static const void* const of_state[] = {
-      reinterpret_cast<const void*>(&linear_state_kernel<T, D, E, Direction::forward>),
-      reinterpret_cast<const void*>(&linear_state_kernel<T, D, E, Direction::reverse>), nullptr};
-  static const std::int64_t state_bytes[] = {sizeof(StateStorage<D, E>) + 1024,
-                                             sizeof(StateStorage<D, E>) + 1024};
-  add(Operation::state, bind_linear_state<T, D, E>, of_state, state_bytes);
+  static const KernelFunction local[] = {local_function<T, D, E>()};
+  add(Operation::local, bind_linear_local<T, D, E>, local);
+  static const KernelFunction backward[] = {local_function<T, E, D>(),
+                                            keys_function<T, std::max(D, E), std::min(D, E)>()};
+  add(Operation::local_backward, bind_linear_backward<T, D, E>, backward);
+  static const KernelFunction state[] = {state_function<T, D, E, Direction::forward>(),
+                                         state_function<T, D, E, Direction::reverse>()};
+  add(Operation::state, bind_linear_state<T, D, E>, state);
 }
 
 // Instantiated by instance.cu.in.

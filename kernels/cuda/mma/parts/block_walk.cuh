@@ -22,10 +22,11 @@ struct __align__(16) Walk {
 // How many pairs of a part of a block are live.
 enum class Cover { none, some, all };
 
-// Of the calling warp's `rows` rows and columns column .. column + columns - 1.
+// Of `rows` rows of a warp, the calling one's or another's, and columns column .. column + columns - 1.
 template <int rows, int columns>
-__device__ __forceinline__ Cover cover_of(const Walk& walk, const Block& block, int column) {
-  const int row = walk.tile.begin + thread_index() / 32 * rows;
+__device__ __forceinline__ Cover cover_of(const Walk& walk, const Block& block, int column,
+                                          int warp = thread_index() / 32) {
+  const int row = walk.tile.begin + warp * rows;
   const int row_last = min(row + rows, walk.tile.end) - 1;
   const int column_last = min(column + columns, block.end) - 1;
   const int first = max(row, block.row_begin);
@@ -37,17 +38,17 @@ __device__ __forceinline__ Cover cover_of(const Walk& walk, const Block& block, 
   return all ? Cover::all : Cover::some;
 }
 
-// Sets the scores of pairs that are not live to `value`, in the rows of the calling warp.
+// Sets the scores of pairs that are not live to `value`, in the rows of a warp.
 template <int m_tiles, int n_tiles>
 __device__ __forceinline__ void mask_pairs(Accumulators<m_tiles, n_tiles>& acc, const Walk& walk,
-                                           const Block& block, int column, float value) {
-  const int thread = thread_index();
-  const int lane = thread % 32;
+                                           const Block& block, int column, float value,
+                                           int warp = thread_index() / 32) {
+  const int lane = thread_index() % 32;
 #pragma unroll
   for (int m = 0; m < m_tiles; ++m)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int i = walk.tile.begin + (thread / 32 * m_tiles + m) * 16 + 8 * half + lane / 4;
+      const int i = walk.tile.begin + (warp * m_tiles + m) * 16 + 8 * half + lane / 4;
       const bool in_rows = i >= block.row_begin && i < block.row_end;
       const int begin = max(column, i + block.low);
       const int last = min(min(column + 8 * n_tiles, block.end) - 1, i + block.high);

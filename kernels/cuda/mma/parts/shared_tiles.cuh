@@ -4,45 +4,20 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/mma/parts/instructions.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
 #include "kernels/cuda/parts/primitives.cuh"
 
 namespace cplab::kernels::cuda {
 
-// --- cp.async ------------------------------------------------------------------------------------------
-
-// Copies 16 bytes, of which the first `bytes` come from memory and the rest are zero; with bytes 0 nothing is
-// read.
-__device__ __forceinline__ void cp_async_16(std::uint32_t to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
-}
-
-__device__ __forceinline__ void cp_async_4(std::uint32_t to, const void* from, int bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes));
-}
-
-__device__ __forceinline__ void cp_async_commit_group() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-// Waits for all copies of this thread; a barrier makes them visible to the others.
-__device__ __forceinline__ void cp_async_wait_all() {
-  asm volatile("cp.async.wait_group 0;" ::: "memory");
-}
-
-// __syncthreads() that warps may reach at different places of the program.
-__device__ __forceinline__ void barrier_sync_block() {
-  asm volatile("barrier.sync 0;" ::: "memory");
-}
-
 // --- tiles in shared memory ------------------------------------------------------------------------------
 
 // A tile has rows of D elements, in chunks of 16 bytes. Chunk c of row r lies where chunk c ^ swizzle(r)
 // would: the eight rows of an ldmatrix matrix, and the 16-byte stores of a quarter warp, then hit all
-// 32 banks once. Tiles begin at multiples of 256 bytes.
+// 32 banks once. Tiles begin at multiples of 256 bytes, and of a row where that is a power of 2.
 template <int D>
 struct Tile {
-  static_assert(D == 32 || D == 64 || D == 96 || D == 128);
+  static_assert(D == 32 || D == 64 || D == 96 || D == 128 || D == 192 || D == 256);
   static constexpr int row_bytes = 2 * D;
   static constexpr int chunks = D / 8;
   static constexpr bool wide_rows = D % 64 == 0;  // a row covers all banks
@@ -98,8 +73,9 @@ __device__ __forceinline__ LaneAddress<D> address_rows(std::uint32_t tile) {
 
 // For an A operand, where each warp has `rows` rows of its own.
 template <int D, int rows>
-__device__ __forceinline__ LaneAddress<D> address_own_rows(std::uint32_t tile) {
-  return address_rows<D>(tile).down(thread_index() / 32 * rows);
+__device__ __forceinline__ LaneAddress<D> address_own_rows(std::uint32_t tile,
+                                                           int warp = thread_index() / 32) {
+  return address_rows<D>(tile).down(warp * rows);
 }
 
 // For the B operand of gemm_ss.

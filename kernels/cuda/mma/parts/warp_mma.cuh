@@ -1,4 +1,4 @@
-// Warp-level matrix products: ldmatrix, and mma.sync m16n8k16 with fp32 accumulators. SM 8.0 and up.
+// Warp-level matrix products by ldmatrix and mma.sync. SM 8.0 and up.
 //
 // Two accumulators side by side (accumulators.cuh), rounded and packed, are exactly the A operand of a second
 // product: P and dS never leave the registers.
@@ -6,48 +6,11 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/mma/parts/instructions.cuh"
 #include "kernels/cuda/mma/parts/shared_tiles.cuh"
 #include "kernels/cuda/parts/accumulators.cuh"
 
 namespace cplab::kernels::cuda {
-
-// c (16 x 8) += a (16 x 16) b (16 x 8).
-template <class T>
-struct Mma;
-
-template <>
-struct Mma<__nv_bfloat16> {
-  static __device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)[4],
-                                                  std::uint32_t b0, std::uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-};
-
-template <>
-struct Mma<__half> {
-  static __device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)[4],
-                                                  std::uint32_t b0, std::uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-        "{%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-};
-
-__device__ __forceinline__ void ldmatrix(std::uint32_t (&into)[4], std::uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
-               : "r"(from));
-}
-
-__device__ __forceinline__ void ldmatrix_trans(std::uint32_t (&into)[4], std::uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
-               : "r"(from));
-}
 
 // acc[16 m_tiles x 8 n_tiles] += A B^T, both operands from shared memory: rows of D elements.
 template <class T, int D, int m_tiles, int n_tiles>

@@ -37,6 +37,7 @@ inline int thread_index() {
 }
 
 inline void wait_on_dependent_grids() {}
+inline void launch_dependents() {}
 
 inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(static_cast<const unsigned char*>(pointer) -
@@ -48,6 +49,8 @@ struct Element;
 
 template <>
 struct Element<__nv_bfloat16> {
+  static constexpr DType dtype = DType::bf16;
+
   static std::uint32_t pack(float x, float y) {
     return emulated_bfloat16(x).bits | std::uint32_t{emulated_bfloat16(y).bits} << 16;
   }
@@ -55,6 +58,8 @@ struct Element<__nv_bfloat16> {
 
 template <>
 struct Element<__half> {
+  static constexpr DType dtype = DType::fp16;
+
   static std::uint32_t pack(float x, float y) {
     return emulated_half(x).bits | std::uint32_t{emulated_half(y).bits} << 16;
   }

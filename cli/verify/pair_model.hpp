@@ -1,0 +1,45 @@
+// What the model of expected errors (tolerance.hpp) needs to know of a row of dynamic mask attention: which
+// keys count, their logits with bias and softcap, and what these add to the errors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reference/dynamic_mask.hpp"
+
+namespace cplab {
+
+class PairModel {
+ public:
+  // Arguments as for reference::dynamic_mask_attention, and its result's dbias. All outlive the model.
+  PairModel(const reference::DynamicMaskShape&, std::span<const double> bias, std::span<const double> dbias);
+
+  std::span<const double> dbias() const { return dbias_; }
+  bool has_bias() const { return shape_.form != reference::BiasForm::none; }
+  bool of_keys() const { return shape_.form == reference::BiasForm::keys; }
+
+  // The row of query i and head h; `first`: the key that j below counts from.
+  void begin_row(std::int64_t i, std::int64_t h, std::int64_t first);
+  bool counts(std::int64_t j) const { return live_[at(j)] != 0; }
+  std::size_t index(std::int64_t j) const;  // of the bias
+  float capped(std::int64_t j, double logit) const;
+  // The variance that bias and softcap add to the relative one of p; f2: of one rounding.
+  double more_variance(std::int64_t j, double logit, double of_p, double f2);
+  // dx/dz, and the variance of its error; of keys for which more_variance was asked.
+  double slope(std::int64_t j) const { return slope_[at(j)]; }
+  double slope_variance(std::int64_t j) const { return slope_variance_[at(j)]; }
+
+ private:
+  std::size_t at(std::int64_t j) const { return static_cast<std::size_t>(first_ + j); }
+  double bias(std::int64_t j) const { return has_bias() ? bias_[index(j)] : 0; }
+
+  const reference::DynamicMaskShape& shape_;
+  std::span<const double> bias_, dbias_;
+  std::int64_t i_ = 0, h_ = 0, first_ = 0;
+  std::vector<char> live_;
+  std::vector<double> slope_, slope_variance_;
+};
+
+}  // namespace cplab

@@ -1,0 +1,155 @@
+// CudaCalls of dynamic mask attention: from calls of masked.hpp to parameters, tables and launches.
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/call_checks.hpp"
+#include "kernels/cuda/calls_state.hpp"
+#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/cuda/masked/masked.hpp"
+
+namespace cplab::kernels {
+
+using namespace cuda;
+
+namespace {
+
+// The columns of a full mask: one run at distance 1 needs no table.
+template <class State>
+void set_columns(State& state, DevicePairMask& into, std::span<const RowRun> runs) {
+  into.full = !runs.empty();
+  std::vector<std::int32_t> columns;
+  bool consecutive = true;
+  for (const RowRun& run : runs)
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const std::int64_t column = run.begin + i * run.step;
+      State::require_int(column, "a bias or keep mask has 2^31 columns or more, too many for a GPU kernel");
+      columns.push_back(static_cast<std::int32_t>(column));
+      consecutive = consecutive && columns.back() - columns.front() == std::ssize(columns) - 1;
+    }
+  if (columns.empty()) return;
+  if (consecutive)
+    into.first_column = columns.front();
+  else
+    state.template point<std::int32_t>(into.columns, columns);
+}
+
+// `parts` of the cells: by query for both directions, by key for the backward.
+template <class State>
+void set_mask(State& state, DevicePairMask& into, const PairMask& mask, const View& q, const View& k,
+              std::span<const Segment> segments, bool skips, bool backward) {
+  into.softcap = mask.softcap;
+  into.q_rows = static_cast<std::int32_t>(q.rows);
+  into.k_rows = static_cast<std::int32_t>(k.rows);
+  if (mask.bias) state.set(into.bias, *mask.bias);
+  if (mask.keep) state.set(into.keep, *mask.keep);
+  set_columns(state, into, mask.columns);
+  if (!mask.keep || !skips) return;
+  const std::int32_t q_cells = cells_of(into.q_rows), k_cells = cells_of(into.k_rows);
+  into.by_q = {.rows = q_cells, .row_words = words_of(k_cells)};
+  state.place_cells(into.by_q, mask.keep->heads);
+  if (backward) {
+    into.by_k = {.rows = k_cells, .row_words = words_of(q_cells)};
+    state.place_cells(into.by_k, mask.keep->heads);
+  }
+  if (const std::vector<KeyReach> reach = key_reaches(segments, q.rows); !reach.empty())
+    state.template point<KeyReach>(into.reach, reach);
+}
+
+// Both parts of a call, one after the other, and apart.
+template <class State, class Scan, class Products>
+std::size_t push(State& state, const std::string& name, Scan scan, Products products) {
+  const std::size_t number = state.push(name, [scan, products](CudaStream stream) {
+    scan(stream);
+    products(stream);
+  });
+  state.calls[number].scan = scan;
+  state.calls[number].products = products;
+  return number;
+}
+
+}  // namespace
+
+std::size_t CudaCalls::add(const MaskedAttend& call, bool skips) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenMasked chosen = choose_variant(call, state.options);
+  const auto p = state.begin<MaskedParams>();
+  AttendParams& tile = p->tile;
+  state.set(tile.q, call.tile.q);
+  state.set(tile.k, call.tile.k);
+  state.set(tile.v, call.tile.v);
+  state.set(tile.out, call.tile.out);
+  state.set(tile.lse, call.tile.lse);
+  state.set(tile.work, chosen.work);
+  tile.scale = call.tile.scale;
+  tile.write = call.tile.write;
+  set_mask(state, p->mask, call.mask, call.tile.q, call.tile.k, call.tile.segments, skips, false);
+  const auto launch = kernel_of(*chosen.variant).launch;
+  const std::size_t number = push(
+      state, chosen.variant->name, [p](CudaStream stream) { launch_mask_scan(p->mask, stream); },
+      [p, launch](CudaStream stream) { launch(*p, stream); });
+  return state.note(number, cuda::fall_back(call, state.options));
+}
+
+std::size_t CudaCalls::add(const MaskedAttendBackward& call, bool skips) {
+  check_call(call);
+  State& state = *state_;
+  const ChosenMaskedBackward chosen = choose_variant(call, state.options);
+  const auto p = state.begin<MaskedBackwardParams>();
+  AttendBackwardParams& tile = p->tile;
+  const AttendBackward& host = call.tile;
+  const std::pair<DeviceView*, const View*> views[] = {
+      {&tile.q, &host.q},       {&tile.k, &host.k},     {&tile.v, &host.v},
+      {&tile.dout, &host.dout}, {&tile.lse, &host.lse}, {&tile.delta, &host.delta},
+      {&tile.dq, &host.dq},     {&tile.dk, &host.dk},   {&tile.dv, &host.dv}};
+  for (const auto& [into, view] : views) state.set(*into, *view);
+  state.set(tile.by_q, chosen.by_q);
+  state.set(tile.by_k, chosen.by_k);
+  tile.scale = host.scale;
+  tile.write_dq = host.write_dq;
+  tile.write_dk = host.write_dk;
+  set_mask(state, p->mask, call.mask, host.q, host.k, host.segments, skips, true);
+  if (call.dbias) state.set(p->dbias, *call.dbias);
+  p->write_dbias = call.write_dbias;
+  const bool no_queries = host.q.heads == 0;  // then nothing reads the keys
+  const bool zeroes_dbias = call.dbias && call.write_dbias == Write::store && (p->mask.full || no_queries);
+  const auto launch = kernel_of(*chosen.variant).launch;
+  const auto products = [p, launch, zeroes_dbias, no_queries](CudaStream stream) {
+    if (zeroes_dbias) launch_fill(p->dbias, 0, stream);
+    if (!no_queries) return launch(*p, stream);
+    if (p->tile.write_dk == Write::add) return;
+    launch_fill(p->tile.dk, 0, stream);
+    launch_fill(p->tile.dv, 0, stream);
+  };
+  const std::size_t number = push(
+      state, chosen.variant->name, [p](CudaStream stream) { launch_mask_scan(p->mask, stream); }, products);
+  return state.note(number, cuda::fall_back(call, state.options));
+}
+
+std::size_t CudaCalls::add(const SelectKeys& call) {
+  check_call(call);
+  State& state = *state_;
+  const auto p = state.begin<SelectParams>();
+  *p = select_params(call, {}, {});
+  state.set(p->bias, call.bias);
+  state.set(p->keep, call.keep);
+  return state.push("select_keys", [p](CudaStream stream) { launch_select_keys(*p, stream); });
+}
+
+std::size_t CudaCalls::add_scan_of(std::size_t call) {
+  const State::Call& whole = state_->calls.at(call);
+  if (!whole.scan) throw std::logic_error("CudaCalls: no call of dynamic mask attention");
+  state_->pending.clear();
+  return state_->push("mask_scan", whole.scan);
+}
+
+std::size_t CudaCalls::add_products_of(std::size_t call) {
+  const State::Call& whole = state_->calls.at(call);
+  if (!whole.products) throw std::logic_error("CudaCalls: no call of dynamic mask attention");
+  state_->pending.clear();
+  return state_->push(whole.variant + ", products", whole.products);
+}
+
+}  // namespace cplab::kernels

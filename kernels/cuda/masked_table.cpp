@@ -1,0 +1,66 @@
+// Gathers the kernels of dynamic mask attention; see masked/masked.hpp.
+#include <functional>
+#include <map>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels/cuda/kernel_table.hpp"
+#include "kernels/cuda/masked/masked.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+template <class Kernel>
+using Table = std::map<std::string, Kernel, std::less<>>;
+
+template <class Kernel>
+void add(Table<Kernel>& table, std::vector<Kernel> kernels) {
+  for (Kernel& kernel : kernels) {
+    std::string name = kernel.name;
+    table.emplace(std::move(name), std::move(kernel));
+  }
+}
+
+template <int... head_sizes>
+void add_mma(Table<MaskedKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, masked_forward_kernels<head_sizes>()), ...);
+}
+template <int... head_sizes>
+void add_mma(Table<MaskedBackwardKernel>& table, std::integer_sequence<int, head_sizes...>) {
+  (add(table, masked_backward_kernels<head_sizes>()), ...);
+}
+void add_general(Table<MaskedKernel>& table) {
+  add(table, general_masked_forward_kernels());
+}
+void add_general(Table<MaskedBackwardKernel>& table) {
+  add(table, general_masked_backward_kernels());
+}
+
+template <class Kernel, class Variant>
+Table<Kernel> make_table(std::span<const Variant> variants) {
+  Table<Kernel> table;
+  add_mma(table, std::integer_sequence<int, CPLAB_MMA_HEAD_SIZES>{});
+#ifdef CPLAB_FULL_KERNELS
+  add_mma(table, std::integer_sequence<int, CPLAB_FULL_HEAD_SIZES>{});
+#endif
+  add_general(table);
+  for (const Variant& variant : variants)
+    if (!table.contains(variant.name)) throw std::logic_error(variant.name + ": a variant without a kernel");
+  if (table.size() != variants.size()) throw std::logic_error("a kernel without a variant");
+  return table;
+}
+
+}  // namespace
+
+const MaskedKernel& kernel_of(const MaskedVariant& variant) {
+  static const auto table = make_table<MaskedKernel>(masked_variants(built_kernels()));
+  return table.at(variant.name);
+}
+
+const MaskedBackwardKernel& kernel_of(const MaskedBackwardVariant& variant) {
+  static const auto table = make_table<MaskedBackwardKernel>(masked_backward_variants(built_kernels()));
+  return table.at(variant.name);
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,210 @@
+// The model of tiles, waves and memory; see predicted_time.hpp.
+#include "kernels/work/predicted_time.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <vector>
+
+#include "kernels/work/fits.hpp"
+#include "kernels/work/turns.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+constexpr double us = 1e-6;
+constexpr double launch_us = measured("launch");
+
+// Of the fastest product (A100 80GB, RTX 3090, RTX 4090, H200), bytes/s, from their data sheets.
+double memory_bytes_s(int sm_major, int sm_minor) {
+  if (sm_major == 9) return 4.8e12;
+  if (sm_major == 8) return sm_minor == 0 ? 2.04e12 : sm_minor == 6 ? 0.94e12 : 1.01e12;
+  return 1e13;  // not known: no limit
+}
+
+// Of a head size, on the line through the costs at 64 and 128.
+double at(double head_size, double at_64, double at_128) {
+  return std::max(at_64 + (at_128 - at_64) * (head_size - 64) / 64, at_64 / 4);
+}
+
+// Tiles of every height cost the same.
+TileCosts same(double cost) {
+  return {cost, cost, cost};
+}
+
+double of_memory_us(std::initializer_list<const View*> views, const VariantOptions& options) {
+  double bytes = 0;
+  for (const View* view : views)
+    bytes += static_cast<double>(view->rows * view->heads * view->width) *
+             static_cast<double>(bytes_of(view->dtype));
+  return bytes / memory_bytes_s(options.sm_major, options.sm_minor) / us;
+}
+
+// Beside the list of tiles and their costs. rows_us: what every tile takes for its results, where they go
+// row by row; block: tile_times(); in_turn: how many query heads a tile of keys walks over, one after the
+// other, with one epilogue for all.
+struct TileExtras {
+  double rows_us = 0;
+  std::int64_t block = 128;
+  double in_turn = 1;
+};
+
+double of_tiles_us(const WorkTables& work, const TileCosts& costs, const TileWalk& walk, bool by_key,
+                   const TileExtras& extras = {}) {
+  if (work.tiles.empty() || walk.heads == 0) return 0;
+  TileWalk own = walk;
+  own.fixed_share = walk.fixed_share && work.even;
+  std::vector<double> times = tile_times(work, costs, by_key, extras.block);
+  if (by_key) times.resize(static_cast<std::size_t>(live_tiles(work)));  // what no query sees is only zeroed
+  const double once = measured("tile_cost_beyond_keys") * costs[0];
+  for (double& time : times) {
+    if (extras.in_turn > 1) time = once + (time - once) * extras.in_turn;
+    time += extras.rows_us;
+  }
+  return makespan(times, own);
+}
+
+// A warp of a kernel for Hopper has 16 rows of a tile's results. What is stored in the dtype of q, and sums
+// of gradients in fp32, leave through TMA, beside the next tile. Else the warp takes its rows one after the
+// other, with the products at rest: one that is merged or added to is read first, and the next waits for it.
+double forward_rows_us(const Attend& call) {
+  if (call.write == Write::merge) return measured("hopper_merged_rows");
+  return call.out.dtype == call.q.dtype ? 0 : measured("hopper_stored_rows");
+}
+
+double backward_rows_us(const AttendBackward& call) {
+  if (call.dk.dtype == DType::fp32) return 0;
+  if (call.write_dk == Write::add) return measured("hopper_added_rows");
+  return call.dk.dtype == call.k.dtype ? 0 : measured("hopper_stored_rows");
+}
+
+// All rows see all keys of their segment.
+bool is_full(const DeviceSegment& segment) {
+  return segment.q_begin + segment.low <= segment.k_begin &&
+         segment.q_end - 1 + segment.low <= segment.k_begin &&
+         segment.q_begin + segment.high >= segment.k_end - 1;
+}
+
+// With full masks the tiles of keys of a head all begin at the same queries and queue for their turn to add
+// to dq; with others they begin in step (docs/08-hopper.md). How many queue behind the first.
+double tiles_that_queue(const ChosenBackward& chosen) {
+  std::int64_t keys = 0;
+  for (const DeviceSegment& segment : chosen.by_k.segments)
+    if (is_full(segment)) keys = std::max<std::int64_t>(keys, segment.k_end - segment.k_begin);
+  return keys == 0 ? 0 : std::ceil(static_cast<double>(keys) / chosen.variant->tile_rows) - 1;
+}
+
+bool all_full(const WorkTables& work) {
+  return std::all_of(work.segments.begin(), work.segments.end(), is_full);
+}
+
+struct BackwardCosts {
+  double keys = 0, queries = 0;  // of a tile of keys, of a tile of queries, us for 128 rows
+};
+
+// What the function that owns keys takes of both, where there are two: 4 of 7 products.
+BackwardCosts two_functions(double cost) {
+  return {cost * 4 / 7, cost * 3 / 7};
+}
+
+// Not measured but at head sizes 64 and 128: others on the line through these, as their products need, which
+// for keys and values of two sizes are (for dk, dv) two of each, for dq two of keys and one of values. Where
+// two warps have the same keys (docs/14-kernels.md) one product is done twice. Half a tile costs half.
+BackwardCosts mma_costs(const AttendBackwardVariant& variant) {
+  const double D = variant.head_size, E = variant.value_size;
+  const auto cost = [](double head_size) {
+    return at(head_size, measured("mma_backward_64_cost"), measured("mma_backward_128_cost"));
+  };
+  const double share = static_cast<double>(variant.tile_rows) / mma_tile_rows;
+  const double again = mma_shares_keys({variant.head_size, variant.value_size}) ? 1.25 : 1;
+  return {share * again * two_functions(cost((D + E) / 2)).keys,
+          share * two_functions(cost((2 * D + E) / 3)).queries};
+}
+
+BackwardCosts costs_of(const ChosenBackward& chosen, int head_size) {
+  using Family = AttendBackwardVariant::Family;
+  switch (chosen.variant->family) {
+    case Family::hopper_fused:
+      return {at(head_size, measured("hopper_fused_64_cost"), measured("hopper_fused_128_cost")), 0};
+    case Family::hopper_ordered:
+      return {all_full(chosen.by_k) ? at(head_size, measured("hopper_ordered_64_full_cost"),
+                                         measured("hopper_ordered_128_full_cost"))
+                                    : at(head_size, measured("hopper_ordered_64_masked_cost"),
+                                         measured("hopper_ordered_128_masked_cost")),
+              0};
+    case Family::hopper_deterministic:
+      return two_functions(
+          at(head_size, measured("hopper_apart_64_cost"), measured("hopper_apart_128_cost")));
+    case Family::mma: return mma_costs(*chosen.variant);
+    case Family::general: break;
+  }
+  return two_functions(measured("general_backward_cost") * head_size / 128);
+}
+
+}  // namespace
+
+double predicted_seconds(const ChosenForward& chosen, const Attend& call, const VariantOptions& options) {
+  using Family = AttendVariant::Family;
+  const AttendVariant& variant = *chosen.variant;
+  const auto head_size = static_cast<int>(call.q.width);
+  TileCosts costs = variant.tile_costs;
+  if (variant.family == Family::mma)
+    costs = same(at((variant.head_size + variant.value_size) / 2.0, measured("mma_forward_64_cost"),
+                    measured("mma_forward_128_cost")) *
+                 variant.tile_rows / mma_tile_rows);
+  if (variant.family == Family::general) costs = same(measured("general_forward_cost") * head_size / 128);
+  const std::int64_t heads = call.q.heads;
+  const std::int64_t together =
+      variant.family == Family::hopper && heads > 0
+          ? hopper::heads_per_group(static_cast<int>(heads), static_cast<int>(call.k.heads),
+                                    device_view(call.k, {}))
+          : heads;
+  const TileWalk walk{.heads = heads,
+                      .heads_per_group = std::max<std::int64_t>(together, 1),
+                      .sms = options.sms,
+                      .fixed_share = variant.counts_tiles};
+  const double rows_us = variant.family == Family::hopper ? forward_rows_us(call) : 0;
+  const double tiles = of_tiles_us(chosen.work, costs, walk, false, {.rows_us = rows_us});
+  return us * (launch_us + std::max(tiles, of_memory_us({&call.q, &call.k, &call.v, &call.out}, options)));
+}
+
+double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& call,
+                         const VariantOptions& options) {
+  using Family = AttendBackwardVariant::Family;
+  const AttendBackwardVariant& variant = *chosen.variant;
+  const BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
+  const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
+  // The fused kernel gives the query heads of a key head to different thread blocks (splits_query_heads());
+  // the others walk them one after the other.
+  const bool splits = variant.counts_tiles && call.q.heads > call.k.heads && call.dk.dtype == DType::fp32;
+  const TileWalk by_k{.heads = splits ? call.q.heads : call.k.heads,
+                      .heads_per_group = std::max<std::int64_t>(splits ? call.q.heads : call.k.heads, 1),
+                      .sms = options.sms};
+  const TileWalk by_q{
+      .heads = call.q.heads, .heads_per_group = std::max<std::int64_t>(call.q.heads, 1), .sms = options.sms};
+  const double in_turn = splits ? 1 : static_cast<double>(call.q.heads) / static_cast<double>(groups);
+  const bool fused = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered;
+  TileExtras extras{.in_turn = in_turn};
+  if (fused) {
+    extras.rows_us = backward_rows_us(call);
+    extras.block = dq_cell_rows(call.q.width);
+  }
+  double tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
+  if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
+  if (variant.family == Family::hopper_ordered)
+    tiles += at(static_cast<int>(call.q.width), measured("hopper_ordered_64_queue"),
+                measured("hopper_ordered_128_queue")) *
+             tiles_that_queue(chosen);
+  // The fused kernels add to zeros that another launch writes: to dq, and to dk and dv where several thread
+  // blocks add to a tile or some tiles have none.
+  const double fill_us = measured("hopper_fill");
+  if (fused && call.write_dq == Write::store) tiles += fill_us + of_memory_us({&call.dq}, options);
+  const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
+  if (fused && call.write_dk == Write::store && (splits || some_dead))
+    tiles += 2 * fill_us + of_memory_us({&call.dk, &call.dv}, options);
+  const double memory =
+      of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
+  return us * (launch_us + std::max(tiles, memory));
+}
+
+}  // namespace cplab::kernels::cuda

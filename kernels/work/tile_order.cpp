@@ -1,0 +1,128 @@
+// The order of a work list; see tile_order.hpp.
+#include "kernels/work/tile_order.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "kernels/work/measured_constants.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+// Sets of numbers that only ever join.
+class DisjointSets {
+ public:
+  explicit DisjointSets(std::int32_t count) : parents_(static_cast<std::size_t>(count)) {
+    std::iota(parents_.begin(), parents_.end(), 0);
+  }
+  std::int32_t of(std::int32_t member) {
+    while (parent(member) != member) member = parent(member) = parent(parent(member));
+    return member;
+  }
+  void join(std::int32_t a, std::int32_t b) { parent(of(a)) = of(b); }
+
+ private:
+  std::int32_t& parent(std::int32_t member) { return parents_[static_cast<std::size_t>(member)]; }
+  std::vector<std::int32_t> parents_;
+};
+
+// A group of keys' tiles, by their numbers in the list.
+struct TileGroup {
+  std::vector<std::size_t> tiles;
+  double longest = 0, together = 0;
+};
+
+std::vector<TileGroup> tile_groups(const WorkTables& work, std::span<const double> times) {
+  const KeyGroups keys = key_groups(work.segments);
+  const auto group_of = [&](std::int32_t segment) {
+    return keys.of_segment[static_cast<std::size_t>(segment)];
+  };
+  DisjointSets sets(keys.count);
+  for (const WorkTile& tile : work.tiles)
+    for (std::int32_t at = tile.first + 1; at < tile.first + tile.count; ++at)
+      sets.join(group_of(at), group_of(tile.first));
+  std::vector<TileGroup> groups(static_cast<std::size_t>(keys.count));
+  for (std::size_t n = 0; n < work.tiles.size(); ++n) {
+    if (work.tiles[n].count == 0) continue;
+    TileGroup& group = groups[static_cast<std::size_t>(sets.of(group_of(work.tiles[n].first)))];
+    group.tiles.push_back(n);
+    group.longest = std::max(group.longest, times[n]);
+    group.together += times[n];
+  }
+  std::erase_if(groups, [](const TileGroup& group) { return group.tiles.empty(); });
+  return groups;
+}
+
+// The last groups become one.
+void join_last(std::vector<TileGroup>& groups, const TileWalk& walk) {
+  TileGroup last;
+  const auto enough = [&] {
+    return last.together * static_cast<double>(std::min(walk.heads_per_group, walk.heads)) >
+           last.longest * static_cast<double>(walk.sms);
+  };
+  while (!groups.empty() && !enough()) {
+    const TileGroup& next = groups.back();
+    last.tiles.insert(last.tiles.begin(), next.tiles.begin(), next.tiles.end());
+    last.longest = std::max(last.longest, next.longest);
+    last.together += next.together;
+    groups.pop_back();
+  }
+  groups.push_back(std::move(last));
+}
+
+}  // namespace
+
+KeyGroups key_groups(std::span<const DeviceSegment> segments) {
+  struct Keys {
+    std::int64_t begin, end;
+    std::size_t segment;
+  };
+  std::vector<Keys> all;
+  for (std::size_t n = 0; n < segments.size(); ++n) {
+    const RowRange live = live_rows(transposed(segments[n]));
+    all.push_back({live.begin, live.end, n});
+  }
+  std::sort(all.begin(), all.end(), [](const Keys& a, const Keys& b) { return a.begin < b.begin; });
+  KeyGroups groups;
+  groups.of_segment.resize(segments.size());
+  std::int64_t begin = 0, end = 0;  // of the group so far
+  for (const Keys& keys : all) {
+    if (groups.count == 0 || keys.begin >= end) {
+      begin = end = keys.begin;
+      ++groups.count;
+    }
+    end = std::max(end, keys.end);
+    groups.most_keys = std::max(groups.most_keys, static_cast<std::int32_t>(end - begin));
+    groups.of_segment[keys.segment] = groups.count - 1;
+  }
+  return groups;
+}
+
+bool order_by_keys(WorkTables& work, std::span<const double> times, const TileWalk& walk) {
+  std::vector<TileGroup> groups = tile_groups(work, times);
+  if (groups.size() < 2) return false;
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const TileGroup& a, const TileGroup& b) { return a.longest > b.longest; });
+  double shortest = times[groups.front().tiles.front()];
+  for (const TileGroup& group : groups)
+    for (const std::size_t tile : group.tiles) shortest = std::min(shortest, times[tile]);
+  if (groups.front().longest <= measured("even_tiles_ratio") * shortest) return false;
+  work.even = false;
+  join_last(groups, walk);
+  std::vector<WorkTile> ordered;
+  ordered.reserve(work.tiles.size());
+  for (TileGroup& group : groups) {
+    std::stable_sort(group.tiles.begin(), group.tiles.end(),
+                     [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
+    for (const std::size_t tile : group.tiles) ordered.push_back(work.tiles[tile]);
+  }
+  std::copy_if(work.tiles.begin(), work.tiles.end(), std::back_inserter(ordered),
+               [](const WorkTile& tile) { return tile.count == 0; });
+  work.tiles = std::move(ordered);
+  return true;
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,190 @@
+// Dynamic mask attention in double; see dynamic_mask.hpp for the formulas.
+#include "reference/dynamic_mask.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace cplab::reference {
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using ConstHead = Eigen::Map<const Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
+using Head = Eigen::Map<Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+std::size_t at(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+ConstHead head_of(std::span<const double> tensor, std::int64_t S, std::int64_t heads, std::int64_t head,
+                  std::int64_t width) {
+  return {tensor.data() + head * width, S, width, Eigen::OuterStride<>(heads * width)};
+}
+
+Head head_of(std::vector<double>& tensor, std::int64_t S, std::int64_t heads, std::int64_t head,
+             std::int64_t width) {
+  return {tensor.data() + head * width, S, width, Eigen::OuterStride<>(heads * width)};
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+class Attention {
+ public:
+  Attention(const DynamicMaskShape& shape, std::span<const double> q, std::span<const double> k,
+            std::span<const double> v, std::span<const double> bias, std::span<const double> dout)
+      : shape_(shape), a_(shape.attention), q_(q), k_(k), v_(v), bias_(bias), dout_(dout) {
+    const auto [S, H, G, D, E, scale, left, right] = a_;
+    result_.attention.out.assign(at(S * H * E), 0);
+    result_.attention.lse.assign(at(H * S), minus_infinity);
+    if (dout.empty()) return;
+    result_.attention.dq.assign(at(S * H * D), 0);
+    result_.attention.dk.assign(at(S * G * D), 0);
+    result_.attention.dv.assign(at(S * G * E), 0);
+    result_.dbias.assign(bias.size(), 0);
+  }
+
+  DynamicMaskResult run(const std::function<void(std::int64_t)>& after_head) {
+    for (std::int64_t h = 0; h < a_.H; ++h) {
+      if (shape_.form == BiasForm::keys) {
+        const Eigen::VectorXd row = biases(0, h);
+        kept_ = kept_keys(shape_.selection, {row.data(), at(a_.S)});
+      }
+      for (std::int64_t i = 0; i < a_.S; ++i) row(i, h);
+      if (after_head) after_head(h + 1);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  std::int64_t bias_head(std::int64_t h) const { return h / (a_.H / shape_.bias_heads); }
+  // Of key j, of the query's head.
+  std::size_t bias_index(std::int64_t i, std::int64_t h, std::int64_t j) const {
+    const std::int64_t row = shape_.form == BiasForm::full ? i : j;
+    const std::int64_t line = row * shape_.bias_heads + bias_head(h);
+    return shape_.form == BiasForm::full ? at(line * shape_.columns + j) : at(line);
+  }
+  Eigen::VectorXd biases(std::int64_t i, std::int64_t h) const {
+    Eigen::VectorXd row = Eigen::VectorXd::Zero(a_.S);
+    if (shape_.form == BiasForm::none) return row;
+    for (std::int64_t j = 0; j < a_.S; ++j) row(j) = bias_[bias_index(i, h, j)];
+    return row;
+  }
+
+  void row(std::int64_t i, std::int64_t h) {
+    const auto [S, H, G, D, E, scale, left, right] = a_;
+    const std::int64_t g = h / (H / G);
+    const ConstHead k = head_of(k_, S, G, g, D), v = head_of(v_, S, G, g, E);
+    const auto query = head_of(q_, S, H, h, D).row(i);
+    const Eigen::VectorXd bias = biases(i, h);
+    if (shape_.form == BiasForm::full) kept_ = kept_keys(shape_.selection, {bias.data(), at(S)});
+    const std::vector<char> live = live_keys(a_, i, kept_);
+    Eigen::VectorXd x = scale * (k * query.transpose()) + bias;
+    Eigen::VectorXd slope = Eigen::VectorXd::Ones(S);  // dx/dz
+    if (shape_.softcap > 0) {
+      const Eigen::VectorXd t = (x / shape_.softcap).array().tanh();
+      x = shape_.softcap * t;
+      slope = 1 - t.array().square();
+    }
+    double highest = minus_infinity;
+    for (std::int64_t j = 0; j < S; ++j)
+      if (live[at(j)]) highest = std::max(highest, x(j));
+    if (highest == minus_infinity) return;
+    Eigen::VectorXd p(S);
+    for (std::int64_t j = 0; j < S; ++j) p(j) = live[at(j)] ? std::exp(x(j) - highest) : 0;
+    const double sum = p.sum();
+    p /= sum;
+    result_.attention.lse[at(h * S + i)] = highest + std::log(sum);
+    head_of(result_.attention.out, S, H, h, E).row(i) = p.transpose() * v;
+    if (dout_.empty()) return;
+
+    const auto dout = head_of(dout_, S, H, h, E).row(i);
+    const Eigen::VectorXd dp = v * dout.transpose();
+    const Eigen::VectorXd dz = p.array() * (dp.array() - p.dot(dp)) * slope.array();
+    head_of(result_.attention.dq, S, H, h, D).row(i) = scale * dz.transpose() * k;
+    head_of(result_.attention.dk, S, G, g, D).noalias() += scale * dz * query;
+    head_of(result_.attention.dv, S, G, g, E).noalias() += p * dout;
+    if (shape_.form == BiasForm::none) return;
+    for (std::int64_t j = 0; j < S; ++j) result_.dbias[bias_index(i, h, j)] += dz(j);
+  }
+
+  const DynamicMaskShape& shape_;
+  const AttentionShape& a_;
+  std::span<const double> q_, k_, v_, bias_, dout_;
+  std::vector<char> kept_;  // empty: all
+  DynamicMaskResult result_;
+};
+
+}  // namespace
+
+std::vector<char> kept_keys(const Selection& selection, std::span<const double> biases) {
+  const std::int64_t S = std::ssize(biases);
+  std::vector<char> kept(biases.size(), 1);
+  const bool all =
+      selection.rule == KeepRule::none || (selection.rule == KeepRule::top_k && selection.top_k >= S);
+  if (all) return kept;
+  const auto value = [&](std::int64_t j) { return biases[at(j)]; };
+  if (selection.rule == KeepRule::relu) {
+    for (std::int64_t j = 0; j < S; ++j) kept[at(j)] = value(j) > 0;
+  } else {
+    std::vector<std::int64_t> order(biases.size());
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return value(a) > value(b); });
+    std::fill(kept.begin(), kept.end(), char{0});
+    for (std::int64_t n = 0; n < selection.top_k; ++n) {
+      const std::int64_t j = order[at(n)];
+      kept[at(j)] = value(j) > minus_infinity;
+    }
+  }
+  if (selection.block <= 1) return kept;
+  for (std::int64_t first = 0; first < S; first += selection.block) {
+    const std::int64_t end = std::min(S, first + selection.block);
+    const auto begin = kept.begin() + first, stop = kept.begin() + end;
+    const std::int64_t selected = std::count(begin, stop, char{1});
+    std::fill(begin, stop, static_cast<char>(2 * selected > end - first));
+  }
+  return kept;
+}
+
+std::vector<char> live_keys(const AttentionShape& shape, std::int64_t i, std::span<const char> kept) {
+  std::vector<char> live(at(shape.S), 0);
+  const std::int64_t first = shape.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape.left);
+  const std::int64_t last = shape.right < 0 ? shape.S - 1 : std::min(shape.S - 1, i + shape.right);
+  for (std::int64_t j = first; j <= last; ++j) live[at(j)] = kept.empty() || kept[at(j)];
+  return live;
+}
+
+DynamicMaskResult dynamic_mask_attention(const DynamicMaskShape& shape, std::span<const double> q,
+                                         std::span<const double> k, std::span<const double> v,
+                                         std::span<const double> bias, std::span<const double> dout,
+                                         const std::function<void(std::int64_t)>& after_head) {
+  const auto [S, H, G, D, E, scale, left, right] = shape.attention;
+  require(S >= 0 && H >= 1 && G >= 1 && D >= 1 && E >= 1 && H % G == 0,
+          "dynamic_mask_attention: sizes must be positive and H a multiple of G");
+  require(std::ssize(q) == S * H * D, "dynamic_mask_attention: q is not [S,H,D]");
+  require(std::ssize(k) == S * G * D, "dynamic_mask_attention: k is not [S,G,D]");
+  require(std::ssize(v) == S * G * E, "dynamic_mask_attention: v is not [S,G,E]");
+  require(dout.empty() || std::ssize(dout) == S * H * E, "dynamic_mask_attention: dout is not [S,H,E]");
+  std::int64_t biases = 0;
+  if (shape.form != BiasForm::none) {
+    require(shape.bias_heads >= 1 && H % shape.bias_heads == 0,
+            "dynamic_mask_attention: bias heads must divide the query heads");
+    require(shape.form == BiasForm::keys || shape.columns >= S,
+            "dynamic_mask_attention: a row of biases is shorter than the keys");
+    biases = S * shape.bias_heads * (shape.form == BiasForm::full ? shape.columns : 1);
+  }
+  require(std::ssize(bias) == biases, "dynamic_mask_attention: bias is not of its shape");
+  require(shape.form != BiasForm::none || shape.selection.rule == KeepRule::none,
+          "dynamic_mask_attention: a selection needs biases");
+  return Attention(shape, q, k, v, bias, dout).run(after_head);
+}
+
+}  // namespace cplab::reference

@@ -1,0 +1,65 @@
+// Dynamic mask attention and its gradients in double, the yardstick of `verify`: Flash-DMA
+// (csrc/flash_sparse_attn/src; selection: flash_sparse_attn/utils/mask.py). Two passes over fully formed rows
+// of scores, every key looked at, none skipped.
+//
+//   z_ij = scale q_i.k_j + b_ij        x_ij = softcap tanh(z_ij / softcap), or z_ij without a softcap
+//   p_ij = exp(x_ij) / sum_j exp(x_ij) over the keys that query i sees (mask, window) and that are kept
+//   out_i = sum_j p_ij v_j             lse_i = log sum_j exp(x_ij)
+//   dz_ij = p_ij (dout_i.v_j - sum_n p_in dout_i.v_n) (1 - tanh^2(z_ij / softcap))
+//   dv_j = sum_i p_ij dout_i           dq_i = scale sum_j dz_ij k_j          dk_j = scale sum_i dz_ij q_i
+//   db = dz, summed over the axes along which b is broadcast: heads of one bias head, queries (keys form)
+//
+// A row without a kept key has out = 0, lse = -inf and no gradient. None goes through the selection.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "reference/dense_attention.hpp"
+
+namespace cplab::reference {
+
+// full: [S, bias heads, columns], column j is key j. keys: [S, bias heads], one number for each key.
+enum class BiasForm : std::uint8_t { none, full, keys };
+// top_k: the largest `top_k` of a row of biases, all keys of the sequence counting, those included that the
+// mask hides; among equal ones the first. All keys where there are no more. relu: those above 0.
+enum class KeepRule : std::uint8_t { none, top_k, relu };
+
+struct Selection {
+  KeepRule rule = KeepRule::none;
+  std::int64_t top_k = 0;
+  // The keys in groups of so many (the last may be shorter): a group is kept whole if more than half of it
+  // was selected, else dropped whole. 0 or 1: as selected. Rows that keep all keys are left alone.
+  std::int64_t block = 0;
+};
+
+// Which of a row's keys are kept, 1 or 0. Biases of minus infinity are never selected.
+std::vector<char> kept_keys(const Selection&, std::span<const double> biases);
+
+struct DynamicMaskShape {
+  AttentionShape attention;
+  BiasForm form = BiasForm::none;
+  std::int64_t bias_heads = 0;  // divides H
+  std::int64_t columns = 0;     // full: of a row of biases, S at least
+  Selection selection;
+  double softcap = 0;  // 0: none
+};
+
+struct DynamicMaskResult {
+  AttentionResult attention;  // max_logit is empty
+  std::vector<double> dbias;  // as bias; 0 in columns that are no keys; empty without dout or bias
+};
+
+// One sequence; q, k, v, dout as for dense_attention. Throws std::invalid_argument if a size does not fit.
+DynamicMaskResult dynamic_mask_attention(const DynamicMaskShape& shape, std::span<const double> q,
+                                         std::span<const double> k, std::span<const double> v,
+                                         std::span<const double> bias, std::span<const double> dout = {},
+                                         const std::function<void(std::int64_t heads_done)>& after_head = {});
+
+// By key, 1 or 0: query i sees it (mask, window) and it is kept; `kept` is what kept_keys gives for the row,
+// empty: all.
+std::vector<char> live_keys(const AttentionShape&, std::int64_t i, std::span<const char> kept);
+
+}  // namespace cplab::reference

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""What a tile of each attention kernel costs, from times of whole calls: what `--choose heuristic` compares kernels by.
+
+    scripts/fit_choice_costs.py                       from the records that kernels/work/measured_constants.hpp names
+    scripts/fit_choice_costs.py STUDY.json            from the training shapes of scripts/choice_study.py
+    scripts/fit_choice_costs.py --self-check          on times made from known costs
+
+The model is that of kernels/work/predicted_time.cpp: tiles as long as their blocks of 128 rows of the other side
+(fit_tile_costs.py), given to the multiprocessors, times a cost for each kernel, plus the time of a launch. The cost is
+the median over the shapes of what it would have to be: of shapes with half a wave of tiles or more, since a shorter
+launch says little about tiles. Backward kernels that are two functions have one cost for both together. The ordered
+backward has three numbers, by least squares of the relative error: a cost with full masks, one with others, and with
+full masks a time for every tile of a head but the first, which queues for its turn.
+"""
+import json
+import pathlib
+import statistics
+import sys
+import tomllib
+
+from fit_tile_costs import makespan, parts_of
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEYOND, MASKED, LAUNCH_US, SMS = 1.32, 0.41, 3.2, 132
+FILL_US, MEMORY_BYTES_US = 1.2, 4.8e6
+
+
+def block_of(variant, head_size):
+    """How many queries a block has that a tile walks over."""
+    in_halves = head_size == 128 and ("fused" in variant or "ordered" in variant)
+    return 64 if in_halves else 128
+
+
+def beside_us(variant, batch, sequence, heads, head_size):
+    """What takes its time beside the tiles: the launch, and for the fused kernels zeros in dq."""
+    zeros = "fused" in variant or "ordered" in variant
+    return LAUNCH_US + (FILL_US + batch * sequence * heads * head_size * 4 / MEMORY_BYTES_US if zeros else 0)
+
+
+def span(batch, sequence, heads, causal, rows, block=128, sms=SMS):
+    """Length of the launch in blocks of 128, and its waves."""
+    tiles = {}
+    for blocks, masked in parts_of(batch, sequence, causal, rows, block):
+        length = BEYOND + blocks + MASKED * masked
+        tiles[length] = tiles.get(length, 0) + heads
+    return makespan(list(tiles.items()), sms), sum(tiles.values()) / sms
+
+
+def of_tables(name):
+    tables = tomllib.loads((ROOT / "scenarios/hardware" / name).read_text())["kernel"]
+    for table in tables:
+        if not table["class"].startswith("attend") or table["dtype"] != "bf16" or table["origin"] != "measured":
+            continue
+        for batch, sequence, heads, seconds in zip(*(table[k] for k in ("batch", "sequence", "heads", "seconds"))):
+            yield (table["variant"], table["head_size"], table.get("mask") == "causal", table["tile_rows"], batch,
+                   sequence, heads, seconds)
+
+
+def of_bench(path):
+    names = {"tiles:best": "attend_backward hopper fused", "tiles:deterministic": "attend_backward hopper ordered",
+             "tiles:apart": "attend_backward hopper"}
+    for entry in json.loads((ROOT / path).read_text()):
+        if entry["direction"] != "backward" or entry["build"] not in names:
+            continue
+        batch, sequence, heads, size = entry["shape"]
+        yield (f"{names[entry['build']]} bf16 {size}", size, entry["mask"] == "causal", 128, batch, sequence, heads,
+               statistics.median(entry["seconds"]))
+
+
+def of_study(path):
+    for shape in json.loads(pathlib.Path(path).read_text())["shapes"]:
+        if shape["held_out"]:
+            continue
+        for candidate in shape["candidates"]:
+            if candidate.get("seconds"):
+                yield (candidate["variant"], shape["head_size"], shape["causal"], candidate["tile_rows"],
+                       shape["batch"], shape["sequence"], shape["heads"], candidate["seconds"])
+
+
+def solve(matrix, right):
+    """Gauss elimination."""
+    rows = [row + [value] for row, value in zip(matrix, right)]
+    for i in range(len(rows)):
+        pivot = max(range(i, len(rows)), key=lambda r: abs(rows[r][i]))
+        rows[i], rows[pivot] = rows[pivot], rows[i]
+        for r in range(len(rows)):
+            if r != i:
+                factor = rows[r][i] / rows[i][i]
+                rows[r] = [a - factor * b for a, b in zip(rows[r], rows[i])]
+    return [row[-1] / row[i] for i, row in enumerate(rows)]
+
+
+def fit_ordered(points, least=0):
+    """(full, masked, us for each tile of a head but the first). A tile with a full mask takes `least` at least, the cost of
+    the kernel that adds without turns: its products are the same."""
+    terms = []
+    for variant, size, causal, rows, batch, sequence, heads, seconds in points:
+        us = seconds * 1e6 - beside_us(variant, batch, sequence, heads, size)
+        length, _ = span(batch, sequence, heads, causal, rows, block_of(variant, size))
+        queue = 0 if causal else -(-sequence // rows) - 1
+        terms.append([0 if causal else length / us, length / us if causal else 0, queue / us])
+    full, masked, queue = solve([[sum(t[i] * t[j] for t in terms) for j in range(3)] for i in range(3)],
+                                [sum(t[i] for t in terms) for i in range(3)])
+    if full >= least:
+        return full, masked, queue
+    return least, masked, sum(t[2] * (1 - least * t[0]) for t in terms) / sum(t[2] ** 2 for t in terms)
+
+
+def middle_cost(points, variant):
+    """As the table of main() has it; 0 without any."""
+    costs = [(seconds * 1e6 - beside_us(name, batch, sequence, heads, size)) / length
+             for name, size, causal, rows, batch, sequence, heads, seconds in points
+             for length, waves in [span(batch, sequence, heads, causal, rows, block_of(name, size))]
+             if name == variant and waves >= 0.5]
+    return statistics.median(costs) if costs else 0
+
+
+def self_check():
+    times = {(s, c): span(1, s, 16, c, 128)[0] for s in (512, 1024, 4096) for c in (True, False)}
+    queue = {(s, c): 0 if c else s // 128 - 1 for s, c in times}
+    made = [("", 128, c, 128, 1, s, 16, 1e-6 * (LAUNCH_US + length * (3 if c else 2) + 4 * queue[s, c]))
+            for (s, c), length in times.items()]
+    assert all(abs(a - b) < 1e-9 for a, b in zip(fit_ordered(made), (2, 3, 4))), fit_ordered(made)
+    assert all(abs(a - b) < 1e-9 for a, b in zip(fit_ordered(made, 1.9), (2, 3, 4))), fit_ordered(made, 1.9)
+    assert fit_ordered(made, 2.1)[0] == 2.1 and fit_ordered(made, 2.1)[2] < 4, fit_ordered(made, 2.1)
+    # 128 full rows: 1.32 and one block for each of 16 heads, all at once.
+    assert abs(span(1, 128, 16, False, 128)[0] - 2.32) < 1e-12
+    assert abs(span(1, 128, 133, False, 128)[0] - 4.64) < 1e-12
+
+
+def main():
+    if sys.argv[1:] == ["--self-check"]:
+        return self_check()
+    if len(sys.argv) > 1:
+        points = list(of_study(sys.argv[1]))
+    else:
+        points = (list(of_tables("h200x4-hopper.toml")) + list(of_tables("h200x4-measured.toml")) +
+                  list(of_bench("scenarios/measured/h200x2-2026-11-22/round/deterministic.json")))
+    for size in (64, 128):
+        ordered = [p for p in points if p[0].startswith("attend_backward hopper ordered") and p[1] == size]
+        if len(ordered) >= 6:
+            print("ordered, head size {}: full {:.3f}, masked {:.3f}, {:.2f} us for a tile that queues".format(
+                size, *fit_ordered(ordered, middle_cost(points, f"attend_backward hopper fused bf16 {size}"))))
+    costs = {}
+    for variant, size, causal, rows, batch, sequence, heads, seconds in points:
+        length, waves = span(batch, sequence, heads, causal, rows, block_of(variant, size))
+        if waves < 0.5:
+            continue
+        costs.setdefault(variant, {}).setdefault(causal, []).append(
+            (seconds * 1e6 - beside_us(variant, batch, sequence, heads, size)) / length)
+    print("us for 128 rows of the other side; the spread is of the model's error")
+    for variant, by_mask in sorted(costs.items()):
+        every = [cost for each in by_mask.values() for cost in each]
+        middle = statistics.median(every)
+        masks = ", ".join(f"{'causal' if causal else 'full'} {statistics.median(each):.3f} ({len(each)})"
+                          for causal, each in sorted(by_mask.items()))
+        print(f"{variant:45} {middle:7.3f}   {masks}   {min(every) / middle - 1:+.0%} to {max(every) / middle - 1:+.0%}")
+
+
+if __name__ == "__main__":
+    main()

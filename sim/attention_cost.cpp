@@ -1,0 +1,378 @@
+// What attention kernels cost: measured tables, and between their points the tiles that a launch cuts.
+#include "sim/attention_cost.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "plan/live_pairs.hpp"
+#include "sim/attention_variant.hpp"
+#include "sim/masked_cost.hpp"
+
+namespace cplab {
+namespace {
+
+double blocks_of(std::int64_t rows, std::int64_t heads, int tile_rows) {
+  return static_cast<double>(rows / tile_rows + (rows % tile_rows != 0)) * static_cast<double>(heads);
+}
+
+struct Waves {
+  int count = 1;
+  int tail_sms = 1;
+  double fill = 1;  // share of multiprocessor time in use
+};
+
+Waves waves_of(double blocks, int sms) {
+  Waves waves;
+  const double count = std::max(1.0, std::ceil(blocks / sms));
+  waves.count = static_cast<int>(std::min(count, 1e9));
+  waves.tail_sms = std::clamp(static_cast<int>(blocks - (count - 1) * sms), 1, sms);
+  waves.fill = std::max(1.0, blocks) / (count * sms);
+  return waves;
+}
+
+double square_pairs(std::int64_t sequence, bool causal) {
+  const auto s = static_cast<double>(sequence);
+  return causal ? s * (s + 1) / 2 : s * s;
+}
+
+// Of a kernel with all multiprocessors busy; `of_model`: the time of the model of tiles over the measured one
+// (0: not of ours).
+struct Speed {
+  double flops_s = 0, of_model = 0;
+  Origin origin = Origin::measured;
+};
+
+// Linear in log x between points, constant outside; `speed_at` makes a Speed of a map's value. The origin is
+// the worst of the points in use, and interpolated between two, extrapolated outside.
+template <class Value, class SpeedAt>
+Speed interpolate(const std::map<double, Value>& points, double x, Origin outside, SpeedAt speed_at) {
+  const double tolerance = 1e-12 * x;  // keys per row and blocks are small fractions, equal up to rounding
+  const auto above = points.lower_bound(x - tolerance);
+  if (above != points.end() && above->first <= x + tolerance) return speed_at(above->second);
+  if (above == points.end() || above == points.begin()) {
+    const Speed nearest = speed_at(above == points.end() ? points.rbegin()->second : above->second);
+    return {nearest.flops_s, nearest.of_model, worst(nearest.origin, outside)};
+  }
+  const auto below = std::prev(above);
+  const Speed low = speed_at(below->second), high = speed_at(above->second);
+  const double fraction = std::log(x / below->first) / std::log(above->first / below->first);
+  return {low.flops_s + fraction * (high.flops_s - low.flops_s),
+          low.of_model + fraction * (high.of_model - low.of_model),
+          worst(worst(low.origin, high.origin), Origin::interpolated)};
+}
+
+// All tables of one kind, family, dtype, head size, mask and tile height: speeds by keys per query row, then
+// by thread blocks.
+class SpeedTable {
+ public:
+  SpeedTable(const KernelTable& first, const GpuSpec& gpu, double burst)
+      : table(&first), family(family_of(first)), gpu_(&gpu), burst_(burst) {}
+
+  const KernelTable* table;  // the first of them
+  KernelFamily family;
+
+  bool takes(const KernelTable& t) const {
+    return t.kind == table->kind && t.dtype == table->dtype && t.head_size == table->head_size &&
+           t.value_size == table->value_size && t.causal == table->causal &&
+           t.tile_rows == table->tile_rows && family_of(t) == family;
+  }
+  void add(const KernelTable& t) { tables_.push_back(&t); }
+
+  Speed speed(double keys_per_row, double blocks) const {
+    for (; read_ < tables_.size(); ++read_) read(*tables_[read_]);
+    return interpolate(
+        speeds_, keys_per_row, Origin::extrapolated, [&](const std::map<double, Speed>& by_blocks) {
+          // Any other number of thread blocks is what the models of waves and of tiles are for.
+          return interpolate(by_blocks, blocks, Origin::interpolated, [](const Speed& s) { return s; });
+        });
+  }
+
+ private:
+  // A table of another GPU's multiprocessors is scaled to those of the file.
+  void read(const KernelTable& t) const {
+    const int own_sms = t.sms > 0 ? t.sms : gpu_->sms;
+    const double scale = static_cast<double>(gpu_->sms) / own_sms;
+    const Origin origin =
+        worst(t.provenance.origin, own_sms == gpu_->sms ? Origin::measured : Origin::extrapolated);
+    for (const KernelPoint& point : t.points) {
+      const double pairs = square_pairs(point.sequence, t.causal);
+      const double blocks = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
+      const double seconds = t.sustained ? point.seconds : point.seconds * burst_;
+      const double flops_s = scale * point_flops(t, point) / (seconds * waves_of(blocks, own_sms).fill);
+      const double of_model =
+          family == KernelFamily::foreign ? 0 : point_tiles_s(t, point, *gpu_, own_sms) / seconds;
+      // Of two equal points the first counts.
+      speeds_[pairs / static_cast<double>(point.sequence)].try_emplace(blocks,
+                                                                       Speed{flops_s, of_model, origin});
+    }
+  }
+
+  const GpuSpec* gpu_;
+  double burst_;  // speed at the highest clock over that under load
+  std::vector<const KernelTable*> tables_;
+  mutable std::size_t read_ = 0;  // of them: cutting their points into tiles takes time
+  mutable std::map<double, std::map<double, Speed>> speeds_;
+};
+
+class Costs {
+ public:
+  Costs(const Hardware& hardware, Clock clock)
+      : hardware_(hardware), clock_(clock), variants_(hardware, true) {
+    for (const KernelTable& table : hardware.kernels) {
+      if (!has_square_points(table.kind)) continue;
+      auto into =
+          std::find_if(tables_.begin(), tables_.end(), [&](const SpeedTable& t) { return t.takes(table); });
+      if (into == tables_.end())
+        into = tables_.insert(into, SpeedTable(table, hardware.gpu, hardware.burst.speed));
+      into->add(table);
+    }
+  }
+
+  KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
+    const AttentionVariant& variant =
+        variants_.of(calls, op, reserved_sms(plan.scenario.schedule, hardware_.gpu.sms));
+    const Shape shape = shape_of(plan, calls, op, variant);
+    const auto segments = calls.plan().segments_of(op);
+    auto known = std::find_if(remembered_.begin(), remembered_.end(), [&](const Remembered& r) {
+      return r.shape == shape &&
+             std::equal(r.segments.begin(), r.segments.end(), segments.begin(), segments.end());
+    });
+    if (known == remembered_.end()) {
+      known = remembered_.begin() + static_cast<std::ptrdiff_t>(next_remembered_++ % remembered_.size());
+      *known = {shape, {segments.begin(), segments.end()}, computed(shape, segments, variant)};
+    }
+    KernelCost cost = known->cost;
+    if (plan.scenario.problem.attention == Attention::dynamic_mask)
+      add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
+    if (clock_ == Clock::highest) {
+      cost.seconds /= hardware_.burst.speed;
+      cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
+    }
+    // Hopper's kernels add by TMA, in the L2 cache, as in their tables; rows that they merge or add to one by
+    // one are in the model of their tiles.
+    if (variant.family != KernelFamily::hopper) add_updates(plan, calls.plan(), op, cost);
+    return cost;
+  }
+
+ private:
+  // What the cost of an attention kernel depends on, besides its segments and write modes (add_updates).
+  struct Shape {
+    OpKind kind = OpKind::attend;
+    DType dtype = DType::bf16;
+    std::int64_t heads = 0, head_size = 0, value_size = 0;
+    std::string_view variant;
+    bool fell_back = false;
+    double tiles_s = 0, tiles = 0;
+    bool operator==(const Shape&) const = default;
+  };
+
+  static Shape shape_of(const Plan& plan, const CallConverter& calls, const Operation& op,
+                        const AttentionVariant& variant) {
+    const AttentionExtents of = extents_of(calls.calls(op).front().call);
+    return {op.kind,      plan.scenario.problem.dtype,   of.heads,        of.head_size, of.value_size,
+            variant.name, variant.fall_back.has_value(), variant.tiles_s, variant.tiles};
+  }
+
+  // Tables that say what a variant costs: its own family's. Without any, those of a library's kernels, which
+  // are not ours and take every call alike; else the family's nearest in speed, and `speed`, relative to
+  // theirs, is somebody's guess.
+  struct Tables {
+    KernelFamily family = KernelFamily::foreign;
+    double speed = 1;
+    Origin floor = Origin::measured;
+  };
+  Tables tables_for(const Shape& shape, const AttentionVariant& variant) const {
+    std::optional<Tables> best;
+    double best_distance = 0;
+    for (const SpeedTable& candidate : tables_) {
+      if (candidate.table->kind != shape.kind || candidate.table->dtype != shape.dtype) continue;
+      if (candidate.family == variant.family) return {variant.family, 1, Origin::measured};
+      if (candidate.family == KernelFamily::foreign) {
+        best = {candidate.family, 1, variant.fall_back ? Origin::extrapolated : Origin::measured};
+        best_distance = -1;
+        continue;
+      }
+      const double speed =
+          relative_speed(shape.kind, variant.family) / relative_speed(shape.kind, candidate.family);
+      const double distance = std::abs(std::log(speed));
+      if (best && distance >= best_distance) continue;
+      best = {candidate.family, speed, Origin::assumed};
+      best_distance = distance;
+    }
+    return best.value_or(Tables{});  // choose() says what is missing
+  }
+
+  struct Choice {
+    const SpeedTable* table = nullptr;
+    Origin floor = Origin::measured;
+  };
+
+  // How far the head size of a table is from the call's, by FLOPs per pair; 0: the same.
+  static double distance(const KernelTable& table, const Shape& shape) {
+    if (table.head_size == shape.head_size && table.value_size == shape.value_size) return 0;
+    const double wanted = flops_per_pair(table.kind, shape.head_size, shape.value_size);
+    return 1 + std::abs(std::log(flops_per_pair(table.kind, table.head_size, table.value_size) / wanted));
+  }
+
+  // The tile heights that kernels for a call may have: the variant's own where a table names it, else those
+  // of the tables of the nearest head size.
+  std::vector<int> heights(const Shape& shape, KernelFamily family) const {
+    std::vector<int> found;
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const SpeedTable& candidate : tables_) {
+      const KernelTable& table = *candidate.table;
+      if (table.kind != shape.kind || table.dtype != shape.dtype || candidate.family != family) continue;
+      const double away = distance(table, shape);
+      if (away == 0 && table.variant == shape.variant) return {table.tile_rows};
+      if (away > nearest) continue;
+      if (away < nearest) found.clear();
+      nearest = away;
+      if (std::find(found.begin(), found.end(), table.tile_rows) == found.end())
+        found.push_back(table.tile_rows);
+    }
+    if (found.empty()) found.push_back(0);  // choose() says what is missing
+    return found;
+  }
+
+  // The table of that mask, dtype and tile height, of the nearest head size. If there is none, the other
+  // mask's table, as an extrapolation.
+  Choice choose(const Shape& shape, bool causal, int tile_rows, KernelFamily family) const {
+    Choice best;
+    double best_cost = 0;
+    for (const SpeedTable& candidate : tables_) {
+      const KernelTable& table = *candidate.table;
+      if (table.kind != shape.kind || table.dtype != shape.dtype || table.tile_rows != tile_rows ||
+          candidate.family != family)
+        continue;
+      const double cost = distance(table, shape) + (table.causal != causal ? 0.5 : 0);
+      if (best.table != nullptr && cost >= best_cost) continue;
+      best_cost = cost;
+      best = {&candidate, cost > 0 ? Origin::extrapolated : Origin::measured};
+    }
+    if (best.table != nullptr) return best;
+    const std::string kind(name(shape.kind));
+    std::string there;
+    for (const SpeedTable& candidate : tables_) {
+      const std::string dtype(name(candidate.table->dtype));
+      if (candidate.table->kind != shape.kind || there.find(dtype) != std::string::npos) continue;
+      there += (there.empty() ? "dtype=" : ", dtype=") + dtype;
+    }
+    throw HardwareError("kernel", "class=" + kind + " dtype=" + std::string(name(shape.dtype)),
+                        "the plan needs this table and there is none; of class " + kind + " there is " +
+                            (there.empty() ? "none at all" : there));
+  }
+
+  // Steps of a ring repeat few shapes on many ranks: the last ones are remembered, by what the cost depends
+  // on.
+  struct Remembered {
+    Shape shape;
+    std::vector<Segment> segments;
+    KernelCost cost;
+  };
+
+  // Of several tile heights that nobody chose between the fastest is taken.
+  KernelCost computed(const Shape& shape, std::span<const Segment> segments,
+                      const AttentionVariant& variant) const {
+    const Tables tables = tables_for(shape, variant);
+    std::optional<KernelCost> best;
+    for (const int tile_rows : heights(shape, tables.family)) {
+      const bool own = variant.tiles_s > 0 && tables.family == variant.family;
+      KernelCost cost = computed(shape, segments, tile_rows, tables.family, own);
+      cost.seconds /= tables.speed;
+      cost.origin = worst(cost.origin, tables.floor);
+      if (!best || cost.seconds < best->seconds) best = cost;
+    }
+    return *best;
+  }
+
+  // `own`: the tables are of kernels of ours of the family that takes the call, whose tiles are known.
+  KernelCost computed(const Shape& shape, std::span<const Segment> segments, int tile_rows,
+                      KernelFamily family, bool own) const {
+    const bool backward = shape.kind == OpKind::attend_backward;
+    KernelCost cost;
+    cost.origin = Origin::measured;
+    double blocks = own ? shape.tiles : 0, all_pairs = 0;
+    for (const Segment& segment : segments) {
+      all_pairs += live_pairs(segment);
+      if (own) continue;
+      blocks += blocks_of(backward ? segment.k_count : segment.q_count, shape.heads, std::max(tile_rows, 1));
+    }
+    const int sms = hardware_.gpu.sms;
+    const Waves waves = waves_of(blocks, sms);
+    // Only a batch of equal squares is what a point of the table was measured on.
+    const bool alike = std::all_of(segments.begin(), segments.end(), [&](const Segment& segment) {
+      return segment.q_count == segments.front().q_count &&
+             live_pairs(segment) == live_pairs(segments.front());
+    });
+    double busy_s = 0;
+    for (const Segment& segment : segments) {
+      const double pairs = live_pairs(segment);
+      if (pairs <= 0) continue;
+      const Choice choice = choose(shape, is_masked(segment), tile_rows, family);
+      const Speed speed = choice.table->speed(pairs / static_cast<double>(segment.q_count), blocks);
+      const double flops = pairs * static_cast<double>(shape.heads) *
+                           flops_per_pair(shape.kind, shape.head_size, shape.value_size);
+      busy_s += own ? shape.tiles_s * pairs / all_pairs / speed.of_model : flops / speed.flops_s;
+      cost.persistent |= choice.table->family == KernelFamily::hopper;
+      cost.origin = worst(cost.origin, worst(choice.floor, speed.origin));
+      if (!is_square(segment) || !alike) cost.origin = worst(cost.origin, Origin::interpolated);
+    }
+    cost.seconds = own ? busy_s : busy_s / waves.fill;
+    cost.waves = waves.count;
+    cost.tail_sms = waves.tail_sms;
+    cost.useful_sms = sms;
+    return cost;
+  }
+
+  static bool is_masked(const Segment& segment) {
+    const auto rectangle = static_cast<double>(segment.q_count) * static_cast<double>(segment.k_count);
+    return live_pairs(segment) < rectangle;
+  }
+  // The shapes that tables are measured on: everything, or aligned causal.
+  static bool is_square(const Segment& segment) {
+    const double pairs = live_pairs(segment);
+    return segment.q_count == segment.k_count &&
+           (pairs == square_pairs(segment.q_count, false) || pairs == square_pairs(segment.q_count, true));
+  }
+
+  // What add and merge read back is traffic that the tables do not contain; max raises a few numbers only.
+  void add_updates(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
+    std::int64_t bytes = 0;
+    for (const Access& access : rank.writes(op))
+      if (access.mode == WriteMode::add || access.mode == WriteMode::merge)
+        bytes += view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype);
+    if (bytes == 0) return;
+    cost.seconds += static_cast<double>(bytes) / hardware_.gpu.copy_bytes_s;
+    cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
+  }
+
+  const Hardware& hardware_;
+  Clock clock_;
+  AttentionVariants variants_;
+  std::vector<SpeedTable> tables_;
+  std::array<Remembered, 8> remembered_;
+  std::size_t next_remembered_ = 0;
+};
+
+}  // namespace
+
+double point_flops(const KernelTable& table, const KernelPoint& point) {
+  return square_pairs(point.sequence, table.causal) * static_cast<double>(point.batch * point.heads) *
+         flops_per_pair(table.kind, table.head_size, table.value_size);
+}
+
+KernelCostFunction attention_cost(const Hardware& hardware, Clock clock) {
+  const auto costs = std::make_shared<Costs>(hardware, clock);
+  return [costs](const Plan& plan, const CallConverter& calls, const Operation& op) {
+    return (*costs)(plan, calls, op);
+  };
+}
+
+}  // namespace cplab

@@ -1,0 +1,79 @@
+// The scan of keep masks and the kernels for every call of dynamic mask attention on the emulator; compiled
+// with the shims before CUDA.
+#define CPLAB_EMULATED_STATIC_SHARED
+#include "tests/emulator/emulated_grid.hpp"
+#include "tests/emulator/masked.hpp"
+//
+#include "kernels/cuda/masked/general_dbias.cuh"
+#include "kernels/cuda/masked/general_forward.cuh"
+#include "kernels/cuda/masked/general_gradients.cuh"
+#include "kernels/cuda/masked/scan.cuh"
+#include "kernels/cuda/masked/select.cuh"
+
+namespace cplab::emulator {
+namespace {
+
+using namespace kernels::cuda;
+
+unsigned char no_shared[1];
+
+template <class T>
+void forward(const MaskedParams& params, std::uint64_t seed) {
+  run_grid({params.tile.work.count, params.tile.q.heads}, general_threads, no_shared, seed,
+           [&] { attend_masked_general<T>(params); });
+}
+
+template <class T>
+void backward(const MaskedBackwardParams& params, std::uint64_t seed) {
+  const AttendBackwardParams& call = params.tile;
+  const auto passes = [](std::int32_t width) {
+    return (width + GeneralShape<T>::columns - 1) / GeneralShape<T>::columns;
+  };
+  const std::int32_t dk_passes = passes(call.q.width);
+  run_grid({call.by_k.count, call.k.heads, dk_passes + passes(call.v.width)}, general_threads, no_shared,
+           seed, [&] { attend_masked_general_dkv<T>(params, dk_passes); });
+  run_grid({call.by_q.count, call.q.heads, dk_passes}, general_threads, no_shared, seed,
+           [&] { attend_masked_general_dq<T>(params); });
+  if (params.dbias.data == nullptr) return;
+  if (params.mask.full)
+    run_grid({call.by_q.count, params.dbias.heads}, general_threads, no_shared, seed,
+             [&] { attend_masked_general_dbias_pairs<T>(params); });
+  else
+    run_grid({call.by_k.count, params.dbias.heads}, general_threads, no_shared, seed,
+             [&] { attend_masked_general_dbias_keys<T>(params); });
+}
+
+}  // namespace
+
+void run_mask_scan(const DevicePairMask& mask, bool eight_keys_together, std::uint64_t seed) {
+  const CellBits &by_q = mask.by_q, &by_k = mask.by_k;
+  const std::int64_t heads = mask.keep.heads;
+  if (!mask.full)
+    run_grid({by_q.row_words, heads}, scan_threads, no_shared, seed, [&] { mask_scan_keys(mask); });
+  else if (eight_keys_together)
+    run_grid({by_q.rows, by_q.row_words, heads}, scan_threads, no_shared, seed,
+             [&] { mask_scan_eight_keys(mask); });
+  else
+    run_grid({by_q.rows, by_q.row_words, heads}, scan_threads, no_shared, seed,
+             [&] { mask_scan_pairs(mask); });
+  if (by_k.words != nullptr)
+    run_grid({by_q.row_words, by_k.row_words, heads}, 32, no_shared, seed,
+             [&] { mask_scan_transpose(mask); });
+}
+
+void run_select_keys(const SelectParams& params, std::uint64_t seed) {
+  const Grid grid{params.full ? params.bias.rows : 1, params.bias.heads};
+  if (params.bias.dtype == kernels::DType::fp64)
+    run_grid(grid, select_threads, no_shared, seed, [&] { select_keys<double>(params); });
+  else
+    run_grid(grid, select_threads, no_shared, seed, [&] { select_keys<float>(params); });
+}
+
+void run_masked_general(const MaskedParams& params, bool fp64, std::uint64_t seed) {
+  fp64 ? forward<double>(params, seed) : forward<float>(params, seed);
+}
+void run_masked_general(const MaskedBackwardParams& params, bool fp64, std::uint64_t seed) {
+  fp64 ? backward<double>(params, seed) : backward<float>(params, seed);
+}
+
+}  // namespace cplab::emulator

@@ -1,0 +1,137 @@
+// Which kernel takes a call of dynamic mask attention, its tiles, and what the scan of its keep mask reads.
+#include "kernels/work/masked_variants.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/kernels/tensor.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using namespace cplab::kernels;
+using cuda::KeyReach;
+
+const auto aligned = reinterpret_cast<void*>(std::uintptr_t{256});
+
+View view_of(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width) {
+  return {.data = aligned,
+          .dtype = dtype,
+          .rows = rows,
+          .heads = heads,
+          .width = width,
+          .row_stride = heads * width,
+          .head_stride = width,
+          .runs = {}};
+}
+
+struct Call {
+  std::vector<Segment> segments = {{.q_begin = 0, .q_count = 300, .k_begin = 0, .k_count = 300, .right = 0}};
+  std::vector<RowRun> columns = {{0, 300, 1}};
+  View q = view_of(DType::bf16, 300, 4, 128), k = view_of(DType::bf16, 300, 2, 128);
+  View lse = view_of(DType::fp32, 300, 4, 1), pairs = view_of(DType::bf16, 300, 4, 304);
+  View keys = view_of(DType::bf16, 300, 2, 1);
+
+  MaskedAttend forward(bool full = true) const {
+    MaskedAttend call{.tile = {.q = q, .k = k, .v = k, .out = q, .lse = lse, .segments = segments},
+                      .mask = {}};
+    call.mask.bias = call.mask.keep = full ? pairs : keys;
+    if (full) call.mask.columns = columns;
+    return call;
+  }
+  MaskedAttendBackward backward(bool full = true) const {
+    MaskedAttendBackward call{.tile = {.q = q,
+                                       .k = k,
+                                       .v = k,
+                                       .dout = q,
+                                       .lse = lse,
+                                       .delta = lse,
+                                       .dq = q,
+                                       .dk = k,
+                                       .dv = k,
+                                       .segments = segments},
+                              .mask = forward(full).mask};
+    call.dbias = full ? pairs : keys;
+    return call;
+  }
+};
+
+constexpr cuda::VariantOptions options{.sm_major = 9, .sms = 132, .build = {}};
+
+}  // namespace
+
+TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16-bit dtype") {
+  Call call;
+  CHECK(choose_variant(call.forward(), options).variant->name == "attend masked mma bf16 128");
+  CHECK(choose_variant(call.backward(), options).variant->name == "attend_backward masked mma bf16 128");
+  CHECK(choose_variant(call.backward(false), options).variant->name == "attend_backward masked mma bf16 128");
+  CHECK(!fall_back(call.forward(), options));
+
+  MaskedAttend behind = call.forward(false);  // bias and keep mask lie behind V
+  behind.tile.v.row_stride += 2;
+  CHECK(!fall_back(behind, options));
+  behind.tile.k.row_stride += 2;
+  CHECK(fall_back(behind, options).has_value());
+
+  MaskedAttend other = call.forward();
+  other.mask.bias->dtype = DType::fp32;
+  CHECK(choose_variant(other, options).variant->name == "attend masked general");
+  CHECK(fall_back(other, options)->text() == "not attend masked mma bf16 128: bias is not bf16");
+
+  MaskedAttendBackward few = call.backward();
+  few.dbias = few.mask.bias = view_of(DType::bf16, 300, 2, 304);
+  CHECK(fall_back(few, options)->text() == "not attend_backward masked mma bf16 128: dbias has 2 heads");
+  few.dbias.reset();
+  CHECK(!fall_back(few, options));
+
+  MaskedAttend wide = call.forward();
+  wide.tile.q.dtype = wide.tile.k.dtype = wide.tile.v.dtype = DType::fp64;
+  CHECK_THROWS_AS(choose_variant(wide, options), std::invalid_argument);
+}
+
+TEST_CASE(
+    "masked variants: tiles are cells, and those of keys are kept where dk or the bias gradient is stored") {
+  Call call;
+  const auto chosen = choose_variant(call.forward(), options);
+  REQUIRE(chosen.work.tiles.size() == 5);
+  for (const cuda::WorkTile& tile : chosen.work.tiles) CHECK(tile.begin % cuda::cell_rows == 0);
+
+  call.segments = {{.q_begin = 0, .q_count = 10, .k_begin = 70, .k_count = 10}};
+  MaskedAttendBackward back = call.backward(false);
+  back.tile.write_dk = back.tile.write_dq = Write::add;
+  CHECK(choose_variant(back, options).by_k.tiles.size() == 5);  // the bias gradient is stored
+  back.write_dbias = Write::add;
+  CHECK(choose_variant(back, options).by_k.tiles.size() == 1);
+  CHECK(choose_variant(back, options).by_q.tiles.size() == 1);
+}
+
+// Causal, 300 rows: cell c of queries sees keys 0 .. 64 c + 63, the last one 0 .. 299.
+TEST_CASE("masked variants: the scan reads what the segments show to each cell of queries") {
+  Call call;
+  const std::vector<KeyReach> reach = cuda::key_reaches(call.segments, 300);
+  REQUIRE(reach.size() == 5);
+  for (int cell = 0; cell < 5; ++cell) {
+    CHECK(reach[static_cast<std::size_t>(cell)].begin == 0);
+    CHECK(reach[static_cast<std::size_t>(cell)].end == std::min(300, 64 * cell + 64));
+  }
+  // 64 (64 + 128 + 192 + 256) + 44 x 300 = 54,160 numbers of each of 4 heads.
+  CHECK(cuda::scanned_numbers(call.forward()) == 4 * 54160);
+  CHECK(cuda::scanned_numbers(call.forward(false)) == 2 * 300);
+  MaskedAttend none = call.forward();
+  none.mask.keep.reset();
+  CHECK(cuda::scanned_numbers(none) == 0);
+
+  // A window of 10 keys to the left: queries 64 .. 127 see 54 .. 127.
+  const std::vector<Segment> window = {
+      {.q_begin = 0, .q_count = 128, .k_begin = 0, .k_count = 300, .left = 10, .right = 0}};
+  const std::vector<KeyReach> band = cuda::key_reaches(window, 300);
+  CHECK(band[1].begin == 54);
+  CHECK(band[1].end == 128);
+  CHECK(band[2].begin == band[2].end);
+}
+
+}  // namespace cplab::testing
