@@ -68,7 +68,7 @@ bool stays_right(const Fault& fault, const Shape& shape) {
 
 }  // namespace
 
-TEST_CASE("a mutation that finds a place is found as what it is, any other says what it needs") {
+TEST_CASE("long: a mutation that finds a place is found as what it is, any other says what it needs") {
   std::map<std::string_view, int> places, as_declared;
   for (const Algorithm& algorithm : algorithms()) {
     for (const Shape& shape : shapes_of(algorithm)) {

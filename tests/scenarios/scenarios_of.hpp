@@ -20,10 +20,10 @@ struct NamedScenario {
 // counts, option values, placements, masks, head counts, head sizes, lengths, directions and replicas that
 // the algorithm accepts.
 std::vector<NamedScenario> scenarios_of(const Algorithm&, DType = DType::bf16);
-// Of every algorithm; under the address sanitizer, which is after lines of code, every third of them.
+// Of every algorithm; under the sanitizers, which are after lines of code, every sixth of them.
 std::vector<NamedScenario> all_scenarios(DType = DType::bf16);
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t every_nth = 3;
+#if defined(CPLAB_SANITIZED)
+constexpr std::size_t every_nth = 6;
 #else
 constexpr std::size_t every_nth = 1;
 #endif
