@@ -41,4 +41,8 @@ double result_variance(const Roundings& r, double terms, double value) {
   return roundings;
 }
 
+double single_sum_variance(const Roundings& r, double value) {
+  return r.running > 0 ? 2 * r.operations * square(value) : 0;
+}
+
 }  // namespace cplab

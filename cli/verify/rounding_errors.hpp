@@ -25,6 +25,12 @@ double rounding_variance(DType dtype);
 // e^2.
 double result_variance(const Roundings& r, double terms, double value);
 
+// What a sum that is kept in nominal adds to that where a single number is judged by itself, in units of e^2.
+// Of many numbers two means are taken that need not hold for one: partial sums are half as large as the last,
+// and mantissas are anywhere. Here all of the number may be there from the first of its sums on, just above a
+// power of two, where a rounding has the variance u^2 / 3 < 2 e^2.
+double single_sum_variance(const Roundings& r, double value);
+
 // The relative error that fp64 is held to.
 inline constexpr double fp64_tolerance = 1e-12;
 

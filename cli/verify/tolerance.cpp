@@ -282,12 +282,9 @@ class Model {
     if (!pairs_ || !pairs_->has_bias()) return;
     if (pairs_->of_keys()) {
       // One number a key: a slice may have few, and nearly all of its size may be one key's that every rank's
-      // queries see. Neither of two means holds for that one: of partial sums, which are half as large as the
-      // last (here each counts whole), and of places between two powers of two (just above one the variance
-      // is twice the mean).
-      if (roundings_.dkv.running > 0)
-        for (std::size_t i = 0; i < errors_.dbias.variance.size(); ++i)
-          errors_.dbias.variance[i] += 2 * e2_ * roundings_.dkv.operations * square(pairs_->dbias()[i]);
+      // queries see.
+      for (std::size_t i = 0; i < errors_.dbias.variance.size(); ++i)
+        errors_.dbias.variance[i] += e2_ * single_sum_variance(roundings_.dkv, pairs_->dbias()[i]);
       return finish(errors_.dbias, roundings_.dkv, {pairs_->dbias().begin(), pairs_->dbias().end()});
     }
     for (std::size_t i = 0; i < errors_.dbias.variance.size(); ++i)
