@@ -18,7 +18,7 @@ std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype)
     dimensions.push_back(std::move(d));
   static std::map<std::string, std::vector<Case>> cases;  // the same for every dtype
   std::vector<Case>& own = cases[std::string(algorithm.name)];
-  if (own.empty()) own = cases_of(algorithm, dimensions, 2);
+  if (own.empty()) own = cases_of(algorithm, dimensions, sanitized ? 1 : 2);
   std::vector<NamedScenario> scenarios;
   for (const Case& values : own) {
     Scenario s = scenario_of(algorithm, dimensions, values);
@@ -31,8 +31,7 @@ std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype)
 std::vector<NamedScenario> all_scenarios(DType dtype) {
   std::vector<NamedScenario> all;
   for (const Algorithm& algorithm : algorithms())
-    for (std::size_t n = 0; NamedScenario & s : scenarios_of(algorithm, dtype))
-      if (n++ % every_nth == 0) all.push_back(std::move(s));
+    for (NamedScenario& s : scenarios_of(algorithm, dtype)) all.push_back(std::move(s));
   return all;
 }
 

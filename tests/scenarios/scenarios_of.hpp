@@ -2,7 +2,6 @@
 // of choices occur.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,16 +15,17 @@ struct NamedScenario {
   Scenario scenario;  // resolved
 };
 
+// The sanitizers are after lines of code, not after values that meet, and slow.
+#if defined(CPLAB_SANITIZED)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
 // Small problems (up to about 100 tokens, up to 16 ranks) in bf16 or the given dtype: every pair of rank
 // counts, option values, placements, masks, head counts, head sizes, lengths, directions and replicas that
-// the algorithm accepts.
+// the algorithm accepts; under the sanitizers every value once.
 std::vector<NamedScenario> scenarios_of(const Algorithm&, DType = DType::bf16);
-// Of every algorithm; under the sanitizers, which are after lines of code, every sixth of them.
-std::vector<NamedScenario> all_scenarios(DType = DType::bf16);
-#if defined(CPLAB_SANITIZED)
-constexpr std::size_t every_nth = 6;
-#else
-constexpr std::size_t every_nth = 1;
-#endif
+std::vector<NamedScenario> all_scenarios(DType = DType::bf16);  // of every algorithm
 
 }  // namespace cplab::testing
