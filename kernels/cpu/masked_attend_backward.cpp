@@ -1,22 +1,18 @@
-// Gradients of a tile of dynamic mask attention from the final lse and delta, as attend_backward.cpp: every
-// block only adds to sums in T, which are rounded once when they are written. dbias is summed from dz before
-// it is rounded for the products.
+// Gradients of a tile of dynamic mask attention from the final lse and delta, pair by pair. dbias is summed
+// from dz before it is rounded for the products.
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
+#include <optional>
 #include <vector>
 
 #include "kernels/call_checks.hpp"
-#include "kernels/cpu/gradient_rows.hpp"
+#include "kernels/cpu/gradient_blocks.hpp"
 #include "kernels/cpu/masked_pairs.hpp"
 
 namespace cplab::kernels {
 namespace {
-
-constexpr std::int64_t query_block = 64;
-constexpr std::int64_t key_block = 128;
 
 template <class T>
 using TileMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -68,25 +64,9 @@ class MaskedBackwardTile {
         tile_(call.tile),
         skips_(skips),
         pairs_(call.mask, tile_.q.heads),
-        q_(tile_.q),
-        k_(tile_.k),
-        v_(tile_.v),
-        dout_(tile_.dout),
-        lse_(tile_.lse),
-        delta_(tile_.delta),
-        q_rows_(query_block, tile_.q.width),
-        dout_rows_(query_block, tile_.v.width),
-        k_rows_(key_block, tile_.k.width),
-        v_rows_(key_block, tile_.v.width),
-        p_(query_block, key_block),
-        dz_(query_block, key_block),
+        blocks_(tile_),
         live_(query_block * key_block),
-        slope_(key_block),
-        lse_rows_(query_block),
-        delta_rows_(query_block),
-        dq_sum_(tile_.q.rows, tile_.q.width),
-        dk_sum_(tile_.k.rows, tile_.k.width),
-        dv_sum_(tile_.v.rows, tile_.v.width) {
+        slope_(key_block) {
     if (call.dbias) dbias_.emplace(*call.dbias, pairs_.full());
   }
 
@@ -96,80 +76,47 @@ class MaskedBackwardTile {
     const std::int64_t heads = tile_.q.heads, group = tile_.k.heads == 0 ? 0 : heads / tile_.k.heads;
     const std::int64_t of_bias = call_.dbias && heads > 0 ? heads / call_.dbias->heads : 1;
     for (std::int64_t head = 0; head < heads; ++head) {
-      if (head % group == 0) dk_sum_.clear(), dv_sum_.clear();
+      if (head % group == 0) blocks_.dk.clear(), blocks_.dv.clear();
       if (dbias_ && head % of_bias == 0) dbias_->clear();
-      dq_sum_.clear();
-      for (const Segment& segment : tile_.segments) add_segment(segment, head);
-      dq_sum_.write_to(dq, head, tile_.write_dq, scale);
+      blocks_.dq.clear();
+      for (const Segment& segment : tile_.segments)
+        blocks_.each(segment, head,
+                     [&](std::int64_t query, std::int64_t queries, std::int64_t key, std::int64_t keys) {
+                       add_block(segment, query, queries, key, keys, head);
+                     });
+      blocks_.dq.write_to(dq, head, tile_.write_dq, scale);
       if (dbias_ && (head + 1) % of_bias == 0) dbias_->write(head / of_bias, call_.write_dbias);
       if ((head + 1) % group != 0) continue;
-      dk_sum_.write_to(dk, head / group, tile_.write_dk, scale);
-      dv_sum_.write_to(dv, head / group, tile_.write_dk, T{1});
+      blocks_.dk.write_to(dk, head / group, tile_.write_dk, scale);
+      blocks_.dv.write_to(dv, head / group, tile_.write_dk, T{1});
     }
   }
 
  private:
-  void add_segment(const Segment& segment, std::int64_t head) {
-    for (std::int64_t query = 0; query < segment.q_count; query += query_block) {
-      const std::int64_t queries = std::min(query_block, segment.q_count - query);
-      const std::int64_t keys_begin = visible_keys(segment, query).begin;
-      const std::int64_t keys_end = visible_keys(segment, query + queries - 1).end;
-      if (keys_begin >= keys_end) continue;
-      const std::int64_t first = segment.q_begin + query;
-      q_.gather(first, queries, head, q_rows_.data());
-      dout_.gather(first, queries, head, dout_rows_.data());
-      lse_.gather(first, queries, head, lse_rows_.data());
-      delta_.gather(first, queries, head, delta_rows_.data());
-      queries_finite_ = q_rows_.topRows(queries).allFinite() && dout_rows_.topRows(queries).allFinite();
-      for (std::int64_t key = keys_begin; key < keys_end; key += key_block)
-        add_block(segment, query, queries, key, std::min(key_block, keys_end - key), head);
-    }
-  }
-
   void add_block(const Segment& segment, std::int64_t query, std::int64_t queries, std::int64_t key,
                  std::int64_t keys, std::int64_t head) {
     const std::int64_t first_query = segment.q_begin + query, first_key = segment.k_begin + key;
     bool any = false;
     for (std::int64_t row = 0; row < queries; ++row) {
       KeyRange range = within(visible_keys(segment, query + row), key, keys);
-      if (lse_rows_[static_cast<std::size_t>(row)] == -std::numeric_limits<T>::infinity()) range = {};
+      if (blocks_.is_empty(row)) range = {};
       any = pairs_.live(range, keys, first_query + row, first_key, head, live(row)) || any;
     }
     if (skips_ && !any) return;
-    const std::int64_t kv_head = head / (tile_.q.heads / tile_.k.heads);
-    k_.gather(first_key, keys, kv_head, k_rows_.data());
-    v_.gather(first_key, keys, kv_head, v_rows_.data());
-    const auto q = q_rows_.topRows(queries), dout = dout_rows_.topRows(queries);
-    const auto k = k_rows_.topRows(keys);
-    auto p = p_.topLeftCorner(queries, keys), dz = dz_.topLeftCorner(queries, keys);
-    p.noalias() = q * k.transpose();
-    dz.noalias() = dout * v_rows_.topRows(keys).transpose();
+    blocks_.multiply(queries, first_key, keys, head / (tile_.q.heads / tile_.k.heads));
     for (std::int64_t row = 0; row < queries; ++row)
       differentiate_row(first_query, row, first_key, keys, head);
-    if (queries_finite_ && k.allFinite()) {
-      dq_sum_.sum.middleRows(first_query, queries).noalias() += dz * k;
-      dk_sum_.sum.middleRows(first_key, keys).noalias() += dz.transpose() * q;
-      dv_sum_.sum.middleRows(first_key, keys).noalias() += p.transpose() * dout;
-      return;
-    }
-    for (std::int64_t row = 0; row < queries; ++row) {  // no zero times NaN
-      for (std::int64_t j = 0; j < keys; ++j) {
-        if (!live(row)[j]) continue;
-        dq_sum_.sum.row(first_query + row) += dz(row, j) * k.row(j);
-        dk_sum_.sum.row(first_key + j) += dz(row, j) * q.row(row);
-        dv_sum_.sum.row(first_key + j) += p(row, j) * dout.row(row);
-      }
-    }
+    blocks_.add(first_query, queries, first_key, keys,
+                [&](std::int64_t row, std::int64_t j) { return live(row)[j] != 0; });
   }
 
-  // From q.k in p_ and dout.v in dz_ to P and dz, each rounded for the products; marks what is added to.
+  // From q.k and dout.v to P and dz, each rounded for the products; marks what is added to.
   void differentiate_row(std::int64_t first_query, std::int64_t row, std::int64_t first_key,
                          std::int64_t keys, std::int64_t head) {
-    T *p = &p_(row, 0), *dz = &dz_(row, 0);
+    T *p = blocks_.p(row), *dz = blocks_.ds(row);
     const char* counts = live(row);
     const std::int64_t query = first_query + row;
-    const T lse = lse_rows_[static_cast<std::size_t>(row)],
-            delta = delta_rows_[static_cast<std::size_t>(row)];
+    const T lse = blocks_.lse(row), delta = blocks_.delta(row);
     pairs_.score(counts, keys, query, first_key, head, static_cast<T>(tile_.scale), p, slope_.data());
     for (std::int64_t j = 0; j < keys; ++j) {
       if (!counts[j]) {
@@ -180,9 +127,9 @@ class MaskedBackwardTile {
       dz[j] = p[j] * (dz[j] - delta) * slope_[static_cast<std::size_t>(j)];
       const std::int64_t key = first_key + j;
       if (dbias_) dbias_->add(query, key, pairs_.full() ? pairs_.column(key) : 0, dz[j]);
-      dq_sum_.mark(query, query + 1);
-      dk_sum_.mark(key, key + 1);
-      dv_sum_.mark(key, key + 1);
+      blocks_.dq.mark(query, query + 1);
+      blocks_.dk.mark(key, key + 1);
+      blocks_.dv.mark(key, key + 1);
     }
     round_elements(p, keys, tile_.v.dtype);
     round_elements(dz, keys, tile_.k.dtype);
@@ -194,13 +141,9 @@ class MaskedBackwardTile {
   const AttendBackward& tile_;
   bool skips_;
   Pairs<T> pairs_;
-  ViewRows q_, k_, v_, dout_, lse_, delta_;
-  TileMatrix<T> q_rows_, dout_rows_, k_rows_, v_rows_;
-  TileMatrix<T> p_, dz_;
-  std::vector<char> live_;
-  std::vector<T> slope_, lse_rows_, delta_rows_;
-  bool queries_finite_ = true;
-  Gradient<TileMatrix<T>> dq_sum_, dk_sum_, dv_sum_;
+  GradientBlocks<TileMatrix<T>> blocks_;
+  std::vector<char> live_;  // by row and key of the block: the pair counts
+  std::vector<T> slope_;
   std::optional<BiasSum<T>> dbias_;
 };
 
