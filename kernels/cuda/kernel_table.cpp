@@ -3,29 +3,16 @@
 
 #include <cstddef>
 #include <iterator>
-#include <map>
 #include <span>
-#include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "kernels/cuda/general/general.hpp"
 #include "kernels/cuda/hopper/hopper.hpp"
+#include "kernels/cuda/kernels_by_name.hpp"
 #include "kernels/cuda/mma/mma.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
-
-template <class Kernel>
-using Table = std::map<std::string, Kernel, std::less<>>;
-
-template <class Kernel>
-void add(Table<Kernel>& table, std::vector<Kernel> kernels) {
-  for (Kernel& kernel : kernels) {
-    std::string name = kernel.name;
-    table.emplace(std::move(name), std::move(kernel));
-  }
-}
 
 template <int... head_sizes>
 void add_mma(Table<AttendKernel>& table, std::integer_sequence<int, head_sizes...>) {
@@ -80,9 +67,7 @@ Table<Kernel> make_table(std::span<const Variant> variants) {
   add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
 #endif
   add_general(table);
-  for (const Variant& variant : variants)
-    if (!table.contains(variant.name)) throw std::logic_error(variant.name + ": a variant without a kernel");
-  if (table.size() != variants.size()) throw std::logic_error("a kernel without a variant");
+  require_same_names(table, variants);
   return table;
 }
 

@@ -1,26 +1,13 @@
 // Gathers the kernels of dynamic mask attention; see masked/masked.hpp.
-#include <functional>
-#include <map>
 #include <span>
-#include <stdexcept>
 #include <utility>
 
 #include "kernels/cuda/kernel_table.hpp"
+#include "kernels/cuda/kernels_by_name.hpp"
 #include "kernels/cuda/masked/masked.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
-
-template <class Kernel>
-using Table = std::map<std::string, Kernel, std::less<>>;
-
-template <class Kernel>
-void add(Table<Kernel>& table, std::vector<Kernel> kernels) {
-  for (Kernel& kernel : kernels) {
-    std::string name = kernel.name;
-    table.emplace(std::move(name), std::move(kernel));
-  }
-}
 
 template <int... head_sizes>
 void add_mma(Table<MaskedKernel>& table, std::integer_sequence<int, head_sizes...>) {
@@ -45,9 +32,7 @@ Table<Kernel> make_table(std::span<const Variant> variants) {
   add_mma(table, std::integer_sequence<int, CPLAB_FULL_HEAD_SIZES>{});
 #endif
   add_general(table);
-  for (const Variant& variant : variants)
-    if (!table.contains(variant.name)) throw std::logic_error(variant.name + ": a variant without a kernel");
-  if (table.size() != variants.size()) throw std::logic_error("a kernel without a variant");
+  require_same_names(table, variants);
   return table;
 }
 

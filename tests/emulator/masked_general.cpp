@@ -4,9 +4,10 @@
 #include "tests/emulator/emulated_grid.hpp"
 #include "tests/emulator/masked.hpp"
 //
+#include "kernels/cuda/general/backward.cuh"
+#include "kernels/cuda/general/forward.cuh"
 #include "kernels/cuda/masked/general_dbias.cuh"
-#include "kernels/cuda/masked/general_forward.cuh"
-#include "kernels/cuda/masked/general_gradients.cuh"
+#include "kernels/cuda/masked/general_pairs.cuh"
 #include "kernels/cuda/masked/scan.cuh"
 #include "kernels/cuda/masked/select.cuh"
 
@@ -20,20 +21,18 @@ unsigned char no_shared[1];
 template <class T>
 void forward(const MaskedParams& params, std::uint64_t seed) {
   run_grid({params.tile.work.count, params.tile.q.heads}, general_threads, no_shared, seed,
-           [&] { attend_masked_general<T>(params); });
+           [&] { attend_general<HeadMask<T>>(params); });
 }
 
 template <class T>
 void backward(const MaskedBackwardParams& params, std::uint64_t seed) {
   const AttendBackwardParams& call = params.tile;
-  const auto passes = [](std::int32_t width) {
-    return (width + GeneralShape<T>::columns - 1) / GeneralShape<T>::columns;
-  };
-  const std::int32_t dk_passes = passes(call.q.width);
-  run_grid({call.by_k.count, call.k.heads, dk_passes + passes(call.v.width)}, general_threads, no_shared,
-           seed, [&] { attend_masked_general_dkv<T>(params, dk_passes); });
+  const std::int32_t dk_passes = GeneralShape<T>::passes(call.q.width);
+  run_grid({call.by_k.count, call.k.heads, dk_passes + GeneralShape<T>::passes(call.v.width)},
+           general_threads, no_shared, seed,
+           [&] { attend_backward_general_dkv<HeadMask<T>>(params, dk_passes); });
   run_grid({call.by_q.count, call.q.heads, dk_passes}, general_threads, no_shared, seed,
-           [&] { attend_masked_general_dq<T>(params); });
+           [&] { attend_backward_general_dq<HeadMask<T>>(params); });
   if (params.dbias.data == nullptr) return;
   if (params.mask.full)
     run_grid({call.by_q.count, params.dbias.heads}, general_threads, no_shared, seed,

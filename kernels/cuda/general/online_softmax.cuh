@@ -50,6 +50,19 @@ __device__ inline void softmax_step(ScoreBlock<T>& scores, const std::uint32_t (
   __syncwarp();  // a warp reads the rows that it wrote
 }
 
+// The maxima of the warp's rows first, first + general_warps, ... before `end`, to max_logit.
+template <class T>
+__device__ inline void raise_max_logit(const AttendParams& params, std::int32_t head, std::int32_t first,
+                                       std::int32_t end, const Online<T>& online) {
+  if (params.max_logit == nullptr) return;
+  T highest = minus_infinity<T>();
+#pragma unroll
+  for (std::int32_t i = 0; i < rows_per_warp; ++i)
+    if (first + general_warps * i < end && online.maximum[i] > highest) highest = online.maximum[i];
+  if (threadIdx.x % 32 == 0 && highest != minus_infinity<T>())
+    atomic_max(static_cast<T*>(params.max_logit) + head * params.max_logit_stride, highest);
+}
+
 // One row of the result, columns `column`, column + 32, ...; lse only with the last columns.
 template <class T>
 __device__ inline void write_row(const AttendParams& params, std::int32_t row, std::int32_t head,

@@ -29,6 +29,8 @@ struct GeneralShape {
   static constexpr std::int32_t depth = sizeof(T) == 8 ? 16 : 32;     // of a step of the first products
   static constexpr std::int32_t columns = sizeof(T) == 8 ? 64 : 128;  // of the result, at a time
   static constexpr std::int32_t columns_per_lane = columns / 32;
+  // How many thread blocks share the columns of a gradient.
+  static constexpr std::int32_t passes(std::int32_t width) { return (width + columns - 1) / columns; }
 };
 
 // Padded to 33 columns, so that a warp reading down a column meets 32 different banks.

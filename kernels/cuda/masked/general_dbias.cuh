@@ -21,7 +21,7 @@ struct DzBlock {
     const std::int32_t kv_head = head / (call.q.heads / call.k.heads);
     const std::int32_t warp = static_cast<std::int32_t>(threadIdx.x) / 32;
     const std::int32_t lane = static_cast<std::int32_t>(threadIdx.x) % 32;
-    const HeadMask<T> mask(params.mask, head, call.q.heads);
+    const HeadMask<T> mask(params, head);
     multiply_rows<T>({call.q, head, query, query_end}, {call.k, kv_head, key, key_end}, a_block, b_block,
                      scores);
     multiply_rows<T>({call.dout, head, query, query_end}, {call.v, kv_head, key, key_end}, a_block, b_block,
@@ -70,10 +70,8 @@ __global__ void __launch_bounds__(general_threads)
       T sum[rows_per_warp] = {};
       std::uint32_t seen[rows_per_warp] = {};
       for (std::int32_t head = bias_head * group; head < (bias_head + 1) * group; ++head) {
-        const HeadMask<T> mask(params.mask, head, call.q.heads);
-        if (!may_be_kept(params.mask.by_q, mask.keep_head, tile.begin, key,
-                         min(key + general_rows, keys_end)))
-          continue;
+        const HeadMask<T> mask(params, head);
+        if (!mask.may_keep_keys(tile.begin, key, min(key + general_rows, keys_end))) continue;
         std::uint32_t masks[rows_per_warp];
         block.compute(params, segment, head, begin, end, key, keys_end, masks);
 #pragma unroll
@@ -111,7 +109,7 @@ __global__ void __launch_bounds__(general_threads, 5)
   T sum = 0;
   std::uint32_t seen = 0;
   for (std::int32_t head = bias_head * group; head < (bias_head + 1) * group; ++head) {
-    const HeadMask<T> mask(params.mask, head, call.q.heads);
+    const HeadMask<T> mask(params, head);
     for (std::int32_t s = 0; s < tile.count; ++s) {
       DeviceSegment segment = call.by_k.segments[tile.first + s];
       const std::int32_t begin = max(tile.begin, segment.k_begin);
@@ -120,9 +118,7 @@ __global__ void __launch_bounds__(general_threads, 5)
       const std::int32_t queries_begin = max(segment.q_begin, begin - segment.high);
       const std::int32_t queries_end = min(segment.q_end, end - segment.low);
       for (std::int32_t query = queries_begin; query < queries_end; query += general_rows) {
-        if (!may_be_kept(params.mask.by_k, mask.keep_head, tile.begin, query,
-                         min(query + general_rows, queries_end)))
-          continue;
+        if (!mask.may_keep_queries(tile.begin, query, min(query + general_rows, queries_end))) continue;
         std::uint32_t masks[rows_per_warp];
         block.compute(params, segment, head, query, queries_end, begin, end, masks);
 #pragma unroll

@@ -1,26 +1,17 @@
-// Launches of the forward for any width and dtype; see general_forward.cuh.
-#include "kernels/cuda/masked/general_forward.cuh"
-
-#include <cstdint>
+// The forward of dynamic mask attention for any width and dtype: general/forward.cuh with HeadMask.
 #include <utility>
 
+#include "kernels/cuda/general/launch.cuh"
+#include "kernels/cuda/masked/general_pairs.cuh"
 #include "kernels/cuda/masked/masked.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
 
 template <class T>
-void launch_general(const MaskedParams& params, CUstream_st* stream) {
-  const AttendParams& call = params.tile;
-  if (call.work.count == 0 || call.q.heads == 0) return;
-  const dim3 grid(static_cast<unsigned>(call.work.count), static_cast<unsigned>(call.q.heads));
-  attend_masked_general<T><<<grid, general_threads, 0, stream>>>(params);
-}
-
-template <class T>
 MaskedKernel kernel_named(std::string name) {
-  static const KernelFunction functions[] = {kernel_function<attend_masked_general<T>>(general_shape)};
-  return {.name = std::move(name), .launch = launch_general<T>, .functions = functions};
+  static const KernelFunction functions[] = {kernel_function<attend_general<HeadMask<T>>>(general_shape)};
+  return {.name = std::move(name), .launch = launch_general<HeadMask<T>>, .functions = functions};
 }
 
 }  // namespace

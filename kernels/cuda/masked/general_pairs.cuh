@@ -20,23 +20,42 @@ __device__ inline bool may_be_kept(const CellBits& bits, int head, int row, int 
   return kept(begin / cell_rows) || kept((end - 1) / cell_rows);
 }
 
-// Of one query head: which pairs are kept, and from scale q.k to x.
+// What dynamic mask attention does to a pair, of one query head: the members are those of NoMask, which says
+// what each means (general/no_mask.cuh).
 template <class T>
 struct HeadMask {
+  using Value = T;
+  using Params = MaskedParams;
+  using BackwardParams = MaskedBackwardParams;
+  static constexpr bool changes_scores = true;
+  static constexpr int dq_blocks = 3;
+
   const DevicePairMask& mask;
   int bias_head = 0, keep_head = 0;
 
-  __device__ HeadMask(const DevicePairMask& of, int head, int q_heads) : mask(of) {
-    if (of.bias.data != nullptr) bias_head = mask_head(of.bias, head, q_heads);
-    if (of.keep.data != nullptr) keep_head = mask_head(of.keep, head, q_heads);
+  static __device__ const AttendParams& call(const MaskedParams& params) { return params.tile; }
+  static __device__ const AttendBackwardParams& call(const MaskedBackwardParams& params) {
+    return params.tile;
   }
 
+  template <class AnyParams>
+  __device__ HeadMask(const AnyParams& params, int head) : mask(params.mask) {
+    const int q_heads = params.tile.q.heads;
+    if (mask.bias.data != nullptr) bias_head = mask_head(mask.bias, head, q_heads);
+    if (mask.keep.data != nullptr) keep_head = mask_head(mask.keep, head, q_heads);
+  }
+
+  __device__ bool may_keep_keys(int query, int begin, int end) const {
+    return may_be_kept(mask.by_q, keep_head, query, begin, end);
+  }
+  __device__ bool may_keep_queries(int key, int begin, int end) const {
+    return may_be_kept(mask.by_k, keep_head, key, begin, end);
+  }
   __device__ bool keeps(int query, int key) const {
     return mask.keep.data == nullptr ||
            load_element_as<T>(mask.keep.data, mask.keep.dtype,
                               pair_offset(mask, mask.keep, keep_head, query, key)) != T(0);
   }
-  // `slope` becomes dx/dz.
   __device__ T logit(T score, int query, int key, T& slope) const {
     slope = T(1);
     if (mask.bias.data != nullptr)

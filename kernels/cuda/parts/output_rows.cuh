@@ -58,14 +58,16 @@ __device__ __forceinline__ bool pairs_aligned(const DeviceView& view) {
   return (bits & 1) == 0;
 }
 
-template <class T>
-__device__ __forceinline__ float2 load_pair(const T* from, bool aligned) {
+// Two neighbouring elements, widened, or what else `convert` makes of them. It is called in both branches: to
+// call it once, behind them, compiles to other instructions.
+template <class T, class Convert = decltype(&Pair<T>::widen)>
+__device__ __forceinline__ auto load_pair(const T* from, bool aligned, Convert convert = Pair<T>::widen) {
   using Two = typename Pair<T>::type;
-  if (aligned) return Pair<T>::widen(*reinterpret_cast<const Two*>(from));
+  if (aligned) return convert(*reinterpret_cast<const Two*>(from));
   Two two;
   two.x = from[0];
   two.y = from[1];
-  return Pair<T>::widen(two);
+  return convert(two);
 }
 
 template <class T>

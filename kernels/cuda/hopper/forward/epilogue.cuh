@@ -66,16 +66,6 @@ __device__ __forceinline__ void stage_out_tile(unsigned char* tile, const float 
   }
 }
 
-template <class T>
-__device__ __forceinline__ typename Pair<T>::type load_two(const T* from, bool aligned) {
-  using Two = typename Pair<T>::type;
-  if (aligned) return *reinterpret_cast<const Two*>(from);
-  Two two;
-  two.x = from[0];
-  two.y = from[1];
-  return two;
-}
-
 // By a warp: eight rows of out, each from D staged floats, whose 8-byte chunk n lies at n ^ swizzle. When
 // rows are merged, what they were is asked for before the first of some rows is written, so that memory is
 // waited for once for all of them.
@@ -85,6 +75,7 @@ __device__ __forceinline__ void write_staged_rows(const float2* staged, const De
   constexpr int chunks = D / 64, together = 2 * chunks;  // chunks of a row for each lane; rows
   const int lane = thread_index() % 32;
   const bool aligned = pairs_aligned<T>(into);
+  const auto as_it_is = [](typename Pair<T>::type two) { return two; };
 #pragma unroll 1
   for (int begin = 0; begin < 8; begin += together) {
     T* rows[together];
@@ -99,7 +90,7 @@ __device__ __forceinline__ void write_staged_rows(const float2* staged, const De
       rows[n] = row_of<T>(into, head, first + 8 * half + begin + n) + 2 * lane;
 #pragma unroll
       for (int chunk = 0; chunk < chunks; ++chunk)
-        if (old_factor[n] != 0) old[n][chunk] = load_two(rows[n] + 64 * chunk, aligned);
+        if (old_factor[n] != 0) old[n][chunk] = load_pair(rows[n] + 64 * chunk, aligned, as_it_is);
     }
 #pragma unroll
     for (int n = 0; n < together; ++n) {

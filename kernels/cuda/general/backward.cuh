@@ -1,21 +1,24 @@
-// dq, and dk and dv, of dynamic mask attention for any width and dtype: general/backward.cu with bias and
-// keep mask. dz = P (dP - delta) dx/dz.
+// Backward attention for any width and dtype, as in kernels/cpu/attend_backward.cpp, without atomics: a
+// kernel for dq with tiles of query rows, and one for dk and dv with tiles of key rows, which walks over the
+// query heads of the key head. Each thread block computes some columns of one gradient. One source for
+// softmax attention and dynamic mask attention, as forward.cuh: dz = P (dP - delta) dx/dz.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/masked/general_pairs.cuh"
+#include "kernels/cuda/general/tile.cuh"
 
 namespace cplab::kernels::cuda {
 
 // One thread block per work tile, query head (y) and columns of dq (z).
-template <class T>
-__global__ void __launch_bounds__(general_threads, 3)
-    attend_masked_general_dq(const __grid_constant__ MaskedBackwardParams params) {
+template <class Mask>
+__global__ void __launch_bounds__(general_threads, Mask::dq_blocks)
+    attend_backward_general_dq(const __grid_constant__ typename Mask::BackwardParams params) {
+  using T = typename Mask::Value;
   __shared__ ScoreBlock<T> scores, dp;
   __shared__ OperandBlock<T> a_block, b_block;
   __shared__ ColumnBlock<T> values;
-  const AttendBackwardParams& call = params.tile;
+  const AttendBackwardParams& call = Mask::call(params);
   const WorkTile tile = call.by_q.tiles[blockIdx.x];
   const auto head = static_cast<std::int32_t>(blockIdx.y);
   const std::int32_t column = static_cast<std::int32_t>(blockIdx.z) * GeneralShape<T>::columns;
@@ -23,7 +26,7 @@ __global__ void __launch_bounds__(general_threads, 3)
   const std::int32_t warp = static_cast<std::int32_t>(threadIdx.x) / 32;
   const std::int32_t lane = static_cast<std::int32_t>(threadIdx.x) % 32;
   const T scale = static_cast<T>(call.scale);
-  const HeadMask<T> mask(params.mask, head, call.q.heads);
+  const Mask mask(params, head);
   const RowBlock q_rows{call.q, head, tile.begin, tile.end};
   const RowBlock dout_rows{call.dout, head, tile.begin, tile.end};
 
@@ -45,8 +48,7 @@ __global__ void __launch_bounds__(general_threads, 3)
     const std::int32_t keys_begin = max(segment.k_begin, begin + segment.low);
     const std::int32_t keys_end = min(segment.k_end, end + segment.high);
     for (std::int32_t key = keys_begin; key < keys_end; key += general_rows) {
-      if (!may_be_kept(params.mask.by_q, mask.keep_head, tile.begin, key, min(key + general_rows, keys_end)))
-        continue;
+      if (!mask.may_keep_keys(tile.begin, key, min(key + general_rows, keys_end))) continue;
       const RowBlock k_rows{call.k, kv_head, key, keys_end};
       multiply_rows<T>(q_rows, k_rows, a_block, b_block, scores);
       multiply_rows<T>(dout_rows, {call.v, kv_head, key, keys_end}, a_block, b_block, dp);
@@ -58,6 +60,7 @@ __global__ void __launch_bounds__(general_threads, 3)
         const std::int32_t r = warp + general_warps * i;
         const std::int32_t row = tile.begin + r;
         const std::int32_t j = key + lane;
+        // A final lse of -inf: the row sees no key in any tile, and may hold anything.
         const bool counts = row >= begin && row < end && j < keys_end && j >= row + segment.low &&
                             j <= row + segment.high && lse[i] != minus_infinity<T>() && mask.keeps(row, j);
         masks[i] = __ballot_sync(~0U, counts);
@@ -82,13 +85,15 @@ __global__ void __launch_bounds__(general_threads, 3)
 }
 
 // One thread block per work tile, key head (y) and columns of dk or, behind those, of dv (z).
-template <class T>
+template <class Mask>
 __global__ void __launch_bounds__(general_threads)
-    attend_masked_general_dkv(const __grid_constant__ MaskedBackwardParams params, std::int32_t dk_passes) {
+    attend_backward_general_dkv(const __grid_constant__ typename Mask::BackwardParams params,
+                                std::int32_t dk_passes) {
+  using T = typename Mask::Value;
   __shared__ ScoreBlock<T> scores, dp;
   __shared__ OperandBlock<T> a_block, b_block;
   __shared__ ColumnBlock<T> values;
-  const AttendBackwardParams& call = params.tile;
+  const AttendBackwardParams& call = Mask::call(params);
   const WorkTile tile = call.by_k.tiles[blockIdx.x];
   const auto kv_head = static_cast<std::int32_t>(blockIdx.y);
   const auto pass = static_cast<std::int32_t>(blockIdx.z);
@@ -104,7 +109,7 @@ __global__ void __launch_bounds__(general_threads)
   bool seen[rows_per_warp] = {};
   Accumulator<T> sum = {};
   for (std::int32_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    const HeadMask<T> mask(params.mask, head, call.q.heads);
+    const Mask mask(params, head);
     for (std::int32_t s = 0; s < tile.count; ++s) {
       const DeviceSegment segment = call.by_k.segments[tile.first + s];
       const std::int32_t begin = max(tile.begin, segment.k_begin);
@@ -113,9 +118,7 @@ __global__ void __launch_bounds__(general_threads)
       const std::int32_t queries_begin = max(segment.q_begin, begin - segment.high);
       const std::int32_t queries_end = min(segment.q_end, end - segment.low);
       for (std::int32_t query = queries_begin; query < queries_end; query += general_rows) {
-        if (!may_be_kept(params.mask.by_k, mask.keep_head, tile.begin, query,
-                         min(query + general_rows, queries_end)))
-          continue;
+        if (!mask.may_keep_queries(tile.begin, query, min(query + general_rows, queries_end))) continue;
         const RowBlock q_rows{call.q, head, query, queries_end};
         const RowBlock dout_rows{call.dout, head, query, queries_end};
         multiply_rows<T>(k_rows, q_rows, a_block, b_block, scores);
