@@ -1,41 +1,16 @@
 // Rings of two ranks: what their defaults save, and rows that travel in parts.
 #include <doctest/doctest.h>
 
-#include "algorithms/build.hpp"
 #include "derive/memory.hpp"
-#include "tests/algorithms/scenarios.hpp"
+#include "tests/algorithms/ring_plans.hpp"
 
 using namespace cplab;
+using testing::count;
+using testing::find;
+using testing::ring_scenario;
+using testing::sent;
 using testing::Shape;
-
-namespace {
-
-OptionValue word(const char* text) {
-  return std::string(text);
-}
-OptionValue count(std::int64_t value) {
-  return value;
-}
-
-Scenario ring_scenario(Shape shape) {
-  shape.algorithm = "ring";
-  return testing::scenario(shape);
-}
-
-std::int64_t sent(const RankPlan& rank, Phase phase) {
-  std::int64_t bytes = 0;
-  for (const Operation& op : rank.operations)
-    if (op.phase == phase && is_communication(op.kind)) bytes += op.bytes;
-  return bytes;
-}
-
-const Buffer* find(const RankPlan& rank, std::string_view name) {
-  for (const Buffer& buffer : rank.buffers)
-    if (buffer.name == name) return &buffer;
-  return nullptr;
-}
-
-}  // namespace
+using testing::word;
 
 TEST_CASE(
     "two ranks with long rows: one slot of K and V, the gradients rounded once, and no pass over them") {

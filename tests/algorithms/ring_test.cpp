@@ -4,42 +4,21 @@
 #include <algorithm>
 #include <set>
 
-#include "algorithms/build.hpp"
 #include "algorithms/resolve.hpp"
 #include "derive/arena.hpp"
 #include "derive/memory.hpp"
 #include "derive/walk.hpp"
-#include "tests/algorithms/scenarios.hpp"
+#include "tests/algorithms/ring_plans.hpp"
 
 using namespace cplab;
+using testing::count;
+using testing::find;
+using testing::ring_scenario;
+using testing::sent;
 using testing::Shape;
+using testing::word;
 
 namespace {
-
-OptionValue word(const char* text) {
-  return std::string(text);
-}
-OptionValue count(std::int64_t value) {
-  return value;
-}
-
-Scenario ring_scenario(Shape shape) {
-  shape.algorithm = "ring";
-  return testing::scenario(shape);
-}
-
-std::int64_t sent(const RankPlan& rank, Phase phase) {
-  std::int64_t bytes = 0;
-  for (const Operation& op : rank.operations)
-    if (op.phase == phase && is_communication(op.kind)) bytes += op.bytes;
-  return bytes;
-}
-
-const Buffer* find(const RankPlan& rank, std::string_view name) {
-  for (const Buffer& buffer : rank.buffers)
-    if (buffer.name == name) return &buffer;
-  return nullptr;
-}
 
 bool is_ancestor(const RankPlan& rank, std::uint32_t from, std::uint32_t to) {
   std::vector<std::uint32_t> open{to};
