@@ -12,6 +12,7 @@
 #include "cli/outputs.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
+#include "cli/scenario_dynamic_mask.hpp"
 #include "cli/session.hpp"
 #include "cli/verify/selection.hpp"
 #include "cli/verify/verify.hpp"
@@ -105,6 +106,7 @@ int report_run(const Arguments& arguments, Console& console) {
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   note_unused_of_execution(arguments, gpu, file);
   if (gpu) take_islands(arguments, with, file);
+  note_selection(file.scenario.problem, file.notes);
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   const Plan plan = plan_of(file, PlanUse::simulate);

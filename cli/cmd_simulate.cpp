@@ -13,6 +13,7 @@
 #include "cli/outputs.hpp"
 #include "cli/prediction.hpp"
 #include "cli/result_text.hpp"
+#include "cli/scenario_dynamic_mask.hpp"
 #include "cli/session.hpp"
 #include "report/json.hpp"
 #include "report/printable.hpp"
@@ -47,6 +48,7 @@ int command_simulate(const Arguments& arguments, Console& console) {
   if (file.table.is_set("simulate.collective_model") && !has_collective(plan)) {
     file.notes.push_back("--set simulate.collective_model: not used, the plan has no collectives");
   }
+  note_selection(plan.scenario.problem, file.notes);
   say_notes(console, file);
   const Figures& figures = prediction.figures;
 

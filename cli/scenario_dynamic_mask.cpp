@@ -53,4 +53,11 @@ void read_dynamic_mask(const Table& table, Problem& p) {
     table.fail("softcap", "legal: numbers from 0 on (0: none)");
 }
 
+void note_selection(const Problem& problem, std::vector<std::string>& notes) {
+  if (problem.keep == Keep::none) return;
+  notes.push_back(
+      "keys are selected by their biases before the plan begins, which is in none of these times "
+      "(docs/15-dynamic-mask.md)");
+}
+
 }  // namespace cplab

@@ -143,3 +143,22 @@ TEST_CASE("dynamic mask: what a scenario cannot have is refused with what would 
   CHECK(other.err.find("legal with attention = \"dynamic_mask\" alone") != std::string::npos);
   CHECK(run_cplab({"run", file, "--device", "cpu"}).code == 0);
 }
+
+TEST_CASE("dynamic mask: run and simulate say that keys are selected before, and where none are do not") {
+  const TemporaryFolder folder;
+  const std::string machine = "[hardware]\nfile = \"hardware/h100x8.toml\"\n";
+  for (const bool selects : {true, false}) {
+    const std::string keys =
+        std::string("bias = \"keys\"") + (selects ? "\nkeep = \"top_k\"\ntop_k = 3" : "");
+    const std::string file = folder.write("x.toml", scenario_text(keys, "ring") + machine);
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"simulate", file}, {"run", file, "--device", "cpu"}}) {
+      CAPTURE(command.front());
+      const ProgramResult result = run_cplab(command);
+      CAPTURE(result.err);
+      CHECK(result.code == 0);
+      const bool said = result.err.find("selected by their biases before the plan") != std::string::npos;
+      CHECK(said == selects);
+    }
+  }
+}
