@@ -170,6 +170,22 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
   return emit_accesses(lane, kind, bytes);
 }
 
+Operation& Builder::emit_named(Lane lane, OpKind kind, const std::vector<Named>& reads,
+                               const std::vector<Named>& writes) {
+  std::int64_t bytes = 0;
+  const auto collect = [&](const std::vector<Named>& operands, std::vector<Access>& list) {
+    list.clear();
+    for (const Named& each : operands) {
+      if (!each.box.given()) continue;
+      list.push_back({intern_view(each.box.view()), each.mode, each.operand});
+      bytes += view_bytes(plan_, each.box.view(), problem().dtype) * (each.mode == WriteMode::store ? 1 : 2);
+    }
+  };
+  collect(reads, pools_->access_list);
+  collect(writes, pools_->written_list);
+  return emit_accesses(lane, kind, bytes);
+}
+
 // An attention kernel may hold all multiprocessors from its start to its end, so what goes over nccl beside
 // it gets its own first.
 void Builder::follow_communication(Lane lane) {
@@ -236,25 +252,15 @@ void Builder::attend(Lane lane, const Attend& a) {
     const HeadRange g = key_heads(problem(), h);
     const auto query = [&](const Box& box) { return box.of_problem(h); };
     const auto key = [&](const Box& box) { return box.of_problem(g); };
-    const Box q = query(a.q), k = key(a.k), v = key(a.v), out = query(a.out), lse = query(a.lse);
-    if (a.mask.bias.given()) {
-      const PairMask m = a.mask.of_heads(h, g);
-      Operation& masked = emit_named(lane, OpKind::attend,
-                                     {{Operand::q, q},
-                                      {Operand::k, k},
-                                      {Operand::v, v},
-                                      {Operand::bias, m.bias},
-                                      {Operand::keep, m.keep}},
-                                     {{Operand::out, out, a.mode}, {Operand::lse, lse, a.mode}});
-      masked.columns = intern_ranges(m.columns);
-      attach_segments(masked, a.segments, q);
-      continue;
-    }
-    Operation& op = a.max_logit.given()
-                        ? emit(lane, OpKind::attend, {q, k, v},
-                               {{out, a.mode}, {lse, a.mode}, {query(a.max_logit), WriteMode::max}})
-                        : emit(lane, OpKind::attend, {q, k, v}, {{out, a.mode}, {lse, a.mode}});
-    attach_segments(op, a.segments, q);
+    const PairMask m = a.mask.of_heads(h, g);
+    using enum Operand;
+    Operation& op = emit_named(
+        lane, OpKind::attend, {{q, query(a.q)}, {k, key(a.k)}, {v, key(a.v)}, {bias, m.bias}, {keep, m.keep}},
+        {{out, query(a.out), a.mode},
+         {lse, query(a.lse), a.mode},
+         {max_logit, a.max_logit.given() ? query(a.max_logit) : Box(), WriteMode::max}});
+    op.columns = intern_ranges(m.columns);
+    attach_segments(op, a.segments, query(a.q));
   }
 }
 
@@ -263,29 +269,22 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
     const HeadRange g = key_heads(problem(), h);
     const auto query = [&](const Box& box) { return box.of_problem(h); };
     const auto key = [&](const Box& box) { return box.of_problem(g); };
-    if (a.mask.bias.given()) {
-      const PairMask m = a.mask.of_heads(h, g);
-      using enum Operand;
-      Operation& masked = emit_named(lane, OpKind::attend_backward,
-                                     {{q, query(a.q)},
-                                      {k, key(a.k)},
-                                      {v, key(a.v)},
-                                      {dout, query(a.dout)},
-                                      {lse, query(a.lse)},
-                                      {delta, query(a.delta)},
-                                      {bias, m.bias},
-                                      {keep, m.keep}},
-                                     {{dq, query(a.dq), a.dq_mode},
-                                      {dk, key(a.dk), a.dk_mode},
-                                      {dv, key(a.dv), a.dk_mode},
-                                      {dbias, m.dbias, m.dbias_mode}});
-      masked.columns = intern_ranges(m.columns);
-      attach_segments(masked, a.segments, query(a.q));
-      continue;
-    }
-    Operation& op = emit(lane, OpKind::attend_backward,
-                         {query(a.q), key(a.k), key(a.v), query(a.dout), query(a.lse), query(a.delta)},
-                         {{query(a.dq), a.dq_mode}, {key(a.dk), a.dk_mode}, {key(a.dv), a.dk_mode}});
+    const PairMask m = a.mask.of_heads(h, g);
+    using enum Operand;
+    Operation& op = emit_named(lane, OpKind::attend_backward,
+                               {{q, query(a.q)},
+                                {k, key(a.k)},
+                                {v, key(a.v)},
+                                {dout, query(a.dout)},
+                                {lse, query(a.lse)},
+                                {delta, query(a.delta)},
+                                {bias, m.bias},
+                                {keep, m.keep}},
+                               {{dq, query(a.dq), a.dq_mode},
+                                {dk, key(a.dk), a.dk_mode},
+                                {dv, key(a.dv), a.dk_mode},
+                                {dbias, m.dbias, m.dbias_mode}});
+    op.columns = intern_ranges(m.columns);
     attach_segments(op, a.segments, query(a.q));
   }
 }

@@ -200,6 +200,7 @@ class Builder {
   std::vector<HeadRange> groups_of_heads(const Box& q) const;
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
+  // Operands by their names; those that are not given are left out.
   Operation& emit_named(Lane, OpKind, const std::vector<Named>& reads, const std::vector<Named>& writes);
   void post(Lane, OpKind, Transport, const Team&, const std::vector<Message>&);
   Lane lane_of(Lane, TransportChoice, Transport taken) const;

@@ -5,22 +5,6 @@
 
 namespace cplab {
 
-Operation& Builder::emit_named(Lane lane, OpKind kind, const std::vector<Named>& reads,
-                               const std::vector<Named>& writes) {
-  std::int64_t bytes = 0;
-  const auto collect = [&](const std::vector<Named>& operands, std::vector<Access>& list) {
-    list.clear();
-    for (const Named& each : operands) {
-      if (!each.box.given()) continue;
-      list.push_back({intern_view(each.box.view()), each.mode, each.operand});
-      bytes += view_bytes(plan_, each.box.view(), problem().dtype) * (each.mode == WriteMode::store ? 1 : 2);
-    }
-  };
-  collect(reads, pools_->access_list);
-  collect(writes, pools_->written_list);
-  return emit_accesses(lane, kind, bytes);
-}
-
 void Builder::linear(Lane lane, OpKind kind, const std::vector<Named>& reads,
                      const std::vector<Named>& writes, const OnChunks& chunks) {
   const Box* first = nullptr;

@@ -7,11 +7,6 @@
 namespace cplab {
 namespace {
 
-bool is(const Schedule& s, std::string_view key, const char* word) {
-  const OptionValue* value = s.find(key);
-  return value && *value == option_word(word);
-}
-
 // Two ranks have two partial results. The first is the running out, and where the kernel merges the second
 // into it, it may be rounded in the second's place: as many roundings, and no pass over out but the kernels'.
 void merge_two(Schedule& s) {
@@ -41,13 +36,13 @@ void resolve_defaults(Scenario& s) {
   // Two ranks with long rows: once the tile of the other's keys is done, the memory of K and V that were
   // received is free, if none is needed for the own ones. In longer rings a slow link would be waited for in
   // every step, and the own K and V save no slot.
-  if (two && s.problem.has_backward() && !is(o, "between", "layers")) {
+  if (two && s.problem.has_backward() && !o.is_word("between", "layers")) {
     if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
     // Of grouped heads the kernel adds up query heads in that dtype too: with 17 to a key head the
     // backward took four times as long. Their K and V are small anyway.
     const bool grouped = s.problem.heads != s.problem.kv_heads;
-    if (!o.find("gradient_sum") && !is(o, "tile_inputs", "copy") && !grouped) sum_two(o);
-    if (!is(o, "gradient_sum", "fused") && !o.find("dkv_tile_heads"))
+    if (!o.find("gradient_sum") && !o.is_word("tile_inputs", "copy") && !grouped) sum_two(o);
+    if (!o.is_word("gradient_sum", "fused") && !o.find("dkv_tile_heads"))
       o.set("dkv_tile_heads", (s.problem.kv_heads + 1) / 2);
   }
   resolve_ring_defaults(s, rings);

@@ -28,7 +28,7 @@ std::string choices_path(const Arguments& arguments) {
   return arguments.has("choices") ? arguments.text("choices", "") : default_choices_path();
 }
 
-AttentionCalls::AttentionCalls(const Plan& plan) {
+AttentionCalls::AttentionCalls(const Plan& plan, const Say& say) {
   for (const RankPlan& rank : plan.ranks) {
     const CallConverter& converter = *converters.emplace_back(
         std::make_unique<CallConverter>(rank, plan.scenario.problem.dtype, plan.scenario.problem.slopes));
@@ -41,10 +41,11 @@ AttentionCalls::AttentionCalls(const Plan& plan) {
         views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
       if (const auto* forward = std::get_if<Attend>(&placed.call))
         calls.emplace_back(*forward);
-      else
-        calls.emplace_back(std::get<AttendBackward>(placed.call));
+      else if (const auto* backward = std::get_if<AttendBackward>(&placed.call))
+        calls.emplace_back(*backward);
     }
   }
+  if (calls.empty()) say("note: the plan has no softmax attention: nothing to choose");
 }
 
 Cache open_cache(const std::string& path, const Machine& here) {
@@ -88,7 +89,7 @@ cuda::MeasuredChoices measured_choices(const Plan& plan, const std::string& path
   }
   cuda::MeasuredChoices choices = cache.file.choices();
   const tune::TuneOptions options{.way = way, .variants = machine.variants()};
-  const AttentionCalls attention(plan);
+  const AttentionCalls attention(plan, say);
   // A GPU's memory is for the execution: the bench is gone before that.
   const std::unique_ptr<tune::Bench> bench = machine.bench(options.variants);
   const std::vector<tune::Decision> decisions =

@@ -20,9 +20,12 @@ kernels::ChoiceWay choice_way(const Arguments&, kernels::ChoiceWay otherwise);
 // --choices, or the default. Empty: there is no place for one.
 std::string choices_path(const Arguments&);
 
-// Every call of attention of a plan, of all ranks, without addresses.
+using Say = std::function<void(const std::string&)>;
+
+// Every call of softmax attention of a plan, of all ranks, without addresses: between kernels of other
+// attention nothing is chosen. Says so where there is no call.
 struct AttentionCalls {
-  explicit AttentionCalls(const Plan&);
+  AttentionCalls(const Plan&, const Say&);
   std::vector<std::unique_ptr<CallConverter>> converters;  // own what the calls' spans point to
   std::vector<kernels::tune::Call> calls;
 };
@@ -48,7 +51,6 @@ struct KernelChoosing {
     options.choices = &choices;
   }
 };
-using Say = std::function<void(const std::string&)>;
 // `here`, `bench`: of this process's GPU; asked for only where something is to be measured.
 struct TuningMachine {
   std::function<kernels::tune::Machine()> here;

@@ -153,8 +153,7 @@ int fill(const Arguments& arguments, Console& console) {
       cache = {.path = path, .file = {.machine = report.machine, .decisions = {}}, .unusable = {}};
     if (!cache.unusable.empty()) throw EnvironmentError(cache.unusable);
     kernels::cuda::MeasuredChoices known = cache.file.choices();
-    const AttentionCalls attention(plan);
-    if (attention.calls.empty()) console.say("note: the plan has no softmax attention: nothing to choose");
+    const AttentionCalls attention(plan, [&](const std::string& text) { console.say(text); });
     const std::unique_ptr<Bench> bench = gpu.bench(options.variants);
     report.decisions = tune_all(attention.calls, options, *bench, known, [&](const std::string& which) {
       console.say("measuring kernels for " + which);

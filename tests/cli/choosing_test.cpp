@@ -129,6 +129,19 @@ TEST_CASE_FIXTURE(Choosing,
   }
 }
 
+TEST_CASE_FIXTURE(Choosing,
+                  "kernels of dynamic mask attention and of linear attention are not chosen between") {
+  for (const std::string scenario : {"dynamic-mask", "linear-scan"}) {
+    CAPTURE(scenario);
+    plan = plan_of(read_scenario(scenario, {}), PlanUse::simulate);
+    CHECK(AttentionCalls(plan, [](const std::string&) {}).calls.empty());
+    FakeMachine machine;
+    CHECK(measure(machine).all().empty());
+    CHECK(machine.checks == 0);
+    CHECK(said == "note: the plan has no softmax attention: nothing to choose\n");
+  }
+}
+
 TEST_CASE_FIXTURE(Choosing, "a damaged file is reported, not used and not written") {
   FakeMachine machine;
   measure(machine);
