@@ -117,6 +117,17 @@ ChoicesFile parse_choices(const std::string& text, const std::string& file_name)
   return file;
 }
 
+void write_machine(JsonWriter& json, const Machine& machine) {
+  json.key("machine").begin_object(JsonWriter::Style::line);
+  json.field("gpu", machine.gpu);
+  json.field("compute_capability", machine.compute_capability);
+  json.field("sms", machine.sms);
+  json.field("driver", machine.driver);
+  json.field("runtime", machine.runtime);
+  json.field("kernels", machine.kernels);
+  json.end_object();
+}
+
 void write_choices(const std::string& path, const ChoicesFile& file) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   if (!folder.empty()) make_output_folder(folder);
@@ -124,14 +135,7 @@ void write_choices(const std::string& path, const ChoicesFile& file) {
   {
     JsonWriter json(output.stream());
     begin_result(json, "choices", "tune", versions_of_build());
-    json.key("machine").begin_object(JsonWriter::Style::line);
-    json.field("gpu", file.machine.gpu);
-    json.field("compute_capability", file.machine.compute_capability);
-    json.field("sms", file.machine.sms);
-    json.field("driver", file.machine.driver);
-    json.field("runtime", file.machine.runtime);
-    json.field("kernels", file.machine.kernels);
-    json.end_object();
+    write_machine(json, file.machine);
     json.key("choices").begin_array();
     for (const Decision& decision : file.decisions) {
       json.begin_object();

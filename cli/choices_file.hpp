@@ -6,6 +6,7 @@
 
 #include "kernels/tune/machine.hpp"
 #include "kernels/tune/tuner.hpp"
+#include "report/json_writer.hpp"
 
 namespace cplab {
 
@@ -24,6 +25,8 @@ ChoicesFile read_choices(const std::string& path);
 ChoicesFile parse_choices(const std::string& text, const std::string& file_name);
 // The whole file or nothing (report/output_file.hpp). Makes the folder. Throws OutputError.
 void write_choices(const std::string& path, const ChoicesFile&);
+// The member "machine".
+void write_machine(JsonWriter&, const kernels::tune::Machine&);
 
 // What contradicts itself, a sentence each: a kernel that no build has, a choice that was found wrong, or
 // that is slower than another by what was measured. Empty: nothing.

@@ -9,6 +9,7 @@
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
 #include "kernels/compiled.hpp"
+#include "kernels/dtype_name.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 
@@ -81,16 +82,6 @@ std::vector<Architecture> gpus_of(const Arguments& arguments) {
 
 std::string size_text(int size) {
   return size == 0 ? "any" : std::to_string(size);
-}
-
-std::string_view dtype_name(kernels::DType dtype) {
-  switch (dtype) {
-    case kernels::DType::fp64: return "fp64";
-    case kernels::DType::fp32: return "fp32";
-    case kernels::DType::bf16: return "bf16";
-    case kernels::DType::fp16: return "fp16";
-  }
-  return "";
 }
 
 std::string head_text(const KernelEntry& entry) {
@@ -175,7 +166,7 @@ void write_entry(JsonWriter& json, const KernelEntry& entry) {
   json.field("part", entry.part);
   json.field("kind", entry.kind);
   json.field("family", entry.family);
-  json.field("dtype", dtype_name(entry.dtype));
+  json.field("dtype", kernels::name_of(entry.dtype));
   json.field("key_size", entry.key_size);
   json.field("value_size", entry.value_size);
   json.field("tile_rows", entry.tile_rows);

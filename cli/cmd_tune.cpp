@@ -70,14 +70,7 @@ void write_tune_json(std::ostream& out, const Report& report) {
   begin_result(json, "tune", "tune", versions_of_build());
   json.field("ok", report.findings.empty());
   json.field("file", report.path);
-  json.key("machine").begin_object(JsonWriter::Style::line);
-  json.field("gpu", report.machine.gpu);
-  json.field("compute_capability", report.machine.compute_capability);
-  json.field("sms", report.machine.sms);
-  json.field("driver", report.machine.driver);
-  json.field("runtime", report.machine.runtime);
-  json.field("kernels", report.machine.kernels);
-  json.end_object();
+  write_machine(json, report.machine);
   json.list("findings", report.findings);
   json.key("choices").begin_array();
   for (const Decision& decision : report.decisions) {

@@ -12,20 +12,12 @@
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
 #include "plan/chunk_flops.hpp"
-#include "plan/live_pairs.hpp"
 #include "report/table.hpp"
+#include "sim/kernel_cost.hpp"
 #include "sim/linear_work.hpp"
 
 namespace cplab {
 namespace {
-
-double square_flops(const KernelTable& table, const KernelPoint& point) {
-  Segment square;
-  square.q_count = square.k_count = point.sequence;
-  if (table.causal) square.right = 0;
-  return static_cast<double>(point.batch * point.heads) * live_pairs(square) *
-         flops_per_pair(table.kind, table.head_size, table.value_size);
-}
 
 double linear_flops(const KernelTable& table, const KernelPoint& point) {
   const RankPlan rank = linear_point(table, point);
@@ -46,7 +38,7 @@ void add_rates(std::vector<KernelRate>& all, const Hardware& hardware, const Ker
     rate.heads = point.heads;
     rate.seconds = point.seconds;
     const double flops =
-        has_square_points(table.kind) ? square_flops(table, point) : linear_flops(table, point);
+        has_square_points(table.kind) ? point_flops(table, point) : linear_flops(table, point);
     rate.flops_s = flops / point.seconds;
     all.push_back(rate);
   }

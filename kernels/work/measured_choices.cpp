@@ -7,18 +7,12 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/dtype_name.hpp"
+
 namespace cplab::kernels::cuda {
 namespace {
 
-std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::fp64: return "fp64";
-    case DType::fp32: return "fp32";
-    case DType::bf16: return "bf16";
-    case DType::fp16: break;
-  }
-  return "fp16";
-}
+using kernels::name_of;  // beside those here
 
 std::string_view name_of(Write write) {
   return write == Write::store ? "store" : write == Write::add ? "add" : "merge";
