@@ -31,7 +31,7 @@ KernelFamily family_of(const AttendVariant& variant) {
 KernelFamily family_of(const AttendBackwardVariant& variant) {
   switch (variant.family) {
     case AttendBackwardVariant::Family::hopper_fused:
-    case AttendBackwardVariant::Family::hopper_ordered:  // the same products; neither measured nor chosen yet
+    case AttendBackwardVariant::Family::hopper_ordered:  // the same products; no table is its own
       return KernelFamily::hopper;
     case AttendBackwardVariant::Family::hopper_deterministic: return KernelFamily::hopper_deterministic;
     case AttendBackwardVariant::Family::mma: return KernelFamily::mma;
