@@ -144,8 +144,8 @@ std::string compared(const View& result, const View& right, const Where& where, 
         error += (a - b) * (a - b);
         norm += b * b;
       }
-    const double relative = norm > 0 ? std::sqrt(error / norm) : error > 0 ? 1 : 0;
-    if (as_infinite && relative <= limit) continue;  // NaN is not
+    const double relative = norm > 0 ? std::sqrt(error / norm) : error == 0 ? 0 : 1;  // NaN: 1
+    if (as_infinite && relative <= limit) continue;                                   // NaN is not
     return std::string(where.tensor) + ": relative error " +
            (as_infinite ? std::to_string(relative) : "infinite") + " in head " +
            std::to_string(where.first_head + head) + ", rows " + std::to_string(where.rows.begin) + " to " +

@@ -121,6 +121,24 @@ TEST_CASE("keys that were left out are found") {
   CHECK(wrong_rows(call(), before.attend(problem, Write::store), few).find("out: relative error") == 0);
 }
 
+// Queries that see no key have out = 0: a kernel that leaves them as they were is wrong, whatever was there.
+TEST_CASE("where zeros are right a NaN is found") {
+  std::mt19937 generator(9);
+  const Sizes sizes{.nq = 20, .nk = 20, .H = 2, .G = 2, .D = 16, .E = 16};
+  const Problem problem = random_problem(generator, sizes, {}, DType::bf16);
+  TileTensors tensors(generator, problem, {.nominal = DType::bf16, .out = DType::bf16, .lse = DType::fp32});
+  TileTensors before = tensors;
+  const auto wrong = [&] {
+    return wrong_rows(tensors.attend(problem, Write::store), before.attend(problem, Write::store), few);
+  };
+  cpu_tiles().attend(tensors.attend(problem, Write::store));
+  CHECK(wrong() == "");
+  for (const double left : {nan, 1e-3}) {
+    tensors.out.set(3, 1, 2, left);
+    CHECK(wrong().find("in head 1, rows 0 to 4") != std::string::npos);
+  }
+}
+
 TEST_CASE("two results are compared in every row") {
   Tensor a(DType::fp32, 300, 2, 8), b(DType::bf16, 300, 2, 8);
   for (Tensor* tensor : {&a, &b}) tensor->assign(std::vector<double>(300 * 2 * 8, 0.5));
