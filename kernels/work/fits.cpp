@@ -168,10 +168,10 @@ Unmet unmet_backward_deterministic_hopper(const AttendBackward& call, DType dtyp
                      [&] { return few_segments(call); });
 }
 
-bool stores_out_by_tma(const AttendParams& call) {
+bool writes_out_by_tma(const AttendParams& call) {
   DeviceView out = call.out;
   if (out.consecutive) out.map = nullptr;
-  return call.write == Write::store && out.dtype == call.q.dtype && has_tensor_map(out);
+  return out.dtype == call.q.dtype && has_tensor_map(out);
 }
 
 bool loads_lse_delta_by_tma(const AttendBackwardParams& call) {
@@ -191,8 +191,7 @@ bool adds_dq_by_tma(const AttendBackwardParams& call) {
 }
 
 bool writes_dkv_by_tma(const AttendBackwardParams& call) {
-  const bool sums = call.dk.dtype == DType::fp32;
-  const bool rounded = call.dk.dtype == call.k.dtype && call.write_dk == Write::store;
+  const bool sums = call.dk.dtype == DType::fp32, rounded = call.dk.dtype == call.k.dtype;
   return call.dk.dtype == call.dv.dtype && (sums || rounded) && has_tensor_map(call.dk) &&
          has_tensor_map(call.dv);
 }

@@ -48,9 +48,9 @@ inline bool fits_backward_deterministic_hopper(const AttendBackward& call, DType
   return !unmet_backward_deterministic_hopper(call, dtype, width);
 }
 
-// Whether TMA can store out: rows are stored, not merged, in the dtype of q. If out has a map, the first row
+// Whether TMA can store out, and load it if it is merged: in the dtype of q. If out has a map, the first row
 // of a box goes through it.
-bool stores_out_by_tma(const AttendParams& call);
+bool writes_out_by_tma(const AttendParams& call);
 
 // The fused kernel, which adds to dq by TMA or by vector atomics, also needs dq in fp32, at multiples of 16
 // bytes.

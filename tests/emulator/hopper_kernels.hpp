@@ -40,7 +40,7 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   params.q = {call.q, 64};
   params.k = {call.k, Shape::keys};
   params.v = {call.v, Shape::keys};
-  params.stores_out_by_tma = hopper::stores_out_by_tma(call);
+  params.out_write = hopper::out_write(call);
   params.rescale_threshold_log2 = hopper::rescale_threshold_log2(call);
   params.out = {call.out, 64};
   params.scale_log2 = hopper::scale_log2(call.scale);
@@ -101,9 +101,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.dq = {call.dq, Shape::dq_rows, 64};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};
-  if (hopper::writes_dkv_by_tma(call))
-    params.dkv_write = call.dk.dtype == kernels::DType::fp32 ? hopper::DkvWrite::fp32_tiles
-                                                             : hopper::DkvWrite::rounded_tiles;
+  params.dkv_write = hopper::dkv_write(call);
   params.adds_dq_by_tma = hopper::adds_dq_by_tma(call);
   const int group = call.q.heads / call.k.heads;
   params.splits_query_heads = hopper::splits_query_heads(call);

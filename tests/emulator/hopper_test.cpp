@@ -148,8 +148,9 @@ class Emulation {
     set_max_logit(params, call);
     const bool same = same_in_all_orders(tensors, [&] { forward.run(params, launch()); });
     const std::string height = ", " + std::to_string(forward.rows) + " rows";
-    return {name_of(hopper::stores_out_by_tma(params) ? "attend, tiles stored," : "attend", call.q) + height,
-            same};
+    const bool tiles = hopper::writes_out_by_tma(params), merged = call.write == Write::merge;
+    const char* const name = !tiles ? "attend" : merged ? "attend, tiles merged," : "attend, tiles stored,";
+    return {name_of(name, call.q) + height, same};
   }
 
   testing::TileRun attend_backward(testing::TileRunner::Tensors tensors,
@@ -203,8 +204,11 @@ class Emulation {
       if (!ordered) {
         run();  // its bits may differ
         const bool by_tma = hopper::loads_lse_delta_by_tma(params);
-        return {name_of(by_tma ? "attend_backward fused, lse by TMA," : "attend_backward fused", call.q),
-                true};
+        std::string name = "attend_backward fused,";
+        if (by_tma) name += " lse by TMA,";
+        if (hopper::writes_dkv_by_tma(params))
+          name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";
+        return {name_of(name.c_str(), call.q), true};
       }
       const DqTurns turns = dq_turns(by_k, q.device.rows, call.q.width);
       const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads));
@@ -324,7 +328,7 @@ TEST_CASE("hopper kernels: lse and delta by TMA or number by number") {
       emulation.take_fused_only();
       const testing::TileRun run = emulation.runner().attend_backward(
           tensors.all(), 0, tensors.backward(problem, Write::store, Write::store));
-      CHECK((run.variant.find("by TMA") != std::string::npos) == c.by_tma);
+      CHECK((run.variant.find("lse by TMA") != std::string::npos) == c.by_tma);
       CHECK(tensors.gaps_intact());
       CHECK(tensors.inputs_unchanged());
       const testing::GradientTolerances most = testing::gradient_tolerances(problem, expected, dtypes);

@@ -237,24 +237,27 @@ class FusedConsumer {
   // The end of a tile, whose last block is `count`: its dq goes to memory, and so do dk and dv.
   __device__ __forceinline__ void epilogue(int count, DqAccumulators& dq) {
     constexpr bool together = Shape::stages_together;
-    const int slot = InfoStages::stage(count);
-    const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
+    const int slot = InfoStages::stage(count), place = memory_.bounds[slot].segment;
+    const KeyTile& tile = memory_.tile[place];
     using Epilogue = DkvEpilogue<Shape>;
     const Epilogue dkv_epilogue(params_, memory_, tile);
-    const bool apart = !together && params_.dkv_write == DkvWrite::rounded_tiles;
-    const DkvStaging at = apart ? rounded_staging() : fp32_staging();
+    // What follows from them is computed where it is needed: registers are short.
+    const bool adding = params_.dkv_write == DkvWrite::added_tiles;
+    const bool apart = adding || (!together && params_.dkv_write == DkvWrite::rounded_tiles);
+    const DkvStaging at = apart && !together ? rounded_staging() : fp32_staging();
     const typename Epilogue::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
     const typename Epilogue::Gradient dk{dk_, params_.dk, params_.call.dk,
                                          static_cast<float>(params_.call.scale), at.dk};
     wait_for_ds(count);
     issue_dq(count, dq);
+    if (adding) load_old(count, dkv_epilogue);
     if constexpr (!together) {
       if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
       warpgroup_fence_operand(dv_[0]);
-      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
-      dkv_epilogue.template write<T>(dv);
+      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[place]);
+      if (!adding || !dkv_epilogue.is_whole()) dkv_epilogue.template write<T>(dv);
     }
-    if (lane() == 0) {
+    if (lane() == 0 && !adding) {
       if constexpr (!together) tma_store_wait();
       arrive(shared_address(&memory_.q_free));
     }
@@ -266,17 +269,43 @@ class FusedConsumer {
     if (!apart) {
       if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
       named_barrier_sync(1, Shape::consumers * warpgroup_threads);
-    } else if constexpr (!together) {
+    } else if (!adding) {
       wait_for_dq_staging(count + 1);
     }
     warpgroup_fence_operand(dk_[0]);
     warpgroup_fence_operand(dv_[0]);
-    if constexpr (together) {
-      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
+    if (adding && dkv_epilogue.is_whole()) {
+      add_to_old(count, dkv_epilogue);
+    } else if constexpr (together) {
+      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[place]);
       dkv_epilogue.template write<T>(dv, dk);
     } else {
       dkv_epilogue.template write<T>(dk);
     }
+    if (adding && lane() == 0) {
+      tma_store_wait();
+      arrive(shared_address(&memory_.q_free));
+    }
+  }
+
+  // Starts to load what dk and dv are added to (DkvWrite::added_tiles).
+  __device__ __forceinline__ void load_old(int count, const DkvEpilogue<Shape>& epilogue) {
+    const bool whole = epilogue.is_whole();
+    if (lane() != 0) return;
+    // Where those of the last block are used: until both consumers have multiplied its Q and dO.
+    if constexpr (!Shape::stages_together)
+      wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count));
+    const DkvStaging at = old_staging(count);
+    epilogue.load_old(old_dkv_full(), whole, params_.dk, at.dk, params_.dv, at.dv);
+  }
+  __device__ __forceinline__ void add_to_old(int count, const DkvEpilogue<Shape>& epilogue) {
+    wait(old_dkv_full(), memory_.bounds[InfoStages::stage(opaque(count))].segment & 1);
+    const DkvStaging at = old_staging(opaque(count));
+    epilogue.template add_to_old<T>(params_.dv, at.dv, dv_, 1);
+    epilogue.template add_to_old<T>(params_.dk, at.dk, dk_, static_cast<float>(params_.call.scale));
+  }
+  __device__ __forceinline__ std::uint32_t old_dkv_full() const {
+    return shared_address(&memory_.old_dkv_full[opaque(thread_index()) / 32 - 4]);
   }
 
   // Where this warp stages dv and dk in the epilogue.
@@ -296,6 +325,22 @@ class FusedConsumer {
     static_assert(4 * bytes <= Shape::key_bytes && 4 * bytes <= Shape::dq_bytes);
     const int at = opaque(thread_index()) / 32 % 4 * bytes;
     return {memory_.v[warpgroup_] + at, memory_.dq_staging[warpgroup_] + at};
+  }
+  // Where they can be loaded while K, dS and dq are in use: dk where Q and dO of the block before the last
+  // were, and dv there too if it fits, else where those of the last were.
+  __device__ __forceinline__ DkvStaging old_staging(int count) const {
+    constexpr int bytes = 16 * D * 2, all = 4 * Shape::consumers * bytes;
+    const int at = (opaque(thread_index()) / 32 - 4) * bytes;
+    const int before = Stages::stage(count + 1);
+    if constexpr (all <= Shape::query_bytes) {
+      return {memory_.dout[before] + at, memory_.q[before] + at};
+    } else {
+      static_assert(all == 2 * Shape::query_bytes && Shape::consumers == 2);
+      const auto in = [&](int stage) {
+        return warpgroup_ == 0 ? memory_.q[stage] + at : memory_.dout[stage] + (at - Shape::query_bytes);
+      };
+      return {in(Stages::stage(count)), in(before)};
+    }
   }
 
   static __device__ __forceinline__ int lane() {

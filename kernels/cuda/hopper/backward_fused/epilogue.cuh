@@ -1,5 +1,6 @@
 // The epilogue of the fused backward kernel: dk and dv are stored or added as tiles of 16 rows by TMA, or row
-// by row where some of the 16 must not be touched.
+// by row where some of the 16 must not be touched. Rounded sums to be added to are loaded by TMA, beside the
+// last product, and stored as tiles.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ __device__ __forceinline__ void stage_fp32_of_16_rows(unsigned char* tile, const
           float2{acc[n][2 * half] * factor, acc[n][2 * half + 1] * factor};
 }
 
-// Likewise rounded to 16 bits: [column / 64][row][64].
-template <class T, int n_tiles>
+// Likewise rounded to 16 bits: [column / 64][row][64]. adds: to the numbers that the tile holds.
+template <class T, bool adds = false, int n_tiles>
 __device__ __forceinline__ void stage_rounded_of_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
                                                          float factor) {
   const int lane = opaque(thread_index()) % 32, row = lane / 4;
@@ -34,9 +35,15 @@ __device__ __forceinline__ void stage_rounded_of_16_rows(unsigned char* tile, co
 #pragma unroll
   for (int n = 0; n < n_tiles; ++n)
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      *reinterpret_cast<std::uint32_t*>(tile + n / 8 * 2048 + half * 1024 + (byte ^ (n % 8) << 4)) =
-          Element<T>::pack(acc[n][2 * half] * factor, acc[n][2 * half + 1] * factor);
+    for (int half = 0; half < 2; ++half) {
+      unsigned char* const pair = tile + n / 8 * 2048 + half * 1024 + (byte ^ (n % 8) << 4);
+      float2 sum = {acc[n][2 * half] * factor, acc[n][2 * half + 1] * factor};
+      if constexpr (adds) {
+        const float2 old = load_pair(reinterpret_cast<const T*>(pair), true);
+        sum = {old.x + sum.x, old.y + sum.y};
+      }
+      *reinterpret_cast<std::uint32_t*>(pair) = Element<T>::pack(sum.x, sum.y);
+    }
 }
 
 // The first key of this warp.
@@ -102,12 +109,39 @@ class DkvEpilogue {
     unsigned char* staging;
   };
 
-  // Writes dk, or dv, or both. TMA may still be reading `staging` afterwards: lane 0 has to wait for that.
+  // Whether none of the warp's 16 rows must be left as it is, so that TMA may write all of them.
+  __device__ __forceinline__ bool is_whole() const {
+    const int row = first_ + thread_ % 32 % 16;
+    return __all_sync(all_lanes, row >= params_.call.k.rows || written(row)) != 0;
+  }
+
+  // DkvWrite::added_tiles, lane 0: starts to load what the warp's rows of dk and dv are added to, if they are
+  // whole; a phase of `full` ends with it.
+  __device__ __forceinline__ void load_old(std::uint32_t full, bool whole, const CUtensorMap& dk,
+                                           unsigned char* dk_staging, const CUtensorMap& dv,
+                                           unsigned char* dv_staging) const {
+    if (!whole || first_ >= params_.call.k.rows) return arrive(full);
+    arrive_and_expect_tx(full, 2 * 16 * D * 2);
+    tma_load(shared_address(dv_staging), dv, first_, tile_.kv_head, full);
+    tma_load(shared_address(dk_staging), dk, first_, tile_.kv_head, full);
+  }
+  // Adds to what has been loaded, and stores the sums. TMA may still be reading `staging` afterwards.
+  template <class T>
+  __device__ __forceinline__ void add_to_old(const CUtensorMap& map, unsigned char* staging,
+                                             const Accumulators<1, D / 8>& acc, float factor) const {
+    stage_rounded_of_16_rows<T, true>(staging, acc[0], factor);
+    fence_view_async_shared();
+    __syncwarp();
+    if (thread_ % 32 == 0 && first_ < params_.call.k.rows)
+      tma_store(map, first_, tile_.kv_head, shared_address(staging));
+  }
+
+  // Writes dk, or dv, or both; not for added_tiles whose rows are whole. TMA may still be reading `staging`
+  // afterwards: lane 0 has to wait for that.
   template <class T, class... Gradients>
   __device__ __forceinline__ void write(const Gradients&... gradients) const {
-    const int lane = thread_ % 32, row = first_ + lane % 16;
-    if (params_.dkv_write != DkvWrite::row_by_row &&
-        __all_sync(all_lanes, row >= params_.call.k.rows || written(row)) != 0) {
+    const int lane = thread_ % 32;
+    if (params_.dkv_write != DkvWrite::row_by_row && is_whole()) {
       if (params_.dkv_write == DkvWrite::rounded_tiles)
         (stage_rounded_of_16_rows<T>(gradients.staging, gradients.acc[0], gradients.factor), ...);
       else

@@ -35,9 +35,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   }
   params->adds_dq_by_tma = adds_dq_by_tma(call);
   if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
-  params->dkv_write = writes_dkv_by_tma(call)
-                          ? call.dk.dtype == DType::fp32 ? DkvWrite::fp32_tiles : DkvWrite::rounded_tiles
-                          : DkvWrite::row_by_row;
+  params->dkv_write = dkv_write(call);
   if (params->dkv_write != DkvWrite::row_by_row) {
     params->dk = tensor_map(call.dk, 16);
     params->dv = tensor_map(call.dv, 16);
@@ -60,6 +58,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->call = call;
     params->counter =
         Shape::ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
+    params->follows_own_fill = call.write_dq == Write::store;
     if (call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
     if (needs_zeroed_dkv(call)) {
       launch_fill(call.zeroed_dk, 0, stream);

@@ -8,12 +8,20 @@
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
+#include "kernels/work/fits.hpp"
 #include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
 // How dk and dv are written: 16 rows at once by TMA, fp32 or rounded to the dtype of k, or row by row.
-enum class DkvWrite { row_by_row, fp32_tiles, rounded_tiles };
+// added_tiles: rounded, but TMA first loads what the sums are added to.
+enum class DkvWrite { row_by_row, fp32_tiles, rounded_tiles, added_tiles };
+
+inline DkvWrite dkv_write(const AttendBackwardParams& call) {
+  if (!writes_dkv_by_tma(call)) return DkvWrite::row_by_row;
+  if (call.dk.dtype == DType::fp32) return DkvWrite::fp32_tiles;
+  return call.write_dk == Write::add ? DkvWrite::added_tiles : DkvWrite::rounded_tiles;
+}
 
 struct FusedParams {
   AttendBackwardParams call;
@@ -30,6 +38,7 @@ struct FusedParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
+  bool follows_own_fill = false;  // the launch before this one on the stream zeroes dq, dk or dv for it
   int upward_heads = 0;  // ordered: query heads that are walked upward, in the opposite order (HeadGroups)
 };
 
@@ -160,6 +169,7 @@ struct alignas(1024) FusedStorage {
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t loaded_full[Shape::loaded_stages];
+  std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
   // Of the ordered kernel: it is a block's turn to add to dq, and both consumers' dq of it has been written;
@@ -180,6 +190,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   init_barrier(shared_address(&memory.kv_full), 1);
   init_barrier(shared_address(&memory.kv_empty), warps);
   init_barrier(shared_address(&memory.q_free), warps);
+  for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);
   for (int n = 0; n < Shape::info_stages; ++n) {
     init_barrier(shared_address(&memory.found_full[n]), 1);
     init_barrier(shared_address(&memory.info_full[n]), 32);

@@ -121,24 +121,40 @@ class ForwardConsumer {
   __device__ __forceinline__ void epilogue(const QueryTile& tile, int first_row, unsigned char* staged) {
     raise_max_logit<1>(params_.call, tile.head, first_row, tile.end, thread_index() % 32,
                        [&](int, int half) { return mainloop_.softmax.maximum[half]; });
-    const RowUpdate update =
-        finish_row(params_.call, mainloop_.softmax, params_.scale_log2, tile.head, first_row, tile.end);
     const int row = tile.begin + 64 * warpgroup_;
     const int distance = memory_.out_distance[Tiles::stage(tiles_)];
     // A TMA store writes 64 rows at once: not where some of them belong to the next tile, or to nobody.
-    const bool stores =
-        params_.stores_out_by_tma && (row + 64 <= tile.end || tile.end + distance == params_.call.out.rows);
+    const bool tiles = params_.out_write != OutWrite::row_by_row &&
+                       (row + 64 <= tile.end || tile.end + distance == params_.call.out.rows);
+    const bool merges = tiles && params_.out_write == OutWrite::merged_tiles;
+    if (merges) load_old_out(row + distance, tile.head, staged);
+    const RowUpdate update =
+        finish_row(params_.call, mainloop_.softmax, params_.scale_log2, tile.head, first_row, tile.end);
     // Q of the warpgroup is no longer needed, and out is staged in its place.
-    named_barrier_sync(2 + warpgroup_, warpgroup_threads);
-    if (stores)
+    if (!merges) named_barrier_sync(2 + warpgroup_, warpgroup_threads);
+    if (merges) {
+      wait(shared_address(&memory_.old_out_full[warpgroup_]), merged_++ & 1);
+      merge_out_tile<T>(staged, mainloop_.out[0], update);
+    } else if (tiles) {
       stage_out_tile<T>(staged, mainloop_.out[0], update);
-    else
+    } else {
       write_out_rows<D>(staged + thread_index() / 32 % 4 * (Shape::q_bytes / 4), mainloop_.out[0],
                         params_.call.out, tile.head, first_row, update);
+    }
     fence_view_async_shared();
     named_barrier_sync(2 + warpgroup_, warpgroup_threads);
-    if (stores && thread_index() % warpgroup_threads == 0)
+    if (tiles && thread_index() % warpgroup_threads == 0)
       tma_store(params_.out, row + distance, tile.head, shared_address(staged));
+  }
+
+  // Starts to load the rows that are merged with, beside the end of the softmax, to where Q was: no warp of
+  // the warpgroup needs that any more.
+  __device__ __forceinline__ void load_old_out(int row, int head, unsigned char* staged) {
+    named_barrier_sync(2 + warpgroup_, warpgroup_threads);
+    if (thread_index() % warpgroup_threads != 0) return;
+    const std::uint32_t full = shared_address(&memory_.old_out_full[warpgroup_]);
+    arrive_and_expect_tx(full, Shape::q_bytes);
+    tma_load(shared_address(staged), params_.out, row, head, full);
   }
 
   // Ping-pong: warpgroups issue their products one after the other, so that the softmax of one runs while the
@@ -166,8 +182,9 @@ class ForwardConsumer {
   ForwardStorage<D, W>& memory_;
   int warpgroup_;
   ForwardMainloop<T, D, W> mainloop_;
-  int tiles_ = 0;  // tiles finished before this one
-  int count_ = 0;  // blocks before this one
+  int tiles_ = 0;   // tiles finished before this one
+  int count_ = 0;   // blocks before this one
+  int merged_ = 0;  // tiles loaded by load_old_out() before this one
 };
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -66,6 +66,32 @@ __device__ __forceinline__ void stage_out_tile(unsigned char* tile, const float 
   }
 }
 
+// Accumulators of 64 rows, times their factors, merged into such a tile, which holds what the rows were.
+template <class T, int d_tiles>
+__device__ __forceinline__ void merge_out_tile(unsigned char* tile, const float (&sums)[d_tiles][4],
+                                               const RowUpdate& update) {
+  const int lane = thread_index() % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = 16 * (thread_index() / 32 % 4) + 8 * half + lane / 4;
+    const int from = finishing_lane(8 * half + lane / 4);
+    const float factor = __shfl_sync(all_lanes, update.factor, from);
+    const float old_factor = __shfl_sync(all_lanes, update.old_factor, from);
+    if (__shfl_sync(all_lanes, static_cast<int>(update.write), from) == 0) continue;  // stays as it was
+#pragma unroll
+    for (int d = 0; d < d_tiles; ++d) {
+      const int byte = d / 8 * 64 * 128 + row * 128 + d % 8 * 16 + lane % 4 * 4;
+      auto* const pair = reinterpret_cast<T*>(tile + (byte ^ (row & 7) << 4));
+      float2 x = {sums[d][2 * half] * factor, sums[d][2 * half + 1] * factor};
+      if (old_factor != 0) {
+        const float2 old = load_pair(pair, true);
+        x = {fmaf(old.x, old_factor, x.x), fmaf(old.y, old_factor, x.y)};
+      }
+      *reinterpret_cast<std::uint32_t*>(pair) = Element<T>::pack(x.x, x.y);
+    }
+  }
+}
+
 // By a warp: eight rows of out, each from D staged floats, whose 8-byte chunk n lies at n ^ swizzle. When
 // rows are merged, what they were is asked for before the first of some rows is written, so that memory is
 // waited for once for all of them.

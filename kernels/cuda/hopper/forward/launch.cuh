@@ -20,8 +20,8 @@ Launch bind_forward(const AttendParams& call) {
   params->q = tensor_map(call.q, 64);
   params->k = tensor_map(call.k, Shape::keys);
   params->v = tensor_map(call.v, Shape::keys);
-  params->stores_out_by_tma = stores_out_by_tma(call);
-  if (params->stores_out_by_tma) params->out = tensor_map(call.out, 64);
+  params->out_write = out_write(call);
+  if (params->out_write != OutWrite::row_by_row) params->out = tensor_map(call.out, 64);
   params->scale_log2 = scale_log2(call.scale);
   params->rescale_threshold_log2 = rescale_threshold_log2(call);
   params->scheduler =

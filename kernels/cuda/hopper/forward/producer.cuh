@@ -31,7 +31,7 @@ class ForwardProducer {
       prefetch_tensor_map(params_.k);
       prefetch_tensor_map(params_.v);
     }
-    if (params_.stores_out_by_tma) prefetch_tensor_map(params_.out);
+    if (params_.out_write != OutWrite::row_by_row) prefetch_tensor_map(params_.out);
     begin_tile();
   }
 

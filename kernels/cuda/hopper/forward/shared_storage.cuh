@@ -7,9 +7,19 @@
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
+#include "kernels/work/fits.hpp"
 #include "kernels/work/measured_constants.hpp"
 
 namespace cplab::kernels::cuda::hopper {
+
+// How out is written: 64 rows at once by TMA, which for merged_tiles first loads what they are merged with;
+// or row by row.
+enum class OutWrite { row_by_row, stored_tiles, merged_tiles };
+
+inline OutWrite out_write(const AttendParams& call) {
+  if (!writes_out_by_tma(call)) return OutWrite::row_by_row;
+  return call.write == Write::merge ? OutWrite::merged_tiles : OutWrite::stored_tiles;
+}
 
 struct ForwardParams {
   AttendParams call;
@@ -17,7 +27,7 @@ struct ForwardParams {
   TileScheduler scheduler;
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
-  bool stores_out_by_tma = false;   // out is stored, not merged, and in the dtype of q
+  OutWrite out_write = OutWrite::row_by_row;
   float scale_log2 = 0;
   float rescale_threshold_log2 = 0;
 };
@@ -96,6 +106,7 @@ struct alignas(1024) ForwardStorage {
   Block bounds[Shape::stages];
   BlockInfo info[Shape::stages];
   std::uint64_t q_full[Shape::q_stages], q_empty[Shape::q_stages];
+  std::uint64_t old_out_full[Shape::consumers];  // what out of a warpgroup is merged with
   std::uint64_t k_full[Shape::stages], k_empty[Shape::stages], v_full[Shape::stages], v_empty[Shape::stages];
 
   // To be called by one thread, before all others use the barriers.
@@ -105,6 +116,7 @@ struct alignas(1024) ForwardStorage {
       init_barrier(shared_address(&q_full[n]), 1);
       init_barrier(shared_address(&q_empty[n]), Shape::consumers);
     }
+    for (std::uint64_t& barrier : old_out_full) init_barrier(shared_address(&barrier), 1);
     for (int stage = 0; stage < Shape::stages; ++stage) {
       init_barrier(shared_address(&k_full[stage]), 1);
       init_barrier(shared_address(&v_full[stage]), 1);
