@@ -79,11 +79,14 @@ void add(Entries& all, const AttendBackwardVariant& variant) {
   const bool ordered = variant.family == Family::hopper_ordered;
   switch (variant.family) {
     case Family::hopper_fused:
-    case Family::hopper_ordered:
+    case Family::hopper_ordered: {
       entry.features = tiles_by_tma_persistent;
       entry.features.emplace_back("reduce_add");
       if (ordered) entry.features.emplace_back("turns");
-      return add(all, entry, {{"", 3 * warpgroup, D == 64 ? 128 : 64, rows, 2}});
+      Part part{"", 3 * warpgroup, D == 64 ? 128 : 64, rows, 2}, adding = part;
+      part.name = "dk, dv stored", adding.name = "dk, dv added";
+      return add(all, entry, {part, adding});
+    }
     case Family::hopper_deterministic: {
       entry.features = tiles_by_tma;
       const int stages = D == 64 ? 4 : 3;

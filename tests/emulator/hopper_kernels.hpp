@@ -89,6 +89,9 @@ void run_attend_backward_deterministic(const kernels::cuda::AttendBackwardParams
 template <class T, class Shape>
 void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, const Launch& launch) {
   static_assert(sizeof(hopper::FusedStorage<Shape>) <= shared_bytes - 1024);
+  if constexpr (!Shape::adds_tiles)
+    if (hopper::dkv_write(call) == hopper::DkvWrite::added_tiles)
+      return run_attend_backward_fused<T, typename Shape::Adding>(call, launch);
   hopper::FusedParams params;
   params.call = call;
   params.q = {call.q, Shape::query_box_rows};

@@ -241,50 +241,50 @@ class FusedConsumer {
     const KeyTile& tile = memory_.tile[place];
     using Epilogue = DkvEpilogue<Shape>;
     const Epilogue dkv_epilogue(params_, memory_, tile);
-    // What follows from them is computed where it is needed: registers are short.
-    const bool adding = params_.dkv_write == DkvWrite::added_tiles;
-    const bool apart = adding || (!together && params_.dkv_write == DkvWrite::rounded_tiles);
-    const DkvStaging at = apart && !together ? rounded_staging() : fp32_staging();
+    constexpr bool adding = Shape::adds_tiles;
+    const bool apart = !together && params_.dkv_write == DkvWrite::rounded_tiles;
+    const DkvStaging at = apart ? rounded_staging() : fp32_staging();
     const typename Epilogue::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
     const typename Epilogue::Gradient dk{dk_, params_.dk, params_.call.dk,
                                          static_cast<float>(params_.call.scale), at.dk};
     wait_for_ds(count);
     issue_dq(count, dq);
-    if (adding) load_old(count, dkv_epilogue);
-    if constexpr (!together) {
-      if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
-      warpgroup_fence_operand(dv_[0]);
-      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[place]);
-      if (!adding || !dkv_epilogue.is_whole()) dkv_epilogue.template write<T>(dv);
-    }
-    if (lane() == 0 && !adding) {
-      if constexpr (!together) tma_store_wait();
-      arrive(shared_address(&memory_.q_free));
+    if constexpr (adding) {
+      load_old(count, dkv_epilogue);
+    } else {
+      if constexpr (!together) {
+        if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+        warpgroup_fence_operand(dv_[0]);
+        if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[place]);
+        dkv_epilogue.template write<T>(dv);
+      }
+      if (lane() == 0) {
+        if constexpr (!together) tma_store_wait();
+        arrive(shared_address(&memory_.q_free));
+      }
     }
     __syncwarp();
     warpgroup_wait<0>();
     warpgroup_fence_operand(dq);
     if (lane() == 0) arrive(shared_address(&memory_.kv_empty));
     store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
-    if (!apart) {
-      if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
-      named_barrier_sync(1, Shape::consumers * warpgroup_threads);
-    } else if (!adding) {
-      wait_for_dq_staging(count + 1);
+    if constexpr (!adding) {
+      if (!apart) {
+        if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
+        named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+      } else if constexpr (!together) {
+        wait_for_dq_staging(count + 1);
+      }
     }
     warpgroup_fence_operand(dk_[0]);
     warpgroup_fence_operand(dv_[0]);
-    if (adding && dkv_epilogue.is_whole()) {
-      add_to_old(count, dkv_epilogue);
+    if constexpr (adding) {
+      add_to_old(count, dkv_epilogue, dv, dk);
     } else if constexpr (together) {
       if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[place]);
       dkv_epilogue.template write<T>(dv, dk);
     } else {
       dkv_epilogue.template write<T>(dk);
-    }
-    if (adding && lane() == 0) {
-      tma_store_wait();
-      arrive(shared_address(&memory_.q_free));
     }
   }
 
@@ -298,11 +298,22 @@ class FusedConsumer {
     const DkvStaging at = old_staging(count);
     epilogue.load_old(old_dkv_full(), whole, params_.dk, at.dk, params_.dv, at.dv);
   }
-  __device__ __forceinline__ void add_to_old(int count, const DkvEpilogue<Shape>& epilogue) {
-    wait(old_dkv_full(), memory_.bounds[InfoStages::stage(opaque(count))].segment & 1);
-    const DkvStaging at = old_staging(opaque(count));
-    epilogue.template add_to_old<T>(params_.dv, at.dv, dv_, 1);
-    epilogue.template add_to_old<T>(params_.dk, at.dk, dk_, static_cast<float>(params_.call.scale));
+  // Adds to it, or row by row where rows are not whole.
+  template <class Gradient>
+  __device__ __forceinline__ void add_to_old(int count, const DkvEpilogue<Shape>& epilogue, Gradient dv,
+                                             Gradient dk) {
+    if (epilogue.is_whole()) {
+      const DkvStaging at = old_staging(opaque(count));
+      wait(old_dkv_full(), memory_.bounds[InfoStages::stage(opaque(count))].segment & 1);
+      epilogue.template add_to_old<T>(params_.dv, at.dv, dv_, 1);
+      epilogue.template add_to_old<T>(params_.dk, at.dk, dk_, static_cast<float>(params_.call.scale));
+    } else {
+      epilogue.template write<T>(dv, dk);
+    }
+    if (lane() == 0) {
+      tma_store_wait();
+      arrive(shared_address(&memory_.q_free));
+    }
   }
   __device__ __forceinline__ std::uint32_t old_dkv_full() const {
     return shared_address(&memory_.old_dkv_full[opaque(thread_index()) / 32 - 4]);

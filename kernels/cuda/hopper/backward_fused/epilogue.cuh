@@ -136,12 +136,12 @@ class DkvEpilogue {
       tma_store(map, first_, tile_.kv_head, shared_address(staging));
   }
 
-  // Writes dk, or dv, or both; not for added_tiles whose rows are whole. TMA may still be reading `staging`
+  // Writes dk, or dv, or both; for added_tiles where rows are not whole. TMA may still be reading `staging`
   // afterwards: lane 0 has to wait for that.
   template <class T, class... Gradients>
   __device__ __forceinline__ void write(const Gradients&... gradients) const {
     const int lane = thread_ % 32;
-    if (params_.dkv_write != DkvWrite::row_by_row && is_whole()) {
+    if (!Shape::adds_tiles && params_.dkv_write != DkvWrite::row_by_row && is_whole()) {
       if (params_.dkv_write == DkvWrite::rounded_tiles)
         (stage_rounded_of_16_rows<T>(gradients.staging, gradients.acc[0], gradients.factor), ...);
       else

@@ -22,6 +22,8 @@ constexpr std::int64_t fused_shared_bytes = std::min<std::int64_t>(sizeof(FusedS
 
 template <class T, class Shape>
 Launch bind_backward_fused(const AttendBackwardParams& call) {
+  if constexpr (!Shape::adds_tiles)
+    if (dkv_write(call) == DkvWrite::added_tiles) return bind_backward_fused<T, typename Shape::Adding>(call);
   const auto params = std::make_shared<FusedParams>();
   params->scale_log2 = scale_log2(call.scale);
   params->q = tensor_map(call.q, Shape::query_box_rows);
@@ -70,16 +72,21 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   };
 }
 
+template <class T, class Shape>
+KernelFunction fused_function() {
+  return kernel_function<attend_backward_fused_kernel<T, Shape>, fused_shared_bytes<Shape>, Claim::hopper>(
+      {.threads = Shape::threads,
+       .tile_rows = Shape::queries,
+       .tile_columns = Shape::keys,
+       .stages = Shape::stages});
+}
+
 template <class T, int D, bool ordered>
 AttendBackwardKernel backward_fused_kernel() {
   using Shape = FusedShape<D, ordered>;
   static_assert(Shape::keys == hopper_backward_tile_rows);
-  static const KernelFunction functions[] = {
-      kernel_function<attend_backward_fused_kernel<T, Shape>, fused_shared_bytes<Shape>, Claim::hopper>(
-          {.threads = Shape::threads,
-           .tile_rows = Shape::queries,
-           .tile_columns = Shape::keys,
-           .stages = Shape::stages})};
+  static const KernelFunction functions[] = {fused_function<T, Shape>(),
+                                             fused_function<T, typename Shape::Adding>()};
   return {.name = ordered ? hopper_backward_ordered_name(Element<T>::dtype, D)
                           : hopper_backward_fused_name(Element<T>::dtype, D),
           .bind = bind_backward_fused<T, Shape>,
