@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compiler launcher for kernels whose registers are counted: runs the compiler (with -Xptxas -v among its options),
 # prints a line for each kernel, and fails where ptxas spills registers or gives up overlapping wgmma (its notes C7510
-# to C7519, which it calls "info" though they cost half the speed).
+# to C7519, which it calls "info" though they cost half the speed), or where host code calls a __device__ function: in a
+# template nvcc does not say so, and makes of the function's host version one that ends the program by exit(1).
 #
 #   nvcc_strict.sh [--resources] [--spills-allowed] COMPILER ...
 #
@@ -10,14 +11,14 @@
 # loads, of static shared memory. kernels/cuda/resources.cmake makes a table of them.
 # --spills-allowed: spills are written down there and are no error.
 set -uo pipefail
-resources=""
+resources="" object=""
 bad='C751[0-9]|[1-9][0-9]* bytes spill'
 while [[ ${1-} == --* ]]; do
   case $1 in
     --resources)
       previous=""
       for word in "$@"; do
-        if [ "$previous" = -o ]; then resources=$word.resources; fi
+        if [ "$previous" = -o ]; then object=$word resources=$word.resources; fi
         previous=$word
       done ;;
     --spills-allowed) bad='C751[0-9]' ;;
@@ -50,6 +51,11 @@ awk -v resources="${resources:+$log.resources}" -v allowed="$([[ $bad == *spill*
 if [ $code -ne 0 ]; then exit $code; fi
 if grep -qE "$bad" "$log"; then
   echo "nvcc_strict.sh: spilled registers or serialized wgmma (above)" >&2
+  exit 1
+fi
+if [ -e "$object" ] && nm --undefined-only "$object" | grep -qw exit; then
+  echo "nvcc_strict.sh: host code calls exit: the host version of a __device__ function is nothing else; of $object:" >&2
+  objdump --disassemble --reloc --demangle "$object" | awk '/^[0-9a-f]+ <.*>:$/ { caller = $0 } /R_.*[ \t]exit(-|$)/ { print caller }' >&2
   exit 1
 fi
 if [ -n "$resources" ]; then

@@ -42,4 +42,13 @@ if "$strict" --resources bash -c 'printf "%b" "$0" >&2' "$said" -o "$folder/othe
   echo "--resources alone lets spills pass: $(cat "$folder/err")"
   failed=1
 fi
+# Host code that calls a __device__ function: nvcc writes exit(1) in its place.
+compile() { "$strict" --resources cc -c "$folder/host.c" -o "$folder/host.o" 2>"$folder/err"; }
+echo 'void exit(int); void host_code(void) { exit(1); }' >"$folder/host.c"
+if compile || ! grep -q '<host_code>' "$folder/err"; then
+  echo "a call of exit passes: $(cat "$folder/err")"
+  failed=1
+fi
+echo 'void exit(int); void host_code(void) {}' >"$folder/host.c"
+compile || { echo "no call of exit, and yet: $(cat "$folder/err")"; failed=1; }
 exit $failed

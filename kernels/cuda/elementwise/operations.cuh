@@ -112,8 +112,6 @@ struct FillBits {
     for (std::int32_t x = group.lane; x < into.width; x += group.lanes) target[x] = bits;
   }
 };
-template <class Unit>
-constexpr bool next_begins_late<FillBits<Unit>> = true;
 
 // Elements of a and b have at most `most_bytes` each.
 template <class T, int N, int most_bytes>

@@ -26,18 +26,12 @@ struct Group {
   std::int32_t lane, lanes;
 };
 
-// Whether the next kernel on the stream may begin only when what came before this operation is done: it can
-// then use that at once, and wait for this operation later.
-template <class Operation>
-constexpr bool next_begins_late = false;
-
 // All lanes of a warp call Operation::run together, the same number of times.
 template <class Operation>
 __global__ void __launch_bounds__(group_threads)
     row_groups(const __grid_constant__ Operation operation, const __grid_constant__ RowGrid grid) {
-  if constexpr (!next_begins_late<Operation>) launch_dependents();
+  launch_dependents();
   wait_on_dependent_grids();
-  if constexpr (next_begins_late<Operation>) launch_dependents();
   const std::int32_t lanes = 1 << grid.log2_lanes;
   const std::uint32_t group_of_block = threadIdx.x >> grid.log2_lanes;
   const std::uint32_t first_of_warp = (threadIdx.x & ~31U) >> grid.log2_lanes;

@@ -20,8 +20,10 @@ struct NoMask {
   static constexpr int dq_blocks = 0;  // thread blocks of dq on a multiprocessor at least; 0: as it comes
 
   // The parameters of attention among those of the kernel.
-  static __device__ const AttendParams& call(const AttendParams& params) { return params; }
-  static __device__ const AttendBackwardParams& call(const AttendBackwardParams& params) { return params; }
+  static __host__ __device__ const AttendParams& call(const AttendParams& params) { return params; }
+  static __host__ __device__ const AttendBackwardParams& call(const AttendBackwardParams& params) {
+    return params;
+  }
 
   template <class AnyParams>
   __device__ NoMask(const AnyParams& /*params*/, std::int32_t /*head*/) {}

@@ -33,8 +33,8 @@ struct HeadMask {
   const DevicePairMask& mask;
   int bias_head = 0, keep_head = 0;
 
-  static __device__ const AttendParams& call(const MaskedParams& params) { return params.tile; }
-  static __device__ const AttendBackwardParams& call(const MaskedBackwardParams& params) {
+  static __host__ __device__ const AttendParams& call(const MaskedParams& params) { return params.tile; }
+  static __host__ __device__ const AttendBackwardParams& call(const MaskedBackwardParams& params) {
     return params.tile;
   }
 

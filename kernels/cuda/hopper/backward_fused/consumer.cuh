@@ -237,8 +237,8 @@ class FusedConsumer {
   // The end of a tile, whose last block is `count`: its dq goes to memory, and so do dk and dv.
   __device__ __forceinline__ void epilogue(int count, DqAccumulators& dq) {
     constexpr bool together = Shape::stages_together;
-    const int slot = InfoStages::stage(count), place = memory_.bounds[slot].segment;
-    const KeyTile& tile = memory_.tile[place];
+    const int slot = InfoStages::stage(count);
+    const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
     using Epilogue = DkvEpilogue<Shape>;
     const Epilogue dkv_epilogue(params_, memory_, tile);
     constexpr bool adding = Shape::adds_tiles;
@@ -255,7 +255,7 @@ class FusedConsumer {
       if constexpr (!together) {
         if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
         warpgroup_fence_operand(dv_[0]);
-        if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[place]);
+        if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
         dkv_epilogue.template write<T>(dv);
       }
       if (lane() == 0) {
@@ -281,7 +281,7 @@ class FusedConsumer {
     if constexpr (adding) {
       add_to_old(count, dkv_epilogue, dv, dk);
     } else if constexpr (together) {
-      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[place]);
+      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
       dkv_epilogue.template write<T>(dv, dk);
     } else {
       dkv_epilogue.template write<T>(dk);

@@ -33,9 +33,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if constexpr (!Shape::ordered) producer.start();
     init_barriers(memory);
   }
-  // Operands are there already if the kernel before this one is a fill of this call: it lets thread blocks of
-  // this one begin when what came before it is done.
-  if (!params.follows_own_fill) wait_on_dependent_grids();
+  wait_on_dependent_grids();
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
@@ -45,7 +43,6 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
     if (warp < 2) return;
-    wait_on_dependent_grids();
     if constexpr (!Shape::ordered)
       run_dq_store<Shape>(params, memory, warp - 2);
     else if (warp == 2)
@@ -54,7 +51,6 @@ __global__ void __launch_bounds__(Shape::threads, 1)
       run_dq_turns<Shape>(params, memory);
   } else {
     warpgroup_reg_alloc<Shape::consumer_registers>();
-    wait_on_dependent_grids();
     FusedConsumer<T, Shape>(params, memory, warpgroup - 1).run();
   }
 }

@@ -60,7 +60,6 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->call = call;
     params->counter =
         Shape::ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    params->follows_own_fill = call.write_dq == Write::store;
     if (call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
     if (needs_zeroed_dkv(call)) {
       launch_fill(call.zeroed_dk, 0, stream);

@@ -39,7 +39,6 @@ struct FusedParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
-  bool follows_own_fill = false;  // the launch before this one on the stream zeroes dq, dk or dv for it
   int upward_heads = 0;  // ordered: query heads that are walked upward, in the opposite order (HeadGroups)
 };
 
@@ -172,7 +171,6 @@ struct alignas(1024) FusedStorage {
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t loaded_full[Shape::loaded_stages];
-  std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
   // Of the ordered kernel: it is a block's turn to add to dq, and both consumers' dq of it has been written;
@@ -182,6 +180,7 @@ struct alignas(1024) FusedStorage {
   DqPiece dq_piece[Shape::dq_turn_slots];
   int place_of_tile[Shape::tiles];
   DkvTurn dkv_turn[4 * Shape::consumers];
+  std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
 };
 
 constexpr int most_shared_bytes = 227 << 10;  // of a thread block on Hopper
@@ -193,7 +192,6 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   init_barrier(shared_address(&memory.kv_full), 1);
   init_barrier(shared_address(&memory.kv_empty), warps);
   init_barrier(shared_address(&memory.q_free), warps);
-  for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);
   for (int n = 0; n < Shape::info_stages; ++n) {
     init_barrier(shared_address(&memory.found_full[n]), 1);
     init_barrier(shared_address(&memory.info_full[n]), 32);
@@ -211,6 +209,8 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     init_barrier(shared_address(&memory.ds_full[n]), warps);
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
   }
+  if constexpr (Shape::adds_tiles)
+    for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);
   if constexpr (Shape::ordered)
     for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
   fence_barrier_init();
