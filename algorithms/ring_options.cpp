@@ -158,7 +158,7 @@ OptionInfo own_kv_option() {
   return word_option(
       "own_kv", {"receive", "keep"},
       "for its own tile the backward of a whole rotation receives K and V once more, as in "
-      "TransformerEngine, or reads those that the rank has; default: keep for 2 ranks with 8192 rows "
+      "TransformerEngine, or reads those that the rank has; default: keep for 2 ranks with 2560 rows "
       "each or more, where it saves a slot");
 }
 

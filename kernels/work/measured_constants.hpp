@@ -23,6 +23,7 @@ constexpr std::string_view mma_tables = "scenarios/hardware/h200x4-measured.toml
 constexpr std::string_view choices = "scenarios/measured/h200x2-2026-11-23/choices/study.json";
 constexpr std::string_view rings = "scenarios/measured/h200x2-2026-11-23/rows/run-packed-mixed-1.json";
 constexpr std::string_view merge = "scenarios/measured/h200x2-2026-11-23/merge/ab-32768-new.json";
+constexpr std::string_view tiles = "scenarios/measured/h200x2-2026-11-23/tiles/run-packed-16-1.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -52,13 +53,14 @@ constexpr MeasuredConstant measured_constants[] = {
      records::choices},
     {"hopper_apart_64_cost", 4.691, "us for 128 queries", records::choices},
     {"hopper_apart_128_cost", 6.934, "us for 128 queries", records::choices},
-    // Results that a tile of Hopper's kernels does not leave to TMA: what it takes longer. From 26 rings of
-    // one
-    // and two GPUs, of which the record is one. Merged: the second attend of two GPUs beside the first, at
-    // 16K
-    // and 32K tokens 4 to 6 (with one row of a warp after the other, as it was, 15). Added: least squares of
-    // the
-    // times of 17 rings; kernel by kernel 19 to 35. Stored: 4 kernels of 2 to 9.
+    // Results that are merged with what TMA has loaded, or added to it: what a tile takes longer, kernel by
+    // kernel in three rings of short sequences, beside those that store (merged 1.9 to 3.8, added 0 to 2).
+    // Then results that a tile of Hopper's kernels does not leave to TMA. From 26 rings of one and two GPUs,
+    // of which the record is one. Merged: the second attend of two GPUs beside the first, at 16K and 32K
+    // tokens 4 to 6. Added: least squares of the times of 17 rings; kernel by kernel 19 to 35. Stored: 4
+    // kernels of 2 to 9.
+    {"hopper_merged_tile", 2.5, "us a tile", records::tiles},
+    {"hopper_added_tile", 1, "us a tile", records::tiles},
     {"hopper_merged_rows", 5, "us a tile", records::merge},
     {"hopper_stored_rows", 5, "us a tile", records::rings},
     {"hopper_added_rows", 16, "us a tile", records::rings},

@@ -64,17 +64,20 @@ double of_tiles_us(const WorkTables& work, const TileCosts& costs, const TileWal
   return makespan(times, own);
 }
 
-// A warp of a kernel for Hopper has 16 rows of a tile's results. What is stored in the dtype of q, and sums
-// of gradients in fp32, leave through TMA, beside the next tile. Else the warp takes its rows one after the
-// other, with the products at rest: one that is merged or added to is read first, and the next waits for it.
+// A warp of a kernel for Hopper has 16 rows of a tile's results. What has the dtype of q, and sums of
+// gradients in fp32, leave through TMA, which first loads what they are merged with or added to. Else the
+// warp takes its rows one after the other, with the products at rest: one that is merged or added to is read
+// first, and the next waits for it.
 double forward_rows_us(const Attend& call) {
-  if (call.write == Write::merge) return measured("hopper_merged_rows");
+  if (call.write == Write::merge)
+    return call.out.dtype == call.q.dtype ? measured("hopper_merged_tile") : measured("hopper_merged_rows");
   return call.out.dtype == call.q.dtype ? 0 : measured("hopper_stored_rows");
 }
 
 double backward_rows_us(const AttendBackward& call) {
   if (call.dk.dtype == DType::fp32) return 0;
-  if (call.write_dk == Write::add) return measured("hopper_added_rows");
+  if (call.write_dk == Write::add)
+    return call.dk.dtype == call.k.dtype ? measured("hopper_added_tile") : measured("hopper_added_rows");
   return call.dk.dtype == call.k.dtype ? 0 : measured("hopper_stored_rows");
 }
 

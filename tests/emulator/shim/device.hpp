@@ -14,6 +14,7 @@
 #include "tests/emulator/machine.hpp"
 
 #define __device__
+#define __host__
 #define __global__
 #ifdef CPLAB_EMULATED_STATIC_SHARED  // no kernel of the file has dynamic shared memory
 #define __shared__ static
