@@ -15,6 +15,7 @@
 #include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/turns.hpp"
+#include "kernels/work/variants.hpp"
 #include "kernels/work/work_list.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/kernels/oracle.hpp"
@@ -62,8 +63,9 @@ class Emulation {
   explicit Emulation(std::uint64_t seed, int orders = 2, bool ordered_only = false)
       : seed_(seed), orders_(orders), ordered_only_(ordered_only) {}
 
-  // Of the backward, only the kernel that adds to dq in any order.
-  void take_fused_only() { fused_only_ = true; }
+  // Of the backward, only the kernel that adds to dq in any order, with tiles of so many keys where there are
+  // such.
+  void take_fused_only(int keys = 128) { fused_only_ = keys; }
 
   testing::TileRunner runner() {
     testing::TileRunner runner;
@@ -159,6 +161,11 @@ class Emulation {
       return {"(cpu tiles)", true};
     }
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+    int kind = ordered_only_ ? 1 : static_cast<int>(++backward_calls_ % 4);
+    if (fused_only_ != 0) kind = fused_only_ == 64 ? 3 : 2;
+    const bool fits_fused = hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width);
+    const bool small = kind == 3 && fits_fused && with.attend_backward_64_keys != nullptr;
+    const int key_rows = small ? hopper_backward_small_tile_rows : with.backward_rows;
     const auto [of_q, of_k] = row_spaces(call).value();
     const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), dout(call.dout, of_q),
         lse(call.lse, of_q), delta(call.delta, of_q), dq(call.dq, of_q), dk(call.dk, of_k), dv(call.dv, of_k);
@@ -167,8 +174,8 @@ class Emulation {
     for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
     const WorkTables by_q = query_tiles(live, some_cuts(live, of_q, with.backward_rows),
                                         call.write_dq == Write::store, of_q.ranges());
-    const WorkTables by_k = key_tiles(live, some_cuts(bands, of_k, with.backward_rows),
-                                      call.write_dk == Write::store, of_k.ranges());
+    const WorkTables by_k =
+        key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
     AttendBackwardParams params{.q = q.device,
                                 .k = k.device,
                                 .v = v.device,
@@ -184,9 +191,7 @@ class Emulation {
                                 .write_dq = call.write_dq,
                                 .write_dk = call.write_dk,
                                 .turns = {}};
-    int kind = ordered_only_ ? 1 : static_cast<int>(++backward_calls_ % 3);
-    if (fused_only_) kind = 2;
-    if (kind != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
+    if (kind != 0 && fits_fused) {
       const bool ordered = kind == 1;
       const int together = static_cast<int>(1 + seed_ % 3);
       const auto run = [&] {
@@ -198,13 +203,16 @@ class Emulation {
         Launch as = launch();
         if (ordered)
           as.heads_per_group = together;  // on which the order depends, and which a call determines
-        (ordered ? with.attend_backward_ordered : with.attend_backward_fused)(params, as);
+        (ordered ? with.attend_backward_ordered
+         : small ? with.attend_backward_64_keys
+                 : with.attend_backward_fused)(params, as);
       };
       if (!ordered) {
         run();  // its bits may differ
         const bool by_tma = hopper::loads_lse_delta_by_tma(params);
-        return {name_of(by_tma ? "attend_backward fused, lse by TMA," : "attend_backward fused", call.q),
-                true};
+        const std::string name =
+            name_of(by_tma ? "attend_backward fused, lse by TMA," : "attend_backward fused", call.q);
+        return {small ? name + ", 64 keys" : name, true};
       }
       const DqTurns turns = dq_turns(by_k, q.device.rows, call.q.width);
       const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads));
@@ -235,7 +243,7 @@ class Emulation {
   int orders_;
   bool ordered_only_;
   std::int64_t backward_calls_ = 0;
-  bool fused_only_ = false;
+  int fused_only_ = 0;  // its keys
   std::uint64_t cuts_ = 0;
 };
 
@@ -267,9 +275,11 @@ TEST_CASE("hopper kernels: soak" * doctest::skip()) {
 
 TEST_CASE("hopper kernels: the fused backward") {
   const auto check = [&](std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t rows) {
-    Emulation emulation(seed);
-    emulation.take_fused_only();
-    check_cases(seed, first, last, rows, emulation);
+    for (const int keys : {128, 64}) {
+      Emulation emulation(seed);
+      emulation.take_fused_only(keys);
+      check_cases(seed, first, last, rows, emulation);
+    }
   };
   check(3, 0, 24, 150);
   check(4, 0, 24, 150);
@@ -292,11 +302,16 @@ TEST_CASE("hopper kernels: lse and delta by TMA or number by number") {
       {5, 0, 3, false, true},  {7, 0, 1, false, true}, {8, 0, 0, false, true},  {16, 0, 0, false, true},
   };
   std::uint64_t seed = 0;
+  struct Tile {
+    std::int64_t D;
+    int keys;
+  };
   for (const Case& c : cases)
-    for (const std::int64_t D : {64, 128}) {
+    for (const auto& [D, keys] : {Tile{64, 128}, {128, 128}, {128, 64}}) {
       CAPTURE(c.heads);
       CAPTURE(c.before);
       CAPTURE(D);
+      CAPTURE(keys);
       std::mt19937 generator(static_cast<unsigned>(++seed));
       const testing::Sizes sizes{.nq = 150, .nk = 130, .H = c.heads, .G = 1, .D = D, .E = D};
       const testing::Problem problem =
@@ -321,10 +336,11 @@ TEST_CASE("hopper kernels: lse and delta by TMA or number by number") {
       tensors.lse.assign(expected.lse);
       tensors.delta.assign(expected.delta);
       Emulation emulation(seed);
-      emulation.take_fused_only();
+      emulation.take_fused_only(keys);
       const testing::TileRun run = emulation.runner().attend_backward(
           tensors.all(), 0, tensors.backward(problem, Write::store, Write::store));
       CHECK((run.variant.find("by TMA") != std::string::npos) == c.by_tma);
+      CHECK(run.variant.ends_with(", 64 keys") == (keys == 64));
       CHECK(tensors.gaps_intact());
       CHECK(tensors.inputs_unchanged());
       const testing::GradientTolerances most = testing::gradient_tolerances(problem, expected, dtypes);
