@@ -83,7 +83,8 @@ void add(Entries& all, const AttendBackwardVariant& variant) {
       entry.features = tiles_by_tma_persistent;
       entry.features.emplace_back("reduce_add");
       if (ordered) entry.features.emplace_back("turns");
-      return add(all, entry, {{"", warpgroup * (1 + rows / 64), D == 64 ? 128 : 64, rows, 2}});
+      return add(all, entry,
+                 {{"", warpgroup * (1 + rows / 64), D == 64 ? 128 : 64, rows, rows == 64 ? 3 : 2}});
     case Family::hopper_deterministic: {
       entry.features = tiles_by_tma;
       const int stages = D == 64 ? 4 : 3;

@@ -43,7 +43,8 @@ struct FusedShape {
   static constexpr int keys = 64 * consumers;
   static constexpr int queries = D == 64 ? 128 : 64;  // of a block
   static constexpr int query_box_rows = 64;           // of tensor maps
-  static constexpr int stages = 2;
+  // Of Q and dO. A turn of one consumer is half as long, and no longer than the copies of a block may take.
+  static constexpr int stages = consumers == 1 ? 3 : 2;
   // Tiles of dS in shared memory. With two, dq of a block is computed in the turn of the next one, so that no
   // consumer waits for the other's dS, and one alone has products in flight while it computes dS.
   static constexpr int ds_tiles = 2;
@@ -56,7 +57,7 @@ struct FusedShape {
   // Parts of dq of 64 columns: each is staged and added by itself, by a thread of its own.
   static constexpr int dq_parts = 2, dq_parts_of_consumer = dq_parts / consumers;
   // BlockInfo lives longer than Q and dO: dq of a block is stored while the next one's products run, and the
-  // producers look two blocks ahead, which makes six.
+  // producers look two blocks ahead, which makes six, or seven with three stages.
   static constexpr int info_stages = 8;
   // Of the ordered kernel: a block that is being added to dq, and one whose turn it is already.
   static constexpr int dq_turn_slots = 2;
@@ -204,6 +205,10 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     }
     init_barrier(shared_address(&memory.ds_full[n]), warps);
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
+  }
+  for (int n = 2; n < Shape::stages; ++n) {
+    init_barrier(shared_address(&memory.full[n]), 1);
+    init_barrier(shared_address(&memory.empty[n]), warps);
   }
   if constexpr (Shape::ordered)
     for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
