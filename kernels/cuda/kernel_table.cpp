@@ -45,6 +45,7 @@ template <int... head_sizes>
 void add_hopper(Table<AttendBackwardKernel>& table, std::integer_sequence<int, head_sizes...>) {
   (add(table, hopper::backward_fused_kernels<head_sizes>()), ...);
   (add(table, hopper::backward_deterministic_kernels<head_sizes>()), ...);
+  add(table, hopper::backward_fused_64_keys_kernels<128>());
 }
 #endif
 

@@ -18,7 +18,8 @@ constexpr bool wants_same_bits(KernelChoice choice) {
 
 // How the kernel for a call is chosen among those that are allowed and fit (candidates.hpp).
 //  table      the first of the table of kernels: by architecture, dtype and head size. Of the tile heights of
-//             Hopper's forward the one whose tiles are done first.
+//             Hopper's forward the one whose tiles are done first, and of the two tiles of its fused
+//             backward the one that the model of `heuristic` calls faster.
 //  heuristic  the one that a model of tiles, waves and memory (predicted_time.hpp) calls fastest for this
 //  call autotune   the one that was measured fastest hybrid     the same, among the few that the model calls
 //  fastest

@@ -83,7 +83,7 @@ void add(Entries& all, const AttendBackwardVariant& variant) {
       entry.features = tiles_by_tma_persistent;
       entry.features.emplace_back("reduce_add");
       if (ordered) entry.features.emplace_back("turns");
-      Part part{"", 3 * warpgroup, D == 64 ? 128 : 64, rows, 2}, adding = part;
+      Part part{"", warpgroup * (1 + rows / 64), D == 64 ? 128 : 64, rows, rows == 64 ? 3 : 2}, adding = part;
       part.name = "dk, dv stored", adding.name = "dk, dv added";
       return add(all, entry, {part, adding});
     }

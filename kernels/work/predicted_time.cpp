@@ -128,6 +128,8 @@ BackwardCosts costs_of(const ChosenBackward& chosen, int head_size) {
   using Family = AttendBackwardVariant::Family;
   switch (chosen.variant->family) {
     case Family::hopper_fused:
+      if (chosen.variant->tile_rows == hopper_backward_small_tile_rows)
+        return {measured("hopper_fused_128_cost_of_64_keys"), 0};
       return {at(head_size, measured("hopper_fused_64_cost"), measured("hopper_fused_128_cost")), 0};
     case Family::hopper_ordered:
       return {all_full(chosen.by_k) ? at(head_size, measured("hopper_ordered_64_full_cost"),

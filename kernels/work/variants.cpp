@@ -12,6 +12,7 @@
 #include "kernels/work/candidates.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/kernel_entries.hpp"
+#include "kernels/work/predicted_time.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 
@@ -31,16 +32,6 @@ constexpr TileCosts hopper_costs_64 = {measured("hopper_forward_64_cost_of_64_ro
                                        measured("hopper_forward_64_cost_of_192_rows")};
 constexpr TileCosts hopper_costs_128 = {measured("hopper_forward_128_cost_of_64_rows"),
                                         measured("hopper_forward_128_cost_of_128_rows"), 0};
-
-// " bf16 128"
-std::string suffix(DType dtype, int head_size) {
-  return (dtype == DType::bf16 ? " bf16 " : " fp16 ") + std::to_string(head_size);
-}
-// " bf16 192x128"
-std::string suffix(DType dtype, const HeadSizes& sizes) {
-  const std::string keys = suffix(dtype, sizes.key);
-  return sizes.value == sizes.key ? keys : keys + "x" + std::to_string(sizes.value);
-}
 
 // Of the mma kernels of a build.
 std::vector<HeadSizes> mma_sizes(const KernelBuild& build) {
@@ -105,9 +96,10 @@ std::vector<AttendVariant> list_forward(const KernelBuild& build) {
   return all;
 }
 
-std::string hopper_backward_name(AttendBackwardVariant::Family family, DType dtype, int head_size) {
+std::string hopper_backward_name(AttendBackwardVariant::Family family, DType dtype, int head_size,
+                                 std::int32_t tile_rows) {
   using Family = AttendBackwardVariant::Family;
-  if (family == Family::hopper_fused) return hopper_backward_fused_name(dtype, head_size);
+  if (family == Family::hopper_fused) return hopper_backward_fused_name(dtype, head_size, tile_rows);
   return family == Family::hopper_ordered ? hopper_backward_ordered_name(dtype, head_size)
                                           : hopper_backward_deterministic_name(dtype, head_size);
 }
@@ -119,15 +111,17 @@ std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
     for (const Family family : {Family::hopper_fused, Family::hopper_ordered, Family::hopper_deterministic})
       for (const DType dtype : dtypes_16_bit)
         for (const int D : hopper_head_sizes)
-          all.push_back({.name = hopper_backward_name(family, dtype, D),
-                         .family = family,
-                         .dtype = dtype,
-                         .head_size = D,
-                         .sm_major = 9,
-                         .tile_rows = hopper_backward_tile_rows,
-                         .deterministic = family != Family::hopper_fused,
-                         .counts_tiles = family != Family::hopper_deterministic,
-                         .takes_turns = family == Family::hopper_ordered});
+          for (const std::int32_t rows : {hopper_backward_tile_rows, hopper_backward_small_tile_rows})
+            if (rows == hopper_backward_tile_rows || (family == Family::hopper_fused && D == 128))
+              all.push_back({.name = hopper_backward_name(family, dtype, D, rows),
+                             .family = family,
+                             .dtype = dtype,
+                             .head_size = D,
+                             .sm_major = 9,
+                             .tile_rows = rows,
+                             .deterministic = family != Family::hopper_fused,
+                             .counts_tiles = family != Family::hopper_deterministic,
+                             .takes_turns = family == Family::hopper_ordered});
   add_portable(all, build, general_backward_name);
   return all;
 }
@@ -239,33 +233,6 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
 
 }  // namespace
 
-std::string general_forward_name(DType accumulator) {
-  return accumulator == DType::fp64 ? "attend general fp64" : "attend general";
-}
-std::string general_backward_name(DType accumulator) {
-  return accumulator == DType::fp64 ? "attend_backward general fp64" : "attend_backward general";
-}
-std::string mma_forward_name(DType dtype, const HeadSizes& sizes) {
-  return "attend mma" + suffix(dtype, sizes);
-}
-std::string mma_backward_name(DType dtype, const HeadSizes& sizes, bool small_tiles) {
-  return "attend_backward mma" + suffix(dtype, sizes) + (small_tiles ? ", small tiles" : "");
-}
-std::string hopper_forward_name(DType dtype, int head_size, int warpgroups) {
-  const std::string name = "attend hopper" + suffix(dtype, head_size);
-  if (warpgroups == hopper_forward_warpgroups(head_size)) return name;
-  return name + ", " + std::to_string(64 * warpgroups) + " rows";
-}
-std::string hopper_backward_fused_name(DType dtype, int head_size) {
-  return "attend_backward hopper fused" + suffix(dtype, head_size);
-}
-std::string hopper_backward_ordered_name(DType dtype, int head_size) {
-  return "attend_backward hopper ordered" + suffix(dtype, head_size);
-}
-std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
-  return "attend_backward hopper" + suffix(dtype, head_size);
-}
-
 Unmet AttendVariant::unmet(const Attend& call) const {
   switch (family) {
     case Family::hopper: return hopper::unmet_forward_hopper(call, dtype, head_size);
@@ -366,9 +333,9 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
   if (options.way != ChoiceWay::table) return choose_variant(call, decided(call, options));
   require_launchable(call.q);
   require_launchable(call.k);
-  const AttendBackwardVariant& variant =
-      first_that_fits(attend_backward_variants(options.build), options, call);
-  const CallRows<AttendBackward> rows(call, variant);
+  const std::span<const AttendBackwardVariant> variants = attend_backward_variants(options.build);
+  const AttendBackwardVariant& first = first_that_fits(variants, options, call);
+  const CallRows<AttendBackward> rows(call, first);
   const TileProblem by_q{.live = rows.live,
                          .rows = rows.q,
                          .keep_empty = call.write_dq == Write::store,
@@ -378,9 +345,28 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
                          .by_key = true,
                          .keep_empty = call.write_dk == Write::store,
                          .ranges = rows.k_ranges};
-  ChosenBackward chosen{&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
-                        backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
-  if (variant.takes_turns) interleave_segments(chosen.by_k);
+  const auto by = [&](const AttendBackwardVariant& variant) {
+    return ChosenBackward{&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
+                          backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
+  };
+  ChosenBackward chosen = by(first);
+  if (first.takes_turns) interleave_segments(chosen.by_k);
+  // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle.
+  const auto tiles = static_cast<std::int64_t>(chosen.by_k.tiles.size()) * call.q.heads;
+  if (first.family != AttendBackwardVariant::Family::hopper_fused || tiles == 0 ||
+      tiles >= static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms)
+    return chosen;
+  double least_s = predicted_seconds(chosen, call, options);
+  for (const AttendBackwardVariant& variant : variants) {
+    if (&variant == &first || variant.family != first.family || !allows(options, variant) ||
+        !variant.fits(call))
+      continue;
+    ChosenBackward other = by(variant);
+    const double other_s = predicted_seconds(other, call, options);
+    if (other_s >= least_s) continue;
+    chosen = std::move(other);
+    least_s = other_s;
+  }
   return chosen;
 }
 

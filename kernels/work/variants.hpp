@@ -22,6 +22,8 @@ namespace cplab::kernels::cuda {
 // Tile rows of the families whose kernels have one height only.
 constexpr std::int32_t general_tile_rows = 32;
 constexpr auto hopper_backward_tile_rows = static_cast<std::int32_t>(measured("hopper_backward_rows"));
+// The fused backward for Hopper has these too, at head size 128, for calls with few tiles.
+constexpr std::int32_t hopper_backward_small_tile_rows = 64;
 
 // The forward kernels for Hopper have tiles of 64 rows for each consumer warpgroup: this many warpgroups, or
 // fewer.
@@ -37,7 +39,8 @@ std::string general_backward_name(DType accumulator);
 std::string mma_forward_name(DType dtype, const HeadSizes& sizes);
 std::string mma_backward_name(DType dtype, const HeadSizes& sizes, bool small_tiles);
 std::string hopper_forward_name(DType dtype, int head_size, int warpgroups);
-std::string hopper_backward_fused_name(DType dtype, int head_size);
+std::string hopper_backward_fused_name(DType dtype, int head_size,
+                                       std::int32_t tile_rows = hopper_backward_tile_rows);
 std::string hopper_backward_ordered_name(DType dtype, int head_size);
 std::string hopper_backward_deterministic_name(DType dtype, int head_size);
 

@@ -28,10 +28,11 @@ struct EmulatedKernels {
     RunAttend run;
   };
   std::vector<Forward> attend;
-  int backward_rows;  // of the tiles of both backward kernels
+  int backward_rows;  // of the tiles of the backward kernels
   RunAttendBackward attend_backward_deterministic;
   RunAttendBackward attend_backward_fused;    // adds to dq, which holds zeros for a store
   RunAttendBackward attend_backward_ordered;  // likewise, in turn
+  RunAttendBackward attend_backward_64_keys;  // as fused, tiles of 64 keys; null: not for this head size
 };
 
 // Of bf16 or fp16 and the head sizes of the Hopper kernels, each in a translation unit of its own

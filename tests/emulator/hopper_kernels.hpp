@@ -151,7 +151,10 @@ EmulatedKernels emulated_kernels() {
                           hopper_backward_tile_rows,
                           run_attend_backward_deterministic<T, D, Gradient::dkv, Gradient::dq>,
                           run_attend_backward_fused<T, hopper::FusedShape<D, false>>,
-                          run_attend_backward_fused<T, hopper::FusedShape<D, true>>};
+                          run_attend_backward_fused<T, hopper::FusedShape<D, true>>,
+                          nullptr};
+  if constexpr (D == 128)
+    kernels.attend_backward_64_keys = run_attend_backward_fused<T, hopper::FusedShape<D, false, false, 1>>;
   add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
   return kernels;
 }

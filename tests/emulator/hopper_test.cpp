@@ -4,9 +4,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/turns.hpp"
+#include "kernels/work/variants.hpp"
 #include "kernels/work/work_list.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/kernels/oracle.hpp"
@@ -55,15 +58,15 @@ std::string name_of(const char* operation, const View& q) {
          std::to_string(q.width);
 }
 
+// The backward kernels; the last with tiles of 64 keys where there are such.
+enum Backward : int { apart, ordered, fused, fused_64_keys };
+
 class Emulation {
  public:
   // orders: in how many orders of threads, blocks and copies a call whose bits must not depend on them runs.
-  // Of the backward kernels either all by turns, or only the one that adds to dq in order.
-  explicit Emulation(std::uint64_t seed, int orders = 2, bool ordered_only = false)
-      : seed_(seed), orders_(orders), ordered_only_(ordered_only) {}
-
-  // Of the backward, only the kernel that adds to dq in any order.
-  void take_fused_only() { fused_only_ = true; }
+  // Of the backward kernels only the given one, where it takes the call; or all by turns.
+  explicit Emulation(std::uint64_t seed, int orders = 2, std::optional<Backward> only = {})
+      : seed_(seed), orders_(orders), only_(only) {}
 
   testing::TileRunner runner() {
     testing::TileRunner runner;
@@ -160,6 +163,10 @@ class Emulation {
       return {"(cpu tiles)", true};
     }
     const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+    Backward kind = only_.value_or(static_cast<Backward>(++backward_calls_ % 4));
+    if (!hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) kind = apart;
+    const bool small = kind == fused_64_keys && with.attend_backward_64_keys != nullptr;
+    const int key_rows = small ? hopper_backward_small_tile_rows : with.backward_rows;
     const auto [of_q, of_k] = row_spaces(call).value();
     const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), dout(call.dout, of_q),
         lse(call.lse, of_q), delta(call.delta, of_q), dq(call.dq, of_q), dk(call.dk, of_k), dv(call.dv, of_k);
@@ -168,8 +175,8 @@ class Emulation {
     for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
     const WorkTables by_q = query_tiles(live, some_cuts(live, of_q, with.backward_rows),
                                         call.write_dq == Write::store, of_q.ranges());
-    const WorkTables by_k = key_tiles(live, some_cuts(bands, of_k, with.backward_rows),
-                                      call.write_dk == Write::store, of_k.ranges());
+    const WorkTables by_k =
+        key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
     AttendBackwardParams params{.q = q.device,
                                 .k = k.device,
                                 .v = v.device,
@@ -185,10 +192,7 @@ class Emulation {
                                 .write_dq = call.write_dq,
                                 .write_dk = call.write_dk,
                                 .turns = {}};
-    int kind = ordered_only_ ? 1 : static_cast<int>(++backward_calls_ % 3);
-    if (fused_only_) kind = 2;
-    if (kind != 0 && hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) {
-      const bool ordered = kind == 1;
+    if (kind != apart) {
       const int together = static_cast<int>(1 + seed_ % 3);
       const auto run = [&] {
         if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
@@ -197,18 +201,19 @@ class Emulation {
           kernels::cpu_tiles().fill(call.dv, 0);
         }
         Launch as = launch();
-        if (ordered)
+        if (kind == ordered)
           as.heads_per_group = together;  // on which the order depends, and which a call determines
-        (ordered ? with.attend_backward_ordered : with.attend_backward_fused)(params, as);
+        (kind == ordered ? with.attend_backward_ordered
+         : small         ? with.attend_backward_64_keys
+                         : with.attend_backward_fused)(params, as);
       };
-      if (!ordered) {
+      if (kind != ordered) {
         run();  // its bits may differ
-        const bool by_tma = hopper::loads_lse_delta_by_tma(params);
         std::string name = "attend_backward fused,";
-        if (by_tma) name += " lse by TMA,";
+        if (hopper::loads_lse_delta_by_tma(params)) name += " lse by TMA,";
         if (hopper::writes_dkv_by_tma(params))
           name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";
-        return {name_of(name.c_str(), call.q), true};
+        return {name_of(name.c_str(), call.q) + (small ? ", 64 keys" : ""), true};
       }
       const DqTurns turns = dq_turns(by_k, q.device.rows, call.q.width);
       const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads));
@@ -237,9 +242,8 @@ class Emulation {
 
   std::uint64_t seed_;
   int orders_;
-  bool ordered_only_;
+  std::optional<Backward> only_;
   std::int64_t backward_calls_ = 0;
-  bool fused_only_ = false;
   std::uint64_t cuts_ = 0;
 };
 
@@ -271,9 +275,8 @@ TEST_CASE("hopper kernels: soak" * doctest::skip()) {
 
 TEST_CASE("hopper kernels: the fused backward") {
   const auto check = [&](std::uint64_t seed, std::int64_t first, std::int64_t last, std::int64_t rows) {
-    Emulation emulation(seed);
-    emulation.take_fused_only();
-    check_cases(seed, first, last, rows, emulation);
+    for (const Backward kernel : {fused, fused_64_keys})
+      check_cases(seed, first, last, rows, Emulation(seed, 2, kernel));
   };
   check(3, 0, 24, 150);
   check(4, 0, 24, 150);
@@ -297,7 +300,7 @@ TEST_CASE("hopper kernels: lse and delta by TMA or number by number") {
   };
   std::uint64_t seed = 0;
   for (const Case& c : cases)
-    for (const std::int64_t D : {64, 128}) {
+    for (const auto& [D, keys] : {std::array<int, 2>{64, 128}, {128, 128}, {128, 64}}) {
       CAPTURE(c.heads);
       CAPTURE(c.before);
       CAPTURE(D);
@@ -324,11 +327,11 @@ TEST_CASE("hopper kernels: lse and delta by TMA or number by number") {
                                                                  .physical_rows = 300}});
       tensors.lse.assign(expected.lse);
       tensors.delta.assign(expected.delta);
-      Emulation emulation(seed);
-      emulation.take_fused_only();
+      Emulation emulation(seed, 2, keys == 64 ? fused_64_keys : fused);
       const testing::TileRun run = emulation.runner().attend_backward(
           tensors.all(), 0, tensors.backward(problem, Write::store, Write::store));
       CHECK((run.variant.find("lse by TMA") != std::string::npos) == c.by_tma);
+      CHECK(run.variant.ends_with(", 64 keys") == (keys == 64));
       CHECK(tensors.gaps_intact());
       CHECK(tensors.inputs_unchanged());
       const testing::GradientTolerances most = testing::gradient_tolerances(problem, expected, dtypes);
@@ -356,9 +359,9 @@ TEST_CASE("hopper kernels: warpgroups with blocks of their own") {
 
 // Up to four thread blocks at once, more often than not fewer than there are tiles, and one at a time too.
 TEST_CASE("hopper kernels: dq has the same bits whoever comes first, and nobody waits for ever") {
-  check_cases(1, 0, 17, 150, Emulation(1, 3, true));
-  check_cases(2, 31, 32, 150, Emulation(2, 3, true));
-  check_cases(3, 5, 6, 700, Emulation(3, 3, true));
+  check_cases(1, 0, 17, 150, Emulation(1, 3, ordered));
+  check_cases(2, 31, 32, 150, Emulation(2, 3, ordered));
+  check_cases(3, 5, 6, 700, Emulation(3, 3, ordered));
 }
 
 // A cell's last piece sets its count back to 0, or the next launch would add too early: five launches, one
@@ -383,7 +386,7 @@ TEST_CASE("hopper kernels: counts of pieces are 0 again after every launch") {
       testing::TileTensors tensors(generator, problem, dtypes, {.gap_unit = 8, .one_run = true});
       tensors.lse.assign(expected.lse);
       tensors.delta.assign(expected.delta);
-      Emulation emulation(20 + mask, 5, true);
+      Emulation emulation(20 + mask, 5, ordered);
       const testing::TileRun ran = emulation.runner().attend_backward(
           tensors.all(), 0, tensors.backward(problem, Write::store, Write::store));
       CHECK(ran.variant == "attend_backward ordered hopper bf16 " + std::to_string(width));

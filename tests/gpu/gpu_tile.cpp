@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/compiled.hpp"
+#include "kernels/cuda/parts/cuda_error.hpp"
 #include "kernels/work/variants.hpp"
 
 namespace cplab::testing {
@@ -18,6 +19,16 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call) {
   for (const auto& variant : attend_backward_variants(kernels::cuda::compiled_kernels()->build))
     if (variant.small_tiles && variant.fits(call)) return variant.name;
   return {};
+}
+
+std::string_view with_either_tile(const kernels::AttendBackward& call) {
+  using Family = kernels::cuda::AttendBackwardVariant::Family;
+  if (kernel_choice != kernels::KernelChoice::best || kernels::cuda::device_major() != 9) return {};
+  std::vector<std::string_view> tiles;
+  for (const auto& variant : attend_backward_variants(kernels::cuda::compiled_kernels()->build))
+    if (variant.family == Family::hopper_fused && variant.fits(call)) tiles.push_back(variant.name);
+  return tiles.empty() ? std::string_view()
+                       : tiles[static_cast<std::size_t>(call.q.rows + call.k.rows) % tiles.size()];
 }
 
 Mirror::Mirror(std::span<Tensor* const> tensors, std::int64_t shift) {
@@ -58,9 +69,10 @@ void Mirror::assign(const std::vector<std::vector<std::byte>>& memories) const {
 
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
                    const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
-                   std::string_view only) {
+                   const std::function<std::string_view(const Mirror&)>& only) {
   Mirror mirror(tensors, shift);
-  kernels::CudaCalls calls(kernels::CallOptions{.choice = kernel_choice, .only = only});
+  kernels::CudaCalls calls(
+      kernels::CallOptions{.choice = kernel_choice, .only = only ? only(mirror) : std::string_view()});
   const std::size_t numbers[] = {add(calls, mirror)};
   kernels::DeviceMemory tables(calls.table_bytes());
   calls.upload(tables.data());
@@ -86,14 +98,22 @@ TileRunner gpu_attention() {
   };
   runner.attend_backward = [](TileRunner::Tensors tensors, std::int64_t shift,
                               const kernels::AttendBackward& host) {
-    const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+    const auto on_device = [&](const Mirror& mirror) {
       kernels::AttendBackward call = host;
       for (View* view :
            {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
         *view = mirror.device(*view);
-      return calls.add(call);
+      return call;
     };
-    return run_on_gpu(tensors, shift, add, with_small_tiles(host));
+    const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+      return calls.add(on_device(mirror));
+    };
+    const auto only = [&](const Mirror& mirror) {
+      const kernels::AttendBackward call = on_device(mirror);
+      const std::string_view small = with_small_tiles(call);
+      return small.empty() ? with_either_tile(call) : small;
+    };
+    return run_on_gpu(tensors, shift, add, only);
   };
   const std::vector<kernels::CudaKernel> all = kernels::cuda_kernels();
   runner.has_fp64 = std::any_of(all.begin(), all.end(), [](const kernels::CudaKernel& kernel) {

@@ -46,12 +46,15 @@ extern bool small_tiles;
 
 // For CallOptions::only: the variant with small tiles that takes the call; empty: none, or not asked for.
 std::string_view with_small_tiles(const kernels::AttendBackward& call);
+// Where the fused backward of Hopper would take the call, either of its tiles, by its number of rows: most
+// cases have so few tiles that only the small one would be chosen.
+std::string_view with_either_tile(const kernels::AttendBackward& call);
 
 // Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
-// views from the mirror. only: CallOptions.
+// views from the mirror. only: gives CallOptions::only.
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
                    const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
-                   std::string_view only = {});
+                   const std::function<std::string_view(const Mirror&)>& only = {});
 
 // Attention on the GPU, for attend_case.
 TileRunner gpu_attention();
@@ -92,5 +95,7 @@ void bench_masked();
 
 // Prints the times of Hopper's forward kernel with each tile height forced, as JSON; [] on another GPU.
 void time_heights();
+// Likewise of its fused backward at head size 128 with tiles of 128 and of 64 keys.
+void time_backward_heights();
 
 }  // namespace cplab::testing

@@ -1,11 +1,13 @@
 // Times of the forward kernel with each tile height forced, as JSON for scripts/fit_tile_costs.py. CudaCalls
-// takes the height that an earlier fit calls fastest, so calls are prepared here, without it.
+// takes the height that an earlier fit calls fastest, so calls are prepared here, without it. And of the
+// fused backward with either of its tiles, for which CudaCalls cuts nothing but whole tiles.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -85,12 +87,37 @@ class Forced {
   Launch launch_;
 };
 
+// A backward that adds to dq, in fp32, and rounds dk and dv: what is left of a whole call without its
+// row-wise kernels.
+class ForcedBackward {
+ public:
+  ForcedBackward(const AttendBackwardVariant& variant, const kernels::AttendBackward& call)
+      : keys_(variant.tile_rows), calls_(kernels::CallOptions{.only = variant.name}) {
+    numbers_ = {calls_.add(call)};
+    tables_.emplace(calls_.table_bytes());
+    calls_.upload(tables_->data());
+  }
+
+  std::int32_t rows() const { return keys_; }
+
+  double seconds(int repeats, const DeviceMemory& busy) const {
+    return kernels::seconds_hidden(calls_, numbers_, repeats, busy) / repeats;
+  }
+
+ private:
+  std::int32_t keys_;
+  kernels::CudaCalls calls_;
+  std::vector<std::size_t> numbers_;
+  std::optional<DeviceMemory> tables_;
+};
+
 struct Shape {
   std::int64_t B, S, H, D;
 };
 
 // The median seconds of each call, in the order of `all`. Every round has an order of its own.
-std::vector<double> medians(const std::vector<std::unique_ptr<Forced>>& all, int repeats,
+template <class Call>
+std::vector<double> medians(const std::vector<std::unique_ptr<Call>>& all, int repeats,
                             const DeviceMemory& busy) {
   constexpr std::size_t rounds = 9;
   std::vector<std::vector<double>> seconds(all.size());
@@ -110,34 +137,71 @@ std::vector<double> medians(const std::vector<std::unique_ptr<Forced>>& all, int
   return middle;
 }
 
-void time_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool& first) {
-  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shape.B), shape.S);
-  const AttentionProblem problem({.q_rows = shape.B * shape.S,
-                                  .k_rows = shape.B * shape.S,
-                                  .heads = shape.H,
-                                  .kv_heads = shape.H,
-                                  .width = shape.D,
-                                  .alike = false},
-                                 sequences(lengths, causal));
-  const Attend call = problem.forward();
-  std::vector<std::unique_ptr<Forced>> all;
-  for (const AttendVariant& variant : attend_variants(built_kernels()))
-    if (variant.tile_costs[0] > 0 && variant.sm_major == device_major() && variant.fits(call))
-      all.push_back(std::make_unique<Forced>(variant, call));
-  const std::vector<double> seconds = medians(all, problem.flops() > 4e11 ? 2 : 8, busy);
+// `rows`: what a tile's height is called.
+template <class Call>
+void print_medians(const Shape& shape, bool causal, const char* rows,
+                   const std::vector<std::unique_ptr<Call>>& all, double flops, const DeviceMemory& busy,
+                   bool& first) {
+  const std::vector<double> seconds = medians(all, flops > 4e11 ? 2 : 8, busy);
   for (std::size_t n = 0; n < all.size(); ++n) {
     std::printf(
         "%s\n {\"batch\": %lld, \"sequence\": %lld, \"heads\": %lld, \"head_size\": %lld, \"causal\": %s, "
-        "\"rows\": %d, \"seconds\": %.6g}",
+        "\"%s\": %d, \"seconds\": %.6g}",
         first ? "" : ",", static_cast<long long>(shape.B), static_cast<long long>(shape.S),
-        static_cast<long long>(shape.H), static_cast<long long>(shape.D), causal ? "true" : "false",
+        static_cast<long long>(shape.H), static_cast<long long>(shape.D), causal ? "true" : "false", rows,
         all[n]->rows(), seconds[n]);
     std::fflush(stdout);
     first = false;
   }
 }
 
+AttentionProblem problem_of(const Shape& shape, bool causal) {
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shape.B), shape.S);
+  return AttentionProblem({.q_rows = shape.B * shape.S,
+                           .k_rows = shape.B * shape.S,
+                           .heads = shape.H,
+                           .kv_heads = shape.H,
+                           .width = shape.D,
+                           .alike = false},
+                          sequences(lengths, causal));
+}
+
+void time_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool& first) {
+  const AttentionProblem problem = problem_of(shape, causal);
+  const Attend call = problem.forward();
+  std::vector<std::unique_ptr<Forced>> all;
+  for (const AttendVariant& variant : attend_variants(built_kernels()))
+    if (variant.tile_costs[0] > 0 && variant.sm_major == device_major() && variant.fits(call))
+      all.push_back(std::make_unique<Forced>(variant, call));
+  print_medians(shape, causal, "rows", all, problem.flops(), busy, first);
+}
+
+void time_backward_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool& first) {
+  const AttentionProblem problem = problem_of(shape, causal);
+  const Operand dq(kernels::DType::fp32, shape.B * shape.S, shape.H, shape.D);
+  kernels::AttendBackward call = problem.backward(kernels::Write::add);
+  call.dq = dq.view();
+  std::vector<std::unique_ptr<ForcedBackward>> all;
+  for (const AttendBackwardVariant& variant : attend_backward_variants(built_kernels()))
+    if (variant.family == AttendBackwardVariant::Family::hopper_fused && variant.sm_major == device_major() &&
+        variant.fits(call))
+      all.push_back(std::make_unique<ForcedBackward>(variant, call));
+  print_medians(shape, causal, "keys", all, problem.backward_flops(), busy, first);
+}
+
 }  // namespace
+
+void time_backward_heights() {
+  const DeviceMemory busy(std::size_t{2} << 30);
+  bool first = true;
+  std::printf("[");
+  for (const Shape& shape :
+       {Shape{1, 256, 16, 128}, Shape{1, 512, 16, 128}, Shape{1, 1024, 16, 128}, Shape{1, 2048, 16, 128},
+        Shape{1, 4096, 16, 128}, Shape{2, 512, 16, 128}, Shape{2, 1024, 16, 128}, Shape{4, 512, 16, 128},
+        Shape{8, 2048, 16, 128}, Shape{2, 8192, 16, 128}, Shape{64, 256, 16, 128}, Shape{1, 1024, 32, 128}})
+    for (const bool causal : {false, true}) time_backward_shape(shape, causal, busy, first);
+  std::printf("\n]\n");
+}
 
 void time_heights() {
   const DeviceMemory busy(std::size_t{2} << 30);

@@ -2,7 +2,8 @@
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|segments|linear|masked|rows]
 //   tiles --serve|--serve-linear   times attention, linear attention, on demand (gpu_tile.hpp)
-//   tiles --heights    times each tile height, for scripts/fit_tile_costs.py
+//   tiles --heights    times each tile height, for scripts/fit_tile_costs.py; --backward-heights: of the
+//   fused backward
 // --portable, --deterministic, --apart: the attention kernels that every architecture has, or those that
 // give the same bits in every run (apart: not with the fused backward that adds to dq in order), instead of
 // the fastest on this GPU. --small-tiles: those of --portable that SM 8.6 and 8.9 have room for. Exit 0: all
@@ -29,13 +30,14 @@ struct Options {
   bool serve = false;
   bool serve_linear = false;
   bool heights = false;
+  bool backward_heights = false;
 };
 
 int usage() {
   std::fprintf(stderr,
                "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
                "[--portable|--small-tiles|--deterministic|--apart] | --bench | --serve | --serve-linear | "
-               "--heights\n");
+               "--heights | --backward-heights\n");
   return 2;
 }
 
@@ -69,6 +71,10 @@ bool parse(int count, char** arguments, Options& options) {
     }
     if (name == "--heights") {
       options.heights = true;
+      continue;
+    }
+    if (name == "--backward-heights") {
+      options.backward_heights = true;
       continue;
     }
     if (name == "--bench") {
@@ -156,6 +162,10 @@ int run(int count, char** arguments) {
   }
   if (options.heights) {
     time_heights();
+    return 0;
+  }
+  if (options.backward_heights) {
+    time_backward_heights();
     return 0;
   }
   // JSON alone where that is what comes.

@@ -311,6 +311,21 @@ TEST_CASE("fewer rows a tile where there are few tiles") {
   CHECK(forward_name({.S = 16384}, on_hopper) == "attend hopper bf16 128");
 }
 
+// 64 tiles of 128 keys, or 128 of 64, for 132 multiprocessors.
+TEST_CASE("fewer keys a tile where there are few tiles") {
+  const Call few{.S = 512, .causal = false}, many{.S = 8192, .B = 2, .causal = false};
+  const auto chosen = [](const Call& call) {
+    const std::vector<Segment> segments = call.segments();
+    return choose_variant(backward(call, segments), on_hopper);
+  };
+  const ChosenBackward small = chosen(few), large = chosen(many);
+  CHECK(small.variant->name == "attend_backward hopper fused bf16 128, 64 keys");
+  CHECK(covers(small.by_k.tiles, 512, 64));
+  CHECK(small.by_k.tiles.size() == 8);
+  CHECK(large.variant->name == "attend_backward hopper fused bf16 128");
+  CHECK(large.by_k.tiles.size() == 128);
+}
+
 TEST_CASE("tiles cover the rows of the variant that was taken") {
   for (const std::int64_t S : {1, 100, 512, 3000})
     for (const std::int64_t D : {64, 128, 80})
@@ -343,9 +358,9 @@ TEST_CASE("names of variants are unique, and general kernels come last") {
       for (const AttendBackwardVariant& variant : attend_backward_variants(build))
         CHECK(names.insert(variant.name).second);
       // Two dtypes, and of the mma kernels head sizes 64 and 128, in the full set also 32, 96, 192 with 128
-      // and 256; backward from 128 on twice.
+      // and 256; backward from 128 on twice, as the fused one for Hopper at 128.
       CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 12 : 4) + (full ? 2 : 1));
-      CHECK(attend_backward_variants(build).size() == (hopper ? 12 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
+      CHECK(attend_backward_variants(build).size() == (hopper ? 14 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
       CHECK(attend_variants(build).back().family == AttendVariant::Family::general);
       CHECK(attend_backward_variants(build).back().family == AttendBackwardVariant::Family::general);
     }

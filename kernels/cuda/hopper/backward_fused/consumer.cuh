@@ -1,11 +1,14 @@
-// A consumer warpgroup of the fused backward kernel: 64 of a tile's 128 keys. Everything is transposed, so
-// that P and dS stay in registers as operands (FlashAttention 3, arXiv 2407.08608):
+// A consumer warpgroup of the fused backward kernel: 64 of a tile's 128 keys, or all 64 of a small tile.
+// Everything is transposed, so that P and dS stay in registers as operands (FlashAttention 3, arXiv
+// 2407.08608):
 //   S^T = K Q^T, dP^T = V dO^T, P^T = exp2(scale S^T - lse), dS^T = P^T (dP^T - delta)
 //   dv += P^T dO, dk += dS^T Q
 // For dq both warpgroups write dS^T to shared memory, and each multiplies it with half of the columns of K
 // (head size 128) or for half of the queries (64). That product runs one block behind the others. With two
 // tiles of dS, and full and empty barriers instead of one for the thread block, the warpgroups drift apart,
-// and the softmax of one runs beside the products of the other.
+// and the softmax of one runs beside the products of the other. A single warpgroup computes all of dq. It
+// queues the first products of a block behind the last one of the block before, and so leaves the tensor
+// cores nothing to wait for but its exponentials.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +16,12 @@
 #include "kernels/cuda/hopper/backward_fused/dq_accumulate.cuh"
 #include "kernels/cuda/hopper/backward_fused/epilogue.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/hopper/backward_fused/zero_queries.cuh"
 #include "kernels/cuda/hopper/parts/mask.cuh"
 #include "kernels/cuda/hopper/parts/operands.cuh"
 #include "kernels/cuda/hopper/parts/wgmma.cuh"
 
 namespace cplab::kernels::cuda::hopper {
-
-// Zeroes rows of Q and dO beyond the block, and of queries without a gradient: they may hold NaN, which times
-// P = 0 is NaN.
-template <class Shape>
-__device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<Shape>& memory, int stage,
-                                                              const LseDeltaPair* lse_delta) {
-  constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
-#pragma unroll 1
-  for (int n = thread_index() - warpgroup_threads; n < Shape::query_bytes / 16; n += consumer_threads) {
-    const int row = n / 8 % Shape::queries;  // a row of 64 columns is eight times 16 bytes
-    if (lse_of(lse_delta, row) != infinity()) continue;
-    reinterpret_cast<uint4*>(memory.q[stage])[n] = make_uint4(0, 0, 0, 0);
-    reinterpret_cast<uint4*>(memory.dout[stage])[n] = make_uint4(0, 0, 0, 0);
-  }
-  fence_view_async_shared();
-  named_barrier_sync(1, consumer_threads);
-}
 
 template <class T, class Shape>
 class FusedConsumer {
@@ -45,7 +32,9 @@ class FusedConsumer {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   using DsTiles = PipelineIndex<Shape::ds_tiles>;
   static constexpr int n_tiles = Shape::queries / 8;
-  using DqAccumulators = float[8][4];  // of a consumer: 64 rows x 64 columns
+  static constexpr int dq_parts = Shape::dq_parts_of_consumer;
+  using DqAccumulators = float[8 * dq_parts][4];  // of a consumer: 64 rows x 64 columns a part
+  using Operand = std::uint32_t[n_tiles / 2][4];  // A of the products for dv and dk
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
   static constexpr bool early_dv = Shape::queries == 64;
@@ -57,6 +46,7 @@ class FusedConsumer {
   // All tiles of the thread block.
   __device__ __forceinline__ void run() {
     DqAccumulators dq;
+    Operand ds = {};
     int count = 0;
 #pragma unroll 1
     for (int flags; ((flags = wait_for_info(count)) & block_live) != 0;) {
@@ -67,7 +57,8 @@ class FusedConsumer {
       // `opaque`, so that what follows from the count is computed where it is needed: of some ten places for
       // it this one gave the fastest loop, by 1 % (head size 128).
 #pragma unroll 1
-      while (run_block(opaque(count), dq)) ++count;
+      while (run_block(opaque(count), dq, ds)) ++count;
+      if constexpr (Shape::late_dk) end_block<0>(count, ds);
       epilogue(count, dq);
       ++count;
     }
@@ -81,11 +72,12 @@ class FusedConsumer {
   __device__ __forceinline__ int wait_for_info(int count) {
     const int slot = InfoStages::stage(count);
     wait(shared_address(&memory_.info_full[slot]), InfoStages::parity(count));
-    if constexpr (early_dv) {
-#pragma unroll
-      for (int n = 0; n < n_tiles; ++n) lse_[n] = lse_delta_of(count)[4 * n].lse;
-    }
+    if constexpr (early_dv && !Shape::late_dk) load_lse(count);
     return memory_.flags[slot];
+  }
+  __device__ __forceinline__ void load_lse(int count) {
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n) lse_[n] = lse_delta_of(count)[4 * n].lse;
   }
 
   // Waits for its Q and dO.
@@ -102,7 +94,7 @@ class FusedConsumer {
 
   // The products of a block for which wait_for_info() and wait_for_q_dout() have been called, and dq of the
   // block before it. Returns whether the tile has a next block, for which both have then been called.
-  __device__ __forceinline__ bool run_block(int count, DqAccumulators& dq) {
+  __device__ __forceinline__ bool run_block(int count, DqAccumulators& dq, Operand& ds) {
     const int stage = Stages::stage(count), slot = InfoStages::stage(count);
     const TileDescriptor<Shape::query_half_bytes> q(shared_address(memory_.q[stage]));
     const TileDescriptor<Shape::query_half_bytes> dout(shared_address(memory_.dout[stage]));
@@ -120,12 +112,16 @@ class FusedConsumer {
     for (int step = 0; step < D / 16; ++step)
       Wgmma<T, Shape::queries>::multiply_ss(dp, kv_operand(memory_.v, step), dout.k_major(step), step > 0);
     warpgroup_commit_batch();
+    if constexpr (Shape::late_dk) {
+      load_lse(count);  // while dq was in registers there was no room
+      end_block<2>(count - 1, ds, (flags & block_first) == 0);
+    }
     if constexpr (!early_dv) wait_for_ds(count - 1);
     const bool masked = (flags & block_masked) != 0;
     warpgroup_wait<1>();
     float2 minus_delta[n_tiles];
     compute_p(p, lse_delta, masked, slot, minus_delta);
-    std::uint32_t p_operand[n_tiles / 2][4], ds[n_tiles / 2][4];  // operands A of dv and dk
+    Operand p_operand;
     warpgroup_fence_operand(p);
     warpgroup_wait<0>();
     warpgroup_fence_operand(dp);
@@ -161,20 +157,27 @@ class FusedConsumer {
     warpgroup_fence_operand(dq);
     if ((flags & block_first) == 0) store_dq(count - 1, (flags & block_before_clean) != 0, dq);
     if (more) wait_for_q_dout(count + 1, next);
-    warpgroup_wait<0>();
-    warpgroup_fence_operand(dk_[0]);
-    if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(opaque(count))]));
+    if constexpr (!Shape::late_dk) end_block<0>(opaque(count), ds);
     return more;
   }
+  // Waits until block `count` has been added to dk, and gives back its Q and dO; `pending` batches were
+  // committed after its own.
+  template <int pending>
+  __device__ __forceinline__ void end_block(int count, const Operand& ds, bool exists = true) {
+    warpgroup_wait<pending>();
+    if constexpr (Shape::late_dk) warpgroup_keep_operand(ds);
+    warpgroup_fence_operand(dk_[0]);
+    if (lane() == 0 && exists) arrive(shared_address(&memory_.empty[Stages::stage(count)]));
+  }
 
-  // Waits for dS of block `count` from both warpgroups, for dq.
+  // Waits for dS of block `count` from all warpgroups, for dq.
   __device__ __forceinline__ void wait_for_ds(int count) {
     wait(shared_address(&memory_.ds_full[DsTiles::stage(count)]), DsTiles::parity(count));
     fence_view_async_shared();
   }
 
   // Waits for K and V of the tile whose first block is `count`. K becomes an operand for dq, so rows that no
-  // query sees are zeroed: they may hold NaN. Each thread does 64 columns of one of 128 rows.
+  // query sees are zeroed: they may hold NaN. Each thread does 64 columns of one row.
   __device__ __forceinline__ void wait_for_kv(int count) {
     const int thread = opaque(thread_index()) - warpgroup_threads;
     const int row = thread / 2, half = thread % 2;
@@ -207,7 +210,7 @@ class FusedConsumer {
       const TileDescriptor<Shape::key_half_bytes> k(
           shared_address(memory_.k[step / 4]) +
           (Shape::shares_queries ? 0 : warpgroup_ * Shape::key_half_bytes));
-      Wgmma<T, 64>::multiply_ss_mn_major(dq, ds.mn_major(step), k.mn_major(step % 4), step > 0);
+      Wgmma<T, 64 * dq_parts>::multiply_ss_mn_major(dq, ds.mn_major(step), k.mn_major(step % 4), step > 0);
     }
     warpgroup_commit_batch();
   }
@@ -222,7 +225,8 @@ class FusedConsumer {
     const Block& block = memory_.bounds[slot];
     const int place = 64 * warpgroup_;
     if (staged) {
-      stage_dq(memory_.dq_staging[warpgroup_], dq, scale);
+      stage_dq<0>(memory_.dq_staging[warpgroup_], dq, scale);
+      if constexpr (dq_parts == 2) stage_dq<8>(memory_.dq_staging[1], dq, scale);
     } else {
       if constexpr (ordered) {
         using Turns = PipelineIndex<Shape::dq_turn_slots>;
@@ -406,8 +410,7 @@ class FusedConsumer {
   }
 
   // Starts acc += operand times rows of the block: dv += P^T dO, dk += dS^T Q.
-  __device__ __forceinline__ void issue_dkv(Accumulators<1, D / 8>& acc,
-                                            const std::uint32_t (&operand)[n_tiles / 2][4],
+  __device__ __forceinline__ void issue_dkv(Accumulators<1, D / 8>& acc, const Operand& operand,
                                             const TileDescriptor<Shape::query_half_bytes>& rows) {
     warpgroup_fence_operand(acc[0]);
     warpgroup_arrive();
@@ -417,18 +420,26 @@ class FusedConsumer {
     warpgroup_commit_batch();
   }
 
-  __device__ __forceinline__ std::uint64_t kv_operand(const unsigned char (&tiles)[2][Shape::key_bytes],
-                                                      int step) const {
+  __device__ __forceinline__ std::uint64_t kv_operand(
+      const unsigned char (&tiles)[Shape::consumers][Shape::key_bytes], int step) const {
     return TileDescriptor<Shape::key_half_bytes>(shared_address(tiles[warpgroup_])).k_major(step);
   }
 
+  // Of all parts of dq that this consumer has: one alone is warpgroup 0 and has both.
   __device__ __forceinline__ void wait_for_dq_staging(int count) {
     wait(shared_address(&memory_.dq_empty[warpgroup_]), (count & 1) ^ 1);
+    if constexpr (dq_parts == 2) wait(shared_address(&memory_.dq_empty[1]), (count & 1) ^ 1);
   }
   __device__ __forceinline__ void publish_dq(int what) {
-    if (thread_index() % warpgroup_threads == 0) memory_.dq_staged[warpgroup_] = what;
+    if (thread_index() % warpgroup_threads == 0) {
+      memory_.dq_staged[warpgroup_] = what;
+      if constexpr (dq_parts == 2) memory_.dq_staged[1] = what;
+    }
     __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.dq_full[warpgroup_]));
+    if (lane() == 0) {
+      arrive(shared_address(&memory_.dq_full[warpgroup_]));
+      if constexpr (dq_parts == 2) arrive(shared_address(&memory_.dq_full[1]));
+    }
   }
 
   const FusedParams& params_;

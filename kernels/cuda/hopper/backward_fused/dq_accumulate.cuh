@@ -12,9 +12,9 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// dS^T of this warp's 16 keys by the block's queries, packed as wgmma's operand A, to the tile of 128 keys.
-template <int steps>
-__device__ __forceinline__ void store_ds(unsigned char (*tile)[128 * 128],
+// dS^T of this warp's 16 keys by the block's queries, packed as wgmma's operand A, to the tile of all keys.
+template <int steps, int group_bytes>
+__device__ __forceinline__ void store_ds(unsigned char (*tile)[group_bytes],
                                          const std::uint32_t (&ds)[steps][4]) {
   const int lane = thread_index() % 32;
   // stmatrix: lane l gives the address of row l % 8 of matrix l / 8. Matrices 1 and 3 are 8 rows further
@@ -26,10 +26,11 @@ __device__ __forceinline__ void store_ds(unsigned char (*tile)[128 * 128],
     stmatrix(shared_address(tile[step / 4]) + static_cast<std::uint32_t>(byte ^ (step % 4) << 5), ds[step]);
 }
 
-// 64 x 64 accumulators of dq of a warpgroup, times a factor, in the layout that TMA reads. Half a warp stores
-// at once, 32 bytes of each of four rows; odd rows store other columns first, so that the four do not meet in
-// the same banks.
-__device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)[8][4], float factor) {
+// 64 x 64 accumulators of dq of a warpgroup, from the n_tiles given `first` on, times a factor, in the layout
+// that TMA reads. Half a warp stores at once, 32 bytes of each of four rows; odd rows store other columns
+// first, so that the four do not meet in the same banks.
+template <int first, int n_tiles>
+__device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)[n_tiles][4], float factor) {
   const int lane = thread_index() % 32;
   const int row = 16 * (thread_index() / 32 % 4) + lane / 4;  // and row + 8
   const bool odd = row % 2 != 0;
@@ -41,7 +42,8 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
       float now[2], then[2];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        const float near = acc[n][2 * half + e] * factor, far = acc[n + 2][2 * half + e] * factor;
+        const float near = acc[first + n][2 * half + e] * factor,
+                    far = acc[first + n + 2][2 * half + e] * factor;
         now[e] = odd ? far : near;
         then[e] = odd ? near : far;
       }
@@ -75,11 +77,12 @@ __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&
   }
 }
 
-// dq += scale * accumulators, of the block's 64 queries from `first` on and 64 columns from `column` on. Rows
-// that are no queries with a gradient, by the bits given, are left alone.
+// dq += scale * accumulators, of the block's 64 queries from `first` on and 8 n_tiles columns from `column`
+// on. Rows that are no queries with a gradient, by the bits given, are left alone.
+template <int n_tiles>
 __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block,
                                             const std::uint32_t* with_gradient, int first, int column,
-                                            const float (&acc)[8][4], float scale) {
+                                            const float (&acc)[n_tiles][4], float scale) {
   float* rows[2] = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {

@@ -3,8 +3,8 @@
 // the order of the work list (dq_turns.cuh), and then dk and dv in that of heads.
 //
 // The grid is persistent: a thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup
-// (consumer.cuh), and walks over blocks of queries. K, V and the first Q of the next tile are loaded
-// (producer.cuh) while dk and dv of the last one are stored.
+// (consumer.cuh), or of 64 keys with one consumer, and walks over blocks of queries. K, V and the first Q of
+// the next tile are loaded (producer.cuh) while dk and dv of the last one are stored.
 #pragma once
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
-    warpgroup_reg_dealloc<Shape::producer_registers>();
+    if constexpr (Shape::moves_registers) warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp == 1) produce_info<Shape>(params, memory);
     if (threadIdx.x % 32 != 0) return;
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     else
       run_dq_turns<Shape>(params, memory);
   } else {
-    warpgroup_reg_alloc<Shape::consumer_registers>();
+    if constexpr (Shape::moves_registers) warpgroup_reg_alloc<Shape::consumer_registers>();
     FusedConsumer<T, Shape>(params, memory, warpgroup - 1).run();
   }
 }

@@ -80,14 +80,15 @@ KernelFunction fused_function() {
        .stages = Shape::stages});
 }
 
-template <class T, int D, bool ordered>
+template <class T, int D, bool ordered, int consumers = 2>
 AttendBackwardKernel backward_fused_kernel() {
-  using Shape = FusedShape<D, ordered>;
-  static_assert(Shape::keys == hopper_backward_tile_rows);
+  using Shape = FusedShape<D, ordered, false, consumers>;
+  static_assert(Shape::keys ==
+                (consumers == 2 ? hopper_backward_tile_rows : hopper_backward_small_tile_rows));
   static const KernelFunction functions[] = {fused_function<T, Shape>(),
                                              fused_function<T, typename Shape::Adding>()};
   return {.name = ordered ? hopper_backward_ordered_name(Element<T>::dtype, D)
-                          : hopper_backward_fused_name(Element<T>::dtype, D),
+                          : hopper_backward_fused_name(Element<T>::dtype, D, Shape::keys),
           .bind = bind_backward_fused<T, Shape>,
           .functions = functions};
 }
@@ -97,6 +98,12 @@ template <int D>
 std::vector<AttendBackwardKernel> backward_fused_kernels() {
   return {backward_fused_kernel<__nv_bfloat16, D, false>(), backward_fused_kernel<__half, D, false>(),
           backward_fused_kernel<__nv_bfloat16, D, true>(), backward_fused_kernel<__half, D, true>()};
+}
+
+// Instantiated by instance_64_keys.cu.
+template <int D>
+std::vector<AttendBackwardKernel> backward_fused_64_keys_kernels() {
+  return {backward_fused_kernel<__nv_bfloat16, D, false, 1>(), backward_fused_kernel<__half, D, false, 1>()};
 }
 
 }  // namespace cplab::kernels::cuda::hopper

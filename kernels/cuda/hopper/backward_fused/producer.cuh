@@ -268,29 +268,28 @@ __device__ __forceinline__ void produce_info(const FusedParams& params, FusedSto
   }
 }
 
-// Starts to add what a consumer has staged for a block to dq, by TMA.
+// Starts to add a part of dq that has been staged for a block to memory, by TMA.
 template <class Shape>
-__device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<Shape>& memory,
-                                             int consumer, const Block& block) {
+__device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<Shape>& memory, int part,
+                                             const Block& block) {
   fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
-  tma_reduce_add(params.dq, block.begin + (Shape::shares_queries ? Shape::dq_rows * consumer : 0),
-                 Shape::shares_queries ? 0 : 2 * consumer, block.head,
-                 shared_address(memory.dq_staging[consumer]));
+  tma_reduce_add(params.dq, block.begin + (Shape::shares_queries ? Shape::dq_rows * part : 0),
+                 Shape::shares_queries ? 0 : 2 * part, block.head, shared_address(memory.dq_staging[part]));
 }
 
-// One thread for each consumer warpgroup: adds the dq that it has staged to memory.
+// One thread for each part of dq: adds what has been staged of it to memory.
 template <class Shape>
 __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedStorage<Shape>& memory,
-                                             int consumer) {
+                                             int part) {
   for (int count = 0;; ++count) {
-    wait(shared_address(&memory.dq_full[consumer]), count & 1);
-    const int staged = memory.dq_staged[consumer];
+    wait(shared_address(&memory.dq_full[part]), count & 1);
+    const int staged = memory.dq_staged[part];
     if (staged == dq_end) return;
     if (staged != dq_nothing_staged) {
-      start_dq_add(params, memory, consumer, memory.bounds[staged]);
+      start_dq_add(params, memory, part, memory.bounds[staged]);
       tma_store_wait();
     }
-    arrive(shared_address(&memory.dq_empty[consumer]));
+    arrive(shared_address(&memory.dq_empty[part]));
   }
 }
 

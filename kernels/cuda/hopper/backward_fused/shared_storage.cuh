@@ -42,26 +42,33 @@ struct FusedParams {
   int upward_heads = 0;  // ordered: query heads that are walked upward, in the opposite order (HeadGroups)
 };
 
-template <int D, bool in_order = false, bool adds = false>
+// Two consumer warpgroups, or one: tiles of half as many keys, for calls that have few tiles.
+template <int D, bool in_order = false, bool adds = false, int warpgroups = 2>
 struct FusedShape {
-  using Adding = FusedShape<D, in_order, true>;
+  using Adding = FusedShape<D, in_order, true, warpgroups>;
   static constexpr int head_size = D;
   static constexpr bool adds_tiles = adds;   // DkvWrite::added_tiles, else any other
   static constexpr bool ordered = in_order;  // dq, and dk and dv of several heads, are added in a fixed order
-  static constexpr int consumers = 2;        // warpgroups of 64 keys
+  static constexpr int consumers = warpgroups;  // of 64 keys
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int keys = 64 * consumers;
   static constexpr int queries = D == 64 ? 128 : 64;  // of a block
   static constexpr int query_box_rows = 64;           // of tensor maps
-  static constexpr int stages = 2;
+  // Of Q and dO. A turn of one consumer is half as long, and no longer than the copies of a block may take.
+  static constexpr int stages = consumers == 1 ? 3 : 2;
   // Tiles of dS in shared memory. With two, dq of a block is computed in the turn of the next one, so that no
-  // consumer waits for the other's dS.
+  // consumer waits for the other's dS, and one alone has products in flight while it computes dS.
   static constexpr int ds_tiles = 2;
-  // Whether a consumer computes dq of half of the queries; else half of the columns.
+  // The product for dk of a block is waited for in the turn of the next one, behind whose first products it
+  // is in flight. With two consumers the other one's products fill that time.
+  static constexpr bool late_dk = consumers == 1;
+  // Whether a consumer computes dq of half of the queries; else half of the columns, or, alone, all of them.
   static constexpr bool shares_queries = D == 64;
   static constexpr int dq_rows = shares_queries ? queries / consumers : queries;  // of a consumer
+  // Parts of dq of 64 columns: each is staged and added by itself, by a thread of its own.
+  static constexpr int dq_parts = 2, dq_parts_of_consumer = dq_parts / consumers;
   // BlockInfo lives longer than Q and dO: dq of a block is stored while the next one's products run, and the
-  // producers look two blocks ahead, which makes six.
+  // producers look two blocks ahead, which makes six, or seven with three stages.
   static constexpr int info_stages = 8;
   // Of the ordered kernel: a block that is being added to dq, and one whose turn it is already.
   static constexpr int dq_turn_slots = 2;
@@ -70,21 +77,24 @@ struct FusedShape {
   // From the tile whose dk is being stored, by the next one, whose K and V are there, to those that the
   // producers look ahead to, at least a block each: five.
   static constexpr int tiles = 8;
-  static constexpr int producer_registers = 40, consumer_registers = 232;  // of 504 in all
+  // Of 504 in all. One consumer needs none of the producer's: 256 threads have up to 255 each from the start.
+  static constexpr bool moves_registers = consumers == 2;
+  static constexpr int producer_registers = 40, consumer_registers = 232;
   // Bytes of 64 keys and of their first 64 columns; of a block of queries and of its first 64 columns.
   static constexpr int key_bytes = 64 * D * 2, key_half_bytes = 64 * 128;
   static constexpr int query_bytes = queries * D * 2, query_half_bytes = queries * 128;
-  static_assert(keys == 16 * dkv_turns_of_tile);
-  static_assert(shares_queries ? dq_rows == 64 : 64 * consumers == D, "dq of a consumer: 64 columns");
+  static_assert(consumers == 2 || (consumers == 1 && D == 128 && !ordered));
+  static_assert(!ordered || keys == 16 * dkv_turns_of_tile);
+  static_assert(dq_rows == 64, "a part of dq: 64 rows of 64 columns");
   // dS of a block: [query / 64][key][64 queries].
   static constexpr int ds_groups = queries / 64;
   static constexpr int ds_group_bytes = keys * 128;
   static constexpr int ds_bytes = ds_tiles * ds_groups * ds_group_bytes;
-  static constexpr int dq_bytes = dq_rows * 64 * 4;  // of a consumer
+  static constexpr int dq_bytes = dq_rows * 64 * 4;  // of a part
   // In the epilogue dk and dv are staged where dS and the staged dq were, if there is room for both; else dv
   // is staged first, where Q and dO were, and dk then there.
   static constexpr int dkv_bytes = keys * D * 4;
-  static constexpr bool stages_together = 2 * dkv_bytes <= ds_bytes + consumers * dq_bytes;
+  static constexpr bool stages_together = 2 * dkv_bytes <= ds_bytes + dq_parts * dq_bytes;
   static constexpr int staged_dkv_bytes = stages_together ? 2 * dkv_bytes : dkv_bytes;
   static_assert(stages_together || dkv_bytes <= 2 * stages * query_bytes);
 };
@@ -148,11 +158,10 @@ struct alignas(1024) FusedStorage {
   // Tiles of dS, of 16 bits with the 128-byte swizzle. From here on dk is staged in the epilogue, or dk and
   // dv.
   unsigned char ds[Shape::ds_tiles][Shape::ds_groups][Shape::ds_group_bytes];
-  // Accumulators of dq of each consumer, 64 columns, for TMA: [column / 32][row][32 columns] of fp32,
-  // swizzled.
-  unsigned char dq_staging[Shape::consumers][Shape::dq_bytes];
+  // Accumulators of each part of dq, 64 columns, for TMA: [column / 32][row][32 columns] of fp32, swizzled.
+  unsigned char dq_staging[Shape::dq_parts][Shape::dq_bytes];
   unsigned char staged_dkv_rest[std::max(
-      16, Shape::staged_dkv_bytes - Shape::ds_bytes - Shape::consumers * Shape::dq_bytes)];
+      16, Shape::staged_dkv_bytes - Shape::ds_bytes - Shape::dq_parts * Shape::dq_bytes)];
   LoadedLseDelta<Shape::queries> loaded[Shape::loaded_stages];
   LseDeltaPair lse_delta[Shape::info_stages][Shape::queries / 2];
   // Which rows of a block are queries with a gradient, as bits.
@@ -162,7 +171,7 @@ struct alignas(1024) FusedStorage {
   Block found[Shape::info_stages], bounds[Shape::info_stages];
   int flags[Shape::info_stages];
   int tile_of[Shape::info_stages];  // the number of a block's KeyTile
-  int dq_staged[Shape::consumers];  // which BlockInfo the staged accumulators belong to
+  int dq_staged[Shape::dq_parts];   // which BlockInfo the staged accumulators belong to
   KeyTile tile[Shape::tiles];
   // Whether a key has a live pair; written and read by the warp that owns the key.
   unsigned char live[Shape::keys];
@@ -172,7 +181,7 @@ struct alignas(1024) FusedStorage {
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t loaded_full[Shape::loaded_stages];
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
-  std::uint64_t dq_full[Shape::consumers], dq_empty[Shape::consumers];
+  std::uint64_t dq_full[Shape::dq_parts], dq_empty[Shape::dq_parts];
   // Of the ordered kernel: it is a block's turn to add to dq, and both consumers' dq of it has been written;
   // that block's piece; a KeyTile's place in the work list; the dk and dv of a warp that are on their way to
   // memory.
@@ -211,6 +220,10 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   }
   if constexpr (Shape::adds_tiles)
     for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);
+  for (int n = 2; n < Shape::stages; ++n) {
+    init_barrier(shared_address(&memory.full[n]), 1);
+    init_barrier(shared_address(&memory.empty[n]), warps);
+  }
   if constexpr (Shape::ordered)
     for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
   fence_barrier_init();

@@ -46,6 +46,16 @@ __device__ __forceinline__ void warpgroup_fence_operand(float (&values)[n]) {
   for (int at = 0; at < n; ++at) asm volatile("" : "+f"(values[at])::"memory");
 }
 
+// An empty instruction that reads the registers of an operand A. Behind the wait for its product, where that
+// is in another iteration of a loop than the product: the compiler may give them to something else before.
+template <int steps>
+__device__ __forceinline__ void warpgroup_keep_operand(const std::uint32_t (&a)[steps][4]) {
+#pragma unroll
+  for (int step = 0; step < steps; ++step)
+#pragma unroll
+    for (int part = 0; part < 4; ++part) asm volatile("" ::"r"(a[step][part]) : "memory");
+}
+
 #define CPLAB_SUMS_4(d, n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define CPLAB_SUMS_16(d, n) \
   CPLAB_SUMS_4(d, n), CPLAB_SUMS_4(d, n + 1), CPLAB_SUMS_4(d, n + 2), CPLAB_SUMS_4(d, n + 3)

@@ -21,6 +21,8 @@ template <int n_tiles>
 inline void warpgroup_fence_operand(float (&)[n_tiles][4]) {}
 template <int n>
 inline void warpgroup_fence_operand(float (&)[n]) {}
+template <int steps>
+inline void warpgroup_keep_operand(const std::uint32_t (&)[steps][4]) {}
 
 template <class T>
 float value_of(std::uint16_t bits) {

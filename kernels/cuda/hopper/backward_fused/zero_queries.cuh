@@ -1,0 +1,28 @@
+// What the consumers of the fused backward kernel do with queries that have no gradient.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// Zeroes rows of Q and dO beyond the block, and of queries without a gradient: they may hold NaN, which times
+// P = 0 is NaN.
+template <class Shape>
+__device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<Shape>& memory, int stage,
+                                                              const LseDeltaPair* lse_delta) {
+  constexpr int consumer_threads = Shape::consumers * warpgroup_threads;
+#pragma unroll 1
+  for (int n = thread_index() - warpgroup_threads; n < Shape::query_bytes / 16; n += consumer_threads) {
+    const int row = n / 8 % Shape::queries;  // a row of 64 columns is eight times 16 bytes
+    if (lse_of(lse_delta, row) != infinity()) continue;
+    reinterpret_cast<uint4*>(memory.q[stage])[n] = make_uint4(0, 0, 0, 0);
+    reinterpret_cast<uint4*>(memory.dout[stage])[n] = make_uint4(0, 0, 0, 0);
+  }
+  fence_view_async_shared();
+  named_barrier_sync(1, consumer_threads);
+}
+
+}  // namespace cplab::kernels::cuda::hopper
