@@ -13,8 +13,10 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/hopper/backward_fused/dkv_staging.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_accumulate.cuh"
 #include "kernels/cuda/hopper/backward_fused/epilogue.cuh"
+#include "kernels/cuda/hopper/backward_fused/score_gradients.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/hopper/backward_fused/zero_queries.cuh"
 #include "kernels/cuda/hopper/parts/mask.cuh"
@@ -137,9 +139,9 @@ class FusedConsumer {
     if (masked) zero_dead_dp(dp, p);
     // wait_for_ds_buffer() contains a branch, above which the compiler moves no load: called between the two
     // halves where registers are short.
-    compute_ds<0, n_tiles / 2>(dp, p, lse_delta, minus_delta);
+    compute_ds<early_dv, 0, n_tiles / 2>(dp, p, lse_delta, minus_delta);
     if constexpr (!early_dv) wait_for_ds_buffer();
-    compute_ds<n_tiles / 2, n_tiles>(dp, p, lse_delta, minus_delta);
+    compute_ds<early_dv, n_tiles / 2, n_tiles>(dp, p, lse_delta, minus_delta);
     if constexpr (!early_dv) pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
     if constexpr (early_dv) wait_for_ds_buffer();
@@ -247,7 +249,7 @@ class FusedConsumer {
     const Epilogue dkv_epilogue(params_, memory_, tile);
     constexpr bool adding = Shape::adds_tiles;
     const bool apart = !together && params_.dkv_write == DkvWrite::rounded_tiles;
-    const DkvStaging at = apart ? rounded_staging() : fp32_staging();
+    const DkvStaging at = apart ? rounded_staging(memory_, warpgroup_) : fp32_staging(memory_);
     const typename Epilogue::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
     const typename Epilogue::Gradient dk{dk_, params_.dk, params_.call.dk,
                                          static_cast<float>(params_.call.scale), at.dk};
@@ -299,7 +301,7 @@ class FusedConsumer {
     // Where those of the last block are used: until both consumers have multiplied its Q and dO.
     if constexpr (!Shape::stages_together)
       wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count));
-    const DkvStaging at = old_staging(count);
+    const DkvStaging at = old_staging(memory_, warpgroup_, count);
     epilogue.load_old(old_dkv_full(), whole, params_.dk, at.dk, params_.dv, at.dv);
   }
   // Adds to it, or row by row where rows are not whole.
@@ -307,7 +309,7 @@ class FusedConsumer {
   __device__ __forceinline__ void add_to_old(int count, const DkvEpilogue<Shape>& epilogue, Gradient dv,
                                              Gradient dk) {
     if (epilogue.is_whole()) {
-      const DkvStaging at = old_staging(opaque(count));
+      const DkvStaging at = old_staging(memory_, warpgroup_, opaque(count));
       wait(old_dkv_full(), memory_.bounds[InfoStages::stage(opaque(count))].segment & 1);
       epilogue.template add_to_old<T>(params_.dv, at.dv, dv_, 1);
       epilogue.template add_to_old<T>(params_.dk, at.dk, dk_, static_cast<float>(params_.call.scale));
@@ -321,41 +323,6 @@ class FusedConsumer {
   }
   __device__ __forceinline__ std::uint32_t old_dkv_full() const {
     return shared_address(&memory_.old_dkv_full[opaque(thread_index()) / 32 - 4]);
-  }
-
-  // Where this warp stages dv and dk in the epilogue.
-  struct DkvStaging {
-    unsigned char *dv, *dk;
-  };
-  // fp32: where Q and dO, dS and dq were, in the place of the warp among all of them.
-  __device__ __forceinline__ DkvStaging fp32_staging() const {
-    const int at = (opaque(thread_index()) / 32 - 4) * 16 * D * 4;
-    auto* const ds = reinterpret_cast<unsigned char*>(&memory_.ds) + at;
-    return {Shape::stages_together ? ds + Shape::dkv_bytes : memory_.q[0] + at, ds};
-  }
-  // Rounded they take half of that, and fit where no other warpgroup reads: V of the own keys, and the own
-  // staged dq. So neither waits for the other, which may be half a block behind.
-  __device__ __forceinline__ DkvStaging rounded_staging() const {
-    constexpr int bytes = 16 * D * 2;
-    static_assert(4 * bytes <= Shape::key_bytes && 4 * bytes <= Shape::dq_bytes);
-    const int at = opaque(thread_index()) / 32 % 4 * bytes;
-    return {memory_.v[warpgroup_] + at, memory_.dq_staging[warpgroup_] + at};
-  }
-  // Where they can be loaded while K, dS and dq are in use: dk where Q and dO of the block before the last
-  // were, and dv there too if it fits, else where those of the last were.
-  __device__ __forceinline__ DkvStaging old_staging(int count) const {
-    constexpr int bytes = 16 * D * 2, all = 4 * Shape::consumers * bytes;
-    const int at = (opaque(thread_index()) / 32 - 4) * bytes;
-    const int before = Stages::stage(count + 1);
-    if constexpr (all <= Shape::query_bytes) {
-      return {memory_.dout[before] + at, memory_.q[before] + at};
-    } else {
-      static_assert(all == 2 * Shape::query_bytes && Shape::consumers == 2);
-      const auto in = [&](int stage) {
-        return warpgroup_ == 0 ? memory_.q[stage] + at : memory_.dout[stage] + (at - Shape::query_bytes);
-      };
-      return {in(Stages::stage(count)), in(before)};
-    }
   }
 
   static __device__ __forceinline__ int lane() {
@@ -380,32 +347,6 @@ class FusedConsumer {
     if (masked) {
       const Block& block = memory_.bounds[slot];
       mask_dead_by_bits(p, block, first_key(memory_.tile[block.segment]), 0);
-    }
-  }
-
-  // Where a pair is not live, P is 0, but dP may be NaN.
-  static __device__ __forceinline__ void zero_dead_dp(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4]) {
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (p[n][e] == 0) dp[n][e] = 0;
-  }
-
-  // dS from dP and P, in place, of columns 8 begin .. 8 end - 1.
-  template <int begin, int end>
-  static __device__ __forceinline__ void compute_ds(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4],
-                                                    const LseDeltaPair* lse_delta,
-                                                    float2 (&minus_delta)[n_tiles]) {
-#pragma unroll
-    for (int n = begin; n < end; ++n) {
-      if constexpr (!early_dv) {
-        if (n % 4 == 0) asm volatile("" ::: "memory");
-        minus_delta[n] = lse_delta[4 * n].minus_delta;
-      }
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        dp[n][e] = p[n][e] * (dp[n][e] + (e % 2 == 0 ? minus_delta[n].x : minus_delta[n].y));
     }
   }
 
