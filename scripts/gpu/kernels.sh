@@ -3,7 +3,7 @@
 # scripts/gpu/kernels.sh OUT_DIR [PARTS]   PARTS: any of check,deterministic,bench,segments,plans,peers,checkers,rungs,heights;
 # all by default.
 set -uo pipefail
-out=$1
+out=$(mkdir -p "$1" && realpath "$1")
 parts=${2:-check,deterministic,bench,segments,plans,peers,checkers,rungs,heights}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
