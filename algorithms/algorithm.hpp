@@ -33,6 +33,7 @@ struct Algorithm {
   std::string_view summary;  // one line with its source
   std::vector<OptionInfo> options;
   std::vector<std::string_view> placements;  // legal ones, the default first
+  bool dynamic_masks = false;  // of those of softmax attention: computes dynamic mask attention too
   // Called with the options the user gave, before `validate`; adds those defaults that depend on other
   // options or on the problem (plain defaults are filled in afterwards).
   void (*resolve_defaults)(Scenario&) = nullptr;

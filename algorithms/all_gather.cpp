@@ -67,7 +67,7 @@ class AllGather final : public SoftmaxAlgorithm {
 };
 
 void validate(const Scenario& s) {
-  require_softmax(s, true);
+  require_softmax(s);
   const std::int64_t chunk = s.schedule.count("gather_head_chunk");
   if (chunk != 0 && s.problem.kv_heads % chunk != 0)
     throw ScenarioError("schedule.gather_head_chunk", std::to_string(chunk) + " does not divide kv_heads (" +
@@ -83,6 +83,7 @@ Algorithm all_gather_algorithm() {
   a.aliases = {"ag", "allgather"};
   a.summary = "K and V of all ranks are gathered, then attended (TransformerEngine PR 2829; Llama 3)";
   a.placements = {"zigzag", "contiguous", "striped"};
+  a.dynamic_masks = true;
   a.options = {
       count_option("compute_lanes", {1, 2}, "lanes that the chunks of a rank's queries alternate on"),
       word_option("backward_gather", {"again", "keep"}, "backward: gather again, or forward keeps all"),

@@ -48,7 +48,7 @@ void build(Builder& b) {
 }
 
 void validate(const Scenario& s) {
-  require_softmax(s, true);
+  require_softmax(s);
   require_divided_heads(s, s.parallel.ranks, "parallel.ranks");
 }
 
@@ -60,6 +60,7 @@ Algorithm all_to_all_algorithm() {
   a.aliases = {"a2a", "ulysses"};
   a.summary = "ranks trade heads for tokens and back (DeepSpeed Ulysses, arXiv 2309.14509)";
   a.placements = {"zigzag", "contiguous", "striped"};
+  a.dynamic_masks = true;
   a.options = trade_option_infos();
   a.options.push_back(accumulator_option());
   a.validate = validate;

@@ -49,7 +49,7 @@ void resolve_defaults(Scenario& s) {
 }
 
 void validate(const Scenario& s) {
-  require_softmax(s, true);
+  require_softmax(s);
   validate_ring_options(s.schedule);
 }
 
@@ -68,6 +68,7 @@ Algorithm ring_algorithm() {
   a.aliases = {"p2p"};
   a.summary = "K and V travel around the ring (Liu et al. 2023, arXiv 2310.01889; TransformerEngine P2P)";
   a.placements = {"zigzag", "contiguous", "striped"};
+  a.dynamic_masks = true;
   a.options = ring_option_infos();
   a.options.push_back(own_kv_option());
   a.resolve_defaults = resolve_defaults;

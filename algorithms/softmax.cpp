@@ -1,9 +1,28 @@
 // The tensors of a softmax problem, declared once for all algorithms.
 #include "algorithms/softmax.hpp"
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "algorithms/common_options.hpp"
+#include "algorithms/list.hpp"
 
 namespace cplab {
+namespace {
+
+// "ring, all_gather and all_to_all"
+std::string with_dynamic_masks() {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.dynamic_masks) names.push_back(algorithm.name);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text.append(i == 0 ? "" : i + 1 < names.size() ? ", " : " and ").append(names[i]);
+  return text;
+}
+
+}  // namespace
 
 void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   Builder& b = s.b;
@@ -52,15 +71,14 @@ void WithQuerySum::backward(const Backward& g) {
   if (wide) b.cast(compute_lane, inner.dq, g.dq);
 }
 
-void require_softmax(const Scenario& s, bool dynamic_mask) {
-  if (dynamic_mask && s.problem.attention == Attention::dynamic_mask) return;
-  if (s.problem.attention != Attention::softmax)
-    throw ScenarioError("problem.attention",
-                        s.algorithm + " computes softmax attention; legal here: " +
-                            (dynamic_mask ? "\"softmax\", \"dynamic_mask\"" : "\"softmax\"") +
-                            (s.problem.attention == Attention::dynamic_mask
-                                 ? "; ring, all_gather and all_to_all have dynamic masks"
-                                 : ""));
+void require_softmax(const Scenario& s) {
+  const bool dynamic_mask = s.problem.attention == Attention::dynamic_mask;
+  const bool has_masks = find_algorithm(s.algorithm)->dynamic_masks;
+  if (s.problem.attention == Attention::softmax || (dynamic_mask && has_masks)) return;
+  throw ScenarioError("problem.attention",
+                      s.algorithm + " computes softmax attention; legal here: " +
+                          (has_masks ? "\"softmax\", \"dynamic_mask\"" : "\"softmax\"") +
+                          (dynamic_mask ? "; " + with_dynamic_masks() + " have dynamic masks" : ""));
 }
 
 }  // namespace cplab

@@ -63,7 +63,7 @@ void run_over_whole_group(Builder& b) {
   run_whole(whole, with_sum);
 }
 
-// Throws ScenarioError for other kinds of attention; dynamic_mask: those that also compute that one.
-void require_softmax(const Scenario&, bool dynamic_mask = false);
+// Throws ScenarioError for kinds of attention that the scenario's algorithm does not compute.
+void require_softmax(const Scenario&);
 
 }  // namespace cplab

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "calls/selection.hpp"
 #include "kernels/masked.hpp"
 
 namespace cplab {
@@ -31,11 +32,7 @@ void add_selection(const Problem& p, Inputs& inputs) {
   if (p.keep == Keep::none) return;
   Tensor& bias = inputs["bias"];
   Tensor keep{bias.shape, std::vector<double>(bias.values.size(), 0)};
-  kernels::SelectKeys call;
-  call.full = p.bias == BiasForm::full;
-  call.rule = p.keep == Keep::relu ? kernels::SelectKeys::Rule::relu : kernels::SelectKeys::Rule::top_k;
-  call.top_k = p.top_k;
-  call.block = p.block;
+  kernels::SelectKeys call = selection_call(p);
   const std::int64_t heads = call.full ? p.heads : p.kv_heads, columns = call.full ? p.pair_columns() : 1;
   std::int64_t first = 0;
   for (std::size_t b = 0; b < p.lengths.size(); first += p.padded_lengths[b++]) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "calls/selection.hpp"
 #include "kernels/masked.hpp"
 #include "plan/layout.hpp"
 
@@ -39,8 +40,7 @@ class Selection {
     for (std::size_t first = 0, end = 0; first < rows.size(); first = end) {
       while (end < rows.size() && rows[end].sequence == rows[first].sequence) ++end;
       if (rows[first].sequence < 0) continue;
-      SelectKeys call = rule();
-      call.full = true;
+      SelectKeys call = selection_call(p_);
       call.keys = p_.lengths[static_cast<std::size_t>(rows[first].sequence)];
       const auto row = static_cast<std::int64_t>(first), count = static_cast<std::int64_t>(end - first);
       call.bias = columns(bias, 0, bias.width, row, count);
@@ -74,7 +74,7 @@ class Selection {
     };
     std::int64_t first = 0;
     for (std::size_t b = 0; b < p_.lengths.size(); first += p_.padded_lengths[b++]) {
-      SelectKeys call = rule();
+      SelectKeys call = selection_call(p_);
       call.keys = p_.lengths[b];
       call.bias = tokens(0, first, call.keys);
       call.keep = tokens(1, first, call.keys);
@@ -101,14 +101,6 @@ class Selection {
   const Buffer& buffer(std::string_view name) const {
     const std::vector<Buffer>& all = rank_.plan().buffers;
     return *std::find_if(all.begin(), all.end(), [&](const Buffer& b) { return b.name == name; });
-  }
-
-  SelectKeys rule() const {
-    SelectKeys call;
-    call.rule = p_.keep == Keep::relu ? SelectKeys::Rule::relu : SelectKeys::Rule::top_k;
-    call.top_k = p_.top_k;
-    call.block = p_.block;
-    return call;
   }
 
   // `count` rows of some columns of a plane.
