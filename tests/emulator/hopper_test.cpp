@@ -151,9 +151,8 @@ class Emulation {
     set_max_logit(params, call);
     const bool same = same_in_all_orders(tensors, [&] { forward.run(params, launch()); });
     const std::string height = ", " + std::to_string(forward.rows) + " rows";
-    const bool tiles = hopper::writes_out_by_tma(params), merged = call.write == Write::merge;
-    const char* const name = !tiles ? "attend" : merged ? "attend, tiles merged," : "attend, tiles stored,";
-    return {name_of(name, call.q) + height, same};
+    const char* const tiles = call.write == Write::merge ? "attend, tiles merged," : "attend, tiles stored,";
+    return {name_of(hopper::writes_out_by_tma(params) ? tiles : "attend", call.q) + height, same};
   }
 
   testing::TileRun attend_backward(testing::TileRunner::Tensors tensors,
@@ -201,8 +200,8 @@ class Emulation {
           kernels::cpu_tiles().fill(call.dv, 0);
         }
         Launch as = launch();
-        if (kind == ordered)
-          as.heads_per_group = together;  // on which the order depends, and which a call determines
+        // The order depends on it, and a call determines it.
+        if (kind == ordered) as.heads_per_group = together;
         (kind == ordered ? with.attend_backward_ordered
          : small         ? with.attend_backward_64_keys
                          : with.attend_backward_fused)(params, as);
@@ -364,9 +363,8 @@ TEST_CASE("hopper kernels: dq has the same bits whoever comes first, and nobody 
   check_cases(3, 5, 6, 700, Emulation(3, 3, ordered));
 }
 
-// A cell's last piece sets its count back to 0, or the next launch would add too early: five launches, one
-// after the other on the same counters. Where queries begin at row 10, cells have two pieces of their last
-// unit.
+// A cell's last piece sets its count back to 0, or the next of five launches on the same counters would add
+// too early. Where queries begin at row 10, cells have two pieces of their last unit.
 TEST_CASE("hopper kernels: counts of pieces are 0 again after every launch") {
   const std::vector<std::vector<kernels::Segment>> masks = {
       {{.q_count = 256, .k_count = 384}},
