@@ -33,8 +33,8 @@ void resolve_defaults(Scenario& s) {
   if (two) merge_two(o);
   // Two ranks with long rows: once the tile of the other's keys is done, the memory of K and V that were
   // received is free, if none is needed for the own ones. In longer rings a slow link would be waited for in
-  // every step, and the own K and V save no slot. On 2 H200 this is 5 and 8 % faster at 5793 and 8192 tokens,
-  // and 1 to 9 % slower at 4096 and 2048, in one part or in two.
+  // every step, and the own K and V save no slot. On 2 H200, in two parts, this takes 1 to 6 % less time at
+  // 5793 and 8192 tokens, 1 to 2 % more at 12K, and 8 to 9 % more at 4096 and 2048.
   constexpr std::int64_t long_rows = 2560;
   if (two && rings[0][0].rows() >= long_rows && s.problem.has_backward() && !o.is_word("between", "layers")) {
     if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));

@@ -46,7 +46,7 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_fused_64_cost", 2.559, "us for 128 queries", records::choices},
     {"hopper_fused_128_cost", 4.334, "us for 128 queries", records::choices},
     // Half of what 8 x 2048 takes with tiles of 64 keys over what it takes with those of 128 (0.762), times
-    // the cost of those; at 1 x 4096 0.77, at 2 x 8192 0.82.
+    // the cost of those; at 1 x 4096 0.77, at 2 x 8192 0.83.
     {"hopper_fused_128_cost_of_64_keys", 0.762 * 4.334, "us for 128 queries", records::small_tiles},
     {"hopper_ordered_64_full_cost", 2.559, "us for 128 queries", records::choices},
     {"hopper_ordered_64_masked_cost", 2.845, "us for 128 queries", records::choices},

@@ -4,7 +4,7 @@
 # scripts/gpu/several.sh OUT_DIR [PARTS [LINKS]]   PARTS: any of verify,collectives,failures,runs,graphs,peers,
 # peer-pair,measure; all by default. LINKS of the failures: "copy nccl". Leaves one archive in OUT_DIR.
 set -uo pipefail
-out=$1
+out=$(mkdir -p "$1" && realpath "$1")
 parts=${2:-verify,collectives,failures,runs,graphs,peers,peer-pair,measure}
 links=${3:-copy nccl}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
