@@ -30,7 +30,7 @@ std::span<const Algorithm> algorithms() {
 }
 
 std::span<const PlacementInfo> placements() {
-  static const std::array<PlacementInfo, 4> all{{
+  static const std::array<PlacementInfo, 5> all{{
       {"contiguous", {}, "rank p holds the p-th of P equal pieces of every sequence"},
       {"zigzag",
        {"head-tail", "headtail", "dual-chunk"},
@@ -39,6 +39,11 @@ std::span<const PlacementInfo> placements() {
       {"stream",
        {"token-stream"},
        "rank p holds the p-th of P equal pieces of all sequences together, which begin anywhere"},
+      {"hybrid",
+       {"hybrid-cp"},
+       "short sequences whole on one rank each, so that none of their keys travel, longer ones cut as in "
+       "zigzag; "
+       "parallel.homes says which"},
   }};
   return all;
 }

@@ -1,4 +1,4 @@
-// Token runs of contiguous, zigzag and striped placements.
+// Token runs of every placement.
 #include "algorithms/placement.hpp"
 
 #include <algorithm>
@@ -8,37 +8,63 @@ namespace cplab {
 Placement::Placement(const Problem& problem, const Parallel& parallel, std::string_view placement,
                      int replica)
     : runs_(static_cast<std::size_t>(parallel.ranks)) {
-  const std::int64_t P = parallel.ranks;
-  if (placement == "stream") {
+  if (placement == "stream")
     lay_stream(problem, parallel, replica);
-    return;
-  }
-  const bool zigzag = placement == "zigzag", striped = placement == "striped";
+  else
+    lay_sequences(problem, parallel, placement, replica);
+}
+
+void Placement::lay_sequences(const Problem& problem, const Parallel& parallel, std::string_view placement,
+                              int replica) {
+  const std::int64_t P = parallel.ranks;
+  const bool hybrid = placement == "hybrid", zigzag = hybrid || placement == "zigzag";
+  const bool striped = placement == "striped";
   const std::int64_t unit = zigzag ? 2 * P : P;
-  const auto sequences = static_cast<std::int64_t>(problem.lengths.size());
-  for (std::int64_t b = replica; b < sequences; b += parallel.replicas) {
-    const std::int64_t length = problem.lengths[static_cast<std::size_t>(b)];
-    const std::int64_t padded = problem.padded_lengths[static_cast<std::size_t>(b)];
+  std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);  // rows of each rank so far
+  std::int64_t last = -1, behind = 0;
+  for (auto b = static_cast<std::size_t>(replica); b < problem.lengths.size();
+       b += static_cast<std::size_t>(parallel.replicas)) {
+    const std::int64_t length = problem.lengths[b], padded = problem.padded_lengths[b];
+    if (padded == 0) continue;
+    const auto add = [&](std::int64_t p, std::int64_t rows, std::int64_t position, std::int64_t stride) {
+      if (rows == 0) return;
+      const std::int64_t tokens = length > position ? (length - position + stride - 1) / stride : 0;
+      std::int64_t& row = held[static_cast<std::size_t>(p)];
+      runs_[static_cast<std::size_t>(p)].push_back(
+          {static_cast<std::int64_t>(b), row, rows, std::min(rows, tokens), position, stride});
+      row += rows;
+    };
+    last = static_cast<std::int64_t>(b), behind = padded;
+    if (hybrid && parallel.homes[b] >= 0) {
+      add(parallel.homes[b], padded, 0, 1);
+      continue;
+    }
     const std::int64_t n = (padded + unit - 1) / unit * unit / P;  // local rows
+    behind = n * P;
     padding_tokens_ += n * P - padded;
     for (std::int64_t p = 0; p < P; ++p) {
-      const auto add = [&](std::int64_t row, std::int64_t rows, std::int64_t position, std::int64_t stride) {
-        const std::int64_t tokens = length > position ? (length - position + stride - 1) / stride : 0;
-        if (rows > 0) {
-          runs_[static_cast<std::size_t>(p)].push_back(
-              {b, rows_ + row, rows, std::min(rows, tokens), position, stride});
-        }
-      };
       if (zigzag) {
-        add(0, n / 2, p * (n / 2), 1);
-        add(n / 2, n / 2, (2 * P - 1 - p) * (n / 2), 1);
+        add(p, n / 2, p * (n / 2), 1);
+        add(p, n / 2, (2 * P - 1 - p) * (n / 2), 1);
       } else if (striped) {
-        add(0, n, p, P);
+        add(p, n, p, P);
       } else {
-        add(0, n, p * n, 1);
+        add(p, n, p * n, 1);
       }
     }
-    rows_ += n;
+  }
+  rows_ = *std::max_element(held.begin(), held.end());
+  fill_up(held, last, behind);
+}
+
+// Rows of a rank behind those that are held count as padding of the last sequence, from position `behind` on.
+void Placement::fill_up(std::span<const std::int64_t> held, std::int64_t sequence, std::int64_t behind) {
+  for (std::size_t p = 0; p < held.size(); ++p) {
+    const std::int64_t missing = rows_ - held[p];
+    if (missing == 0) continue;
+    runs_[p].push_back({sequence, held[p], missing, 0, behind, 1});
+    behind += missing;
+    padding_tokens_ += missing;
   }
 }
 
@@ -50,27 +76,21 @@ void Placement::lay_stream(const Problem& problem, const Parallel& parallel, int
   for (std::int64_t b = replica; b < sequences; b += parallel.replicas)
     total += problem.padded_lengths[static_cast<std::size_t>(b)];
   rows_ = (total + P - 1) / P;
-  padding_tokens_ = rows_ * P - total;
-  std::int64_t at = 0;  // in the stream
+  std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);
+  std::int64_t at = 0, last = -1;  // at: in the stream
   for (std::int64_t b = replica; b < sequences; b += parallel.replicas) {
     const std::int64_t length = problem.lengths[static_cast<std::size_t>(b)];
     const std::int64_t end = at + problem.padded_lengths[static_cast<std::size_t>(b)], begin = at;
+    last = b;
     while (at < end) {
       const std::int64_t p = at / rows_, rows = std::min(end, (p + 1) * rows_) - at, position = at - begin;
       runs_[static_cast<std::size_t>(p)].push_back(
           {b, at - p * rows_, rows, std::clamp<std::int64_t>(length - position, 0, rows), position, 1});
+      held[static_cast<std::size_t>(p)] += rows;
       at += rows;
     }
   }
-  // What lies behind the last sequence is padding of it.
-  for (std::int64_t p = 0; sequences > replica && p < P; ++p) {
-    const std::int64_t held = std::clamp<std::int64_t>(total - p * rows_, 0, rows_);
-    const std::int64_t last = replica + (sequences - 1 - replica) / parallel.replicas * parallel.replicas;
-    if (held == rows_) continue;
-    const std::int64_t behind =
-        problem.padded_lengths[static_cast<std::size_t>(last)] + std::max<std::int64_t>(0, p * rows_ - total);
-    runs_[static_cast<std::size_t>(p)].push_back({last, held, rows_ - held, 0, behind, 1});
-  }
+  if (last >= 0) fill_up(held, last, problem.padded_lengths[static_cast<std::size_t>(last)]);
 }
 
 bool Placement::claim_valid(const Claim& claim) {

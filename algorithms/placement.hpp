@@ -34,6 +34,10 @@ std::vector<TokenRun> shifted(std::span<const TokenRun> runs, std::int64_t by);
 // stream (token stream): all sequences one after the other are cut in P equal pieces; the added rows, fewer
 // than
 //   P, lie at the very end. Sequences begin and end anywhere in a rank.
+// hybrid (Megatron-LM's hybrid context parallelism, NVIDIA/Megatron-LM#2054, with groups of one or all
+// ranks):
+//   sequence b lies whole on rank homes[b], as padded as it is, or is cut as in zigzag where that is -1. What
+//   other ranks have more rows is added at the end of a rank.
 // Several sequences lie one after the other. A padded length that is no multiple of P (zigzag: 2P) is
 // rounded up; the added rows are padding and appear in no file and in no result.
 class Placement {
@@ -50,7 +54,9 @@ class Placement {
   std::int64_t padding_tokens() const { return padding_tokens_; }  // added by rounding up
 
  private:
+  void lay_sequences(const Problem&, const Parallel&, std::string_view placement, int replica);
   void lay_stream(const Problem&, const Parallel&, int replica);
+  void fill_up(std::span<const std::int64_t> held, std::int64_t sequence, std::int64_t behind);
   std::int64_t rows_ = 0;
   std::int64_t padding_tokens_ = 0;
   std::vector<std::vector<TokenRun>> runs_;  // by position

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/homes.hpp"
 #include "algorithms/list.hpp"
 
 namespace cplab {
@@ -85,6 +86,7 @@ Scenario resolve(Scenario s) {
   s.placement = placement->name;
   require_sizes(s.problem, s.parallel);
   check_groups(s.parallel);
+  resolve_homes(s);
   resolve_schedule(*algorithm, s);
   if (algorithm->validate) algorithm->validate(s);
   return s;

@@ -67,7 +67,7 @@ Algorithm ring_algorithm() {
   a.name = "ring";
   a.aliases = {"p2p"};
   a.summary = "K and V travel around the ring (Liu et al. 2023, arXiv 2310.01889; TransformerEngine P2P)";
-  a.placements = {"zigzag", "contiguous", "striped"};
+  a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
   a.dynamic_masks = true;
   a.options = ring_option_infos();
   a.options.push_back(own_kv_option());

@@ -103,8 +103,15 @@ bool sane_scenario(const Plan& plan, Findings& findings) {
       parallel.ranks * parallel.replicas > (1 << 24))
     return wrong("the rank counts make no sense");
   const std::string& placement = plan.scenario.placement;
-  if (placement != "contiguous" && placement != "zigzag" && placement != "striped" && placement != "stream")
+  if (placement != "contiguous" && placement != "zigzag" && placement != "striped" && placement != "stream" &&
+      placement != "hybrid")
     return wrong("placement " + placement + " is unknown");
+  if (placement == "hybrid") {
+    if (parallel.homes.size() != p.lengths.size()) return wrong("there is not one home for every sequence");
+    for (const int home : parallel.homes)
+      if (home < -1 || home >= parallel.ranks)
+        return wrong("a sequence has its home on no rank of its group");
+  }
   if (const char* what = wrong_linear_problem(plan.scenario)) return wrong(what);
   const auto world = static_cast<std::size_t>(parallel.world());
   if (plan.ranks.size() != world) return wrong("the plan does not have one part for every rank");

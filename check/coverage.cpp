@@ -40,12 +40,13 @@ Tokens::Tokens(const Scenario& scenario)
     : kind_(scenario.placement == "zigzag"    ? Kind::zigzag
             : scenario.placement == "striped" ? Kind::striped
             : scenario.placement == "stream"  ? Kind::stream
+            : scenario.placement == "hybrid"  ? Kind::hybrid
                                               : Kind::contiguous),
       P_(scenario.parallel.ranks) {
   const Problem& p = scenario.problem;
   visible_ = {std::min(p.window.left, far), std::min(p.window.right, far)};
   if (p.causal) visible_.right = 0;
-  const std::int64_t unit = kind_ == Kind::zigzag ? 2 * P_ : kind_ == Kind::stream ? 1 : P_;
+  const auto cut = [&](std::size_t b) { return kind_ == Kind::hybrid && scenario.parallel.homes[b] < 0; };
   const std::int64_t replicas = scenario.parallel.replicas;
   place_.resize(p.lengths.size());
   std::int64_t id = 0, token = 0;
@@ -54,10 +55,13 @@ Tokens::Tokens(const Scenario& scenario)
     r.first_id = id;
     for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
          b += static_cast<std::size_t>(replicas)) {
+      const std::int64_t unit = kind_ == Kind::zigzag || cut(b)                  ? 2 * P_
+                                : kind_ == Kind::stream || kind_ == Kind::hybrid ? 1
+                                                                                 : P_;
       const std::int64_t padded = (p.padded_lengths[b] + unit - 1) / unit * unit;
       if (padded == 0) continue;
       const auto number = static_cast<std::uint32_t>(b);
-      const std::int64_t local = kind_ == Kind::stream ? 0 : padded / P_;
+      const std::int64_t local = kind_ == Kind::stream ? 0 : unit == 1 ? padded : padded / P_;
       place_[b] = {static_cast<std::uint32_t>(replica), static_cast<std::uint32_t>(r.sequences.size())};
       r.sequences.push_back({p.lengths[b], local, r.rows, token, padded, number});
       first_.emplace_back(token, number);
@@ -70,9 +74,34 @@ Tokens::Tokens(const Scenario& scenario)
       token += more;
       r.rows = (r.rows + more) / P_;
     }
+    if (kind_ == Kind::hybrid) token += lay_hybrid(scenario.parallel, r);
     id += r.rows * P_;
     replicas_.push_back(std::move(r));
   }
+}
+
+// Where each rank's sequences begin; returns how many rows of padding the last of them gets.
+std::int64_t Tokens::lay_hybrid(const Parallel& parallel, Replica& r) const {
+  r.held.resize(static_cast<std::size_t>(P_));
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(P_), 0);
+  for (std::uint32_t index = 0; index < r.sequences.size(); ++index) {
+    const std::int64_t home = parallel.homes[r.sequences[index].number];
+    for (std::size_t p = 0; p < rows.size(); ++p) {
+      if (home >= 0 && home != static_cast<std::int64_t>(p)) continue;
+      r.held[p].push_back({rows[p], index, -1, home < 0});
+      rows[p] += r.sequences[index].local_rows;
+    }
+  }
+  r.rows = *std::max_element(rows.begin(), rows.end());
+  std::int64_t added = 0;
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    if (rows[p] == r.rows) continue;
+    const auto last = static_cast<std::uint32_t>(r.sequences.size() - 1);
+    r.held[p].push_back({rows[p], last, r.sequences[last].rows + added, false});
+    added += r.rows - rows[p];
+  }
+  if (added > 0) r.sequences.back().rows += added;
+  return added;
 }
 
 std::int64_t Tokens::first_row(int replica, int position) const {
@@ -104,6 +133,7 @@ Stretch Tokens::at(std::int64_t id) const {
   while (replica->rows == 0) --replica;  // without rows: begins at the same id
   const std::int64_t position = (id - replica->first_id) / replica->rows,
                      local = (id - replica->first_id) % replica->rows;
+  if (kind_ == Kind::hybrid) return at_hybrid(*replica, id);
   const std::int64_t row = kind_ == Kind::stream ? id - replica->first_id : local;
   auto s = replica->sequences.begin();
   if (replica->sequences.size() > 1)
@@ -124,14 +154,43 @@ Stretch Tokens::at(std::int64_t id) const {
     stretch.stride = P_;
     stretch.token = s->first_token + position * n + i;
   } else {
-    const std::int64_t chunk = kind_ == Kind::zigzag ? n / 2 : n;
-    const bool second = i >= chunk;
-    stretch.count = second ? n - i : chunk - i;
-    stretch.position = second ? (2 * P_ - 1 - position) * chunk + (i - chunk) : position * chunk + i;
+    if (kind_ == Kind::zigzag)
+      zigzag_from(stretch, position, i, n);
+    else
+      stretch.count = n - i, stretch.position = position * n + i;
     stretch.token = s->first_token + stretch.position;
   }
   stretch.valid =
       std::clamp<std::int64_t>(ceil_of(s->length - stretch.position, stretch.stride), 0, stretch.count);
+  return stretch;
+}
+
+void Tokens::zigzag_from(Stretch& stretch, std::int64_t position, std::int64_t i, std::int64_t n) const {
+  const std::int64_t chunk = n / 2;
+  const bool second = i >= chunk;
+  stretch.count = second ? n - i : chunk - i;
+  stretch.position = second ? (2 * P_ - 1 - position) * chunk + (i - chunk) : position * chunk + i;
+}
+
+Stretch Tokens::at_hybrid(const Replica& replica, std::int64_t id) const {
+  const std::int64_t position = (id - replica.first_id) / replica.rows,
+                     row = (id - replica.first_id) % replica.rows;
+  const std::vector<Held>& held = replica.held[static_cast<std::size_t>(position)];
+  const auto after =
+      std::partition_point(held.begin(), held.end(), [&](const Held& h) { return h.first_row <= row; });
+  const Held& here = *(after - 1);
+  const Sequence& s = replica.sequences[here.index];
+  Stretch stretch;
+  stretch.row = id;
+  stretch.sequence = s.number;
+  if (here.cut) {
+    zigzag_from(stretch, position, row - here.first_row, s.local_rows);
+  } else {
+    stretch.count = (after == held.end() ? replica.rows : after->first_row) - row;
+    stretch.position = std::max<std::int64_t>(here.behind, 0) + row - here.first_row;
+  }
+  stretch.token = s.first_token + stretch.position;
+  stretch.valid = std::clamp<std::int64_t>(s.length - stretch.position, 0, stretch.count);
   return stretch;
 }
 

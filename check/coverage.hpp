@@ -19,6 +19,8 @@ namespace cplab::checking {
 // is a run of rows that are consecutive tokens of one sequence, at positions position + stride * i.
 // Placement `stream`: the replica's sequences lie one after the other, padded as they are, the end padded to
 // a multiple of P (it counts as padding of the last one), and rank p holds the p-th of P equal parts.
+// Placement `hybrid`: sequence b lies whole on rank homes[b], padded as it is, or cut as in zigzag; rows that
+// other ranks have more count as padding of the last sequence that has rows.
 struct Stretch {
   std::int64_t row = 0;    // id of the first row
   std::int64_t count = 0;  // rows
@@ -74,21 +76,33 @@ class Tokens {
  private:
   struct Sequence {
     std::int64_t length = 0;
-    std::int64_t local_rows = 0;  // in each rank; stream: 0
-    std::int64_t first_row = 0;   // within a rank; stream: within all of them
+    std::int64_t local_rows = 0;  // in each rank that has some; stream: 0
+    std::int64_t first_row = 0;   // within a rank; stream: within all of them; hybrid: see Held
     std::int64_t first_token = 0;
     std::int64_t rows = 0;  // in all ranks: tokens and padding
     std::uint32_t number = 0;
   };
+  // Of hybrid, on one rank: a sequence from that row on. `behind`: rows of padding, from that position on.
+  struct Held {
+    std::int64_t first_row = 0;
+    std::uint32_t index = 0;  // among the replica's sequences
+    std::int64_t behind = -1;
+    bool cut = false;  // two chunks of it, as in zigzag
+  };
   struct Replica {
-    std::vector<Sequence> sequences;  // without empty ones
+    std::vector<Sequence> sequences;      // without empty ones
+    std::vector<std::vector<Held>> held;  // hybrid: by position
     std::int64_t rows = 0;
     std::int64_t first_id = 0;
   };
+  std::int64_t lay_hybrid(const Parallel&, Replica&) const;
+  Stretch at_hybrid(const Replica&, std::int64_t id) const;
+  // The rest, from row i on, of what rank `position` of a zigzag holds of a sequence with n rows there.
+  void zigzag_from(Stretch&, std::int64_t position, std::int64_t i, std::int64_t n) const;
   std::int64_t live_between(const Stretch&, std::int64_t begin, std::int64_t end, Window) const;
   const Sequence& sequence(std::uint32_t number) const;
 
-  enum class Kind : std::uint8_t { contiguous, zigzag, striped, stream };
+  enum class Kind : std::uint8_t { contiguous, zigzag, striped, stream, hybrid };
   Kind kind_ = Kind::contiguous;
   std::int64_t P_ = 1;
   Window visible_;

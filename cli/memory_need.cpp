@@ -70,14 +70,17 @@ Scenario sample_of(const Scenario& scenario, std::int64_t count) {
   const std::int64_t all = (std::ssize(lengths) + replicas - 1) / replicas;  // of replica 0
   p.lengths.clear();
   p.padded_lengths.clear();
+  sample.parallel.ranks = std::min(scenario.parallel.ranks, most_ranks_built);
+  sample.parallel.homes.clear();
   for (std::int64_t i = 0; i < count; ++i) {
     const auto b = static_cast<std::size_t>(i * all / count * replicas);
     p.lengths.push_back(lengths[b]);
     p.padded_lengths.push_back(padded[b]);
+    if (!scenario.parallel.homes.empty())
+      sample.parallel.homes.push_back(scenario.parallel.homes[b] % static_cast<int>(sample.parallel.ranks));
   }
   if (!p.packed) p.batch = count;
   sample.parallel.replicas = 1;
-  sample.parallel.ranks = std::min(scenario.parallel.ranks, most_ranks_built);
   sample.parallel.groups.assign(1, std::vector<int>(static_cast<std::size_t>(sample.parallel.ranks)));
   std::iota(sample.parallel.groups[0].begin(), sample.parallel.groups[0].end(), 0);
   return sample;

@@ -170,6 +170,16 @@ Parallel read_parallel(const Table& table) {
                                std::to_string(limits::world) + " ranks are supported");
   }
   parallel.groups = read_groups(table, parallel);
+  if (table.has("homes")) {
+    for (const std::int64_t home : table.integers("homes")) {
+      if (home < -1 || home >= parallel.ranks) {
+        table.fail("homes", "names " + std::to_string(home) + "; legal: 0 to " +
+                                std::to_string(parallel.ranks - 1) +
+                                ", the rank of a group that holds the sequence, or -1: it is cut");
+      }
+      parallel.homes.push_back(static_cast<int>(home));
+    }
+  }
   return parallel;
 }
 
@@ -214,7 +224,7 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
        {"attention",  "batch", "sequence", "lengths", "padded_lengths", "heads",   "kv_heads",  "head_size",
         "value_size", "dtype", "format",   "mask",    "window",         "scale",   "max_logit", "slopes",
         "transition", "bias",  "keep",     "top_k",   "block",          "softcap", "direction"});
-  know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement"});
+  know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement", "homes"});
   know(simulate, {"collective_model", "cuda_graph", "run_ahead", "iteration"});
   know(hardware, {"file"});
   for (const std::string& key : schedule.keys()) (void)schedule.has(key);

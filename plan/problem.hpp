@@ -99,6 +99,9 @@ struct Parallel {
   // groups[replica] lists the global ranks of that context-parallel group by position; a partition of
   // 0 .. ranks*replicas-1.
   std::vector<std::vector<int>> groups;
+  // Placement "hybrid" alone, then by sequence: the position in its group that holds all of it, or -1: it is
+  // cut over all positions as in zigzag.
+  std::vector<int> homes;
   // A fact of the machine, which no scenario names: by global rank a number that is equal for ranks that
   // share a node and reach each other's memory. Empty: all do. transport = "auto" decides by it
   // (plan/islands.hpp).

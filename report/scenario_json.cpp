@@ -58,6 +58,7 @@ void write_parallel(JsonWriter& json, const Scenario& scenario) {
   json.end_array();
   json.field("algorithm", scenario.algorithm);
   json.field("placement", scenario.placement);
+  if (!scenario.parallel.homes.empty()) json.list("homes", scenario.parallel.homes);
   json.end_object();
 }
 
@@ -154,6 +155,12 @@ void read_groups(const JsonNode& node, Parallel& parallel) {
   }
 }
 
+void read_homes(const JsonNode& node, Scenario& scenario) {
+  node.expect_size(scenario.problem.lengths.size(), "one home for each sequence");
+  for (std::size_t i = 0; i < node.size(); ++i)
+    scenario.parallel.homes.push_back(static_cast<int>(node.at(i).integer(-1, scenario.parallel.ranks - 1)));
+}
+
 Schedule read_schedule(const JsonNode& node) {
   Schedule schedule;
   node.members([&](const std::string& key, const JsonNode& value) {
@@ -195,7 +202,7 @@ Scenario read_scenario(const JsonNode& node) {
   Scenario scenario;
   scenario.problem = read_problem(node.at("problem"));
   const JsonNode parallel = node.at("parallel");
-  parallel.only({"ranks", "replicas", "groups", "algorithm", "placement"});
+  parallel.only({"ranks", "replicas", "groups", "algorithm", "placement", "homes"});
   scenario.parallel.ranks = parallel.at("ranks").integer(1, limits::world);
   scenario.parallel.replicas = parallel.at("replicas").integer(1, limits::world / scenario.parallel.ranks);
   try {
@@ -206,6 +213,10 @@ Scenario read_scenario(const JsonNode& node) {
   read_groups(parallel.at("groups"), scenario.parallel);
   scenario.algorithm = parallel.at("algorithm").text();
   scenario.placement = parallel.at("placement").text();
+  if (scenario.placement == "hybrid")
+    read_homes(parallel.at("homes"), scenario);
+  else if (parallel.has("homes"))
+    parallel.at("homes").fail("only placement hybrid has them");
   scenario.schedule = read_schedule(node.at("schedule"));
   return scenario;
 }

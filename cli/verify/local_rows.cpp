@@ -1,4 +1,5 @@
 // Which tokens the rows of a rank are; see tensors.hpp.
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <vector>
@@ -33,10 +34,39 @@ std::vector<LocalRow> stream_rows(const Scenario& scenario, int replica, int pos
   return {line.begin() + position * n, line.begin() + (position + 1) * n};
 }
 
+// Whole sequences and two chunks of those that are cut; then padding of the last sequence, to as many rows as
+// the fullest rank has.
+std::vector<LocalRow> hybrid_rows(const Scenario& scenario, int replica, int position) {
+  const Problem& p = scenario.problem;
+  const std::vector<std::int64_t> begins = sequence_begins(p);
+  const std::int64_t P = scenario.parallel.ranks;
+  std::vector<std::vector<LocalRow>> ranks(static_cast<std::size_t>(P));
+  LocalRow behind;
+  for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
+       b += static_cast<std::size_t>(scenario.parallel.replicas)) {
+    const std::int64_t padded = p.padded_lengths[b], home = scenario.parallel.homes[b];
+    if (padded == 0) continue;
+    const std::int64_t chunk = (padded + 2 * P - 1) / (2 * P), rows = home < 0 ? chunk * 2 * P : padded;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int64_t number = home < 0 ? i / chunk : 0;  // of the chunk
+      const std::int64_t rank = home >= 0 ? home : number < P ? number : 2 * P - 1 - number;
+      ranks[static_cast<std::size_t>(rank)].push_back(
+          {static_cast<std::int64_t>(b), i, i < padded ? begins[b] + i : -1, i < p.lengths[b]});
+    }
+    behind = {static_cast<std::int64_t>(b), rows, -1, false};
+  }
+  std::size_t most = 0;
+  for (const std::vector<LocalRow>& rank : ranks) most = std::max(most, rank.size());
+  for (std::vector<LocalRow>& rank : ranks)
+    for (; rank.size() < most; ++behind.position) rank.push_back(behind);
+  return ranks[static_cast<std::size_t>(position)];
+}
+
 }  // namespace
 
 std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position) {
   if (scenario.placement == "stream") return stream_rows(scenario, replica, position);
+  if (scenario.placement == "hybrid") return hybrid_rows(scenario, replica, position);
   const Problem& p = scenario.problem;
   const std::int64_t P = scenario.parallel.ranks;
   const bool zigzag = scenario.placement == "zigzag";

@@ -66,7 +66,7 @@ const std::vector<std::pair<bool, Window>> masks{{false, {}},     {true, {}},   
 }  // namespace
 
 TEST_CASE("check: ring plans of every placement, mask and rank count are right") {
-  for (const char* placement : {"zigzag", "contiguous", "striped"})
+  for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"})
     for (int P = 1; P <= 9; ++P)
       for (const auto& [causal, window] : masks)
         for (const bool backward : {false, true})
@@ -88,7 +88,7 @@ TEST_CASE("check: ring plans with packed sequences are right") {
       {9, 8, 8, 12, 8, 12}, {0}, {1, 0, 0, 1}, {700, 1, 64}, {2, 4, 8, 16, 3}};
   const std::vector<std::vector<std::int64_t>> padded{
       {12, 8, 8, 12, 8, 12}, {0}, {4, 4, 0, 1}, {704, 1, 64}, {2, 4, 8, 16, 3}};
-  for (const char* placement : {"zigzag", "contiguous", "striped"})
+  for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"})
     for (const int P : {1, 2, 3, 4, 7})
       for (std::size_t i = 0; i < lengths.size(); ++i)
         for (const auto& [causal, window] : masks)
@@ -101,7 +101,7 @@ TEST_CASE("check: ring plans with packed sequences are right") {
 }
 
 TEST_CASE("check: ring plans of every option value are right") {
-  for (const char* placement : {"zigzag", "contiguous", "striped"}) {
+  for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"}) {
     for (const int P : {1, 2, 3, 4, 6, 8}) {
       for (const OptionInfo& option : find_algorithm("ring")->options) {
         for (const OptionValue& value : option.legal) {
@@ -151,7 +151,7 @@ TEST_CASE("check: gradients in parts of the heads, and a backward that keeps its
 }
 
 TEST_CASE("check: rings whose kernels add to the sums that come, in parts, are right") {
-  for (const char* placement : {"zigzag", "contiguous", "striped"})
+  for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"})
     for (const int P : {1, 2, 3, 4, 7})
       for (const char* rotation : {"whole", "needed"})
         for (const char* wire : {"fp32", "nominal"})
@@ -200,7 +200,7 @@ TEST_CASE("check: every mutation of rings is found as it says, in another ring t
 TEST_CASE("check: dropped edges, dropped parts and shifted views never slip through") {
   int passed = 0, mutants = 0;
   std::uint64_t seed = 0;
-  for (const char* placement : {"zigzag", "contiguous", "striped"})
+  for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"})
     for (const int P : {2, 3, 4})
       for (const char* merge : {"incremental", "deferred", "fused"})
         for (const bool causal : {false, true}) {

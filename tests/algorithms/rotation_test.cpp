@@ -66,7 +66,7 @@ std::set<std::int64_t> seen_by(const Ring& ring, int holder, int owner) {
 
 std::vector<Ring> small_rings() {
   std::vector<Ring> rings;
-  for (const char* placement : {"contiguous", "zigzag", "striped"})
+  for (const char* placement : {"contiguous", "zigzag", "striped", "hybrid"})
     for (const int P : {1, 2, 3, 5})
       for (const Window w :
            {Window{-1, -1}, Window{-1, 0}, Window{4, 0}, Window{0, 0}, Window{2, 3}, Window{-1, 2}})

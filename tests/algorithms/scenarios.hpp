@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/homes.hpp"
 #include "algorithms/resolve.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
@@ -26,6 +27,7 @@ struct Shape {
   std::string algorithm{};  // empty: any
   Attention attention = Attention::softmax;
   Transition transition = Transition::decay;
+  std::vector<int> homes{};  // of placement hybrid; empty: balanced
 };
 
 // Without algorithm and options: what placements and tiles need.
@@ -49,6 +51,8 @@ inline Scenario without_algorithm(const Shape& shape) {
   p.direction = shape.backward ? Direction::forward_backward : Direction::forward;
   s.parallel.ranks = shape.ranks;
   s.placement = shape.placement;
+  s.parallel.homes = shape.homes;
+  resolve_homes(s);
   return s;
 }
 

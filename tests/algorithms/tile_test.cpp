@@ -22,20 +22,23 @@ struct Token {
   bool valid = false;
 };
 
-// Local rows of a rank, token by token, from the definition of the placement alone.
+// Local rows of a rank, token by token, from the definition of the placement alone. Placement hybrid: what
+// other ranks have more rows is no token.
 std::vector<Token> tokens_of(const Scenario& s, int rank) {
   const std::int64_t P = s.parallel.ranks;
   std::vector<Token> rows;
   for (std::size_t b = 0; b < s.problem.lengths.size(); ++b) {
-    const std::int64_t unit = s.placement == "zigzag" ? 2 * P : P;
+    const std::int64_t home = s.parallel.homes.empty() ? -1 : s.parallel.homes[b];
+    const bool zigzag = s.placement == "zigzag" || s.placement == "hybrid";
+    const std::int64_t unit = home >= 0 ? 1 : zigzag ? 2 * P : P;
     std::int64_t padded = s.problem.padded_lengths[b];
     while (padded % unit != 0) ++padded;
-    const std::int64_t n = padded / P;
+    const std::int64_t n = home < 0 ? padded / P : home == rank ? padded : 0;
     for (std::int64_t i = 0; i < n; ++i) {
-      std::int64_t position = 0;
+      std::int64_t position = i;
       if (s.placement == "contiguous") position = rank * n + i;
       if (s.placement == "striped") position = rank + i * P;
-      if (s.placement == "zigzag") {
+      if (zigzag && home < 0) {
         const std::int64_t m = n / 2;
         position = i < m ? rank * m + i : (2 * P - 1 - rank) * m + (i - m);
       }
@@ -63,10 +66,12 @@ void compare(const Scenario& s) {
   const int P = static_cast<int>(s.parallel.ranks);
   const Window w = s.problem.visible();
   for (int q_rank = 0; q_rank < P; ++q_rank) {
-    const std::vector<Token> q = tokens_of(s, q_rank);
+    std::vector<Token> q = tokens_of(s, q_rank);
+    if (s.placement == "hybrid") q.resize(static_cast<std::size_t>(placement.rows()));
     REQUIRE(static_cast<std::int64_t>(q.size()) == placement.rows());
     for (int k_rank = 0; k_rank < P; ++k_rank) {
-      const std::vector<Token> k = tokens_of(s, k_rank);
+      std::vector<Token> k = tokens_of(s, k_rank);
+      if (s.placement == "hybrid") k.resize(static_cast<std::size_t>(placement.rows()));
       std::set<std::pair<std::int64_t, std::int64_t>> live, covered;
       for (std::size_t i = 0; i < q.size(); ++i)
         for (std::size_t j = 0; j < k.size(); ++j)
@@ -115,7 +120,7 @@ void compare(const Scenario& s) {
 TEST_CASE("tiles cover exactly the live pairs, for every placement, mask and length") {
   const std::vector<Window> windows{{-1, -1}, {-1, 0}, {0, 0},  {3, 0}, {3, 3},
                                     {2, 20},  {-1, 2}, {5, -1}, {0, -1}};
-  for (const char* placement : {"contiguous", "zigzag", "striped"}) {
+  for (const char* placement : {"contiguous", "zigzag", "striped", "hybrid"}) {
     for (const int P : {1, 2, 3, 4, 5, 8}) {
       const std::int64_t p = P;
       const std::vector<std::vector<std::int64_t>> shapes{
@@ -228,7 +233,7 @@ TEST_CASE("whole chunks of padding stay out of every segment") {
   shape.lengths = {3, 1, 0};
   shape.padded_lengths = {32, 16, 8};
   shape.ranks = 4;
-  for (const char* placement : {"contiguous", "zigzag", "striped"}) {
+  for (const char* placement : {"contiguous", "zigzag", "striped", "hybrid"}) {
     shape.placement = placement;
     compare(testing::without_algorithm(shape));
   }

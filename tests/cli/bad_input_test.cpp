@@ -98,6 +98,9 @@ const std::vector<Bad>& bad_lines() {
       {10, "ranks = 2\ngroups = [0, 1]", 11, "parallel.groups", "list of lists"},
       {11, "algorithm = \"rnig\"", 11, "parallel.algorithm", "ring"},
       {12, "placement = \"zagzig\"", 12, "parallel.placement", "zigzag"},
+      {12, "placement = \"hybrid\"\nhomes = [7]", 13, "parallel.homes", "legal: 0 to"},
+      {12, "placement = \"hybrid\"\nhomes = 0", 13, "parallel.homes", "list of integers"},
+      {12, "placement = \"zigzag\"\nhomes = [0]", 13, "parallel.homes", "hybrid"},
       {14, "kv_slot = 2", 14, "schedule.kv_slot", "kv_slots"},
       {14, "head_stride = 2", 14, "schedule.head_stride", "kv_slots"},  // of another algorithm
       {14, "kv_slots = 4", 14, "schedule.kv_slots", "legal: 2, 3, \"all\""},

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "algorithms/build.hpp"
+#include "algorithms/homes.hpp"
 #include "algorithms/placement.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
@@ -167,6 +168,9 @@ TEST_CASE("every token has one local row, and the placement of the algorithms ag
     scenarios.push_back(scenario(spec));
     scenarios.push_back(scenarios.back());
     scenarios.back().placement = "stream";
+    scenarios.push_back(scenarios.back());
+    scenarios.back().placement = "hybrid";
+    resolve_homes(scenarios.back());
   }
   for (const Scenario& s : scenarios) {
     CAPTURE(s.placement);

@@ -1,0 +1,21 @@
+// Of placement "hybrid": which sequences lie whole on one rank, and on which.
+#pragma once
+
+#include <vector>
+
+#include "plan/problem.hpp"
+
+namespace cplab {
+
+// By sequence the position that holds all of it, or -1: it is cut over all. As few are cut, longest first, as
+// leave every rank with at most 5 % more than its share of visible pairs and of rows; those not cut go,
+// longest first, to the rank that has least of its share (Graham's LPT rule). Where sequences are so short
+// that even with all of them cut a rank has more, as few as that needs.
+std::vector<int> balanced_homes(const Problem&, const Parallel&);
+
+// Fills in balanced_homes where the placement is "hybrid" and none are given. Throws ScenarioError for
+// "parallel.homes" if they are given for another placement, are not one for each sequence, or name a position
+// that no group has.
+void resolve_homes(Scenario&);
+
+}  // namespace cplab
