@@ -31,6 +31,26 @@ Rows set_of(const std::vector<RowRange>& list) {
   return rows;
 }
 
+// Whether two shares have a row and a head in common.
+template <class Shares>
+bool meet(const Shares& shares) {
+  std::vector<Rows> rows;
+  std::vector<RowRange> all;
+  for (const auto& share : shares) {
+    rows.push_back(set_of(share.rows));
+    all.insert(all.end(), rows.back().ranges().begin(), rows.back().ranges().end());
+  }
+  // Mostly no row is in two of them.
+  std::ranges::sort(all, {}, &RowRange::begin);
+  const auto overlap = [](const RowRange& a, const RowRange& b) { return a.begin + a.count > b.begin; };
+  if (std::ranges::adjacent_find(all, overlap) == all.end()) return false;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (shares[i].heads.common(shares[j].heads).count() > 0 && !rows[i].common(rows[j]).empty())
+        return true;
+  return false;
+}
+
 // Of two lists of the same length the entries where the second one is in `wanted`.
 std::pair<std::vector<RowRange>, std::vector<RowRange>> select(const std::vector<RowRange>& first,
                                                                const std::vector<RowRange>& second,
@@ -90,12 +110,7 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
     t.heads = each.how->heads_given(team.place);
     t.out = shares(each, true);
     t.in = shares(each, false);
-    if (kind_ != OpKind::reduce_scatter) {
-      for (std::size_t i = 0; i < t.in.size(); ++i)
-        for (std::size_t j = i + 1; j < t.in.size(); ++j)
-          t.sums |= t.in[i].heads.common(t.in[j].heads).count() > 0 &&
-                    !set_of(t.in[i].rows).common(set_of(t.in[j].rows)).empty();
-    }
+    if (kind_ != OpKind::reduce_scatter) t.sums = meet(t.in);
     if (each.packed.given() || source.role != t.role || needs_staging(t, t.source, t.out))
       stage(t, t.name + "_packed", t.source, each.packed, t.out, t.packing, true);
     if (t.sums) {

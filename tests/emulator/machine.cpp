@@ -46,10 +46,11 @@ void fiber_main(unsigned low, unsigned high) {
   (*call)();
 }
 
-// The fiber will call `entry`, and go on in `after` when that returns.
-__attribute__((noinline)) void prepare(Fiber& fiber, std::function<void()>& entry, ucontext_t& after) {
+// The fiber will call `entry`, which does not return.
+void prepare(Fiber& fiber, std::function<void()>& entry) {
   fiber.stack.resize(stack_bytes);
   fiber.ready = nullptr;
+  fiber.begun = false;
   fiber.finished = false;
   fiber.stores.clear();
   fiber.writes.clear();
@@ -58,10 +59,21 @@ __attribute__((noinline)) void prepare(Fiber& fiber, std::function<void()>& entr
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack.data();
   fiber.context.uc_stack.ss_size = fiber.stack.size();
-  fiber.context.uc_link = &after;
+  fiber.context.uc_link = nullptr;
   const auto address = reinterpret_cast<std::uintptr_t>(&entry);
   makecontext(&fiber.context, reinterpret_cast<void (*)()>(fiber_main), 2, static_cast<unsigned>(address),
               static_cast<unsigned>(address >> 32));
+}
+
+// Functions of their own, so that no variable lives across a jump: its value could be lost.
+__attribute__((noinline)) void enter(std::jmp_buf& scheduler, Fiber& fiber) {
+  if (_setjmp(scheduler) != 0) return;
+  if (fiber.begun) _longjmp(fiber.place, 1);
+  fiber.begun = true;
+  setcontext(&fiber.context);
+}
+__attribute__((noinline)) void leave(Fiber& fiber, std::jmp_buf& scheduler) {
+  if (_setjmp(fiber.place) == 0) _longjmp(scheduler, 1);
 }
 
 }  // namespace
@@ -88,7 +100,6 @@ void Machine::start(int threads, unsigned block, unsigned char* shared, const st
   s.barriers.clear();
   s.copies.clear();
   s.fibers.resize(static_cast<std::size_t>(threads));
-  // A fiber's end must find its way back: a context's link does that.
   s.entry = [&s] {
     try {
       (*s.body)();
@@ -98,8 +109,9 @@ void Machine::start(int threads, unsigned block, unsigned char* shared, const st
     if (!s.failure && !s.fibers[s.current].stores.empty())
       s.failure = std::make_exception_ptr(std::runtime_error("a thread ends before its copies have read"));
     s.fibers[s.current].finished = true;
+    leave(s.fibers[s.current], s.scheduler);
   };
-  for (Fiber& fiber : s.fibers) prepare(fiber, s.entry, s.scheduler);
+  for (Fiber& fiber : s.fibers) prepare(fiber, s.entry);
   s.order.resize(s.fibers.size());
   std::iota(s.order.begin(), s.order.end(), std::size_t{0});
   s.left = s.order.size();
@@ -118,7 +130,7 @@ Machine::Progress Machine::advance(int rounds) {
       progress = true;
       fiber.ready = nullptr;
       s.current = f;
-      swapcontext(&s.scheduler, &fiber.context);
+      enter(s.scheduler, fiber);
       if (s.failure) std::rethrow_exception(s.failure);
       if (fiber.finished) --s.left;
     }
@@ -154,7 +166,7 @@ void Machine::wait_until(const char* what, std::function<bool()> holds) {
   Fiber& fiber = state_->fibers[state_->current];
   fiber.waits_for = what;
   fiber.ready = std::move(holds);
-  swapcontext(&fiber.context, &state_->scheduler);
+  leave(fiber, state_->scheduler);
 }
 
 const std::uint64_t* Machine::exchange(std::uint64_t value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ucontext.h>
+#include <csetjmp>
 
 #include <array>
 #include <map>
@@ -16,8 +17,12 @@ namespace cplab::emulator {
 
 constexpr int warp_threads = 32, warpgroup_threads = 128;
 
+// A context is entered once; from then on _setjmp and _longjmp switch, which make no system call: swapcontext
+// makes one for the signal mask, and that took half of an emulation's time.
 struct Fiber {
   ucontext_t context;
+  std::jmp_buf place;  // where it goes on, once it has begun
+  bool begun = false;
   std::vector<unsigned char> stack;
   std::function<bool()> ready;
   const char* waits_for = "";
@@ -53,7 +58,7 @@ struct Machine::State {
   unsigned char* shared = nullptr;
   std::vector<Fiber> fibers;
   std::size_t current = 0;
-  ucontext_t scheduler;
+  std::jmp_buf scheduler;
   const std::function<void()>* body = nullptr;
   std::function<void()> entry;
   std::vector<std::size_t> order;
