@@ -8,6 +8,8 @@
 #include <optional>
 #include <ostream>
 
+#include "algorithms/homes.hpp"
+#include "algorithms/list.hpp"
 #include "cli/command.hpp"
 #include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
@@ -90,6 +92,17 @@ struct StepSums {
   std::array<double, 4> seconds{};  // by Resource
 };
 
+// How many sequences placement hybrid would leave whole; 0 where the algorithm has not got it, or it is
+// taken.
+std::ptrdiff_t could_stay_whole(const Scenario& scenario) {
+  const Algorithm* algorithm = find_algorithm(scenario.algorithm);
+  if (scenario.placement == "hybrid" || !algorithm ||
+      std::ranges::count(algorithm->placements, "hybrid") == 0)
+    return 0;
+  const std::vector<int> homes = balanced_homes(scenario.problem, scenario.parallel);
+  return std::ranges::count_if(homes, [](int home) { return home >= 0; });
+}
+
 // The choices that this algorithm has and that would relieve a resource, worded as what to set.
 std::string remedy(Resource bound, const Scenario& scenario, double imbalance, bool shares_nodes) {
   const Schedule& schedule = scenario.schedule;
@@ -103,6 +116,11 @@ std::string remedy(Resource bound, const Scenario& scenario, double imbalance, b
       ideas.push_back("communication is hidden; more ranks would shorten it");
       break;
     case Resource::link:
+      if (const std::ptrdiff_t whole = could_stay_whole(scenario); whole > 0) {
+        ideas.push_back(
+            fmt::format("placement hybrid leaves {} of {} sequences whole, whose keys do not travel", whole,
+                        scenario.problem.lengths.size()));
+      }
       if (scenario.problem.kv_heads == scenario.problem.heads) ideas.push_back("fewer kv_heads send less");
       if (schedule.is_word("gradient_wire_dtype", "fp32")) {
         ideas.push_back("gradient_wire_dtype nominal sends less backward");

@@ -17,7 +17,7 @@ case "${1:-}" in
     ;;
   test)
     IFS='|'
-    ctest --preset dev --label-regex "^(${folders[*]})\$" --exclude-regex '^long'
+    ctest --preset dev --label-regex "^(${folders[*]})\$" --exclude-regex '^long|^cli[.]off_grid'
     ;;
   *)
     echo "usage: scripts/sanitizers.sh build|test" >&2

@@ -167,7 +167,7 @@ TEST_CASE("closed form, all_gather: P - 1 times kv, again or kept, P - 1 times g
 
 // The same bytes whatever the strides. K and V of a stride are gathered apart, but the first together if it
 // is cut and packed; a reduce-scatter for each of the backward's.
-TEST_CASE("closed form, head_strided: the bytes of all_gather, rounds by the strides") {
+TEST_CASE("long: closed form, head_strided: the bytes of all_gather, rounds by the strides") {
   for (int P = 1; P <= 16; ++P) {
     const std::int64_t kv = rows(P) * 8 * (D + E);
     for (const auto& [h, f, first, last] : std::vector<std::array<std::int64_t, 4>>{
@@ -206,7 +206,7 @@ TEST_CASE("closed form, all_to_all: shares of heads there and back, key heads as
 }
 
 // A trade among A ranks, and a ring of R = P / A with the rows of A ranks and a share of the heads.
-TEST_CASE("closed form, hierarchical and usp: a trade inside and a ring across") {
+TEST_CASE("long: closed form, hierarchical and usp: a trade inside and a ring across") {
   for (int P = 1; P <= 16; ++P)
     for (int A = 1; A <= P; ++A)
       for (const auto& [H, G] : heads_for(A))
@@ -234,7 +234,8 @@ TEST_CASE("closed form, hierarchical and usp: a trade inside and a ring across")
 
 // Causal: a zigzag gives each rank the P-th part of S (S + 1) / 2 pairs, and a share of the heads of all of
 // them is as much; contiguous, rank r has n^2 r + n (n + 1) / 2.
-TEST_CASE("closed form, FLOPs of a rank: equal shares in a zigzag, and by rank where pieces are contiguous") {
+TEST_CASE(
+    "long: closed form, FLOPs of a rank: equal shares in a zigzag, and by rank where pieces are contiguous") {
   for (int P = 1; P <= 16; ++P) {
     for (const char* algorithm :
          {"ring", "all_gather", "all_to_all", "head_strided", "hierarchical", "usp"}) {

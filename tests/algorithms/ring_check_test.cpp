@@ -150,7 +150,7 @@ TEST_CASE("check: gradients in parts of the heads, and a backward that keeps its
     }
 }
 
-TEST_CASE("check: rings whose kernels add to the sums that come, in parts, are right") {
+TEST_CASE("long: check: rings whose kernels add to the sums that come, in parts, are right") {
   for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"})
     for (const int P : {1, 2, 3, 4, 7})
       for (const char* rotation : {"whole", "needed"})

@@ -173,6 +173,15 @@ TEST_CASE("show as JSON is what check --plan reads") {
   }));
 }
 
+TEST_CASE("show proposes placement hybrid where a link binds and sequences could stay whole") {
+  const std::string proposal = "placement hybrid leaves 68 of 68 sequences whole";
+  const auto shown = [](const std::string& placement) {
+    return run_cplab({"show", "documents", "--set", "parallel.placement=" + placement}).out;
+  };
+  CHECK(shown("zigzag").find(proposal) != std::string::npos);
+  CHECK(shown("hybrid").find("placement hybrid leaves") == std::string::npos);
+}
+
 TEST_CASE("show as text names every operation of the rank and what it waits for") {
   const ProgramResult one = run_cplab({"show", "faults/ring", "--rank", "1"});
   CHECK(one.code == 0);

@@ -115,7 +115,7 @@ TEST_CASE("te-p2p-memory: derived rows are the buffers of the plan at its peak")
   }
 }
 
-TEST_CASE("te-p2p-memory: derived rows are what simulate reports at every published rank count") {
+TEST_CASE("long: te-p2p-memory: derived rows are what simulate reports at every published rank count") {
   const json report = reproduce({});
   CHECK(report.at("ranks") == json({4, 8, 16, 32, 64}));
   CHECK(report.at("scenario").at("parallel").at("ranks") == 8);  // as the file has it

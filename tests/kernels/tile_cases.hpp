@@ -44,6 +44,8 @@ class Report {
   void holds(const std::string& variant, const std::string& where, const char* what, bool holds);
   // One line per variant. Returns whether nothing failed.
   bool summary() const;
+  // Whether a variant ran whose name has that part.
+  bool ran(std::string_view part) const;
 
  private:
   struct Variant {

@@ -1,4 +1,5 @@
 // What a run of many cases says; see tile_cases.hpp.
+#include <algorithm>
 #include <cstdio>
 
 #include "tests/kernels/tile_cases.hpp"
@@ -23,6 +24,12 @@ void Report::holds(const std::string& variant, const std::string& where, const c
   if (holds) return;
   ++entry.failures;
   std::printf("FAILED  %s: %s  [%s]\n", variant.c_str(), what, where.c_str());
+}
+
+bool Report::ran(std::string_view part) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(variants_,
+                             [&](const auto& v) { return v.first.find(part) != std::string::npos; });
 }
 
 bool Report::summary() const {

@@ -1,0 +1,227 @@
+// See hopper_emulation.hpp.
+#include "tests/emulator/hopper_emulation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <random>
+
+#include "kernels/work/fits.hpp"
+#include "kernels/work/tile_cuts.hpp"
+#include "kernels/work/turns.hpp"
+#include "kernels/work/variants.hpp"
+#include "kernels/work/work_list.hpp"
+#include "tests/kernels/oracle.hpp"
+#include "tests/kernels/random_tile.hpp"
+
+namespace cplab::emulator {
+
+using kernels::DType;
+using kernels::View;
+using kernels::Write;
+using namespace kernels::cuda;
+
+namespace {
+
+// A view in the rows of a space, with the map that it may need.
+struct HostView {
+  HostView(const View& view, const RowSpace& space) : spaced(in_space(view, space)), device(spaced.device) {
+    if (!spaced.map.empty()) device.map = spaced.map.data();
+  }
+  HostView(const HostView&) = delete;
+  SpacedView spaced;
+  DeviceView device;
+};
+
+WorkList list_of(const WorkTables& tables) {
+  return {tables.tiles.data(), tables.segments.data(), static_cast<std::int32_t>(tables.tiles.size()),
+          live_tiles(tables)};
+}
+
+EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
+  if (dtype == DType::bf16)
+    return width == 64 ? emulated_kernels<DType::bf16, 64>() : emulated_kernels<DType::bf16, 128>();
+  return width == 64 ? emulated_kernels<DType::fp16, 64>() : emulated_kernels<DType::fp16, 128>();
+}
+
+std::string name_of(const char* operation, const View& q) {
+  return std::string(operation) + " hopper " + (q.dtype == DType::bf16 ? "bf16 " : "fp16 ") +
+         std::to_string(q.width);
+}
+
+}  // namespace
+
+testing::TileRunner Emulation::runner() {
+  testing::TileRunner runner;
+  runner.attend = [this](testing::TileRunner::Tensors tensors, std::int64_t, const kernels::Attend& call) {
+    return attend(tensors, call);
+  };
+  runner.attend_backward = [this](testing::TileRunner::Tensors tensors, std::int64_t,
+                                  const kernels::AttendBackward& call) {
+    return attend_backward(tensors, call);
+  };
+  runner.tensor_cores_only = true;
+  return runner;
+}
+
+Launch Emulation::launch() {
+  ++seed_;
+  return {.seed = seed_,
+          .late_copies = seed_ % 2 == 0,
+          .heads_per_group = static_cast<int>(1 + seed_ % 3),
+          .multiprocessors = static_cast<int>(1 + seed_ % 5),
+          .takes_by_counter = seed_ / 2 % 2 == 0,
+          .resident = static_cast<int>(1 + seed_ % 4)};
+}
+
+// Every `height`, or also where segments end, or anywhere; always where pieces of the space do.
+Cuts Emulation::some_cuts(const std::vector<DeviceSegment>& live, const RowSpace& space,
+                          std::int64_t height) {
+  const std::vector<RowRange> ranges = space.ranges();
+  switch (++cuts_ % 3) {
+    case 0: return row_cuts(range_borders(ranges, space.rows), height);
+    case 1: return row_cuts(segment_borders(live, space.rows, height, ranges), height);
+    default: {
+      std::mt19937 generator(static_cast<unsigned>(seed_ + cuts_));
+      Cuts cuts = testing::random_tile_cuts(generator, space.rows, height), both;
+      const Cuts borders = range_borders(ranges, space.rows);
+      std::set_union(cuts.begin(), cuts.end(), borders.begin(), borders.end(), std::back_inserter(both));
+      return both;
+    }
+  }
+}
+
+// Runs it in one order of threads and copies and again, from the same state, in others: are all bits equal?
+bool Emulation::same_in_all_orders(testing::TileRunner::Tensors tensors,
+                                   const std::function<void()>& run) const {
+  const auto memories = [&] {
+    std::vector<std::vector<std::byte>> all;
+    for (const testing::Tensor* tensor : tensors) all.push_back(tensor->memory());
+    return all;
+  };
+  const auto before = memories();
+  run();
+  const auto first = memories();
+  bool same = true;
+  for (int order = 1; order < orders_; ++order) {
+    for (std::size_t n = 0; n < tensors.size(); ++n) tensors[n]->set_memory(before[n]);
+    run();
+    same = same && memories() == first;
+  }
+  return same;
+}
+
+testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call) {
+  if (!hopper::fits_forward_hopper(call, call.q.dtype, call.q.width)) {
+    kernels::cpu_tiles().attend(call);
+    return {"(cpu tiles)", true};
+  }
+  const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+  const EmulatedKernels::Forward& forward = with.attend[seed_ / 2 % with.attend.size()];
+  const auto [of_q, of_k] = row_spaces(call).value();
+  const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), out(call.out, of_q), lse(call.lse, of_q);
+  const auto live = in_space(live_segments(call.segments), of_q, of_k);
+  const WorkTables work =
+      query_tiles(live, some_cuts(live, of_q, forward.rows), call.write == Write::store, of_q.ranges());
+  AttendParams params{.q = q.device,
+                      .k = k.device,
+                      .v = v.device,
+                      .out = out.device,
+                      .lse = lse.device,
+                      .work = list_of(work),
+                      .scale = call.scale,
+                      .write = call.write};
+  set_max_logit(params, call);
+  const bool same = same_in_all_orders(tensors, [&] { forward.run(params, launch()); });
+  const std::string height = ", " + std::to_string(forward.rows) + " rows";
+  const char* const tiles = call.write == Write::merge ? "attend, tiles merged," : "attend, tiles stored,";
+  return {name_of(hopper::writes_out_by_tma(params) ? tiles : "attend", call.q) + height, same};
+}
+
+testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors,
+                                            const kernels::AttendBackward& call) {
+  if (!hopper::fits_backward_deterministic_hopper(call, call.q.dtype, call.q.width)) {
+    kernels::cpu_tiles().attend_backward(call);
+    return {"(cpu tiles)", true};
+  }
+  const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+  Backward kind = only_.value_or(static_cast<Backward>(++backward_calls_ % 4));
+  if (!hopper::fits_backward_fused_hopper(call, call.q.dtype, call.q.width)) kind = apart;
+  const bool small = kind == fused_64_keys && with.attend_backward_64_keys != nullptr;
+  const int key_rows = small ? hopper_backward_small_tile_rows : with.backward_rows;
+  const auto [of_q, of_k] = row_spaces(call).value();
+  const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), dout(call.dout, of_q),
+      lse(call.lse, of_q), delta(call.delta, of_q), dq(call.dq, of_q), dk(call.dk, of_k), dv(call.dv, of_k);
+  const auto live = in_space(live_segments(call.segments), of_q, of_k);
+  std::vector<DeviceSegment> bands;
+  for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
+  const WorkTables by_q = query_tiles(live, some_cuts(live, of_q, with.backward_rows),
+                                      call.write_dq == Write::store, of_q.ranges());
+  const WorkTables by_k =
+      key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
+  AttendBackwardParams params{.q = q.device,
+                              .k = k.device,
+                              .v = v.device,
+                              .dout = dout.device,
+                              .lse = lse.device,
+                              .delta = delta.device,
+                              .dq = dq.device,
+                              .dk = dk.device,
+                              .dv = dv.device,
+                              .by_q = list_of(by_q),
+                              .by_k = list_of(by_k),
+                              .scale = call.scale,
+                              .write_dq = call.write_dq,
+                              .write_dk = call.write_dk,
+                              .turns = {}};
+  if (kind != apart) {
+    const int together = static_cast<int>(1 + seed_ % 3);
+    const auto run = [&] {
+      if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
+      if (hopper::needs_zeroed_dkv(params)) {
+        kernels::cpu_tiles().fill(call.dk, 0);
+        kernels::cpu_tiles().fill(call.dv, 0);
+      }
+      Launch as = launch();
+      // The order depends on it, and a call determines it.
+      if (kind == ordered) as.heads_per_group = together;
+      (kind == ordered ? with.attend_backward_ordered
+       : small         ? with.attend_backward_64_keys
+                       : with.attend_backward_fused)(params, as);
+    };
+    if (kind != ordered) {
+      run();  // its bits may differ
+      std::string name = "attend_backward fused,";
+      if (hopper::loads_lse_delta_by_tma(params)) name += " lse by TMA,";
+      if (hopper::writes_dkv_by_tma(params))
+        name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";
+      return {name_of(name.c_str(), call.q) + (small ? ", 64 keys" : ""), true};
+    }
+    const DqTurns turns = dq_turns(by_k, q.device.rows, call.q.width);
+    const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads));
+    std::vector<std::int32_t> counters(count);
+    const auto dkv_count = static_cast<std::size_t>(dkv_counters(turns, call.k.heads));
+    std::vector<std::int32_t> of_dkv(dkv_count);
+    params.turns = {turns.unit_of_tile.data(),
+                    turns.first_run.data(),
+                    turns.runs.data(),
+                    turns.total.data(),
+                    turns.even,
+                    counters.data(),
+                    turns.cells,
+                    of_dkv.data()};
+    const bool same = same_in_all_orders(tensors, [&] {
+      run();
+      REQUIRE(counters == std::vector<std::int32_t>(count));  // ready for the next launch
+      REQUIRE(of_dkv == std::vector<std::int32_t>(dkv_count));
+    });
+    return {name_of("attend_backward ordered", call.q), same};
+  }
+  const bool same =
+      same_in_all_orders(tensors, [&] { with.attend_backward_deterministic(params, launch()); });
+  return {name_of("attend_backward", call.q), same};
+}
+
+}  // namespace cplab::emulator

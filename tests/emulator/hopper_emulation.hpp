@@ -1,0 +1,46 @@
+// Tiles of random cases (tests/kernels/tile_cases.hpp) run by the Hopper kernels on emulated thread blocks:
+// threads in random order, products as late as allowed, copies as early or as late as possible, rows cut into
+// tiles anywhere.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "kernels/work/row_space.hpp"
+#include "kernels/work/tile_cuts.hpp"
+#include "tests/emulator/hopper.hpp"
+#include "tests/kernels/tile_cases.hpp"
+
+namespace cplab::emulator {
+
+// The backward kernels; the last with tiles of 64 keys where there are such.
+enum Backward : int { apart, ordered, fused, fused_64_keys };
+
+class Emulation {
+ public:
+  // orders: in how many orders of threads, blocks and copies a call whose bits must not depend on them runs.
+  // Of the backward kernels only the given one, where it takes the call; or all by turns.
+  explicit Emulation(std::uint64_t seed, int orders = 2, std::optional<Backward> only = {})
+      : seed_(seed), orders_(orders), only_(only) {}
+
+  // It keeps a pointer to this object.
+  testing::TileRunner runner();
+
+ private:
+  Launch launch();
+  kernels::cuda::Cuts some_cuts(const std::vector<kernels::cuda::DeviceSegment>& live,
+                                const kernels::cuda::RowSpace& space, std::int64_t height);
+  bool same_in_all_orders(testing::TileRunner::Tensors tensors, const std::function<void()>& run) const;
+  testing::TileRun attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call);
+  testing::TileRun attend_backward(testing::TileRunner::Tensors tensors, const kernels::AttendBackward& call);
+
+  std::uint64_t seed_;
+  int orders_;
+  std::optional<Backward> only_;
+  std::int64_t backward_calls_ = 0;
+  std::uint64_t cuts_ = 0;
+};
+
+}  // namespace cplab::emulator
