@@ -1,5 +1,4 @@
 // Softmax attention of a tile. A row's segments simply continue its softmax.
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -12,9 +11,6 @@ namespace cplab::kernels {
 namespace {
 
 template <class T>
-using TileMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-template <class T>
 class AttendTile {
  public:
   AttendTile(const MergeRule& rule, const Attend& operation)
@@ -24,7 +20,7 @@ class AttendTile {
     const std::int64_t heads = operation_.q.heads;
     for (std::int64_t head = 0; head < heads; ++head) {
       const std::int64_t kv_head = head / (heads / operation_.k.heads);
-      highest_ = OnlineRows<TileMatrix<T>>::minus_infinity;
+      highest_ = OnlineRows<T>::minus_infinity;
       for (std::int64_t first = 0; first < operation_.q.rows; first += query_block) {
         const std::int64_t count = std::min(query_block, operation_.q.rows - first);
         rows_.attend(first, count, head,
@@ -51,7 +47,7 @@ class AttendTile {
     for (std::int64_t row = 0; row < queries; ++row) {
       KeyRange& range = ranges_[static_cast<std::size_t>(row)];
       range = within(visible_keys(segment, query + row), key, keys);
-      softmax_row(range, keys, block_row + row, p + row * OnlineRows<TileMatrix<T>>::row_stride);
+      softmax_row(range, keys, block_row + row, p + row * OnlineRows<T>::row_stride);
     }
     rows_.add_values(block_row, queries, keys, [&](std::int64_t row, std::int64_t j) {
       const KeyRange range = ranges_[static_cast<std::size_t>(row)];
@@ -85,7 +81,7 @@ class AttendTile {
   }
 
   const Attend& operation_;
-  OnlineRows<TileMatrix<T>> rows_;
+  OnlineRows<T> rows_;
   std::vector<KeyRange> ranges_;  // by row of the block: keys that it sees
   T highest_ = 0;                 // scaled score of the head
 };

@@ -1,5 +1,4 @@
 // Gradients of a softmax attention tile from the final lse and delta.
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,9 +10,6 @@
 
 namespace cplab::kernels {
 namespace {
-
-template <class T>
-using TileMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 template <class T>
 class BackwardTile {
@@ -87,7 +83,7 @@ class BackwardTile {
   }
 
   const AttendBackward& operation_;
-  GradientBlocks<TileMatrix<T>> blocks_;
+  GradientBlocks<T> blocks_;
   std::vector<KeyRange> ranges_;  // by row of the block: keys that it sees
 };
 

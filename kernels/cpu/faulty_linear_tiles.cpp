@@ -21,7 +21,7 @@ void scan_by_subtraction(const LinearScan& call, bool undecays) {
   const std::int64_t count = state_count(call);
   if (count == 0 || call.sums_only) return linear_scan_cpu(call);
   const States<T> states(call.state, call.state.rows / count);
-  std::vector<LinearMatrix<T>> own;
+  std::vector<RowMatrix<T>> own;
   const auto for_each_state = [&](const auto& visit) {
     for (std::int64_t head = 0; head < call.state.heads; ++head)
       for (const Chunk& chunk : call.chunks.list) visit(chunk, head);
@@ -35,7 +35,7 @@ void scan_by_subtraction(const LinearScan& call, bool undecays) {
         call.chunks.slopes[static_cast<std::size_t>(head)] * static_cast<double>(chunk.count);
     const T factor = static_cast<T>(std::exp(-exponent)),
             back = undecays ? std::exp(static_cast<T>(exponent)) : T{1};
-    LinearMatrix<T> before = states.load(chunk.state, head);
+    RowMatrix<T> before = states.load(chunk.state, head);
     for (std::int64_t i = 0; i < before.size(); ++i) {
       const T inclusive = factor * before.data()[i] + mine->data()[i];
       before.data()[i] = back * (inclusive - mine->data()[i]);

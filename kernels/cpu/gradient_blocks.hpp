@@ -1,6 +1,6 @@
 // The blocks of a backward tile (FlashAttention 2): every block is independent and only adds, so dq, dk and
 // dv are plain sums in T (fp32, or fp64 for fp64 operands), rounded once when they are written. Of softmax
-// and of dynamic mask attention. Matrix: Eigen's, row by row.
+// and of dynamic mask attention.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 #include "kernels/cpu/band.hpp"
 #include "kernels/cpu/gradient_rows.hpp"
+#include "kernels/cpu/row_matrix.hpp"
 #include "kernels/cpu/tile_blocks.hpp"
 #include "kernels/cpu/view_rows.hpp"
 #include "kernels/kernels.hpp"
 
 namespace cplab::kernels {
 
-template <class Matrix>
+template <class T>
 class GradientBlocks {
  public:
-  using T = typename Matrix::Scalar;
   explicit GradientBlocks(const AttendBackward& call)
       : dq(call.q.rows, call.q.width),
         dk(call.k.rows, call.k.width),
@@ -62,15 +62,16 @@ class GradientBlocks {
   // its operands may hold anything.
   bool is_empty(std::int64_t i) const { return lse(i) == -std::numeric_limits<T>::infinity(); }
   // After multiply() q.k and dout.v of row i; to become P and dS.
-  T* p(std::int64_t i) { return &p_(i, 0); }
-  T* ds(std::int64_t i) { return &ds_(i, 0); }
+  T* p(std::int64_t i) { return p_.row(i); }
+  T* ds(std::int64_t i) { return ds_.row(i); }
 
   void multiply(std::int64_t queries, std::int64_t first_key, std::int64_t keys, std::int64_t kv_head) {
     k_.gather(first_key, keys, kv_head, k_rows_.data());
     v_.gather(first_key, keys, kv_head, v_rows_.data());
-    p_.topLeftCorner(queries, keys).noalias() = q_rows_.topRows(queries) * k_rows_.topRows(keys).transpose();
-    ds_.topLeftCorner(queries, keys).noalias() =
-        dout_rows_.topRows(queries) * v_rows_.topRows(keys).transpose();
+    store_product_with_transposed<T>(q_rows_.rows_from(0, queries), k_rows_.rows_from(0, keys),
+                                     p_.block(0, queries, keys));
+    store_product_with_transposed<T>(dout_rows_.rows_from(0, queries), v_rows_.rows_from(0, keys),
+                                     ds_.block(0, queries, keys));
   }
 
   // Adds dS K, dS^T Q and P^T dO of the block. counts(i, j) says whether its pair is live: another must
@@ -78,28 +79,26 @@ class GradientBlocks {
   template <class Counts>
   void add(std::int64_t first_query, std::int64_t queries, std::int64_t first_key, std::int64_t keys,
            Counts counts) {
-    const auto q = q_rows_.topRows(queries);
-    const auto dout = dout_rows_.topRows(queries);
-    const auto k = k_rows_.topRows(keys);
-    const auto p = p_.topLeftCorner(queries, keys);
-    const auto ds = ds_.topLeftCorner(queries, keys);
-    if (queries_finite_ && k.allFinite()) {
-      dq.sum.middleRows(first_query, queries).noalias() += ds * k;
-      dk.sum.middleRows(first_key, keys).noalias() += ds.transpose() * q;
-      dv.sum.middleRows(first_key, keys).noalias() += p.transpose() * dout;
+    const Block<const T> q = q_rows_.rows_from(0, queries), dout = dout_rows_.rows_from(0, queries),
+                         k = k_rows_.rows_from(0, keys), p = p_.block(0, queries, keys),
+                         ds = ds_.block(0, queries, keys);
+    if (queries_finite_ && all_finite(k)) {
+      add_product(ds, k, dq.sum.rows_from(first_query, queries));
+      add_product_of_transposed(ds, q, dk.sum.rows_from(first_key, keys));
+      add_product_of_transposed(p, dout, dv.sum.rows_from(first_key, keys));
       return;
     }
     for (std::int64_t i = 0; i < queries; ++i) {
       for (std::int64_t j = 0; j < keys; ++j) {
         if (!counts(i, j)) continue;
-        dq.sum.row(first_query + i) += ds(i, j) * k.row(j);
-        dk.sum.row(first_key + j) += ds(i, j) * q.row(i);
-        dv.sum.row(first_key + j) += p(i, j) * dout.row(i);
+        add_scaled(dq.sum.row(first_query + i), ds.row(i)[j], k.row(j), k.cols);
+        add_scaled(dk.sum.row(first_key + j), ds.row(i)[j], q.row(i), q.cols);
+        add_scaled(dv.sum.row(first_key + j), p.row(i)[j], dout.row(i), dout.cols);
       }
     }
   }
 
-  Gradient<Matrix> dq, dk, dv;  // of one query head; of one key head
+  Gradient<T> dq, dk, dv;  // of one query head; of one key head
 
  private:
   void load_queries(std::int64_t first, std::int64_t queries, std::int64_t head) {
@@ -107,12 +106,13 @@ class GradientBlocks {
     dout_.gather(first, queries, head, dout_rows_.data());
     lse_.gather(first, queries, head, lse_rows_.data());
     delta_.gather(first, queries, head, delta_rows_.data());
-    queries_finite_ = q_rows_.topRows(queries).allFinite() && dout_rows_.topRows(queries).allFinite();
+    queries_finite_ =
+        all_finite<T>(q_rows_.rows_from(0, queries)) && all_finite<T>(dout_rows_.rows_from(0, queries));
   }
 
-  Matrix p_, ds_;
+  RowMatrix<T> p_, ds_;
   ViewRows q_, k_, v_, dout_, lse_, delta_;
-  Matrix q_rows_, dout_rows_, k_rows_, v_rows_;  // gathered blocks, widened
+  RowMatrix<T> q_rows_, dout_rows_, k_rows_, v_rows_;  // gathered blocks, widened
   std::vector<T> lse_rows_, delta_rows_;
   bool queries_finite_ = true;
 };

@@ -6,19 +6,19 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/row_matrix.hpp"
 #include "kernels/cpu/view_rows.hpp"
 #include "kernels/kernels.hpp"
 
 namespace cplab::kernels {
 
-// A gradient of all rows of one head, and which rows anything was added to. Matrix: Eigen's, row by row.
-template <class Matrix>
+// A gradient of all rows of one head, and which rows anything was added to.
+template <class T>
 struct Gradient {
-  using T = typename Matrix::Scalar;
   Gradient(std::int64_t rows, std::int64_t width) : sum(rows, width), seen(static_cast<std::size_t>(rows)) {}
 
   void clear() {
-    sum.setZero();
+    sum.set_zero();
     std::fill(seen.begin(), seen.end(), char{0});
   }
 
@@ -32,7 +32,7 @@ struct Gradient {
     for (std::int64_t row = 0; row < into.view().rows; ++row) {
       const bool contributes = seen[static_cast<std::size_t>(row)] != 0;
       if (!contributes && write == Write::add) continue;
-      T* values = &sum(row, 0);
+      T* values = sum.row(row);
       for (std::int64_t x = 0; x < into.width(); ++x) values[x] *= factor;
       if (write == Write::add) {
         into.load(row, head, held.data());
@@ -42,7 +42,7 @@ struct Gradient {
     }
   }
 
-  Matrix sum;
+  RowMatrix<T> sum;
   std::vector<char> seen;
 };
 

@@ -34,15 +34,15 @@ class InterTile {
       const Powers<T> powers(call_.chunks.slopes[static_cast<std::size_t>(head)]);
       for (const Chunk& chunk : call_.chunks.list) {
         const std::int64_t exponent = of_queries ? chunk.right_exponent : chunk.left_exponent;
-        std::optional<LinearMatrix<T>> state =
+        std::optional<RowMatrix<T>> state =
             entering(own, chunk.state, edges, of_queries ? chunk.right : chunk.left, powers(exponent), head);
         if (!state && call_.write == Write::add) continue;
         if (state) round_elements(state->data(), state->size(), rows_view.dtype);
         for (std::int64_t begin = 0; begin < chunk.count; begin += token_block) {
           const std::int64_t n = std::min(token_block, chunk.count - begin);
-          LinearMatrix<T> sum(n, into_view.width);
+          RowMatrix<T> sum(n, into_view.width);
           if (state) {
-            const LinearMatrix<T> block = gather_rows<T>(rows, chunk.row + begin, n, head);
+            const RowMatrix<T> block = gather_rows<T>(rows, chunk.row + begin, n, head);
             sum = transposed ? product_with_transposed(block, *state) : product(block, *state);
             decay_rows(sum, powers, [&](std::int64_t t) {
               const std::int64_t number = number_(begin + t);

@@ -34,13 +34,13 @@ class LocalTile {
 
  private:
   void walk(const Chunk& chunk, std::int64_t head, const Powers<T>& powers) {
-    std::optional<LinearMatrix<T>> state =
+    std::optional<RowMatrix<T>> state =
         entering(state_, chunk.state, carry_, chunk.left, powers(chunk.left_exponent), head);
     const bool leaves = final_.given() && chunk.right >= 0;
     for (std::int64_t begin = 0; begin < chunk.count; begin += token_block) {
       const std::int64_t n = std::min(token_block, chunk.count - begin), row = chunk.row + begin;
-      const LinearMatrix<T> k = gather_rows<T>(k_, row, n, head), v = gather_rows<T>(v_, row, n, head);
-      LinearMatrix<T> out = block(gather_rows<T>(q_, row, n, head), k, v, state, powers);
+      const RowMatrix<T> k = gather_rows<T>(k_, row, n, head), v = gather_rows<T>(v_, row, n, head);
+      RowMatrix<T> out = block(gather_rows<T>(q_, row, n, head), k, v, state, powers);
       write_rows(out_, row, head, out, call_.write);
       if (begin + n == chunk.count && !leaves) continue;
       if (!state) state.emplace(k.cols(), v.cols());
@@ -51,17 +51,17 @@ class LocalTile {
     final_.store(chunk.right, head, *state);
   }
 
-  LinearMatrix<T> block(const LinearMatrix<T>& q, const LinearMatrix<T>& k, const LinearMatrix<T>& v,
-                        const std::optional<LinearMatrix<T>>& state, const Powers<T>& powers) const {
-    LinearMatrix<T> out(q.rows(), v.cols());
+  RowMatrix<T> block(const RowMatrix<T>& q, const RowMatrix<T>& k, const RowMatrix<T>& v,
+                     const std::optional<RowMatrix<T>>& state, const Powers<T>& powers) const {
+    RowMatrix<T> out(q.rows(), v.cols());
     for (std::int64_t s = 0; s < slices_.count(); ++s) {
       const std::int64_t first = slices_.begin(s), size = slices_.size(s);
-      const LinearMatrix<T> part_q = q.columns(first, size);
-      LinearMatrix<T> pairs = product_with_transposed(part_q, k.columns(first, size));
+      const RowMatrix<T> part_q = q.columns(first, size);
+      RowMatrix<T> pairs = product_with_transposed(part_q, k.columns(first, size));
       decay_pairs(pairs, powers, call_.v.dtype);
-      LinearMatrix<T> part = product(pairs, v);
+      RowMatrix<T> part = product(pairs, v);
       if (state) {
-        LinearMatrix<T> passed =
+        RowMatrix<T> passed =
             product(part_q, rounded_elements(state->middle_rows(first, size), call_.q.dtype));
         decay_rows(passed, powers, [](std::int64_t t) { return t; });
         part += passed;

@@ -43,10 +43,10 @@ class LocalBackwardTile {
   }
 
  private:
-  using State = std::optional<LinearMatrix<T>>;
+  using State = std::optional<RowMatrix<T>>;
 
   struct Block {
-    LinearMatrix<T> q, k, v, dout;
+    RowMatrix<T> q, k, v, dout;
   };
   Block load(std::int64_t row, std::int64_t n, std::int64_t head) const {
     return {gather_rows<T>(q_, row, n, head), gather_rows<T>(k_, row, n, head),
@@ -58,11 +58,11 @@ class LocalBackwardTile {
     for (std::int64_t begin = 0; begin < chunk.count; begin += token_block) {
       const std::int64_t n = std::min(token_block, chunk.count - begin), row = chunk.row + begin;
       const Block b = load(row, n, head);
-      LinearMatrix<T> dq(n, b.k.cols());
+      RowMatrix<T> dq(n, b.k.cols());
       for (std::int64_t s = 0; s < E_slices_.count(); ++s) {
-        LinearMatrix<T> part = product(logit_gradients(b, s, powers), b.k);
+        RowMatrix<T> part = product(logit_gradients(b, s, powers), b.k);
         if (state) {
-          LinearMatrix<T> passed = product_with_transposed(
+          RowMatrix<T> passed = product_with_transposed(
               columns(b.dout, E_slices_, s), rounded_elements(columns(*state, E_slices_, s), call_.q.dtype));
           decay_rows(passed, powers, [](std::int64_t t) { return t; });
           part += passed;
@@ -83,7 +83,7 @@ class LocalBackwardTile {
     for (std::int64_t begin = last; begin >= 0; begin -= token_block) {
       const std::int64_t n = std::min(token_block, chunk.count - begin), row = chunk.row + begin;
       const Block b = load(row, n, head);
-      LinearMatrix<T> dk = key_gradients(b, state, powers), dv = value_gradients(b, state, powers);
+      RowMatrix<T> dk = key_gradients(b, state, powers), dv = value_gradients(b, state, powers);
       write_rows(dk_, row, head, dk, call_.write);
       write_rows(dv_, row, head, dv, call_.write);
       if (begin == 0 && !leaves) continue;
@@ -95,13 +95,13 @@ class LocalBackwardTile {
     final_.store(chunk.left, head, *state);
   }
 
-  LinearMatrix<T> key_gradients(const Block& b, const State& state, const Powers<T>& powers) const {
+  RowMatrix<T> key_gradients(const Block& b, const State& state, const Powers<T>& powers) const {
     const std::int64_t n = b.k.rows();
-    LinearMatrix<T> dk(n, b.k.cols());
+    RowMatrix<T> dk(n, b.k.cols());
     for (std::int64_t s = 0; s < E_slices_.count(); ++s) {
-      LinearMatrix<T> part = product_of_transposed(logit_gradients(b, s, powers), b.q);
+      RowMatrix<T> part = product_of_transposed(logit_gradients(b, s, powers), b.q);
       if (state) {
-        LinearMatrix<T> passed = product_with_transposed(
+        RowMatrix<T> passed = product_with_transposed(
             columns(b.v, E_slices_, s), rounded_elements(columns(*state, E_slices_, s), call_.q.dtype));
         decay_rows(passed, powers, [n](std::int64_t t) { return n - t; });
         part += passed;
@@ -111,15 +111,15 @@ class LocalBackwardTile {
     return dk;
   }
 
-  LinearMatrix<T> value_gradients(const Block& b, const State& state, const Powers<T>& powers) const {
+  RowMatrix<T> value_gradients(const Block& b, const State& state, const Powers<T>& powers) const {
     const std::int64_t n = b.v.rows();
-    LinearMatrix<T> dv(n, b.v.cols());
+    RowMatrix<T> dv(n, b.v.cols());
     for (std::int64_t s = 0; s < D_slices_.count(); ++s) {
-      LinearMatrix<T> pairs = product_with_transposed(columns(b.q, D_slices_, s), columns(b.k, D_slices_, s));
+      RowMatrix<T> pairs = product_with_transposed(columns(b.q, D_slices_, s), columns(b.k, D_slices_, s));
       decay_pairs(pairs, powers, call_.v.dtype);
-      LinearMatrix<T> part = product_of_transposed(pairs, b.dout);
+      RowMatrix<T> part = product_of_transposed(pairs, b.dout);
       if (state) {
-        LinearMatrix<T> passed = product(
+        RowMatrix<T> passed = product(
             columns(b.k, D_slices_, s),
             rounded_elements(state->middle_rows(D_slices_.begin(s), D_slices_.size(s)), call_.q.dtype));
         decay_rows(passed, powers, [n](std::int64_t t) { return n - t; });
@@ -131,17 +131,17 @@ class LocalBackwardTile {
   }
 
   // dS of one slice of E.
-  LinearMatrix<T> logit_gradients(const Block& b, std::int64_t s, const Powers<T>& powers) const {
-    LinearMatrix<T> ds = product_with_transposed(columns(b.dout, E_slices_, s), columns(b.v, E_slices_, s));
+  RowMatrix<T> logit_gradients(const Block& b, std::int64_t s, const Powers<T>& powers) const {
+    RowMatrix<T> ds = product_with_transposed(columns(b.dout, E_slices_, s), columns(b.v, E_slices_, s));
     decay_pairs(ds, powers, call_.v.dtype);
     return ds;
   }
 
-  static LinearMatrix<T> columns(const LinearMatrix<T>& rows, const Slices& slices, std::int64_t s) {
+  static RowMatrix<T> columns(const RowMatrix<T>& rows, const Slices& slices, std::int64_t s) {
     return rows.columns(slices.begin(s), slices.size(s));
   }
 
-  void add_part(LinearMatrix<T>& part, DType dtype, LinearMatrix<T>& into) const {
+  void add_part(RowMatrix<T>& part, DType dtype, RowMatrix<T>& into) const {
     if (D_slices_.sliced) round_elements(part.data(), part.size(), dtype);
     into += part;
   }

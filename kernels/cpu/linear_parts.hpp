@@ -1,4 +1,4 @@
-// What the CPU tiles of linear attention share: small matrices, powers of a decay, states in and out of
+// What the CPU tiles of linear attention share: powers of a decay, states in and out of
 // memory, rows scaled and rounded as tensor-core kernels do, and writes of rows.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/row_matrix.hpp"
 #include "kernels/cpu/view_rows.hpp"
 #include "kernels/linear.hpp"
 
@@ -19,53 +20,6 @@ namespace cplab::kernels {
 inline constexpr std::int64_t token_block = 64;
 // Rows of D, or columns of E, that ChunkWork::sliced works on at a time.
 inline constexpr std::int64_t slice_width = 64;
-
-// Row by row, all 0 at first. T is float or double.
-template <class T>
-class LinearMatrix {
- public:
-  LinearMatrix(std::int64_t rows, std::int64_t cols, T value = 0)
-      : rows_(rows), cols_(cols), values_(static_cast<std::size_t>(rows * cols), value) {}
-
-  std::int64_t rows() const { return rows_; }
-  std::int64_t cols() const { return cols_; }
-  std::int64_t size() const { return rows_ * cols_; }
-  T* data() { return values_.data(); }
-  const T* data() const { return values_.data(); }
-  T* row(std::int64_t i) { return values_.data() + i * cols_; }
-  const T* row(std::int64_t i) const { return values_.data() + i * cols_; }
-
-  LinearMatrix& operator+=(const LinearMatrix& other) {
-    for (std::size_t x = 0; x < values_.size(); ++x) values_[x] += other.values_[x];
-    return *this;
-  }
-  LinearMatrix& operator*=(T factor) {
-    for (T& value : values_) value *= factor;
-    return *this;
-  }
-  LinearMatrix columns(std::int64_t first, std::int64_t count) const {
-    LinearMatrix part(rows_, count);
-    for (std::int64_t i = 0; i < rows_; ++i) std::copy_n(row(i) + first, count, part.row(i));
-    return part;
-  }
-  LinearMatrix middle_rows(std::int64_t first, std::int64_t count) const {
-    LinearMatrix part(count, cols_);
-    std::copy_n(row(first), count * cols_, part.data());
-    return part;
-  }
-
- private:
-  std::int64_t rows_, cols_;
-  std::vector<T> values_;
-};
-
-// a b, a b^T and a^T b, with sums in T.
-template <class T>
-LinearMatrix<T> product(const LinearMatrix<T>& a, const LinearMatrix<T>& b);
-template <class T>
-LinearMatrix<T> product_with_transposed(const LinearMatrix<T>& a, const LinearMatrix<T>& b);
-template <class T>
-LinearMatrix<T> product_of_transposed(const LinearMatrix<T>& a, const LinearMatrix<T>& b);
 
 // lambda^n = exp(-slope n), each from its exponent.
 template <class T>
@@ -95,14 +49,14 @@ struct Slices {
 };
 
 template <class T>
-LinearMatrix<T> rounded_elements(LinearMatrix<T> values, DType dtype) {
+RowMatrix<T> rounded_elements(RowMatrix<T> values, DType dtype) {
   round_elements(values.data(), values.size(), dtype);
   return values;
 }
 
 // Row t times lambda^exponent(t).
 template <class T, class Exponent>
-void decay_rows(LinearMatrix<T>& rows, const Powers<T>& powers, Exponent exponent) {
+void decay_rows(RowMatrix<T>& rows, const Powers<T>& powers, Exponent exponent) {
   for (std::int64_t t = 0; t < rows.rows(); ++t) {
     const T power = powers(exponent(t));
     for (std::int64_t x = 0; x < rows.cols(); ++x) rows.row(t)[x] *= power;
@@ -112,7 +66,7 @@ void decay_rows(LinearMatrix<T>& rows, const Powers<T>& powers, Exponent exponen
 // From the products of row t with row u of one block to their share in an output: times lambda^(t - u) where
 // u <= t, exactly 0 elsewhere, and rounded before the second product as tensor-core kernels do.
 template <class T>
-void decay_pairs(LinearMatrix<T>& pairs, const Powers<T>& powers, DType dtype) {
+void decay_pairs(RowMatrix<T>& pairs, const Powers<T>& powers, DType dtype) {
   for (std::int64_t t = 0; t < pairs.rows(); ++t) {
     T* line = pairs.row(t);
     for (std::int64_t u = 0; u <= t; ++u) line[u] *= powers(t - u);
@@ -124,8 +78,8 @@ void decay_pairs(LinearMatrix<T>& pairs, const Powers<T>& powers, DType dtype) {
 // A state of keys from the left edge of a block to its right one: key t is decayed by the n - t tokens up to
 // there, and rounded so as an operand of the product is.
 template <class T>
-void advance_keys(LinearMatrix<T>& state, LinearMatrix<T> k, const LinearMatrix<T>& v,
-                  const Powers<T>& powers, DType dtype) {
+void advance_keys(RowMatrix<T>& state, RowMatrix<T> k, const RowMatrix<T>& v, const Powers<T>& powers,
+                  DType dtype) {
   const std::int64_t n = k.rows();
   decay_rows(k, powers, [n](std::int64_t t) { return n - t; });
   state *= powers(n);
@@ -134,8 +88,8 @@ void advance_keys(LinearMatrix<T>& state, LinearMatrix<T> k, const LinearMatrix<
 
 // A state of queries from the right edge of a block to its left one.
 template <class T>
-void advance_queries(LinearMatrix<T>& state, LinearMatrix<T> q, const LinearMatrix<T>& dout,
-                     const Powers<T>& powers, DType dtype) {
+void advance_queries(RowMatrix<T>& state, RowMatrix<T> q, const RowMatrix<T>& dout, const Powers<T>& powers,
+                     DType dtype) {
   const std::int64_t n = q.rows();
   decay_rows(q, powers, [](std::int64_t t) { return t; });
   state *= powers(n);
@@ -143,8 +97,8 @@ void advance_queries(LinearMatrix<T>& state, LinearMatrix<T> q, const LinearMatr
 }
 
 template <class T>
-LinearMatrix<T> gather_rows(const ViewRows& rows, std::int64_t first, std::int64_t count, std::int64_t head) {
-  LinearMatrix<T> values(count, rows.width());
+RowMatrix<T> gather_rows(const ViewRows& rows, std::int64_t first, std::int64_t count, std::int64_t head) {
+  RowMatrix<T> values(count, rows.width());
   rows.gather(first, count, head, values.data());
   return values;
 }
@@ -162,12 +116,12 @@ class States {
   }
 
   bool given() const { return rows_.has_value(); }
-  LinearMatrix<T> load(std::int64_t state, std::int64_t head) const {
-    LinearMatrix<T> values(D_, rows_->width());
+  RowMatrix<T> load(std::int64_t state, std::int64_t head) const {
+    RowMatrix<T> values(D_, rows_->width());
     rows_->gather(state * D_, D_, head, values.data());
     return values;
   }
-  void store(std::int64_t state, std::int64_t head, const LinearMatrix<T>& values) const {
+  void store(std::int64_t state, std::int64_t head, const RowMatrix<T>& values) const {
     for (std::int64_t d = 0; d < D_; ++d) rows_->store(state * D_ + d, head, values.row(d));
   }
   // Final states that nobody names are stored as well: nothing leaves there.
@@ -185,12 +139,12 @@ class States {
 // What enters a chunk at one edge: its own state there, and that of the edge of its piece, decayed by the
 // tokens between. No value where neither is.
 template <class T>
-std::optional<LinearMatrix<T>> entering(const States<T>& own, std::int64_t state, const States<T>& edges,
-                                        std::int64_t edge, T power, std::int64_t head) {
-  std::optional<LinearMatrix<T>> sum;
+std::optional<RowMatrix<T>> entering(const States<T>& own, std::int64_t state, const States<T>& edges,
+                                     std::int64_t edge, T power, std::int64_t head) {
+  std::optional<RowMatrix<T>> sum;
   if (own.given() && state >= 0) sum = own.load(state, head);
   if (edges.given() && edge >= 0) {
-    LinearMatrix<T> passed = edges.load(edge, head);
+    RowMatrix<T> passed = edges.load(edge, head);
     passed *= power;
     if (sum) passed += *sum;
     sum = std::move(passed);
@@ -200,7 +154,7 @@ std::optional<LinearMatrix<T>> entering(const States<T>& own, std::int64_t state
 
 // Rows row .. row + values.rows() of one head become `values`, or that is added to them.
 template <class T>
-void write_rows(const ViewRows& into, std::int64_t row, std::int64_t head, LinearMatrix<T>& values,
+void write_rows(const ViewRows& into, std::int64_t row, std::int64_t head, RowMatrix<T>& values,
                 Write write) {
   std::vector<T> held(static_cast<std::size_t>(into.width()));
   for (std::int64_t i = 0; i < values.rows(); ++i) {

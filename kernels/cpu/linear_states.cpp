@@ -9,15 +9,15 @@ namespace cplab::kernels {
 namespace {
 
 template <class T>
-LinearMatrix<T> own_state(const LinearState& call, const ViewRows& rows, const ViewRows& columns,
-                          const Chunk& chunk, std::int64_t head, const Powers<T>& powers) {
-  LinearMatrix<T> state(rows.width(), columns.width());
+RowMatrix<T> own_state(const LinearState& call, const ViewRows& rows, const ViewRows& columns,
+                       const Chunk& chunk, std::int64_t head, const Powers<T>& powers) {
+  RowMatrix<T> state(rows.width(), columns.width());
   const std::int64_t blocks = (chunk.count + token_block - 1) / token_block;
   for (std::int64_t i = 0; i < blocks; ++i) {
     const std::int64_t begin = (call.reverse ? blocks - 1 - i : i) * token_block;
     const std::int64_t n = std::min(token_block, chunk.count - begin);
-    const LinearMatrix<T> values = gather_rows<T>(columns, chunk.row + begin, n, head);
-    LinearMatrix<T> scaled = gather_rows<T>(rows, chunk.row + begin, n, head);
+    const RowMatrix<T> values = gather_rows<T>(columns, chunk.row + begin, n, head);
+    RowMatrix<T> scaled = gather_rows<T>(rows, chunk.row + begin, n, head);
     if (call.reverse)
       advance_queries(state, std::move(scaled), values, powers, call.rows.dtype);
     else
@@ -35,7 +35,7 @@ void own_states(const LinearState& call) {
     for (const Chunk& chunk : call.chunks.list) {
       into.store(chunk.state, head, own_state(call, rows, columns, chunk, head, powers));
       if (!transitions.given()) continue;
-      transitions.store(chunk.state, head, LinearMatrix<T>(rows.width(), 1, powers(chunk.count)));
+      transitions.store(chunk.state, head, RowMatrix<T>(rows.width(), 1, powers(chunk.count)));
     }
   }
 }
@@ -51,17 +51,17 @@ void scan(const LinearScan& call) {
   const States<T> states(call.state, D), final_states(call.final_state, D);
   std::vector<Chunk> chunks(call.chunks.list.begin(), call.chunks.list.end());
   if (call.reverse) std::reverse(chunks.begin(), chunks.end());
-  const LinearMatrix<T> zero(D, call.state.width);
+  const RowMatrix<T> zero(D, call.state.width);
   for (std::int64_t head = 0; head < call.state.heads; ++head) {
     const Powers<T> powers(call.chunks.slopes[static_cast<std::size_t>(head)]);
     const std::int64_t edges = final_states.given() ? call.final_state->rows / D : 0;
-    std::vector<LinearMatrix<T>> sums(static_cast<std::size_t>(edges), zero);
-    LinearMatrix<T> run = zero;  // what the chunks behind hold at this one's edge
+    std::vector<RowMatrix<T>> sums(static_cast<std::size_t>(edges), zero);
+    RowMatrix<T> run = zero;  // what the chunks behind hold at this one's edge
     for (std::size_t i = 0; i < chunks.size(); ++i) {
       const Chunk& chunk = chunks[i];
       // `resets` cuts before its chunk in list order, so after it in reverse.
       if (call.reverse ? i > 0 && chunks[i - 1].resets : chunk.resets) run = zero;
-      LinearMatrix<T> own = states.load(chunk.state, head);
+      RowMatrix<T> own = states.load(chunk.state, head);
       if (!call.sums_only) states.store(chunk.state, head, run);
       run *= powers(chunk.count);
       run += own;
@@ -77,7 +77,7 @@ void scan(const LinearScan& call) {
 
 // T state, or T^T state; a T of one column is diagonal.
 template <class T>
-LinearMatrix<T> passed(const LinearMatrix<T>& transition, LinearMatrix<T> state, bool transposed) {
+RowMatrix<T> passed(const RowMatrix<T>& transition, RowMatrix<T> state, bool transposed) {
   if (transition.cols() > 1)
     return transposed ? product_of_transposed(transition, state) : product(transition, state);
   for (std::int64_t d = 0; d < state.rows(); ++d)
@@ -94,7 +94,7 @@ void combine(const LinearCombine& call) {
   for (std::int64_t head = 0; head < call.into.heads; ++head) {
     for (const Chunk& chunk : call.chunks.list) {
       if (chunk.resets && call.write == Write::add) continue;
-      LinearMatrix<T> sum(D, call.into.width);
+      RowMatrix<T> sum(D, call.into.width);
       if (!chunk.resets) {
         sum = from.load(chunk.state, head);
         if (transitions.given())

@@ -1,53 +1,12 @@
 // The table of the CPU tiles of linear attention, and what they share.
 #include "kernels/cpu/linear_tiles.hpp"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <vector>
 
 #include "kernels/cpu/linear_parts.hpp"
 
 namespace cplab::kernels {
-namespace {
-
-template <class T>
-auto eigen(const LinearMatrix<T>& m) {
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  return Eigen::Map<const Matrix>(m.data(), m.rows(), m.cols());
-}
-
-template <class T, class Product>
-LinearMatrix<T> evaluated(const Product& expression) {
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  LinearMatrix<T> values(expression.rows(), expression.cols());
-  Eigen::Map<Matrix>(values.data(), values.rows(), values.cols()).noalias() = expression;
-  return values;
-}
-
-}  // namespace
-
-template <class T>
-LinearMatrix<T> product(const LinearMatrix<T>& a, const LinearMatrix<T>& b) {
-  return evaluated<T>(eigen(a) * eigen(b));
-}
-template <class T>
-LinearMatrix<T> product_with_transposed(const LinearMatrix<T>& a, const LinearMatrix<T>& b) {
-  return evaluated<T>(eigen(a) * eigen(b).transpose());
-}
-template <class T>
-LinearMatrix<T> product_of_transposed(const LinearMatrix<T>& a, const LinearMatrix<T>& b) {
-  return evaluated<T>(eigen(a).transpose() * eigen(b));
-}
-
-using Floats = LinearMatrix<float>;
-using Doubles = LinearMatrix<double>;
-template Floats product(const Floats&, const Floats&);
-template Floats product_with_transposed(const Floats&, const Floats&);
-template Floats product_of_transposed(const Floats&, const Floats&);
-template Doubles product(const Doubles&, const Doubles&);
-template Doubles product_with_transposed(const Doubles&, const Doubles&);
-template Doubles product_of_transposed(const Doubles&, const Doubles&);
-
 const LinearTiles& cpu_linear_tiles() {
   static const LinearTiles tiles{linear_local_cpu, linear_local_backward_cpu, linear_state_cpu,
                                  linear_scan_cpu,  linear_combine_cpu,        linear_inter_cpu};

@@ -1,6 +1,5 @@
 // A tile of dynamic mask attention: which pairs count is asked pair by pair, and their scores have a bias and
 // a softcap.
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -12,9 +11,6 @@
 
 namespace cplab::kernels {
 namespace {
-
-template <class T>
-using TileMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 template <class T>
 class MaskedTile {
@@ -48,7 +44,7 @@ class MaskedTile {
     const std::int64_t kv_head = head / (tile_.q.heads / tile_.k.heads), block_row = query - first;
     T* const p = rows_.multiply(block_row, queries, first_key, keys, kv_head);
     for (std::int64_t row = 0; row < queries; ++row) {
-      T* const of_row = p + row * OnlineRows<TileMatrix<T>>::row_stride;
+      T* const of_row = p + row * OnlineRows<T>::row_stride;
       pairs_.score(live(row), keys, query + row, first_key, head, static_cast<T>(tile_.scale), of_row,
                    nullptr);
       softmax_row(live(row), keys, block_row + row, of_row);
@@ -75,7 +71,7 @@ class MaskedTile {
   const Attend& tile_;
   bool skips_;
   Pairs<T> pairs_;
-  OnlineRows<TileMatrix<T>> rows_;
+  OnlineRows<T> rows_;
   std::vector<char> live_;  // by row and key of the block: the pair counts
 };
 

@@ -1,6 +1,5 @@
 // Gradients of a tile of dynamic mask attention from the final lse and delta, pair by pair. dbias is summed
 // from dz before it is rounded for the products.
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -14,9 +13,6 @@
 namespace cplab::kernels {
 namespace {
 
-template <class T>
-using TileMatrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
 // A bias gradient of one bias head: full [nq, columns] or keys [nk, 1].
 template <class T>
 class BiasSum {
@@ -24,7 +20,7 @@ class BiasSum {
   BiasSum(const View& view, bool full)
       : full_(full), rows_(view), sum_(view.rows, view.width), seen_(static_cast<std::size_t>(sum_.size())) {}
   void clear() {
-    sum_.setZero();
+    sum_.set_zero();
     std::fill(seen_.begin(), seen_.end(), char{0});
   }
   void add(std::int64_t row, std::int64_t key, std::int64_t column, T value) {
@@ -42,8 +38,8 @@ class BiasSum {
       }
       for (std::int64_t x = 0; x < sum_.cols(); ++x) {
         T& value = held[static_cast<std::size_t>(x)];
-        if (mode == Write::store) value = sum_(row, x);
-        if (mode == Write::add && seen[x]) value += sum_(row, x);
+        if (mode == Write::store) value = sum_.row(row)[x];
+        if (mode == Write::add && seen[x]) value += sum_.row(row)[x];
       }
       rows_.store(row, head, held.data());
     }
@@ -52,7 +48,7 @@ class BiasSum {
  private:
   bool full_;
   ViewRows rows_;
-  TileMatrix<T> sum_;
+  RowMatrix<T> sum_;
   std::vector<char> seen_;
 };
 
@@ -141,7 +137,7 @@ class MaskedBackwardTile {
   const AttendBackward& tile_;
   bool skips_;
   Pairs<T> pairs_;
-  GradientBlocks<TileMatrix<T>> blocks_;
+  GradientBlocks<T> blocks_;
   std::vector<char> live_;  // by row and key of the block: the pair counts
   std::vector<T> slope_;
   std::optional<BiasSum<T>> dbias_;

@@ -1,7 +1,6 @@
 // The online softmax of a block of query rows (Milakov and Gimelshein 2018; FlashAttention 2): per row a
 // running maximum, a running sum and an unnormalised output, all in T (fp32, or fp64 for fp64 operands),
-// which every block of keys only continues. Of softmax and of dynamic mask attention. Matrix: Eigen's, row by
-// row.
+// which every block of keys only continues. Of softmax and of dynamic mask attention.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +12,16 @@
 
 #include "kernels/cpu/band.hpp"
 #include "kernels/cpu/merge_rule.hpp"
+#include "kernels/cpu/row_matrix.hpp"
 #include "kernels/cpu/tile_blocks.hpp"
 #include "kernels/cpu/view_rows.hpp"
 #include "kernels/kernels.hpp"
 
 namespace cplab::kernels {
 
-template <class Matrix>
+template <class T>
 class OnlineRows {
  public:
-  using T = typename Matrix::Scalar;
   OnlineRows(const MergeRule& rule, const Attend& call)
       : rule_(rule),
         call_(call),
@@ -48,7 +47,7 @@ class OnlineRows {
   void attend(std::int64_t first, std::int64_t count, std::int64_t head, Visit visit) {
     std::fill(maximum_.begin(), maximum_.end(), minus_infinity);
     std::fill(sum_.begin(), sum_.end(), T{0});
-    sum_out_.setZero();
+    sum_out_.set_zero();
     q_.gather(first, count, head, q_rows_.data());
     for (const Segment& segment : call_.segments) {
       const std::int64_t begin = std::max(first, segment.q_begin);
@@ -68,8 +67,8 @@ class OnlineRows {
               std::int64_t kv_head) {
     k_.gather(first_key, keys, kv_head, k_rows_.data());
     v_.gather(first_key, keys, kv_head, v_rows_.data());
-    p_.topLeftCorner(rows, keys).noalias() =
-        q_rows_.middleRows(row, rows) * k_rows_.topRows(keys).transpose();
+    store_product_with_transposed<T>(q_rows_.rows_from(row, rows), k_rows_.rows_from(0, keys),
+                                     p_.block(0, rows, keys));
     return p_.data();
   }
   static constexpr std::int64_t row_stride = key_block;  // of what multiply() returns
@@ -81,7 +80,8 @@ class OnlineRows {
     if (highest != maximum) {  // from -inf too: exp gives 0, the sums are 0
       const T rescale = std::exp(maximum - highest);
       sum_[static_cast<std::size_t>(row)] *= rescale;
-      sum_out_.row(row) *= rescale;
+      T* const out = sum_out_.row(row);
+      for (std::int64_t x = 0; x < sum_out_.cols(); ++x) out[x] *= rescale;
     }
     maximum = highest;
     return finite_shift(highest);
@@ -93,15 +93,14 @@ class OnlineRows {
   // must not reach the row, not even as zero times NaN.
   template <class Counts>
   void add_values(std::int64_t row, std::int64_t rows, std::int64_t keys, Counts counts) {
-    const auto p = p_.topLeftCorner(rows, keys);
-    const auto values = v_rows_.topRows(keys);
-    if (values.allFinite()) {
-      sum_out_.middleRows(row, rows).noalias() += p * values;
+    const Block<const T> p = p_.block(0, rows, keys), values = v_rows_.rows_from(0, keys);
+    if (all_finite(values)) {
+      add_product(p, values, sum_out_.rows_from(row, rows));
       return;
     }
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < keys; ++j)
-        if (counts(i, j)) sum_out_.row(row + i) += p(i, j) * values.row(j);
+        if (counts(i, j)) add_scaled(sum_out_.row(row + i), p.row(i)[j], values.row(j), values.cols);
   }
 
  private:
@@ -112,11 +111,11 @@ class OnlineRows {
     const bool empty = sum == T{0};
     if (call_.write == Write::merge && empty) return;
     T lse = minus_infinity;
+    T* const row_out = sum_out_.row(block_row);
     if (!empty) {
       lse = finite_shift(maximum(block_row)) + std::log(sum);
-      sum_out_.row(block_row) /= sum;
+      for (std::int64_t x = 0; x < sum_out_.cols(); ++x) row_out[x] /= sum;
     }
-    T* row_out = &sum_out_(block_row, 0);
     if (call_.write == Write::merge) {
       merge_row(rule_, call_.v.dtype, row_out, lse, out_, lse_, row, head, scratch_.data());
     } else {
@@ -128,10 +127,10 @@ class OnlineRows {
   const MergeRule& rule_;
   const Attend& call_;
   ViewRows q_, k_, v_, out_, lse_;
-  Matrix q_rows_, k_rows_, v_rows_;  // gathered blocks, widened
-  Matrix p_;                         // scores, then P before normalisation
-  Matrix sum_out_;                   // P V, per query row of the block
-  Matrix scratch_;
+  RowMatrix<T> q_rows_, k_rows_, v_rows_;  // gathered blocks, widened
+  RowMatrix<T> p_;                         // scores, then P before normalisation
+  RowMatrix<T> sum_out_;                   // P V, per query row of the block
+  RowMatrix<T> scratch_;
   std::vector<T> maximum_, sum_;
 };
 
