@@ -90,14 +90,19 @@ std::vector<int> balanced_homes(const Problem& problem, const Parallel& parallel
   std::vector<int> homes(problem.lengths.size(), -1);
   for (std::size_t replica = 0; replica < static_cast<std::size_t>(parallel.replicas); ++replica) {
     const Sharing sharing(problem, parallel, replica);
+    // One more cut may leave a number that is harder to share out, so counts are tried one by one, above 64
+    // in steps of a sixteenth.
     constexpr double fair = 1.05;
-    const double bound = std::max(fair, sharing.lay(sharing.sequences(), homes));
-    // One more cut may leave a number that is harder to share out, so every count is tried, of many not all.
     constexpr std::size_t one_by_one = 64, of_the_rest = 16;
-    std::size_t cut = sharing.too_long(bound);
-    while (cut < sharing.sequences() && sharing.lay(cut, homes) > bound)
-      cut = std::min(sharing.sequences(), cut + (cut < one_by_one ? 1 : cut / of_the_rest));
-    sharing.lay(cut, homes);
+    const std::size_t all = sharing.sequences();
+    std::size_t best = 0;
+    double least = sharing.lay(0, homes);
+    for (std::size_t cut = sharing.too_long(fair); least > fair;) {
+      if (const double most = sharing.lay(cut, homes); most < least) least = most, best = cut;
+      if (cut == all) break;
+      cut = std::min(all, cut + (cut < one_by_one ? 1 : cut / of_the_rest));
+    }
+    sharing.lay(best, homes);
   }
   return homes;
 }
@@ -118,7 +123,7 @@ void resolve_homes(Scenario& s) {
       throw ScenarioError(
           "parallel.homes",
           "names " + std::to_string(home) + "; legal: 0 to " + std::to_string(s.parallel.ranks - 1) +
-              ", the place in its group of the rank that holds the sequence, or -1: it is cut");
+              ", the position in its group of the rank that holds the sequence, or -1: it is cut");
 }
 
 }  // namespace cplab

@@ -7,10 +7,10 @@
 
 namespace cplab {
 
-// By sequence the position that holds all of it, or -1: it is cut over all. As few are cut, longest first, as
-// leave every rank with at most 5 % more than its share of visible pairs and of rows; those not cut go,
-// longest first, to the rank that has least of its share (Graham's LPT rule). Where sequences are so short
-// that even with all of them cut a rank has more, as few as that needs.
+// By sequence the position that holds all of it, or -1: it is cut over all. The longest are cut, and of the
+// counts tried (all up to 64, then every sixteenth more) the fewest that leave every rank with at most 5 %
+// more than its share of visible pairs and of rows; where no count does, the one whose fullest rank has
+// least. Those not cut go, longest first, to the rank that has least of its share (Graham's LPT rule).
 std::vector<int> balanced_homes(const Problem&, const Parallel&);
 
 // Fills in balanced_homes where the placement is "hybrid" and none are given. Throws ScenarioError for

@@ -51,7 +51,8 @@ class Placement {
   using Claim = std::function<std::int64_t(const TokenRun&, std::int64_t runs)>;
   // For faults, wrong counts of tokens. True if that changed anything.
   bool claim_valid(const Claim&);
-  std::int64_t padding_tokens() const { return padding_tokens_; }  // added by rounding up
+  // Rows added to sequences by rounding up, and to ranks so that all have equally many.
+  std::int64_t padding_tokens() const { return padding_tokens_; }
 
  private:
   void lay_sequences(const Problem&, const Parallel&, std::string_view placement, int replica);

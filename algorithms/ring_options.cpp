@@ -1,7 +1,10 @@
 // What ring attention registers: its options with defaults, and which combinations it refuses.
 #include "algorithms/ring_options.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <unordered_map>
 
 #include "algorithms/common_options.hpp"
 
@@ -20,17 +23,58 @@ bool sums_apart(const Schedule& s) {
   return !s.is_word("gradient_sum", "fused");
 }
 
-// What the members of a ring send, in both phases.
-double ring_bytes(const Scenario& s, const Distribution& ring, Travel travel) {
+// Tokens of sequences that several members hold: only these are ever needed elsewhere.
+Distribution shared_tokens(const Distribution& ring) {
+  std::unordered_map<std::int64_t, int> holder;  // by sequence; several: -1
+  for (int place = 0; place < ring.size(); ++place)
+    for (const TokenRun& run : ring[place].runs)
+      if (run.valid > 0 && holder.try_emplace(run.sequence, place).first->second != place)
+        holder[run.sequence] = -1;
+  Distribution shared;
+  for (const Holding& member : ring.members) {
+    shared.members.push_back({{}, member.heads});
+    std::ranges::copy_if(member.runs, std::back_inserter(shared.members.back().runs),
+                         [&](const TokenRun& run) { return run.valid > 0 && holder[run.sequence] < 0; });
+  }
+  return shared;
+}
+
+// Does it save enough to send only rows that are needed? Small savings are not worth messages of several
+// pieces and a further hop, in which gradients come home.
+bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
+  constexpr double worth_it = 0.75;
+  std::vector<Distribution> shared;
+  double all_rows = 0, shared_rows = 0, pairs = 0;
+  for (const Distribution& ring : rings) {
+    shared.push_back(shared_tokens(ring));
+    const auto P = static_cast<double>(ring.size());
+    for (int place = 0; place < ring.size(); ++place) {
+      all_rows += (P - 1) * static_cast<double>(ring[place].rows());
+      for (const TokenRun& run : shared.back()[place].runs) shared_rows += P * static_cast<double>(run.rows);
+      pairs += P * static_cast<double>(shared.back()[place].runs.size());
+    }
+  }
+  // Even if all of them go all the way round, and home.
+  if (shared_rows < worth_it * all_rows) return true;
+  // Weighing looks at every pair of members. So many that it would take longer than all else are not weighed.
+  constexpr double most_pairs = 3e5;
+  if (pairs > most_pairs) return false;
+
   const Problem& p = s.problem;
   const bool wide = !s.schedule.is_word("gradient_wire_dtype", "nominal");
   const auto row = [&](Role role) {
     return static_cast<double>(p.kv_heads * (p.head_size + p.value_size) * element_bytes(role, p.dtype));
   };
   const double kv = row(Role::nominal), gradient = row(wide ? Role::wide : Role::nominal);
-  double bytes = rotation_bytes(ring, p.visible(), travel, Phase::forward, kv, gradient);
-  if (p.has_backward()) bytes += rotation_bytes(ring, p.visible(), travel, Phase::backward, kv, gradient);
-  return bytes;
+  double needed = 0, whole = 0;
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    if (phase == Phase::backward && !p.has_backward()) continue;
+    for (std::size_t i = 0; i < rings.size(); ++i) {
+      needed += rotation_bytes(shared[i], p.visible(), Travel::needed, phase, kv, gradient);
+      whole += rotation_bytes(rings[i], p.visible(), Travel::whole, phase, kv, gradient);
+    }
+  }
+  return needed < worth_it * whole;
 }
 
 }  // namespace
@@ -46,23 +90,10 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
   if (overlap && *overlap == OptionValue(false) && !s.find("compute_lanes"))
     s.set("compute_lanes", std::int64_t{1});
   if (s.find("rotation")) return;
-  // Weighing looks at every pair of members. So many that it would take longer than all else are not weighed.
-  constexpr double most_pairs = 3e5;
-  double pairs = 0;
-  for (const Distribution& ring : rings) {
-    const auto runs = static_cast<double>(ring[0].runs.size());
-    pairs += runs * static_cast<double>(ring.size()) * static_cast<double>(ring.size());
-  }
-  if (pairs > most_pairs) return;
-  const auto bytes = [&](Travel travel) {
-    double sum = 0;
-    for (const Distribution& ring : rings) sum += ring_bytes(scenario, ring, travel);
-    return sum;
-  };
-  // Small savings are not worth messages of several pieces and a further hop, in which gradients come home.
-  constexpr double worth_it = 0.75;
-  const bool saves = bytes(Travel::needed) < worth_it * bytes(Travel::whole);
-  s.set("rotation", std::string(saves ? "needed" : "whole"));
+  if (needed_saves(scenario, rings))
+    s.set("rotation", std::string("needed"));
+  else
+    s.set("rotation", std::string("whole"));
 }
 
 void validate_ring_options(const Schedule& s) {
@@ -144,8 +175,9 @@ std::vector<OptionInfo> ring_option_infos() {
       word_option(
           "rotation", {"whole", "needed"},
           "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
-          "needed where that saves more than a quarter of the bytes (not weighed for many hundreds of "
-          "ranks)"),
+          "needed where that saves more than a quarter of the bytes (whole where that takes long to find "
+          "out: "
+          "hundreds of ranks, or thousands of sequences cut)"),
       dkv_tile_heads,
       least_option(
           "parts", 1, 1,

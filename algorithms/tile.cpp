@@ -104,18 +104,29 @@ bool by_sequence(std::span<const TokenRun> runs) {
                         [](const TokenRun& a, const TokenRun& b) { return a.sequence < b.sequence; });
 }
 
-// Calls visit for every pair of runs of the same sequence.
-template <class Visit>
-void for_each_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Visit visit) {
+// Is there a pair of runs of the same sequence for which `found` says yes? It is asked for no pair after
+// that.
+template <class Found>
+bool any_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Found found) {
   const bool sorted = by_sequence(q_runs) && by_sequence(k_runs);
   std::size_t first = 0;
   for (const TokenRun& q : q_runs) {
     while (sorted && first < k_runs.size() && k_runs[first].sequence < q.sequence) ++first;
     for (std::size_t i = first; i < k_runs.size(); ++i) {
-      if (k_runs[i].sequence == q.sequence) visit(q, k_runs[i]);
+      if (k_runs[i].sequence == q.sequence && found(q, k_runs[i])) return true;
       if (sorted && k_runs[i].sequence > q.sequence) break;
     }
   }
+  return false;
+}
+
+// Calls visit for every pair of runs of the same sequence.
+template <class Visit>
+void for_each_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Visit visit) {
+  any_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
+    visit(q, k);
+    return false;
+  });
 }
 
 void append(Rows& rows, const TokenRun& run) {
@@ -279,10 +290,8 @@ Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Win
 }
 
 bool any_live(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs, Window visible) {
-  for (const TokenRun& q : q_runs)
-    for (const TokenRun& k : k_runs)
-      if (!band_between(q, k, visible).empty()) return true;
-  return false;
+  return any_pair(q_runs, k_runs,
+                  [&](const TokenRun& q, const TokenRun& k) { return !band_between(q, k, visible).empty(); });
 }
 
 // Rows that are no tokens are in no segment: any column does.

@@ -84,13 +84,14 @@ Tokens::Tokens(const Scenario& scenario)
 std::int64_t Tokens::lay_hybrid(const Parallel& parallel, Replica& r) const {
   r.held.resize(static_cast<std::size_t>(P_));
   std::vector<std::int64_t> rows(static_cast<std::size_t>(P_), 0);
+  const auto hold = [&](std::size_t p, std::uint32_t index, bool cut) {
+    r.held[p].push_back({rows[p], index, -1, cut});
+    rows[p] += r.sequences[index].local_rows;
+  };
   for (std::uint32_t index = 0; index < r.sequences.size(); ++index) {
-    const std::int64_t home = parallel.homes[r.sequences[index].number];
-    for (std::size_t p = 0; p < rows.size(); ++p) {
-      if (home >= 0 && home != static_cast<std::int64_t>(p)) continue;
-      r.held[p].push_back({rows[p], index, -1, home < 0});
-      rows[p] += r.sequences[index].local_rows;
-    }
+    const int home = parallel.homes[r.sequences[index].number];
+    if (home >= 0) hold(static_cast<std::size_t>(home), index, false);
+    for (std::size_t p = 0; home < 0 && p < rows.size(); ++p) hold(p, index, true);
   }
   r.rows = *std::max_element(rows.begin(), rows.end());
   std::int64_t added = 0;
@@ -133,7 +134,7 @@ Stretch Tokens::at(std::int64_t id) const {
   while (replica->rows == 0) --replica;  // without rows: begins at the same id
   const std::int64_t position = (id - replica->first_id) / replica->rows,
                      local = (id - replica->first_id) % replica->rows;
-  if (kind_ == Kind::hybrid) return at_hybrid(*replica, id);
+  if (kind_ == Kind::hybrid) return at_hybrid(*replica, id, position, local);
   const std::int64_t row = kind_ == Kind::stream ? id - replica->first_id : local;
   auto s = replica->sequences.begin();
   if (replica->sequences.size() > 1)
@@ -172,9 +173,8 @@ void Tokens::zigzag_from(Stretch& stretch, std::int64_t position, std::int64_t i
   stretch.position = second ? (2 * P_ - 1 - position) * chunk + (i - chunk) : position * chunk + i;
 }
 
-Stretch Tokens::at_hybrid(const Replica& replica, std::int64_t id) const {
-  const std::int64_t position = (id - replica.first_id) / replica.rows,
-                     row = (id - replica.first_id) % replica.rows;
+Stretch Tokens::at_hybrid(const Replica& replica, std::int64_t id, std::int64_t position,
+                          std::int64_t row) const {
   const std::vector<Held>& held = replica.held[static_cast<std::size_t>(position)];
   const auto after =
       std::partition_point(held.begin(), held.end(), [&](const Held& h) { return h.first_row <= row; });

@@ -96,7 +96,7 @@ class Tokens {
     std::int64_t first_id = 0;
   };
   std::int64_t lay_hybrid(const Parallel&, Replica&) const;
-  Stretch at_hybrid(const Replica&, std::int64_t id) const;
+  Stretch at_hybrid(const Replica&, std::int64_t id, std::int64_t position, std::int64_t row) const;
   // The rest, from row i on, of what rank `position` of a zigzag holds of a sequence with n rows there.
   void zigzag_from(Stretch&, std::int64_t position, std::int64_t i, std::int64_t n) const;
   std::int64_t live_between(const Stretch&, std::int64_t begin, std::int64_t end, Window) const;

@@ -92,40 +92,56 @@ struct StepSums {
   std::array<double, 4> seconds{};  // by Resource
 };
 
-// How many sequences placement hybrid would leave whole; 0 where the algorithm has not got it, or it is
-// taken.
-std::ptrdiff_t could_stay_whole(const Scenario& scenario) {
+// What remedies depend on beside the scenario.
+struct PlanTraits {
+  double imbalance = 1;       // FLOPs of the busiest rank over the mean
+  bool shares_nodes = false;  // something goes over nccl between ranks that copy engines connect
+  std::string stays_whole;    // under placement hybrid; empty: the algorithm has not got it, or has taken it
+};
+
+// Of rows that stay whole; less is not worth another placement.
+constexpr double least_whole = 0.25;
+
+std::string could_stay_whole(const Scenario& scenario) {
   const Algorithm* algorithm = find_algorithm(scenario.algorithm);
   if (scenario.placement == "hybrid" || !algorithm ||
       std::ranges::count(algorithm->placements, "hybrid") == 0)
-    return 0;
-  const std::vector<int> homes = balanced_homes(scenario.problem, scenario.parallel);
-  return std::ranges::count_if(homes, [](int home) { return home >= 0; });
+    return "";
+  const Problem& p = scenario.problem;
+  const std::vector<int> homes = balanced_homes(p, scenario.parallel);
+  double rows = 0, all_rows = 0;
+  std::size_t whole = 0;
+  for (std::size_t b = 0; b < homes.size(); ++b) {
+    all_rows += static_cast<double>(p.padded_lengths[b]);
+    if (homes[b] < 0) continue;
+    ++whole;
+    rows += static_cast<double>(p.padded_lengths[b]);
+  }
+  if (rows == 0 || rows < least_whole * all_rows) return "";
+  return fmt::format("{} of {} sequences whole, {:.0f} % of all rows", whole, homes.size(),
+                     100 * rows / all_rows);
 }
 
 // The choices that this algorithm has and that would relieve a resource, worded as what to set.
-std::string remedy(Resource bound, const Scenario& scenario, double imbalance, bool shares_nodes) {
+std::string remedy(Resource bound, const Scenario& scenario, const PlanTraits& traits) {
   const Schedule& schedule = scenario.schedule;
   std::vector<std::string> ideas;
   switch (bound) {
     case Resource::compute:
-      if (imbalance > 1.05 && scenario.placement == "contiguous") {
+      if (traits.imbalance > 1.05 && scenario.placement == "contiguous") {
         ideas.push_back(fmt::format(
-            "the busiest rank has {:.2f} x the mean work: placement zigzag or striped", imbalance));
+            "the busiest rank has {:.2f} x the mean work: placement zigzag or striped", traits.imbalance));
       }
       ideas.push_back("communication is hidden; more ranks would shorten it");
       break;
     case Resource::link:
-      if (const std::ptrdiff_t whole = could_stay_whole(scenario); whole > 0) {
-        ideas.push_back(
-            fmt::format("placement hybrid leaves {} of {} sequences whole, whose keys do not travel", whole,
-                        scenario.problem.lengths.size()));
-      }
+      if (!traits.stays_whole.empty())
+        ideas.push_back("placement hybrid leaves " + traits.stays_whole + ", whose keys do not travel");
       if (scenario.problem.kv_heads == scenario.problem.heads) ideas.push_back("fewer kv_heads send less");
       if (schedule.is_word("gradient_wire_dtype", "fp32")) {
         ideas.push_back("gradient_wire_dtype nominal sends less backward");
       }
-      if (shares_nodes && schedule.is_word("transport", "nccl")) {
+      if (traits.shares_nodes && schedule.is_word("transport", "nccl")) {
         ideas.push_back("transport auto copies within a node, which leaves the multiprocessors alone");
       }
       if (const auto* slots = schedule.find("kv_slots"); slots && to_string(*slots) == "2") {
@@ -146,7 +162,6 @@ std::string remedy(Resource bound, const Scenario& scenario, double imbalance, b
   return text;
 }
 
-// Something goes over nccl between ranks that copy engines connect.
 bool could_copy(const Plan& plan) {
   for (const RankPlan& rank : plan.ranks)
     for (const Operation& op : rank.operations)
@@ -169,7 +184,7 @@ double work_imbalance(const Plan& plan) {
 }
 
 void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenario,
-                 const std::vector<OperationTime>* times, double imbalance, bool shares_nodes, bool color) {
+                 const std::vector<OperationTime>* times, const PlanTraits& traits, bool color) {
   std::map<std::pair<Phase, std::uint32_t>, StepSums> steps;
   for (std::size_t i = 0; i < rank.operations.size(); ++i) {
     const Operation& op = rank.operations[i];
@@ -224,8 +239,7 @@ void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenar
   table.write(out, color);
   for (const auto& [bound, count] : bound_steps) {
     out << fmt::format("{} of {} steps are bound by: {}. What would help: {}.\n", count, steps.size(),
-                       bound_names[static_cast<std::size_t>(bound)],
-                       remedy(bound, scenario, imbalance, shares_nodes));
+                       bound_names[static_cast<std::size_t>(bound)], remedy(bound, scenario, traits));
   }
 }
 
@@ -241,8 +255,7 @@ int command_show(const Arguments& arguments, Console& console) {
   Plan plan = plan_of(file, PlanUse::show);
   if (fault) inject(*fault, file, plan);
   note_injected(fault, file.notes);
-  const double imbalance = work_imbalance(plan);
-  const bool shares_nodes = could_copy(plan);
+  const PlanTraits traits{work_imbalance(plan), could_copy(plan), could_stay_whole(file.scenario)};
 
   std::optional<Prediction> prediction;
   std::string no_times;  // why
@@ -285,7 +298,7 @@ int command_show(const Arguments& arguments, Console& console) {
     operations.write(out, console.color());
     add_operations(all_operations, {}, rank, times);
     out << '\n';
-    write_steps(out, rank, file.scenario, times, imbalance, shares_nodes, console.color());
+    write_steps(out, rank, file.scenario, times, traits, console.color());
   }
   if (prediction)
     out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";

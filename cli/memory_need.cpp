@@ -40,16 +40,17 @@ double peak_bytes(const Scenario& scenario, const PlanSize& size, PlanUse use) {
   // While a rank is built it knows the tokens of all: two runs of 56 bytes a sequence, as queries and as
   // keys, and tiles of them.
   constexpr double tokens_per_rank_and_sequence = 2 * 2 * 64;
-  const Parallel& parallel = scenario.parallel;
-  const double tokens = tokens_per_rank_and_sequence * static_cast<double>(parallel.ranks) *
-                        static_cast<double>(scenario.problem.lengths.size());
+  const auto P = static_cast<double>(scenario.parallel.ranks);
+  const auto all = static_cast<double>(scenario.problem.lengths.size());
+  // Of one that lies whole on a rank no other knows anything.
+  const auto whole =
+      static_cast<double>(std::ranges::count_if(scenario.parallel.homes, [](int home) { return home >= 0; }));
   // While a call of attention is costed, its tiles and their segments are known.
   constexpr double costed_per_sequence = 640;
   if (use != PlanUse::check)
-    return per_pool_byte * size.pools + tokens +
-           costed_per_sequence * static_cast<double>(scenario.problem.lengths.size());
-  const double pairs = static_cast<double>(parallel.ranks) * static_cast<double>(parallel.ranks) *
-                       static_cast<double>(scenario.problem.lengths.size());
+    return per_pool_byte * size.pools + tokens_per_rank_and_sequence * (P * (all - whole) + whole) +
+           costed_per_sequence * all;
+  const double pairs = P * P * (all - whole) + whole;
   return per_pool_byte * size.pools + checked_per_list_byte * size.lists + checked_per_pair * pairs;
 }
 

@@ -171,12 +171,13 @@ Parallel read_parallel(const Table& table) {
   }
   parallel.groups = read_groups(table, parallel);
   if (table.has("homes")) {
-    for (const std::int64_t home : table.integers("homes")) {
-      if (home < -1 || home >= parallel.ranks) {
-        table.fail("homes", "names " + std::to_string(home) + "; legal: 0 to " +
-                                std::to_string(parallel.ranks - 1) +
-                                ", the rank of a group that holds the sequence, or -1: it is cut");
-      }
+    const std::vector<std::int64_t> homes = table.integers("homes");
+    if (homes.empty()) table.fail("homes", "is empty; without this key sequences are shared out evenly");
+    for (const std::int64_t home : homes) {
+      // Which positions there are is resolve_homes' to say.
+      if (home < -1 || home >= limits::world)
+        table.fail("homes", "names " + std::to_string(home) + "; at most " + std::to_string(limits::world) +
+                                " ranks are supported, and -1 is a sequence that is cut");
       parallel.homes.push_back(static_cast<int>(home));
     }
   }

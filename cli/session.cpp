@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <ostream>
 
@@ -136,8 +137,11 @@ std::string describe(const Scenario& scenario, std::span<const std::int64_t> ran
   const Problem& problem = scenario.problem;
   const std::string counts =
       ranks.empty() ? std::to_string(scenario.parallel.ranks) : fmt::format("{}", fmt::join(ranks, ", "));
-  std::string text =
-      fmt::format("{}, {}, {} ranks", printable(scenario.algorithm), printable(scenario.placement), counts);
+  std::string text = fmt::format("{}, {}", printable(scenario.algorithm), printable(scenario.placement));
+  if (const std::vector<int>& homes = scenario.parallel.homes; !homes.empty())
+    text += fmt::format(" ({} of {} sequences whole)", std::ssize(homes) - std::ranges::count(homes, -1),
+                        homes.size());
+  text += fmt::format(", {} ranks", counts);
   if (scenario.parallel.replicas > 1) text += fmt::format(" x {} replicas", scenario.parallel.replicas);
   if (problem.packed) {
     std::int64_t tokens = 0;

@@ -65,8 +65,8 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   for (std::size_t g = 0; g < scenario.parallel.groups.size(); ++g)
     words[fmt::format("parallel.groups[{}]", g)] =
         fmt::format("[{}]", fmt::join(scenario.parallel.groups[g], ", "));
-  if (!scenario.parallel.homes.empty())
-    words["parallel.homes"] = fmt::format("[{}]", fmt::join(scenario.parallel.homes, ", "));
+  for (std::size_t b = 0; b < scenario.parallel.homes.size(); ++b)
+    words[fmt::format("parallel.homes[{}]", b)] = std::to_string(scenario.parallel.homes[b]);
   words["parallel.algorithm"] = scenario.algorithm;
   words["parallel.placement"] = scenario.placement;
   for (const auto& [key, value] : scenario.schedule.options) words["schedule." + key] = to_string(value);

@@ -40,26 +40,33 @@ std::vector<LocalRow> hybrid_rows(const Scenario& scenario, int replica, int pos
   const Problem& p = scenario.problem;
   const std::vector<std::int64_t> begins = sequence_begins(p);
   const std::int64_t P = scenario.parallel.ranks;
-  std::vector<std::vector<LocalRow>> ranks(static_cast<std::size_t>(P));
+  std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);  // rows of each rank
+  std::vector<LocalRow> mine;
   LocalRow behind;
   for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
        b += static_cast<std::size_t>(scenario.parallel.replicas)) {
     const std::int64_t padded = p.padded_lengths[b], home = scenario.parallel.homes[b];
     if (padded == 0) continue;
     const std::int64_t chunk = (padded + 2 * P - 1) / (2 * P), rows = home < 0 ? chunk * 2 * P : padded;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const std::int64_t number = home < 0 ? i / chunk : 0;  // of the chunk
-      const std::int64_t rank = home >= 0 ? home : number < P ? number : 2 * P - 1 - number;
-      ranks[static_cast<std::size_t>(rank)].push_back(
-          {static_cast<std::int64_t>(b), i, i < padded ? begins[b] + i : -1, i < p.lengths[b]});
+    const auto take = [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t i = first; i < first + count; ++i)
+        mine.push_back({static_cast<std::int64_t>(b), i, i < padded ? begins[b] + i : -1, i < p.lengths[b]});
+    };
+    if (home < 0) {
+      for (std::int64_t& rank_rows : held) rank_rows += 2 * chunk;
+      take(position * chunk, chunk);
+      take((2 * P - 1 - position) * chunk, chunk);
+    } else {
+      held[static_cast<std::size_t>(home)] += rows;
+      if (home == position) take(0, rows);
     }
     behind = {static_cast<std::int64_t>(b), rows, -1, false};
   }
-  std::size_t most = 0;
-  for (const std::vector<LocalRow>& rank : ranks) most = std::max(most, rank.size());
-  for (std::vector<LocalRow>& rank : ranks)
-    for (; rank.size() < most; ++behind.position) rank.push_back(behind);
-  return ranks[static_cast<std::size_t>(position)];
+  const std::int64_t most = *std::ranges::max_element(held);
+  for (std::int64_t rank = 0; rank < position; ++rank)
+    behind.position += most - held[static_cast<std::size_t>(rank)];
+  for (; std::ssize(mine) < most; ++behind.position) mine.push_back(behind);
+  return mine;
 }
 
 }  // namespace

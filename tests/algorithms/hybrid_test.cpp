@@ -62,6 +62,19 @@ TEST_CASE("hybrid: sequences that can be shared out evenly stay whole") {
   CHECK(std::ranges::count(sixteen, 1) == 8);
 }
 
+// Cut on 8 ranks, each sequence of 3 tokens would have 2 rows on every rank, 5 times its share. So all being
+// cut must not be the measure of what is fair: the four long ones can be cut and the short ones shared out.
+TEST_CASE("hybrid: very short sequences do not excuse uneven ranks") {
+  Lengths lengths(4, 16384);
+  lengths.insert(lengths.end(), 22000, 3);
+  const Homes homes = homes_of(8, lengths);
+  CHECK(std::ranges::count(homes, -1) == 4);
+  CHECK(busiest(8, lengths, homes) <= 1.05);
+  // Where no count is fair, that which comes nearest: whole, one of 2 ranks has twice its share; cut, every
+  // rank has two rows where its share is half a row.
+  CHECK(homes_of(2, {1}) == Homes{0});
+}
+
 // Documents of log-normal lengths: within 5 % as promised, and half of the sequences whole at least, where
 // the longest does not have most of all pairs.
 TEST_CASE("hybrid: no rank has 5 % more than its share of pairs or tokens") {
@@ -116,6 +129,19 @@ TEST_CASE("hybrid: a ring of whole sequences sends nothing and keeps no slot for
     for (const char* slots : {"kv_slots", "kv_slots_backward", "dkv_slots"})
       CHECK(testing::find(rank, slots) == nullptr);
   }
+}
+
+// Far above what is weighed pair by pair: the rows of whole sequences alone say that they need not travel.
+TEST_CASE("hybrid: a ring of very many whole sequences sends nothing either") {
+  Shape shape{.ranks = 64, .placement = "hybrid", .lengths = Lengths(6400, 128)};
+  CHECK(ring_scenario(shape).schedule.word("rotation") == "needed");
+  shape.placement = "zigzag";  // too many to weigh
+  CHECK(ring_scenario(shape).schedule.word("rotation") == "whole");
+  // A few long ones that hold most rows are weighed, whatever lies beside them, and save too little.
+  shape.placement = "hybrid", shape.ranks = 4;
+  shape.lengths = Lengths(2000, 1);
+  shape.lengths.push_back(40000);
+  CHECK(ring_scenario(shape).schedule.word("rotation") == "whole");
 }
 
 // The cut sequence is sent as in a zigzag of it alone; of the others no row leaves its rank.

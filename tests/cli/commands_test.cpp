@@ -179,7 +179,17 @@ TEST_CASE("show proposes placement hybrid where a link binds and sequences could
     return run_cplab({"show", "documents", "--set", "parallel.placement=" + placement}).out;
   };
   CHECK(shown("zigzag").find(proposal) != std::string::npos);
-  CHECK(shown("hybrid").find("placement hybrid leaves") == std::string::npos);
+  const std::string hybrid = shown("hybrid");
+  CHECK(hybrid.find("placement hybrid leaves") == std::string::npos);
+  CHECK(hybrid.find("ring, hybrid (68 of 68 sequences whole), 4 ranks") != std::string::npos);
+  // Five sequences of six, but few of the rows.
+  const ProgramResult one_long =
+      run_cplab({"show", "documents", "--set", "parallel.ranks=64", "--set", "parallel.placement=zigzag",
+                 "--set", "hardware.file=hardware/h100x64.toml", "--set", "schedule.transport=auto", "--set",
+                 "problem.lengths=[131072,100,100,100,100,100]"});
+  CHECK(one_long.code == 0);
+  CHECK(one_long.out.find("bound by: link") != std::string::npos);
+  CHECK(one_long.out.find("placement hybrid") == std::string::npos);
 }
 
 TEST_CASE("show as text names every operation of the rank and what it waits for") {

@@ -140,6 +140,7 @@ TEST_CASE("the size of a plan is known before it is built, within a factor of 1.
            {},
            {"problem.batch=500"},
            {"problem.batch=500", "parallel.ranks=16"},
+           {"problem.batch=501", "parallel.ranks=16", "parallel.placement=hybrid"},
            {"problem.batch=300", "parallel.placement=striped"},
            {"problem.batch=300", "parallel.placement=contiguous", "problem.window=[40,0]"},
            {"problem.batch=301", "parallel.ranks=3", "parallel.replicas=2", "problem.mask=full"},

@@ -76,6 +76,37 @@ TEST_CASE("a packed plan with replicas and a window survives") {
   check_round_trip(build_plan(resolve(scenario)));
 }
 
+TEST_CASE("homes of placement hybrid survive, and are there for each sequence or not at all") {
+  Scenario scenario = testing::any_scenario(2);
+  scenario.problem.packed = true;
+  scenario.problem.format = Format::thd;
+  scenario.problem.batch = scenario.problem.sequence = 0;
+  scenario.problem.lengths = scenario.problem.padded_lengths = {9, 20, 4};
+  scenario.placement = "hybrid";
+  scenario.parallel.homes = {1, -1, 0};
+  const Plan plan = build_plan(resolve(scenario));
+  check_round_trip(plan);
+  const Json json = Json::parse(text_of(plan));
+  CHECK(json["scenario"]["parallel"]["homes"] == Json::array({1, -1, 0}));
+  const auto has = [](const std::string& text, const char* part) {
+    CAPTURE(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  const auto with = [&](const char* key, const Json& value) {
+    Json changed = json;
+    changed["scenario"]["parallel"][key] = value;
+    return message(changed.dump());
+  };
+  has(with("homes", Json::array({1, -1})), "/scenario/parallel/homes: a list of 2 entries");
+  has(with("homes", Json::array({1, -1, 2})), "/scenario/parallel/homes/2: 2 is out of range");
+  has(with("homes", Json::array({1, -2, 0})), "/scenario/parallel/homes/1");
+  has(with("homes", "balanced"), "/scenario/parallel/homes: this is a string");
+  has(with("placement", "zigzag"), "/scenario/parallel/homes: only placement hybrid has them");
+  Json without = json;
+  without["scenario"]["parallel"].erase("homes");
+  has(message(without.dump()), "/scenario/parallel: the key \"homes\" is missing");
+}
+
 TEST_CASE("the JSON has the keys that DESIGN lists") {
   const Json plan = Json::parse(text_of(hand_plan()));
   CHECK(plan["schema"] == "cplab.plan.1");
