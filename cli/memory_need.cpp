@@ -61,26 +61,45 @@ double peak_bytes(const Scenario& scenario, PlanUse use) {
 // In larger groups one rank takes seconds to build; its size grows at least in proportion to their number.
 constexpr std::int64_t most_ranks_built = 2048;
 
-// One group of the scenario's ranks (of so many at most) with `count` of the sequences of its largest
-// replica, evenly chosen.
+// The sequences of the largest replica.
+struct Sequences {
+  std::vector<std::size_t> cut, whole;  // whole: on one rank
+};
+
+Sequences of_largest_replica(const Scenario& scenario) {
+  Sequences all;
+  const std::vector<int>& homes = scenario.parallel.homes;
+  for (std::size_t b = 0; b < scenario.problem.lengths.size();
+       b += static_cast<std::size_t>(scenario.parallel.replicas))
+    (homes.empty() || homes[b] < 0 ? all.cut : all.whole).push_back(b);
+  return all;
+}
+
+// One group of the scenario's ranks (of so many at most) with `count` of the sequences that are cut in its
+// largest replica, evenly chosen, and as large a share of those that are whole, which make few pools.
 Scenario sample_of(const Scenario& scenario, std::int64_t count) {
   Scenario sample = scenario;
   Problem& p = sample.problem;
-  const std::vector<std::int64_t> lengths = p.lengths, padded = p.padded_lengths;
-  const std::int64_t replicas = scenario.parallel.replicas;
-  const std::int64_t all = (std::ssize(lengths) + replicas - 1) / replicas;  // of replica 0
+  const Sequences all = of_largest_replica(scenario);
   p.lengths.clear();
   p.padded_lengths.clear();
-  sample.parallel.ranks = std::min(scenario.parallel.ranks, most_ranks_built);
   sample.parallel.homes.clear();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto b = static_cast<std::size_t>(i * all / count * replicas);
-    p.lengths.push_back(lengths[b]);
-    p.padded_lengths.push_back(padded[b]);
+  sample.parallel.ranks = std::min(scenario.parallel.ranks, most_ranks_built);
+  std::vector<std::size_t> chosen;
+  const auto choose = [&](const std::vector<std::size_t>& from, std::int64_t some) {
+    for (std::int64_t i = 0; i < some; ++i)
+      chosen.push_back(from[static_cast<std::size_t>(i * std::ssize(from) / some)]);
+  };
+  choose(all.cut, count);
+  choose(all.whole, count == 0 ? std::ssize(all.whole) : std::ssize(all.whole) * count / std::ssize(all.cut));
+  std::ranges::sort(chosen);
+  for (const std::size_t b : chosen) {
+    p.lengths.push_back(scenario.problem.lengths[b]);
+    p.padded_lengths.push_back(scenario.problem.padded_lengths[b]);
     if (!scenario.parallel.homes.empty())
       sample.parallel.homes.push_back(scenario.parallel.homes[b] % static_cast<int>(sample.parallel.ranks));
   }
-  if (!p.packed) p.batch = count;
+  if (!p.packed) p.batch = std::ssize(chosen);
   sample.parallel.replicas = 1;
   sample.parallel.groups.assign(1, std::vector<int>(static_cast<std::size_t>(sample.parallel.ranks)));
   std::iota(sample.parallel.groups[0].begin(), sample.parallel.groups[0].end(), 0);
@@ -124,6 +143,7 @@ void take_sequences(Scenario& scenario, std::int64_t count) {
   Problem& p = scenario.problem;
   p.lengths.resize(static_cast<std::size_t>(count));
   p.padded_lengths.resize(static_cast<std::size_t>(count));
+  if (!scenario.parallel.homes.empty()) scenario.parallel.homes.resize(static_cast<std::size_t>(count));
   if (!p.packed) p.batch = count;
 }
 
@@ -181,7 +201,7 @@ PlanSize size_of(const Plan& plan) {
 
 PlanSize estimated_size(const Scenario& scenario) {
   const Parallel& parallel = scenario.parallel;
-  const std::int64_t all = (std::ssize(scenario.problem.lengths) + parallel.replicas - 1) / parallel.replicas;
+  const std::int64_t all = std::ssize(of_largest_replica(scenario).cut);
   // So many sequences that ranks times sequences stays at a few thousand.
   constexpr std::int64_t most_runs = 4096, most_sequences = 64;
   const std::int64_t few =
