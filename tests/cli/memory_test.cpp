@@ -62,7 +62,7 @@ double named_need(const std::string& message) {
 
 }  // namespace
 
-TEST_CASE("plans that do not fit: by ranks, by sequences, and what would do") {
+TEST_CASE("long: plans that do not fit: by ranks, by sequences, and what would do") {
   const TemporaryFolder folder;
   const std::string file = folder.write("good.toml", scenario_text);
   const Limit limit("8G");
