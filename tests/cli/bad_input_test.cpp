@@ -98,7 +98,7 @@ const std::vector<Bad>& bad_lines() {
       {10, "ranks = 2\ngroups = [0, 1]", 11, "parallel.groups", "list of lists"},
       {11, "algorithm = \"rnig\"", 11, "parallel.algorithm", "ring"},
       {12, "placement = \"zagzig\"", 12, "parallel.placement", "zigzag"},
-      {12, "placement = \"hybrid\"\nhomes = [7]", 13, "parallel.homes", "legal: 0 to"},
+      {12, "placement = \"hybrid\"\nhomes = [7, 0]", 13, "parallel.homes", "legal: 0 to"},
       {12, "placement = \"hybrid\"\nhomes = []", 13, "parallel.homes", "is empty"},
       {12, "placement = \"zigzag\"\nhomes = []", 13, "parallel.homes", "is empty"},
       {12, "placement = \"hybrid\"\nhomes = [4294967296]", 13, "parallel.homes", "at most 65536 ranks"},
