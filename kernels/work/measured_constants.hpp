@@ -94,7 +94,7 @@ constexpr MeasuredConstant measured_constants[] = {
     {"ping_pong", 1, "", records::by_turns},
     {"polynomial_every", 0, "column tiles, 0: none", records::by_turns},
     {"lanes_release_k_64", 32, "lanes", records::by_turns},
-    {"lanes_release_k_128", 1, "lanes", records::by_turns},
+    {"lanes_release_k_128", 32, "lanes", records::by_turns},
     // Other tile heights.
     {"mma_rows", 128, "rows", records::none},
     {"hopper_backward_rows", 128, "rows", records::none},

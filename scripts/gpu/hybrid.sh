@@ -9,6 +9,7 @@ out=$(mkdir -p "$1" && realpath "$1")
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
+need compute-sanitizer
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit --format=csv >"$out/nvidia-smi.txt"
 : >"$out/table.txt"
 say() { echo "$*" | tee -a "$out/table.txt"; }
@@ -27,6 +28,12 @@ verify cut-and-whole-4 4 "problem.lengths=[3000,200,77,640,1,0,513,900]"
 verify cut-and-whole-8 8 "problem.lengths=[3000,200,77,640,1,0,513,900]" problem.dtype=fp16
 verify homes-2 2 "problem.lengths=[700,130,64,2100]" "parallel.homes=[1,-1,0,-1]"
 verify whole-4 4 "problem.lengths=[512,512,512,512,512,512,512,512]"
+for tool in memcheck racecheck synccheck; do
+  timeout 100 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$(command -v cplab)" \
+    verify documents --device gpu --quiet --ranks-per-gpu 4 --allocator separate --set problem.heads=2 \
+    --set "problem.lengths=[300,90,77,64,1,0,33]" >"$results/sanitizer.txt" 2>&1
+  say "$tool rc $?: $(grep -aE 'SUMMARY' "$results/sanitizer.txt" | tail -1)"
+done
 timeout 200 grid --gpu 8 --strength 2 --algorithm ring >"$out/grid.txt" 2>&1
 say "grid rc $?: $(tail -1 "$out/grid.txt")"
 
