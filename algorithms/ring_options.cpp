@@ -90,10 +90,7 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
   if (overlap && *overlap == OptionValue(false) && !s.find("compute_lanes"))
     s.set("compute_lanes", std::int64_t{1});
   if (s.find("rotation")) return;
-  if (needed_saves(scenario, rings))
-    s.set("rotation", std::string("needed"));
-  else
-    s.set("rotation", std::string("whole"));
+  s.set("rotation", std::string(needed_saves(scenario, rings) ? "needed" : "whole"));
 }
 
 void validate_ring_options(const Schedule& s) {
@@ -176,8 +173,7 @@ std::vector<OptionInfo> ring_option_infos() {
           "rotation", {"whole", "needed"},
           "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
           "needed where that saves more than a quarter of the bytes (whole where that takes long to find "
-          "out: "
-          "hundreds of ranks, or thousands of sequences cut)"),
+          "out: hundreds of ranks, or thousands of sequences cut)"),
       dkv_tile_heads,
       least_option(
           "parts", 1, 1,

@@ -44,6 +44,8 @@ class RowMatrix {
   }
   Block<T> rows_from(std::int64_t first, std::int64_t rows) { return block(first, rows, cols_); }
   Block<const T> rows_from(std::int64_t first, std::int64_t rows) const { return block(first, rows, cols_); }
+  Block<T> all() { return rows_from(0, rows_); }
+  Block<const T> all() const { return rows_from(0, rows_); }
 
   RowMatrix& operator+=(const RowMatrix& other) {
     for (std::size_t x = 0; x < values_.size(); ++x) values_[x] += other.values_[x];
@@ -84,21 +86,19 @@ void add_product_of_transposed(Block<const T> a, Block<const T> b, Block<T> into
 template <class T>
 RowMatrix<T> product(const RowMatrix<T>& a, const RowMatrix<T>& b) {
   RowMatrix<T> result(a.rows(), b.cols());
-  add_product<T>(a.rows_from(0, a.rows()), b.rows_from(0, b.rows()), result.rows_from(0, a.rows()));
+  add_product<T>(a.all(), b.all(), result.all());
   return result;
 }
 template <class T>
 RowMatrix<T> product_with_transposed(const RowMatrix<T>& a, const RowMatrix<T>& b) {
   RowMatrix<T> result(a.rows(), b.rows());
-  store_product_with_transposed<T>(a.rows_from(0, a.rows()), b.rows_from(0, b.rows()),
-                                   result.rows_from(0, a.rows()));
+  store_product_with_transposed<T>(a.all(), b.all(), result.all());
   return result;
 }
 template <class T>
 RowMatrix<T> product_of_transposed(const RowMatrix<T>& a, const RowMatrix<T>& b) {
   RowMatrix<T> result(a.cols(), b.cols());
-  add_product_of_transposed<T>(a.rows_from(0, a.rows()), b.rows_from(0, b.rows()),
-                               result.rows_from(0, a.cols()));
+  add_product_of_transposed<T>(a.all(), b.all(), result.all());
   return result;
 }
 

@@ -64,16 +64,7 @@ run() {  # NAME RANKS PLACEMENT LENGTHS
   timeout 60 cplab run documents --quiet --operations --warmup 3 --iterations 11 --set parallel.ranks="$2" \
     --set parallel.placement="$3" --set "problem.lengths=$4" --json "$out/run-$1.json" >"$results/run.txt" 2>&1 ||
     { say "$1: rc $?: $(tail -1 "$results/run.txt")"; return; }
-  python3 - "$1" "$2" "$4" "$out/run-$1.json" "$(predicted "$2" "$3" "$4")" <<'PYTHON' | tee -a "$out/table.txt"
-import json, sys
-name, ranks, lengths, path, predicted = sys.argv[1:]
-result = json.load(open(path))
-pairs = sum(n * (n + 1) / 2 for n in json.loads(lengths))
-flops = 14 * pairs * 16 * 128 / int(ranks)  # 4 forward and 10 backward
-kernels = sorted(v["variant"] for v in result["variants"] if v["variant"].startswith("attend"))
-print(f"{name:24} {result['time_s'] * 1e3:8.3f} ms (predicted {float(predicted) * 1e3:8.3f}) "
-      f"{flops / result['time_s'] * 1e-12:6.1f} TFLOP/s a GPU  " + ", ".join(kernels))
-PYTHON
+  scripts/gpu/run_line.py "$1" "$4" "$2" "$out/run-$1.json" "$(predicted "$2" "$3" "$4")" | tee -a "$out/table.txt"
 }
 documents=$(sed -n '/^lengths/,/^]/p' scenarios/documents.toml | tail -n +2 | tr -d ' \n]')
 for turn in 1 2; do

@@ -29,16 +29,7 @@ run() {  # NAME LENGTHS PROBLEM...: lines of the scenario's table
   timeout 60 cplab run "$results/run.toml" --quiet --operations --warmup 3 --iterations 11 \
     --json "$out/run-$name.json" >"$results/run.txt" 2>&1 ||
     { echo "$name: rc $?: $(tail -1 "$results/run.txt")" | tee -a "$out/table.txt"; return; }
-  python3 - "$name" "$lengths" "$gpus" "$out/run-$name.json" <<'PYTHON' | tee -a "$out/table.txt"
-import json, sys
-name, lengths, gpus, path = sys.argv[1:]
-result = json.load(open(path))
-pairs = sum(n * (n + 1) / 2 for n in json.loads(lengths))
-flops = 14 * pairs * 16 * 128  # 4 forward and 10 backward
-kernels = sorted(v["variant"] for v in result["variants"] if v["variant"].startswith("attend"))
-print(f"{name:14} {result['time_s'] * 1e3:8.3f} ms {flops / result['time_s'] / int(gpus) * 1e-12:6.1f} TFLOP/s a GPU  "
-      + ", ".join(kernels))
-PYTHON
+  scripts/gpu/run_line.py "$name" "$lengths" "$gpus" "$out/run-$name.json" | tee -a "$out/table.txt"
 }
 for turn in 1 2; do  # by turns: the GPU's clock is not the same all the time
   for batch in 1 2 4 8; do

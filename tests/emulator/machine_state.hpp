@@ -2,9 +2,9 @@
 #pragma once
 
 #include <ucontext.h>
-#include <csetjmp>
 
 #include <array>
+#include <csetjmp>
 #include <map>
 #include <random>
 #include <stdexcept>
