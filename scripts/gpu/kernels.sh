@@ -71,7 +71,7 @@ if wants peers; then
 fi
 if wants checkers; then
   step checkers
-  cases=(1 2 10 18 31 41 65 70 82 90)  # windows and tails, most of them on Hopper kernels: the summary says which
+  cases=(1 2 10 11 18 31 41 43 59 65 70 82 90)  # windows, tails, rising scores, most on Hopper kernels: the summary says which
   tools="memcheck racecheck synccheck initcheck"
   checked() {  # TOOL MODE CASE
     local options=(--only attend --threads 1 --case "$3")

@@ -141,6 +141,11 @@ TEST_CASE("hopper kernels: halves of sequences, in lists of runs") {
   for (std::uint64_t seed = 1; seed <= 8; ++seed) check_cases(seed, 23, 24, 150);
 }
 
+// What the softmax does that does not wait for its maxima: weights above its limit, and above all limits.
+TEST_CASE("hopper kernels: scores that rise") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) check_cases(seed, 11, 12, 150);
+}
+
 TEST_CASE("hopper kernels: a run that ends where out does") {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) check_cases(seed, 55, 56, 150);
 }

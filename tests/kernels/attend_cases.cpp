@@ -53,13 +53,29 @@ bool unseen_unchanged(const Tensor& tensor, const Bits& before, const std::vecto
   return true;
 }
 
+// Multiplies runs of keys by powers of 4: maxima of scores rise from block to block by nothing, by a few, by
+// dozens or by hundreds, so that weights relative to an earlier maximum are too large for bf16, or for fp32.
+void lengthen_keys(Problem& problem, std::mt19937& generator) {
+  problem.scale = 1 / std::sqrt(static_cast<double>(problem.sizes.D));
+  const std::int64_t width = problem.sizes.G * problem.sizes.D;
+  double factor = 1;
+  for (std::int64_t row = 0, left = 0; row < problem.sizes.nk; ++row, --left) {
+    if (left == 0) {
+      left = draw(generator, 1, 150);
+      factor = std::pow(4, draw(generator, 0, 4));
+    }
+    for (std::int64_t x = 0; x < width; ++x) problem.k[static_cast<std::size_t>(row * width + x)] *= factor;
+  }
+}
+
 class AttendCase {
  public:
   AttendCase(Report& report, const TileRunner& runner, const TileCase& tile, std::mt19937& generator)
       : report_(report), runner_(runner), tile_(tile), generator_(generator), where_(tile.text()) {}
 
   void run() {
-    const Problem problem = random_problem(generator_, tile_.sizes, tile_.segments, tile_.nominal);
+    Problem problem = random_problem(generator_, tile_.sizes, tile_.segments, tile_.nominal);
+    if (tile_.rising) lengthen_keys(problem, generator_);
     const Expected expected = expected_of(problem);
     forward(problem, expected);
     backward(problem, expected);
@@ -318,6 +334,15 @@ void attend_case(Report& report, const CaseName& name, const TileRunner& runner)
                                .offset = offset,
                                .right = draw(generator, -1, 0)});
     }
+    return run_tile(report, runner, tile, name, generator);
+  }
+  if (name.number % 16 == 11) {
+    tile.kind = "rising scores";
+    sizes.nq = std::min<std::int64_t>(sizes.nq, 150);
+    sizes.nk = 640;
+    tile.rising = true;
+    tile.segments = {square(sizes.nq, sizes.nk, -1, draw(generator, -1, 0))};
+    tile.segments.front().offset = draw(generator, 0, sizes.nk);
     return run_tile(report, runner, tile, name, generator);
   }
   if (name.number % 64 == 55)

@@ -27,7 +27,8 @@ struct Roundoff {
 Roundoff roundoff_of(DType nominal) {
   const double u = nominal == DType::fp64 ? 0x1p-53 : 0x1p-24;
   const double r = unit_roundoff(nominal) > u ? unit_roundoff(nominal) : 0;
-  return {.u = u, .r = r, .underflow = nominal == DType::fp16 ? 0x1p-25 : 0};
+  const double fp32_underflow = nominal == DType::fp64 ? 0 : 0x1p-117;
+  return {.u = u, .r = r, .underflow = nominal == DType::fp16 ? 0x1p-25 : fp32_underflow};
 }
 
 double output_floor(DType dtype) {

@@ -18,6 +18,7 @@ struct TileCase {
   DType nominal, out;
   TileLayouts layouts = {};
   std::int64_t shift = 0;  // of all data, in elements
+  bool rising = false;     // keys far longer than those before them
   std::uint64_t seed = 0;
   std::int64_t number = 0;
 

@@ -87,7 +87,7 @@ class ForwardConsumer {
       }
       if (!zeroes_v) warp_scheduler_barrier_arrive();
       warpgroup_wait<1>();
-      mainloop_.softmax_step(count_);
+      mainloop_.softmax_step(count_, Tiles::stage(tiles_));
       if constexpr (Shape::softmax_before_pv_wait) {
         // The exponentials must run before the wait for P V, beneath which they are to be hidden, but ptxas
         // would move them behind it. It moves nothing across a branch, and waiting for the next K, which has

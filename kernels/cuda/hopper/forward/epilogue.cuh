@@ -105,7 +105,9 @@ __device__ __forceinline__ void write_staged_rows(const float2* staged, const De
 #pragma unroll 1
   for (int begin = 0; begin < 8; begin += together) {
     T* rows[together];
-    typename Pair<T>::type old[together][chunks];  // widened when they are used: that waits for them
+    // Widened when they are used: that waits for them. Initialized, because to ptxas what is not always
+    // assigned is in use from the kernel's beginning, and takes a register in the mainloop.
+    typename Pair<T>::type old[together][chunks] = {};
     float old_factor[together];
 #pragma unroll
     for (int n = 0; n < together; ++n) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/hopper/forward/multiply_again.cuh"
 #include "kernels/cuda/hopper/forward/shared_storage.cuh"
 #include "kernels/cuda/hopper/parts/mask.cuh"
 #include "kernels/cuda/hopper/parts/operands.cuh"
@@ -51,6 +52,7 @@ class ForwardMainloop {
     first_row_ = first_row;
     clear(out);
     softmax = {{-infinity(), -infinity()}, {0, 0}};
+    reference_ = Reference::unknown;
   }
 
   __device__ __forceinline__ void wait_k(int count) {
@@ -68,53 +70,35 @@ class ForwardMainloop {
     warpgroup_commit_batch();
   }
 
-  // S becomes P, once it is complete; out is left to rescale_out().
-  __device__ __forceinline__ void softmax_step(int count) {
+  // S becomes P, once it is complete; out is left to rescale_out(). buffer: of Q.
+  //
+  // P is exp2(S - reference), and a row's reference is a maximum of blocks before. So most blocks need not
+  // wait for their own maxima: P is computed first, and its sums say whether it has grown too large.
+  __device__ __forceinline__ void softmax_step(int count, int buffer) {
     warpgroup_fence_operand(s_);
-    if (read_info(count)) {
-      const Block& block = memory_.bounds[Stages::stage(count)];
-      if (!all_live<Shape::keys>(block, first_row_)) mask_dead_by_bits(s_, block, first_row_, -infinity());
-    }
-    // Two chains of maxima and sums for each row: in one, every operation would wait for the one before.
-    float highest[2][2] = {{softmax.maximum[0], s_[0][0]}, {softmax.maximum[1], s_[0][2]}};
+    const bool masked = read_info(count);
+    if (masked) mask(count);
+    if (reference_ == Reference::held) {
+      float sums[2];
+      exponentiate(sums);
+      rescales_ = exceeds(sums, largest_p);
+      if (!rescales_ || !exceeds(sums, largest_rescaled_p)) {
+        release_k(count);
+        if (rescales_) raise_reference(sums);
 #pragma unroll
-    for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        highest[half][n % 2] = fmaxf(highest[half][n % 2], fmaxf(s_[n][2 * half], s_[n][2 * half + 1]));
-    float shift[2], sums[2][2] = {};
-    bool exceeds = false;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      highest[half][0] = row_max(fmaxf(highest[half][0], highest[half][1]));
-      // Written so that a NaN counts as exceeding.
-      exceeds |= !(highest[half][0] * scale_log2_ <=
-                   fmaf(softmax.maximum[half], scale_log2_, rescale_threshold_log2_));
-    }
-    rescales_ = __any_sync(all_lanes, exceeds) != 0;
-    release_k(count);
-    if (rescales_) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float held = softmax.maximum[half];
-        softmax.maximum[half] = highest[half][0];
-        // No fused multiply-add: the factor must be exactly 1 where the maximum stays.
-        rescale_[half] =
-            exp2_approx(__fmul_rn(held, scale_log2_) - scaled_maximum(softmax.maximum[half], scale_log2_));
-        softmax.sum[half] *= rescale_[half];
+        for (int half = 0; half < 2; ++half) softmax.sum[half] += sums[half];
+        return;
       }
+      reference_ = Reference::unsafe;
+      multiply_again<T, D>(s_, memory_.q[buffer][warpgroup_] + thread_index() / 32 % 4 * 16 * 128,
+                           memory_.k[Stages::stage(count)]);
+      if (masked) mask(count);
     }
+    find_reference(count);
+    float sums[2];
+    exponentiate(sums);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) shift[half] = scaled_maximum(softmax.maximum[half], scale_log2_);
-#pragma unroll
-    for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        s_[n][e] = exp2_of<Shape::polynomial_every>(fmaf(s_[n][e], scale_log2_, -shift[e / 2]), n);
-        sums[e / 2][e % 2] += s_[n][e];
-      }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) softmax.sum[half] += sums[half][0] + sums[half][1];
+    for (int half = 0; half < 2; ++half) softmax.sum[half] += sums[half];
   }
 
   // Keeps the compiler from moving the computation of P behind this point.
@@ -180,6 +164,98 @@ class ForwardMainloop {
   }
 
  private:
+  // Of the warp's rows. unknown: some have seen no live key. unsafe: in this tile P has exceeded
+  // largest_rescaled_p, so its blocks are waited for.
+  enum class Reference { unknown, held, unsafe };
+  static constexpr float largest_p = 1 << static_cast<int>(measured("rescale_threshold"));
+  // P up to here can be multiplied by its reciprocal: below 2^-126 that would become 0.
+  static constexpr float largest_rescaled_p = 0x1p100f;
+
+  __device__ __forceinline__ void mask(int count) {
+    const Block& block = memory_.bounds[Stages::stage(count)];
+    if (!all_live<Shape::keys>(block, first_row_)) mask_dead_by_bits(s_, block, first_row_, -infinity());
+  }
+
+  // P from S, in place, and the sums of the lane's columns.
+  __device__ __forceinline__ void exponentiate(float (&sums)[2]) {
+    float parts[2][2] = {}, shift[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) shift[half] = scaled_maximum(softmax.maximum[half], scale_log2_);
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        s_[n][e] = exp2_of<Shape::polynomial_every>(fmaf(s_[n][e], scale_log2_, -shift[e / 2]), n);
+        parts[e / 2][e % 2] += s_[n][e];
+      }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) sums[half] = parts[half][0] + parts[half][1];
+  }
+
+  // Whether sums of any of the warp's rows exceed `most`, or are NaN.
+  static __device__ __forceinline__ bool exceeds(const float (&sums)[2], float most) {
+    return __any_sync(all_lanes, !(sums[0] <= most && sums[1] <= most)) != 0;
+  }
+
+  // After exponentiate(): rows with a P above 1 get a new reference, the maximum. P and the sums become what
+  // they would be with that.
+  __device__ __forceinline__ void raise_reference(float (&sums)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float highest = 1;
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n) highest = fmaxf(highest, fmaxf(s_[n][2 * half], s_[n][2 * half + 1]));
+      const float held = softmax.maximum[half];
+      softmax.maximum[half] = held + __fdividef(log2f(row_max(highest)), scale_log2_);
+      set_rescale(half, held);
+      sums[half] *= rescale_[half];
+#pragma unroll
+      for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) s_[n][2 * half + e] *= rescale_[half];
+    }
+  }
+
+  // From S, before exponentiate(): the reference becomes the maximum where that exceeds it too far.
+  __device__ __forceinline__ void find_reference(int count) {
+    // Two chains of maxima for each row: in one, every operation would wait for the one before.
+    float highest[2][2] = {{softmax.maximum[0], s_[0][0]}, {softmax.maximum[1], s_[0][2]}};
+#pragma unroll
+    for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        highest[half][n % 2] = fmaxf(highest[half][n % 2], fmaxf(s_[n][2 * half], s_[n][2 * half + 1]));
+    bool exceeds = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      highest[half][0] = row_max(fmaxf(highest[half][0], highest[half][1]));
+      // Written so that a NaN counts as exceeding.
+      exceeds |= !(highest[half][0] * scale_log2_ <=
+                   fmaf(softmax.maximum[half], scale_log2_, rescale_threshold_log2_));
+    }
+    rescales_ = __any_sync(all_lanes, exceeds) != 0;
+    release_k(count);
+    if (!rescales_) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float held = softmax.maximum[half];
+      softmax.maximum[half] = highest[half][0];
+      set_rescale(half, held);
+    }
+    const bool known = softmax.maximum[0] != -infinity() && softmax.maximum[1] != -infinity();
+    // Where the reference is to be the maximum (rescale_threshold_log2()), every block is waited for.
+    if (reference_ == Reference::unknown && rescale_threshold_log2_ > 0 && __all_sync(all_lanes, known) != 0)
+      reference_ = Reference::held;
+  }
+
+  // After a row's reference has changed from `held`: its factors.
+  __device__ __forceinline__ void set_rescale(int half, float held) {
+    // No fused multiply-add: the factor must be exactly 1 where the reference stays.
+    rescale_[half] =
+        exp2_approx(__fmul_rn(held, scale_log2_) - scaled_maximum(softmax.maximum[half], scale_log2_));
+    softmax.sum[half] *= rescale_[half];
+  }
+
   static __device__ __forceinline__ int lane() {
     return thread_index() % 32;
   }
@@ -210,7 +286,8 @@ class ForwardMainloop {
   int first_row_ = 0;
   float scale_log2_, rescale_threshold_log2_;
   int valid_keys_ = 0, flags_ = 0;  // of the block whose BlockInfo was read last
-  bool rescales_ = false;           // whether the reference maxima moved in this step
+  Reference reference_ = Reference::unknown;
+  bool rescales_ = false;  // whether the reference maxima moved in this step
   float rescale_[2];
   float s_[n_tiles][4];
   std::uint32_t p_[n_tiles / 2][4];
