@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a tile of the forward kernel for Hopper costs, from times with each tile height forced.
 
-    tiles --heights > heights.json && scripts/fit_tile_costs.py heights.json [--sms 132]
+    tiles --heights > heights.json && scripts/fit_tile_costs.py heights.json [--sms 132] [--keep BEYOND,MASKED]
     scripts/fit_tile_costs.py --self-check      on times made from known constants
 
 The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "rows", "seconds"}, `rows` the height. The
@@ -11,7 +11,8 @@ block in which not all pairs are live; a unit of length costs a time of its own 
 each head size and height; the tiles of all heads are given to the multiprocessors, the longest first; a launch takes
 `launch` seconds beside, which no choice depends on. `beyond`, `masked`, `launch` and the costs are those of the least
 squares of the relative error. Printed are these constants, which stand in kernels/work/measured_constants.hpp (but for
-`launch`), and what the choice by them loses on every shape.
+`launch`), and what the choice by them loses on every shape. --keep: `beyond` and `masked` as given, since the costs of
+the other kernels were fitted with those that stand in the source.
 """
 import argparse
 import heapq
@@ -126,9 +127,9 @@ def by_shape(measurements, values):
     return shapes
 
 
-def print_fit(measurements, sms):
+def print_fit(measurements, sms, keep=None):
     model = Model(measurements, sms)
-    beyond, masked = model.fit()
+    beyond, masked = keep or model.fit()
     launch, costs, errors = model.errors(beyond, masked)
     print(f"{len(measurements)} times, {sms} multiprocessors: {beyond:.2f} units beyond the keys, {masked:.2f} a masked "
           f"block, {launch * 1e6:.2f} us a launch")
@@ -195,18 +196,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", nargs="?", metavar="JSON", help="of `tiles --heights`; - is stdin")
     parser.add_argument("--sms", type=int, default=132, help="multiprocessors of the GPU (132)")
+    parser.add_argument("--keep", metavar="BEYOND,MASKED", help="these two are not fitted")
     parser.add_argument("--self-check", action="store_true")
     options = parser.parse_args()
     if options.self_check:
         self_check()
     if options.measured is None:
         parser.error("a JSON of measured times is needed")
+    keep = None
+    if options.keep is not None:
+        try:
+            beyond, masked = keep = tuple(map(float, options.keep.split(",")))
+        except ValueError:
+            parser.error(f"--keep {options.keep}: two numbers are needed, as 1.32,0.41")
+        if min(beyond, masked) < 0:
+            parser.error(f"--keep {options.keep}: neither may be negative")
     if options.measured == "-":
         measurements = json.load(sys.stdin)
     else:
         with open(options.measured, encoding="utf-8") as file:
             measurements = json.load(file)
-    print_fit(measurements, options.sms)
+    print_fit(measurements, options.sms, keep)
 
 
 if __name__ == "__main__":

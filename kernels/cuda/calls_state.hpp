@@ -119,6 +119,7 @@ struct CudaCalls::State {
     into.count = static_cast<std::int32_t>(work.tiles.size());
     into.live = cuda::live_tiles(work);
     into.keys_together = work.keys_together;
+    into.alike = work.alike;
     if (work.tiles.empty()) return;
     point<cuda::WorkTile>(into.tiles, work.tiles);
     if (!work.segments.empty()) point<cuda::DeviceSegment>(into.segments, work.segments);

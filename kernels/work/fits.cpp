@@ -221,9 +221,12 @@ float scale_log2(double scale) {
 }
 
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes,
-                    std::int32_t rows_together) {
-  constexpr auto cache_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache"));
-  constexpr auto part_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache_together"));
+                    std::int32_t rows_together, bool alike) {
+  constexpr auto few_bytes = static_cast<std::int64_t>(measured("heads_per_group_cache_alike"));
+  const std::int64_t cache_bytes =
+      alike ? few_bytes : static_cast<std::int64_t>(measured("heads_per_group_cache"));
+  const std::int64_t part_bytes =
+      alike ? few_bytes : static_cast<std::int64_t>(measured("heads_per_group_cache_together"));
   const std::int64_t row_bytes = std::int64_t{element_bytes} * walked.width;
   std::int64_t fit = std::max<std::int64_t>(cache_bytes / (row_bytes * std::max(walked.listed, 1)), 1);
   if (rows_together > 0) fit = std::max(fit, part_bytes / (row_bytes * rows_together));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -99,6 +100,15 @@ KeyGroups key_groups(std::span<const DeviceSegment> segments) {
     groups.of_segment[keys.segment] = groups.count - 1;
   }
   return groups;
+}
+bool are_alike(const WorkTables& work, std::span<const double> times) {
+  double shortest = std::numeric_limits<double>::infinity(), longest = 0;
+  for (std::size_t n = 0; n < work.tiles.size(); ++n) {
+    if (work.tiles[n].count == 0) continue;
+    shortest = std::min(shortest, times[n]);
+    longest = std::max(longest, times[n]);
+  }
+  return longest <= 1.1 * shortest;
 }
 
 bool order_by_keys(WorkTables& work, std::span<const double> times, const TileWalk& walk) {

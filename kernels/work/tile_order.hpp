@@ -18,6 +18,10 @@ struct KeyGroups {
 };
 KeyGroups key_groups(std::span<const DeviceSegment> segments);
 
+// Whether all tiles with segments take about the same time, tile n times[n]: the longest at most 1.1 times
+// the shortest.
+bool are_alike(const WorkTables& work, std::span<const double> times);
+
 // Orders the tiles of a list, of which tile n takes times[n]; they may be sorted by anything before. Tiles of
 // a group of keys are neighbours, the longest first, and groups follow each other by their longest tile;
 // tiles that see keys of several groups make these one. Only the last groups are one: as many as it takes so

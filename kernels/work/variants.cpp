@@ -305,9 +305,9 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
             rows.spaces};
   const TileProblem problem{
       .live = rows.live, .rows = rows.q, .keep_empty = keep_empty, .ranges = rows.q_ranges};
-  const auto heads_together = [&](std::int32_t keys) {
+  const auto heads_together = [&](std::int32_t keys, bool alike = false) {
     return hopper::heads_per_group(static_cast<int>(call.q.heads), static_cast<int>(call.k.heads),
-                                   device_view(call.k, {}), 4, keys);
+                                   device_view(call.k, {}), 4, keys, alike);
   };
   TileWalk walk{.heads = call.q.heads,
                 .heads_per_group = heads_together(0),
@@ -323,9 +323,10 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
     plan = std::move(other);
   }
   const std::int32_t keys_together = key_groups(rows.live).most_keys;
-  walk.heads_per_group = heads_together(keys_together);
-  if (order_by_keys(plan.work, tile_times(plan.work, best->tile_costs), walk))
-    plan.work.keys_together = keys_together;
+  const std::vector<double> times = tile_times(plan.work, best->tile_costs);
+  plan.work.alike = are_alike(plan.work, times);
+  walk.heads_per_group = heads_together(keys_together, plan.work.alike);
+  if (order_by_keys(plan.work, times, walk)) plan.work.keys_together = keys_together;
   return {best, std::move(plan.work), rows.spaces};
 }
 

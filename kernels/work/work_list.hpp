@@ -48,6 +48,7 @@ struct WorkTables {
   std::vector<DeviceSegment> segments;
   bool even = true;  // all tiles have about equally many live pairs a row: none takes much longer
   std::int32_t keys_together = 0;  // the most keys that neighbours in the list share; 0: not known
+  bool alike = false;              // all tiles with segments take about the same time, where known
 };
 
 // How many of the tiles have segments; these come first.

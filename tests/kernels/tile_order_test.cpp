@@ -148,4 +148,21 @@ TEST_CASE("heads side by side: more where neighbours share few keys") {
   CHECK(hopper::heads_per_group(16, 4, k, 4, 4096) == 16);  // four query heads to a key head
 }
 
+TEST_CASE("heads side by side: few where all tiles take the same time") {
+  const DeviceView k{.rows = 4096, .heads = 16, .width = 128, .dtype = kernels::DType::bf16, .listed = 4096};
+  CHECK(hopper::heads_per_group(16, 16, k) == 16);                // 2 MiB a head, of 32
+  CHECK(hopper::heads_per_group(16, 16, k, 4, 0, true) == 2);     // of 4
+  CHECK(hopper::heads_per_group(16, 16, k, 4, 1024, true) == 8);  // 512 KiB a head
+  CHECK(hopper::heads_per_group(16, 4, k, 4, 0, true) == 8);      // four query heads to a key head
+  CHECK(hopper::heads_per_group(
+            16, 16,
+            {.rows = 1 << 20, .heads = 16, .width = 128, .dtype = kernels::DType::bf16, .listed = 1 << 20}, 4,
+            0, true) == 1);
+
+  WorkTables work;
+  work.tiles = {{0, 128, 0, 1}, {128, 256, 1, 1}, {256, 384, 0, 0}};
+  CHECK(are_alike(work, std::vector<double>{10, 9.5, 1}));  // a tile without segments has no say
+  CHECK(!are_alike(work, std::vector<double>{10, 9, 10}));
+}
+
 }  // namespace cplab::testing

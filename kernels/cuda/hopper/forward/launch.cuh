@@ -24,10 +24,10 @@ Launch bind_forward(const AttendParams& call) {
   if (params->out_write != OutWrite::row_by_row) params->out = tensor_map(call.out, 64);
   params->scale_log2 = scale_log2(call.scale);
   params->rescale_threshold_log2 = rescale_threshold_log2(call);
-  params->scheduler =
-      TileScheduler(call.work.count, call.q.heads,
-                    heads_per_group(call.q.heads, call.k.heads, call.k, 4, call.work.keys_together),
-                    call.q.heads / call.k.heads);
+  params->scheduler = TileScheduler(
+      call.work.count, call.q.heads,
+      heads_per_group(call.q.heads, call.k.heads, call.k, 4, call.work.keys_together, call.work.alike),
+      call.q.heads / call.k.heads);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
