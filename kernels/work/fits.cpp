@@ -196,6 +196,16 @@ bool writes_dkv_by_tma(const AttendBackwardParams& call) {
          has_tensor_map(call.dv);
 }
 
+bool stores_dq_tiles(const AttendBackwardParams& call) {
+  const bool sums = call.dq.dtype == DType::fp32 && call.dq.width == 128;  // what there is room to stage
+  const bool rounded = call.dq.dtype == call.q.dtype;
+  return call.write_dq == Write::store && (sums || rounded) && has_tensor_map(call.dq);
+}
+
+bool stores_dkv_tiles(const AttendBackwardParams& call) {
+  return call.write_dk == Write::store && call.dk.dtype == call.k.dtype && writes_dkv_by_tma(call);
+}
+
 bool splits_query_heads(const AttendBackwardParams& call) {
   return call.q.heads > call.k.heads && writes_dkv_by_tma(call) && call.dk.dtype == DType::fp32;
 }

@@ -87,12 +87,9 @@ void add(Entries& all, const AttendBackwardVariant& variant) {
       part.name = "dk, dv stored", adding.name = "dk, dv added";
       return add(all, entry, {part, adding});
     }
-    case Family::hopper_deterministic: {
-      entry.features = tiles_by_tma;
-      const int stages = D == 64 ? 4 : 3;
-      return add(all, entry,
-                 {{"dk, dv", 3 * warpgroup, 64, rows, stages}, {"dq", 3 * warpgroup, rows, 64, stages}});
-    }
+    case Family::hopper_deterministic:
+      entry.features = tiles_by_tma_persistent;
+      return add(all, entry, {{"", 3 * warpgroup, D == 64 ? 128 : 64, rows, D == 64 ? 3 : 2}});
     case Family::mma: {
       entry.family = "mma";
       entry.features = tiles_by_cp_async;

@@ -28,6 +28,7 @@ constexpr std::string_view tiles = "scenarios/measured/h200x2-2026-11-23/tiles/r
 constexpr std::string_view small_tiles =
     "scenarios/measured/h200-2026-11-23/small-tiles/backward-heights.json";
 constexpr std::string_view heads = "scenarios/measured/h200-2026-11-24/by-turns/heads.json";
+constexpr std::string_view apart = "scenarios/measured/h100-2026-11-25/by-turns/apart.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -58,8 +59,10 @@ constexpr MeasuredConstant measured_constants[] = {
      records::choices},
     {"hopper_ordered_128_queue", 2.70, "us for each tile of a head but the first, full masks",
      records::choices},
-    {"hopper_apart_64_cost", 4.691, "us for 128 queries", records::choices},
-    {"hopper_apart_128_cost", 6.934, "us for 128 queries", records::choices},
+    // Tiles of queries and tiles of keys in one launch, each loaded while the one before is computed.
+    {"hopper_apart_64_cost", 3.27, "us for 128 queries", records::apart},
+    {"hopper_apart_128_cost", 5.9, "us for 128 queries", records::apart},
+    {"hopper_apart_beyond", 0.65, "blocks of 128 keys or queries", records::apart},
     // Results that are merged with what TMA has loaded, or added to it: what a tile takes longer, kernel by
     // kernel in three rings of short sequences, beside those that store (merged 1.9 to 3.8, added 0 to 2).
     // Then results that a tile of Hopper's kernels does not leave to TMA. From 26 rings of one and two GPUs,

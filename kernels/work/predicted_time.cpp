@@ -47,21 +47,28 @@ struct TileExtras {
   double rows_us = 0;
   std::int64_t block = 128;
   double in_turn = 1;
+  double beyond = measured("tile_cost_beyond_keys");  // what a tile takes beside its keys or queries
 };
+
+std::vector<double> times_us(const WorkTables& work, const TileCosts& costs, bool by_key,
+                             const TileExtras& extras) {
+  std::vector<double> times = tile_times(work, costs, by_key, extras.block);
+  if (by_key) times.resize(static_cast<std::size_t>(live_tiles(work)));  // what no query sees is only zeroed
+  const double once = extras.beyond * costs[0];
+  for (double& time : times) {
+    time += once - measured("tile_cost_beyond_keys") * costs[0];
+    if (extras.in_turn > 1) time = once + (time - once) * extras.in_turn;
+    time += extras.rows_us;
+  }
+  return times;
+}
 
 double of_tiles_us(const WorkTables& work, const TileCosts& costs, const TileWalk& walk, bool by_key,
                    const TileExtras& extras = {}) {
   if (work.tiles.empty() || walk.heads == 0) return 0;
   TileWalk own = walk;
   own.fixed_share = walk.fixed_share && work.even;
-  std::vector<double> times = tile_times(work, costs, by_key, extras.block);
-  if (by_key) times.resize(static_cast<std::size_t>(live_tiles(work)));  // what no query sees is only zeroed
-  const double once = measured("tile_cost_beyond_keys") * costs[0];
-  for (double& time : times) {
-    if (extras.in_turn > 1) time = once + (time - once) * extras.in_turn;
-    time += extras.rows_us;
-  }
-  return makespan(times, own);
+  return makespan(times_us(work, costs, by_key, extras), own);
 }
 
 // A warp of a kernel for Hopper has 16 rows of a tile's results. What has the dtype of q, and sums of
@@ -79,6 +86,11 @@ double backward_rows_us(const AttendBackward& call) {
   if (call.write_dk == Write::add)
     return call.dk.dtype == call.k.dtype ? measured("hopper_added_tile") : measured("hopper_added_rows");
   return call.dk.dtype == call.k.dtype ? 0 : measured("hopper_stored_rows");
+}
+
+double rows_apart_us(Write write, bool by_tma) {
+  if (write == Write::add) return measured("hopper_added_rows");
+  return by_tma ? 0 : measured("hopper_stored_rows");
 }
 
 // All rows see all keys of their segment.
@@ -181,21 +193,35 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& cal
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
   // The fused kernel gives the query heads of a key head to different thread blocks (splits_query_heads());
   // the others walk them one after the other.
-  const bool splits = variant.counts_tiles && call.q.heads > call.k.heads && call.dk.dtype == DType::fp32;
+  const bool fused = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered;
+  const bool splits = fused && call.q.heads > call.k.heads && call.dk.dtype == DType::fp32;
   const TileWalk by_k{.heads = splits ? call.q.heads : call.k.heads,
                       .heads_per_group = std::max<std::int64_t>(splits ? call.q.heads : call.k.heads, 1),
                       .sms = options.sms};
   const TileWalk by_q{
       .heads = call.q.heads, .heads_per_group = std::max<std::int64_t>(call.q.heads, 1), .sms = options.sms};
   const double in_turn = splits ? 1 : static_cast<double>(call.q.heads) / static_cast<double>(groups);
-  const bool fused = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered;
   TileExtras extras{.in_turn = in_turn};
   if (fused) {
     extras.rows_us = backward_rows_us(call);
     extras.block = dq_cell_rows(call.q.width);
   }
-  double tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
-  if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
+  double tiles = 0;
+  if (variant.family == Family::hopper_deterministic) {
+    // One launch of tiles of keys and then of queries, here for each key head.
+    extras.beyond = measured("hopper_apart_beyond");
+    extras.rows_us = rows_apart_us(call.write_dk, call.dk.dtype == call.k.dtype);
+    std::vector<double> times = times_us(chosen.by_k, same(costs.keys), true, extras);
+    extras.in_turn = 1;
+    extras.rows_us = rows_apart_us(call.write_dq, call.dq.dtype == call.q.dtype || call.q.width == 128);
+    const std::vector<double> of_queries = times_us(chosen.by_q, same(costs.queries), false, extras);
+    for (std::int64_t head = 0; head < call.q.heads / groups; ++head)
+      times.insert(times.end(), of_queries.begin(), of_queries.end());
+    if (!times.empty() && by_k.heads > 0) tiles = makespan(times, by_k);
+  } else {
+    tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
+    if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
+  }
   if (variant.family == Family::hopper_ordered)
     tiles += at(static_cast<int>(call.q.width), measured("hopper_ordered_64_queue"),
                 measured("hopper_ordered_128_queue")) *
@@ -207,8 +233,10 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& cal
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   if (fused && call.write_dk == Write::store && (splits || some_dead))
     tiles += 2 * fill_us + of_memory_us({&call.dk, &call.dv}, options);
-  const double memory =
+  double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
+  if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them
+    memory += of_memory_us({&call.q, &call.k, &call.v, &call.dout}, options);
   return us * (launch_us + std::max(tiles, memory));
 }
 

@@ -120,7 +120,7 @@ std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
                              .sm_major = 9,
                              .tile_rows = rows,
                              .deterministic = family != Family::hopper_fused,
-                             .counts_tiles = family != Family::hopper_deterministic,
+                             .counts_tiles = true,
                              .takes_turns = family == Family::hopper_ordered});
   add_portable(all, build, general_backward_name);
   return all;
@@ -352,16 +352,19 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
   };
   ChosenBackward chosen = by(first);
   if (first.takes_turns) interleave_segments(chosen.by_k);
-  // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle.
+  // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle. Tiles
+  // of queries and of keys apart compute S and dP twice, but in twice as many tiles, and nobody fills dq
+  // before or waits for a turn to add to it: that pays for short sequences.
   const auto tiles = static_cast<std::int64_t>(chosen.by_k.tiles.size()) * call.q.heads;
-  if (first.family != AttendBackwardVariant::Family::hopper_fused || tiles == 0 ||
+  using Family = AttendBackwardVariant::Family;
+  if ((first.family != Family::hopper_fused && first.family != Family::hopper_ordered) || tiles == 0 ||
       tiles >= static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms)
     return chosen;
   double least_s = predicted_seconds(chosen, call, options);
   for (const AttendBackwardVariant& variant : variants) {
-    if (&variant == &first || variant.family != first.family || !allows(options, variant) ||
-        !variant.fits(call))
-      continue;
+    const bool other_family =
+        variant.family != first.family && variant.family != Family::hopper_deterministic;
+    if (&variant == &first || other_family || !allows(options, variant) || !variant.fits(call)) continue;
     ChosenBackward other = by(variant);
     const double other_s = predicted_seconds(other, call, options);
     if (other_s >= least_s) continue;

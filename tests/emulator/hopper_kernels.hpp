@@ -28,7 +28,6 @@ alignas(1024) inline unsigned char fused_shared[emulator::shared_bytes];
 namespace cplab::emulator {
 
 namespace hopper = kernels::cuda::hopper;
-using hopper::Gradient;
 
 template <class T, int D, int W>
 void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
@@ -58,32 +57,40 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
 }
 
-template <class T, int D, Gradient... gradients>
+template <class T, class Shape>
 void run_attend_backward_deterministic(const kernels::cuda::AttendBackwardParams& call,
                                        const Launch& launch) {
+  static_assert(sizeof(hopper::DeterministicStorage<Shape>) + 1024 <= shared_bytes - 1024);
   hopper::DeterministicParams params;
   params.call = call;
-  params.q = {call.q, 64};
-  params.k = {call.k, 64};
-  params.v = {call.v, 64};
-  params.dout = {call.dout, 64};
+  params.q = {call.q, Shape::column_box_rows};
+  params.k = {call.k, Shape::column_box_rows};
+  params.v = {call.v, Shape::column_box_rows};
+  params.dout = {call.dout, Shape::column_box_rows};
+  params.loads_lse_delta_by_tma = hopper::loads_lse_delta_by_tma(call);
+  params.lse = {call.lse, Shape::columns};
+  params.delta = {call.delta, Shape::columns};
+  params.stores_dq_tiles = hopper::stores_dq_tiles(call);
+  params.stores_dkv_tiles = hopper::stores_dkv_tiles(call);
+  params.dq = {call.dq, 16};
+  if (call.dq.dtype == kernels::DType::fp32) params.dq = {call.dq, 16, 64};
+  params.dk = {call.dk, 16};
+  params.dv = {call.dv, 16};
   const int group = call.q.heads / call.k.heads;
-  params.q_scheduler = hopper::TileScheduler(call.by_q.count, call.q.heads,
-                                             std::min(launch.heads_per_group, call.q.heads), group);
   params.k_scheduler = hopper::TileScheduler(call.by_k.count, call.k.heads,
                                              std::min(launch.heads_per_group, call.k.heads), group);
+  params.q_scheduler = hopper::TileScheduler(call.by_q.count, call.q.heads,
+                                             std::min(launch.heads_per_group, call.q.heads), group);
+  params.blocks = std::min(launch.multiprocessors, params.k_scheduler.tiles + params.q_scheduler.tiles);
   params.scale_log2 = hopper::scale_log2(call.scale);
+  std::int32_t counter = 0;
+  if (launch.takes_by_counter) params.counter = &counter;
   Machine machine(launch.seed, launch.late_copies);
-  const auto run = [&]<Gradient gradient>() {
-    static_assert(sizeof(hopper::DeterministicStorage<D, gradient>) + 1024 <= shared_bytes - 1024);
-    emulated_threads = hopper::DeterministicShape<D, gradient>::threads;
-    const int blocks =
-        gradient == Gradient::dq ? call.by_q.count * call.q.heads : call.by_k.count * call.k.heads;
-    for (int block = 0; block < blocks; ++block)
-      machine.run(emulated_threads, static_cast<unsigned>(block), hopper::deterministic_shared,
-                  [&] { hopper::attend_backward_deterministic_kernel<T, D, gradient>(params); });
-  };
-  (run.template operator()<gradients>(), ...);
+  emulated_threads = Shape::threads;
+  for (int block = 0; block < params.blocks; ++block)
+    machine.run(emulated_threads, static_cast<unsigned>(block), hopper::deterministic_shared,
+                [&] { hopper::attend_backward_deterministic_kernel<T, Shape>(params); });
+  if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
 }
 
 template <class T, class Shape>
@@ -144,12 +151,11 @@ template <kernels::DType dtype, int D>
 EmulatedKernels emulated_kernels() {
   using T = std::conditional_t<dtype == kernels::DType::bf16, __nv_bfloat16, __half>;
   using kernels::cuda::hopper_backward_tile_rows;
-  static_assert(hopper::DeterministicShape<D, Gradient::dq>::rows == hopper_backward_tile_rows &&
-                hopper::DeterministicShape<D, Gradient::dkv>::rows == hopper_backward_tile_rows &&
+  static_assert(hopper::DeterministicShape<D>::rows == hopper_backward_tile_rows &&
                 hopper::FusedShape<D>::keys == hopper_backward_tile_rows);
   EmulatedKernels kernels{{},
                           hopper_backward_tile_rows,
-                          run_attend_backward_deterministic<T, D, Gradient::dkv, Gradient::dq>,
+                          run_attend_backward_deterministic<T, hopper::DeterministicShape<D>>,
                           run_attend_backward_fused<T, hopper::FusedShape<D, false>>,
                           run_attend_backward_fused<T, hopper::FusedShape<D, true>>,
                           nullptr};

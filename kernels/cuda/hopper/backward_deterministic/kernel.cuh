@@ -1,5 +1,10 @@
-// Backward attention for Hopper in two kernels that share nothing, one for dq, one for dk and dv: no atomics
-// and no scratch, so the same bits every time; S and dP are computed twice (once: backward_fused/kernel.cuh).
+// Backward attention for Hopper in tiles that share nothing, tiles of queries for dq and tiles of keys for dk
+// and dv: no atomics and no scratch, so the same bits every time; S and dP are computed twice (once:
+// backward_fused/kernel.cuh). All of them are one launch: calls with few tiles fill the multiprocessors with
+// both kinds.
+//
+// The grid is persistent: a thread block takes tile after tile (producer.cuh), whose 128 rows two consumer
+// warpgroups share (consumer.cuh).
 #pragma once
 
 #include <cstdint>
@@ -10,42 +15,36 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, Gradient gradient>
-__global__ void __launch_bounds__(DeterministicShape<D, gradient>::threads, 1)
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::threads, 1)
     attend_backward_deterministic_kernel(const __grid_constant__ DeterministicParams params) {
-  using Shape = DeterministicShape<D, gradient>;
-  constexpr bool queries = gradient == Gradient::dq;
   extern __shared__ unsigned char deterministic_shared[];
   const std::uint32_t base = shared_address(deterministic_shared);
-  auto& memory = *reinterpret_cast<DeterministicStorage<D, gradient>*>(deterministic_shared +
-                                                                       (1024 - base % 1024) % 1024);
-  int tile_index, head;
-  (queries ? params.q_scheduler : params.k_scheduler).find(static_cast<int>(blockIdx.x), tile_index, head);
-  const WorkTile tile = (queries ? params.call.by_q : params.call.by_k).tiles[tile_index];
+  auto& memory =
+      *reinterpret_cast<DeterministicStorage<Shape>*>(deterministic_shared + (1024 - base % 1024) % 1024);
+  DeterministicProducer<Shape> producer(params, memory);
   if (threadIdx.x == 0) {
-    memory.tile = tile;
-    memory.head = head;
-    init_barrier(shared_address(&memory.owned_full), 1);
-    for (int stage = 0; stage < Shape::stages; ++stage) {
-      // Arrivals: the copy, and for dk and dv the 32 lanes of the other producer.
-      init_barrier(shared_address(&memory.full[stage]), queries ? 1 : 1 + 32);
-      init_barrier(shared_address(&memory.block_known[stage]), 1);
-      init_barrier(shared_address(&memory.empty[stage]), 4 * Shape::consumers);
-    }
-    fence_barrier_init();
+    producer.start();
+    init_barriers(memory);
+  }
+  if (threadIdx.x == 32) {
+    for (const CUtensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
+    if (params.loads_lse_delta_by_tma)
+      for (const CUtensorMap* map : {&params.lse, &params.delta}) prefetch_tensor_map(*map);
+    if (params.stores_dq_tiles) prefetch_tensor_map(params.dq);
+    if (params.stores_dkv_tiles)
+      for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
   }
   wait_on_dependent_grids();
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     warpgroup_reg_dealloc<Shape::producer_registers>();
-    if (threadIdx.x == 0) produce<D, gradient>(params, memory);
-    if constexpr (!queries) {
-      if (threadIdx.x / 32 == 1) load_lse_delta<D, gradient>(params.call, memory);
-    }
+    if (threadIdx.x == 0) producer.run();
+    if (threadIdx.x / 32 == 1) LseDeltaProducer<Shape>(params, memory).run();
   } else {
     warpgroup_reg_alloc<Shape::consumer_registers>();
-    consume<T, D, gradient>(params, memory, warpgroup - 1);
+    DeterministicConsumer<T, Shape>(params, memory, warpgroup - 1).run();
   }
 }
 

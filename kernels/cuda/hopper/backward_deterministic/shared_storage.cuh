@@ -1,9 +1,11 @@
-// Parameters, tile shape and shared memory of the two deterministic backward kernels.
+// Parameters, tile shape and shared memory of the deterministic backward kernel.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/hopper/parts/lse_delta.cuh"
+#include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
 
@@ -12,45 +14,95 @@ namespace cplab::kernels::cuda::hopper {
 struct DeterministicParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
-  TileScheduler q_scheduler, k_scheduler;  // of the kernel for dq; of that for dk and dv
+  CUtensorMap lse, delta;  // boxes of a block's queries x 4 heads
+  bool loads_lse_delta_by_tma = false;
+  CUtensorMap dq, dk, dv;                                  // boxes of 16 rows
+  bool stores_dq_tiles = false, stores_dkv_tiles = false;  // by TMA; else row by row
+  TileScheduler k_scheduler, q_scheduler;  // tiles of keys, which come first; tiles of queries
+  std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
+  int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
+
+  __device__ __forceinline__ int tiles() const { return k_scheduler.tiles + q_scheduler.tiles; }
 };
 
-// What a kernel computes: dq, or dk and dv.
+// What a tile is of: queries, whose dq is computed, or keys, whose dk and dv are.
 enum class Gradient { dq, dkv };
 
 template <Gradient gradient>
 constexpr Owner owner_of = gradient == Gradient::dq ? Owner::queries : Owner::keys;
 
-template <int D, Gradient gradient>
+template <int D>
 struct DeterministicShape {
+  static constexpr int head_size = D;
   static constexpr int consumers = 2;  // warpgroups of 64 rows
   static constexpr int threads = warpgroup_threads * (1 + consumers);
-  static constexpr int rows = 64 * consumers;
-  static constexpr int columns = 64;
-  static constexpr int stages = D == 64 ? 4 : 3;
-  static constexpr int producer_registers = 24, consumer_registers = 240;
+  static constexpr int rows = 64 * consumers;         // of a tile
+  static constexpr int columns = D == 64 ? 128 : 64;  // of a block
+  static constexpr int column_box_rows = 64;          // of tensor maps
+  static constexpr int stages = D == 64 ? 3 : 2;      // of X and Y
+  // A tile's A and B are loaded while the tile before it is computed, and its results are staged there.
+  static constexpr int owned_stages = 2;
+  // From the tile whose results are staged to those of blocks that are being loaded, at least one each.
+  static constexpr int tiles = 8;
+  static constexpr int producer_registers = 40, consumer_registers = 232;  // of 504 in all
   // Bytes of 64 owned rows and of their first 64 columns; of `columns` rows of X and of their first 64
   // columns.
   static constexpr int owned_bytes = 64 * D * 2, owned_half_bytes = 64 * 128;
   static constexpr int block_bytes = columns * D * 2, block_half_bytes = columns * 128;
 };
 
-template <int D, Gradient gradient>
+// A tile of queries of a query head, or of keys of a key head.
+struct OwnedTile {
+  WorkTile rows;
+  int head;
+  Gradient gradient;
+};
+
+// What consumers and the warp that loads lse need to know of a block.
+enum OwnedBlockFlags : int {
+  owned_live = 1,  // 0: a tile without live pairs, whose results are 0
+  owned_last = 2,  // of its tile
+  owned_end = 4,   // there are no more tiles
+};
+
+template <class Shape>
 struct alignas(1024) DeterministicStorage {
-  using Shape = DeterministicShape<D, gradient>;
-  unsigned char a[Shape::consumers][Shape::owned_bytes], b[Shape::consumers][Shape::owned_bytes];
+  unsigned char a[Shape::owned_stages][Shape::consumers][Shape::owned_bytes];
+  unsigned char b[Shape::owned_stages][Shape::consumers][Shape::owned_bytes];
   unsigned char x[Shape::stages][Shape::block_bytes], y[Shape::stages][Shape::block_bytes];
+  LoadedLseDelta<Shape::columns> loaded;
   // For dk and dv, of the block's queries: lse in units of log2, +inf where the row has no gradient; and
   // delta.
   float lse[Shape::stages][Shape::columns], delta[Shape::stages][Shape::columns];
+  // For dq: of the tile's rows, as they are in memory.
+  float row_lse[Shape::tiles][Shape::rows], row_delta[Shape::tiles][Shape::rows];
   Block bounds[Shape::stages];
-  WorkTile tile;  // of the thread block, and its head; here because registers are short
-  int head;
+  int flags[Shape::stages], tile_of[Shape::stages];
   int unclean[Shape::stages];  // X and Y have rows that may hold NaN
-  std::uint64_t owned_full, full[Shape::stages], empty[Shape::stages];
-  std::uint64_t block_known[Shape::stages];  // for dk and dv: `bounds` has been written
+  OwnedTile tile[Shape::tiles];
+  std::uint64_t owned_full[Shape::owned_stages], owned_empty[Shape::owned_stages];
+  std::uint64_t full[Shape::stages], empty[Shape::stages];
+  std::uint64_t block_known[Shape::stages];  // what is known of a block has been written
+  std::uint64_t loaded_full;
 };
+
+template <class Shape>
+__device__ __forceinline__ void init_barriers(DeterministicStorage<Shape>& memory) {
+  constexpr int warps = 4 * Shape::consumers;
+  for (int n = 0; n < Shape::owned_stages; ++n) {
+    init_barrier(shared_address(&memory.owned_full[n]), 1);
+    init_barrier(shared_address(&memory.owned_empty[n]), warps);
+  }
+  for (int n = 0; n < Shape::stages; ++n) {
+    init_barrier(shared_address(&memory.full[n]),
+                 1 + 32);  // the copy, and the 32 lanes of the other producer
+    init_barrier(shared_address(&memory.empty[n]), warps);
+    init_barrier(shared_address(&memory.block_known[n]), 1);
+  }
+  init_barrier(shared_address(&memory.loaded_full), 1);
+  fence_barrier_init();
+}
 
 // lse in units of log2. A row whose lse is -inf has no gradient: +inf makes its P 0.
 __device__ __forceinline__ float lse_log2(float lse) {

@@ -163,19 +163,13 @@ __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTil
          key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
 }
 
-// Starts to load lse and delta of block `count`, and of neighbouring heads. Called by the whole warp, which
-// has prepared the block that was there.
+// Starts to load lse and delta of block `count`.
 template <class Shape>
 __device__ __forceinline__ void load_info(const FusedParams& params, FusedStorage<Shape>& memory, int count) {
   const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
   const int stage = PipelineIndex<Shape::loaded_stages>::stage(count);
-  const std::uint32_t full = shared_address(&memory.loaded_full[stage]);
-  __syncwarp();  // all lanes have read what is about to be overwritten
-  if (thread_index() % 32 != 0) return;
-  arrive_and_expect_tx(full, sizeof(memory.loaded[stage]));
-  tma_load_heads(shared_address(memory.loaded[stage].lse), params.lse, block.begin, block.head & ~3, full);
-  tma_load_heads(shared_address(memory.loaded[stage].delta), params.delta, block.begin, block.head & ~3,
-                 full);
+  load_lse_delta_tiles(memory.loaded[stage], params.lse, params.delta, block.begin, block.head,
+                       shared_address(&memory.loaded_full[stage]));
 }
 
 // Where TMA cannot: starts to copy them, each number for itself; 0 for rows beyond the block.

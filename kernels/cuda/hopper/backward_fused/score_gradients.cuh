@@ -5,16 +5,6 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// Where a pair is not live, P is 0, but dP may be NaN.
-template <int n_tiles>
-__device__ __forceinline__ void zero_dead_dp(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4]) {
-#pragma unroll
-  for (int n = 0; n < n_tiles; ++n)
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      if (p[n][e] == 0) dp[n][e] = 0;
-}
-
 // dS = P (dP - delta), in place, of columns 8 begin .. 8 end - 1. Unless delta has been read early it is read
 // here.
 template <bool read_early, int begin, int end, int n_tiles>

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/hopper/parts/lse_delta.cuh"
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
@@ -103,12 +104,6 @@ struct FusedShape {
 struct alignas(16) LseDeltaPair {
   float2 lse;
   float2 minus_delta;
-};
-
-// Lse and delta of a block as TMA loads them, of the block's head and its neighbours: heads 4 n .. 4 n + 3.
-template <int queries>
-struct alignas(128) LoadedLseDelta {
-  float lse[queries][4], delta[queries][4];
 };
 
 __device__ __forceinline__ float lse_of(const LseDeltaPair* lse_delta, int query) {

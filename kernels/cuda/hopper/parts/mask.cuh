@@ -58,4 +58,14 @@ __device__ __forceinline__ void mask_dead_by_bits(float (&sums)[n_tiles][4], con
   }
 }
 
+// Where a pair is not live, P is 0, but dP may be NaN.
+template <int n_tiles>
+__device__ __forceinline__ void zero_dead_dp(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4]) {
+#pragma unroll
+  for (int n = 0; n < n_tiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (p[n][e] == 0) dp[n][e] = 0;
+}
+
 }  // namespace cplab::kernels::cuda::hopper
