@@ -193,7 +193,8 @@ class Costs {
     double best_distance = 0;
     for (const SpeedTable& candidate : tables_) {
       if (candidate.table->kind != shape.kind || candidate.table->dtype != shape.dtype) continue;
-      if (candidate.family == variant.family) return {variant.family, 1, Origin::measured};
+      if (candidate.family == variant.family)
+        return {variant.family, 1, variant.has_own_tables ? Origin::measured : Origin::interpolated};
       if (candidate.family == KernelFamily::foreign) {
         best = {candidate.family, 1, variant.fall_back ? Origin::extrapolated : Origin::measured};
         best_distance = -1;

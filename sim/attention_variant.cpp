@@ -31,9 +31,9 @@ KernelFamily family_of(const AttendVariant& variant) {
 KernelFamily family_of(const AttendBackwardVariant& variant) {
   switch (variant.family) {
     case AttendBackwardVariant::Family::hopper_fused:
-    case AttendBackwardVariant::Family::hopper_ordered:  // the same products; no table is its own
-      return KernelFamily::hopper;
-    case AttendBackwardVariant::Family::hopper_deterministic: return KernelFamily::hopper_deterministic;
+    case AttendBackwardVariant::Family::hopper_ordered:  // no table is its own; what tiles cost says how they
+                                                         // differ
+    case AttendBackwardVariant::Family::hopper_deterministic: return KernelFamily::hopper;
     case AttendBackwardVariant::Family::mma: return KernelFamily::mma;
     case AttendBackwardVariant::Family::general: break;
   }
@@ -96,6 +96,8 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   const auto taken = kernels::cuda::choose_variant(call, options);
   result.name = taken.variant->name;
   result.family = family_of(*taken.variant);
+  if constexpr (requires { taken.variant->takes_turns; })
+    result.has_own_tables = result.family != KernelFamily::hopper || !taken.variant->deterministic;
   result.fall_back = kernels::cuda::fall_back(call, options);
   if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
   if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {
@@ -188,15 +190,13 @@ double point_tiles_s(const KernelTable& table, const KernelPoint& point, const G
                  options);
 }
 
-// mma: the tables of h200x4-measured.toml and h200x4-hopper.toml from 8K tokens on. Deterministic: 5 products
-// instead of 7 (measured 0.69 to 0.77, docs/08-hopper.md). general: 2.7 TFLOP/s where Hopper's have 350 and
-// 230 (bench.txt of the H100's record).
+// mma: the tables of h200x4-measured.toml and h200x4-hopper.toml from 8K tokens on. general: 2.7 TFLOP/s
+// where Hopper's have 350 and 230 (bench.txt of the H100's record).
 double relative_speed(OpKind kind, KernelFamily family) {
   const bool forward = kind == OpKind::attend;
   switch (family) {
     case KernelFamily::foreign:
     case KernelFamily::hopper: return 1;
-    case KernelFamily::hopper_deterministic: return 5.0 / 7;
     case KernelFamily::mma: return forward ? 0.54 : 0.43;
     case KernelFamily::general: break;
   }

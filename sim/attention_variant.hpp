@@ -19,7 +19,7 @@
 namespace cplab {
 
 // Kernels of one speed. foreign: a table's `variant` is none of ours ("cuDNN", or nothing).
-enum class KernelFamily : std::uint8_t { foreign, hopper, hopper_deterministic, mma, general };
+enum class KernelFamily : std::uint8_t { foreign, hopper, mma, general };
 
 // Of a table of attend or attend_backward, by the name of its variant.
 KernelFamily family_of(const KernelTable&);
@@ -31,6 +31,7 @@ double relative_speed(OpKind, KernelFamily);
 struct AttentionVariant {
   std::string_view name;  // as in results, valid for good
   KernelFamily family = KernelFamily::general;
+  bool has_own_tables = true;  // false: of another kernel of its family, whose tiles cost otherwise
   std::optional<kernels::cuda::FallBack> fall_back;
   // Of the tiles that the launch cuts (0: no model of them): how long the model of
   // kernels/work/predicted_time.hpp says that they take on all multiprocessors, and how many there are, all

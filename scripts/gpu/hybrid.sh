@@ -1,15 +1,17 @@
 #!/bin/bash
 # Placement hybrid: verified with several ranks on each GPU, then timed beside what is predicted for 2 ranks.
-# scripts/gpu/hybrid.sh OUT_DIR
+# scripts/gpu/hybrid.sh OUT_DIR [PARTS]     PARTS: any of verify,sanitizers,grid,times; all by default
 # On 2 GPUs or more zigzag and hybrid run by turns. On one GPU each of the two ranks runs alone, as a plan of one rank
 # with the sequences that are whole there: where none is cut nothing travels, and no rank waits for the other.
 # Writes OUT_DIR/verify-NAME.json, OUT_DIR/run-*.json and OUT_DIR/table.txt.
 set -uo pipefail
 out=$(mkdir -p "$1" && realpath "$1")
+parts=${2:-verify,sanitizers,grid,times}
+wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
-need compute-sanitizer
+if wants sanitizers; then need compute-sanitizer; fi
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit --format=csv >"$out/nvidia-smi.txt"
 : >"$out/table.txt"
 say() { echo "$*" | tee -a "$out/table.txt"; }
@@ -23,19 +25,25 @@ verify() {  # NAME WORLD KEY=VALUE...
     "${sets[@]}" --json "$out/verify-$name.json" >"$results/verify.txt" 2>&1
   say "verify $name rc $?: $(tail -1 "$results/verify.txt")"
 }
-verify replicas-2x2 4 parallel.ranks=2 parallel.replicas=2 "problem.lengths=[512,700,64,90,300,2100]"
-verify cut-and-whole-4 4 "problem.lengths=[3000,200,77,640,1,0,513,900]"
-verify cut-and-whole-8 8 "problem.lengths=[3000,200,77,640,1,0,513,900]" problem.dtype=fp16
-verify homes-2 2 "problem.lengths=[700,130,64,2100]" "parallel.homes=[1,-1,0,-1]"
-verify whole-4 4 "problem.lengths=[512,512,512,512,512,512,512,512]"
+if wants verify; then
+  verify replicas-2x2 4 parallel.ranks=2 parallel.replicas=2 "problem.lengths=[512,700,64,90,300,2100]"
+  verify cut-and-whole-4 4 "problem.lengths=[3000,200,77,640,1,0,513,900]"
+  verify cut-and-whole-8 8 "problem.lengths=[3000,200,77,640,1,0,513,900]" problem.dtype=fp16
+  verify homes-2 2 "problem.lengths=[700,130,64,2100]" "parallel.homes=[1,-1,0,-1]"
+  verify whole-4 4 "problem.lengths=[512,512,512,512,512,512,512,512]"
+fi
 for tool in memcheck racecheck synccheck; do
+  wants sanitizers || break
   timeout 100 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$(command -v cplab)" \
     verify documents --device gpu --quiet --ranks-per-gpu 4 --allocator separate --set problem.heads=2 \
     --set "problem.lengths=[300,90,77,64,1,0,33]" >"$results/sanitizer.txt" 2>&1
   say "$tool rc $?: $(grep -aE 'SUMMARY' "$results/sanitizer.txt" | tail -1)"
 done
-timeout 200 grid --gpu 8 --strength 2 --algorithm ring >"$out/grid.txt" 2>&1
-say "grid rc $?: $(tail -1 "$out/grid.txt")"
+if wants grid; then
+  timeout 200 grid --gpu 8 --strength 2 --algorithm ring >"$out/grid.txt" 2>&1
+  say "grid rc $?: $(tail -1 "$out/grid.txt")"
+fi
+wants times || exit 0
 
 same() {  # LENGTH COUNT: "[LENGTH,LENGTH,...]"
   local list=$1

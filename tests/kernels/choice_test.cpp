@@ -32,6 +32,25 @@ std::string backward_name(const Call& call, const VariantOptions& options) {
   return choose_variant(backward(call, segments), options).variant->name;
 }
 
+// Gradients of keys and values in the dtype of k, stored.
+AttendBackward rounded(const Call& call, std::span<const Segment> segments) {
+  AttendBackward of = backward(call, segments);
+  of.dk.dtype = of.dv.dtype = call.dtype;
+  return of;
+}
+
+std::string rounded_name(const Call& call, const VariantOptions& options) {
+  const std::vector<Segment> segments = call.segments();
+  return choose_variant(rounded(call, segments), options).variant->name;
+}
+
+std::string adding_name(const Call& call, const VariantOptions& options) {
+  const std::vector<Segment> segments = call.segments();
+  AttendBackward of = backward(call, segments);
+  of.write_dq = of.write_dk = Write::add;
+  return choose_variant(of, options).variant->name;
+}
+
 double predicted_forward(const Call& call, const char* variant, VariantOptions options) {
   const std::vector<Segment> segments = call.segments();
   options.only = variant;
@@ -139,7 +158,8 @@ TEST_CASE("the predicted time of one tile") {
 
 // 0.762 of that for half the keys, (3.2 + 2.32 * 3.302508) us: with 66 heads two of them run at once
 // on 132 multiprocessors, with 67 they are two waves and take longer than one of the large tile. One head of
-// 128 keys is too few for either, and for many waves the large tile takes less.
+// 128 keys is too few for either, and for many waves the large tile takes less. Gradients are added to, which
+// tiles apart do row by row.
 TEST_CASE("the predicted time of small tiles, and where they are taken") {
   const char* const small = "attend_backward hopper fused bf16 128, 64 keys";
   const char* const large = "attend_backward hopper fused bf16 128";
@@ -151,21 +171,52 @@ TEST_CASE("the predicted time of small tiles, and where they are taken") {
   CHECK(predicted(more, small) == doctest::Approx((3.2 + 2 * 2.32 * cost) * 1e-6 + zeros(67)).epsilon(1e-9));
   for (const ChoiceWay way : {ChoiceWay::table, ChoiceWay::heuristic}) {
     const VariantOptions options = in_way(way);
-    CHECK(backward_name(wave, options) == small);
-    CHECK(backward_name(more, options) == large);
-    CHECK(backward_name({.S = 512, .causal = false}, options) == small);
-    CHECK(backward_name({.S = 512}, options) == small);
-    CHECK(backward_name({.S = 8192, .B = 2, .causal = false}, options) == large);
-    CHECK(backward_name({.S = 8192, .B = 2}, options) == large);
-    CHECK(backward_name({.S = 512, .dtype = DType::fp16}, options) ==
+    CHECK(adding_name(wave, options) == small);
+    CHECK(adding_name(more, options) == large);
+    CHECK(adding_name({.S = 512, .causal = false}, options) == small);
+    CHECK(adding_name({.S = 512}, options) == small);
+    CHECK(adding_name({.S = 8192, .B = 2, .causal = false}, options) == large);
+    CHECK(adding_name({.S = 8192, .B = 2}, options) == large);
+    CHECK(adding_name({.S = 512, .dtype = DType::fp16}, options) ==
           "attend_backward hopper fused fp16 128, 64 keys");
-    CHECK(backward_name({.S = 512, .H = 32, .G = 32, .D = 64}, options) ==
+    CHECK(adding_name({.S = 512, .H = 32, .G = 32, .D = 64}, options) ==
           "attend_backward hopper fused bf16 64");
   }
-  CHECK(backward_name({.S = 512}, with_same_bits(on_hopper)) == "attend_backward hopper ordered bf16 128");
   VariantOptions forced = on_hopper;
   forced.only = large;
   CHECK(backward_name({.S = 512}, forced) == large);
+}
+
+// Tiles of 128 keys, 4 of the 7 products, and tiles of 128 queries, the other 3, all in one launch, beyond
+// 0.65: a wave of 66 heads lasts as long as a tile of keys, (0.65 + 1) * 5.9 * 4 / 7 us. With 67 heads two
+// tiles of queries begin when the first others end, and last as long as those again. Two query heads of a key
+// head are walked by one tile of keys. Results that are added to go row by row, 16 us a tile.
+TEST_CASE("the predicted time of tiles of queries and of keys apart, and where they are taken") {
+  const char* const apart = "attend_backward hopper bf16 128";
+  VariantOptions only = on_hopper;
+  only.only = apart;
+  const auto seconds = [&](const Call& call, Write write_dk) {
+    const std::vector<Segment> segments = call.segments();
+    AttendBackward of = rounded(call, segments);
+    of.write_dk = write_dk;
+    return predicted_seconds(choose_variant(of, only), of, only);
+  };
+  const double queries = 1.65 * 5.9 * 3 / 7, keys = 1.65 * 5.9 * 4 / 7;
+  const Call one{.S = 128, .H = 1, .G = 1, .causal = false},
+      wave{.S = 128, .H = 66, .G = 66, .causal = false}, more{.S = 128, .H = 67, .G = 67, .causal = false},
+      shared{.S = 128, .H = 2, .G = 1, .causal = false};
+  CHECK(seconds(one, Write::store) == doctest::Approx((3.2 + keys) * 1e-6).epsilon(1e-9));
+  CHECK(seconds(one, Write::add) == doctest::Approx((3.2 + keys + 16) * 1e-6).epsilon(1e-9));
+  CHECK(seconds(wave, Write::store) == doctest::Approx((3.2 + keys) * 1e-6).epsilon(1e-4));
+  CHECK(seconds(more, Write::store) == doctest::Approx((3.2 + 2 * queries) * 1e-6).epsilon(1e-4));
+  CHECK(seconds(shared, Write::store) == doctest::Approx((3.2 + 2.65 * 5.9 * 4 / 7) * 1e-6).epsilon(1e-9));
+  for (const VariantOptions& options : {on_hopper, with_same_bits(on_hopper)}) {
+    CHECK(rounded_name(wave, options) == apart);
+    CHECK(rounded_name({.S = 512}, options) == apart);
+    CHECK(rounded_name({.S = 1024}, options) == apart);
+    CHECK(rounded_name({.S = 256, .B = 64, .causal = false}, options) == apart);
+    CHECK(rounded_name({.S = 8192, .B = 2}, options) != apart);
+  }
 }
 
 // Two query heads of one key head whose gradients are rounded are walked by one tile, with one epilogue: two
@@ -208,15 +259,18 @@ TEST_CASE("the predicted time of tiles whose keys and values differ in size, and
         doctest::Approx((6.4 + 2.32 * (keys + queries)) * 1e-6).epsilon(1e-9));
 }
 
-// With the same bits, full masks of 1024 tokens: the tiles of a head queue, and yet are done before two
-// kernels are (67.8 and 71.9 us measured: h200x2-2026-11-23/choices).
-TEST_CASE("the heuristic takes the kernel that was measured faster, though its tiles queue") {
+// With the same bits, full masks of 2048 tokens: the tiles of a head queue, and yet are done before tiles
+// apart are. With 1024 they are not (60.5 and 72.1 us measured: h100-2026-11-25/peers,
+// h200x2-2026-11-23/round).
+TEST_CASE("the heuristic takes the kernel that was measured faster, whether its tiles queue or not") {
   const VariantOptions table = with_same_bits(on_hopper), model = in_way(ChoiceWay::heuristic, table);
-  const Call small{.S = 1024, .causal = false}, large{.S = 8192, .B = 2, .causal = false};
-  CHECK(backward_name(small, table) == "attend_backward hopper ordered bf16 128");
-  CHECK(backward_name(small, model) == "attend_backward hopper ordered bf16 128");
-  CHECK(backward_name(large, model) == "attend_backward hopper ordered bf16 128");
-  CHECK(backward_name({.S = 1024}, model) == "attend_backward hopper ordered bf16 128");  // causal: no queue
+  const Call small{.S = 1024, .causal = false}, middle{.S = 2048, .causal = false},
+      large{.S = 8192, .B = 2, .causal = false};
+  for (const VariantOptions& options : {table, model}) {
+    CHECK(rounded_name(small, options) == "attend_backward hopper bf16 128");
+    CHECK(rounded_name(middle, options) == "attend_backward hopper ordered bf16 128");
+    CHECK(rounded_name(large, options) == "attend_backward hopper ordered bf16 128");
+  }
 }
 
 TEST_CASE(

@@ -86,7 +86,7 @@ TEST_CASE("the candidate with the least time is taken") {
 TEST_CASE("a wrong candidate is never timed and never taken, however fast") {
   const Problem problem;
   for (const ChoiceWay way : {ChoiceWay::autotune, ChoiceWay::hybrid})
-    for (const char* planted : {fused, fused_small, ordered}) {
+    for (const char* planted : {fused, apart, ordered}) {
       CAPTURE(planted);
       FakeBench bench;
       bench.seconds = {{planted, 1e-9}};
@@ -138,11 +138,11 @@ TEST_CASE("hybrid measures the few that the model calls fastest, the table's amo
   FakeBench bench;
   bench.seconds = {{mma, 1e-9}};  // 2.6 times as slow by the model: not asked
   const Decision decision = tune_one(problem.call, in_way(ChoiceWay::hybrid), bench);
-  CHECK(bench.checked == std::set<std::string, std::less<>>{fused, fused_small, ordered});
+  CHECK(bench.checked == std::set<std::string, std::less<>>{fused, apart, ordered});
   CHECK(of(decision, mma).standing == Standing::left_out);
   TuneOptions two = in_way(ChoiceWay::hybrid);
   two.candidates = 2;
-  // With full masks of 1024 tokens the model puts two kernels before additions in turn, the table's choice.
+  // With full masks of 1024 tokens the table and the model put tiles apart before additions in turn.
   two.variants.choice = KernelChoice::deterministic;
   FakeBench other;
   tune_one(Problem({.S = 1024, .causal = false}).call, two, other);
@@ -168,13 +168,13 @@ TEST_CASE("each class is measured once, and what is known is not measured again"
   const std::vector<kernels::tune::Call> calls = {small.call, large.call, again.call};
   MeasuredChoices known;
   FakeBench bench;
-  bench.seconds = {{ordered, 0.5}};
+  bench.seconds = {{apart, 0.5}};
   std::vector<std::string> told;
   const auto tell = [&](const std::string& which) { told.push_back(which); };
   CHECK(tune_all(calls, in_way(ChoiceWay::hybrid), bench, known, tell).size() == 2);
   CHECK(told.size() == 2);
   CHECK(known.all().size() == 2);
-  CHECK(bench.timed[ordered] == 14);
+  CHECK(bench.timed[apart] == 14);
   CHECK(tune_all(calls, in_way(ChoiceWay::hybrid), bench, known, tell).empty());
   bench.captures = true;  // what was not measured is not known
   const Problem other({.S = 512});
@@ -184,7 +184,7 @@ TEST_CASE("each class is measured once, and what is known is not measured again"
   VariantOptions options = on_hopper;
   options.way = ChoiceWay::hybrid;
   options.choices = &known;
-  CHECK(choose_variant(std::get<AttendBackward>(small.call), options).variant->name == ordered);
+  CHECK(choose_variant(std::get<AttendBackward>(small.call), options).variant->name == apart);
   CHECK(choose_variant(std::get<AttendBackward>(other.call), options).variant->name == fused_small);
 }
 

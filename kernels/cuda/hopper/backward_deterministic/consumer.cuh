@@ -114,10 +114,10 @@ class DeterministicConsumer {
     return count + 1;
   }
 
-  // All lanes have read what is known of the block.
+  // All lanes say that they have read the block: a barrier of the warp before one of them says so is left out
+  // by ptxas.
   __device__ __forceinline__ void release(int count) const {
-    __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.empty[Stages::stage(count)]));
+    arrive(shared_address(&memory_.empty[Stages::stage(count)]));
   }
 
   // The products of block `count`, and releases its stage.
