@@ -10,7 +10,8 @@ The model is that of kernels/work/predicted_time.cpp: tiles as long as their blo
 the median over the shapes of what it would have to be: of shapes with half a wave of tiles or more, since a shorter
 launch says little about tiles. Backward kernels that are two functions have one cost for both together. The ordered
 backward has three numbers, by least squares of the relative error: a cost with full masks, one with others, and with
-full masks a time for every tile of a head but the first, which queues for its turn.
+full masks a time for every tile of a head but the first, which queues for its turn. The backward of tiles apart, which
+are one launch, has two, for which the error is least: a cost, and how many blocks a tile takes beside its own.
 """
 import json
 import pathlib
@@ -21,8 +22,9 @@ import tomllib
 from fit_tile_costs import makespan, parts_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+APART = "scenarios/measured/h100-2026-11-25/by-turns/apart.json"
 BEYOND, MASKED, LAUNCH_US, SMS = 1.32, 0.41, 3.2, 132
-FILL_US, MEMORY_BYTES_US = 1.2, 4.8e6
+FILL_US, MEMORY_BYTES_US, ROW_DOT_BYTES_US = 1.2, 4.8e6, 3e6
 
 
 def block_of(variant, head_size):
@@ -106,6 +108,37 @@ def fit_ordered(points, least=0):
     return least, masked, sum(t[2] * (1 - least * t[0]) for t in terms) / sum(t[2] ** 2 for t in terms)
 
 
+def apart_blocks(batch, sequence, heads, causal, beyond, sms=SMS):
+    """Length of a launch of tiles of keys, 4 of 7 products, and then tiles of queries, the other 3, in blocks of 128."""
+    parts = sorted(parts_of(batch, sequence, causal, 128, 128), reverse=True)
+    return makespan([(share * (beyond + blocks + MASKED * masked), heads)
+                     for share in (4 / 7, 3 / 7) for blocks, masked in parts], sms)
+
+
+def fit_apart(calls):
+    """(cost, blocks beside, root mean square of the relative error) from calls (batch, sequence, heads, causal, us)."""
+    best = None
+    for beyond in (step / 100 for step in range(0, 201, 5)):
+        costs = [us / apart_blocks(batch, sequence, heads, causal, beyond)
+                 for batch, sequence, heads, causal, us in calls]
+        middle = statistics.median(costs)
+        error = statistics.fmean((middle / cost - 1) ** 2 for cost in costs) ** 0.5
+        if best is None or error < best[2]:
+            best = (middle, beyond, error)
+    return best
+
+
+def apart_calls(path, size):
+    """Of whole calls (compare_builds.py), less row_dot: its bytes at what an H100's memory moves, and a launch."""
+    for entry in json.loads((ROOT / path).read_text()):
+        batch, sequence, heads, width = entry["shape"]
+        if not entry["build"].endswith(":apart") or width != size or entry["direction"] != "backward":
+            continue
+        row_dot_us = 2.4 + 4 * batch * sequence * heads * width / ROW_DOT_BYTES_US
+        yield (batch, sequence, heads, entry["mask"] == "causal",
+               statistics.median(entry["seconds"]) * 1e6 - row_dot_us - LAUNCH_US)
+
+
 def middle_cost(points, variant):
     """As the table of main() has it; 0 without any."""
     costs = [(seconds * 1e6 - beside_us(name, batch, sequence, heads, size)) / length
@@ -126,6 +159,12 @@ def self_check():
     # 128 full rows: 1.32 and one block for each of 16 heads, all at once.
     assert abs(span(1, 128, 16, False, 128)[0] - 2.32) < 1e-12
     assert abs(span(1, 128, 133, False, 128)[0] - 4.64) < 1e-12
+    # 66 heads of one tile each: 132 tiles at once, as long as one of keys; of 67 two of queries begin when others end.
+    assert abs(apart_blocks(1, 128, 66, False, 0.65) - 1.65 * 4 / 7) < 1e-12
+    assert abs(apart_blocks(1, 128, 67, False, 0.65) - 1.65 * 6 / 7) < 1e-12
+    made = [(1, s, 16, c, 5 * apart_blocks(1, s, 16, c, 0.7)) for s in (512, 1024, 4096) for c in (True, False)]
+    cost, beyond, error = fit_apart(made)
+    assert abs(cost - 5) < 1e-9 and beyond == 0.7 and error < 1e-9, (cost, beyond, error)
 
 
 def main():
@@ -141,6 +180,10 @@ def main():
         if len(ordered) >= 6:
             print("ordered, head size {}: full {:.3f}, masked {:.3f}, {:.2f} us for a tile that queues".format(
                 size, *fit_ordered(ordered, middle_cost(points, f"attend_backward hopper fused bf16 {size}"))))
+        apart = list(apart_calls(APART, size)) if len(sys.argv) == 1 else []
+        if apart:
+            print("apart, head size {}: {:.2f}, {:.2f} blocks beside, off by {:.0%} in {} calls".format(
+                size, *fit_apart(apart), len(apart)))
     costs = {}
     for variant, size, causal, rows, batch, sequence, heads, seconds in points:
         length, waves = span(batch, sequence, heads, causal, rows, block_of(variant, size))

@@ -155,9 +155,10 @@ class Costs {
       cost.seconds /= hardware_.burst.speed;
       cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
     }
-    // Hopper's kernels add by TMA, in the L2 cache, as in their tables; rows that they merge or add to one by
-    // one are in the model of their tiles.
-    if (variant.family != KernelFamily::hopper) add_updates(plan, calls.plan(), op, cost);
+    // Rows that kernels for Hopper merge or add to one by one are in the model of their tiles, where there is
+    // one.
+    const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
+    if (!variant.adds_by_tma && !modelled) add_updates(plan, calls.plan(), op, cost);
     return cost;
   }
 
@@ -194,7 +195,7 @@ class Costs {
     for (const SpeedTable& candidate : tables_) {
       if (candidate.table->kind != shape.kind || candidate.table->dtype != shape.dtype) continue;
       if (candidate.family == variant.family)
-        return {variant.family, 1, variant.has_own_tables ? Origin::measured : Origin::interpolated};
+        return {variant.family, 1, variant.by_other_tiles ? Origin::extrapolated : Origin::measured};
       if (candidate.family == KernelFamily::foreign) {
         best = {candidate.family, 1, variant.fall_back ? Origin::extrapolated : Origin::measured};
         best_distance = -1;

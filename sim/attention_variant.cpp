@@ -97,7 +97,8 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   result.name = taken.variant->name;
   result.family = family_of(*taken.variant);
   if constexpr (requires { taken.variant->takes_turns; })
-    result.has_own_tables = result.family != KernelFamily::hopper || !taken.variant->deterministic;
+    result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
+  result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
   result.fall_back = kernels::cuda::fall_back(call, options);
   if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
   if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {

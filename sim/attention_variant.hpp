@@ -31,7 +31,8 @@ double relative_speed(OpKind, KernelFamily);
 struct AttentionVariant {
   std::string_view name;  // as in results, valid for good
   KernelFamily family = KernelFamily::general;
-  bool has_own_tables = true;  // false: of another kernel of its family, whose tiles cost otherwise
+  bool by_other_tiles = false;  // its family's tables are of a kernel whose tiles cost otherwise
+  bool adds_by_tma = false;     // in the L2 cache, as in its family's tables; else row by row
   std::optional<kernels::cuda::FallBack> fall_back;
   // Of the tiles that the launch cuts (0: no model of them): how long the model of
   // kernels/work/predicted_time.hpp says that they take on all multiprocessors, and how many there are, all
