@@ -100,7 +100,7 @@ struct AttendBackwardParams {
   Write write_dk = Write::store;
   // The rows of the call in compact order, for whoever sets all of them to 0.
   DeviceView zeroed_dq = {}, zeroed_dk = {}, zeroed_dv = {};
-  // For persistent kernels, as above: the tiles of by_k, always by the counter.
+  // For persistent kernels, as above, always by the counter: the tiles of by_k, or of both lists.
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;
   TurnList turns;  // of the tiles of by_k, for kernels that add to dq in order

@@ -361,11 +361,13 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
       tiles >= static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms)
     return chosen;
   double least_s = predicted_seconds(chosen, call, options);
+  const ChosenBackward of_first = chosen;
   for (const AttendBackwardVariant& variant : variants) {
     const bool other_family =
         variant.family != first.family && variant.family != Family::hopper_deterministic;
     if (&variant == &first || other_family || !allows(options, variant) || !variant.fits(call)) continue;
-    ChosenBackward other = by(variant);
+    ChosenBackward other = variant.tile_rows == first.tile_rows ? of_first : by(variant);
+    other.variant = &variant;
     const double other_s = predicted_seconds(other, call, options);
     if (other_s >= least_s) continue;
     chosen = std::move(other);

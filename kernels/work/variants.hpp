@@ -73,7 +73,7 @@ struct AttendBackwardVariant {
   int sm_major = 0;
   std::int32_t tile_rows;     // of query rows (dq) and of key rows (dk, dv), at most
   bool deterministic = true;  // the same bits in every run
-  bool counts_tiles = false;  // fetches tiles of keys by AttendBackwardParams::tile_counter
+  bool counts_tiles = false;  // fetches tiles by AttendBackwardParams::tile_counter
   bool takes_turns = false;   // adds to dq in the order of AttendBackwardParams::turns
   bool small_tiles = false;   // mma: fits thread blocks of 99 KiB where the preferred one does not
   int value_size = head_size;

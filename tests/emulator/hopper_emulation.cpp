@@ -221,7 +221,11 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   }
   const bool same =
       same_in_all_orders(tensors, [&] { with.attend_backward_deterministic(params, launch()); });
-  return {name_of("attend_backward", call.q), same};
+  std::string name = "attend_backward";
+  if (hopper::stores_dq_tiles(params))
+    name += call.dq.dtype == DType::fp32 ? ", sums of dq stored," : ", dq stored,";
+  if (hopper::stores_dkv_tiles(params)) name += " dk, dv stored,";
+  return {name_of(name.c_str(), call.q), same};
 }
 
 }  // namespace cplab::emulator

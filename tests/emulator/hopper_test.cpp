@@ -48,7 +48,9 @@ TEST_CASE("hopper kernels: small tiles of every kind") {
         "attend, tiles merged, hopper bf16 128", "attend, tiles merged, hopper bf16 64",
         "attend, tiles merged, hopper fp16 128", "attend, tiles stored, hopper bf16 128",
         "attend, tiles stored, hopper bf16 64", "attend, tiles stored, hopper fp16 128",
-        "attend_backward hopper bf16 128", "attend_backward ordered hopper bf16 128"})
+        "attend_backward hopper bf16 128", "attend_backward, dq stored, dk, dv stored, hopper bf16 128",
+        "attend_backward, dq stored, dk, dv stored, hopper bf16 64",
+        "attend_backward, sums of dq stored, hopper bf16 128", "attend_backward ordered hopper bf16 128"})
     CHECK_MESSAGE(report.ran(each), each);
 }
 
