@@ -14,7 +14,6 @@ namespace {
 using Features = std::vector<std::string_view>;
 using Entries = std::vector<KernelEntry>;
 
-const Features tiles_by_tma = {"wgmma", "tma", "warp_specialized"};
 const Features tiles_by_tma_persistent = {"wgmma", "tma", "warp_specialized", "persistent"};
 const Features tiles_by_cp_async = {"mma_sync", "cp_async"};
 

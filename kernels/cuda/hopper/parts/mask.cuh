@@ -16,22 +16,6 @@ __device__ __forceinline__ bool all_live(const Block& block, int first_row) {
          row_last + block.low <= block.begin && column_last <= first_row + block.high;
 }
 
-// Sets what an accumulator of 16 rows, from first_row on, holds for pairs that are not live to `value`, even
-// where it was NaN.
-template <int n_tiles>
-__device__ __forceinline__ void mask_dead(float (&sums)[n_tiles][4], const Block& block, int first_row,
-                                          float value) {
-  const int lane = thread_index() % 32;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int i = first_row + 8 * half + lane / 4;
-    const bool in_rows = i >= block.row_begin && i < block.row_end;
-    const int begin = max(block.begin, i + block.low) - block.begin;
-    const int end = min(min(8 * n_tiles, block.end - block.begin), i + block.high - block.begin + 1);
-    mask_row(sums, half, begin, in_rows ? end : begin, lane, value);
-  }
-}
-
 // Of the columns 8 n + 2 (lane % 4) + e that a lane holds, those below `column`, as bits 2 n + e.
 __device__ __forceinline__ std::uint32_t bits_below(int column, int lane) {
   const int from = max(column - 2 * (lane & 3), 0);
@@ -39,7 +23,8 @@ __device__ __forceinline__ std::uint32_t bits_below(int column, int lane) {
   return count >= 32 ? ~0u : (1u << count) - 1;
 }
 
-// As mask_dead, for up to 128 columns, in fewer instructions: the live columns of a row are bits of one word.
+// Sets what an accumulator of 16 rows, from first_row on, and up to 128 columns holds for pairs that are not
+// live to `value`, even where it was NaN. The live columns of a row are bits of one word.
 template <int n_tiles>
 __device__ __forceinline__ void mask_dead_by_bits(float (&sums)[n_tiles][4], const Block& block,
                                                   int first_row, float value) {
