@@ -59,8 +59,7 @@ def of_tables(name):
 
 
 def of_bench(path):
-    names = {"tiles:best": "attend_backward hopper fused", "tiles:deterministic": "attend_backward hopper ordered",
-             "tiles:apart": "attend_backward hopper"}
+    names = {"tiles:best": "attend_backward hopper fused", "tiles:deterministic": "attend_backward hopper ordered"}
     for entry in json.loads((ROOT / path).read_text()):
         if entry["direction"] != "backward" or entry["build"] not in names:
             continue

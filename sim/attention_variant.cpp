@@ -31,8 +31,8 @@ KernelFamily family_of(const AttendVariant& variant) {
 KernelFamily family_of(const AttendBackwardVariant& variant) {
   switch (variant.family) {
     case AttendBackwardVariant::Family::hopper_fused:
-    case AttendBackwardVariant::Family::hopper_ordered:  // no table is its own; what tiles cost says how they
-                                                         // differ
+    // No table is the ordered kernel's, or of tiles apart: what their tiles cost says how they differ.
+    case AttendBackwardVariant::Family::hopper_ordered:
     case AttendBackwardVariant::Family::hopper_deterministic: return KernelFamily::hopper;
     case AttendBackwardVariant::Family::mma: return KernelFamily::mma;
     case AttendBackwardVariant::Family::general: break;

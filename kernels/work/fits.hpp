@@ -64,8 +64,8 @@ inline bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, 
 bool loads_lse_delta_by_tma(const AttendBackwardParams& call);
 bool adds_dq_by_tma(const AttendBackwardParams& call);
 bool writes_dkv_by_tma(const AttendBackwardParams& call);
-// Of the deterministic backward: whether TMA stores dq, in the dtype of q, or in fp32 at head
-// size 128; dk and dv, in that of k.
+// Of the deterministic backward: whether TMA stores dq, in the dtype of q, or in fp32 at head size 128; dk
+// and dv, in that of k.
 bool stores_dq_tiles(const AttendBackwardParams& call);
 bool stores_dkv_tiles(const AttendBackwardParams& call);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -104,7 +105,8 @@ class Served {
     calls_.upload(tables_->data());
     kernels::launch_and_wait(calls_, forward_);
     for (const std::vector<std::size_t>& way : {cast, backward_}) kernels::launch_and_wait(calls_, way);
-    double least[] = {1, 1};  // by turns: clocks rise meanwhile
+    constexpr double never = std::numeric_limits<double>::infinity();
+    double least[] = {never, never};  // by turns: clocks rise meanwhile
     for (int turn = 0; turn < 4; ++turn)
       for (const int way : {0, 1})
         least[way] =

@@ -260,8 +260,8 @@ TEST_CASE("the predicted time of tiles whose keys and values differ in size, and
 }
 
 // With the same bits, full masks of 2048 tokens: the tiles of a head queue, and yet are done before tiles
-// apart are. With 1024 they are not (60.5 and 72.1 us measured: h100-2026-11-25/peers,
-// h200x2-2026-11-23/round).
+// apart are. With 1024 they are not (60.5 us measured on an H100, h100-2026-11-25/peers, and 72.1 in turn on
+// an H200, h200x2-2026-11-23/round).
 TEST_CASE("the heuristic takes the kernel that was measured faster, whether its tiles queue or not") {
   const VariantOptions table = with_same_bits(on_hopper), model = in_way(ChoiceWay::heuristic, table);
   const Call small{.S = 1024, .causal = false}, middle{.S = 2048, .causal = false},

@@ -232,8 +232,8 @@ class DeterministicConsumer {
     if (tiles) named_barrier_sync(2 + warpgroup_, warpgroup_threads);  // its last products have read A and B
     if (tiles && (first_row + 16 <= end || end == (queries ? call.dq : call.dk).rows)) {
       const int at = thread_index() / 32 % 4 * 16 * D * 2;
-      unsigned char *const a = memory_.a[owned][warpgroup_] + at, *const b =
-                                                                      memory_.b[owned][warpgroup_] + at;
+      unsigned char* const a = memory_.a[owned][warpgroup_] + at;
+      unsigned char* const b = memory_.b[owned][warpgroup_] + at;
       const bool sums = queries && D == 128 && call.dq.dtype == DType::fp32;
       if constexpr (queries && D == 128) {
         if (sums) {  // half of the columns in A, half in B

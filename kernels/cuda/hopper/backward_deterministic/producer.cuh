@@ -171,6 +171,7 @@ class LseDeltaProducer {
 
  private:
   static __device__ __forceinline__ int lane() { return thread_index() % 32; }
+
   // Copies lse and delta, each number for itself, of `rows` rows from `begin` on; 0 from `end` on.
   template <int rows>
   __device__ __forceinline__ void copy(float* lse, float* delta, int head, int begin, int end) const {

@@ -95,8 +95,8 @@ __device__ __forceinline__ void init_barriers(DeterministicStorage<Shape>& memor
     init_barrier(shared_address(&memory.owned_empty[n]), warps);
   }
   for (int n = 0; n < Shape::stages; ++n) {
-    init_barrier(shared_address(&memory.full[n]),
-                 1 + 32);  // the copy, and the 32 lanes of the other producer
+    // Arrivals: the copy, and the 32 lanes of the other producer.
+    init_barrier(shared_address(&memory.full[n]), 1 + 32);
     init_barrier(shared_address(&memory.empty[n]), 32 * warps);
     init_barrier(shared_address(&memory.block_known[n]), 1);
   }
