@@ -4,7 +4,8 @@
     tiles --heights > heights.json && scripts/fit_tile_costs.py heights.json [--sms 132] [--keep BEYOND,MASKED]
     scripts/fit_tile_costs.py --self-check      on times made from known constants
 
-The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "rows", "seconds"}, `rows` the height. The
+The JSON is a list of {"batch", "sequence", "heads", "head_size", "causal", "rows", "seconds"}, `rows` the height, and
+perhaps "together", how many thread blocks share a multiprocessor: each of them counts as one. The
 model is that of tile_times() and makespan() in kernels/work/tile_cuts.cpp: a tile is as long as its blocks of 128 keys
 (half of them counted for the tile, half in the mean of its groups of 64 rows), plus `beyond`, plus `masked` for each
 block in which not all pairs are live; a unit of length costs a time of its own for
@@ -64,7 +65,7 @@ class Model:
     """Predicted times of all measurements, each in units of its height's cost."""
 
     def __init__(self, measurements, sms):
-        self.sms = sms
+        self.sms = [sms * m.get("together", 1) for m in measurements]
         self.seconds = [m["seconds"] for m in measurements]
         self.kinds = [(m["head_size"], m["rows"]) for m in measurements]
         self.counts = []  # of each measurement: {(blocks, masked): tiles}
@@ -75,8 +76,8 @@ class Model:
             self.counts.append(counts)
 
     def units(self, beyond, masked):
-        return [makespan([(part[0] + beyond + masked * part[1], count) for part, count in counts.items()], self.sms)
-                for counts in self.counts]
+        return [makespan([(part[0] + beyond + masked * part[1], count) for part, count in counts.items()], sms)
+                for counts, sms in zip(self.counts, self.sms)]
 
     def launch_and_costs(self, units):
         """(seconds of a launch, {(head size, height): seconds a unit}), of the smallest sum of e^2 where e = (launch +
@@ -174,7 +175,8 @@ def self_check():
     noise = random.Random(1)
     for beyond, masked, launch, spread in ((1.5, 0.5, 3e-6, 0), (0.7, 1.1, 0, 0), (1.5, 0.5, 3e-6, 0.01)):
         measurements = [{"batch": batch, "sequence": sequence, "heads": 2048 // head_size, "head_size": head_size,
-                         "causal": causal, "rows": rows, "seconds": 1}
+                         "causal": causal, "rows": rows, "seconds": 1,
+                         "together": 2 if (head_size, rows) == (64, 64) else 1}
                         for head_size, rows in costs for batch, sequence in shapes for causal in (False, True)]
         model = Model(measurements, 132)
         model.seconds = [(launch + costs[kind] * units) * (1 + noise.uniform(-spread, spread))

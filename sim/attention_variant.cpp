@@ -242,7 +242,8 @@ kernels::cuda::VariantOptions AttentionVariants::options(OpKind kind, std::int64
           .build = {.hopper = hopper, .full = fp64},
           .sm_minor = gpu_.sm_minor,
           .way = choice_.way,
-          .choices = choice_.measured.get()};
+          .choices = choice_.measured.get(),
+          .reserved_sms = static_cast<int>(reserved_sms)};
 }
 
 const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const Operation& op,

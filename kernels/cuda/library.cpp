@@ -50,7 +50,8 @@ VariantOptions variants_of_device(const CallOptions& options) {
           .sm_minor = attribute(cudaDevAttrComputeCapabilityMinor),
           .way = options.way,
           .choices = options.choices,
-          .only = options.only};
+          .only = options.only,
+          .reserved_sms = options.reserved_sms};
 }
 
 namespace {

@@ -32,6 +32,11 @@ constexpr int hopper_forward_warpgroups(int head_size) {
                                           : measured("hopper_forward_128_rows")) /
          64;
 }
+// How many of their thread blocks a multiprocessor holds: two of one warpgroup where shared memory has room
+// for both. Then the products of one tile run beside the loads, the softmax and the stores of another.
+constexpr int hopper_forward_blocks_together(int head_size, int warpgroups) {
+  return head_size == 64 && warpgroups == 1 ? 2 : 1;
+}
 
 // Names of variants: what kernels/cuda and results know them by.
 std::string general_forward_name(DType accumulator);  // fp32 or fp64
@@ -58,10 +63,16 @@ struct AttendVariant {
   TileCosts tile_costs = {};
   bool counts_tiles = false;  // fetches uneven tiles by AttendParams::tile_counter
   int value_size = head_size;
+  int blocks_together = 1;     // of a persistent kernel: thread blocks that a multiprocessor has at once
+  double slower_together = 1;  // by how much a tile takes longer while they share it
+  double least_of_tile = 0;    // on the average of a launch, in the unit of tile_costs
 
   Unmet unmet(const Attend& call) const;  // nothing: it takes the call
   bool fits(const Attend& call) const { return !unmet(call); }
 };
+
+// By how much the tiles of a launch take longer than tile_costs: 1 where multiprocessors have one each.
+double slower_together(const AttendVariant& variant, std::int64_t tiles, int sms);
 
 struct AttendBackwardVariant {
   enum class Family : std::uint8_t { hopper_fused, hopper_ordered, hopper_deterministic, mma, general };
@@ -103,6 +114,9 @@ struct VariantOptions {
   ChoiceWay way = ChoiceWay::table;
   const MeasuredChoices* choices = nullptr;  // of autotune and hybrid; outlives the options
   std::string_view only = {};                // the one attention variant that may be taken; empty: any
+  // Multiprocessors beside `sms` that are left to others. Kernels with several thread blocks a multiprocessor
+  // would spread over them, and are not taken.
+  int reserved_sms = 0;
 };
 
 // The variants that are allowed, that the architecture has room for (Claim), and that take the call: the

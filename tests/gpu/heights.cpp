@@ -47,6 +47,7 @@ class Forced {
   Forced& operator=(const Forced&) = delete;
 
   std::int32_t rows() const { return rows_; }
+  int together() const { return together_; }
 
   // Of a call.
   double seconds(int repeats, const DeviceMemory& busy) const {
@@ -64,6 +65,7 @@ class Forced {
 
   Forced(const AttendVariant& variant, const Attend& call, const WorkTables& work)
       : rows_(variant.tile_rows),
+        together_(variant.blocks_together),
         tiles_(in_device_memory<WorkTile>(work.tiles)),
         segments_(in_device_memory<DeviceSegment>(work.segments)),
         counter_(in_device_memory<std::int32_t>(std::vector<std::int32_t>{0})),
@@ -82,6 +84,7 @@ class Forced {
         launch_(kernel_of(variant).bind(params_)) {}
 
   std::int32_t rows_;
+  int together_;
   DeviceMemory tiles_, segments_, counter_;
   AttendParams params_;
   Launch launch_;
@@ -99,6 +102,7 @@ class ForcedBackward {
   }
 
   std::int32_t rows() const { return keys_; }
+  static int together() { return 1; }
 
   double seconds(int repeats, const DeviceMemory& busy) const {
     return kernels::seconds_hidden(calls_, numbers_, repeats, busy) / repeats;
@@ -146,10 +150,10 @@ void print_medians(const Shape& shape, bool causal, const char* rows,
   for (std::size_t n = 0; n < all.size(); ++n) {
     std::printf(
         "%s\n {\"batch\": %lld, \"sequence\": %lld, \"heads\": %lld, \"head_size\": %lld, \"causal\": %s, "
-        "\"%s\": %d, \"seconds\": %.6g}",
+        "\"%s\": %d, \"together\": %d, \"seconds\": %.6g}",
         first ? "" : ",", static_cast<long long>(shape.B), static_cast<long long>(shape.S),
         static_cast<long long>(shape.H), static_cast<long long>(shape.D), causal ? "true" : "false", rows,
-        all[n]->rows(), seconds[n]);
+        all[n]->rows(), all[n]->together(), seconds[n]);
     std::fflush(stdout);
     first = false;
   }

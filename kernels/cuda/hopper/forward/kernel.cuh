@@ -12,7 +12,7 @@
 namespace cplab::kernels::cuda::hopper {
 
 template <class T, int D, int W>
-__global__ void __launch_bounds__(ForwardShape<D, W>::threads, 1)
+__global__ void __launch_bounds__(ForwardShape<D, W>::threads, ForwardShape<D, W>::blocks_together)
     attend_forward_kernel(const __grid_constant__ ForwardParams params) {
   using Shape = ForwardShape<D, W>;
   extern __shared__ unsigned char forward_shared[];
@@ -27,10 +27,10 @@ __global__ void __launch_bounds__(ForwardShape<D, W>::threads, 1)
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
-    if constexpr (W > 1) warpgroup_reg_dealloc<Shape::producer_registers>();
+    if constexpr (Shape::moves_registers) warpgroup_reg_dealloc<Shape::producer_registers>();
     if (threadIdx.x == 0) producer.run();
   } else {
-    if constexpr (W > 1) warpgroup_reg_alloc<Shape::consumer_registers>();
+    if constexpr (Shape::moves_registers) warpgroup_reg_alloc<Shape::consumer_registers>();
     ForwardConsumer<T, D, W>(params, memory, warpgroup - 1).run();
   }
 }

@@ -28,7 +28,8 @@ Launch bind_forward(const AttendParams& call) {
       call.work.count, call.q.heads,
       heads_per_group(call.q.heads, call.k.heads, call.k, 4, call.work.keys_together, call.work.alike),
       call.q.heads / call.k.heads);
-  params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
+  params->blocks =
+      std::min(Shape::blocks_together * std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;

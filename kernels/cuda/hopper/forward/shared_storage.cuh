@@ -9,6 +9,7 @@
 #include "kernels/cuda/parts/segment_blocks.cuh"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/measured_constants.hpp"
+#include "kernels/work/variants.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -69,9 +70,12 @@ struct ForwardShape {
       static_cast<int>(D == 64 ? measured("lanes_release_k_64") : measured("lanes_release_k_128"));
   static constexpr int q_stages = 2;  // buffers of Q
   // setmaxnreg: a thread has 65536 / threads registers at launch, rounded down to 8. What the producer gives
-  // up the consumers get. A single consumer warpgroup has enough from the start.
-  static constexpr int producer_registers = consumers == 2 ? 40 : 32;
-  static constexpr int consumer_registers = consumers == 2 ? 232 : 160;
+  // up the consumers get. A single consumer warpgroup has enough from the start where its thread block has
+  // the multiprocessor for itself.
+  static constexpr int blocks_together = hopper_forward_blocks_together(D, W);
+  static constexpr bool moves_registers = W > 1 || blocks_together > 1;
+  static constexpr int producer_registers = consumers == 3 ? 32 : 40;
+  static constexpr int consumer_registers = consumers == 3 ? 160 : consumers == 2 ? 232 : 216;
   static constexpr int q_half_bytes = 64 * 128, k_half_bytes = keys * 128;  // bytes of 64 columns
   static constexpr int q_bytes = 64 * D * 2, k_bytes = keys * D * 2;
 };
