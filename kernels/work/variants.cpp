@@ -146,7 +146,16 @@ std::optional<FallBack> fall_back(const Attend& call, const VariantOptions& opti
 }
 
 std::optional<FallBack> fall_back(const AttendBackward& call, const VariantOptions& options) {
-  return fall_back_of(attend_backward_variants(options.build), options, call);
+  const std::span<const AttendBackwardVariant> variants = attend_backward_variants(options.build);
+  const std::optional<FallBack> found = fall_back_of(variants, options, call);
+  if (!found || std::string_view(found->reason.view) != "dq") return found;
+  // The preferred kernels add to dq, in fp32. For short sequences those that store it once are taken whatever
+  // its dtype: then nothing is lost.
+  AttendBackward wide = call;
+  wide.dq.dtype = DType::fp32;
+  const bool taken_anyway = !fall_back_of(variants, options, wide) &&
+                            choose_variant(wide, options).variant == choose_variant(call, options).variant;
+  return taken_anyway ? std::optional<FallBack>() : found;
 }
 
 void require_launchable(const View& view) {

@@ -174,15 +174,26 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
         "not attend_backward hopper ordered bf16 128: dq is not fp32");
   CHECK(why(gradients, with(on_hopper, KernelChoice::apart)).empty());
 
+  // Of short sequences tiles apart are taken anyway, which store dq in any dtype.
+  const Call brief{.S = 256, .B = 64, .causal = false};
+  const std::vector<Segment> sequences = brief.segments();
+  gradients = backward(brief, sequences);
+  gradients.dk.dtype = gradients.dv.dtype = DType::bf16;
+  const std::string_view apart = "attend_backward hopper bf16 128";
+  CHECK(choose_variant(gradients, on_hopper).variant->name == apart);
+  gradients.dq.dtype = DType::bf16;
+  CHECK(choose_variant(gradients, on_hopper).variant->name == apart);
+  CHECK(why(gradients, on_hopper).empty());
+
   // No kernel has this head size or dtype: there is nothing to fall back from.
   CHECK(why(forward({.D = 80}, segments), on_hopper).empty());
   CHECK(why(forward({.dtype = DType::fp32}, segments), on_hopper).empty());
 }
 
 TEST_CASE("there is a reason exactly where a slower family takes the call") {
-  const Call call{.S = 256, .H = 2, .G = 2};
+  const Call call;  // long: tiles apart are slower
   const std::vector<Segment> segments = call.segments();
-  const std::array<RowRun, 2> runs = {{{.begin = 0, .count = 100}, {.begin = 200, .count = 156}}};
+  const std::array<RowRun, 2> runs = {{{.begin = 0, .count = 1000}, {.begin = 2000, .count = 3096}}};
   int fell_back = 0;
   for (int mistake = 0; mistake < 16; ++mistake) {
     AttendBackward of = backward(call, segments);
