@@ -25,14 +25,23 @@ std::vector<int> distances(const Distribution& tokens, Window visible, Travel tr
   return list;
 }
 
+// Runs of a member with tokens, which somebody may see.
+std::vector<TokenRun> token_runs(const Holding& holding) {
+  std::vector<TokenRun> runs;
+  for (const TokenRun& run : holding.runs)
+    if (run.valid > 0) runs.push_back(run);
+  return runs;
+}
+
 // By visit: the rows of `owner` that are seen at this visit or a later one; all at the first, which is its
 // own.
 std::vector<Rows> seen_later(const Distribution& tokens, Window visible, const std::vector<int>& distances,
                              int owner) {
   std::vector<Rows> later(distances.size() + 1);
+  std::vector<TokenRun> unseen = token_runs(tokens[owner]);
   for (std::size_t v = distances.size(); v-- > 1;) {
     const int holder = (owner + distances[v]) % tokens.size();
-    later[v] = later[v + 1].united(live_key_rows(tokens[holder].runs, tokens[owner].runs, visible));
+    later[v] = later[v + 1].united(take_seen(tokens[holder].runs, unseen, visible));
   }
   later[0] = Rows::range(0, tokens[owner].rows());
   return later;
@@ -102,9 +111,10 @@ Rows Rotation::ending(int visit) const {
 // Of a whole rotation: the rows of `owner` that its holders before `visit` see.
 Rows Rotation::seen_before(int owner, int visit) const {
   Rows rows;
-  for (int v = 0; v < visit && rows.count() < tokens_[owner].rows(); ++v) {
+  std::vector<TokenRun> unseen = token_runs(tokens_[owner]);
+  for (int v = 0; v < visit && !unseen.empty(); ++v) {
     const int holder = at(owner + distances_[static_cast<std::size_t>(v)]);
-    rows = rows.united(live_key_rows(tokens_[holder].runs, tokens_[owner].runs, visible_));
+    rows = rows.united(take_seen(tokens_[holder].runs, unseen, visible_));
   }
   return rows;
 }

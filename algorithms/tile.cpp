@@ -112,6 +112,7 @@ bool any_pair(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs
   std::size_t first = 0;
   for (const TokenRun& q : q_runs) {
     while (sorted && first < k_runs.size() && k_runs[first].sequence < q.sequence) ++first;
+    if (first == k_runs.size()) break;
     for (std::size_t i = first; i < k_runs.size(); ++i) {
       if (k_runs[i].sequence == q.sequence && found(q, k_runs[i])) return true;
       if (sorted && k_runs[i].sequence > q.sequence) break;
@@ -286,6 +287,19 @@ Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Win
   Rows rows;
   for (std::size_t i = 0; i < live.size(); ++i)
     rows.append(k[i].row + live[i].first, live[i].end - live[i].first);
+  return rows;
+}
+
+Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible) {
+  const std::vector<Stretch> live = live_stretches(q, unseen, visible);
+  Rows rows;
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const TokenRun run = unseen[i];
+    rows.append(run.row + live[i].first, live[i].end - live[i].first);
+    if (live[i].first > 0 || live[i].end < run.valid) unseen[left++] = run;
+  }
+  unseen.resize(left);
   return rows;
 }
 

@@ -34,6 +34,9 @@ std::vector<RowRange> key_columns(std::span<const TokenRun> k, const Rows& k_row
 
 // The key rows of that tile alone, and whether there are any.
 Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
+// The same of `unseen`, less the runs that q sees all tokens of: who asks many members after each other what
+// they see asks the later ones about few runs.
+Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible);
 bool any_live(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
 
 // The same between any two lists of rows, in their order: rows of several ranks in one buffer, rows at any

@@ -65,6 +65,17 @@ void compare(const Scenario& s) {
   const Placement placement(s.problem, s.parallel, s.placement, 0);
   const int P = static_cast<int>(s.parallel.ranks);
   const Window w = s.problem.visible();
+  // What all ranks together see: asked one after the other, the later ones about what is left.
+  for (int k_rank = 0; k_rank < P; ++k_rank) {
+    const auto keys = placement.runs(k_rank);
+    std::vector<TokenRun> unseen(keys.begin(), keys.end());
+    Rows seen, one_by_one;
+    for (int q_rank = 0; q_rank < P; ++q_rank) {
+      seen = seen.united(live_key_rows(placement.runs(q_rank), keys, w));
+      one_by_one = one_by_one.united(take_seen(placement.runs(q_rank), unseen, w));
+      REQUIRE(one_by_one == seen);
+    }
+  }
   for (int q_rank = 0; q_rank < P; ++q_rank) {
     std::vector<Token> q = tokens_of(s, q_rank);
     if (s.placement == "hybrid") q.resize(static_cast<std::size_t>(placement.rows()));
