@@ -38,9 +38,8 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_forward_64_rows", 192, "rows", records::heights},
     {"hopper_forward_128_rows", 128, "rows", records::heights},
     {"hopper_forward_64_cost_of_64_rows", 0.854, "us for 128 keys", records::heights},
-    // What a tile takes while two thread blocks of 64 rows share a multiprocessor. And what tiles of any
-    // height
-    // take at least, on the average of a launch: 256 x 64 and 128 x 128.
+    // What a tile takes while two thread blocks of 64 rows share a multiprocessor; and what tiles of any rows
+    // take at least, in the mean over a launch (256 x 64, 128 x 128).
     {"hopper_forward_64_cost_of_64_rows_together", 1.07, "us for 128 keys", records::together},
     {"hopper_forward_64_tile", 3.4, "us a tile", records::together},
     {"hopper_forward_64_cost_of_128_rows", 1.124, "us for 128 keys", records::heights},

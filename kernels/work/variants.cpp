@@ -35,7 +35,7 @@ bool allows(const VariantOptions& options, const Variant& variant) {
   if (!options.only.empty() && variant.name != options.only) return false;
   if (!has_room(variant.name, options.sm_major, options.sm_minor)) return false;
   if constexpr (requires { variant.blocks_together; })
-    if (variant.blocks_together > 1 && options.reserved_sms > 0) return false;
+    if (variant.blocks_together > 1 && options.reserved_sms > 0 && options.only.empty()) return false;
   if (variant.sm_major != 0 &&
       (options.choice == KernelChoice::portable || variant.sm_major != options.sm_major))
     return false;

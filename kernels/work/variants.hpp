@@ -115,7 +115,7 @@ struct VariantOptions {
   const MeasuredChoices* choices = nullptr;  // of autotune and hybrid; outlives the options
   std::string_view only = {};                // the one attention variant that may be taken; empty: any
   // Multiprocessors beside `sms` that are left to others. Kernels with several thread blocks a multiprocessor
-  // would spread over them, and are not taken.
+  // would spread over them, and are not taken unless `only` asks for one.
   int reserved_sms = 0;
 };
 

@@ -319,7 +319,13 @@ TEST_CASE("fewer rows a tile where there are few tiles") {
   CHECK(forward_name({.S = 512}, on_hopper) == "attend hopper bf16 128, 64 rows");
   // Of head size 64 two thread blocks of 64 rows share a multiprocessor: 8 tiles for each of 32 heads have
   // 264 places.
-  CHECK(forward_name({.S = 512, .H = 32, .G = 32, .D = 64}, on_hopper) == "attend hopper bf16 64, 64 rows");
+  const Call few{.S = 512, .H = 32, .G = 32, .D = 64};
+  CHECK(forward_name(few, on_hopper) == "attend hopper bf16 64, 64 rows");
+  // They would spread over the multiprocessors that are left to others.
+  VariantOptions reserving = on_hopper;
+  reserving.sms -= 16;
+  reserving.reserved_sms = 16;
+  CHECK(forward_name(few, reserving) == "attend hopper bf16 64, 128 rows");
   CHECK(forward_name({.S = 128, .H = 32, .G = 32, .D = 64}, on_hopper) == "attend hopper bf16 64, 64 rows");
   CHECK(forward_name({.S = 16384}, on_hopper) == "attend hopper bf16 128");
 }

@@ -71,7 +71,7 @@ struct ForwardShape {
   static constexpr int q_stages = 2;  // buffers of Q
   // setmaxnreg: a thread has 65536 / threads registers at launch, rounded down to 8. What the producer gives
   // up the consumers get. A single consumer warpgroup has enough from the start where its thread block has
-  // the multiprocessor for itself.
+  // the multiprocessor for itself; two such blocks have 128 registers a thread, 40 + 216 for both warpgroups.
   static constexpr int blocks_together = hopper_forward_blocks_together(D, W);
   static constexpr bool moves_registers = W > 1 || blocks_together > 1;
   static constexpr int producer_registers = consumers == 3 ? 32 : 40;
