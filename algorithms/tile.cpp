@@ -181,6 +181,14 @@ std::vector<Stretch> live_stretches(std::span<const TokenRun> q_runs, std::span<
   return live;
 }
 
+// Row by row what lies in those stretches.
+Rows rows_in(std::span<const Stretch> live, std::span<const TokenRun> runs) {
+  Rows rows;
+  for (std::size_t i = 0; i < live.size(); ++i)
+    rows.append(runs[i].row + live[i].first, live[i].end - live[i].first);
+  return rows;
+}
+
 // The key runs cut to what is live.
 std::vector<TokenRun> live_runs(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
                                 Window visible) {
@@ -283,22 +291,15 @@ ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, 
 }
 
 Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible) {
-  const std::vector<Stretch> live = live_stretches(q, k, visible);
-  Rows rows;
-  for (std::size_t i = 0; i < live.size(); ++i)
-    rows.append(k[i].row + live[i].first, live[i].end - live[i].first);
-  return rows;
+  return rows_in(live_stretches(q, k, visible), k);
 }
 
 Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible) {
   const std::vector<Stretch> live = live_stretches(q, unseen, visible);
-  Rows rows;
+  const Rows rows = rows_in(live, unseen);
   std::size_t left = 0;
-  for (std::size_t i = 0; i < live.size(); ++i) {
-    const TokenRun run = unseen[i];
-    rows.append(run.row + live[i].first, live[i].end - live[i].first);
-    if (live[i].first > 0 || live[i].end < run.valid) unseen[left++] = run;
-  }
+  for (std::size_t i = 0; i < live.size(); ++i)
+    if (live[i].first > 0 || live[i].end < unseen[i].valid) unseen[left++] = unseen[i];
   unseen.resize(left);
   return rows;
 }

@@ -166,7 +166,7 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
   const auto head_size = static_cast<int>(call.q.width);
   const auto tile_count = static_cast<std::int64_t>(chosen.work.tiles.size()) * call.q.heads;
   TileCosts costs = variant.tile_costs;
-  for (double& cost : costs) cost *= slower_together(variant, tile_count, options.sms);
+  for (double& cost : costs) cost *= variant.slower(tile_count, options.sms);
   if (variant.family == Family::mma)
     costs = same(at((variant.head_size + variant.value_size) / 2.0, measured("mma_forward_64_cost"),
                     measured("mma_forward_128_cost")) *
@@ -180,12 +180,11 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
           : heads;
   const TileWalk walk{.heads = heads,
                       .heads_per_group = std::max<std::int64_t>(together, 1),
-                      .sms = std::int64_t{options.sms} * variant.blocks_together,
+                      .sms = variant.places(options.sms),
                       .fixed_share = variant.counts_tiles};
   const double rows_us = variant.family == Family::hopper ? forward_rows_us(call) : 0;
-  const double tiles =
-      std::max(of_tiles_us(chosen.work, costs, walk, false, {.rows_us = rows_us}),
-               variant.least_of_tile * static_cast<double>(tile_count) / static_cast<double>(walk.sms));
+  const double tiles = std::max(of_tiles_us(chosen.work, costs, walk, false, {.rows_us = rows_us}),
+                                variant.least_time(tile_count, options.sms));
   return us * (launch_us + std::max(tiles, of_memory_us({&call.q, &call.k, &call.v, &call.out}, options)));
 }
 

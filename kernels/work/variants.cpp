@@ -133,10 +133,6 @@ Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
   return unmet_general(call, dtype);
 }
 
-double slower_together(const AttendVariant& variant, std::int64_t tiles, int sms) {
-  return tiles > sms ? variant.slower_together : 1;
-}
-
 std::string FallBack::text() const {
   return "not " + std::string(preferred) + ": " + reason.text();
 }
@@ -194,18 +190,17 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
   const auto walk_of = [&](const AttendVariant& variant) {
     return TileWalk{.heads = call.q.heads,
                     .heads_per_group = heads_together(0),
-                    .sms = std::int64_t{options.sms} * variant.blocks_together,
+                    .sms = variant.places(options.sms),
                     .fixed_share = variant.counts_tiles};
   };
   const auto plan_of = [&](const AttendVariant& variant) {
     const TileWalk walk = walk_of(variant);
     TilePlan plan = cheapest_tiles(problem, variant.tile_rows, variant.tile_costs, walk);
     const auto tiles = static_cast<std::int64_t>(plan.work.tiles.size()) * walk.heads;
-    const double slower = slower_together(variant, tiles, options.sms);
+    const double slower = variant.slower(tiles, options.sms);
     // With the handicap of what is not the first candidate.
     if (slower > 1) plan.cost *= slower * measured("other_tiles_handicap");
-    plan.cost = std::max(plan.cost,
-                         variant.least_of_tile * static_cast<double>(tiles) / static_cast<double>(walk.sms));
+    plan.cost = std::max(plan.cost, variant.least_time(tiles, options.sms));
     return plan;
   };
   TilePlan plan = plan_of(*best);

@@ -67,12 +67,18 @@ struct AttendVariant {
   double slower_together = 1;  // by how much a tile takes longer while they share it
   double least_of_tile = 0;    // on the average of a launch, in the unit of tile_costs
 
+  // Of a launch of so many tiles on so many multiprocessors: thread blocks that run at once; by how much
+  // tiles take longer than tile_costs, 1 where multiprocessors have one each; and what the launch takes at
+  // least.
+  std::int64_t places(int sms) const { return std::int64_t{sms} * blocks_together; }
+  double slower(std::int64_t tiles, int sms) const { return tiles > sms ? slower_together : 1; }
+  double least_time(std::int64_t tiles, int sms) const {
+    return least_of_tile * static_cast<double>(tiles) / static_cast<double>(places(sms));
+  }
+
   Unmet unmet(const Attend& call) const;  // nothing: it takes the call
   bool fits(const Attend& call) const { return !unmet(call); }
 };
-
-// By how much the tiles of a launch take longer than tile_costs: 1 where multiprocessors have one each.
-double slower_together(const AttendVariant& variant, std::int64_t tiles, int sms);
 
 struct AttendBackwardVariant {
   enum class Family : std::uint8_t { hopper_fused, hopper_ordered, hopper_deterministic, mma, general };
