@@ -55,7 +55,9 @@ void add(Entries& all, const AttendVariant& variant) {
     case Family::hopper:
       entry.family = "hopper";
       entry.features = tiles_by_tma_persistent;
-      return add(all, entry, {{"", warpgroup * (1 + rows / 64), rows, 128, 2}});
+      return add(all, entry,
+                 {{"", warpgroup * (1 + rows / 64), rows, 128,
+                   hopper_forward_stages(variant.head_size, rows / 64)}});
     case Family::mma:
       entry.family = "mma";
       entry.features = tiles_by_cp_async;

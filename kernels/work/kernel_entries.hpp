@@ -24,7 +24,8 @@ struct KernelEntry {
   Claim claim = Claim::all;          // on which architectures it runs
   int threads = 0;                   // of a thread block
   // What a thread block takes at a time. Attention: queries x keys, one of them its own tile, of the other
-  // `stages` blocks are in shared memory. Linear attention: tokens x columns of a state. 0: by rows, no tile.
+  // `stages` whole blocks are in shared memory. Linear attention: tokens x columns of a state. 0: by rows, no
+  // tile.
   int tile_rows = 0, tile_columns = 0;
   int stages = 0;
   bool deterministic = true;

@@ -31,6 +31,8 @@ constexpr std::string_view heads = "scenarios/measured/h200-2026-11-24/by-turns/
 constexpr std::string_view apart = "scenarios/measured/h100-2026-11-25/by-turns/apart.json";
 constexpr std::string_view together = "scenarios/measured/h100-2026-11-25/two-blocks/heights.json";
 constexpr std::string_view each_height = "scenarios/measured/h100-2026-11-25/two-blocks/each-height.json";
+constexpr std::string_view stages = "scenarios/measured/h100-2026-11-25/stages/by-turns-64.json";
+constexpr std::string_view more_k = "scenarios/measured/h100-2026-11-25/stages/by-turns-128.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -106,6 +108,8 @@ constexpr MeasuredConstant measured_constants[] = {
     {"heads_per_group_cache_together", 8 << 20, "bytes", records::none},
     {"heads_per_group_cache_alike", 4 << 20, "bytes", records::heads},
     // Forward kernel for Hopper: how it is written. 0 and 1 are no and yes.
+    {"hopper_forward_64_stages", 4, "blocks of K and V, tiles of 192 rows", records::stages},
+    {"hopper_forward_128_more_k", 1, "blocks of K beside those of V, tiles of 128 rows", records::more_k},
     {"short_tile_blocks", 8, "blocks of keys", records::by_turns},
     {"rescale_threshold", 8, "log2", records::by_turns},
     {"softmax_before_pv_wait_64", 1, "", records::by_turns},

@@ -18,6 +18,8 @@ template <class T, int D, int W>
 class ForwardConsumer {
  public:
   using Shape = ForwardShape<D, W>;
+  using KPlace = PipelinePlace<Shape::k_stages>;
+  using VPlace = PipelinePlace<Shape::v_stages>;
   using Tiles = PipelineIndex<Shape::q_stages>;
 
   __device__ __forceinline__ ForwardConsumer(const ForwardParams& params, ForwardStorage<D, W>& memory,
@@ -67,13 +69,13 @@ class ForwardConsumer {
   // A run of blocks in which these rows have live pairs.
   __device__ __forceinline__ void run_live_blocks(std::uint32_t queries, bool first_of_tile) {
     const TileDescriptor<Shape::q_half_bytes> q(queries);
-    if constexpr (Shape::softmax_before_pv_wait) mainloop_.wait_k(count_);
+    if constexpr (Shape::softmax_before_pv_wait) mainloop_.wait_k(k_);
     bool first = true;
 #pragma unroll 1
     do {
-      if constexpr (!Shape::softmax_before_pv_wait) mainloop_.wait_k(count_);
+      if constexpr (!Shape::softmax_before_pv_wait) mainloop_.wait_k(k_);
       warp_scheduler_barrier_sync();
-      mainloop_.issue_qk(count_, q);
+      mainloop_.issue_qk(k_, q);
       // Zeroing rows of V takes long: let the other warpgroups go first.
       const bool zeroes_v = !first && !mainloop_.v_is_full();
       if (zeroes_v) warp_scheduler_barrier_arrive();
@@ -82,40 +84,46 @@ class ForwardConsumer {
         warpgroup_arrive();
         warpgroup_commit_batch();  // an empty batch: warpgroup_wait counts batches
       } else {
-        mainloop_.issue_pv(count_ - 1);
+        mainloop_.issue_pv(v_);
         warpgroup_commit_batch();
       }
       if (!zeroes_v) warp_scheduler_barrier_arrive();
       warpgroup_wait<1>();
-      mainloop_.softmax_step(count_, Tiles::stage(tiles_));
+      mainloop_.softmax_step(k_, Tiles::stage(tiles_));
       if constexpr (Shape::softmax_before_pv_wait) {
         // The exponentials must run before the wait for P V, beneath which they are to be hidden, but ptxas
         // would move them behind it. It moves nothing across a branch, and waiting for the next K, which has
         // long arrived, is one.
         mainloop_.fence_p();
-        if (mainloop_.next_is_live()) mainloop_.wait_k(count_ + 1);
+        if (mainloop_.next_is_live()) mainloop_.wait_k(KPlace::after(k_));
       }
       warpgroup_wait<0>();
-      if (!first) mainloop_.release_v(count_ - 1);
+      if (!first) release_v();
       mainloop_.rescale_out();
       mainloop_.pack_p();
       first = false;
-      ++count_;
+      k_ = KPlace::after(k_);
     } while (mainloop_.next_is_live());
-    mainloop_.issue_pv(count_ - 1);
+    mainloop_.issue_pv(v_);
     warpgroup_commit_batch();
     warpgroup_wait<0>();
-    mainloop_.release_v(count_ - 1);
+    release_v();
+  }
+
+  __device__ __forceinline__ void release_v() {
+    mainloop_.release_v(v_);
+    v_ = VPlace::after(v_);
   }
 
   __device__ __forceinline__ void skip_block(bool first_of_tile) {
-    mainloop_.wait_k(count_);
-    mainloop_.read_info(count_);
+    mainloop_.wait_k(k_);
+    mainloop_.read_info(k_);
     warp_scheduler_barrier_sync();  // its barrier also says that all warps have read BlockInfo
     warp_scheduler_barrier_arrive();
     if (first_of_tile) release_q();
-    mainloop_.skip_block(count_);
-    ++count_;
+    mainloop_.skip_block(k_, v_);
+    k_ = KPlace::after(k_);
+    v_ = VPlace::after(v_);
   }
 
   __device__ __forceinline__ void epilogue(const QueryTile& tile, int first_row, unsigned char* staged) {
@@ -182,9 +190,9 @@ class ForwardConsumer {
   ForwardStorage<D, W>& memory_;
   int warpgroup_;
   ForwardMainloop<T, D, W> mainloop_;
-  int tiles_ = 0;   // tiles finished before this one
-  int count_ = 0;   // blocks before this one
-  int merged_ = 0;  // tiles loaded by load_old_out() before this one
+  int tiles_ = 0;      // tiles finished before this one
+  int k_ = 0, v_ = 0;  // places of this block's K and of the next V to be multiplied
+  int merged_ = 0;     // tiles loaded by load_old_out() before this one
 };
 
 }  // namespace cplab::kernels::cuda::hopper

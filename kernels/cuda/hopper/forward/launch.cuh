@@ -46,7 +46,7 @@ AttendKernel forward_kernel() {
           {.threads = Shape::threads,
            .tile_rows = Shape::rows,
            .tile_columns = Shape::keys,
-           .stages = Shape::stages})};
+           .stages = Shape::v_stages})};
   return {.name = hopper_forward_name(Element<T>::dtype, D, W),
           .bind = bind_forward<T, D, W>,
           .functions = functions};

@@ -24,13 +24,14 @@ __device__ __forceinline__ float exp2_of(float x, int n) {
   return exp2_approx(x);
 }
 
-// The accumulators and the softmax state of a consumer warpgroup; `count` is the number of a block of keys,
-// over all tiles of the thread block.
+// The accumulators and the softmax state of a consumer warpgroup; `k` and `v` are the places of a block's K
+// and V in their pipelines.
 template <class T, int D, int W>
 class ForwardMainloop {
  public:
   using Shape = ForwardShape<D, W>;
-  using Stages = PipelineIndex<Shape::stages>;
+  using KPlace = PipelinePlace<Shape::k_stages>;
+  using VPlace = PipelinePlace<Shape::v_stages>;
   static constexpr int n_tiles = Shape::keys / 8;
   __device__ __forceinline__ ForwardMainloop(ForwardStorage<D, W>& memory, int warpgroup, float scale_log2,
                                              float rescale_threshold_log2)
@@ -55,18 +56,18 @@ class ForwardMainloop {
     reference_ = Reference::unknown;
   }
 
-  __device__ __forceinline__ void wait_k(int count) {
-    wait(shared_address(&memory_.k_full[Stages::stage(count)]), Stages::parity(count));
+  __device__ __forceinline__ void wait_k(int k) {
+    wait(shared_address(&memory_.k_full[KPlace::stage(k)]), KPlace::parity(k));
   }
 
   // Starts S = Q K^T.
-  __device__ __forceinline__ void issue_qk(int count, const TileDescriptor<Shape::q_half_bytes>& q) {
-    const TileDescriptor<Shape::k_half_bytes> k(shared_address(memory_.k[Stages::stage(count)]));
+  __device__ __forceinline__ void issue_qk(int k, const TileDescriptor<Shape::q_half_bytes>& q) {
+    const TileDescriptor<Shape::k_half_bytes> keys(shared_address(memory_.k[KPlace::stage(k)]));
     warpgroup_fence_operand(s_);
     warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
-      Wgmma<T, Shape::keys>::multiply_ss(s_, q.k_major(step), k.k_major(step), step > 0);
+      Wgmma<T, Shape::keys>::multiply_ss(s_, q.k_major(step), keys.k_major(step), step > 0);
     warpgroup_commit_batch();
   }
 
@@ -74,16 +75,16 @@ class ForwardMainloop {
   //
   // P is exp2(S - reference), and a row's reference is a maximum of blocks before. So most blocks need not
   // wait for their own maxima: P is computed first, and its sums say whether it has grown too large.
-  __device__ __forceinline__ void softmax_step(int count, int buffer) {
+  __device__ __forceinline__ void softmax_step(int k, int buffer) {
     warpgroup_fence_operand(s_);
-    const bool masked = read_info(count);
-    if (masked) mask(count);
+    const bool masked = read_info(k);
+    if (masked) mask(k);
     if (reference_ == Reference::held) {
       float sums[2];
       exponentiate(sums);
       rescales_ = exceeds(sums, largest_p);
       if (!rescales_ || !exceeds(sums, largest_rescaled_p)) {
-        release_k(count);
+        release_k(k);
         if (rescales_) raise_reference(sums);
 #pragma unroll
         for (int half = 0; half < 2; ++half) softmax.sum[half] += sums[half];
@@ -91,10 +92,10 @@ class ForwardMainloop {
       }
       reference_ = Reference::unsafe;
       multiply_again<T, D>(s_, memory_.q[buffer][warpgroup_] + thread_index() / 32 % 4 * 16 * 128,
-                           memory_.k[Stages::stage(count)]);
-      if (masked) mask(count);
+                           memory_.k[KPlace::stage(k)]);
+      if (masked) mask(k);
     }
-    find_reference(count);
+    find_reference(k);
     float sums[2];
     exponentiate(sums);
 #pragma unroll
@@ -119,38 +120,38 @@ class ForwardMainloop {
   }
 
   // Starts out += P V; the caller commits the batch.
-  __device__ __forceinline__ void issue_pv(int count) {
-    const int stage = Stages::stage(count);
-    wait(shared_address(&memory_.v_full[stage]), Stages::parity(count));
+  __device__ __forceinline__ void issue_pv(int v) {
+    const int stage = VPlace::stage(v);
+    wait(shared_address(&memory_.v_full[stage]), VPlace::parity(v));
     if (valid_keys_ < Shape::keys) zero_v_tail(stage);
-    const TileDescriptor<Shape::k_half_bytes> v(shared_address(memory_.v[stage]));
+    const TileDescriptor<Shape::k_half_bytes> values(shared_address(memory_.v[stage]));
     warpgroup_fence_operand(out[0]);
     warpgroup_arrive();
 #pragma unroll
     for (int step = 0; step < Shape::keys / 16; ++step)
-      Wgmma<T, D>::multiply_rs(out[0], p_[step], v.mn_major(step), 1);
+      Wgmma<T, D>::multiply_rs(out[0], p_[step], values.mn_major(step), 1);
   }
 
   // After P V is complete: the producer may overwrite V.
-  __device__ __forceinline__ void release_v(int count) {
+  __device__ __forceinline__ void release_v(int v) {
     warpgroup_fence_operand(out[0]);
     __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.v_empty[Stages::stage(count)]));
+    if (lane() == 0) arrive(shared_address(&memory_.v_empty[VPlace::stage(v)]));
   }
 
   // Returns whether the block must be masked.
-  __device__ __forceinline__ bool read_info(int count) {
-    const BlockInfo info = memory_.info[Stages::stage(count)];
+  __device__ __forceinline__ bool read_info(int k) {
+    const BlockInfo info = memory_.info[KPlace::stage(k)];
     valid_keys_ = info.keys;
     flags_ = info.flags;
     return (flags_ & block_is_masked) != 0;
   }
 
   // Releases K and V of a block in which these rows have no live pair, after read_info().
-  __device__ __forceinline__ void skip_block(int count) {
-    const int stage = Stages::stage(count);
-    release_k(count);
-    wait(shared_address(&memory_.v_full[stage]), Stages::parity(count));
+  __device__ __forceinline__ void skip_block(int k, int v) {
+    const int stage = VPlace::stage(v);
+    release_k(k);
+    wait(shared_address(&memory_.v_full[stage]), VPlace::parity(v));
     __syncwarp();
     if (lane() == 0) arrive(shared_address(&memory_.v_empty[stage]));
   }
@@ -171,8 +172,8 @@ class ForwardMainloop {
   // P up to here can be multiplied by its reciprocal: below 2^-126 that would become 0.
   static constexpr float largest_rescaled_p = 0x1p100f;
 
-  __device__ __forceinline__ void mask(int count) {
-    const Block& block = memory_.bounds[Stages::stage(count)];
+  __device__ __forceinline__ void mask(int k) {
+    const Block& block = memory_.bounds[KPlace::stage(k)];
     if (!all_live<Shape::keys>(block, first_row_)) mask_dead_by_bits(s_, block, first_row_, -infinity());
   }
 
@@ -217,7 +218,7 @@ class ForwardMainloop {
   }
 
   // From S, before exponentiate(): the reference becomes the maximum where that exceeds it too far.
-  __device__ __forceinline__ void find_reference(int count) {
+  __device__ __forceinline__ void find_reference(int k) {
     // Two chains of maxima for each row: in one, every operation would wait for the one before.
     float highest[2][2] = {{softmax.maximum[0], s_[0][0]}, {softmax.maximum[1], s_[0][2]}};
 #pragma unroll
@@ -234,7 +235,7 @@ class ForwardMainloop {
                    fmaf(softmax.maximum[half], scale_log2_, rescale_threshold_log2_));
     }
     rescales_ = __any_sync(all_lanes, exceeds) != 0;
-    release_k(count);
+    release_k(k);
     if (!rescales_) return;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -260,10 +261,10 @@ class ForwardMainloop {
     return thread_index() % 32;
   }
 
-  __device__ __forceinline__ void release_k(int count) {
+  __device__ __forceinline__ void release_k(int k) {
     __syncwarp();
     if (Shape::lanes_release_k == 32 || lane() == 0)
-      arrive(shared_address(&memory_.k_empty[Stages::stage(count)]));
+      arrive(shared_address(&memory_.k_empty[KPlace::stage(k)]));
   }
 
   // Rows of V beyond the block's keys may hold NaN, which times P = 0 is NaN. Each warpgroup zeroes them

@@ -1,10 +1,10 @@
 // The producer of the forward kernel: one thread that walks the tiles of its thread block and loads Q, K and
-// V. Q has two buffers, K and V two stages each; K is loaded one block ahead of V, across tiles too where
-// they are long. A short tile's last V is loaded before anything is found out about the next tile: each such
-// question to memory takes half a microsecond, and in a tile of one or two blocks that V is due soon. After a
-// long tile the next one's Q and K, which must not wait until there is room for V, come first. Only the
-// producer walks the segments: with every K it publishes the block's bounds and which warpgroups have a live
-// pair in the next block.
+// V. Q has two buffers, K and V as many stages as ForwardShape says; K is loaded one block ahead of V, across
+// tiles too where they are long. A short tile's last V is loaded before anything is found out about the next
+// tile: each such question to memory takes half a microsecond, and in a tile of one or two blocks that V is
+// due soon. After a long tile the next one's Q and K, which must not wait until there is room for V, come
+// first. Only the producer walks the segments: with every K it publishes the block's bounds and which
+// warpgroups have a live pair in the next block.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ template <int D, int W>
 class ForwardProducer {
  public:
   using Shape = ForwardShape<D, W>;
-  using Stages = PipelineIndex<Shape::stages>;
+  using KPlace = PipelinePlace<Shape::k_stages>;
+  using VPlace = PipelinePlace<Shape::v_stages>;
   using Tiles = PipelineIndex<Shape::q_stages>;
 
   __device__ __forceinline__ ForwardProducer(const ForwardParams& params, ForwardStorage<D, W>& memory)
@@ -43,7 +44,7 @@ class ForwardProducer {
       else
         load_pending_v();  // first, because the tile after this one may have to wait
       load_q();
-      const int blocks_before = count_;
+      int blocks = 0;
       Block block = first_block<Owner::queries>(0, 1, tile_, params_.call.work.segments);
       const TileState state = block.live() ? TileState::live : TileState::without_keys;
       if (block.live())
@@ -58,11 +59,12 @@ class ForwardProducer {
         // that another one could have begun sooner.
         if (!block.live()) ask_for_tile();
         load_pending_v();
-        ++count_;
+        k_ = KPlace::after(k_);
+        ++blocks;
         v_pending_ = true;
         if (block.live()) load_k(block);
       }
-      if (count_ - blocks_before <= short_tile_blocks) load_pending_v();
+      if (blocks <= short_tile_blocks) load_pending_v();
       receive_tile();
       if (tile_index_ >= params_.scheduler.tiles) break;
       begin_tile();
@@ -138,15 +140,15 @@ class ForwardProducer {
 
   // K is loaded as soon as its block is known; its barrier also waits for publish_block().
   __device__ __forceinline__ void load_k(const Block& block) {
-    const int stage = Stages::stage(count_);
-    wait(shared_address(&memory_.k_empty[stage]), Stages::parity(count_) ^ 1);
+    const int stage = KPlace::stage(k_);
+    wait(shared_address(&memory_.k_empty[stage]), KPlace::parity(k_) ^ 1);
     tma_load(shared_address(memory_.k[stage]), params_.k, block.begin, kv_head_,
              shared_address(&memory_.k_full[stage]));
   }
 
   // Publishes what consumers need to know of `block`, and moves on to the tile's next block.
   __device__ __forceinline__ void publish_block(Block& block) {
-    const int stage = Stages::stage(count_);
+    const int stage = KPlace::stage(k_);
     memory_.bounds[stage] = block;
     memory_.bounds[stage].head = kv_head_;
     BlockInfo& info = memory_.info[stage];
@@ -162,12 +164,13 @@ class ForwardProducer {
   __device__ __forceinline__ void load_pending_v() {
     if (!v_pending_) return;
     v_pending_ = false;
-    const int stage = Stages::stage(count_ - 1);
+    const int stage = VPlace::stage(v_);
     const std::uint32_t full = shared_address(&memory_.v_full[stage]);
-    wait(shared_address(&memory_.v_empty[stage]), Stages::parity(count_ - 1) ^ 1);
+    wait(shared_address(&memory_.v_empty[stage]), VPlace::parity(v_) ^ 1);
     arrive_and_expect_tx(full, Shape::k_bytes);
-    const Block& block = memory_.bounds[stage];
+    const Block& block = memory_.bounds[KPlace::stage(KPlace::before(k_))];
     tma_load(shared_address(memory_.v[stage]), params_.v, block.begin, block.head, full);
+    v_ = VPlace::after(v_);
   }
 
   const ForwardParams& params_;
@@ -176,7 +179,7 @@ class ForwardProducer {
   WorkTile tile_;
   int head_ = 0, kv_head_ = 0;
   int tiles_ = 0;           // published
-  int count_ = 0;           // blocks published
+  int k_ = 0, v_ = 0;       // places of the next block's K and of the next V
   int flags_ = 0;           // of the block to be published next
   bool v_pending_ = false;  // V of the last block is still to be loaded
 };

@@ -56,7 +56,10 @@ struct ForwardShape {
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int rows = 64 * consumers;
   static constexpr int keys = 128;
-  static constexpr int stages = 2;
+  // Of K and of V. At head size 128 there is room for one more K beside two whole blocks.
+  static constexpr int v_stages = hopper_forward_stages(D, W);
+  static constexpr int k_stages =
+      v_stages + (D == 128 && W == 2 ? static_cast<int>(measured("hopper_forward_128_more_k")) : 0);
   static constexpr int polynomial_every = CPLAB_POLYNOMIAL_EVERY;
   // Whether a block's softmax is completed before the wait for P V of the block before.
   static constexpr bool softmax_before_pv_wait =
@@ -103,15 +106,16 @@ template <int D, int W>
 struct alignas(1024) ForwardStorage {
   using Shape = ForwardShape<D, W>;
   unsigned char q[Shape::q_stages][Shape::consumers][Shape::q_bytes];
-  unsigned char k[Shape::stages][Shape::k_bytes];
-  unsigned char v[Shape::stages][Shape::k_bytes];
+  unsigned char k[Shape::k_stages][Shape::k_bytes];
+  unsigned char v[Shape::v_stages][Shape::k_bytes];
   QueryTile tile[Shape::q_stages];
   int out_distance[Shape::q_stages];  // row r of the tile is physical row r + distance of out
-  Block bounds[Shape::stages];
-  BlockInfo info[Shape::stages];
+  Block bounds[Shape::k_stages];
+  BlockInfo info[Shape::k_stages];
   std::uint64_t q_full[Shape::q_stages], q_empty[Shape::q_stages];
   std::uint64_t old_out_full[Shape::consumers];  // what out of a warpgroup is merged with
-  std::uint64_t k_full[Shape::stages], k_empty[Shape::stages], v_full[Shape::stages], v_empty[Shape::stages];
+  std::uint64_t k_full[Shape::k_stages], k_empty[Shape::k_stages];
+  std::uint64_t v_full[Shape::v_stages], v_empty[Shape::v_stages];
 
   // To be called by one thread, before all others use the barriers.
   __device__ __forceinline__ void init_barriers() {
@@ -121,10 +125,12 @@ struct alignas(1024) ForwardStorage {
       init_barrier(shared_address(&q_empty[n]), Shape::consumers);
     }
     for (std::uint64_t& barrier : old_out_full) init_barrier(shared_address(&barrier), 1);
-    for (int stage = 0; stage < Shape::stages; ++stage) {
+    for (int stage = 0; stage < Shape::k_stages; ++stage) {
       init_barrier(shared_address(&k_full[stage]), 1);
-      init_barrier(shared_address(&v_full[stage]), 1);
       init_barrier(shared_address(&k_empty[stage]), consumer_warps * Shape::lanes_release_k);
+    }
+    for (int stage = 0; stage < Shape::v_stages; ++stage) {
+      init_barrier(shared_address(&v_full[stage]), 1);
       init_barrier(shared_address(&v_empty[stage]), consumer_warps);
     }
     fence_barrier_init();

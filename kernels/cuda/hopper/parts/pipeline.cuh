@@ -15,4 +15,21 @@ struct PipelineIndex {
   }
 };
 
+// The same without a division, for numbers of stages that are no power of two: a place in the pipeline, which
+// is 2 * stage + parity and begins at 0, and the place after it or before it.
+template <int stages>
+struct PipelinePlace {
+  static __device__ __forceinline__ int stage(int place) { return place >> 1; }
+  static __device__ __forceinline__ int parity(int place) { return place & 1; }
+  static __device__ __forceinline__ int after(int place) {
+    return place < last ? place + 2 : (place - last) ^ 1;
+  }
+  static __device__ __forceinline__ int before(int place) {
+    return place > 1 ? place - 2 : (place + last) ^ 1;
+  }
+
+ private:
+  static constexpr int last = 2 * (stages - 1);  // stage, parity 0
+};
+
 }  // namespace cplab::kernels::cuda::hopper
