@@ -120,6 +120,7 @@ struct CudaCalls::State {
     into.live = cuda::live_tiles(work);
     into.keys_together = work.keys_together;
     into.alike = work.alike;
+    into.out_of_turn = work.out_of_turn;
     if (work.tiles.empty()) return;
     point<cuda::WorkTile>(into.tiles, work.tiles);
     if (!work.segments.empty()) point<cuda::DeviceSegment>(into.segments, work.segments);

@@ -52,12 +52,15 @@ void add(Entries& all, const AttendVariant& variant) {
                     .value_size = variant.value_size,
                     .claim = claim_of(variant)};
   switch (variant.family) {
-    case Family::hopper:
+    case Family::hopper: {
       entry.family = "hopper";
       entry.features = tiles_by_tma_persistent;
-      return add(all, entry,
-                 {{"", warpgroup * (1 + rows / 64), rows, 128,
-                   hopper_forward_stages(variant.head_size, rows / 64)}});
+      Part part{"", warpgroup * (1 + rows / 64), rows, 128, hopper_forward_stages(D, rows / 64)},
+          other = part;
+      if (!variant.goes_out_of_turn) return add(all, entry, {part});
+      part.name = "in turns", other.name = "out of turn";
+      return add(all, entry, {part, other});
+    }
     case Family::mma:
       entry.family = "mma";
       entry.features = tiles_by_cp_async;

@@ -52,6 +52,7 @@ struct WorkList {
   std::int32_t live = 0;           // the first so many have segments
   std::int32_t keys_together = 0;  // the most keys that neighbours in the list share; 0: not known
   bool alike = false;              // all tiles with segments take about the same time, where known
+  bool out_of_turn = false;        // WorkTables::out_of_turn
 };
 
 struct AttendParams {

@@ -224,28 +224,53 @@ double length_of(const DeviceSegment& s, std::int64_t begin, std::int64_t end, s
   return length * static_cast<double>(block) / 128;
 }
 
+constexpr std::int64_t group = 64;  // rows of a warpgroup
+
+std::int64_t warpgroups_of(const WorkTile& tile) {
+  return (tile.end - tile.begin + group - 1) / group;
+}
+
+// Blocks that a tile meets, and that its warpgroups meet in the mean.
+struct TileLength {
+  double of_tile = 0, of_warpgroups = 0;
+};
+TileLength length_of(const WorkTables& work, const WorkTile& tile, bool by_key, std::int64_t block) {
+  TileLength length;
+  for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
+    const DeviceSegment& listed = work.segments[static_cast<std::size_t>(at)];
+    const DeviceSegment s = by_key ? transposed(listed) : listed;
+    length.of_tile += length_of(s, tile.begin, tile.end, block);
+    for (std::int64_t row = tile.begin; row < tile.end; row += group)
+      length.of_warpgroups += length_of(s, row, std::min<std::int64_t>(row + group, tile.end), block);
+  }
+  length.of_warpgroups /= static_cast<double>(warpgroups_of(tile));
+  return length;
+}
+
 }  // namespace
 
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key,
                                std::int64_t block) {
-  constexpr std::int64_t group = 64;
   constexpr double beyond_keys = measured("tile_cost_beyond_keys");
   std::vector<double> times;
   times.reserve(work.tiles.size());
   for (const WorkTile& tile : work.tiles) {
-    const std::int64_t warpgroups = (tile.end - tile.begin + group - 1) / group;
-    double of_tile = 0, of_warpgroups = 0;
-    for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
-      const DeviceSegment& listed = work.segments[static_cast<std::size_t>(at)];
-      const DeviceSegment s = by_key ? transposed(listed) : listed;
-      of_tile += length_of(s, tile.begin, tile.end, block);
-      for (std::int64_t row = tile.begin; row < tile.end; row += group)
-        of_warpgroups += length_of(s, row, std::min<std::int64_t>(row + group, tile.end), block);
-    }
-    const double length = beyond_keys + (of_tile + of_warpgroups / static_cast<double>(warpgroups)) / 2;
-    times.push_back(length * costs[std::min(static_cast<std::size_t>(warpgroups), costs.size()) - 1]);
+    const TileLength length = length_of(work, tile, by_key, block);
+    const auto height = std::min(static_cast<std::size_t>(warpgroups_of(tile)), costs.size());
+    times.push_back((beyond_keys + (length.of_tile + length.of_warpgroups) / 2) * costs[height - 1]);
   }
   return times;
+}
+
+double idle_share(const WorkTables& work) {
+  double of_tiles = 0, of_warpgroups = 0;
+  for (const WorkTile& tile : work.tiles) {
+    const TileLength length = length_of(work, tile, false, 128);
+    const auto warpgroups = static_cast<double>(warpgroups_of(tile));
+    of_tiles += length.of_tile * warpgroups;
+    of_warpgroups += length.of_warpgroups * warpgroups;
+  }
+  return of_tiles == 0 ? 0 : 1 - of_warpgroups / of_tiles;
 }
 
 double makespan(std::span<const double> times, const TileWalk& walk) {

@@ -90,7 +90,8 @@ std::vector<AttendVariant> list_forward(const KernelBuild& build) {
                          .counts_tiles = true,
                          .blocks_together = together,
                          .slower_together = together > 1 ? slower_together_64 : 1,
-                         .least_of_tile = D == 64 ? measured("hopper_forward_64_tile") : 0});
+                         .least_of_tile = D == 64 ? measured("hopper_forward_64_tile") : 0,
+                         .goes_out_of_turn = hopper_forward_goes_out_of_turn(D, warpgroups)});
         }
   add_portable(all, build, general_forward_name);
   return all;

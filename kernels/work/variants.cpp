@@ -102,6 +102,13 @@ struct CallRows {
   std::vector<DeviceSegment> live;
 };
 
+// Whether the warpgroups of a forward launch had better not take turns.
+bool out_of_turn(const AttendVariant& variant, const WorkTables& work, std::int64_t heads, int sms) {
+  const auto tiles = static_cast<double>(work.tiles.size()) * static_cast<double>(heads);
+  return variant.goes_out_of_turn && tiles >= measured("out_of_turn_tiles") * sms &&
+         idle_share(work) >= measured("out_of_turn_idle");
+}
+
 // Tiles of a backward kernel, in which a tile of fewer rows takes as long.
 WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
                           const VariantOptions& options) {
@@ -218,6 +225,7 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
   TileWalk walk = walk_of(*best);
   walk.heads_per_group = heads_together(keys_together, plan.work.alike);
   if (order_by_keys(plan.work, times, walk)) plan.work.keys_together = keys_together;
+  plan.work.out_of_turn = out_of_turn(*best, plan.work, call.q.heads, options.sms);
   return {best, std::move(plan.work), rows.spaces};
 }
 

@@ -37,6 +37,10 @@ constexpr int hopper_forward_warpgroups(int head_size) {
 constexpr int hopper_forward_blocks_together(int head_size, int warpgroups) {
   return head_size == 64 && warpgroups == 1 ? 2 : 1;
 }
+// Which tiles have a second kernel, whose warpgroups do not take turns: see WorkTables::out_of_turn.
+constexpr bool hopper_forward_goes_out_of_turn(int head_size, int warpgroups) {
+  return head_size == 64 && warpgroups == 3;
+}
 // Whole blocks of keys, K and V, that their shared memory holds. At six terabytes a second from the L2 cache
 // to the multiprocessors a block comes late now and then; the tiles that most calls take have more blocks on
 // the way.
@@ -69,9 +73,10 @@ struct AttendVariant {
   TileCosts tile_costs = {};
   bool counts_tiles = false;  // fetches uneven tiles by AttendParams::tile_counter
   int value_size = head_size;
-  int blocks_together = 1;     // of a persistent kernel: thread blocks that a multiprocessor has at once
-  double slower_together = 1;  // by how much a tile takes longer while they share it
-  double least_of_tile = 0;    // on the average of a launch, in the unit of tile_costs
+  int blocks_together = 1;        // of a persistent kernel: thread blocks that a multiprocessor has at once
+  double slower_together = 1;     // by how much a tile takes longer while they share it
+  double least_of_tile = 0;       // on the average of a launch, in the unit of tile_costs
+  bool goes_out_of_turn = false;  // has a kernel for WorkTables::out_of_turn
 
   // Of a launch of so many tiles on so many multiprocessors: thread blocks that run at once; by how much
   // tiles take longer than tile_costs, 1 where multiprocessors have one each; and what the launch takes at

@@ -49,6 +49,9 @@ struct WorkTables {
   bool even = true;  // all tiles have about equally many live pairs a row: none takes much longer
   std::int32_t keys_together = 0;  // the most keys that neighbours in the list share; 0: not known
   bool alike = false;              // all tiles with segments take about the same time, where known
+  // Forward: warpgroups do not take turns at the tensor cores, so that those that are done with a tile begin
+  // the next one while the others go on.
+  bool out_of_turn = false;
 };
 
 // How many of the tiles have segments; these come first.

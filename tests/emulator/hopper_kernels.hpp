@@ -29,7 +29,7 @@ namespace cplab::emulator {
 
 namespace hopper = kernels::cuda::hopper;
 
-template <class T, int D, int W>
+template <class T, int D, int W, bool in_turns = hopper::ForwardShape<D, W>::ping_pong>
 void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   using Shape = hopper::ForwardShape<D, W>;
   static_assert(sizeof(hopper::ForwardStorage<D, W>) + 1024 <= shared_bytes - 1024);
@@ -53,7 +53,7 @@ void run_attend(const kernels::cuda::AttendParams& call, const Launch& launch) {
   emulated_threads = Shape::threads;
   for (int block = 0; block < params.blocks; ++block)
     machine.run(Shape::threads, static_cast<unsigned>(block), hopper::forward_shared,
-                [&] { hopper::attend_forward_kernel<T, D, W>(params); });
+                [&] { hopper::attend_forward_kernel<T, D, W, in_turns>(params); });
   if (counter != 0) throw std::runtime_error("the counter of tiles is not ready for the next launch");
 }
 
@@ -144,6 +144,8 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
 template <class T, int D, int most>
 void add_forward(EmulatedKernels& kernels) {
   kernels.attend.push_back({64 * most, run_attend<T, D, most>});
+  if constexpr (kernels::cuda::hopper_forward_goes_out_of_turn(D, most))
+    kernels.attend.push_back({64 * most, run_attend<T, D, most, false>});
   if constexpr (most > 1) add_forward<T, D, most - 1>(kernels);
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/compiled.hpp"
+#include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
 #include "kernels/work/variants.hpp"
 
@@ -69,10 +70,11 @@ void Mirror::assign(const std::vector<std::vector<std::byte>>& memories) const {
 
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
                    const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
-                   const std::function<std::string_view(const Mirror&)>& only) {
+                   const std::function<kernels::CallOptions(const Mirror&)>& options) {
   Mirror mirror(tensors, shift);
-  kernels::CudaCalls calls(
-      kernels::CallOptions{.choice = kernel_choice, .only = only ? only(mirror) : std::string_view()});
+  kernels::CallOptions taken = options ? options(mirror) : kernels::CallOptions{};
+  taken.choice = kernel_choice;
+  kernels::CudaCalls calls(taken);
   const std::size_t numbers[] = {add(calls, mirror)};
   kernels::DeviceMemory tables(calls.table_bytes());
   calls.upload(tables.data());
@@ -86,15 +88,32 @@ TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
   return run;
 }
 
+namespace {
+
+// A third of all cases leave all multiprocessors but one to others, so that its thread block takes tile after
+// tile.
+kernels::CallOptions options_of(const View& rows) {
+  return {.reserved_sms = rows.rows % 3 == 1 ? kernels::cuda::device_sms() - 1 : 0};
+}
+
+}  // namespace
+
 TileRunner gpu_attention() {
   TileRunner runner;
   runner.attend = [](TileRunner::Tensors tensors, std::int64_t shift, const kernels::Attend& host) {
-    return run_on_gpu(tensors, shift, [&](kernels::CudaCalls& calls, const Mirror& mirror) {
+    bool out_of_turn = false;
+    const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
       kernels::Attend call = host;
       for (View* view : {&call.q, &call.k, &call.v, &call.out, &call.lse}) *view = mirror.device(*view);
       if (call.max_logit) call.max_logit = mirror.device(*call.max_logit);
+      kernels::CallOptions options = options_of(call.q);
+      options.choice = kernel_choice;
+      out_of_turn = choose_variant(call, kernels::cuda::variants_of_device(options)).work.out_of_turn;
       return calls.add(call);
-    });
+    };
+    TileRun run = run_on_gpu(tensors, shift, add, [&](const Mirror&) { return options_of(host.q); });
+    if (out_of_turn) run.variant += " (out of turn)";
+    return run;
   };
   runner.attend_backward = [](TileRunner::Tensors tensors, std::int64_t shift,
                               const kernels::AttendBackward& host) {
@@ -108,12 +127,14 @@ TileRunner gpu_attention() {
     const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
       return calls.add(on_device(mirror));
     };
-    const auto only = [&](const Mirror& mirror) {
+    const auto options = [&](const Mirror& mirror) {
       const kernels::AttendBackward call = on_device(mirror);
-      const std::string_view small = with_small_tiles(call);
-      return small.empty() ? with_either_tile(call) : small;
+      kernels::CallOptions taken = options_of(call.k);
+      taken.only = with_small_tiles(call);
+      if (taken.only.empty()) taken.only = with_either_tile(call);
+      return taken;
     };
-    return run_on_gpu(tensors, shift, add, only);
+    return run_on_gpu(tensors, shift, add, options);
   };
   const std::vector<kernels::CudaKernel> all = kernels::cuda_kernels();
   runner.has_fp64 = std::any_of(all.begin(), all.end(), [](const kernels::CudaKernel& kernel) {

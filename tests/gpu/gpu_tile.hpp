@@ -51,10 +51,10 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call);
 std::string_view with_either_tile(const kernels::AttendBackward& call);
 
 // Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
-// views from the mirror. only: gives CallOptions::only.
+// views from the mirror. options: beside kernel_choice, where not the usual ones.
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
                    const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
-                   const std::function<std::string_view(const Mirror&)>& only = {});
+                   const std::function<kernels::CallOptions(const Mirror&)>& options = {});
 
 // Attention on the GPU, for attend_case.
 TileRunner gpu_attention();

@@ -314,37 +314,6 @@ TEST_CASE("lse and delta have tensor maps where heads lie side by side and rows 
   CHECK_FALSE(with([](DeviceView& v) { v.dtype = DType::fp64; }));
 }
 
-TEST_CASE("fewer rows a tile where there are few tiles") {
-  // 4 tiles of 128 rows for each of 16 heads leave half of 132 multiprocessors idle.
-  CHECK(forward_name({.S = 512}, on_hopper) == "attend hopper bf16 128, 64 rows");
-  // Of head size 64 two thread blocks of 64 rows share a multiprocessor: 8 tiles for each of 32 heads have
-  // 264 places.
-  const Call few{.S = 512, .H = 32, .G = 32, .D = 64};
-  CHECK(forward_name(few, on_hopper) == "attend hopper bf16 64, 64 rows");
-  // They would spread over the multiprocessors that are left to others.
-  VariantOptions reserving = on_hopper;
-  reserving.sms -= 16;
-  reserving.reserved_sms = 16;
-  CHECK(forward_name(few, reserving) == "attend hopper bf16 64, 128 rows");
-  CHECK(forward_name({.S = 128, .H = 32, .G = 32, .D = 64}, on_hopper) == "attend hopper bf16 64, 64 rows");
-  CHECK(forward_name({.S = 16384}, on_hopper) == "attend hopper bf16 128");
-}
-
-// 64 tiles of 128 keys, or 128 of 64, for 132 multiprocessors.
-TEST_CASE("fewer keys a tile where there are few tiles") {
-  const Call few{.S = 512, .causal = false}, many{.S = 8192, .B = 2, .causal = false};
-  const auto chosen = [](const Call& call) {
-    const std::vector<Segment> segments = call.segments();
-    return choose_variant(backward(call, segments), on_hopper);
-  };
-  const ChosenBackward small = chosen(few), large = chosen(many);
-  CHECK(small.variant->name == "attend_backward hopper fused bf16 128, 64 keys");
-  CHECK(covers(small.by_k.tiles, 512, 64));
-  CHECK(small.by_k.tiles.size() == 8);
-  CHECK(large.variant->name == "attend_backward hopper fused bf16 128");
-  CHECK(large.by_k.tiles.size() == 128);
-}
-
 TEST_CASE("tiles cover the rows of the variant that was taken") {
   for (const std::int64_t S : {1, 100, 512, 3000})
     for (const std::int64_t D : {64, 128, 80})

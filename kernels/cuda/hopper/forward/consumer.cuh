@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cuda/hopper/forward/epilogue.cuh"
 #include "kernels/cuda/hopper/forward/mainloop.cuh"
@@ -13,8 +14,8 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// One consumer warpgroup, in all tiles of the thread block.
-template <class T, int D, int W>
+// One consumer warpgroup, in all tiles of the thread block. in_turns: it issues products when its turn comes.
+template <class T, int D, int W, bool in_turns>
 class ForwardConsumer {
  public:
   using Shape = ForwardShape<D, W>;
@@ -35,7 +36,7 @@ class ForwardConsumer {
     for (;; ++tiles_) {
       const int buffer = Tiles::stage(tiles_);
       wait(shared_address(&memory_.q_full[buffer]), Tiles::parity(tiles_));
-      const QueryTile tile = memory_.tile[buffer];
+      const QueryTile tile = read_tile(buffer);
       if (tile.state != TileState::live) release_q();
       if (tile.state == TileState::none) return;
       const int warp = thread_index() / 32 - 4;
@@ -44,12 +45,30 @@ class ForwardConsumer {
         run_mainloop(shared_address(memory_.q[buffer][warpgroup_]), (tile.first >> warpgroup_ & 1) != 0);
       if (tile.begin + 64 * warpgroup_ < tile.end)
         epilogue(tile, tile.begin + 16 * warp, memory_.q[buffer][warpgroup_]);
-      else  // all threads must have read QueryTile before it is overwritten
-        named_barrier_sync(2 + warpgroup_, warpgroup_threads);
     }
   }
 
  private:
+  static __device__ __forceinline__ int lane() {
+    return thread_index() % 32;
+  }
+
+  // Read by lane 0, which later says that the tile's buffers are free: racecheck takes no lane's word for
+  // others.
+  __device__ __forceinline__ QueryTile read_tile(int buffer) const {
+    constexpr int words = sizeof(QueryTile) / sizeof(int);
+    static_assert(words * sizeof(int) == sizeof(QueryTile));
+    int read[words] = {};
+#pragma unroll
+    for (int n = 0; n < words; ++n) {
+      if (lane() == 0) read[n] = reinterpret_cast<const int*>(&memory_.tile[buffer])[n];
+      read[n] = __shfl_sync(all_lanes, read[n], 0);
+    }
+    QueryTile tile;
+    memcpy(&tile, read, sizeof(tile));
+    return tile;
+  }
+
   // live: these rows have live pairs in the tile's first block. Blocks without any are skipped in step with
   // the other warpgroups.
   __device__ __forceinline__ void run_mainloop(std::uint32_t queries, bool live) {
@@ -118,7 +137,7 @@ class ForwardConsumer {
   __device__ __forceinline__ void skip_block(bool first_of_tile) {
     mainloop_.wait_k(k_);
     mainloop_.read_info(k_);
-    warp_scheduler_barrier_sync();  // its barrier also says that all warps have read BlockInfo
+    warp_scheduler_barrier_sync();
     warp_scheduler_barrier_arrive();
     if (first_of_tile) release_q();
     mainloop_.skip_block(k_, v_);
@@ -130,7 +149,8 @@ class ForwardConsumer {
     raise_max_logit<1>(params_.call, tile.head, first_row, tile.end, thread_index() % 32,
                        [&](int, int half) { return mainloop_.softmax.maximum[half]; });
     const int row = tile.begin + 64 * warpgroup_;
-    const int distance = memory_.out_distance[Tiles::stage(tiles_)];
+    const int distance =
+        __shfl_sync(all_lanes, lane() == 0 ? memory_.out_distance[Tiles::stage(tiles_)] : 0, 0);
     // A TMA store writes 64 rows at once: not where some of them belong to the next tile, or to nobody.
     const bool tiles = params_.out_write != OutWrite::row_by_row &&
                        (row + 64 <= tile.end || tile.end + distance == params_.call.out.rows);
@@ -169,17 +189,17 @@ class ForwardConsumer {
   // products of the next are computed. Otherwise all would wait for the tensor cores together, and then for
   // the MUFU. Both functions are named as in FlashAttention 3.
   __device__ __forceinline__ void warp_scheduler_barrier_sync() {
-    if constexpr (Shape::ping_pong) named_barrier_sync(5 + warpgroup_, 2 * warpgroup_threads);
+    if constexpr (in_turns) named_barrier_sync(5 + warpgroup_, 2 * warpgroup_threads);
   }
   __device__ __forceinline__ void warp_scheduler_barrier_arrive() {
-    if constexpr (Shape::ping_pong)
+    if constexpr (in_turns)
       named_barrier_arrive(5 + (warpgroup_ + 1) % Shape::consumers, 2 * warpgroup_threads);
   }
 
   // The tile before had its Q, and then its out, in another buffer. Once TMA has read that, the producer may
   // load the next Q into it; by then this tile's first product is running, so that the wait costs nothing.
   __device__ __forceinline__ void release_q() {
-    if (tiles_ > 0 && thread_index() % warpgroup_threads == 0) {
+    if (tiles_ > 0 && lane() == 0) {
       tma_store_wait();
       arrive(shared_address(&memory_.q_empty[Tiles::stage(tiles_ - 1)]));
     }

@@ -13,9 +13,11 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, int W>
+template <class T, int D, int W, bool in_turns = ForwardShape<D, W>::ping_pong>
 Launch bind_forward(const AttendParams& call) {
   using Shape = ForwardShape<D, W>;
+  if constexpr (in_turns && hopper_forward_goes_out_of_turn(D, W))
+    if (call.work.out_of_turn) return bind_forward<T, D, W, false>(call);
   const auto params = std::make_shared<ForwardParams>();
   params->q = tensor_map(call.q, 64);
   params->k = tensor_map(call.k, Shape::keys);
@@ -33,23 +35,39 @@ Launch bind_forward(const AttendParams& call) {
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    launch_dependent(attend_forward_kernel<T, D, W>, static_cast<unsigned>(params->blocks), Shape::threads,
-                     sizeof(ForwardStorage<D, W>) + 1024, stream, *params);
+    launch_dependent(attend_forward_kernel<T, D, W, in_turns>, static_cast<unsigned>(params->blocks),
+                     Shape::threads, sizeof(ForwardStorage<D, W>) + 1024, stream, *params);
   };
+}
+
+template <class T, int D, int W, bool in_turns>
+KernelFunction forward_function() {
+  using Shape = ForwardShape<D, W>;
+  return kernel_function<attend_forward_kernel<T, D, W, in_turns>, sizeof(ForwardStorage<D, W>) + 1024,
+                         Claim::hopper>({.threads = Shape::threads,
+                                         .tile_rows = Shape::rows,
+                                         .tile_columns = Shape::keys,
+                                         .stages = Shape::v_stages});
+}
+
+template <class T, int D, int W>
+std::span<const KernelFunction> forward_functions() {
+  constexpr bool in_turns = ForwardShape<D, W>::ping_pong;
+  if constexpr (hopper_forward_goes_out_of_turn(D, W)) {
+    static const KernelFunction both[] = {forward_function<T, D, W, in_turns>(),
+                                          forward_function<T, D, W, false>()};
+    return both;
+  } else {
+    static const KernelFunction one[] = {forward_function<T, D, W, in_turns>()};
+    return one;
+  }
 }
 
 template <class T, int D, int W>
 AttendKernel forward_kernel() {
-  using Shape = ForwardShape<D, W>;
-  static const KernelFunction functions[] = {
-      kernel_function<attend_forward_kernel<T, D, W>, sizeof(ForwardStorage<D, W>) + 1024, Claim::hopper>(
-          {.threads = Shape::threads,
-           .tile_rows = Shape::rows,
-           .tile_columns = Shape::keys,
-           .stages = Shape::v_stages})};
   return {.name = hopper_forward_name(Element<T>::dtype, D, W),
           .bind = bind_forward<T, D, W>,
-          .functions = functions};
+          .functions = forward_functions<T, D, W>()};
 }
 
 // With `most` consumer warpgroups and all smaller numbers of them.

@@ -64,7 +64,8 @@ struct ForwardShape {
   // Whether a block's softmax is completed before the wait for P V of the block before.
   static constexpr bool softmax_before_pv_wait =
       (D == 64 ? measured("softmax_before_pv_wait_64") : measured("softmax_before_pv_wait_128")) != 0;
-  // FlashAttention 3's ping-pong: the warpgroups issue their products in turn.
+  // FlashAttention 3's ping-pong: the warpgroups issue their products in turn, unless the call's tiles go out
+  // of turn.
   static constexpr bool ping_pong = consumers > 1 && measured("ping_pong") != 0;
   // How many lanes of a warp arrive at k_empty. One is enough and half a percent faster, but ptxas drops the
   // __syncwarp() before it where it knows the warp to be converged, and compute-sanitizer's racecheck then
@@ -86,7 +87,7 @@ struct ForwardShape {
 enum class TileState : std::int16_t { live, without_keys, none };
 
 // Published by the producer with a tile's Q.
-struct QueryTile {
+struct alignas(16) QueryTile {
   int begin, end;  // rows
   int head;
   TileState state;     // none: there are no more tiles
@@ -122,7 +123,7 @@ struct alignas(1024) ForwardStorage {
     constexpr int consumer_warps = 4 * Shape::consumers;
     for (int n = 0; n < Shape::q_stages; ++n) {
       init_barrier(shared_address(&q_full[n]), 1);
-      init_barrier(shared_address(&q_empty[n]), Shape::consumers);
+      init_barrier(shared_address(&q_empty[n]), consumer_warps);
     }
     for (std::uint64_t& barrier : old_out_full) init_barrier(shared_address(&barrier), 1);
     for (int stage = 0; stage < Shape::k_stages; ++stage) {
