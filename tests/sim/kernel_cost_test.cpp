@@ -176,7 +176,7 @@ TEST_CASE("an operation costs what the variant costs that run takes, never what 
 }
 
 // 10 heads of 128 by 1280 rows on 100 multiprocessors of a Hopper, in tiles of 128 rows: one wave. By the
-// model of tiles each takes (10 blocks of 128 keys + 1.32) * 1.416 us, and the launch 3.2: 19.22912 us. A
+// model of tiles each takes (10 blocks of 128 keys + 1.32) * 1.40 us, and the launch 3.2: 19.048 us. A
 // table that says 100 us makes that the measure of all calls.
 struct HopperTiles {
   Fixture f;
@@ -206,14 +206,14 @@ TEST_CASE("a kernel that merges waits for what it merges with: as tiles 2.5 us l
   wide.f.rank.buffers[3].role = Role::wide;  // q, k, v, out
   CHECK(near(stored.f.cost(stored.op).seconds, 100e-6));
   CHECK(stored.f.cost(stored.op).origin == Origin::measured);
-  CHECK(near(merged.f.cost(merged.op).seconds, 100e-6 * (19.22912 + 2.5) / 19.22912));
-  CHECK(near(wide.f.cost(wide.op).seconds, 100e-6 * (19.22912 + 5) / 19.22912));
+  CHECK(near(merged.f.cost(merged.op).seconds, 100e-6 * (19.048 + 2.5) / 19.048));
+  CHECK(near(wide.f.cost(wide.op).seconds, 100e-6 * (19.048 + 5) / 19.048));
 }
 
 TEST_CASE("a partial result in fp32 is stored row by row, without TMA: 5 us a tile longer") {
   HopperTiles wide(WriteMode::store);
   wide.f.rank.buffers[3].role = Role::wide;  // q, k, v, out
-  CHECK(near(wide.f.cost(wide.op).seconds, 100e-6 * (19.22912 + 5) / 19.22912));
+  CHECK(near(wide.f.cost(wide.op).seconds, 100e-6 * (19.048 + 5) / 19.048));
 }
 
 TEST_CASE("attention is faster at the highest clock, unless its table was measured there") {

@@ -163,13 +163,14 @@ class FusedConsumer {
     return more;
   }
   // Waits until block `count` has been added to dk, and gives back its Q and dO; `pending` batches were
-  // committed after its own.
+  // committed after its own. All lanes do, each for what it has read of BlockInfo of blocks before: racecheck
+  // takes no lane's word for others.
   template <int pending>
   __device__ __forceinline__ void end_block(int count, const Operand& ds, bool exists = true) {
     warpgroup_wait<pending>();
     if constexpr (Shape::late_dk) warpgroup_keep_operand(ds);
     warpgroup_fence_operand(dk_[0]);
-    if (lane() == 0 && exists) arrive(shared_address(&memory_.empty[Stages::stage(count)]));
+    if (exists) arrive(shared_address(&memory_.empty[Stages::stage(count)]));
   }
 
   // Waits for dS of block `count` from all warpgroups, for dq.

@@ -202,7 +202,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   }
   for (int n = 0; n < 2; ++n) {
     init_barrier(shared_address(&memory.full[n]), 1);
-    init_barrier(shared_address(&memory.empty[n]), warps);
+    init_barrier(shared_address(&memory.empty[n]), 32 * warps);
     init_barrier(shared_address(&memory.loaded_full[n]), 1);
     init_barrier(shared_address(&memory.dq_full[n]), 4);
     init_barrier(shared_address(&memory.dq_empty[n]), 1);
@@ -217,7 +217,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);
   for (int n = 2; n < Shape::stages; ++n) {
     init_barrier(shared_address(&memory.full[n]), 1);
-    init_barrier(shared_address(&memory.empty[n]), warps);
+    init_barrier(shared_address(&memory.empty[n]), 32 * warps);
   }
   if constexpr (Shape::ordered)
     for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
