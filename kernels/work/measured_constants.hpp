@@ -49,8 +49,7 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_forward_64_cost_of_64_rows_together", 1.07, "us for 128 keys", records::together},
     {"hopper_forward_64_tile", 3.3, "us a tile", records::each_height},
     {"hopper_forward_64_cost_of_128_rows", 1.124, "us for 128 keys", records::heights},
-    // On an H100 1.334 (fit_tile_costs.py --keep 1.32,0.41), where the others take 1.02 times what they do
-    // here.
+    // On an H100 1.334 (fit_tile_costs.py --keep 1.32,0.41), where other heights take 1.02 times as long.
     {"hopper_forward_64_cost_of_192_rows", 1.308, "us for 128 keys", records::stages_heights},
     {"hopper_forward_128_cost_of_64_rows", 1.076, "us for 128 keys", records::heights},
     // 1.416 with two K on the way, of which three take 0.99 in the mean.
@@ -120,11 +119,10 @@ constexpr MeasuredConstant measured_constants[] = {
     {"softmax_before_pv_wait_64", 1, "", records::by_turns},
     {"softmax_before_pv_wait_128", 0, "", records::by_turns},
     {"ping_pong", 1, "", records::by_turns},
-    // When warpgroups of tiles of 192 rows take no turns: many tiles, of whose blocks many are nothing to
-    // some
-    // warpgroup (idle_share()).
+    // When warpgroups of tiles of 192 rows take no turns: there are many tiles, and many of their blocks are
+    // not met by some warpgroup (idle_share()).
     {"out_of_turn_tiles", 16, "tiles of a multiprocessor", records::turns},
-    {"out_of_turn_idle", 0.13, "of the warpgroups' blocks", records::turns},
+    {"out_of_turn_idle", 0.13, "share of blocks", records::turns},
     {"polynomial_every", 0, "column tiles, 0: none", records::by_turns},
     {"lanes_release_k_64", 32, "lanes", records::by_turns},
     {"lanes_release_k_128", 32, "lanes", records::by_turns},

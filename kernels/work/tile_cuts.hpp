@@ -56,8 +56,8 @@ struct TileWalk {
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false,
                                std::int64_t block = 128);
 
-// Of the blocks of a list's tiles, each counted for every 64 rows of its tile: the share in which those rows
-// see no key, or in which fewer of their pairs are dead than of the tile's.
+// Every block that a tile meets, counted once for each 64 rows of the tile, which are a warpgroup's: the
+// share that those rows do not meet. A masked block counts for as much more as it takes.
 double idle_share(const WorkTables& work);
 
 // When the last tile is done, if tile n of the list takes times[n].
