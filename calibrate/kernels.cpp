@@ -11,13 +11,10 @@
 namespace cplab::measure {
 namespace {
 
-// Of the kernel of that name. A backward variant may be several kernels: then of the one that cuts the keys
-// into tiles, which does most of the work.
+// Of a variant, which may be several kernels, all with its tiles.
 int tile_rows_of(const std::vector<kernels::CudaKernel>& kernels, const std::string& variant) {
   for (const kernels::CudaKernel& kernel : kernels)
-    if (kernel.name == variant && kernel.tile_rows > 0) return kernel.tile_rows;
-  for (const kernels::CudaKernel& kernel : kernels)
-    if (kernel.name.starts_with(variant) && kernel.tile_rows > 0) return kernel.tile_rows;
+    if (kernel.name == variant || kernel.name.starts_with(variant + ", part ")) return kernel.tile_rows;
   return 0;
 }
 

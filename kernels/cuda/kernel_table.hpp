@@ -27,7 +27,7 @@ Launch bind_parameters(const Params& params) {
 struct AttendKernel {
   std::string name;  // of the variant
   Launch (*bind)(const AttendParams&);
-  std::span<const KernelFunction> functions;
+  std::span<const KernelFunction> functions;  // in the order of kernel_entries()
 };
 
 struct AttendBackwardKernel {

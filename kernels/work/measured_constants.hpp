@@ -52,7 +52,7 @@ constexpr MeasuredConstant measured_constants[] = {
     // On an H100 1.334 (fit_tile_costs.py --keep 1.32,0.41), where other heights take 1.02 times as long.
     {"hopper_forward_64_cost_of_192_rows", 1.308, "us for 128 keys", records::stages_heights},
     {"hopper_forward_128_cost_of_64_rows", 1.076, "us for 128 keys", records::heights},
-    // 1.416 with two K on the way, of which three take 0.99 in the mean.
+    // 1.416 with two K on the way; with three 0.99 times that in the mean.
     {"hopper_forward_128_cost_of_128_rows", 1.40, "us for 128 keys", records::more_k},
     {"tile_cost_beyond_keys", 1.32, "blocks of 128 keys", records::tile_ends},
     {"tile_cost_of_masked_block", 0.41, "blocks of 128 keys", records::tile_ends},

@@ -104,7 +104,7 @@ struct CallRows {
 
 // Whether the warpgroups of a forward launch had better not take turns.
 bool out_of_turn(const AttendVariant& variant, const WorkTables& work, std::int64_t heads, int sms) {
-  const auto tiles = static_cast<double>(work.tiles.size()) * static_cast<double>(heads);
+  const double tiles = live_tiles(work) * static_cast<double>(heads);
   return variant.goes_out_of_turn && tiles >= measured("out_of_turn_tiles") * sms &&
          idle_share(work) >= measured("out_of_turn_idle");
 }

@@ -39,11 +39,10 @@ constexpr int hopper_forward_blocks_together(int head_size, int warpgroups) {
 }
 // Which tiles have a second kernel, whose warpgroups do not take turns: see WorkTables::out_of_turn.
 constexpr bool hopper_forward_goes_out_of_turn(int head_size, int warpgroups) {
-  return head_size == 64 && warpgroups == 3;
+  return head_size == 64 && warpgroups == 3 && measured("ping_pong") != 0;
 }
-// Whole blocks of keys, K and V, that their shared memory holds. At six terabytes a second from the L2 cache
-// to the multiprocessors a block comes late now and then; the tiles that most calls take have more blocks on
-// the way.
+// Whole blocks of keys, K and V, that their shared memory holds. A block comes late now and then, because the
+// L2 cache is busy; the tiles that most calls take have more blocks on the way.
 constexpr int hopper_forward_stages(int head_size, int warpgroups) {
   return head_size == 64 && warpgroups == 3 ? static_cast<int>(measured("hopper_forward_64_stages")) : 2;
 }

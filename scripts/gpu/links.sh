@@ -1,10 +1,11 @@
 #!/bin/bash
 # The links of one machine by turns: a ring of all its GPUs verified over each, then timed over copy, nccl, copy, nccl.
 # scripts/gpu/links.sh OUT_DIR [TOKENS]    TOKENS: lengths of the timed sequence, "4K 16K 64K 128K" by default
-# Writes OUT_DIR/verify.txt, OUT_DIR/run-TOKENS-LINK-TURN.json and OUT_DIR/table.txt.
+# Writes OUT_DIR/verify.txt, OUT_DIR/run-TOKENS-LINK-TURN.json and OUT_DIR/table.txt. Exit 1 if anything failed.
 set -uo pipefail
 out=$(mkdir -p "$1" && realpath "$1")
 lengths=${2:-4K 16K 64K 128K}
+failed=0
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
@@ -19,6 +20,7 @@ for link in copy nccl; do
       --set schedule.transport=$link --set problem.head_size="$head" --set problem.value_size="$head" \
       --set problem.sequence="$tokens" >"$results/verify.txt" 2>&1
     code=$?
+    [ $code -eq 0 ] || failed=1
     echo "## $link, head size $head, $tokens tokens: exit $code" >>"$out/verify.txt"
     cat "$results/verify.txt" >>"$out/verify.txt"
     echo "verify $link $head $tokens rc $code: $(tail -1 "$results/verify.txt")"
@@ -34,7 +36,8 @@ for tokens in $lengths; do
         "${repeat[@]}" --timeout 50 >"$results/run.txt" 2>&1
       code=$?
       echo "run $tokens $link $turn rc $code: $(sed -n 2p "$results/run.txt")" | tee -a "$out/table.txt"
-      [ $code -eq 0 ] || { rm -f "$out/run-$tokens-$link-$turn.json"; tail -3 "$results/run.txt"; }
+      [ $code -eq 0 ] || { failed=1; rm -f "$out/run-$tokens-$link-$turn.json"; tail -3 "$results/run.txt"; }
     done
   done
 done
+exit $failed

@@ -25,6 +25,7 @@ using RunAttendBackward = void (*)(const kernels::cuda::AttendBackwardParams&, c
 struct EmulatedKernels {
   struct Forward {
     int rows;  // of its tiles
+    bool out_of_turn;
     RunAttend run;
   };
   std::vector<Forward> attend;

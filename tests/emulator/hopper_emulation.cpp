@@ -119,7 +119,7 @@ testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const k
     return {"(cpu tiles)", true};
   }
   const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
-  const EmulatedKernels::Forward& forward = with.attend[seed_ / 2 % with.attend.size()];
+  const EmulatedKernels::Forward& forward = with.attend[forward_calls_++ % with.attend.size()];
   const auto [of_q, of_k] = row_spaces(call).value();
   const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), out(call.out, of_q), lse(call.lse, of_q);
   const auto live = in_space(live_segments(call.segments), of_q, of_k);
@@ -135,7 +135,8 @@ testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const k
                       .write = call.write};
   set_max_logit(params, call);
   const bool same = same_in_all_orders(tensors, [&] { forward.run(params, launch()); });
-  const std::string height = ", " + std::to_string(forward.rows) + " rows";
+  const std::string height =
+      (forward.out_of_turn ? ", out of turn, " : ", ") + std::to_string(forward.rows) + " rows";
   const char* const tiles = call.write == Write::merge ? "attend, tiles merged," : "attend, tiles stored,";
   return {name_of(hopper::writes_out_by_tma(params) ? tiles : "attend", call.q) + height, same};
 }

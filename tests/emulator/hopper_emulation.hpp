@@ -21,9 +21,10 @@ enum Backward : int { apart, ordered, fused, fused_64_keys };
 class Emulation {
  public:
   // orders: in how many orders of threads, blocks and copies a call whose bits must not depend on them runs.
-  // Of the backward kernels only the given one, where it takes the call; or all by turns.
+  // Of the backward kernels only the given one, where it takes the call; or all by turns, as the forward's,
+  // of which the seed says who begins.
   explicit Emulation(std::uint64_t seed, int orders = 2, std::optional<Backward> only = {})
-      : seed_(seed), orders_(orders), only_(only) {}
+      : seed_(seed), orders_(orders), only_(only), forward_calls_(seed) {}
 
   // It keeps a pointer to this object.
   testing::TileRunner runner();
@@ -39,6 +40,7 @@ class Emulation {
   std::uint64_t seed_;
   int orders_;
   std::optional<Backward> only_;
+  std::uint64_t forward_calls_;
   std::int64_t backward_calls_ = 0;
   std::uint64_t cuts_ = 0;
 };

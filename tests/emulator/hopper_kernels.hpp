@@ -143,9 +143,9 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
 
 template <class T, int D, int most>
 void add_forward(EmulatedKernels& kernels) {
-  kernels.attend.push_back({64 * most, run_attend<T, D, most>});
+  kernels.attend.push_back({64 * most, false, run_attend<T, D, most>});
   if constexpr (kernels::cuda::hopper_forward_goes_out_of_turn(D, most))
-    kernels.attend.push_back({64 * most, run_attend<T, D, most, false>});
+    kernels.attend.push_back({64 * most, true, run_attend<T, D, most, false>});
   if constexpr (most > 1) add_forward<T, D, most - 1>(kernels);
 }
 

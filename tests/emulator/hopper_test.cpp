@@ -54,6 +54,22 @@ TEST_CASE("hopper kernels: small tiles of every kind") {
     CHECK_MESSAGE(report.ran(each), each);
 }
 
+// Case 39 stores, and merges, whole tiles by TMA, for either dtype: three calls, of which one is merged. Four
+// seeds give each of them to each of the four kernels of head size 64.
+TEST_CASE("hopper kernels: warpgroups in turn and out of turn") {
+  testing::Report report;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    check_cases(report, seed, 39, 40, 150, Emulation(seed, 1, fused));
+  CHECK(report.summary());
+  for (const char* tiles : {"stored", "merged"})
+    for (const char* dtype : {"bf16", "fp16"})
+      for (const char* kernel : {"192 rows", "out of turn, 192 rows", "128 rows", "64 rows"}) {
+        const std::string each =
+            std::string("attend, tiles ") + tiles + ", hopper " + dtype + " 64, " + kernel;
+        CHECK_MESSAGE(report.ran(each), each);
+      }
+}
+
 // tests_emulator --no-skip --test-case='*soak*': minutes, for who changes how threads wait for each other.
 TEST_CASE("hopper kernels: soak" * doctest::skip()) {
   for (std::uint64_t seed = 100; seed < 130; ++seed) check_cases(seed, 0, 24, 150);

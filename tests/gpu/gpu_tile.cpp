@@ -90,10 +90,8 @@ TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
 
 namespace {
 
-// A third of all cases leave all multiprocessors but one to others, so that its thread block takes tile after
-// tile.
 kernels::CallOptions options_of(const View& rows) {
-  return {.reserved_sms = rows.rows % 3 == 1 ? kernels::cuda::device_sms() - 1 : 0};
+  return {.reserved_sms = on_one_multiprocessor(rows) ? kernels::cuda::device_sms() - 1 : 0};
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call);
 std::string_view with_either_tile(const kernels::AttendBackward& call);
 
 // Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
-// views from the mirror. options: beside kernel_choice, where not the usual ones.
+// views from the mirror. options: of the call; their `choice` is always kernel_choice.
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
                    const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
                    const std::function<kernels::CallOptions(const Mirror&)>& options = {});

@@ -1,14 +1,16 @@
-// How the kernels for Hopper are launched where tiles are few, or short: which height they have, and whether
-// warpgroups take turns.
+// How the kernels for Hopper are launched where tiles are few, and where they are many and short: which
+// height they have, and whether warpgroups take turns.
 #include <doctest/doctest.h>
 
-#include <string>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "kernels/work/measured_constants.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/variants.hpp"
-#include "tests/kernels/square_call.hpp"
+#include "tests/kernels/chosen_variant.hpp"
+#include "tests/kernels/tile_cases.hpp"
 
 namespace cplab::testing {
 namespace {
@@ -16,15 +18,26 @@ namespace {
 using namespace kernels;
 using namespace kernels::cuda;
 
-constexpr VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
+// Runs attention on the CPU, and notes which dtypes and ways to write would be out of turn on a GPU.
+struct NotingRunner {
+  std::set<std::pair<DType, Write>> out_of_turn;
 
-ChosenForward chosen_forward(const Call& call, const VariantOptions& options = on_hopper) {
-  const std::vector<Segment> segments = call.segments();
-  return choose_variant(forward(call, segments), options);
-}
-std::string forward_name(const Call& call, const VariantOptions& options) {
-  return chosen_forward(call, options).variant->name;
-}
+  TileRunner runner() {
+    TileRunner runner;
+    runner.attend = [this](TileRunner::Tensors, std::int64_t, const Attend& call) {
+      VariantOptions options = on_hopper;
+      if (on_one_multiprocessor(call.q)) options.sms = 1, options.reserved_sms = on_hopper.sms - 1;
+      if (choose_variant(call, options).work.out_of_turn) out_of_turn.insert({call.q.dtype, call.write});
+      cpu_tiles().attend(call);
+      return TileRun{"cpu", true};
+    };
+    runner.attend_backward = [](TileRunner::Tensors, std::int64_t, const AttendBackward& call) {
+      cpu_tiles().attend_backward(call);
+      return TileRun{"cpu", true};
+    };
+    return runner;
+  }
+};
 
 }  // namespace
 
@@ -47,12 +60,9 @@ TEST_CASE("fewer rows a tile where there are few tiles") {
 // 64 tiles of 128 keys, or 128 of 64, for 132 multiprocessors.
 TEST_CASE("fewer keys a tile where there are few tiles") {
   const Call few{.S = 512, .causal = false}, many{.S = 8192, .B = 2, .causal = false};
-  const auto chosen = [](const Call& call) {
-    const std::vector<Segment> segments = call.segments();
-    return choose_variant(backward(call, segments), on_hopper);
-  };
-  const ChosenBackward small = chosen(few), large = chosen(many);
+  const ChosenBackward small = chosen_backward(few), large = chosen_backward(many);
   CHECK(small.variant->name == "attend_backward hopper fused bf16 128, 64 keys");
+  CHECK(covers(small.by_k.tiles, 512, 64));
   CHECK(small.by_k.tiles.size() == 8);
   CHECK(large.variant->name == "attend_backward hopper fused bf16 128");
   CHECK(large.by_k.tiles.size() == 128);
@@ -61,7 +71,7 @@ TEST_CASE("fewer keys a tile where there are few tiles") {
 // Lengths in blocks of 128 keys, m more for a masked one. 256 causal rows, cut after 192: the first tile
 // meets two masked blocks, its warpgroups one, one, and two of which the second is masked; the other tile is
 // one warpgroup. 256 rows without a mask meet two blocks whoever they belong to.
-TEST_CASE("blocks that are nothing to some warpgroups of their tile") {
+TEST_CASE("the share of blocks that some warpgroups of their tile do not meet") {
   constexpr double m = measured("tile_cost_of_masked_block");
   Segment segment{.q_begin = 0, .q_count = 256, .k_begin = 0, .k_count = 256, .right = 0};
   const auto idle = [&](const Cuts& cuts) {
@@ -78,7 +88,7 @@ TEST_CASE("blocks that are nothing to some warpgroups of their tile") {
   CHECK(idle_share(query_tiles(live_segments(two), {0, 128}, true)) == doctest::Approx(0.5));
 }
 
-TEST_CASE("warpgroups take no turns where tiles are many and many blocks are nothing to some of them") {
+TEST_CASE("warpgroups take no turns where tiles are many and some do not meet many of their blocks") {
   const auto out_of_turn = [](std::int64_t B, std::int64_t S, bool causal, std::int64_t D = 64) {
     return chosen_forward({.S = S, .B = B, .H = 2048 / D, .G = 2048 / D, .D = D, .causal = causal})
         .work.out_of_turn;
@@ -94,6 +104,18 @@ TEST_CASE("warpgroups take no turns where tiles are many and many blocks are not
   CHECK(!out_of_turn(8, 2048, true));
   CHECK(!out_of_turn(4, 512, true));  // three tiles a multiprocessor
   CHECK(!out_of_turn(64, 256, true, 128));
+}
+
+// Case 39 of `tiles` with its default seed, as on a GPU.
+TEST_CASE("cases reach the forward out of turn: both dtypes, stored and merged") {
+  NotingRunner noting;
+  Report report;
+  attend_case(report, {.seed = 1, .number = 39, .only = ""}, noting.runner());
+  CHECK(report.summary());
+  CHECK(noting.out_of_turn == std::set<std::pair<DType, Write>>{{DType::bf16, Write::store},
+                                                                {DType::bf16, Write::merge},
+                                                                {DType::fp16, Write::store},
+                                                                {DType::fp16, Write::merge}});
 }
 
 }  // namespace cplab::testing

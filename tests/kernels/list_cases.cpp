@@ -1,4 +1,4 @@
-// Tiles whose rows are lists of runs; see tile_case.hpp.
+// Tiles whose runs of rows are part of the case; see tile_case.hpp.
 #include "tests/kernels/tile_case.hpp"
 
 namespace cplab::testing {
@@ -33,6 +33,18 @@ TileCase misleading_end(TileCase tile, std::mt19937& generator) {
   tile.sizes.nk = draw(generator, 1, 150);
   tile.out = tile.nominal;
   tile.segments = {{.q_begin = 0, .q_count = 250, .k_begin = 0, .k_count = tile.sizes.nk}};
+  return tile;
+}
+
+TileCase uneven_warpgroups(TileCase tile, DType nominal) {
+  tile.kind = "causal sequences of 250 rows";
+  tile.layouts = {.gap_unit = 8, .one_run = true, .q_runs = {{0, 1000, 1}}, .k_runs = {{0, 1000, 1}}};
+  tile.shift = 0;
+  tile.positive = true;
+  tile.nominal = tile.out = nominal;
+  tile.sizes = {.nq = 1000, .nk = 1000, .H = 8, .G = 2, .D = 64, .E = 64};
+  for (std::int64_t begin = 0; begin < 1000; begin += 250)
+    tile.segments.push_back({.q_begin = begin, .q_count = 250, .k_begin = begin, .k_count = 250, .right = 0});
   return tile;
 }
 

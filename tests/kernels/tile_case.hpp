@@ -19,6 +19,7 @@ struct TileCase {
   TileLayouts layouts = {};
   std::int64_t shift = 0;  // of all data, in elements
   bool rising = false;     // keys far longer than those before them
+  bool positive = false;   // the scale, as kernels for Hopper want it
   std::uint64_t seed = 0;
   std::int64_t number = 0;
 
@@ -40,7 +41,7 @@ struct TileCase {
   }
 };
 
-// Of `tile`, which has dtypes and heads, cases whose rows are lists of runs.
+// Of `tile`, which has dtypes and heads, cases that say how their rows lie.
 //
 // What a step of a ring attends in a zigzag placement: of every sequence of a packed list, the later half of
 // the queries, or all, sees the earlier half of the keys, or all; halves lie at a distance of two.
@@ -49,5 +50,10 @@ TileCase half_sequences(TileCase tile, std::mt19937& generator);
 // 250 query rows in three runs. The second ends at row 250 of memory: where out is compact that is its end,
 // but not that of the run's rows in it, behind which lie rows of longer tiles, which are stored before.
 TileCase misleading_end(TileCase tile, std::mt19937& generator);
+
+// Four causal sequences, of which the warpgroups of a tile meet unequal parts. With one multiprocessor, which
+// on_one_multiprocessor() gives this number of rows, there are enough tiles for the forward of Hopper to go
+// out of turn, also where a part of the sequences is merged.
+TileCase uneven_warpgroups(TileCase tile, DType nominal);
 
 }  // namespace cplab::testing

@@ -36,6 +36,12 @@ struct TileRunner {
   std::int64_t most_rows = 150;  // of queries and of keys in most cases
 };
 
+// Whether a GPU's call with that many rows, queries forward and keys backward, is launched on one
+// multiprocessor, whose thread block then takes tile after tile: a third of all numbers of rows.
+inline bool on_one_multiprocessor(const View& rows) {
+  return rows.rows % 3 == 1;
+}
+
 // Collected from several threads.
 class Report {
  public:

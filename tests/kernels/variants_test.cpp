@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/kernels/square_call.hpp"
+#include "tests/kernels/chosen_variant.hpp"
 
 namespace cplab::testing {
 namespace {
@@ -20,7 +20,6 @@ namespace {
 using namespace kernels;
 using namespace kernels::cuda;
 
-constexpr VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
 constexpr VariantOptions on_ampere{.sm_major = 8, .sms = 108, .build = {}};
 
 VariantOptions with(VariantOptions options, KernelChoice choice) {
@@ -28,26 +27,8 @@ VariantOptions with(VariantOptions options, KernelChoice choice) {
   return options;
 }
 
-std::string forward_name(const Call& call, const VariantOptions& options) {
-  const std::vector<Segment> segments = call.segments();
-  return choose_variant(forward(call, segments), options).variant->name;
-}
-
 std::string backward_name(const Call& call, const VariantOptions& options) {
-  const std::vector<Segment> segments = call.segments();
-  return choose_variant(backward(call, segments), options).variant->name;
-}
-
-// Begins and ends of the tiles cover the rows without gap or overlap, and none is higher than `most`.
-bool covers(std::vector<WorkTile> tiles, std::int64_t rows, std::int32_t most) {
-  std::sort(tiles.begin(), tiles.end(),
-            [](const WorkTile& a, const WorkTile& b) { return a.begin < b.begin; });
-  std::int32_t at = 0;
-  for (const WorkTile& tile : tiles) {
-    if (tile.begin != at || tile.end - tile.begin > most) return false;
-    at = tile.end;
-  }
-  return at == rows;
+  return chosen_backward(call, options).variant->name;
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ class ForwardConsumer {
     return tile;
   }
 
-  // live: these rows have live pairs in the tile's first block. Blocks without any are skipped in step with
-  // the other warpgroups.
+  // live: these rows have live pairs in the tile's first block. Blocks without any are skipped, in turn with
+  // the other warpgroups if they take turns.
   __device__ __forceinline__ void run_mainloop(std::uint32_t queries, bool live) {
     bool first = true;
 #pragma unroll 1

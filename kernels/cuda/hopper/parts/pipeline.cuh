@@ -1,5 +1,5 @@
 // Pipelines of stages in shared memory, each with a full and an empty mbarrier: what CUTLASS calls
-// PipelineState, as functions of a count that only grows.
+// PipelineState, as functions of a count that only grows, or of a place.
 #pragma once
 
 namespace cplab::kernels::cuda::hopper {
