@@ -143,7 +143,12 @@ PlacedCall CallConverter::attend_backward(const Operation& op) const {
   kernels::AttendBackward call;
   call.segments = segments(op);
   call.scale = op.value;
-  PlacedCall placed = place(op, call, {q, k, v, dout, lse, delta, dq, dk, dv});
+  std::vector<Operand> operands{q, k, v, dout, lse, delta, dq, dk, dv};
+  if (plan_.find(op, rounded_dq) != nullptr) {
+    call.rounded_dq.emplace();
+    operands.push_back(rounded_dq);
+  }
+  PlacedCall placed = place(op, call, operands);
   auto& backward = std::get<kernels::AttendBackward>(placed.call);
   backward.write_dq = write_of(op, dq);
   backward.write_dk = write_of(op, dk);

@@ -15,7 +15,9 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
       return views;
     }
     Views operator()(kernels::AttendBackward& c) const {
-      return {&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv};
+      Views views{&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv};
+      if (c.rounded_dq) views.push_back(&*c.rounded_dq);
+      return views;
     }
     Views operator()(kernels::Merge& c) const { return {&c.part_out, &c.part_lse, &c.into_out, &c.into_lse}; }
     Views operator()(kernels::MergeLse& c) const { return {&c.part_lse, &c.into_lse}; }

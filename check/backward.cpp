@@ -158,6 +158,10 @@ void Contents::attend_backward(Site s, const Operation& op) {
     write_unknown(s, dv, dv_writer);
     if (of_bias) write_unknown(s, dbias, dbias_writer);
   }
+  if (model_.ranks[s.rank].plan->find(op, Operand::rounded_dq) == nullptr) return;
+  const Box& rounded = box_of(s, Operand::rounded_dq);
+  move(s, s.rank, dq, rounded, true, writer(s, rounded));
+  forget(s, dq);
 }
 
 // Rows to which the tile contributes nothing: a store writes zeros there, an add leaves them as they are.

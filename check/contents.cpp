@@ -203,9 +203,15 @@ void Contents::write(Site s, const Box& box, Heads heads, Runs& runs, std::uint3
 }
 
 void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
+  write_everywhere(s, box, Value::unknown(), writer);
+}
+
+void Contents::forget(Site s, const Box& box) {
+  write_everywhere(s, box, Value{}, none);
+}
+
+void Contents::write_everywhere(Site s, const Box& box, const Value& value, std::uint32_t writer) {
   if (box.empty()) return;
-  Value unknown;
-  unknown.holds = Holds::unknown;
   Box slot = box;
   for (std::int32_t k = box.slot_begin; k < box.slot_end; ++k) {
     slot.slot_begin = k, slot.slot_end = k + 1;
@@ -213,7 +219,7 @@ void Contents::write_unknown(Site s, const Box& box, std::uint32_t writer) {
       read_rows(c, slot, joined_);
       mark_read(s.rank, joined_);
     }
-    Runs runs{{0, box.rows, 0, 1, unknown}};
+    Runs runs{{0, box.rows, 0, 1, value}};
     write(s, slot, {0, box.heads()}, runs, writer);
   }
 }

@@ -73,6 +73,8 @@ class Contents final : public Interpreter {
   void write(Site, const Box&, Heads, Runs&, std::uint32_t writer);
   void excuse(std::uint32_t rank, const Runs&, std::uint32_t writer);
   void write_unknown(Site, const Box&, std::uint32_t writer = none);
+  void forget(Site, const Box&);  // nobody may read it afterwards
+  void write_everywhere(Site, const Box&, const Value&, std::uint32_t writer);
   template <class Visit>
   void for_each_column(std::uint32_t from_rank, const Box& from, std::uint32_t into_rank, const Box& into,
                        Visit);

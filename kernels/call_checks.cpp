@@ -70,7 +70,7 @@ void check_call(const Attend& call) {
 }
 
 void check_call(const AttendBackward& call) {
-  const auto& [q, k, v, dout, lse, delta, dq, dk, dv, segments, scale, write_dq, write_dk] = call;
+  const auto& [q, k, v, dout, lse, delta, dq, dk, dv, segments, scale, write_dq, write_dk, rounded_dq] = call;
   check_views({&q, &k, &v, &dout, &lse, &delta, &dq, &dk, &dv});
   require(q.width == k.width, "attend_backward: q and k differ in width");
   require(q.width > 0 && v.width > 0, "attend_backward: a width is 0");
@@ -80,6 +80,10 @@ void check_call(const AttendBackward& call) {
   require(is_lse_of(lse, q), "attend_backward: lse does not fit q");
   require(same_shape(delta, lse), "attend_backward: delta and lse differ in shape");
   require(same_shape(dq, q), "attend_backward: dq and q differ in shape");
+  if (rounded_dq) {
+    check_view(*rounded_dq);
+    require(same_shape(*rounded_dq, q), "attend_backward: rounded_dq and q differ in shape");
+  }
   require(same_shape(dk, k), "attend_backward: dk and k differ in shape");
   require(same_shape(dv, v), "attend_backward: dv and v differ in shape");
   require(k.heads == 0 ? q.heads == 0 : q.heads % k.heads == 0,

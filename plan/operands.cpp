@@ -24,6 +24,7 @@ std::span<const Signature> signatures() {
       {OpKind::attend, {q, k, v}, {out, lse}, {bias, keep}},
       {OpKind::attend, {q, k, v}, {out, lse, max_logit}},
       {OpKind::attend_backward, {q, k, v, dout, lse, delta}, {dq, dk, dv}, {bias, keep}, {dbias}},
+      {OpKind::attend_backward, {q, k, v, dout, lse, delta}, {dq, dk, dv, rounded_dq}},
       {OpKind::row_dot, {dout, out}, {delta}},
       {OpKind::merge, {part_out, part_lse}, {out, lse}},
       {OpKind::merge, {part_lse}, {lse}},

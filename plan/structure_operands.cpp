@@ -34,7 +34,7 @@ class Operands {
     if (op_.kind > OpKind::host_sync) return "is of an unknown kind";
     if (op_.chunks.count > 0 && !is_linear(op_.kind)) return "has chunks, which it cannot have";
     if (op_.softcap != 0 && ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) ||
-                             !(op_.softcap > 0) || has(Operand::max_logit)))
+                             !(op_.softcap > 0) || has(Operand::max_logit) || has(Operand::rounded_dq)))
       return "has a softcap that it cannot have";
     if (op_.columns.count > 0 && op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward)
       return "has columns, which it cannot have";
@@ -134,6 +134,12 @@ class Operands {
     if (!forward && (mode(Operand::dk) != mode(Operand::dv) || !either(mode(Operand::dq), WriteMode::add) ||
                      !either(mode(Operand::dk), WriteMode::add)))
       return "must write dq with store or add, and dk and dv alike";
+    if (!forward && has(Operand::rounded_dq)) {
+      const View& rounded = view(Operand::rounded_dq);
+      if (!tensor(rounded, n, H, D)) return "writes a rounded_dq that does not fit its q";
+      if (!nominal(rounded) || !wide(view(Operand::dq))) return wrong_role;
+      if (mode(Operand::rounded_dq) != WriteMode::store) return "must write rounded_dq with store";
+    }
     if (const char* what = pair_mask()) return what;
     return segments(n, m);
   }

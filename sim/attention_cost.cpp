@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "plan/live_pairs.hpp"
 #include "sim/attention_variant.hpp"
@@ -123,8 +124,8 @@ class SpeedTable {
 
 class Costs {
  public:
-  Costs(const Hardware& hardware, Clock clock)
-      : hardware_(hardware), clock_(clock), variants_(hardware, true) {
+  Costs(const Hardware& hardware, Clock clock, CastCost cast_cost)
+      : hardware_(hardware), clock_(clock), cast_cost_(std::move(cast_cost)), variants_(hardware, true) {
     for (const KernelTable& table : hardware.kernels) {
       if (!has_square_points(table.kind)) continue;
       auto into =
@@ -159,6 +160,7 @@ class Costs {
     // one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
     if (!variant.adds_by_tma && !modelled) add_updates(plan, calls.plan(), op, cost);
+    if (variant.casts_dq) add_cast(plan, calls.plan(), op, cost);
     return cost;
   }
 
@@ -355,8 +357,19 @@ class Costs {
     cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
   }
 
+  // The launch that rounds dq.
+  void add_cast(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
+    const DType dtype = plan.scenario.problem.dtype;
+    const KernelCost cast =
+        cast_cost_(plan, view_bytes(rank, rank.view_of(op, Operand::dq), dtype) +
+                             view_bytes(rank, rank.view_of(op, Operand::rounded_dq), dtype));
+    cost.seconds += cast.seconds;
+    cost.origin = worst(cost.origin, cast.origin);
+  }
+
   const Hardware& hardware_;
   Clock clock_;
+  CastCost cast_cost_;
   AttentionVariants variants_;
   std::vector<SpeedTable> tables_;
   std::array<Remembered, 8> remembered_;
@@ -370,8 +383,8 @@ double point_flops(const KernelTable& table, const KernelPoint& point) {
          flops_per_pair(table.kind, table.head_size, table.value_size);
 }
 
-KernelCostFunction attention_cost(const Hardware& hardware, Clock clock) {
-  const auto costs = std::make_shared<Costs>(hardware, clock);
+KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, CastCost cast_cost) {
+  const auto costs = std::make_shared<Costs>(hardware, clock, std::move(cast_cost));
   return [costs](const Plan& plan, const CallConverter& calls, const Operation& op) {
     return (*costs)(plan, calls, op);
   };

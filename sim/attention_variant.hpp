@@ -33,10 +33,11 @@ struct AttentionVariant {
   KernelFamily family = KernelFamily::general;
   bool by_other_tiles = false;  // its family's tables are of a kernel whose tiles cost otherwise
   bool adds_by_tma = false;     // in the L2 cache, as in its family's tables; else row by row
+  bool casts_dq = false;        // a launch behind its own rounds dq, as a cast would
   std::optional<kernels::cuda::FallBack> fall_back;
   // Of the tiles that the launch cuts (0: no model of them): how long the model of
-  // kernels/work/predicted_time.hpp says that they take on all multiprocessors, and how many there are, all
-  // heads together.
+  // kernels/work/predicted_time.hpp says that they take, without a cast, on all multiprocessors, and how many
+  // there are, all heads together.
   double tiles_s = 0, tiles = 0;
 };
 

@@ -27,7 +27,16 @@ Waves waves_of(double blocks, int sms) {
 class StandardCost {
  public:
   StandardCost(const Hardware& hardware, Clock clock)
-      : hardware_(hardware), attention_(attention_cost(hardware, clock)), linear_(hardware) {}
+      : hardware_(hardware),
+        attention_(attention_cost(hardware, clock,
+                                  [this](const Plan& plan, std::int64_t bytes) {
+                                    Operation cast;
+                                    cast.kind = OpKind::cast;
+                                    cast.bytes = bytes;
+                                    return memory_bound(plan, cast);
+                                  })),
+        linear_(hardware) {}
+  StandardCost(const StandardCost&) = delete;
 
   KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
     if (has_square_points(op.kind)) return attention_(plan, calls, op);

@@ -45,6 +45,7 @@ enum class Clock : std::uint8_t { sustained, highest };
 // blocks/(waves*sms). rate = flops / (seconds * fill) is interpolated likewise (scaled by the number of
 // multiprocessors, if the table says it was measured on another); an operation takes the sum over its
 // segments of flops / rate(keys per row of the segment), divided by its own fill.
+// A backward whose dq another launch rounds takes a cast's time more.
 // Of dynamic mask attention: that, from the tables of the mma kernels' family, times expected_kept_cells(),
 // and masked_bytes() / gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are selected. local,
 // local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline. All others: the

@@ -48,7 +48,7 @@ class RoundingCounter {
   void spread(const Operation& op) {
     for (const Access& access : rank_.writes(op)) {
       if (access.operand == Operand::out) join(view(access), out);
-      if (access.operand == Operand::dq) join(view(access), dq);
+      if (access.operand == Operand::dq || access.operand == Operand::rounded_dq) join(view(access), dq);
       if (access.operand == Operand::dk || access.operand == Operand::dv) join(view(access), dkv);
       const Access* from = rank_.find(op, Operand::from);
       if (access.operand == Operand::into && from && !is_communication(op.kind))
@@ -74,6 +74,10 @@ class RoundingCounter {
       const View& v = view(access);
       const std::uint8_t family = family_[v.buffer];
       if (family == none) continue;
+      if (access.operand == Operand::rounded_dq) {  // of the sum, as by a cast
+        sums_[family].casts += static_cast<double>(element_count(rank_, v));
+        continue;
+      }
       const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward || is_linear(op.kind);
       if (tile && access.operand != Operand::dv) sums_[family].tile_count += 1;  // dk and dv are one tile
       if (!is_nominal(v)) continue;

@@ -94,6 +94,7 @@ void attend_backward_cpu(const AttendBackward& operation) {
   const bool wide = operation.q.dtype == DType::fp64 || operation.k.dtype == DType::fp64 ||
                     operation.v.dtype == DType::fp64;
   wide ? BackwardTile<double>(operation).run() : BackwardTile<float>(operation).run();
+  if (operation.rounded_dq) cpu_tiles().copy(operation.dq, *operation.rounded_dq);
 }
 
 }  // namespace cplab::kernels

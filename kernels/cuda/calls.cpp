@@ -44,10 +44,11 @@ std::size_t CudaCalls::add(const Attend& call) {
   return state_->note(number, cuda::fall_back(call, state_->options));
 }
 
-std::size_t CudaCalls::add(const AttendBackward& call) {
-  check_call(call);
-  const ChosenBackward chosen = choose_variant(call, state_->options);
+std::size_t CudaCalls::add(const AttendBackward& asked) {
+  check_call(asked);
+  const ChosenBackward chosen = choose_variant(asked, state_->options);
   const AttendBackwardVariant& variant = *chosen.variant;
+  const AttendBackward call = as_launched(asked, variant);
   const auto p = state_->begin<AttendBackwardParams>();
   const RowSpace* const of_q = chosen.spaces ? &chosen.spaces->q : nullptr;
   const RowSpace* const of_k = chosen.spaces ? &chosen.spaces->k : nullptr;
@@ -74,6 +75,11 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
+  const auto cast = std::make_shared<RowwiseParams>();  // copy; of no rows where nothing is left to round
+  if (call.rounded_dq) {
+    state_->set(cast->a, call.dq);
+    state_->set(cast->into, *call.rounded_dq);
+  }
   if ((p->by_q.count == 0 && p->by_k.count == 0) || p->k.heads == 0)
     return state_->push(variant.name, [p](CudaStream) {});
   if (p->q.heads == 0)  // no query head reads the keys
@@ -82,10 +88,13 @@ std::size_t CudaCalls::add(const AttendBackward& call) {
       launch_fill(p->zeroed_dk, 0, stream);
       launch_fill(p->zeroed_dv, 0, stream);
     });
-  const std::size_t number = state_->push(
-      variant.name, [p, launch = kernel_of(variant).bind(*p)](CudaStream stream) { launch(stream); });
+  const std::size_t number =
+      state_->push(variant.name, [p, cast, launch = kernel_of(variant).bind(*p)](CudaStream stream) {
+        launch(stream);
+        if (cast->into.rows > 0) launch_rowwise(*cast, stream);
+      });
   state_->calls[number].deterministic = variant.deterministic;
-  return state_->note(number, cuda::fall_back(call, state_->options));
+  return state_->note(number, cuda::fall_back(asked, state_->options));
 }
 
 std::size_t CudaCalls::add(const Merge& call) {

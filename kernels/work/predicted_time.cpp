@@ -188,10 +188,11 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
   return us * (launch_us + std::max(tiles, of_memory_us({&call.q, &call.k, &call.v, &call.out}, options)));
 }
 
-double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& call,
+double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& asked,
                          const VariantOptions& options) {
   using Family = AttendBackwardVariant::Family;
   const AttendBackwardVariant& variant = *chosen.variant;
+  const AttendBackward call = as_launched(asked, variant);
   const BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
   // The fused kernel gives the query heads of a key head to different thread blocks (splits_query_heads());
@@ -236,6 +237,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& cal
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   if (fused && call.write_dk == Write::store && (splits || some_dead))
     tiles += 2 * fill_us + of_memory_us({&call.dk, &call.dv}, options);
+  if (call.rounded_dq) tiles += launch_us + of_memory_us({&call.dq, &*call.rounded_dq}, options);
   double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
   if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them

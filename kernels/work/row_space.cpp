@@ -228,7 +228,8 @@ std::optional<RowSpaces> row_spaces(const Attend& call) {
 }
 
 std::optional<RowSpaces> row_spaces(const AttendBackward& call) {
-  const std::optional<RowSpace> q = row_space(call.q, {&call.dout, &call.dq}),
+  const View& rounded_dq = call.rounded_dq ? *call.rounded_dq : call.dq;
+  const std::optional<RowSpace> q = row_space(call.q, {&call.dout, &call.dq, &rounded_dq}),
                                 k = row_space(call.k, {&call.v, &call.dk, &call.dv});
   if (!q || !k) return std::nullopt;
   RowSpaces spaces{*q, *k};

@@ -140,6 +140,17 @@ Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
   return unmet_general(call, dtype);
 }
 
+AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVariant& variant) {
+  using Family = AttendBackwardVariant::Family;
+  AttendBackward launched = call;
+  const bool sums = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered;
+  if (call.rounded_dq && !sums && call.write_dq == Write::store) {
+    launched.dq = *call.rounded_dq;
+    launched.rounded_dq.reset();
+  }
+  return launched;
+}
+
 std::string FallBack::text() const {
   return "not " + std::string(preferred) + ": " + reason.text();
 }

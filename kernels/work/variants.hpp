@@ -153,6 +153,10 @@ struct ChosenBackward {
   std::optional<RowSpaces> spaces = {};
 };
 
+// What a variant's own launch does of a call: if it stores dq once, it stores the rounded one; else another
+// launch behind it rounds what this one has summed.
+AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVariant& variant);
+
 // The variant that takes the call, chosen among variants_for() as options.way says, and its tiles.
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.
 ChosenForward choose_variant(const Attend& call, const VariantOptions& options);

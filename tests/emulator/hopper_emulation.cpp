@@ -143,6 +143,7 @@ testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const k
 
 testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors,
                                             const kernels::AttendBackward& call) {
+  if (call.rounded_dq) return attend_backward_rounded(tensors, call);
   if (!hopper::fits_backward_deterministic_hopper(call, call.q.dtype, call.q.width)) {
     kernels::cpu_tiles().attend_backward(call);
     return {"(cpu tiles)", true};
@@ -227,6 +228,17 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
     name += call.dq.dtype == DType::fp32 ? ", sums of dq stored," : ", dq stored,";
   if (hopper::stores_dkv_tiles(params)) name += " dk, dv stored,";
   return {name_of(name.c_str(), call.q), same};
+}
+
+testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors tensors,
+                                                    const kernels::AttendBackward& call) {
+  kernels::AttendBackward launched = call;
+  launched.rounded_dq.reset();
+  const bool stores = call.write_dq == Write::store && rounded_calls_++ % 2 == 0;
+  if (stores) launched.dq = *call.rounded_dq;
+  testing::TileRun run = attend_backward(tensors, launched);
+  if (!stores) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
+  return run;
 }
 
 }  // namespace cplab::emulator

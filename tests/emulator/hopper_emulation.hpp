@@ -36,12 +36,15 @@ class Emulation {
   bool same_in_all_orders(testing::TileRunner::Tensors tensors, const std::function<void()>& run) const;
   testing::TileRun attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call);
   testing::TileRun attend_backward(testing::TileRunner::Tensors tensors, const kernels::AttendBackward& call);
+  // By turns, as kernels do that store dq once, and as those that sum it.
+  testing::TileRun attend_backward_rounded(testing::TileRunner::Tensors tensors,
+                                           const kernels::AttendBackward& call);
 
   std::uint64_t seed_;
   int orders_;
   std::optional<Backward> only_;
   std::uint64_t forward_calls_;
-  std::int64_t backward_calls_ = 0;
+  std::int64_t backward_calls_ = 0, rounded_calls_ = 0;
   std::uint64_t cuts_ = 0;
 };
 

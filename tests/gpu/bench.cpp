@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -82,7 +81,8 @@ void attention(DType dtype, const Shape& shape, bool causal) {
   std::fflush(stdout);
 }
 
-// One problem for serve(), with one choice of kernels.
+// One problem for serve(), with one choice of kernels. The backward sums dq in fp32 and rounds it, as plans
+// of one rank do: in one launch or two, as the call's kernel does it.
 class Served {
  public:
   Served(const Shape& shape, bool causal, kernels::KernelChoice choice, const DeviceMemory& memory)
@@ -90,28 +90,16 @@ class Served {
         problem_(problem_of(DType::bf16, shape, causal)),
         wide_dq_(DType::fp32, shape.B * shape.S, shape.H, shape.D) {
     const kernels::Attend forward = problem_.forward();
-    const kernels::AttendBackward backward = problem_.backward();
-    kernels::AttendBackward widened = backward;
-    widened.dq = wide_dq_.view();
+    kernels::AttendBackward backward = problem_.backward();
+    backward.rounded_dq = backward.dq;
+    backward.dq = wide_dq_.view();
     forward_ = {calls_.add(forward)};
-    backward_ = {calls_.add_row_dot(backward.dout, forward.out, backward.delta)};
-    const std::size_t wide = calls_.add(widened), narrow = calls_.add(backward);
-    // A wider dq, which the fused kernel adds to, and a cast; or dq as it is, for kernels that store it. A
-    // plan has either (schedule.accumulator); here the one that is faster.
-    std::vector<std::size_t> cast = backward_;
-    cast.insert(cast.end(), {wide, calls_.add_copy(widened.dq, backward.dq)});
-    backward_.push_back(narrow);
+    backward_ = {calls_.add_row_dot(backward.dout, forward.out, backward.delta), calls_.add(backward)};
     tables_.emplace(calls_.table_bytes());
     calls_.upload(tables_->data());
     kernels::launch_and_wait(calls_, forward_);
-    for (const std::vector<std::size_t>& way : {cast, backward_}) kernels::launch_and_wait(calls_, way);
-    constexpr double never = std::numeric_limits<double>::infinity();
-    double least[] = {never, never};  // by turns: clocks rise meanwhile
-    for (int turn = 0; turn < 4; ++turn)
-      for (const int way : {0, 1})
-        least[way] =
-            std::min(least[way], kernels::seconds_hidden(calls_, way == 0 ? cast : backward_, 3, memory));
-    if (least[0] < least[1]) backward_ = std::move(cast);
+    kernels::launch_and_wait(calls_, backward_);
+    kernels::seconds_hidden(calls_, backward_, 3, memory);  // clocks rise meanwhile
   }
 
   double seconds(bool backward, int repeats, const DeviceMemory& memory) const {

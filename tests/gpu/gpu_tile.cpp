@@ -120,6 +120,7 @@ TileRunner gpu_attention() {
       for (View* view :
            {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
         *view = mirror.device(*view);
+      if (call.rounded_dq) call.rounded_dq = mirror.device(*call.rounded_dq);
       return call;
     };
     const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {

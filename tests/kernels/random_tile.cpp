@@ -163,13 +163,17 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
       delta(laid_out(of_lse_delta(generator, layouts, problem.sizes), dtypes.lse, problem.sizes.nq,
                      problem.sizes.H, 1, {})),
       dq(laid_out(of_result(generator, {.gap_unit = layouts.gap_unit}, layouts.q_runs, problem.sizes.nq),
-                  dtypes.out, problem.sizes.nq, problem.sizes.H, problem.sizes.D, {})),
+                  dtypes.rounds_dq ? dtypes.lse : dtypes.out, problem.sizes.nq, problem.sizes.H,
+                  problem.sizes.D, {})),
       dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
                   problem.sizes.nk, problem.sizes.G, problem.sizes.D, {})),
       dv(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
                   problem.sizes.nk, problem.sizes.G, problem.sizes.E, {})),
+      rounded_dq(laid_out(of_result(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.out,
+                          dtypes.rounds_dq ? problem.sizes.nq : 0, problem.sizes.H, problem.sizes.D, {})),
       max_logit(random_tensor(generator, dtypes.lse, 1, problem.sizes.H, 1,
-                              std::vector<double>(static_cast<std::size_t>(problem.sizes.H), -infinity))) {}
+                              std::vector<double>(static_cast<std::size_t>(problem.sizes.H), -infinity))),
+      rounds_dq(dtypes.rounds_dq) {}
 
 kernels::Attend TileTensors::attend(const Problem& problem, kernels::Write write) {
   inputs_before_ = input_memory();
@@ -203,11 +207,12 @@ kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::W
           .segments = problem.segments,
           .scale = problem.scale,
           .write_dq = write_dq,
-          .write_dk = write_dk};
+          .write_dk = write_dk,
+          .rounded_dq = rounds_dq ? std::optional(rounded_dq.view()) : std::nullopt};
 }
 
 std::vector<Tensor*> TileTensors::all() {
-  return {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv, &max_logit};
+  return {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv, &rounded_dq, &max_logit};
 }
 
 std::string TileTensors::touched_gap() const {
@@ -221,6 +226,7 @@ std::string TileTensors::touched_gap() const {
                                                            {"dq", &dq},
                                                            {"dk", &dk},
                                                            {"dv", &dv},
+                                                           {"rounded_dq", &rounded_dq},
                                                            {"max_logit", &max_logit}};
   for (const auto& [name, tensor] : tensors)
     if (const std::string text = tensor->touched_gap(); !text.empty()) return name + (": " + text);

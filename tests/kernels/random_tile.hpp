@@ -63,8 +63,12 @@ struct TileTensors {
   bool inputs_unchanged();
 
   Tensor q, k, v, dout, out, lse, delta, dq, dk, dv;
+  Tensor rounded_dq;            // of backward(), if TileDTypes::rounds_dq
   Tensor max_logit;             // -inf at first
   bool asks_max_logit = false;  // of attend()
+  bool rounds_dq;               // backward() does, as TileDTypes::rounds_dq says at first
+  // Where dq comes out.
+  const Tensor& final_dq() const { return rounds_dq ? rounded_dq : dq; }
 
  private:
   std::vector<std::vector<std::byte>> input_memory() const;

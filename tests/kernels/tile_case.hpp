@@ -41,6 +41,12 @@ struct TileCase {
   }
 };
 
+class Report;
+struct TileRunner;
+
+// All that a device computes of the tile, forward and backward, against brute force.
+void check_tile(Report& report, const TileRunner& runner, const TileCase& tile, std::mt19937& generator);
+
 // Of `tile`, which has dtypes and heads, cases that say how their rows lie.
 //
 // What a step of a ring attends in a zigzag placement: of every sequence of a packed list, the later half of

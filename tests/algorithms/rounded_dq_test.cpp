@@ -1,0 +1,134 @@
+// dq that the tiles of a backward round themselves: where plans ask for it, and what the checker says of
+// mistakes in it.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/build.hpp"
+#include "algorithms/list.hpp"
+#include "derive/edges.hpp"
+#include "derive/edits.hpp"
+#include "tests/algorithms/check_expect.hpp"
+#include "tests/scenarios/any_scenario.hpp"
+
+using namespace cplab;
+using namespace cplab::hand;
+
+namespace {
+
+Plan plan_of(const std::string& algorithm, int ranks, DType dtype = DType::bf16) {
+  Scenario s = testing::any_scenario(ranks, algorithm);
+  s.problem.dtype = dtype;
+  return build_plan(s);
+}
+
+// Operations of a rank that round dq: as backward tiles, and as casts.
+std::pair<int, int> tiles_and_casts(const RankPlan& rank) {
+  std::pair<int, int> found;
+  for (const Operation& op : rank.operations) {
+    found.first += rank.find(op, Operand::rounded_dq) != nullptr;
+    found.second +=
+        op.kind == OpKind::cast && rank.buffers[rank.view_of(op, Operand::into).buffer].name == "dq";
+  }
+  return found;
+}
+
+using Roundings = std::pair<int, int>;
+
+// The plan of one rank whose tile rounds dq, with its writes changed.
+template <class Change>
+Plan changed(Change change) {
+  Plan plan = plan_of("ring", 1);
+  RankPlan& rank = plan.ranks[0];
+  Operation& op = rank.operations.back();
+  REQUIRE(rank.find(op, Operand::rounded_dq) != nullptr);
+  std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
+  for (Access& access : writes) change(rank, access);
+  op.writes = add_accesses(rank, writes);
+  derive_edges(rank);
+  return plan;
+}
+
+}  // namespace
+
+// A ring of two adds a second tile to the first one's dq. Ranks that have all keys have one tile, or one for
+// every part of the heads.
+TEST_CASE("tiles that store dq once round it, else a cast does") {
+  CHECK(tiles_and_casts(plan_of("ring", 1).ranks[0]) == Roundings{1, 0});
+  CHECK(tiles_and_casts(plan_of("ring", 2).ranks[0]) == Roundings{0, 1});
+  CHECK(tiles_and_casts(plan_of("all_to_all", 1).ranks[0]) == Roundings{1, 0});
+  for (const RankPlan& rank : plan_of("all_gather", 4).ranks) {
+    const auto [tiles, casts] = tiles_and_casts(rank);
+    CHECK(tiles >= 1);
+    CHECK(casts == 0);
+  }
+  for (const RankPlan& rank : plan_of("all_to_all", 2).ranks) CHECK(tiles_and_casts(rank).first == 1);
+}
+
+TEST_CASE("nothing is rounded where dq is summed in the problem's dtype") {
+  CHECK(tiles_and_casts(plan_of("ring", 1, DType::fp64).ranks[0]) == Roundings{0, 0});
+  Scenario s = testing::any_scenario(1, "ring");
+  s.schedule.set("accumulator", std::string("nominal"));
+  CHECK(tiles_and_casts(build_plan(s).ranks[0]) == Roundings{0, 0});
+}
+
+TEST_CASE("dynamic masks: a cast rounds dq") {
+  Scenario s = testing::any_scenario(1, "ring");
+  testing::take_attention(s.problem, Attention::dynamic_mask);
+  s.problem.bias = BiasForm::keys;
+  const Plan plan = build_plan(testing::resolve_with_heads(s));
+  require_right(plan);
+  CHECK(tiles_and_casts(plan.ranks[0]) == Roundings{0, 1});
+}
+
+TEST_CASE("plans with a rounded dq are right, for every algorithm") {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (testing::attention_of(std::string(algorithm.name)) != Attention::softmax) continue;
+    for (const int P : {1, 2, 3, 4})
+      require_right(build_plan(testing::any_scenario(P, std::string(algorithm.name))));
+  }
+}
+
+TEST_CASE("rounded dq: the sum holds nothing afterwards") {
+  Plan plan = plan_of("ring", 1);
+  RankPlan& rank = plan.ranks[0];
+  const Operation tile = rank.operations.back();
+  Operation cast;
+  cast.kind = OpKind::cast;
+  cast.phase = tile.phase;
+  cast.lane = tile.lane;
+  Access from = *rank.find(tile, Operand::dq), into = *rank.find(tile, Operand::rounded_dq);
+  from.operand = Operand::from, into.operand = Operand::into;
+  cast.reads = add_accesses(rank, {from});
+  cast.writes = add_accesses(rank, {into});
+  insert_operation(rank, rank.operations.size(), cast);
+  derive_edges(rank);
+  require_anywhere(plan, FindingKind::uninitialised);
+}
+
+TEST_CASE("rounded dq: what is malformed") {
+  const auto says = [](const Plan& plan, const std::string& part) {
+    const CheckResult result = check(plan);
+    INFO(text(result));
+    bool found = false;
+    for (const Finding& f : result.findings) found |= f.message.find(part) != std::string::npos;
+    CHECK(found);
+  };
+  says(changed([](RankPlan&, Access& a) {
+         if (a.operand == Operand::rounded_dq) a.mode = WriteMode::add;
+       }),
+       "must write rounded_dq with store");
+  says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
+         if (a.operand == Operand::dq) a.view = rank.find(rank.operations.back(), Operand::rounded_dq)->view;
+       }),
+       "has an operand of the wrong dtype role");
+  says(changed([](RankPlan& rank, Access& a) {
+         if (a.operand != Operand::rounded_dq) return;
+         View half = rank.views[a.view];
+         half.head_end = half.head_begin + 1;
+         a.view = add_view(rank, half);
+       }),
+       "writes a rounded_dq that does not fit its q");
+}

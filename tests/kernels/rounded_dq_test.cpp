@@ -1,0 +1,79 @@
+// Backward calls that round dq: which kernel takes them, and who rounds.
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "kernels/call_checks.hpp"
+#include "kernels/work/predicted_time.hpp"
+#include "tests/kernels/chosen_variant.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using namespace kernels;
+using namespace kernels::cuda;
+
+// bf16 everywhere, but for the sum of dq.
+AttendBackward rounding(const Call& shape, std::span<const Segment> segments) {
+  AttendBackward call = backward(shape, segments);
+  call.dk = shape.view(shape.G, shape.D, shape.dtype);
+  call.dv = shape.view(shape.G, shape.E, shape.dtype);
+  call.rounded_dq = shape.view(shape.H, shape.D, shape.dtype);
+  return call;
+}
+
+}  // namespace
+
+TEST_CASE("rounded dq: stored by kernels that store it once, cast behind those that sum it") {
+  using Family = AttendBackwardVariant::Family;
+  const Call short_batch{.S = 256, .B = 64}, one_long{.S = 8192};
+  const std::vector<Segment> many = short_batch.segments(), one = one_long.segments();
+  const AttendBackward stored = rounding(short_batch, many), summed = rounding(one_long, one);
+
+  const ChosenBackward apart = choose_variant(stored, on_hopper);
+  REQUIRE(apart.variant->family == Family::hopper_deterministic);
+  CHECK(as_launched(stored, *apart.variant).dq.dtype == DType::bf16);
+  CHECK(!as_launched(stored, *apart.variant).rounded_dq);
+
+  const ChosenBackward fused = choose_variant(summed, on_hopper);
+  REQUIRE(fused.variant->family == Family::hopper_fused);
+  CHECK(as_launched(summed, *fused.variant).dq.dtype == DType::fp32);
+  CHECK(as_launched(summed, *fused.variant).rounded_dq);
+
+  AttendBackward added = stored;
+  added.write_dq = Write::add;  // what it is added to is fp32
+  CHECK(as_launched(added, *apart.variant).dq.dtype == DType::fp32);
+  CHECK(as_launched(added, *apart.variant).rounded_dq);
+}
+
+// 64 x 256 rows of 16 heads of 128: 134 MB of fp32 and 67 of bf16, which a cast reads and writes; the model
+// takes 4.8 TB/s for them and 3.2 us for a launch.
+TEST_CASE("rounded dq: what is predicted has the cast, if there is one") {
+  const Call shape{.S = 1024, .B = 16};
+  const std::vector<Segment> segments = shape.segments();
+  const AttendBackward call = rounding(shape, segments);
+  AttendBackward sum = call;
+  sum.rounded_dq.reset();
+  const auto seconds = [&](const AttendBackward& of, const char* variant) {
+    VariantOptions only = on_hopper;
+    only.only = variant;
+    return predicted_seconds(choose_variant(of, only), of, only);
+  };
+  const char* const fused = "attend_backward hopper fused bf16 128";
+  const double bytes = 16.0 * 1024 * 16 * 128 * (4 + 2);
+  CHECK(seconds(call, fused) - seconds(sum, fused) == doctest::Approx(3.2e-6 + bytes / 4.8e12));
+  const char* const apart = "attend_backward hopper bf16 128";
+  CHECK(seconds(call, apart) <= seconds(sum, apart));
+}
+
+TEST_CASE("rounded dq has the shape of q") {
+  const Call shape{.S = 64};
+  const std::vector<Segment> segments = shape.segments();
+  AttendBackward call = rounding(shape, segments);
+  check_call(call);
+  call.rounded_dq->heads -= 1;
+  CHECK_THROWS_WITH_AS(check_call(call), "attend_backward: rounded_dq and q differ in shape",
+                       std::invalid_argument);
+}
+
+}  // namespace cplab::testing
