@@ -75,15 +75,15 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
-  const auto cast = std::make_shared<RowwiseParams>();  // copy; of no rows where nothing is left to round
+  const auto cast = std::make_shared<RowwiseParams>();  // of no rows where nothing is left to round
   if (call.rounded_dq) {
     state_->set(cast->a, call.dq);
     state_->set(cast->into, *call.rounded_dq);
   }
   if ((p->by_q.count == 0 && p->by_k.count == 0) || p->k.heads == 0)
-    return state_->push(variant.name, [p](CudaStream) {});
+    return state_->push(variant.name, [p, cast](CudaStream stream) { launch_rowwise(*cast, stream); });
   if (p->q.heads == 0)  // no query head reads the keys
-    return state_->push(variant.name, [p](CudaStream stream) {
+    return state_->push(variant.name, [p, cast](CudaStream stream) {
       if (p->write_dk == Write::add) return;
       launch_fill(p->zeroed_dk, 0, stream);
       launch_fill(p->zeroed_dv, 0, stream);
@@ -91,7 +91,7 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   const std::size_t number =
       state_->push(variant.name, [p, cast, launch = kernel_of(variant).bind(*p)](CudaStream stream) {
         launch(stream);
-        if (cast->into.rows > 0) launch_rowwise(*cast, stream);
+        launch_rowwise(*cast, stream);
       });
   state_->calls[number].deterministic = variant.deterministic;
   return state_->note(number, cuda::fall_back(asked, state_->options));
