@@ -33,6 +33,7 @@ KernelFamily family_of(const AttendBackwardVariant& variant) {
     case AttendBackwardVariant::Family::hopper_fused:
     // No table is the ordered kernel's, or of tiles apart: what their tiles cost says how they differ.
     case AttendBackwardVariant::Family::hopper_ordered:
+    case AttendBackwardVariant::Family::hopper_chains:
     case AttendBackwardVariant::Family::hopper_deterministic: return KernelFamily::hopper;
     case AttendBackwardVariant::Family::mma: return KernelFamily::mma;
     case AttendBackwardVariant::Family::general: break;
@@ -100,7 +101,8 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
   result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
   if constexpr (requires { call.rounded_dq; })
-    result.casts_dq = kernels::cuda::as_launched(call, *taken.variant).rounded_dq.has_value();
+    result.casts_dq =
+        !taken.variant->in_chains && kernels::cuda::as_launched(call, *taken.variant).rounded_dq.has_value();
   result.fall_back = kernels::cuda::fall_back(call, options);
   if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
   if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {
@@ -109,7 +111,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     auto launched = call;
     if constexpr (requires { call.rounded_dq; }) {
       launched = kernels::cuda::as_launched(call, *taken.variant);
-      launched.rounded_dq.reset();
+      if (!taken.variant->in_chains) launched.rounded_dq.reset();
     }
     result.tiles_s = kernels::cuda::predicted_seconds(taken, launched, whole);
     result.tiles = tiles_of(taken, call);

@@ -75,8 +75,12 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
+  if (variant.in_chains) {
+    state_->set(p->rounded_dq, *call.rounded_dq, of_q);
+    state_->set(p->chains, chosen.chains);
+  }
   const auto cast = std::make_shared<RowwiseParams>();  // of no rows where nothing is left to round
-  if (call.rounded_dq) {
+  if (call.rounded_dq && !variant.in_chains) {
     state_->set(cast->a, call.dq);
     state_->set(cast->into, *call.rounded_dq);
   }

@@ -139,6 +139,12 @@ struct CudaCalls::State {
       place_counters(into.dkv_counters, static_cast<std::size_t>(cuda::dkv_counters(turns, k.heads)));
   }
 
+  void set(cuda::ChainList& into, const cuda::TileChains& chains) {
+    into.count = static_cast<std::int32_t>(chains.chains.size());
+    point<cuda::TileChain>(into.chains, chains.chains);
+    point<std::int32_t>(into.pieces, chains.pieces);
+  }
+
   static void require_int(std::int64_t value, const char* what) {
     require(value <= std::numeric_limits<std::int32_t>::max(), what);
   }

@@ -46,6 +46,7 @@ void add_hopper(Table<AttendBackwardKernel>& table, std::integer_sequence<int, h
   (add(table, hopper::backward_fused_kernels<head_sizes>()), ...);
   (add(table, hopper::backward_deterministic_kernels<head_sizes>()), ...);
   add(table, hopper::backward_fused_64_keys_kernels<128>());
+  add(table, hopper::backward_chains_kernels<64>());
 }
 #endif
 

@@ -226,6 +226,26 @@ Unmet unmet_backward_fused_hopper(const AttendBackward& call, DType dtype, std::
                      });
 }
 
+Unmet unmet_backward_chains_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+  const std::optional<RowSpace> q = row_space(call.q, {});
+  return first_unmet(
+      [&] { return unmet_backward_deterministic_hopper(call, dtype, width); },
+      [&] {
+        return call.rounded_dq ? Unmet() : Misfit{"dq", "is not to be rounded"};
+      },
+      [&] {
+        return call.write_dq == Write::store ? Unmet() : Misfit{"dq", "is added to"};
+      },
+      [&] { return has_dtype("dq", call.dq, DType::fp32); },
+      [&] { return mapped("dq", call.dq, q, "has its rows elsewhere than q"); },
+      [&] { return has_dtype("rounded_dq", *call.rounded_dq, dtype); },
+      [&] { return mapped("rounded_dq", *call.rounded_dq, q, "has its rows elsewhere than q"); },
+      [&] {
+        const bool sums = call.q.heads > call.k.heads && call.dk.dtype == DType::fp32;
+        return sums ? Misfit{"dk", "is added to by the query heads of a key head"} : Unmet();
+      });
+}
+
 float scale_log2(double scale) {
   return static_cast<float>(scale * 1.44269504088896340736);
 }

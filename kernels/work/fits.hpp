@@ -59,6 +59,12 @@ inline bool fits_backward_fused_hopper(const AttendBackward& call, DType dtype, 
   return !unmet_backward_fused_hopper(call, dtype, width);
 }
 
+// The fused kernel by chains stores dq and then adds to it, by TMA, and rounds it itself.
+Unmet unmet_backward_chains_hopper(const AttendBackward& call, DType dtype, std::int64_t width);
+inline bool fits_backward_chains_hopper(const AttendBackward& call, DType dtype, std::int64_t width) {
+  return !unmet_backward_chains_hopper(call, dtype, width);
+}
+
 // Whether TMA can load lse and delta, whose heads lie side by side: rows at multiples of 16 bytes, four heads
 // at a time. Whether it can add to dq; whether it can store dk and dv, or add to them.
 bool loads_lse_delta_by_tma(const AttendBackwardParams& call);

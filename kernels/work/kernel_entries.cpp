@@ -83,10 +83,12 @@ void add(Entries& all, const AttendBackwardVariant& variant) {
   const bool ordered = variant.family == Family::hopper_ordered;
   switch (variant.family) {
     case Family::hopper_fused:
-    case Family::hopper_ordered: {
+    case Family::hopper_ordered:
+    case Family::hopper_chains: {
       entry.features = tiles_by_tma_persistent;
       entry.features.emplace_back("reduce_add");
       if (ordered) entry.features.emplace_back("turns");
+      if (variant.in_chains) entry.features.emplace_back("chains");
       Part part{"", warpgroup * (1 + rows / 64), D == 64 ? 128 : 64, rows, rows == 64 ? 3 : 2}, adding = part;
       part.name = "dk, dv stored", adding.name = "dk, dv added";
       return add(all, entry, {part, adding});

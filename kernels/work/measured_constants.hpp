@@ -35,6 +35,7 @@ constexpr std::string_view stages = "scenarios/measured/h100-2026-11-25/stages/b
 constexpr std::string_view more_k = "scenarios/measured/h100-2026-11-25/stages/by-turns-128.json";
 constexpr std::string_view turns = "scenarios/measured/h100-2026-11-25/stages/out-of-turn.json";
 constexpr std::string_view stages_heights = "scenarios/measured/h100-2026-11-25/stages/heights.json";
+constexpr std::string_view chains = "scenarios/measured/h100-2026-11-25/rounded-dq/chains-64.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -64,6 +65,12 @@ constexpr MeasuredConstant measured_constants[] = {
     // Half of what 8 x 2048 takes with tiles of 64 keys over what it takes with those of 128 (0.762), times
     // the cost of those; at 1 x 4096 0.77, at 2 x 8192 0.83.
     {"hopper_fused_128_cost_of_64_keys", 0.762 * 4.334, "us for 128 queries", records::small_tiles},
+    // By chains: tiles as those of the fused kernel; but Q, dO and dq of a chain come from memory for every
+    // one
+    // of its tiles, dq twice. And what a launch takes more: the end of dq.
+    {"hopper_chains_64_cost", 2.559, "us for 128 queries", records::choices},
+    {"hopper_chains_memory", 2.75e12, "bytes/s", records::chains},
+    {"hopper_chains_end", 12, "us a launch", records::chains},
     {"hopper_ordered_64_full_cost", 2.559, "us for 128 queries", records::choices},
     {"hopper_ordered_64_masked_cost", 2.845, "us for 128 queries", records::choices},
     {"hopper_ordered_128_full_cost", 4.334, "us for 128 queries", records::choices},
@@ -81,6 +88,7 @@ constexpr MeasuredConstant measured_constants[] = {
     // are longer than its model has them.
     {"hopper_apart_64_cost", 3.27, "us for 128 queries", records::apart},
     {"hopper_apart_128_cost", 5.9, "us for 128 queries", records::apart},
+    {"hopper_apart_64_tile", 5.3, "us a tile at least", records::chains},
     {"hopper_apart_beyond", 0.65, "blocks of 128 keys or queries", records::apart},
     // Results that are merged with what TMA has loaded, or added to it: what a tile takes longer, kernel by
     // kernel in three rings of short sequences, beside those that store (merged 1.9 to 3.8, added 0 to 2).
@@ -93,6 +101,7 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_merged_rows", 5, "us a tile", records::merge},
     {"hopper_stored_rows", 5, "us a tile", records::rings},
     {"hopper_added_rows", 16, "us a tile", records::rings},
+    {"rowwise_memory", 4.2161e12, "bytes/s", records::hopper_tables},
     {"hopper_fill", 1.2, "us, zeros before the fused backward, beside their bytes", records::hopper_tables},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},

@@ -93,6 +93,21 @@ struct TurnList {
   std::int32_t* dkv_counters = nullptr;
 };
 
+// Tiles of keys first_tile .. stop_tile - 1 of a list, which add to the rows of dq from row_begin on and to
+// no others, where no other tiles add (chains.hpp). These rows are `cells` blocks of queries, of which the
+// n-th gets pieces[first_cell + n] pieces: one of every block that a tile walks over, all of them whole.
+struct TileChain {
+  std::int32_t first_tile, stop_tile;
+  std::int32_t row_begin;
+  std::int32_t first_cell, cells;
+};
+
+struct ChainList {
+  const TileChain* chains = nullptr;  // longest first
+  const std::int32_t* pieces = nullptr;
+  std::int32_t count = 0;
+};
+
 struct AttendBackwardParams {
   DeviceView q, k, v, dout, lse, delta, dq, dk, dv;
   WorkList by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
@@ -105,6 +120,9 @@ struct AttendBackwardParams {
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;
   TurnList turns;  // of the tiles of by_k, for kernels that add to dq in order
+  // For kernels whose thread blocks take whole chains of by_k: where the rounded dq goes; dq is scratch then.
+  ChainList chains = {};
+  DeviceView rounded_dq = {};
 };
 
 }  // namespace cplab::kernels::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <numeric>
 #include <vector>
 
 #include "kernels/work/fits.hpp"
@@ -20,6 +21,11 @@ double memory_bytes_s(int sm_major, int sm_minor) {
   if (sm_major == 9) return 4.8e12;
   if (sm_major == 8) return sm_minor == 0 ? 2.04e12 : sm_minor == 6 ? 0.94e12 : 1.01e12;
   return 1e13;  // not known: no limit
+}
+
+// Of row-wise kernels, as measured on that product.
+double rowwise_bytes_s(int sm_major, int sm_minor) {
+  return sm_major == 9 ? measured("rowwise_memory") : memory_bytes_s(sm_major, sm_minor);
 }
 
 // Of a head size, on the line through the costs at 64 and 128.
@@ -40,6 +46,11 @@ double of_memory_us(std::initializer_list<const View*> views, const VariantOptio
   return bytes / memory_bytes_s(options.sm_major, options.sm_minor) / us;
 }
 
+double of_rowwise_us(std::initializer_list<const View*> views, const VariantOptions& options) {
+  return of_memory_us(views, options) * memory_bytes_s(options.sm_major, options.sm_minor) /
+         rowwise_bytes_s(options.sm_major, options.sm_minor);
+}
+
 // Beside the list of tiles and their costs. rows_us: what every tile takes for its results, where they go
 // row by row; block: tile_times(); in_turn: how many query heads a tile of keys walks over, one after the
 // other, with one epilogue for all.
@@ -48,6 +59,7 @@ struct TileExtras {
   std::int64_t block = 128;
   double in_turn = 1;
   double beyond = measured("tile_cost_beyond_keys");  // what a tile takes beside its keys or queries
+  double least = 0;                                   // and whatever they are
 };
 
 std::vector<double> times_us(const WorkTables& work, const TileCosts& costs, bool by_key,
@@ -58,7 +70,7 @@ std::vector<double> times_us(const WorkTables& work, const TileCosts& costs, boo
   for (double& time : times) {
     time += once - measured("tile_cost_beyond_keys") * costs[0];
     if (extras.in_turn > 1) time = once + (time - once) * extras.in_turn;
-    time += extras.rows_us;
+    time = std::max(time + extras.rows_us, extras.least);
   }
   return times;
 }
@@ -139,6 +151,7 @@ BackwardCosts mma_costs(const AttendBackwardVariant& variant) {
 BackwardCosts costs_of(const ChosenBackward& chosen, int head_size) {
   using Family = AttendBackwardVariant::Family;
   switch (chosen.variant->family) {
+    case Family::hopper_chains: return {measured("hopper_chains_64_cost"), 0};
     case Family::hopper_fused:
       if (chosen.variant->tile_rows == hopper_backward_small_tile_rows)
         return {measured("hopper_fused_128_cost_of_64_keys"), 0};
@@ -156,6 +169,15 @@ BackwardCosts costs_of(const ChosenBackward& chosen, int head_size) {
     case Family::general: break;
   }
   return two_functions(measured("general_backward_cost") * head_size / 128);
+}
+
+// Every tile reads the rows of Q, dO and dq that it walks over, and writes dq.
+double memory_of_chains_us(const ChosenBackward& chosen, const AttendBackward& call) {
+  double rows = 0;
+  for (const std::int32_t pieces : chosen.chains.pieces) rows += pieces * dq_cell_rows(call.q.width);
+  const auto element = static_cast<double>(2 * bytes_of(call.q.dtype) + 2 * bytes_of(call.dq.dtype));
+  return rows * static_cast<double>(call.q.heads * call.q.width) * element /
+         measured("hopper_chains_memory") / us;
 }
 
 }  // namespace
@@ -197,7 +219,8 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
   // The fused kernel gives the query heads of a key head to different thread blocks (splits_query_heads());
   // the others walk them one after the other.
-  const bool fused = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered;
+  const bool fused = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered ||
+                     variant.family == Family::hopper_chains;
   const bool splits = fused && call.q.heads > call.k.heads && call.dk.dtype == DType::fp32;
   const TileWalk by_k{.heads = splits ? call.q.heads : call.k.heads,
                       .heads_per_group = std::max<std::int64_t>(splits ? call.q.heads : call.k.heads, 1),
@@ -214,6 +237,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (variant.family == Family::hopper_deterministic) {
     // One launch of tiles of keys and then of queries, here for each key head.
     extras.beyond = measured("hopper_apart_beyond");
+    if (call.q.width == 64) extras.least = measured("hopper_apart_64_tile");
     extras.rows_us = rows_apart_us(call.write_dk, call.dk.dtype == call.k.dtype);
     std::vector<double> times = times_us(chosen.by_k, same(costs.keys), true, extras);
     extras.in_turn = 1;
@@ -222,6 +246,14 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
     for (std::int64_t head = 0; head < call.q.heads / groups; ++head)
       times.insert(times.end(), of_queries.begin(), of_queries.end());
     if (!times.empty() && by_k.heads > 0) tiles = makespan(times, by_k);
+  } else if (variant.in_chains) {
+    const std::vector<double> of_tiles = times_us(chosen.by_k, same(costs.keys), true, extras);
+    std::vector<double> times;
+    for (const TileChain& chain : chosen.chains.chains)
+      times.push_back(
+          std::accumulate(of_tiles.begin() + chain.first_tile, of_tiles.begin() + chain.stop_tile, 0.0));
+    tiles =
+        std::max(makespan(times, by_k), memory_of_chains_us(chosen, call)) + measured("hopper_chains_end");
   } else {
     tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
     if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
@@ -233,11 +265,15 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   // The fused kernels add to zeros that another launch writes: to dq, and to dk and dv where several thread
   // blocks add to a tile or some tiles have none.
   const double fill_us = measured("hopper_fill");
-  if (fused && call.write_dq == Write::store) tiles += fill_us + of_memory_us({&call.dq}, options);
+  if (fused && !variant.in_chains && call.write_dq == Write::store)
+    tiles += fill_us + of_rowwise_us({&call.dq}, options);
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   if (fused && call.write_dk == Write::store && (splits || some_dead))
-    tiles += 2 * fill_us + of_memory_us({&call.dk, &call.dv}, options);
-  if (call.rounded_dq) tiles += launch_us + of_memory_us({&call.dq, &*call.rounded_dq}, options);
+
+    tiles += 2 * fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
+  if (call.rounded_dq && !variant.in_chains)
+
+    tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
   double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
   if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them

@@ -14,15 +14,6 @@
 namespace cplab::kernels::cuda {
 namespace {
 
-// The query rows of a segment that a tile of keys walks over (first_block() in parts/segment_blocks.cuh).
-RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
-  const std::int64_t k_begin = std::max(tile.begin, s.k_begin), k_end = std::min(tile.end, s.k_end);
-  if (k_begin >= k_end) return {0, 0};
-  const RowRange rows = {std::max<std::int64_t>(s.q_begin, k_begin - s.high),
-                         std::min<std::int64_t>(s.q_end, k_end - s.low)};
-  return rows.begin < rows.end ? rows : RowRange{0, 0};
-}
-
 // Calls visit(first cell, end of cells, pieces) where a unit adds that many pieces to each of the cells. Its
 // pieces have as many rows as cells: where they straddle cells, all cells but the outermost have two.
 template <class Visit>
@@ -38,6 +29,14 @@ void for_each_stretch(const RowRange& rows, std::int64_t cell_rows, Visit visit)
 }
 
 }  // namespace
+
+RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
+  const std::int64_t k_begin = std::max(tile.begin, s.k_begin), k_end = std::min(tile.end, s.k_end);
+  if (k_begin >= k_end) return {0, 0};
+  const RowRange rows = {std::max<std::int64_t>(s.q_begin, k_begin - s.high),
+                         std::min<std::int64_t>(s.q_end, k_end - s.low)};
+  return rows.begin < rows.end ? rows : RowRange{0, 0};
+}
 
 DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) {
   const std::int64_t cell_rows = dq_cell_rows(width);

@@ -16,6 +16,9 @@ constexpr std::int32_t dq_cell_rows(std::int64_t width) {
   return width == 64 ? 128 : 64;
 }
 
+// The query rows of a segment that a tile of keys walks over (first_block() in parts/segment_blocks.cuh).
+RowRange queries_of(const WorkTile& tile, const DeviceSegment& segment);
+
 // Turns of a list of tiles of keys (key_tiles()); the same for every head. Its units are the segments of its
 // tiles, in the order of the list and in a tile from its last segment to its first: in every cell an earlier
 // unit adds all of its pieces before a later one adds any. Pieces of one unit have no rows in common. Heads

@@ -101,19 +101,28 @@ std::string hopper_backward_name(AttendBackwardVariant::Family family, DType dty
                                  std::int32_t tile_rows) {
   using Family = AttendBackwardVariant::Family;
   if (family == Family::hopper_fused) return hopper_backward_fused_name(dtype, head_size, tile_rows);
+  if (family == Family::hopper_chains) return hopper_backward_chains_name(dtype, head_size);
   return family == Family::hopper_ordered ? hopper_backward_ordered_name(dtype, head_size)
                                           : hopper_backward_deterministic_name(dtype, head_size);
+}
+
+// Small tiles at head size 128, chains at 64.
+bool has_backward(AttendBackwardVariant::Family family, int head_size, std::int32_t tile_rows) {
+  using Family = AttendBackwardVariant::Family;
+  if (family == Family::hopper_chains && head_size != 64) return false;
+  return tile_rows == hopper_backward_tile_rows || (family == Family::hopper_fused && head_size == 128);
 }
 
 std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
   using Family = AttendBackwardVariant::Family;
   std::vector<AttendBackwardVariant> all;
   if (build.hopper)
-    for (const Family family : {Family::hopper_fused, Family::hopper_ordered, Family::hopper_deterministic})
+    for (const Family family :
+         {Family::hopper_fused, Family::hopper_ordered, Family::hopper_chains, Family::hopper_deterministic})
       for (const DType dtype : dtypes_16_bit)
         for (const int D : hopper_head_sizes)
           for (const std::int32_t rows : {hopper_backward_tile_rows, hopper_backward_small_tile_rows})
-            if (rows == hopper_backward_tile_rows || (family == Family::hopper_fused && D == 128))
+            if (has_backward(family, D, rows))
               all.push_back({.name = hopper_backward_name(family, dtype, D, rows),
                              .family = family,
                              .dtype = dtype,
@@ -122,7 +131,8 @@ std::vector<AttendBackwardVariant> list_backward(const KernelBuild& build) {
                              .tile_rows = rows,
                              .deterministic = family != Family::hopper_fused,
                              .counts_tiles = true,
-                             .takes_turns = family == Family::hopper_ordered});
+                             .takes_turns = family == Family::hopper_ordered,
+                             .in_chains = family == Family::hopper_chains});
   add_portable(all, build, general_backward_name);
   return all;
 }

@@ -42,6 +42,9 @@ std::string hopper_backward_fused_name(DType dtype, int head_size, std::int32_t 
 std::string hopper_backward_ordered_name(DType dtype, int head_size) {
   return "attend_backward hopper ordered" + suffix(dtype, head_size);
 }
+std::string hopper_backward_chains_name(DType dtype, int head_size) {
+  return "attend_backward hopper chains" + suffix(dtype, head_size);
+}
 std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
   return "attend_backward hopper" + suffix(dtype, head_size);
 }

@@ -26,7 +26,7 @@ bool has_chosen_bits(const AttendVariant&, KernelChoice) {
   return true;
 }
 bool has_chosen_bits(const AttendBackwardVariant& variant, KernelChoice choice) {
-  if (variant.takes_turns && choice == KernelChoice::apart) return false;
+  if ((variant.takes_turns || variant.in_chains) && choice == KernelChoice::apart) return false;
   return variant.deterministic || !wants_same_bits(choice);
 }
 
@@ -132,6 +132,10 @@ Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
   switch (family) {
     case Family::hopper_fused:
     case Family::hopper_ordered: return hopper::unmet_backward_fused_hopper(call, dtype, head_size);
+    case Family::hopper_chains:
+      if (const Unmet unmet = hopper::unmet_backward_chains_hopper(call, dtype, head_size)) return unmet;
+      if (chain_tiles(call, tile_rows)) return {};
+      return Misfit{"", "blocks of queries are not all whole, or sequences are too long"};
     case Family::hopper_deterministic:
       return hopper::unmet_backward_deterministic_hopper(call, dtype, head_size);
     case Family::mma: return unmet_backward_mma(call, dtype, head_size, value_size);
@@ -144,7 +148,7 @@ AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVaria
   using Family = AttendBackwardVariant::Family;
   AttendBackward launched = call;
   const bool sums = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered;
-  if (call.rounded_dq && !sums && call.write_dq == Write::store) {
+  if (call.rounded_dq && !sums && !variant.in_chains && call.write_dq == Write::store) {
     launched.dq = *call.rounded_dq;
     launched.rounded_dq.reset();
   }
@@ -257,6 +261,10 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
                          .keep_empty = call.write_dk == Write::store,
                          .ranges = rows.k_ranges};
   const auto by = [&](const AttendBackwardVariant& variant) {
+    if (variant.in_chains) {
+      ChainTiles made = chain_tiles(call, variant.tile_rows).value();
+      return ChosenBackward{&variant, {}, std::move(made.by_k), rows.spaces, std::move(made.chains)};
+    }
     return ChosenBackward{&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
                           backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
   };
@@ -264,19 +272,22 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
   if (first.takes_turns) interleave_segments(chosen.by_k);
   // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle. Tiles
   // of queries and of keys apart compute S and dP twice, but in twice as many tiles, and nobody fills dq
-  // before or waits for a turn to add to it: that pays for short sequences.
+  // before or waits for a turn to add to it: that pays for short sequences. So do chains, for the shortest.
   const auto tiles = static_cast<std::int64_t>(chosen.by_k.tiles.size()) * call.q.heads;
   using Family = AttendBackwardVariant::Family;
+  const bool few = tiles < static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms;
   if ((first.family != Family::hopper_fused && first.family != Family::hopper_ordered) || tiles == 0 ||
-      tiles >= static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms)
+      (!few && !call.rounded_dq))
     return chosen;
   double least_s = predicted_seconds(chosen, call, options);
   const ChosenBackward of_first = chosen;
   for (const AttendBackwardVariant& variant : variants) {
-    const bool other_family =
-        variant.family != first.family && variant.family != Family::hopper_deterministic;
+    const bool other_family = variant.family != first.family && !variant.in_chains &&
+                              variant.family != Family::hopper_deterministic;
+    if (!few && variant.family == first.family) continue;
     if (&variant == &first || other_family || !allows(options, variant) || !variant.fits(call)) continue;
-    ChosenBackward other = variant.tile_rows == first.tile_rows ? of_first : by(variant);
+    const bool same_tiles = variant.tile_rows == first.tile_rows && !variant.in_chains;
+    ChosenBackward other = same_tiles ? of_first : by(variant);
     other.variant = &variant;
     const double other_s = predicted_seconds(other, call, options);
     if (other_s >= least_s) continue;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "kernels/work/chains.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/kernel_choice.hpp"
 #include "kernels/work/measured_constants.hpp"
@@ -56,6 +57,7 @@ std::string hopper_forward_name(DType dtype, int head_size, int warpgroups);
 std::string hopper_backward_fused_name(DType dtype, int head_size,
                                        std::int32_t tile_rows = hopper_backward_tile_rows);
 std::string hopper_backward_ordered_name(DType dtype, int head_size);
+std::string hopper_backward_chains_name(DType dtype, int head_size);
 std::string hopper_backward_deterministic_name(DType dtype, int head_size);
 
 struct AttendVariant {
@@ -91,7 +93,14 @@ struct AttendVariant {
 };
 
 struct AttendBackwardVariant {
-  enum class Family : std::uint8_t { hopper_fused, hopper_ordered, hopper_deterministic, mma, general };
+  enum class Family : std::uint8_t {
+    hopper_fused,
+    hopper_ordered,
+    hopper_chains,
+    hopper_deterministic,
+    mma,
+    general
+  };
 
   std::string name;
   Family family;
@@ -102,6 +111,7 @@ struct AttendBackwardVariant {
   bool deterministic = true;  // the same bits in every run
   bool counts_tiles = false;  // fetches tiles by AttendBackwardParams::tile_counter
   bool takes_turns = false;   // adds to dq in the order of AttendBackwardParams::turns
+  bool in_chains = false;     // its thread blocks take ChosenBackward::chains
   bool small_tiles = false;   // mma: fits thread blocks of 99 KiB where the preferred one does not
   int value_size = head_size;
 
@@ -151,6 +161,7 @@ struct ChosenBackward {
   const AttendBackwardVariant* variant = nullptr;
   WorkTables by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
   std::optional<RowSpaces> spaces = {};
+  TileChains chains = {};  // of by_k, if the variant wants them
 };
 
 // What a variant's own launch does of a call: if it stores dq once, it stores the rounded one; else another

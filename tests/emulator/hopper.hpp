@@ -33,6 +33,7 @@ struct EmulatedKernels {
   RunAttendBackward attend_backward_deterministic;
   RunAttendBackward attend_backward_fused;    // adds to dq, which holds zeros for a store
   RunAttendBackward attend_backward_ordered;  // likewise, in turn
+  RunAttendBackward attend_backward_chains;   // by chains, rounds dq; null: not for this head size
   RunAttendBackward attend_backward_64_keys;  // as fused, tiles of 64 keys; null: not for this head size
 };
 

@@ -232,6 +232,10 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
 
 testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors tensors,
                                                     const kernels::AttendBackward& call) {
+  if (hopper::fits_backward_chains_hopper(call, call.q.dtype, call.q.width) &&
+      kernels_for(call.q.dtype, call.q.width).attend_backward_chains != nullptr)
+    if (const auto made = chain_tiles(call, hopper_backward_tile_rows))
+      return attend_backward_by_chains(tensors, call, *made);
   kernels::AttendBackward launched = call;
   launched.rounded_dq.reset();
   const bool stores = call.write_dq == Write::store && rounded_calls_++ % 2 == 0;
@@ -239,6 +243,42 @@ testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors
   testing::TileRun run = attend_backward(tensors, launched);
   if (!stores) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
   return run;
+}
+
+testing::TileRun Emulation::attend_backward_by_chains(testing::TileRunner::Tensors tensors,
+                                                      const kernels::AttendBackward& call,
+                                                      const ChainTiles& made) {
+  const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
+  const auto [of_q, of_k] = row_spaces(call).value();
+  const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), dout(call.dout, of_q),
+      lse(call.lse, of_q), delta(call.delta, of_q), dq(call.dq, of_q), dk(call.dk, of_k), dv(call.dv, of_k),
+      rounded(*call.rounded_dq, of_q);
+  AttendBackwardParams params{.q = q.device,
+                              .k = k.device,
+                              .v = v.device,
+                              .dout = dout.device,
+                              .lse = lse.device,
+                              .delta = delta.device,
+                              .dq = dq.device,
+                              .dk = dk.device,
+                              .dv = dv.device,
+                              .by_q = {},
+                              .by_k = list_of(made.by_k),
+                              .scale = call.scale,
+                              .write_dq = call.write_dq,
+                              .write_dk = call.write_dk,
+                              .turns = {},
+                              .chains = {made.chains.chains.data(), made.chains.pieces.data(),
+                                         static_cast<std::int32_t>(made.chains.chains.size())},
+                              .rounded_dq = rounded.device};
+  const bool same = same_in_all_orders(tensors, [&] {
+    if (hopper::needs_zeroed_dkv(params)) {
+      kernels::cpu_tiles().fill(call.dk, 0);
+      kernels::cpu_tiles().fill(call.dv, 0);
+    }
+    with.attend_backward_chains(params, launch());
+  });
+  return {name_of("attend_backward chains", call.q), same};
 }
 
 }  // namespace cplab::emulator

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/work/chains.hpp"
 #include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "tests/emulator/hopper.hpp"
@@ -36,9 +37,13 @@ class Emulation {
   bool same_in_all_orders(testing::TileRunner::Tensors tensors, const std::function<void()>& run) const;
   testing::TileRun attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call);
   testing::TileRun attend_backward(testing::TileRunner::Tensors tensors, const kernels::AttendBackward& call);
-  // By turns, as kernels do that store dq once, and as those that sum it.
+  // By chains, if the call has them; else by turns as kernels do that store dq once, and as those that sum
+  // it.
   testing::TileRun attend_backward_rounded(testing::TileRunner::Tensors tensors,
                                            const kernels::AttendBackward& call);
+  testing::TileRun attend_backward_by_chains(testing::TileRunner::Tensors tensors,
+                                             const kernels::AttendBackward& call,
+                                             const kernels::cuda::ChainTiles& made);
 
   std::uint64_t seed_;
   int orders_;

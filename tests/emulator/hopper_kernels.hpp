@@ -109,6 +109,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.lse = {call.lse, Shape::queries};
   params.delta = {call.delta, Shape::queries};
   params.dq = {call.dq, Shape::dq_rows, 64};
+  params.dq_pieces = {call.dq, hopper::rounding_rows, 64};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};
   params.dkv_write = hopper::dkv_write(call);
@@ -123,7 +124,9 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
     together = groups.heads;
     params.upward_heads = groups.opposite * params.heads_of_tile;
   }
-  params.scheduler = hopper::TileScheduler(call.by_k.live, units, together, group);
+  if constexpr (Shape::by_chains) together = units;
+  params.scheduler =
+      hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   params.scale_log2 = hopper::scale_log2(call.scale);
   std::int32_t counter = 0;
@@ -158,11 +161,16 @@ EmulatedKernels emulated_kernels() {
   EmulatedKernels kernels{{},
                           hopper_backward_tile_rows,
                           run_attend_backward_deterministic<T, hopper::DeterministicShape<D>>,
-                          run_attend_backward_fused<T, hopper::FusedShape<D, false>>,
-                          run_attend_backward_fused<T, hopper::FusedShape<D, true>>,
+                          run_attend_backward_fused<T, hopper::FusedShape<D>>,
+                          run_attend_backward_fused<T, hopper::FusedShape<D, hopper::DqOrder::in_turn>>,
+                          nullptr,
                           nullptr};
   if constexpr (D == 128)
-    kernels.attend_backward_64_keys = run_attend_backward_fused<T, hopper::FusedShape<D, false, false, 1>>;
+    kernels.attend_backward_64_keys =
+        run_attend_backward_fused<T, hopper::FusedShape<D, hopper::DqOrder::any, false, 1>>;
+  if constexpr (D == 64)
+    kernels.attend_backward_chains =
+        run_attend_backward_fused<T, hopper::FusedShape<D, hopper::DqOrder::by_chains>>;
   add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
   return kernels;
 }

@@ -70,6 +70,14 @@ TEST_CASE("hopper kernels: warpgroups in turn and out of turn") {
       }
 }
 
+TEST_CASE("hopper kernels: dq rounded by chains") {
+  testing::Report report;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) check_cases(report, seed, 71, 72, 150, Emulation(seed));
+  CHECK(report.summary());
+  for (const char* each : {"attend_backward chains hopper bf16 64", "attend_backward chains hopper fp16 64"})
+    CHECK_MESSAGE(report.ran(each), std::string(each));
+}
+
 // tests_emulator --no-skip --test-case='*soak*': minutes, for who changes how threads wait for each other.
 TEST_CASE("hopper kernels: soak" * doctest::skip()) {
   for (std::uint64_t seed = 100; seed < 130; ++seed) check_cases(seed, 0, 24, 150);

@@ -27,9 +27,11 @@ std::string_view with_either_tile(const kernels::AttendBackward& call) {
   if (kernel_choice != kernels::KernelChoice::best || kernels::cuda::device_major() != 9) return {};
   std::vector<std::string_view> tiles;
   for (const auto& variant : attend_backward_variants(kernels::cuda::compiled_kernels()->build))
-    if (variant.family == Family::hopper_fused && variant.fits(call)) tiles.push_back(variant.name);
-  return tiles.empty() ? std::string_view()
-                       : tiles[static_cast<std::size_t>(call.q.rows + call.k.rows) % tiles.size()];
+    if ((variant.family == Family::hopper_fused || variant.in_chains) && variant.fits(call))
+      tiles.push_back(variant.name);
+  return tiles.empty()
+             ? std::string_view()
+             : tiles[static_cast<std::size_t>(call.q.rows + call.k.rows + call.q.rows / 128) % tiles.size()];
 }
 
 Mirror::Mirror(std::span<Tensor* const> tensors, std::int64_t shift) {

@@ -137,9 +137,9 @@ TEST_CASE("small tiles are taken on 8.6 and 8.9, and can be forced elsewhere") {
 
 // One head, one tile of 128 keys, 128 queries, full: one block of 128 beyond 1.32 of them, nothing masked, at
 // 4.334 us each, and a launch of 3.2 us: 3.2 + 2.32 * 4.334 = 13.25 us. Its bytes take 0.04 us. dq is set to
-// zero before: 1.2 us and 128 * 128 * 4 bytes a head and 128 queries at 4.8e12 bytes/s.
+// zero before: 1.2 us and 128 * 128 * 4 bytes a head and 128 queries at 4.2161e12 bytes/s.
 TEST_CASE("the predicted time of one tile") {
-  const auto zeros = [](int tiles) { return 1.2e-6 + tiles * 128 * 128 * 4 / 4.8e12; };
+  const auto zeros = [](int tiles) { return 1.2e-6 + tiles * 128 * 128 * 4 / 4.2161e12; };
   const Call one{.S = 128, .H = 1, .G = 1, .causal = false};
   CHECK(predicted(one, "attend_backward hopper fused bf16 128") ==
         doctest::Approx(13.25488e-6 + zeros(1)).epsilon(1e-9));
@@ -163,7 +163,7 @@ TEST_CASE("the predicted time of one tile") {
 TEST_CASE("the predicted time of small tiles, and where they are taken") {
   const char* const small = "attend_backward hopper fused bf16 128, 64 keys";
   const char* const large = "attend_backward hopper fused bf16 128";
-  const auto zeros = [](int tiles) { return 1.2e-6 + tiles * 128 * 128 * 4 / 4.8e12; };
+  const auto zeros = [](int tiles) { return 1.2e-6 + tiles * 128 * 128 * 4 / 4.2161e12; };
   const Call wave{.S = 128, .H = 66, .G = 66, .causal = false},
       more{.S = 128, .H = 67, .G = 67, .causal = false};
   const double cost = 0.762 * 4.334;
@@ -228,7 +228,7 @@ TEST_CASE("a tile of keys has one epilogue for its query heads, and rows that it
   VariantOptions options = on_hopper;
   options.only = "attend_backward hopper fused bf16 128";
   AttendBackward call = backward(two, segments);
-  const double zeros = 1.2e-6 + 2 * 128 * 128 * 4 / 4.8e12;
+  const double zeros = 1.2e-6 + 2 * 128 * 128 * 4 / 4.2161e12;
   call.dk.dtype = call.dv.dtype = DType::bf16;
   CHECK(predicted_seconds(choose_variant(call, options), call, options) ==
         doctest::Approx((3.2 + 3.32 * 4.334) * 1e-6 + zeros).epsilon(1e-9));

@@ -48,4 +48,29 @@ TileCase uneven_warpgroups(TileCase tile, DType nominal) {
   return tile;
 }
 
+TileCase whole_blocks(TileCase tile, std::mt19937& generator) {
+  tile.kind = "sequences of whole blocks";
+  tile.positive = true;
+  tile.out = tile.nominal;
+  tile.shift = 0;
+  tile.sizes.D = tile.sizes.E = 64;
+  std::int64_t rows = 0;
+  for (int n = 0; n < 4; ++n) {
+    const std::int64_t length = 128 * draw(generator, 1, 3);
+    tile.segments.push_back({.q_begin = rows,
+                             .q_count = length,
+                             .k_begin = rows,
+                             .k_count = length,
+                             .right = draw(generator, -1, 0)});
+    rows += length;
+  }
+  tile.sizes.nq = tile.sizes.nk = rows;
+  tile.layouts = {.gap_unit = 8,
+                  .one_run = true,
+                  .q_runs = {{0, rows, 1}},
+                  .k_runs = {{0, rows, 1}},
+                  .results_alike = true};
+  return tile;
+}
+
 }  // namespace cplab::testing

@@ -32,7 +32,8 @@ Layout of_operand(std::mt19937& generator, const TileLayouts& layouts, const std
 
 Layout of_result(std::mt19937& generator, const TileLayouts& layouts, const std::vector<RowRun>& runs,
                  std::int64_t rows) {
-  if (runs.empty() || draw(generator, 0, 1) == 0) return of_operand(generator, layouts, runs, rows);
+  if (runs.empty() || layouts.results_alike || draw(generator, 0, 1) == 0)
+    return of_operand(generator, layouts, runs, rows);
   if (draw(generator, 0, 1) == 0) return random_layout(rows, generator, layouts.gap_unit, true);
   return list_layout(random_runs(rows, generator, 100), generator, layouts.gap_unit);
 }
@@ -162,7 +163,8 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
                    problem.sizes.H, 1, {})),
       delta(laid_out(of_lse_delta(generator, layouts, problem.sizes), dtypes.lse, problem.sizes.nq,
                      problem.sizes.H, 1, {})),
-      dq(laid_out(of_result(generator, {.gap_unit = layouts.gap_unit}, layouts.q_runs, problem.sizes.nq),
+      dq(laid_out(of_result(generator, {.gap_unit = layouts.gap_unit, .results_alike = layouts.results_alike},
+                            layouts.q_runs, problem.sizes.nq),
                   dtypes.rounds_dq ? dtypes.lse : dtypes.out, problem.sizes.nq, problem.sizes.H,
                   problem.sizes.D, {})),
       dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,

@@ -45,6 +45,7 @@ struct TileLayouts {
   // Where not empty: the runs of q and dout, and those of k and v; the other tensors of these rows have the
   // same, or one run, or runs of their own. one_run does not matter then.
   std::vector<RowRun> q_runs = {}, k_runs = {};
+  bool results_alike = false;  // those of results, too, always have the runs that are given
   // Of lse and delta; at random if it is not there, half of the time in rows of whole 16 bytes.
   std::optional<Layout> lse_delta = {};
 };

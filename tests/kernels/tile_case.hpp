@@ -62,4 +62,8 @@ TileCase misleading_end(TileCase tile, std::mt19937& generator);
 // out of turn, also where a part of the sequences is merged.
 TileCase uneven_warpgroups(TileCase tile, DType nominal);
 
+// Sequences of whole blocks of queries, with either mask, of head size 64, whose dq the backward of Hopper
+// may round itself, by chains.
+TileCase whole_blocks(TileCase tile, std::mt19937& generator);
+
 }  // namespace cplab::testing

@@ -329,7 +329,7 @@ TEST_CASE("names of variants are unique, and general kernels come last") {
       // Two dtypes, and of the mma kernels head sizes 64 and 128, in the full set also 32, 96, 192 with 128
       // and 256; backward from 128 on twice, as the fused one for Hopper at 128.
       CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 12 : 4) + (full ? 2 : 1));
-      CHECK(attend_backward_variants(build).size() == (hopper ? 14 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
+      CHECK(attend_backward_variants(build).size() == (hopper ? 16 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
       CHECK(attend_variants(build).back().family == AttendVariant::Family::general);
       CHECK(attend_backward_variants(build).back().family == AttendBackwardVariant::Family::general);
     }

@@ -1,6 +1,6 @@
 // The kernels that only Hopper can run: bf16 and fp16, views that TMA can read (tensor_map.cuh).
 // Declared for kernel_table.cpp; each head size is compiled in a translation unit of its own
-// (instance.cu.in, instance_64_keys.cu), if 90a is among the architectures.
+// (instance.cu.in, instance_chains.cu, instance_64_keys.cu), if 90a is among the architectures.
 #pragma once
 
 #include <vector>
@@ -14,6 +14,8 @@ template <int head_size>
 std::vector<AttendKernel> forward_kernels();  // of all tile heights
 template <int head_size>
 std::vector<AttendBackwardKernel> backward_fused_kernels();
+template <int head_size>
+std::vector<AttendBackwardKernel> backward_chains_kernels();  // of head size 64
 template <int head_size>
 std::vector<AttendBackwardKernel> backward_fused_64_keys_kernels();  // of head size 128
 template <int head_size>

@@ -223,7 +223,7 @@ class FusedConsumer {
     if (lane() == 0) arrive(shared_address(&memory_.ds_empty[DsTiles::stage(count)]));
     const int slot = InfoStages::stage(count);
     const auto scale = static_cast<float>(params_.call.scale);
-    const bool staged = params_.adds_dq_by_tma && clean;
+    const bool staged = Shape::by_chains || (params_.adds_dq_by_tma && clean);
     wait_for_dq_staging(count);
     const Block& block = memory_.bounds[slot];
     const int place = 64 * warpgroup_;

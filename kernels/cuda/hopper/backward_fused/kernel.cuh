@@ -1,6 +1,7 @@
 // Backward attention for Hopper in one kernel: S and dP are computed once. dq is accumulated in memory by
 // many thread blocks, in any order, so that its last bits differ from run to run; or, in the ordered form, in
-// the order of the work list (dq_turns.cuh), and then dk and dv in that of heads.
+// the order of the work list (dq_turns.cuh), and then dk and dv in that of heads; or by one thread block,
+// which also rounds it (dq_chains.cuh).
 //
 // The grid is persistent: a thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup
 // (consumer.cuh), or of 64 keys with one consumer, and walks over blocks of queries. K, V and the first Q of
@@ -8,6 +9,7 @@
 #pragma once
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_chains.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_turns.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
@@ -25,6 +27,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if (params.loads_lse_delta_by_tma)
       for (const CUtensorMap* map : {&params.lse, &params.delta}) prefetch_tensor_map(*map);
     if (params.adds_dq_by_tma) prefetch_tensor_map(params.dq);
+    if constexpr (Shape::by_chains) prefetch_tensor_map(params.dq_pieces);
     if (params.dkv_write != DkvWrite::row_by_row)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
   }
@@ -40,10 +43,14 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if constexpr (Shape::moves_registers) warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
     if (warp == 1) produce_info<Shape>(params, memory);
+    if constexpr (Shape::by_chains)
+      if (warp == 3) return round_dq_of_chains<T, Shape>(params, memory);
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
     if (warp < 2) return;
-    if constexpr (!Shape::ordered)
+    if constexpr (Shape::by_chains)
+      run_dq_store_of_chains<Shape>(params, memory);
+    else if constexpr (!Shape::ordered)
       run_dq_store<Shape>(params, memory, warp - 2);
     else if (warp == 2)
       run_dq_store_in_turn<Shape>(params, memory);

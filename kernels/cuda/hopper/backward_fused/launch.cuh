@@ -37,6 +37,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   }
   params->adds_dq_by_tma = adds_dq_by_tma(call);
   if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
+  if constexpr (Shape::by_chains) params->dq_pieces = accumulator_map(call.dq, rounding_rows);
   params->dkv_write = dkv_write(call);
   if (params->dkv_write != DkvWrite::row_by_row) {
     params->dk = tensor_map(call.dk, 16);
@@ -49,18 +50,20 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   // q, dout and dq. With q and dout alone more heads run side by side: 0.94 to 1.00 of the speed.
   constexpr int walked_bytes = 2 + 2 + 4;
   int together = heads_per_group(units, call.q.heads, call.q, walked_bytes);
+  if constexpr (Shape::by_chains) together = units;
   if constexpr (Shape::ordered) {
     const HeadGroups groups = head_groups(units, together, call.turns.even);
     together = groups.heads;
     params->upward_heads = groups.opposite * params->heads_of_tile;
   }
-  params->scheduler = TileScheduler(call.by_k.live, units, together, group);
+  params->scheduler =
+      TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter =
         Shape::ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    if (call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
+    if (!Shape::by_chains && call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
     if (needs_zeroed_dkv(call)) {
       launch_fill(call.zeroed_dk, 0, stream);
       launch_fill(call.zeroed_dv, 0, stream);
@@ -80,15 +83,16 @@ KernelFunction fused_function() {
        .stages = Shape::stages});
 }
 
-template <class T, int D, bool ordered, int consumers = 2>
+template <class T, int D, DqOrder order, int consumers = 2>
 AttendBackwardKernel backward_fused_kernel() {
-  using Shape = FusedShape<D, ordered, false, consumers>;
+  using Shape = FusedShape<D, order, false, consumers>;
   static_assert(Shape::keys ==
                 (consumers == 2 ? hopper_backward_tile_rows : hopper_backward_small_tile_rows));
   static const KernelFunction functions[] = {fused_function<T, Shape>(),
                                              fused_function<T, typename Shape::Adding>()};
-  return {.name = ordered ? hopper_backward_ordered_name(Element<T>::dtype, D)
-                          : hopper_backward_fused_name(Element<T>::dtype, D, Shape::keys),
+  return {.name = Shape::ordered     ? hopper_backward_ordered_name(Element<T>::dtype, D)
+                  : Shape::by_chains ? hopper_backward_chains_name(Element<T>::dtype, D)
+                                     : hopper_backward_fused_name(Element<T>::dtype, D, Shape::keys),
           .bind = bind_backward_fused<T, Shape>,
           .functions = functions};
 }
@@ -96,14 +100,24 @@ AttendBackwardKernel backward_fused_kernel() {
 // Instantiated by instance.cu.in.
 template <int D>
 std::vector<AttendBackwardKernel> backward_fused_kernels() {
-  return {backward_fused_kernel<__nv_bfloat16, D, false>(), backward_fused_kernel<__half, D, false>(),
-          backward_fused_kernel<__nv_bfloat16, D, true>(), backward_fused_kernel<__half, D, true>()};
+  return {backward_fused_kernel<__nv_bfloat16, D, DqOrder::any>(),
+          backward_fused_kernel<__half, D, DqOrder::any>(),
+          backward_fused_kernel<__nv_bfloat16, D, DqOrder::in_turn>(),
+          backward_fused_kernel<__half, D, DqOrder::in_turn>()};
 }
 
 // Instantiated by instance_64_keys.cu.
 template <int D>
 std::vector<AttendBackwardKernel> backward_fused_64_keys_kernels() {
-  return {backward_fused_kernel<__nv_bfloat16, D, false, 1>(), backward_fused_kernel<__half, D, false, 1>()};
+  return {backward_fused_kernel<__nv_bfloat16, D, DqOrder::any, 1>(),
+          backward_fused_kernel<__half, D, DqOrder::any, 1>()};
+}
+
+// Instantiated by instance_chains.cu.
+template <int D>
+std::vector<AttendBackwardKernel> backward_chains_kernels() {
+  return {backward_fused_kernel<__nv_bfloat16, D, DqOrder::by_chains>(),
+          backward_fused_kernel<__half, D, DqOrder::by_chains>()};
 }
 
 }  // namespace cplab::kernels::cuda::hopper

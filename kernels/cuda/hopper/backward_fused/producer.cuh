@@ -28,7 +28,10 @@ class FusedProducer {
       : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
 
   // The thread block's first tile. There always is one, unless tiles are drawn.
-  __device__ __forceinline__ void start() { begin_tile(0); }
+  __device__ __forceinline__ void start() {
+    begin_chain();
+    begin_tile(0);
+  }
 
   __device__ __forceinline__ void run() {
     if constexpr (ordered) {
@@ -58,9 +61,24 @@ class FusedProducer {
  private:
   __device__ __forceinline__ const DeviceSegment* segments() const { return params_.call.by_k.segments; }
 
+  // By chains: what is drawn is a chain and its heads.
+  __device__ __forceinline__ void begin_chain() {
+    if constexpr (Shape::by_chains) {
+      int chain, unit;
+      params_.scheduler.find(tile_index_, chain, unit);
+      chain_ = params_.call.chains.chains[chain];
+      place_ = chain_.first_tile;
+    }
+  }
+
   __device__ __forceinline__ void begin_tile(int tile) {
     int index, unit;
     params_.scheduler.find(tile_index_, index, unit);
+    if constexpr (Shape::by_chains) {
+      index = place_;
+      memory_.chains.owner_of_tile[tile] = {chain_.row_begin, chain_.cells,
+                                            params_.call.chains.pieces + chain_.first_cell};
+    }
     if constexpr (ordered)
       if (unit * params_.heads_of_tile < params_.upward_heads) index = params_.call.by_k.live - 1 - index;
     KeyTile& entered = memory_.tile[tile];
@@ -75,6 +93,13 @@ class FusedProducer {
   // Fetches the next tile; false if there is none. Every thread block fetches until it finds none left; the
   // last of these fetches sets the counter back to 0 for the next launch.
   __device__ __forceinline__ bool fetch_next_tile() {
+    if constexpr (Shape::by_chains)
+      if (++place_ < chain_.stop_tile) return true;
+    if (!fetch_next()) return false;
+    begin_chain();
+    return true;
+  }
+  __device__ __forceinline__ bool fetch_next() {
     if constexpr (ordered) {
       tile_index_ = atomic_add_one(params_.counter);
       if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
@@ -152,7 +177,9 @@ class FusedProducer {
 
   const FusedParams& params_;
   FusedStorage<Shape>& memory_;
-  int tile_index_;  // of the tile fetched last
+  int tile_index_;  // of the tile fetched last, or the chain
+  TileChain chain_ = {};
+  int place_ = 0;  // of the tile in the list, by chains
 };
 
 // Whether all pairs of the tile's keys and the block's queries are live.

@@ -9,6 +9,7 @@
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
+#include "kernels/work/chains.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/turns.hpp"
 
@@ -40,16 +41,24 @@ struct FusedParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
-  int upward_heads = 0;  // ordered: query heads that are walked upward, in the opposite order (HeadGroups)
+  int upward_heads = 0;   // ordered: query heads that are walked upward, in the opposite order (HeadGroups)
+  CUtensorMap dq_pieces;  // by chains: fp32, boxes of rounding_rows rows x 64 columns
 };
 
+// How the pieces of dq of many tiles of keys come together in memory: in any order; in the order of the work
+// list (dq_turns.cuh); or one thread block takes all tiles that add to the same rows, and rounds what they
+// have added (dq_chains.cuh).
+enum class DqOrder { any, in_turn, by_chains };
+
 // Two consumer warpgroups, or one: tiles of half as many keys, for calls that have few tiles.
-template <int D, bool in_order = false, bool adds = false, int warpgroups = 2>
+template <int D, DqOrder order = DqOrder::any, bool adds = false, int warpgroups = 2>
 struct FusedShape {
-  using Adding = FusedShape<D, in_order, true, warpgroups>;
+  using Adding = FusedShape<D, order, true, warpgroups>;
   static constexpr int head_size = D;
-  static constexpr bool adds_tiles = adds;   // DkvWrite::added_tiles, else any other
-  static constexpr bool ordered = in_order;  // dq, and dk and dv of several heads, are added in a fixed order
+  static constexpr bool adds_tiles = adds;  // DkvWrite::added_tiles, else any other
+  // dq, and dk and dv of several heads, are added in a fixed order.
+  static constexpr bool ordered = order == DqOrder::in_turn;
+  static constexpr bool by_chains = order == DqOrder::by_chains;
   static constexpr int consumers = warpgroups;  // of 64 keys
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int keys = 64 * consumers;
@@ -84,7 +93,7 @@ struct FusedShape {
   // Bytes of 64 keys and of their first 64 columns; of a block of queries and of its first 64 columns.
   static constexpr int key_bytes = 64 * D * 2, key_half_bytes = 64 * 128;
   static constexpr int query_bytes = queries * D * 2, query_half_bytes = queries * 128;
-  static_assert(consumers == 2 || (consumers == 1 && D == 128 && !ordered));
+  static_assert(consumers == 2 || (consumers == 1 && D == 128 && order == DqOrder::any));
   static_assert(!ordered || keys == 16 * dkv_turns_of_tile);
   static_assert(dq_rows == 64, "a part of dq: 64 rows of 64 columns");
   // dS of a block: [query / 64][key][64 queries].
@@ -146,10 +155,44 @@ struct DkvTurn {
   bool last;              // of the heads of the key head
 };
 
+// By chains: dq of `rows` rows, a cell, is complete from row `begin` on; head -1: there will be no more.
+struct DqCell {
+  int begin, head;
+};
+
+// By chains: to whose rows of dq a KeyTile adds.
+struct DqOwner {
+  int row_begin, cells;
+  const std::int32_t* pieces;  // of each cell
+};
+
+// What a chain's dq needs to be rounded: nothing, but by chains. A cell comes back from memory in pieces.
+constexpr int rounding_rows = 32, rounding_pieces = 4, rounding_bytes = rounding_rows * 64 * 4;
+template <bool by_chains>
+struct RoundingBuffers {};
+template <>
+struct RoundingBuffers<true> {
+  unsigned char piece[2][rounding_bytes];
+};
+
+template <class Shape, bool by_chains>
+struct DqChains {};
+template <class Shape>
+struct DqChains<Shape, true> {
+  static constexpr int slots = 16;
+  unsigned char added[most_chain_cells];  // pieces of each cell of the chain's heads so far
+  DqOwner owner_of_tile[Shape::tiles];
+  // Cells that are complete, and those that have been seen to be; pieces that have come, and been read.
+  DqCell cell[slots];
+  std::uint64_t cell_full[slots], cell_empty[slots];
+  std::uint64_t piece_full[2], piece_empty[2];
+};
+
 template <class Shape>
 struct alignas(1024) FusedStorage {
   unsigned char k[Shape::consumers][Shape::key_bytes], v[Shape::consumers][Shape::key_bytes];
   unsigned char q[Shape::stages][Shape::query_bytes], dout[Shape::stages][Shape::query_bytes];
+  [[no_unique_address]] RoundingBuffers<Shape::by_chains> rounding;
   // Tiles of dS, of 16 bits with the 128-byte swizzle. From here on dk is staged in the epilogue, or dk and
   // dv.
   unsigned char ds[Shape::ds_tiles][Shape::ds_groups][Shape::ds_group_bytes];
@@ -185,6 +228,7 @@ struct alignas(1024) FusedStorage {
   int place_of_tile[Shape::tiles];
   DkvTurn dkv_turn[4 * Shape::consumers];
   std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
+  [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;
 };
 
 constexpr int most_shared_bytes = 227 << 10;  // of a thread block on Hopper
@@ -221,6 +265,12 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   }
   if constexpr (Shape::ordered)
     for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
+  if constexpr (Shape::by_chains) {
+    for (std::uint64_t& barrier : memory.chains.cell_full) init_barrier(shared_address(&barrier), 1);
+    for (std::uint64_t& barrier : memory.chains.cell_empty) init_barrier(shared_address(&barrier), 32);
+    for (std::uint64_t& barrier : memory.chains.piece_full) init_barrier(shared_address(&barrier), 1);
+    for (std::uint64_t& barrier : memory.chains.piece_empty) init_barrier(shared_address(&barrier), 32);
+  }
   fence_barrier_init();
 }
 

@@ -132,15 +132,16 @@ __device__ __forceinline__ void prefetch_line(const void* pointer) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(pointer) : "memory");
 }
 
-// Starts the copy of the tile that begins at (row, head), all columns, of a map made by tensor_map(); its
-// bytes are counted at `barrier`. What lies beyond the tensor becomes zero.
+// Starts the copy of the tile that begins at (row, head), from column group `group` on, of a map made by
+// tensor_map() or accumulator_map(); its bytes are counted at `barrier`. What lies beyond the tensor becomes
+// zero.
 __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int head,
-                                         std::uint32_t barrier) {
+                                         std::uint32_t barrier, int group = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
       "%5}], "
       "[%6];" ::"r"(into),
-      "l"(&map), "r"(0), "r"(row), "r"(0), "r"(head), "r"(barrier)
+      "l"(&map), "r"(0), "r"(row), "r"(group), "r"(head), "r"(barrier)
       : "memory");
 }
 

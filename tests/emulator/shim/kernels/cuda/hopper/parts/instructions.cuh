@@ -77,11 +77,14 @@ void for_each_element(const CUtensorMap& map, int row, int group, int head, std:
 }
 
 // Zero outside the tensor.
-inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier) {
-  emulator::machine().copy(barrier, map.rows * map.view.width * 2, [=] {
-    for_each_element(map, row, 0, head, into, [](const unsigned char* element, unsigned char* shared) {
-      const std::uint16_t zero = 0;
-      std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, sizeof(zero));
+inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier,
+                     int group = 0) {
+  const std::size_t bytes = bytes_of(map.view.dtype);
+  const int columns = map.columns != 0 ? map.columns : map.view.width;
+  emulator::machine().copy(barrier, map.rows * columns * static_cast<int>(bytes), [=] {
+    for_each_element(map, row, group, head, into, [=](const unsigned char* element, unsigned char* shared) {
+      const std::uint32_t zero = 0;
+      std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, bytes);
     });
   });
 }

@@ -1,0 +1,9 @@
+// Backward attention for Hopper in one kernel, by chains: bf16 and fp16, head size 64. At 128 what the thread
+// blocks read and sum does not fit into the L2 cache.
+#include "kernels/cuda/hopper/backward_fused/launch.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+template std::vector<AttendBackwardKernel> backward_chains_kernels<64>();
+
+}  // namespace cplab::kernels::cuda::hopper
