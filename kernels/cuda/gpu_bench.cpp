@@ -87,6 +87,7 @@ struct Operand {
   const char* name = "";
   bool result = false;
   bool random = true;                 // before the call; else poison
+  bool scratch = false;               // a result that nobody may ask for
   std::vector<std::byte> image = {};  // on the host: an input, or a result before the call
   std::byte* device = nullptr;
 };
@@ -104,15 +105,17 @@ std::vector<Operand> operands_of(Attend& call) {
 
 std::vector<Operand> operands_of(AttendBackward& call) {
   const bool adds_q = call.write_dq == Write::add, adds_k = call.write_dk == Write::add;
-  return {{&call.q, "q"},
-          {&call.k, "k"},
-          {&call.v, "v"},
-          {&call.dout, "dout"},
-          {&call.lse, "lse"},
-          {&call.delta, "delta"},
-          {&call.dq, "dq", true, adds_q},
-          {&call.dk, "dk", true, adds_k},
-          {&call.dv, "dv", true, adds_k}};
+  std::vector<Operand> all = {{&call.q, "q"},
+                              {&call.k, "k"},
+                              {&call.v, "v"},
+                              {&call.dout, "dout"},
+                              {&call.lse, "lse"},
+                              {&call.delta, "delta"},
+                              {&call.dq, "dq", true, adds_q, call.rounded_dq.has_value()},
+                              {&call.dk, "dk", true, adds_k},
+                              {&call.dv, "dv", true, adds_k}};
+  if (call.rounded_dq) all.push_back({&*call.rounded_dq, "rounded_dq", true, false});
+  return all;
 }
 
 using Images = std::vector<std::vector<std::byte>>;
@@ -169,7 +172,7 @@ class Problem {
   // "" if two results are the same in every row.
   std::string differs(Images& results, Images& others) {
     for (std::size_t n = 0; n < operands_.size(); ++n) {
-      if (!operands_[n].result) continue;
+      if (!operands_[n].result || operands_[n].scratch) continue;
       View a = *operands_[n].view, b = a;
       a.data = results[n].data();
       b.data = others[n].data();

@@ -220,7 +220,8 @@ std::string wrong_gradients(const AttendBackward& call, const AttendBackward& be
                       .write_dk = call.write_dk};
   cpu_tiles().attend_backward(part);
   const double limit = largest_error(call.q.dtype);
-  if (!by_key) return compared(Part(call.dq, rows, heads).view(), part.dq, {"dq", rows, heads.begin}, limit);
+  const View& final_dq = call.rounded_dq ? *call.rounded_dq : call.dq;
+  if (!by_key) return compared(Part(final_dq, rows, heads).view(), part.dq, {"dq", rows, heads.begin}, limit);
   const std::string wrong =
       compared(Part(call.dk, rows, groups).view(), part.dk, {"dk", rows, groups.begin}, limit);
   if (!wrong.empty()) return wrong;

@@ -65,6 +65,21 @@ TEST_CASE("right gradients pass, whatever the layout, the segments and how they 
     }
 }
 
+TEST_CASE("a rounded dq is asked for where it comes out, and the sum not at all") {
+  std::mt19937 generator(8);
+  TileDTypes dtypes = gradients_of(DType::bf16);
+  dtypes.rounds_dq = true;
+  for (const Write write : {Write::store, Write::add}) {
+    const Sizes sizes{.nq = 40, .nk = 50, .H = 2, .G = 1, .D = 16, .E = 16};
+    const std::vector<Segment> all = {{.q_begin = 0, .q_count = 40, .k_begin = 0, .k_count = 50}};
+    Executed executed(generator, random_problem(generator, sizes, all, DType::bf16), dtypes, write);
+    for (std::int64_t row = 0; row < sizes.nq; ++row) executed.tensors.dq.fill_row(row, nan);
+    CHECK(executed.wrong(write, every_row) == "");
+    executed.tensors.rounded_dq.fill_row(7, 3);
+    CHECK(executed.wrong(write, every_row).find("dq: relative error") == 0);
+  }
+}
+
 TEST_CASE("right results of the forward pass, stored or merged") {
   std::mt19937 generator(6);
   for (const DType dtype : {DType::bf16, DType::fp32})
