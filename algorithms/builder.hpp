@@ -143,7 +143,8 @@ class Builder {
   void copy(Lane, const Box& from, const Box& into);
   void cast(Lane, const Box& from, const Box& into);
   // dq, summed in the wide `sum`, into the problem's dtype. Where tiles on that lane have stored it, each a
-  // part of its own, and nobody has read it, they round it themselves (Operand::rounded_dq); else a cast.
+  // part of its own (only sizes are compared), and nobody has read it, they round it themselves
+  // (Operand::rounded_dq); else a cast.
   void round_dq(Lane, const Box& sum, const Box& into);
   // A copy where both have the same role, else a cast.
   void convert(Lane, const Box& from, const Box& into);

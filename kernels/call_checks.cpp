@@ -83,6 +83,8 @@ void check_call(const AttendBackward& call) {
   if (rounded_dq) {
     check_view(*rounded_dq);
     require(same_shape(*rounded_dq, q), "attend_backward: rounded_dq and q differ in shape");
+    require(rounded_dq->dtype == q.dtype && bytes_of(dq.dtype) >= bytes_of(q.dtype),
+            "attend_backward: rounded_dq is not of q's dtype, or dq is narrower");
   }
   require(same_shape(dk, k), "attend_backward: dk and k differ in shape");
   require(same_shape(dv, v), "attend_backward: dv and v differ in shape");

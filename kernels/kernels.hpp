@@ -82,8 +82,8 @@ struct Attend {
 // lse and delta are final: P = exp(scale q.k - lse), dS = P (dout.v - delta), dq += scale dS k,
 // dk += scale dS^T q, dv += P^T dout. store: rows of the view without a contribution become 0; add: they
 // stay bit-identical. `write_dk` holds for dk and dv both; they sum over the H/G query heads of a group.
-// rounded_dq: if given, dq comes out there, in its dtype. dq, which is wider, is then what it may be summed
-// in: with `add` it is read, and afterwards nobody may ask what it holds.
+// rounded_dq: if given, dq comes out there, in the dtype of q. dq, which is no narrower, is then what it may
+// be summed in: with `add` it is read, and afterwards nobody may ask what it holds.
 struct AttendBackward {
   View q, k, v, dout, lse, delta;
   View dq, dk, dv;

@@ -12,6 +12,8 @@ launch says little about tiles. Backward kernels that are two functions have one
 backward has three numbers, by least squares of the relative error: a cost with full masks, one with others, and with
 full masks a time for every tile of a head but the first, which queues for its turn. The backward of tiles apart, which
 are one launch, has two, for which the error is least: a cost, and how many blocks a tile takes beside its own.
+
+Of records before the timed call rounded dq (tests/gpu/bench.cpp): best was the fused kernel then.
 """
 import json
 import pathlib

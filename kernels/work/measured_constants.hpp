@@ -65,9 +65,8 @@ constexpr MeasuredConstant measured_constants[] = {
     // Half of what 8 x 2048 takes with tiles of 64 keys over what it takes with those of 128 (0.762), times
     // the cost of those; at 1 x 4096 0.77, at 2 x 8192 0.83.
     {"hopper_fused_128_cost_of_64_keys", 0.762 * 4.334, "us for 128 queries", records::small_tiles},
-    // By chains: tiles as those of the fused kernel; but Q, dO and dq of a chain come from memory for every
-    // one
-    // of its tiles, dq twice. And what a launch takes more: the end of dq.
+    // By chains, as those of the fused kernel; but every tile has Q, dO and dq from memory, dq twice (times
+    // less 47 us for row_dot). And what a launch takes more: the end of dq.
     {"hopper_chains_64_cost", 2.559, "us for 128 queries", records::choices},
     {"hopper_chains_memory", 2.75e12, "bytes/s", records::chains},
     {"hopper_chains_end", 12, "us a launch", records::chains},

@@ -67,6 +67,17 @@ TEST_CASE("tiles that store dq once round it, else a cast does") {
   for (const RankPlan& rank : plan_of("all_to_all", 2).ranks) CHECK(tiles_and_casts(rank).first == 1);
 }
 
+TEST_CASE("sequences of more than 1024 tokens leave it to a cast") {
+  for (const std::int64_t tokens : {1024, 1025}) {
+    Scenario s = testing::any_scenario(1, "ring");
+    s.problem.lengths = s.problem.padded_lengths = {64, tokens};
+    s.problem.batch = 2;
+    const Plan plan = build_plan(testing::resolve_with_heads(s));
+    require_right(plan);
+    CHECK(tiles_and_casts(plan.ranks[0]) == (tokens == 1024 ? Roundings{1, 0} : Roundings{0, 1}));
+  }
+}
+
 TEST_CASE("nothing is rounded where dq is summed in the problem's dtype") {
   CHECK(tiles_and_casts(plan_of("ring", 1, DType::fp64).ranks[0]) == Roundings{0, 0});
   Scenario s = testing::any_scenario(1, "ring");

@@ -121,7 +121,14 @@ void check_cases(const HeadSizes& sizes, bool small_tiles, std::int64_t first, s
         return attend(kernels, call, seed);
       };
       runner.attend_backward = [&](auto, std::int64_t, const kernels::AttendBackward& call) {
-        return attend_backward(kernels, call, small_tiles, seed);
+        // As the library does: what is stored once is stored rounded, what is added is cast afterwards.
+        kernels::AttendBackward launched = call;
+        launched.rounded_dq.reset();
+        const bool casts = call.rounded_dq && call.write_dq == kernels::Write::add;
+        if (call.rounded_dq && !casts) launched.dq = *call.rounded_dq;
+        const testing::TileRun run = attend_backward(kernels, launched, small_tiles, seed);
+        if (casts) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
+        return run;
       };
       CAPTURE(number);
       REQUIRE_NOTHROW(testing::attend_case(report, {.seed = 5, .number = number, .only = ""}, runner));

@@ -58,8 +58,10 @@ TEST_CASE("chains: one for every sequence, the longest first") {
     CHECK(chain.row_begin == rows[n]);
     CHECK(chain.cells == cells[n]);
     CHECK(chain.first_tile == tile);
-    for (tile = chain.first_tile; tile < chain.stop_tile; ++tile)
+    for (tile = chain.first_tile; tile < chain.stop_tile; ++tile) {
       CHECK(made->by_k.tiles[static_cast<std::size_t>(tile)].begin >= rows[n]);
+      CHECK(made->by_k.tiles[static_cast<std::size_t>(tile)].end <= rows[n] + 128 * cells[n]);
+    }
   }
   CHECK(tile == 7);
   CHECK(covers(made->by_k.tiles, 896, 128));

@@ -82,7 +82,7 @@ class AttendCase {
     backward(problem, expected);
     merged(problem, expected);
     added(problem, expected);
-    if (tile_.segments.size() == 1) dropped_row(problem);
+    if (tile_.segments.size() == 1 || tile_.apart) dropped_row(problem);
     rounded(problem, expected);
   }
 
@@ -94,8 +94,11 @@ class AttendCase {
   }
 
   std::string attend_backward(TileTensors& tensors, const Problem& problem, Write write) {
+    return attend_backward(tensors, problem, write, write);
+  }
+  std::string attend_backward(TileTensors& tensors, const Problem& problem, Write write_dq, Write write_dk) {
     const TileRun run =
-        runner_.attend_backward(tensors.all(), tile_.shift, tensors.backward(problem, write, write));
+        runner_.attend_backward(tensors.all(), tile_.shift, tensors.backward(problem, write_dq, write_dk));
     check_surroundings(run, tensors);
     return run.variant;
   }
@@ -153,6 +156,19 @@ class AttendCase {
 
   TileTensors make_backward(const Problem& problem, const Expected& expected) {
     TileTensors tensors = make(problem);
+    tensors.lse.assign(expected.lse);
+    tensors.delta.assign(expected.delta);
+    return tensors;
+  }
+
+  TileDTypes rounding_dtypes() const {
+    TileDTypes dtypes = tile_.dtypes();
+    dtypes.out = tile_.nominal;
+    dtypes.rounds_dq = true;
+    return dtypes;
+  }
+  TileTensors make_rounding(const Problem& problem, const Expected& expected) {
+    TileTensors tensors(generator_, problem, rounding_dtypes(), tile_.layouts);
     tensors.lse.assign(expected.lse);
     tensors.delta.assign(expected.delta);
     return tensors;
@@ -234,19 +250,14 @@ class AttendCase {
     after.offset += row + 1;
     without.segments.push_back(after);
     const Expected expected = expected_of(without);
-    TileTensors tensors = make_backward(without, expected);
+    TileTensors tensors = tile_.apart ? make_rounding(without, expected) : make_backward(without, expected);
     tensors.delta.fill_row(whole.q_begin + row, 0.5);
     check_gradients(attend_backward(tensors, problem, Write::store), tensors, without, expected, 0);
   }
 
   // dq summed in fp32 and rounded by the call, which stores it, or adds it to the sum of another one.
   void rounded(const Problem& problem, const Expected& expected) {
-    TileDTypes dtypes = tile_.dtypes();
-    dtypes.out = tile_.nominal;
-    dtypes.rounds_dq = true;
-    TileTensors tensors(generator_, problem, dtypes, tile_.layouts);
-    tensors.lse.assign(expected.lse);
-    tensors.delta.assign(expected.delta);
+    TileTensors tensors = make_rounding(problem, expected);
     const bool adds = draw(generator_, 0, 3) == 0;
     const auto [first, second] = split(problem, generator_);
     if (adds) {
@@ -254,10 +265,16 @@ class AttendCase {
       attend_backward(tensors, first, Write::store);
       tensors.rounds_dq = true;
     }
+    // dk and dv may be added to, here to 0, where dq is stored.
+    const bool adds_dk = adds || draw(generator_, 0, 1) == 0;
+    if (adds_dk && !adds)
+      for (Tensor* tensor : {&tensors.dk, &tensors.dv})
+        for (std::int64_t key = 0; key < tensor->rows(); ++key) tensor->fill_row(key, 0);
     const std::string variant =
-        attend_backward(tensors, adds ? second : problem, adds ? Write::add : Write::store);
+        attend_backward(tensors, adds ? second : problem, adds ? Write::add : Write::store,
+                        adds_dk ? Write::add : Write::store);
     check_gradients(variant, tensors, problem, expected, adds ? 1.01 * unit_roundoff(tile_.nominal) : 0,
-                    dtypes);
+                    rounding_dtypes());
   }
 
   Report& report_;

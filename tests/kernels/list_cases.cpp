@@ -50,7 +50,7 @@ TileCase uneven_warpgroups(TileCase tile, DType nominal) {
 
 TileCase whole_blocks(TileCase tile, std::mt19937& generator) {
   tile.kind = "sequences of whole blocks";
-  tile.positive = true;
+  tile.positive = tile.apart = true;
   tile.out = tile.nominal;
   tile.shift = 0;
   tile.sizes.D = tile.sizes.E = 64;

@@ -20,6 +20,7 @@ struct TileCase {
   std::int64_t shift = 0;  // of all data, in elements
   bool rising = false;     // keys far longer than those before them
   bool positive = false;   // the scale, as kernels for Hopper want it
+  bool apart = false;      // segments have no rows in common
   std::uint64_t seed = 0;
   std::int64_t number = 0;
 

@@ -1,5 +1,6 @@
 // The producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, a warp that loads
-// lse and delta, and two threads that add staged dq to memory (ordered: dq_turns.cuh).
+// lse and delta, and two threads that add staged dq to memory (ordered: dq_turns.cuh; by chains, which also
+// round it: dq_chains.cuh).
 #pragma once
 
 #include <cstddef>

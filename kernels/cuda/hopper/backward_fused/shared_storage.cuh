@@ -155,7 +155,8 @@ struct DkvTurn {
   bool last;              // of the heads of the key head
 };
 
-// By chains: dq of `rows` rows, a cell, is complete from row `begin` on; head -1: there will be no more.
+// By chains: dq of a cell, a block of queries from row `begin` on, is complete; head -1: there will be no
+// more.
 struct DqCell {
   int begin, head;
 };
@@ -182,7 +183,8 @@ struct DqChains<Shape, true> {
   static constexpr int slots = 16;
   unsigned char added[most_chain_cells];  // pieces of each cell of the chain's heads so far
   DqOwner owner_of_tile[Shape::tiles];
-  // Cells that are complete, and those that have been seen to be; pieces that have come, and been read.
+  // A slot is full when its cell is complete, empty when the warp that rounds has read which it is; a buffer
+  // is full when a piece has come, empty when it has been read.
   DqCell cell[slots];
   std::uint64_t cell_full[slots], cell_empty[slots];
   std::uint64_t piece_full[2], piece_empty[2];
