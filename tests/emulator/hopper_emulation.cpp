@@ -35,6 +35,38 @@ struct HostView {
   DeviceView device;
 };
 
+// The views of a backward call, but for a rounded dq.
+struct BackwardOperands {
+  BackwardOperands(const kernels::AttendBackward& call, const RowSpace& of_q, const RowSpace& of_k)
+      : q(call.q, of_q),
+        k(call.k, of_k),
+        v(call.v, of_k),
+        dout(call.dout, of_q),
+        lse(call.lse, of_q),
+        delta(call.delta, of_q),
+        dq(call.dq, of_q),
+        dk(call.dk, of_k),
+        dv(call.dv, of_k) {}
+  AttendBackwardParams params(const kernels::AttendBackward& call) const {
+    return {.q = q.device,
+            .k = k.device,
+            .v = v.device,
+            .dout = dout.device,
+            .lse = lse.device,
+            .delta = delta.device,
+            .dq = dq.device,
+            .dk = dk.device,
+            .dv = dv.device,
+            .by_q = {},
+            .by_k = {},
+            .scale = call.scale,
+            .write_dq = call.write_dq,
+            .write_dk = call.write_dk,
+            .turns = {}};
+  }
+  HostView q, k, v, dout, lse, delta, dq, dk, dv;
+};
+
 WorkList list_of(const WorkTables& tables) {
   return {tables.tiles.data(), tables.segments.data(), static_cast<std::int32_t>(tables.tiles.size()),
           live_tiles(tables)};
@@ -154,8 +186,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   const bool small = kind == fused_64_keys && with.attend_backward_64_keys != nullptr;
   const int key_rows = small ? hopper_backward_small_tile_rows : with.backward_rows;
   const auto [of_q, of_k] = row_spaces(call).value();
-  const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), dout(call.dout, of_q),
-      lse(call.lse, of_q), delta(call.delta, of_q), dq(call.dq, of_q), dk(call.dk, of_k), dv(call.dv, of_k);
+  const BackwardOperands operands(call, of_q, of_k);
   const auto live = in_space(live_segments(call.segments), of_q, of_k);
   std::vector<DeviceSegment> bands;
   for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
@@ -163,21 +194,9 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
                                       call.write_dq == Write::store, of_q.ranges());
   const WorkTables by_k =
       key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
-  AttendBackwardParams params{.q = q.device,
-                              .k = k.device,
-                              .v = v.device,
-                              .dout = dout.device,
-                              .lse = lse.device,
-                              .delta = delta.device,
-                              .dq = dq.device,
-                              .dk = dk.device,
-                              .dv = dv.device,
-                              .by_q = list_of(by_q),
-                              .by_k = list_of(by_k),
-                              .scale = call.scale,
-                              .write_dq = call.write_dq,
-                              .write_dk = call.write_dk,
-                              .turns = {}};
+  AttendBackwardParams params = operands.params(call);
+  params.by_q = list_of(by_q);
+  params.by_k = list_of(by_k);
   if (kind != apart) {
     const int together = static_cast<int>(1 + seed_ % 3);
     const auto run = [&] {
@@ -201,7 +220,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
         name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";
       return {name_of(name.c_str(), call.q) + (small ? ", 64 keys" : ""), true};
     }
-    const DqTurns turns = dq_turns(by_k, q.device.rows, call.q.width);
+    const DqTurns turns = dq_turns(by_k, of_q.rows, call.q.width);
     const auto count = static_cast<std::size_t>(dq_counters(turns, call.q.heads));
     std::vector<std::int32_t> counters(count);
     const auto dkv_count = static_cast<std::size_t>(dkv_counters(turns, call.k.heads));
@@ -250,27 +269,13 @@ testing::TileRun Emulation::attend_backward_by_chains(testing::TileRunner::Tenso
                                                       const ChainTiles& made) {
   const EmulatedKernels with = kernels_for(call.q.dtype, call.q.width);
   const auto [of_q, of_k] = row_spaces(call).value();
-  const HostView q(call.q, of_q), k(call.k, of_k), v(call.v, of_k), dout(call.dout, of_q),
-      lse(call.lse, of_q), delta(call.delta, of_q), dq(call.dq, of_q), dk(call.dk, of_k), dv(call.dv, of_k),
-      rounded(*call.rounded_dq, of_q);
-  AttendBackwardParams params{.q = q.device,
-                              .k = k.device,
-                              .v = v.device,
-                              .dout = dout.device,
-                              .lse = lse.device,
-                              .delta = delta.device,
-                              .dq = dq.device,
-                              .dk = dk.device,
-                              .dv = dv.device,
-                              .by_q = {},
-                              .by_k = list_of(made.by_k),
-                              .scale = call.scale,
-                              .write_dq = call.write_dq,
-                              .write_dk = call.write_dk,
-                              .turns = {},
-                              .chains = {made.chains.chains.data(), made.chains.pieces.data(),
-                                         static_cast<std::int32_t>(made.chains.chains.size())},
-                              .rounded_dq = rounded.device};
+  const BackwardOperands operands(call, of_q, of_k);
+  const HostView rounded(*call.rounded_dq, of_q);
+  AttendBackwardParams params = operands.params(call);
+  params.by_k = list_of(made.by_k);
+  params.chains = {made.chains.chains.data(), made.chains.pieces.data(),
+                   static_cast<std::int32_t>(made.chains.chains.size())};
+  params.rounded_dq = rounded.device;
   const bool same = same_in_all_orders(tensors, [&] {
     if (hopper::needs_zeroed_dkv(params)) {
       kernels::cpu_tiles().fill(call.dk, 0);

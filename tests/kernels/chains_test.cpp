@@ -15,15 +15,6 @@ using namespace kernels;
 using namespace kernels::cuda;
 using Family = AttendBackwardVariant::Family;
 
-// bf16 everywhere, but for the sum of dq.
-AttendBackward rounding(const Call& shape, std::span<const Segment> segments) {
-  AttendBackward call = backward(shape, segments);
-  call.dk = shape.view(shape.G, shape.D, shape.dtype);
-  call.dv = shape.view(shape.G, shape.E, shape.dtype);
-  call.rounded_dq = shape.view(shape.H, shape.D, shape.dtype);
-  return call;
-}
-
 std::optional<ChainTiles> chains_of(const Call& shape, std::span<const Segment> segments) {
   return chain_tiles(rounding(shape, segments), hopper_backward_tile_rows);
 }

@@ -13,15 +13,6 @@ namespace {
 using namespace kernels;
 using namespace kernels::cuda;
 
-// bf16 everywhere, but for the sum of dq.
-AttendBackward rounding(const Call& shape, std::span<const Segment> segments) {
-  AttendBackward call = backward(shape, segments);
-  call.dk = shape.view(shape.G, shape.D, shape.dtype);
-  call.dv = shape.view(shape.G, shape.E, shape.dtype);
-  call.rounded_dq = shape.view(shape.H, shape.D, shape.dtype);
-  return call;
-}
-
 }  // namespace
 
 TEST_CASE("rounded dq: stored by kernels that store it once, cast behind those that sum it") {
@@ -46,7 +37,7 @@ TEST_CASE("rounded dq: stored by kernels that store it once, cast behind those t
   CHECK(as_launched(added, *apart.variant).rounded_dq);
 }
 
-// 64 x 256 rows of 16 heads of 128: 134 MB of fp32 and 67 of bf16, which a cast reads and writes; the model
+// 16 x 1024 rows of 16 heads of 128: 134 MB of fp32 and 67 of bf16, which a cast reads and writes; the model
 // takes 4.2 TB/s for them and 3.2 us for a launch.
 TEST_CASE("rounded dq: what is predicted has the cast, if there is one") {
   const Call shape{.S = 1024, .B = 16};

@@ -68,4 +68,13 @@ inline AttendBackward backward(const Call& call, std::span<const Segment> segmen
           .scale = 0.1};
 }
 
+// The backward that rounds dq: of the call's dtype everywhere, but for the sum of dq.
+inline AttendBackward rounding(const Call& shape, std::span<const Segment> segments) {
+  AttendBackward call = backward(shape, segments);
+  call.dk = shape.view(shape.G, shape.D, shape.dtype);
+  call.dv = shape.view(shape.G, shape.E, shape.dtype);
+  call.rounded_dq = shape.view(shape.H, shape.D, shape.dtype);
+  return call;
+}
+
 }  // namespace cplab::testing
