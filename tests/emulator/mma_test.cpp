@@ -71,20 +71,21 @@ testing::TileRun attend(const Kernels& kernels, const kernels::Attend& call, std
   return {chosen.variant->name, true};
 }
 
-testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBackward& call,
+testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBackward& asked,
                                  bool small_tiles, std::uint64_t seed) {
   VariantOptions allowed = options;
   std::string name;
   if (small_tiles && has_small_tiles(kernels.sizes)) {
     name = mma_backward_name(kernels.dtype, kernels.sizes, true);
-    if (!choose_variant(call, options).variant->name.ends_with("general")) allowed.only = name;
+    if (!choose_variant(asked, options).variant->name.ends_with("general")) allowed.only = name;
   }
-  const ChosenBackward chosen = choose_variant(call, allowed);
+  const ChosenBackward chosen = choose_variant(asked, allowed);
   if (chosen.variant->family != AttendBackwardVariant::Family::mma ||
       chosen.variant->dtype != kernels.dtype) {
-    kernels::cpu_tiles().attend_backward(call);
+    kernels::cpu_tiles().attend_backward(asked);
     return {"(cpu tiles)", true};
   }
+  const kernels::AttendBackward call = as_launched(asked, *chosen.variant);
   Tables tables;
   const AttendBackwardParams params{.q = tables.view(call.q),
                                     .k = tables.view(call.k),
@@ -102,6 +103,7 @@ testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBa
                                     .write_dk = call.write_dk,
                                     .turns = {}};
   kernels.run.attend_backward(params, small_tiles, seed);
+  if (call.rounded_dq) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
   return {chosen.variant->name, true};
 }
 
@@ -121,14 +123,7 @@ void check_cases(const HeadSizes& sizes, bool small_tiles, std::int64_t first, s
         return attend(kernels, call, seed);
       };
       runner.attend_backward = [&](auto, std::int64_t, const kernels::AttendBackward& call) {
-        // As the library does: what is stored once is stored rounded, what is added is cast afterwards.
-        kernels::AttendBackward launched = call;
-        launched.rounded_dq.reset();
-        const bool casts = call.rounded_dq && call.write_dq == kernels::Write::add;
-        if (call.rounded_dq && !casts) launched.dq = *call.rounded_dq;
-        const testing::TileRun run = attend_backward(kernels, launched, small_tiles, seed);
-        if (casts) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
-        return run;
+        return attend_backward(kernels, call, small_tiles, seed);
       };
       CAPTURE(number);
       REQUIRE_NOTHROW(testing::attend_case(report, {.seed = 5, .number = number, .only = ""}, runner));
