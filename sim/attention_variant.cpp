@@ -101,8 +101,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
   result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
   if constexpr (requires { call.rounded_dq; })
-    result.casts_dq =
-        !taken.variant->in_chains && kernels::cuda::as_launched(call, *taken.variant).rounded_dq.has_value();
+    result.casts_dq = kernels::cuda::casts_dq(call, *taken.variant);
   result.fall_back = kernels::cuda::fall_back(call, options);
   if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
   if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {
@@ -111,7 +110,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     auto launched = call;
     if constexpr (requires { call.rounded_dq; }) {
       launched = kernels::cuda::as_launched(call, *taken.variant);
-      if (!taken.variant->in_chains) launched.rounded_dq.reset();
+      if (result.casts_dq) launched.rounded_dq.reset();
     }
     result.tiles_s = kernels::cuda::predicted_seconds(taken, launched, whole);
     result.tiles = tiles_of(taken, call);

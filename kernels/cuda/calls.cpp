@@ -80,7 +80,7 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
     state_->set(p->chains, chosen.chains);
   }
   const auto cast = std::make_shared<RowwiseParams>();  // of no rows where nothing is left to round
-  if (call.rounded_dq && !variant.in_chains) {
+  if (casts_dq(call, variant)) {
     state_->set(cast->a, call.dq);
     state_->set(cast->into, *call.rounded_dq);
   }

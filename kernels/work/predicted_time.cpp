@@ -270,8 +270,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   if (fused && call.write_dk == Write::store && (splits || some_dead))
     tiles += 2 * fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
-  if (call.rounded_dq && !variant.in_chains)
-    tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
+  if (casts_dq(call, variant)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
   double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
   if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them

@@ -109,6 +109,14 @@ bool out_of_turn(const AttendVariant& variant, const WorkTables& work, std::int6
          idle_share(work) >= measured("out_of_turn_idle");
 }
 
+// Whether a row of dq is written once, and nothing that was there before is added to it.
+bool stores_dq_once(const AttendBackward& call, const AttendBackwardVariant& variant) {
+  using Family = AttendBackwardVariant::Family;
+  const bool sums =
+      variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered || variant.in_chains;
+  return !sums && call.write_dq == Write::store;
+}
+
 // Tiles of a backward kernel, in which a tile of fewer rows takes as long.
 WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
                           const VariantOptions& options) {
@@ -145,14 +153,16 @@ Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
 }
 
 AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVariant& variant) {
-  using Family = AttendBackwardVariant::Family;
   AttendBackward launched = call;
-  const bool sums = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered;
-  if (call.rounded_dq && !sums && !variant.in_chains && call.write_dq == Write::store) {
+  if (call.rounded_dq && stores_dq_once(call, variant)) {
     launched.dq = *call.rounded_dq;
     launched.rounded_dq.reset();
   }
   return launched;
+}
+
+bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant) {
+  return call.rounded_dq && !variant.in_chains && !stores_dq_once(call, variant);
 }
 
 std::string FallBack::text() const {

@@ -164,9 +164,12 @@ struct ChosenBackward {
   TileChains chains = {};  // of by_k, if the variant wants them
 };
 
-// What a variant's own launch does of a call: if it stores dq once, it stores the rounded one; else another
-// launch behind it rounds what this one has summed.
+// What a variant's own launch does of a call: if it stores dq once, it stores the rounded one.
 AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVariant& variant);
+// Whether another launch, behind the variant's own, rounds what that one has summed in dq. There is none if
+// it stores dq rounded or sums it in chains, whose thread blocks round it. The answer is the same for a call
+// and for what as_launched() makes of it.
+bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant);
 
 // The variant that takes the call, chosen among variants_for() as options.way says, and its tiles.
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.
