@@ -6,6 +6,8 @@
 //
 // All cells are whole (kernels/work/chains.hpp): no row beyond a cell is written, and rows of a cell that
 // have no gradient get 0.
+//
+// For head size 64 alone: there a part of dq is 64 rows with all of their columns.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +24,7 @@ namespace cplab::kernels::cuda::hopper {
 template <class Shape>
 __device__ __forceinline__ void run_dq_store_of_chains(const FusedParams& params,
                                                        FusedStorage<Shape>& memory) {
+  static_assert(Shape::head_size == 64 && Shape::shares_queries, "a part of dq has all columns of its rows");
   using InfoStages = PipelineIndex<Shape::info_stages>;
   auto& chains = memory.chains;
   using Slots = PipelineIndex<DqChains<Shape, true>::slots>;
@@ -47,15 +50,14 @@ __device__ __forceinline__ void run_dq_store_of_chains(const FusedParams& params
     added = last ? 0 : added + 1;
 #pragma unroll
     for (int part = 0; part < Shape::dq_parts; ++part) {
-      const int row = begin + (Shape::shares_queries ? Shape::dq_rows * part : 0);
-      const int group = Shape::shares_queries ? 0 : 2 * part;
+      const int row = begin + Shape::dq_rows * part;
       const std::uint32_t from = shared_address(memory.dq_staging[part]);
       wait(shared_address(&memory.dq_full[part]), count & 1);
       fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
       if (first)
-        tma_store(params.dq, row, head, from, group);
+        tma_store(params.dq, row, head, from);
       else
-        tma_reduce_add(params.dq, row, group, head, from);
+        tma_reduce_add(params.dq, row, 0, head, from);
     }
     tma_store_wait_until_written();
     for (int part = 0; part < Shape::dq_parts; ++part) arrive(shared_address(&memory.dq_empty[part]));
@@ -66,7 +68,7 @@ __device__ __forceinline__ void run_dq_store_of_chains(const FusedParams& params
 // Eight columns of four rows at once: a piece of a cell, as TMA has loaded it, rounded to T.
 template <class T>
 __device__ __forceinline__ void store_rounded(const unsigned char* piece, const DeviceView& into, int head,
-                                              int row, int column) {
+                                              int row) {
   const int lane = thread_index() % 32, eight = lane % 8, half = eight / 4;
 #pragma unroll
   for (int four = 0; four < rounding_rows; four += 4) {
@@ -79,7 +81,7 @@ __device__ __forceinline__ void store_rounded(const unsigned char* piece, const 
     };
     const float4 now = chunk(half), then = chunk(1 - half);
     const float4 low = half == 0 ? now : then, high = half == 0 ? then : now;
-    *reinterpret_cast<uint4*>(row_of<T>(into, head, row + at) + column + 8 * eight) =
+    *reinterpret_cast<uint4*>(row_of<T>(into, head, row + at) + 8 * eight) =
         make_uint4(Element<T>::pack(low.x, low.y), Element<T>::pack(low.z, low.w),
                    Element<T>::pack(high.x, high.y), Element<T>::pack(high.z, high.w));
   }
@@ -91,11 +93,8 @@ __device__ __forceinline__ void round_dq_of_chains(const FusedParams& params, Fu
   auto& chains = memory.chains;
   using Slots = PipelineIndex<DqChains<Shape, true>::slots>;
   using Buffers = PipelineIndex<2>;
-  static_assert(rounding_pieces * rounding_bytes == Shape::dq_parts * Shape::dq_bytes);
-  const auto row_of_piece = [](int piece) {
-    return rounding_rows * (Shape::shares_queries ? piece : piece % 2);
-  };
-  const auto column_of_piece = [](int piece) { return Shape::shares_queries ? 0 : piece / 2 * 64; };
+  static_assert(rounding_pieces * rounding_rows == Shape::queries, "a piece has all columns of its rows");
+  static_assert(rounding_bytes == rounding_rows * Shape::head_size * 4);
   for (int cells = 0;; ++cells) {
     const int slot = Slots::stage(cells);
     wait(shared_address(&chains.cell_full[slot]), Slots::parity(cells));
@@ -108,7 +107,7 @@ __device__ __forceinline__ void round_dq_of_chains(const FusedParams& params, Fu
         const int number = rounding_pieces * cells + piece;
         wait(shared_address(&chains.piece_full[buffer]), Buffers::parity(number));
         store_rounded<T>(memory.rounding.piece[buffer], params.call.rounded_dq, cell.head,
-                         cell.begin + row_of_piece(piece), column_of_piece(piece));
+                         cell.begin + rounding_rows * piece);
         arrive(shared_address(&chains.piece_empty[buffer]));
       }
       if (ahead < rounding_pieces && thread_index() % 32 == 0) {
@@ -118,7 +117,7 @@ __device__ __forceinline__ void round_dq_of_chains(const FusedParams& params, Fu
         fence_view_async_global();  // what the thread that adds has seen
         arrive_and_expect_tx(full, rounding_bytes);
         tma_load(shared_address(memory.rounding.piece[buffer]), params.dq_pieces,
-                 cell.begin + row_of_piece(ahead), cell.head, full, column_of_piece(ahead) / 32);
+                 cell.begin + rounding_rows * ahead, cell.head, full);
       }
     }
   }
