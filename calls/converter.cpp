@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/layout.hpp"
+#include "plan/operands.hpp"
 #include "plan/structure.hpp"
 
 namespace cplab {
@@ -155,12 +156,6 @@ PlacedCall CallConverter::attend_backward(const Operation& op) const {
   return placed;
 }
 
-// Dynamic mask attention; without bias, keep mask and softcap it is softmax attention.
-bool CallConverter::is_masked(const Operation& op) const {
-  return op.softcap != 0 || plan_.find(op, Operand::bias) != nullptr ||
-         plan_.find(op, Operand::keep) != nullptr;
-}
-
 // Says which of bias and keep are there, for place() to fill in, behind the other operands.
 void CallConverter::add_pair_mask(const Operation& op, kernels::PairMask& mask,
                                   std::vector<Operand>& operands) const {
@@ -234,8 +229,9 @@ std::vector<PlacedCall> CallConverter::element_by_element(const Operation& op) c
 std::vector<PlacedCall> CallConverter::calls(const Operation& op) const {
   using enum Operand;
   switch (op.kind) {
-    case OpKind::attend: return {is_masked(op) ? masked_attend(op) : attend(op)};
-    case OpKind::attend_backward: return {is_masked(op) ? masked_attend_backward(op) : attend_backward(op)};
+    case OpKind::attend: return {is_dynamic_mask(plan_, op) ? masked_attend(op) : attend(op)};
+    case OpKind::attend_backward:
+      return {is_dynamic_mask(plan_, op) ? masked_attend_backward(op) : attend_backward(op)};
     case OpKind::row_dot:
       return {
           place(op, kernels::Rowwise{kernels::Rowwise::Kind::row_dot, {}, {}, {}, 0}, {dout, out, delta})};

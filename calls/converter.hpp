@@ -45,7 +45,6 @@ class CallConverter {
   }
   PlacedCall attend(const Operation&) const;
   PlacedCall attend_backward(const Operation&) const;
-  bool is_masked(const Operation&) const;
   PlacedCall masked_attend(const Operation&) const;
   PlacedCall masked_attend_backward(const Operation&) const;
   void add_pair_mask(const Operation&, kernels::PairMask&, std::vector<Operand>&) const;

@@ -80,6 +80,11 @@ const Signature* find_signature(OpKind kind, std::span<const Access> reads, std:
   return nullptr;
 }
 
+bool is_dynamic_mask(const RankPlan& plan, const Operation& op) {
+  return op.softcap != 0 || plan.find(op, Operand::bias) != nullptr ||
+         plan.find(op, Operand::keep) != nullptr;
+}
+
 void name_by_position(OpKind kind, std::span<Access> reads, std::span<Access> writes) {
   for (const Signature& s : signatures()) {
     if (s.kind != kind || s.reads.size() != reads.size() || s.writes.size() != writes.size()) continue;
