@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
 #include <utility>
 
+#include "sim/attention_variant.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
@@ -272,6 +274,77 @@ TEST_CASE("backward counts tiles of keys and its own FLOPs") {
   // 640 query rows against 1280 keys: half the pairs of the point, as many thread blocks.
   CHECK(near(f.attend({Fixture::full(1280, 1280)}, 10, OpKind::attend_backward).seconds, 100e-6));
   CHECK(near(f.attend({Fixture::full(640, 1280)}, 10, OpKind::attend_backward).seconds, 50e-6));
+}
+
+// The backward of a batch of equal sequences on a Hopper, of which the only table is a library's: what takes
+// the call costs 100 us. dq is summed in fp32 and comes out rounded to bf16.
+struct RoundedDq {
+  Fixture f;
+  Operation op;
+
+  RoundedDq(std::int64_t batch, std::int64_t rows, int heads, int head_size) {
+    f.plan.scenario.problem.head_size = f.plan.scenario.problem.value_size = head_size;
+    f.hardware.gpu.sm_major = 9;
+    f.hardware.kernels = {table(OpKind::attend_backward, false)};
+    f.hardware.kernels[0].head_size = f.hardware.kernels[0].value_size = head_size;
+    f.hardware.kernels[0].points = {{batch, rows, heads, 100e-6}};
+    op.kind = OpKind::attend_backward;
+    sim_test::give_operands(f.rank, op, heads, head_size);
+    const Access dq = *f.rank.find(op, Operand::dq);
+    View rounded = f.rank.views[dq.view];
+    rounded.buffer = static_cast<std::uint32_t>(f.rank.buffers.size());
+    f.rank.buffers.push_back(f.rank.buffers[f.rank.views[dq.view].buffer]);
+    f.rank.buffers[f.rank.views[dq.view].buffer].role = Role::wide;
+    f.rank.accesses.push_back(
+        {static_cast<std::uint32_t>(f.rank.views.size()), WriteMode::store, Operand::rounded_dq});
+    f.rank.views.push_back(rounded);
+    ++op.writes.count;
+    const auto all = static_cast<std::uint32_t>(f.rank.row_ranges.size());
+    f.rank.row_ranges.push_back({0, batch * rows, 1});
+    for (View& view : f.rank.views) view.ranges = {all, 1};
+    for (std::int64_t b = 0; b < batch; ++b)
+      f.rank.segments.push_back({b * rows, rows, b * rows, rows, 0, -1, -1});
+    op.segments = {0, static_cast<std::uint32_t>(batch)};
+  }
+
+  KernelCost cost() const { return f.cost(op); }
+  std::string taken() const {
+    const CallConverter calls(f.rank, DType::bf16);
+    return std::string(AttentionVariants(f.hardware).of(calls, op, 0).name);
+  }
+};
+
+TEST_CASE("a rounded dq costs nothing where the kernel that takes the call rounds it") {
+  const RoundedDq apart(64, 256, 16, 128), chains(64, 256, 32, 64);
+  REQUIRE(apart.taken() == "attend_backward hopper bf16 128");
+  CHECK(near(apart.cost().seconds, 100e-6));
+  CHECK(apart.cost().origin == Origin::measured);
+  REQUIRE(chains.taken() == "attend_backward hopper chains bf16 64");
+  CHECK(near(chains.cost().seconds, 100e-6));
+  CHECK(chains.cost().origin == Origin::measured);
+}
+
+// 8192 rows of 10 heads of 128 are 10,485,760 numbers, of which a cast reads 4 bytes and writes 2: 62,914,560
+// bytes, 62.91456 us at the 1 TB/s of a copy.
+TEST_CASE("a rounded dq costs a cast behind the fused kernel: (4 + 2) bytes a number") {
+  RoundedDq fused(1, 8192, 10, 128);
+  REQUIRE(fused.taken() == "attend_backward hopper fused bf16 128");
+  CHECK(near(fused.cost().seconds, 100e-6 + 62.91456e-6));
+  CHECK(fused.cost().origin == Origin::extrapolated);  // a cast at the bandwidth of a copy
+  // With the curve of a cast: 2 TB/s, 4 us beside the bytes.
+  KernelTable cast;
+  cast.kind = OpKind::cast;
+  cast.curve = {{30e6, 19e-6}, {90e6, 49e-6}};
+  cast.provenance.origin = Origin::measured;
+  fused.f.hardware.kernels.push_back(cast);
+  CHECK(near(fused.cost().seconds, 100e-6 + 4e-6 + 62.91456e-6 / 2));
+  CHECK(fused.cost().origin == Origin::interpolated);
+  // With a table of the fused kernel the model says what its tiles take. The cast is no part of them.
+  fused.f.hardware.kernels[0].variant = "attend_backward hopper fused bf16 128";
+  const double rounding = fused.cost().seconds;
+  --fused.op.writes.count;
+  REQUIRE(fused.taken() == "attend_backward hopper fused bf16 128");
+  CHECK(near(rounding - fused.cost().seconds, 4e-6 + 62.91456e-6 / 2));
 }
 
 TEST_CASE("memory-bound kernels: bytes at the speed of a copy, or their own curve") {
