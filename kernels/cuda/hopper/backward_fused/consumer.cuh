@@ -33,13 +33,17 @@ class FusedConsumer {
   using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
   using DsTiles = PipelineIndex<Shape::ds_tiles>;
-  static constexpr int n_tiles = Shape::queries / 8;
+  static constexpr int n_tiles = Shape::queries / 8, last_step = D / 16 - 1;
   static constexpr int dq_parts = Shape::dq_parts_of_consumer;
   using DqAccumulators = float[8 * dq_parts][4];  // of a consumer: 64 rows x 64 columns a part
   using Operand = std::uint32_t[n_tiles / 2][4];  // A of the products for dv and dk
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
   static constexpr bool early_dv = Shape::queries == 64;
+  // The last step of K Q^T has its 16 columns of K in registers for as long as the tile takes: a block's
+  // products read 4 of 256 KiB less of shared memory, which binds. Registers suffice for one step, if delta
+  // is read where dS is computed.
+  static constexpr bool keeps_k = D == 128 && Shape::consumers == 2, early_delta = early_dv && !keeps_k;
 
   __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<Shape>& memory,
                                            int warpgroup)
@@ -56,8 +60,11 @@ class FusedConsumer {
       clear(dv_);
       wait_for_q_dout(count, flags);
       wait_for_kv(count);
-      // `opaque`, so that what follows from the count is computed where it is needed: of some ten places for
-      // it this one gave the fastest loop, by 1 % (head size 128).
+      if constexpr (keeps_k)
+        load_operand<Shape::key_half_bytes>(k_, memory_.k[warpgroup_] + thread_index() / 32 % 4 * 2048,
+                                            last_step);
+        // `opaque`, so that what follows from the count is computed where it is needed: of some ten places
+        // for it this one gave the fastest loop, by 1 % (head size 128).
 #pragma unroll 1
       while (run_block(opaque(count), dq, ds)) ++count;
       if constexpr (Shape::late_dk) end_block<0>(count, ds);
@@ -107,8 +114,9 @@ class FusedConsumer {
     const int flags = memory_.flags[slot];
     warpgroup_arrive();
 #pragma unroll
-    for (int step = 0; step < D / 16; ++step)
+    for (int step = 0; step < (keeps_k ? last_step : D / 16); ++step)
       Wgmma<T, Shape::queries>::multiply_ss(p, kv_operand(memory_.k, step), q.k_major(step), step > 0);
+    if constexpr (keeps_k) Wgmma<T, Shape::queries>::multiply_rs_b_k_major(p, k_, q.k_major(last_step), 1);
     warpgroup_commit_batch();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
@@ -139,9 +147,9 @@ class FusedConsumer {
     if (masked) zero_dead_dp(dp, p);
     // wait_for_ds_buffer() contains a branch, above which the compiler moves no load: called between the two
     // halves where registers are short.
-    compute_ds<early_dv, 0, n_tiles / 2>(dp, p, lse_delta, minus_delta);
+    compute_ds<early_delta, 0, n_tiles / 2>(dp, p, lse_delta, minus_delta);
     if constexpr (!early_dv) wait_for_ds_buffer();
-    compute_ds<early_dv, n_tiles / 2, n_tiles>(dp, p, lse_delta, minus_delta);
+    compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, p, lse_delta, minus_delta);
     if constexpr (!early_dv) pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
     if constexpr (early_dv) wait_for_ds_buffer();
@@ -192,11 +200,8 @@ class FusedConsumer {
                            has_live_pair<Owner::keys>(key, tile, params_.call.by_k.segments, 1));
     memory_.live[row] = live;
     wait(shared_address(&memory_.kv_full), place & 1);
-    if (!live && half < D / 64) {
-      auto* const pieces =
-          reinterpret_cast<uint4*>(memory_.k[row / 64] + half * Shape::key_half_bytes + row % 64 * 128);
-      for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
-    }
+    if (!live && half < D / 64)
+      zero_row_of_64(memory_.k[row / 64] + half * Shape::key_half_bytes + row % 64 * 128);
     fence_view_async_shared();
     if (lane() == 0) DkvEpilogue<Shape>::finish(memory_);  // of the tile before
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
@@ -343,7 +348,7 @@ class FusedConsumer {
 #pragma unroll
       for (int e = 0; e < 4; ++e)
         p[n][e] = exp2_approx(fmaf(p[n][e], params_.scale_log2, e % 2 == 0 ? -lse_[n].x : -lse_[n].y));
-      if constexpr (early_dv) minus_delta[n] = lse_delta[4 * n].minus_delta;
+      if constexpr (early_delta) minus_delta[n] = lse_delta[4 * n].minus_delta;
     }
     if (masked) {
       const Block& block = memory_.bounds[slot];
@@ -387,6 +392,7 @@ class FusedConsumer {
   const FusedParams& params_;
   FusedStorage<Shape>& memory_;
   int warpgroup_;
+  std::uint32_t k_[4];   // see keeps_k
   float2 lse_[n_tiles];  // of the block's queries, as the lane holds columns
   Accumulators<1, D / 8> dk_, dv_;
 };

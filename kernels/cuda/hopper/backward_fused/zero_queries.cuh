@@ -1,4 +1,5 @@
-// What the consumers of the fused backward kernel do with queries that have no gradient.
+// What the consumers of the fused backward kernel do with queries that have no gradient, and with keys that
+// no query sees.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,12 @@
 #include "kernels/cuda/hopper/parts/instructions.cuh"
 
 namespace cplab::kernels::cuda::hopper {
+
+// Zeroes 64 columns of a row of a tile in shared memory.
+__device__ __forceinline__ void zero_row_of_64(unsigned char* row) {
+  auto* const pieces = reinterpret_cast<uint4*>(row);
+  for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
+}
 
 // Zeroes rows of Q and dO beyond the block, and of queries without a gradient: they may hold NaN, which times
 // P = 0 is NaN.

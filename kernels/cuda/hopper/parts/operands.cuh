@@ -34,6 +34,20 @@ class TileDescriptor {
   std::uint32_t low_;
 };
 
+// Operand A of a product, 16 rows of a warp and 16 columns, from a tile in shared memory: those of
+// k_major(step). `rows`: the warp's first row, at a multiple of 1024 bytes.
+template <int half_bytes>
+__device__ __forceinline__ void load_operand(std::uint32_t (&into)[4], const unsigned char* rows, int step) {
+  const int lane = thread_index() % 32, row = lane / 4;
+  // Of the lane's two columns; those eight further on are in the 16 bytes beside these.
+  const int low = row * 128 + ((step % 4 * 32 + lane % 4 * 4) ^ row * 16), high = low ^ 16;
+  const unsigned char* const half = rows + step / 4 * half_bytes;
+  into[0] = *reinterpret_cast<const std::uint32_t*>(half + low);
+  into[1] = *reinterpret_cast<const std::uint32_t*>(half + 1024 + low);
+  into[2] = *reinterpret_cast<const std::uint32_t*>(half + high);
+  into[3] = *reinterpret_cast<const std::uint32_t*>(half + 1024 + high);
+}
+
 // Rounds accumulators of 64 rows to T and packs them as operand A of a product whose summed index is their
 // column.
 template <class T, int n_tiles>

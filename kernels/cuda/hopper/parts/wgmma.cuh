@@ -76,6 +76,7 @@ __device__ __forceinline__ void warpgroup_keep_operand(const std::uint32_t (&a)[
 //   multiply_ss_b_mn_major A k_major, B mn_major
 //   multiply_rs            A in registers, 64 rows x 16 columns as pairs (the layout of mma.sync's A), B
 //   mn_major
+//   multiply_rs_b_k_major  likewise, B k_major
 template <class T, int N>
 struct Wgmma;
 
@@ -115,6 +116,16 @@ struct Wgmma;
                    ", 0;\n"                                                                               \
                    "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
                    ", {" A0 ", " A1 ", " A2 ", " A3 "}, " B4 ", keep, 1, 1, 1;\n}\n"                      \
+                   : CPLAB_SUMS_##REGS(d)                                                                 \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));                      \
+    }                                                                                                     \
+    static __device__ __forceinline__ void multiply_rs_b_k_major(float (&d)[N / 8][4],                    \
+                                                                 const std::uint32_t (&a)[4],             \
+                                                                 std::uint64_t b, int keep) {             \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP5                                        \
+                   ", 0;\n"                                                                               \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." PTX "." PTX " " CPLAB_NAMES_##REGS   \
+                   ", {" A0 ", " A1 ", " A2 ", " A3 "}, " B4 ", keep, 1, 1, 0;\n}\n"                      \
                    : CPLAB_SUMS_##REGS(d)                                                                 \
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(keep));                      \
     }                                                                                                     \

@@ -75,6 +75,18 @@ struct Wgmma {
                                .keep = keep != 0,
                                .value = value_of<T>});
   }
+  static void multiply_rs_b_k_major(float (&d)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b,
+                                    int keep) {
+    emulator::machine().queue({.sums = &d[0][0],
+                               .columns = N,
+                               .a_registers = a,
+                               .a = 0,
+                               .b = b,
+                               .a_mn_major = false,
+                               .b_mn_major = false,
+                               .keep = keep != 0,
+                               .value = value_of<T>});
+  }
 };
 
 }  // namespace cplab::kernels::cuda::hopper
