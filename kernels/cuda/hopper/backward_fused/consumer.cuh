@@ -40,10 +40,7 @@ class FusedConsumer {
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
   static constexpr bool early_dv = Shape::queries == 64;
-  // The last step of K Q^T has its 16 columns of K in registers for as long as the tile takes: a block's
-  // products read 4 of 256 KiB less of shared memory, which binds. Registers suffice for one step, if delta
-  // is read where dS is computed.
-  static constexpr bool keeps_k = D == 128 && Shape::consumers == 2, early_delta = early_dv && !keeps_k;
+  static constexpr bool early_delta = early_dv && !Shape::keeps_k;
 
   __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<Shape>& memory,
                                            int warpgroup)
@@ -60,7 +57,7 @@ class FusedConsumer {
       clear(dv_);
       wait_for_q_dout(count, flags);
       wait_for_kv(count);
-      if constexpr (keeps_k)
+      if constexpr (Shape::keeps_k)
         load_operand<Shape::key_half_bytes>(k_, memory_.k[warpgroup_] + thread_index() / 32 % 4 * 2048,
                                             last_step);
         // `opaque`, so that what follows from the count is computed where it is needed: of some ten places
@@ -114,9 +111,10 @@ class FusedConsumer {
     const int flags = memory_.flags[slot];
     warpgroup_arrive();
 #pragma unroll
-    for (int step = 0; step < (keeps_k ? last_step : D / 16); ++step)
+    for (int step = 0; step < (Shape::keeps_k ? last_step : D / 16); ++step)
       Wgmma<T, Shape::queries>::multiply_ss(p, kv_operand(memory_.k, step), q.k_major(step), step > 0);
-    if constexpr (keeps_k) Wgmma<T, Shape::queries>::multiply_rs_b_k_major(p, k_, q.k_major(last_step), 1);
+    if constexpr (Shape::keeps_k)
+      Wgmma<T, Shape::queries>::multiply_rs_b_k_major(p, k_, q.k_major(last_step), 1);
     warpgroup_commit_batch();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
@@ -278,7 +276,7 @@ class FusedConsumer {
     __syncwarp();
     warpgroup_wait<0>();
     warpgroup_fence_operand(dq);
-    if (lane() == 0) arrive(shared_address(&memory_.kv_empty));
+    if (Shape::keeps_k || lane() == 0) arrive(shared_address(&memory_.kv_empty));
     store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
     if constexpr (!adding) {
       if (!apart) {
@@ -286,6 +284,8 @@ class FusedConsumer {
         named_barrier_sync(1, Shape::consumers * warpgroup_threads);
       } else if constexpr (!together) {
         wait_for_dq_staging(count + 1);
+        // dk goes where other warps have staged dq; again racecheck takes no lane's word for others.
+        named_barrier_sync(2 + warpgroup_, warpgroup_threads);
       }
     }
     warpgroup_fence_operand(dk_[0]);
@@ -392,7 +392,7 @@ class FusedConsumer {
   const FusedParams& params_;
   FusedStorage<Shape>& memory_;
   int warpgroup_;
-  std::uint32_t k_[4];   // see keeps_k
+  std::uint32_t k_[4];   // of the tile's keys, by keeps_k
   float2 lse_[n_tiles];  // of the block's queries, as the lane holds columns
   Accumulators<1, D / 8> dk_, dv_;
 };
