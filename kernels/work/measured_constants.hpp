@@ -36,6 +36,8 @@ constexpr std::string_view more_k = "scenarios/measured/h100-2026-11-25/stages/b
 constexpr std::string_view turns = "scenarios/measured/h100-2026-11-25/stages/out-of-turn.json";
 constexpr std::string_view stages_heights = "scenarios/measured/h100-2026-11-25/stages/heights.json";
 constexpr std::string_view chains = "scenarios/measured/h100-2026-11-25/rounded-dq/chains-64.json";
+constexpr std::string_view in_turn =
+    "scenarios/measured/h100-2026-11-26/k-in-registers/deterministic-apart.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -78,6 +80,10 @@ constexpr MeasuredConstant measured_constants[] = {
      records::choices},
     {"hopper_ordered_128_queue", 2.70, "us for each tile of a head but the first, full masks",
      records::choices},
+    // What a tile takes longer in turn than the model of turns and masks has it, where a list has four
+    // sequences or more: 11 to 18 us at 4, 8 and 16 x 2048, 16 x 1024 full and 4 x 4096 causal; 26 and 47 at
+    // 32 x 2048. At head size 64 it is 0 to 3.
+    {"hopper_ordered_128_batch", 16, "us a tile of four sequences or more", records::in_turn},
     // Tiles of queries and tiles of keys in one launch, each loaded while the one before is computed. The
     // model is
     // off by 10 and 8 % (root mean square of 18 and 20 times on an H100). The least errors, 6 and 7 %, are

@@ -39,8 +39,7 @@ class FusedConsumer {
   using Operand = std::uint32_t[n_tiles / 2][4];  // A of the products for dv and dk
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
-  static constexpr bool early_dv = Shape::queries == 64;
-  static constexpr bool early_delta = early_dv && !Shape::keeps_k;
+  static constexpr bool early_dv = Shape::queries == 64, early_delta = early_dv && !Shape::keeps_k;
 
   __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<Shape>& memory,
                                            int warpgroup)
@@ -57,11 +56,12 @@ class FusedConsumer {
       clear(dv_);
       wait_for_q_dout(count, flags);
       wait_for_kv(count);
-      if constexpr (Shape::keeps_k)
+      if constexpr (Shape::keeps_k) {
         load_operand<Shape::key_half_bytes>(k_, memory_.k[warpgroup_] + thread_index() / 32 % 4 * 2048,
                                             last_step);
-        // `opaque`, so that what follows from the count is computed where it is needed: of some ten places
-        // for it this one gave the fastest loop, by 1 % (head size 128).
+      }
+      // `opaque`, so that what follows from the count is computed where it is needed: of some ten places
+      // for it this one gave the fastest loop, by 1 % (head size 128).
 #pragma unroll 1
       while (run_block(opaque(count), dq, ds)) ++count;
       if constexpr (Shape::late_dk) end_block<0>(count, ds);
@@ -284,7 +284,7 @@ class FusedConsumer {
         named_barrier_sync(1, Shape::consumers * warpgroup_threads);
       } else if constexpr (!together) {
         wait_for_dq_staging(count + 1);
-        // dk goes where other warps have staged dq; again racecheck takes no lane's word for others.
+        // For racecheck: dk goes where other warps have staged dq, and it sees no order between their lanes.
         named_barrier_sync(2 + warpgroup_, warpgroup_threads);
       }
     }

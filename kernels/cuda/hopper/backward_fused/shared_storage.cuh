@@ -244,7 +244,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   static_assert(sizeof(FusedStorage<Shape>) <= most_shared_bytes);
   constexpr int warps = 4 * Shape::consumers;
   init_barrier(shared_address(&memory.kv_full), 1);
-  // Those who read K themselves speak for themselves: racecheck takes no lane's word for others.
+  // All lanes arrive that read K themselves: to racecheck one lane's arrival does not order what others read.
   init_barrier(shared_address(&memory.kv_empty), Shape::keeps_k ? 32 * warps : warps);
   init_barrier(shared_address(&memory.q_free), warps);
   for (int n = 0; n < Shape::info_stages; ++n) {
