@@ -286,8 +286,9 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
   const auto tiles = static_cast<std::int64_t>(chosen.by_k.tiles.size()) * call.q.heads;
   using Family = AttendBackwardVariant::Family;
   const bool few = tiles < static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms;
-  if ((first.family != Family::hopper_fused && first.family != Family::hopper_ordered) || tiles == 0 ||
-      (!few && !call.rounded_dq))
+  const bool ordered = first.family == Family::hopper_ordered;
+  if ((first.family != Family::hopper_fused && !ordered) || tiles == 0 ||
+      (!few && !ordered && !call.rounded_dq))
     return chosen;
   double least_s = predicted_seconds(chosen, call, options);
   const ChosenBackward of_first = chosen;

@@ -83,6 +83,9 @@ TEST_CASE(
   CHECK(name(1, 4096, true) == "attend_backward hopper ordered bf16 128");
   CHECK(name(4, 4096, false) == "attend_backward hopper ordered bf16 128");
   CHECK(name(2, 8192, true) == "attend_backward hopper ordered bf16 128");
+  // Where dq is fp32 as well, however many tiles there are.
+  CHECK(backward_name({.S = 2048, .B = 32}, with_same_bits(on_hopper)) == "attend_backward hopper bf16 128");
+  CHECK(backward_name({.S = 32768}, with_same_bits(on_hopper)) == "attend_backward hopper ordered bf16 128");
 }
 
 TEST_CASE("candidates are what is allowed, has room and fits, in the order of the table") {
