@@ -232,6 +232,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (fused) {
     extras.rows_us = backward_rows_us(call);
     extras.block = dq_cell_rows(call.q.width);
+    // Segments stand for sequences here; one sequence in four pieces or more counts as several.
     if (variant.family == Family::hopper_ordered && call.q.width != 64 && chosen.by_k.segments.size() >= 4)
       extras.rows_us += measured("hopper_ordered_128_batch");
   }

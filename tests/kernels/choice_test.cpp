@@ -66,8 +66,9 @@ double predicted(const Call& call, const char* variant, VariantOptions options =
 
 }  // namespace
 
-// Who was faster on an H100: deterministic-apart.json in scenarios/measured/h100-2026-11-26/k-in-registers,
-// from 1.08 times (4 x 2048) to 1.67 (32 x 2048), and below from 0.74 to 0.90.
+// Who was faster on an H100: deterministic-apart.json in scenarios/measured/h100-2026-11-26/k-in-registers
+// has tiles apart at 1.08 (4 x 2048) to 1.67 (32 x 2048) and 1.13 (16 x 1024) of the rate of those in turn,
+// and at 0.87 to 0.90 in the three below. The last two calls are not in it.
 TEST_CASE(
     "the same bits in every run: several short sequences go to tiles apart, long ones are added in turn") {
   const auto name = [](std::int64_t B, std::int64_t S, bool causal) {

@@ -8,12 +8,9 @@
 #include "tests/kernels/chosen_variant.hpp"
 
 namespace cplab::testing {
-namespace {
 
 using namespace kernels;
 using namespace kernels::cuda;
-
-}  // namespace
 
 TEST_CASE("rounded dq: stored by kernels that store it once, cast behind those that sum it") {
   using Family = AttendBackwardVariant::Family;
