@@ -32,58 +32,32 @@ float value_of(std::uint16_t bits) {
 template <class T, int N>
 struct Wgmma {
   static void multiply_ss(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
-    emulator::machine().queue({.sums = &d[0][0],
-                               .columns = N,
-                               .a_registers = nullptr,
-                               .a = a,
-                               .b = b,
-                               .a_mn_major = false,
-                               .b_mn_major = false,
-                               .keep = keep != 0,
-                               .value = value_of<T>});
+    queue(d, nullptr, a, b, false, false, keep);
   }
   static void multiply_ss_mn_major(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
-    emulator::machine().queue({.sums = &d[0][0],
-                               .columns = N,
-                               .a_registers = nullptr,
-                               .a = a,
-                               .b = b,
-                               .a_mn_major = true,
-                               .b_mn_major = true,
-                               .keep = keep != 0,
-                               .value = value_of<T>});
+    queue(d, nullptr, a, b, true, true, keep);
   }
   static void multiply_ss_b_mn_major(float (&d)[N / 8][4], std::uint64_t a, std::uint64_t b, int keep) {
-    emulator::machine().queue({.sums = &d[0][0],
-                               .columns = N,
-                               .a_registers = nullptr,
-                               .a = a,
-                               .b = b,
-                               .a_mn_major = false,
-                               .b_mn_major = true,
-                               .keep = keep != 0,
-                               .value = value_of<T>});
+    queue(d, nullptr, a, b, false, true, keep);
   }
   static void multiply_rs(float (&d)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b, int keep) {
-    emulator::machine().queue({.sums = &d[0][0],
-                               .columns = N,
-                               .a_registers = a,
-                               .a = 0,
-                               .b = b,
-                               .a_mn_major = false,
-                               .b_mn_major = true,
-                               .keep = keep != 0,
-                               .value = value_of<T>});
+    queue(d, a, 0, b, false, true, keep);
   }
   static void multiply_rs_b_k_major(float (&d)[N / 8][4], const std::uint32_t (&a)[4], std::uint64_t b,
                                     int keep) {
+    queue(d, a, 0, b, false, false, keep);
+  }
+
+ private:
+  static void queue(float (&d)[N / 8][4], const std::uint32_t* a_registers, std::uint64_t a, std::uint64_t b,
+                    bool a_mn_major, bool b_mn_major, int keep) {
     emulator::machine().queue({.sums = &d[0][0],
                                .columns = N,
-                               .a_registers = a,
-                               .a = 0,
+                               .a_registers = a_registers,
+                               .a = a,
                                .b = b,
-                               .a_mn_major = false,
-                               .b_mn_major = false,
+                               .a_mn_major = a_mn_major,
+                               .b_mn_major = b_mn_major,
                                .keep = keep != 0,
                                .value = value_of<T>});
   }
