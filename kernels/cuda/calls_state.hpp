@@ -118,7 +118,8 @@ struct CudaCalls::State {
     require_int(static_cast<std::int64_t>(work.tiles.size()), "too many tiles for a GPU kernel");
     into.count = static_cast<std::int32_t>(work.tiles.size());
     into.live = cuda::live_tiles(work);
-    into.keys_together = work.keys_together;
+    into.rows_together = work.rows_together;
+    into.ending = work.ending;
     into.alike = work.alike;
     into.out_of_turn = work.out_of_turn;
     if (work.tiles.empty()) return;
@@ -134,6 +135,7 @@ struct CudaCalls::State {
     point<std::int32_t>(into.first_run, turns.first_run);
     point<cuda::TurnRun>(into.runs, turns.runs);
     point<std::int32_t>(into.total, turns.total);
+    point<std::int32_t>(into.total_before_ending, turns.total_before_ending);
     place_counters(into.counters, static_cast<std::size_t>(cuda::dq_counters(turns, q.heads)));
     if (q.heads > k.heads)
       place_counters(into.dkv_counters, static_cast<std::size_t>(cuda::dkv_counters(turns, k.heads)));

@@ -93,13 +93,16 @@ float scale_log2(double scale);
 
 // How many of `heads` heads the tile scheduler takes side by side: as many as keep the rows of the tensors
 // that the tiles walk over (k and v, or q and dout; `walked_heads` heads in all, each like a head of
-// `walked`) in the L2 cache. element_bytes: of one element of each of these tensors, together. rows_together:
-// the most of these rows that neighbours in the list share (0: not known). Where those of more heads take a
-// part of the cache only, more are taken: the heads of a row are neighbours in memory. alike: all tiles take
-// the same time (WorkTables::alike). Then the order of heads does not matter for the last wave, and few are
-// taken: their rows are read by all multiprocessors at about the same time.
-int heads_per_group(int heads, int walked_heads, const DeviceView& walked, int element_bytes = 4,
-                    std::int32_t rows_together = 0, bool alike = false);
+// `walked`) in the L2 cache. rows_together: the most of these rows that neighbours in the list share (0: not
+// known). Where those of more heads take a part of the cache only, more are taken: the heads of a row are
+// neighbours in memory. alike: all tiles take the same time (WorkTables::alike). Then the order of heads does
+// not matter for the last wave, and few are taken: their rows are read by all multiprocessors at about the
+// same time.
+int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::int32_t rows_together = 0,
+                    bool alike = false);
+// Likewise of the fused backward, whose tiles walk over q, dout and dq. heads: of one tile or more query
+// heads each, whose query heads a tile walks one after the other.
+int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::int32_t rows_together = 0);
 
 }  // namespace hopper
 }  // namespace cplab::kernels::cuda

@@ -120,11 +120,12 @@ constexpr MeasuredConstant measured_constants[] = {
     {"other_tiles_handicap", 1.015, "predicted time over that of even cuts", records::none},
     {"last_wave_matters_below", 32, "tiles of a multiprocessor", records::none},
     {"even_tiles_ratio", 1.25, "most over fewest live pairs of a row", records::none},
-    // Tile scheduler: how much K and V (or Q and dO) of the heads taken side by side may hold, of an L2 of 50
-    // to 60 MB.
+    // Tile scheduler: how much K and V (or Q, dO and dq) of the heads taken side by side may hold, of an L2
+    // of 50 to 60 MB.
     {"heads_per_group_cache", 32 << 20, "bytes", records::none},
     {"heads_per_group_cache_together", 8 << 20, "bytes", records::none},
     {"heads_per_group_cache_alike", 4 << 20, "bytes", records::heads},
+    {"fused_heads_cache_together", 16 << 20, "bytes", records::heads},
     // Forward kernel for Hopper: how it is written. 0 and 1 are no and yes.
     {"hopper_forward_64_stages", 4, "blocks of K and V, tiles of 192 rows", records::stages},
     {"hopper_forward_128_more_k", 1, "blocks of K beside those of V, tiles of 128 rows", records::more_k},

@@ -50,9 +50,10 @@ struct WorkList {
   const DeviceSegment* segments = nullptr;
   std::int32_t count = 0;
   std::int32_t live = 0;           // the first so many have segments
-  std::int32_t keys_together = 0;  // the most keys that neighbours in the list share; 0: not known
-  bool alike = false;              // all tiles with segments take about the same time, where known
-  bool out_of_turn = false;        // WorkTables::out_of_turn
+  std::int32_t rows_together = 0;  // this and the rest: as in WorkTables
+  std::int32_t ending = 0;
+  bool alike = false;
+  bool out_of_turn = false;
 };
 
 struct AttendParams {
@@ -84,8 +85,9 @@ struct TurnList {
   const std::int32_t* unit_of_tile = nullptr;
   const std::int32_t* first_run = nullptr;
   const TurnRun* runs = nullptr;
-  const std::int32_t* total = nullptr;  // pieces of each cell of a head
-  bool even = true;                     // WorkTables::even
+  const std::int32_t* total = nullptr;                // pieces of each cell of a head
+  const std::int32_t* total_before_ending = nullptr;  // those of tiles before by_k.ending
+  bool even = true;                                   // WorkTables::even
   // Pieces added so far, by head and cell; 0 between launches.
   std::int32_t* counters = nullptr;
   std::int32_t cells = 0;  // of a head

@@ -217,14 +217,12 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const AttendBackward call = as_launched(asked, variant);
   const BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
-  // The fused kernel gives the query heads of a key head to different thread blocks (splits_query_heads());
-  // the others walk them one after the other.
   const bool fused = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered ||
                      variant.family == Family::hopper_chains;
-  const bool splits = fused && call.q.heads > call.k.heads && call.dk.dtype == DType::fp32;
-  const TileWalk by_k{.heads = splits ? call.q.heads : call.k.heads,
-                      .heads_per_group = std::max<std::int64_t>(splits ? call.q.heads : call.k.heads, 1),
-                      .sms = options.sms};
+  const std::int64_t key_heads = key_tile_heads(call, variant);
+  const bool splits = key_heads > call.k.heads;
+  const TileWalk by_k{
+      .heads = key_heads, .heads_per_group = std::max<std::int64_t>(key_heads, 1), .sms = options.sms};
   const TileWalk by_q{
       .heads = call.q.heads, .heads_per_group = std::max<std::int64_t>(call.q.heads, 1), .sms = options.sms};
   const double in_turn = splits ? 1 : static_cast<double>(call.q.heads) / static_cast<double>(groups);

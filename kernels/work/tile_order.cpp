@@ -30,22 +30,22 @@ class DisjointSets {
   std::vector<std::int32_t> parents_;
 };
 
-// A group of keys' tiles, by their numbers in the list.
+// The tiles of a group, by their numbers in the list.
 struct TileGroup {
   std::vector<std::size_t> tiles;
   double longest = 0, together = 0;
 };
 
-std::vector<TileGroup> tile_groups(const WorkTables& work, std::span<const double> times) {
-  const KeyGroups keys = key_groups(work.segments);
+std::vector<TileGroup> tile_groups(const WorkTables& work, std::span<const double> times, bool by_key) {
+  const WalkedGroups walked = walked_groups(work.segments, by_key);
   const auto group_of = [&](std::int32_t segment) {
-    return keys.of_segment[static_cast<std::size_t>(segment)];
+    return walked.of_segment[static_cast<std::size_t>(segment)];
   };
-  DisjointSets sets(keys.count);
+  DisjointSets sets(walked.count);
   for (const WorkTile& tile : work.tiles)
     for (std::int32_t at = tile.first + 1; at < tile.first + tile.count; ++at)
       sets.join(group_of(at), group_of(tile.first));
-  std::vector<TileGroup> groups(static_cast<std::size_t>(keys.count));
+  std::vector<TileGroup> groups(static_cast<std::size_t>(walked.count));
   for (std::size_t n = 0; n < work.tiles.size(); ++n) {
     if (work.tiles[n].count == 0) continue;
     TileGroup& group = groups[static_cast<std::size_t>(sets.of(group_of(work.tiles[n].first)))];
@@ -76,31 +76,32 @@ void join_last(std::vector<TileGroup>& groups, const TileWalk& walk) {
 
 }  // namespace
 
-KeyGroups key_groups(std::span<const DeviceSegment> segments) {
-  struct Keys {
+WalkedGroups walked_groups(std::span<const DeviceSegment> segments, bool by_key) {
+  struct Rows {
     std::int64_t begin, end;
     std::size_t segment;
   };
-  std::vector<Keys> all;
+  std::vector<Rows> all;
   for (std::size_t n = 0; n < segments.size(); ++n) {
-    const RowRange live = live_rows(transposed(segments[n]));
+    const RowRange live = live_rows(by_key ? segments[n] : transposed(segments[n]));
     all.push_back({live.begin, live.end, n});
   }
-  std::sort(all.begin(), all.end(), [](const Keys& a, const Keys& b) { return a.begin < b.begin; });
-  KeyGroups groups;
+  std::sort(all.begin(), all.end(), [](const Rows& a, const Rows& b) { return a.begin < b.begin; });
+  WalkedGroups groups;
   groups.of_segment.resize(segments.size());
   std::int64_t begin = 0, end = 0;  // of the group so far
-  for (const Keys& keys : all) {
-    if (groups.count == 0 || keys.begin >= end) {
-      begin = end = keys.begin;
+  for (const Rows& rows : all) {
+    if (groups.count == 0 || rows.begin >= end) {
+      begin = end = rows.begin;
       ++groups.count;
     }
-    end = std::max(end, keys.end);
-    groups.most_keys = std::max(groups.most_keys, static_cast<std::int32_t>(end - begin));
-    groups.of_segment[keys.segment] = groups.count - 1;
+    end = std::max(end, rows.end);
+    groups.most_rows = std::max(groups.most_rows, static_cast<std::int32_t>(end - begin));
+    groups.of_segment[rows.segment] = groups.count - 1;
   }
   return groups;
 }
+
 bool are_alike(const WorkTables& work, std::span<const double> times) {
   double shortest = std::numeric_limits<double>::infinity(), longest = 0;
   for (std::size_t n = 0; n < work.tiles.size(); ++n) {
@@ -111,8 +112,9 @@ bool are_alike(const WorkTables& work, std::span<const double> times) {
   return longest <= 1.1 * shortest;
 }
 
-bool order_by_keys(WorkTables& work, std::span<const double> times, const TileWalk& walk) {
-  std::vector<TileGroup> groups = tile_groups(work, times);
+bool order_by_walked_rows(WorkTables& work, std::span<const double> times, const TileWalk& walk,
+                          bool by_key) {
+  std::vector<TileGroup> groups = tile_groups(work, times, by_key);
   if (groups.size() < 2) return false;
   std::stable_sort(groups.begin(), groups.end(),
                    [](const TileGroup& a, const TileGroup& b) { return a.longest > b.longest; });
@@ -125,6 +127,7 @@ bool order_by_keys(WorkTables& work, std::span<const double> times, const TileWa
   std::vector<WorkTile> ordered;
   ordered.reserve(work.tiles.size());
   for (TileGroup& group : groups) {
+    work.ending = static_cast<std::int32_t>(ordered.size());  // of the last group in the end
     std::stable_sort(group.tiles.begin(), group.tiles.end(),
                      [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
     for (const std::size_t tile : group.tiles) ordered.push_back(work.tiles[tile]);

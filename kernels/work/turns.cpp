@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <numeric>
-#include <span>
-#include <unordered_map>
 #include <utility>
 
 #include "kernels/call_checks.hpp"
@@ -42,66 +39,47 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
   const std::int64_t cell_rows = dq_cell_rows(width);
   DqTurns turns;
   turns.cells = static_cast<std::int32_t>((rows + cell_rows - 1) / cell_rows);
-  std::vector<std::int32_t> before(static_cast<std::size_t>(turns.cells));
-  const std::span tiles(by_k.tiles.data(), static_cast<std::size_t>(live_tiles(by_k)));
   turns.even = by_k.even;
-  const auto for_each_unit = [&](auto visit) {
-    for (const WorkTile& tile : tiles)
-      for (std::int32_t s = tile.first + tile.count - 1; s >= tile.first; --s)
-        visit(queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]));
-  };
-  const auto add = [cell_rows](std::vector<std::int32_t>& counts, const RowRange& unit) {
-    for_each_stretch(unit, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
-      for (std::int64_t cell = first; cell < end; ++cell) counts[static_cast<std::size_t>(cell)] += pieces;
-    });
-  };
-  std::int32_t units = 0;
-  for (const WorkTile& tile : tiles) {
-    turns.unit_of_tile.push_back(units);
-    units += tile.count;
-  }
-  for_each_unit([&](const RowRange& unit) {
+  std::vector<std::int32_t> before(static_cast<std::size_t>(turns.cells));
+  turns.total_before_ending = before;
+  const auto add_unit = [&](const RowRange& unit) {
     turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
     bool entered = false;
     for_each_stretch(unit, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
       for (auto cell = static_cast<std::size_t>(first); cell < static_cast<std::size_t>(end); ++cell) {
         const TurnRun run{.cell = static_cast<std::int32_t>(cell), .before = before[cell], .own = pieces};
+        before[cell] += pieces;
         if (entered && turns.runs.back().before == run.before && turns.runs.back().own == run.own) continue;
         entered = true;
         turns.runs.push_back(run);
       }
     });
-    add(before, unit);
     require(turns.runs.size() <= std::numeric_limits<std::int32_t>::max(),
             "a list of segments is too long for a GPU");
-  });
+  };
+  const std::int32_t live = live_tiles(by_k);
+  for (std::int32_t n = 0; n < live; ++n) {
+    const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
+    if (n == by_k.ending) turns.total_before_ending = before;
+    turns.unit_of_tile.push_back(static_cast<std::int32_t>(turns.first_run.size()));
+    for (std::int32_t s = tile.first + tile.count - 1; s >= tile.first; --s)
+      add_unit(queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]));
+  }
   turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
   turns.total = std::move(before);
   return turns;
 }
 
-HeadGroups head_groups(int heads, int fitting, bool even) {
-  const int most = std::max(std::min(fitting, even ? heads : heads / 2), 1);
+HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending) {
+  const int most = std::max(std::min(fitting, even || ending > 0 ? heads : heads / 2), 1);
   HeadGroups groups;
   const int count = (heads + most - 1) / most;
   if (count == 0) return groups;
   groups.heads = (heads + count - 1) / count;  // groups of equal size
-  if (!even) groups.opposite = (heads - 1) / groups.heads * groups.heads;
+  if (even) return groups;
+  groups.opposite_heads = (heads - 1) / groups.heads * groups.heads;
+  groups.opposite_tiles = ending;
   return groups;
-}
-
-void interleave_segments(WorkTables& by_k) {
-  if (!by_k.even) return;
-  const auto live = static_cast<std::size_t>(live_tiles(by_k));
-  // How many tiles before it have the same segments.
-  std::vector<std::size_t> rank(live), order(live);
-  std::unordered_map<std::int32_t, std::size_t> seen;
-  for (std::size_t tile = 0; tile < live; ++tile) rank[tile] = seen[by_k.tiles[tile].first]++;
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return rank[a] < rank[b]; });
-  const std::vector<WorkTile> listed = by_k.tiles;
-  for (std::size_t n = 0; n < live; ++n) by_k.tiles[n] = listed[order[n]];
 }
 
 std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads) {

@@ -21,35 +21,35 @@ RowRange queries_of(const WorkTile& tile, const DeviceSegment& segment);
 
 // Turns of a list of tiles of keys (key_tiles()); the same for every head. Its units are the segments of its
 // tiles, in the order of the list and in a tile from its last segment to its first: in every cell an earlier
-// unit adds all of its pieces before a later one adds any. Pieces of one unit have no rows in common. Heads
-// may be walked in the opposite order, the last unit first: then of a cell's pieces those come before a unit
-// that are neither its own nor before it.
+// unit adds all of its pieces before a later one adds any. Pieces of one unit have no rows in common. All
+// tiles of a head, or those before the list's ending, may be walked in the opposite order, the last unit
+// first: then of their pieces in a cell those come before a unit that are neither its own nor before it.
 struct DqTurns {
   std::vector<std::int32_t> unit_of_tile;  // the first of each tile with segments, by place in the list
   std::vector<std::int32_t> first_run;     // of each unit, and the number of runs
   std::vector<TurnRun> runs;
-  std::vector<std::int32_t> total;  // pieces of each cell
-  std::int32_t cells = 0;           // of a head
-  bool even = true;                 // of the list
+  std::vector<std::int32_t> total;                // pieces of each cell
+  std::vector<std::int32_t> total_before_ending;  // those of the tiles before WorkTables::ending
+  std::int32_t cells = 0;                         // of a head
+  bool even = true;                               // of the list
 };
 
-// In which groups heads are walked, and which of them in the opposite order, so that tiles do not queue for
+// In which groups heads are walked, and what of them in the opposite order, so that tiles do not queue for
 // their turns (docs/08-hopper.md, "In turn"). Tiles of a causal mask that begin together, longest first, do:
 // all of a head begin at the same cell. In the opposite order they begin at cells of their own, and a tile
-// comes to those of the one before it later than that one. But then the longest tile begins last, so the last
-// group is walked as listed: its tiles begin one after the other anyway, as those before them end. Tiles of
-// even lists take equally long, and are all walked as listed.
+// comes to those of the one before it later than that one. But then the longest tile begins last, so what
+// ends the launch is walked as listed: its tiles begin one after the other anyway, as those before them end.
+// That is the last group of heads, or of it the list's ending. Tiles of even lists take equally long, and are
+// all walked as listed.
 struct HeadGroups {
-  int heads = 1;     // of a group
-  int opposite = 0;  // heads 0 .. opposite - 1 are walked in the opposite order
+  int heads = 1;           // of a group
+  int opposite_heads = 0;  // heads before that one are walked in the opposite order
+  int opposite_tiles = 0;  // and of the other heads the tiles before that one, before all others
 };
 
-// For that many heads, of which at most `fitting` are to be in a group.
-HeadGroups head_groups(int heads, int fitting, bool even);
-
-// The list in an order in which neighbouring tiles have different segments if possible, so that few tiles of
-// a sequence run at once and queue for their turns. Only lists of even tiles, where no other order matters.
-void interleave_segments(WorkTables& by_k);
+// For that many heads, of which at most `fitting` are to be in a group, and a list that is even or not and
+// has that ending (WorkTables).
+HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending);
 
 // The turns of tiles that add to `rows` rows of dq, of heads of `width` columns. Throws
 // std::invalid_argument if they are too many for the kernels' numbers.

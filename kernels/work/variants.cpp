@@ -109,12 +109,16 @@ bool out_of_turn(const AttendVariant& variant, const WorkTables& work, std::int6
          idle_share(work) >= measured("out_of_turn_idle");
 }
 
+// Whether many tiles of keys add to a row of dq.
+bool sums_dq(const AttendBackwardVariant& variant) {
+  using Family = AttendBackwardVariant::Family;
+  return variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered ||
+         variant.in_chains;
+}
+
 // Whether a row of dq is written once, and nothing that was there before is added to it.
 bool stores_dq_once(const AttendBackward& call, const AttendBackwardVariant& variant) {
-  using Family = AttendBackwardVariant::Family;
-  const bool sums =
-      variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered || variant.in_chains;
-  return !sums && call.write_dq == Write::store;
+  return !sums_dq(variant) && call.write_dq == Write::store;
 }
 
 // Tiles of a backward kernel, in which a tile of fewer rows takes as long.
@@ -123,6 +127,24 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
   const TileWalk walk{
       .heads = heads, .heads_per_group = std::max<std::int64_t>(heads, 1), .sms = options.sms};
   return cheapest_tiles(problem, height, {1, 1, 1}, walk).work;
+}
+
+// Tiles of keys that add to dq in the order that suits them: those of a sequence together, so that its q,
+// dout and dq stay in the L2 cache. Where they take turns, what they wait for is there sooner too, so lists
+// of even tiles have many heads side by side instead of many sequences.
+void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
+  const AttendBackwardVariant& variant = *chosen.variant;
+  if (!sums_dq(variant) || variant.in_chains) return;
+  const std::int32_t queries = walked_groups(chosen.by_k.segments, true).most_rows;
+  const std::int64_t heads = key_tile_heads(call, variant);
+  const TileWalk walk{
+      .heads = heads,
+      .heads_per_group = hopper::fused_heads_per_group(
+          static_cast<int>(heads), static_cast<int>(call.q.heads), device_view(call.q, {}), queries),
+      .sms = options.sms};
+  const std::vector<double> times = tile_times(chosen.by_k, {1, 1, 1}, true);
+  if (order_by_walked_rows(chosen.by_k, times, walk, true) || variant.takes_turns)
+    chosen.by_k.rows_together = queries;
 }
 
 }  // namespace
@@ -159,6 +181,11 @@ AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVaria
     launched.rounded_dq.reset();
   }
   return launched;
+}
+
+std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVariant& variant) {
+  const bool splits = sums_dq(variant) && call.dk.dtype == DType::fp32;
+  return splits ? std::max(call.q.heads, call.k.heads) : call.k.heads;
 }
 
 bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant) {
@@ -217,7 +244,7 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
       .live = rows.live, .rows = rows.q, .keep_empty = keep_empty, .ranges = rows.q_ranges};
   const auto heads_together = [&](std::int32_t keys, bool alike = false) {
     return hopper::heads_per_group(static_cast<int>(call.q.heads), static_cast<int>(call.k.heads),
-                                   device_view(call.k, {}), 4, keys, alike);
+                                   device_view(call.k, {}), keys, alike);
   };
   const auto walk_of = [&](const AttendVariant& variant) {
     return TileWalk{.heads = call.q.heads,
@@ -244,20 +271,20 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
     best = &variant;
     plan = std::move(other);
   }
-  const std::int32_t keys_together = key_groups(rows.live).most_keys;
+  const std::int32_t keys_together = walked_groups(rows.live).most_rows;
   const std::vector<double> times = tile_times(plan.work, best->tile_costs);
   plan.work.alike = are_alike(plan.work, times);
   TileWalk walk = walk_of(*best);
   walk.heads_per_group = heads_together(keys_together, plan.work.alike);
-  if (order_by_keys(plan.work, times, walk)) plan.work.keys_together = keys_together;
+  if (order_by_walked_rows(plan.work, times, walk)) plan.work.rows_together = keys_together;
   plan.work.out_of_turn = out_of_turn(*best, plan.work, call.q.heads, options.sms);
   return {best, std::move(plan.work), rows.spaces};
 }
 
-ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options) {
-  if (options.way != ChoiceWay::table) return choose_variant(call, decided(call, options));
-  require_launchable(call.q);
-  require_launchable(call.k);
+namespace {
+
+// Without the order of its tiles.
+ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions& options) {
   const std::span<const AttendBackwardVariant> variants = attend_backward_variants(options.build);
   const AttendBackwardVariant& first = first_that_fits(variants, options, call);
   const CallRows<AttendBackward> rows(call, first);
@@ -279,7 +306,6 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
                           backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
   };
   ChosenBackward chosen = by(first);
-  if (first.takes_turns) interleave_segments(chosen.by_k);
   // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle. Tiles
   // of queries and of keys apart compute S and dP twice, but in twice as many tiles, and nobody fills dq
   // before or waits for a turn to add to it: that pays for short sequences. So do chains, for the shortest.
@@ -305,6 +331,17 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
     chosen = std::move(other);
     least_s = other_s;
   }
+  return chosen;
+}
+
+}  // namespace
+
+ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options) {
+  if (options.way != ChoiceWay::table) return choose_variant(call, decided(call, options));
+  require_launchable(call.q);
+  require_launchable(call.k);
+  ChosenBackward chosen = predicted_choice(call, options);
+  order_key_tiles(chosen, call, options);
   return chosen;
 }
 

@@ -171,6 +171,10 @@ AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVaria
 // and for what as_launched() makes of it.
 bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant);
 
+// How often a launch takes each tile of keys: for every key head, or, where kernels that sum dq give the
+// query heads of a key head to different thread blocks (hopper::splits_query_heads()), for every query head.
+std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVariant& variant);
+
 // The variant that takes the call, chosen among variants_for() as options.way says, and its tiles.
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.
 ChosenForward choose_variant(const Attend& call, const VariantOptions& options);

@@ -43,11 +43,12 @@ DeviceSegment transposed(const DeviceSegment& segment);
 std::int64_t live_pairs(const DeviceSegment& segment);
 
 struct WorkTables {
-  // Most live pairs first, longest first (tile_cuts.hpp), or by their keys (tile_order.hpp).
+  // Most live pairs first, longest first (tile_cuts.hpp), or by the rows they walk over (tile_order.hpp).
   std::vector<WorkTile> tiles;
   std::vector<DeviceSegment> segments;
   bool even = true;  // all tiles have about equally many live pairs a row: none takes much longer
-  std::int32_t keys_together = 0;  // the most keys that neighbours in the list share; 0: not known
+  std::int32_t rows_together = 0;  // the most rows that neighbours in the list walk over; 0: not known
+  std::int32_t ending = 0;         // the first tile of the group that ends the launch (tile_order.hpp)
   bool alike = false;              // all tiles with segments take about the same time, where known
   // Forward: warpgroups do not take turns at the tensor cores, so that those that are done with a tile begin
   // the next one while the others go on.

@@ -10,6 +10,7 @@
 
 #include "kernels/work/fits.hpp"
 #include "kernels/work/tile_cuts.hpp"
+#include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 #include "kernels/work/variants.hpp"
 #include "kernels/work/work_list.hpp"
@@ -68,8 +69,11 @@ struct BackwardOperands {
 };
 
 WorkList list_of(const WorkTables& tables) {
-  return {tables.tiles.data(), tables.segments.data(), static_cast<std::int32_t>(tables.tiles.size()),
-          live_tiles(tables)};
+  return {.tiles = tables.tiles.data(),
+          .segments = tables.segments.data(),
+          .count = static_cast<std::int32_t>(tables.tiles.size()),
+          .live = live_tiles(tables),
+          .ending = tables.ending};
 }
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
@@ -192,8 +196,10 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   for (const DeviceSegment& segment : live) bands.push_back(transposed(segment));
   const WorkTables by_q = query_tiles(live, some_cuts(live, of_q, with.backward_rows),
                                       call.write_dq == Write::store, of_q.ranges());
-  const WorkTables by_k =
+  WorkTables by_k =
       key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
+  if (kind != apart && seed_ % 3 != 0)  // by sequences; one multiprocessor: the ending is short
+    order_by_walked_rows(by_k, tile_times(by_k, {1, 1, 1}, true), {.sms = 1}, true);
   AttendBackwardParams params = operands.params(call);
   params.by_q = list_of(by_q);
   params.by_k = list_of(by_k);
@@ -229,6 +235,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
                     turns.first_run.data(),
                     turns.runs.data(),
                     turns.total.data(),
+                    turns.total_before_ending.data(),
                     turns.even,
                     counters.data(),
                     turns.cells,

@@ -120,9 +120,11 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   const int units = call.q.heads / params.heads_of_tile;
   int together = std::min(launch.heads_per_group, units);
   if constexpr (Shape::ordered) {
-    const kernels::cuda::HeadGroups groups = kernels::cuda::head_groups(units, together, call.turns.even);
+    const kernels::cuda::HeadGroups groups =
+        kernels::cuda::head_groups(units, together, call.turns.even, call.by_k.ending);
     together = groups.heads;
-    params.upward_heads = groups.opposite * params.heads_of_tile;
+    params.upward_heads = groups.opposite_heads * params.heads_of_tile;
+    params.upward_tiles = groups.opposite_tiles;
   }
   if constexpr (Shape::by_chains) together = units;
   params.scheduler =

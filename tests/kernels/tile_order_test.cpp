@@ -39,7 +39,7 @@ constexpr TileCosts equal = {1, 1, 1};
 // The tiles of `live` cut every 128 rows, ordered.
 WorkTables ordered(const std::vector<DeviceSegment>& live, std::int64_t rows, const TileWalk& walk) {
   WorkTables work = query_tiles(live, even_cuts(rows, 128), true);
-  order_by_keys(work, tile_times(work, equal), walk);
+  order_by_walked_rows(work, tile_times(work, equal), walk);
   return work;
 }
 
@@ -48,12 +48,12 @@ using Rows = std::vector<std::int32_t>;
 }  // namespace
 
 TEST_CASE("groups of keys") {
-  const KeyGroups three = key_groups(packed({256, 100, 300}, true));
+  const WalkedGroups three = walked_groups(packed({256, 100, 300}, true));
   CHECK(three.count == 3);
   CHECK(three.of_segment == Rows{0, 1, 2});
-  CHECK(three.most_keys == 300);
+  CHECK(three.most_rows == 300);
   // Keys 0 to 99, 50 to 149 and 149 to 199 hang together; 200 to 249 do not, though they are listed first.
-  const KeyGroups chain = key_groups(live_segments(std::vector<Segment>{
+  const WalkedGroups chain = walked_groups(live_segments(std::vector<Segment>{
       {.q_begin = 0, .q_count = 10, .k_begin = 200, .k_count = 50},
       {.q_begin = 0, .q_count = 10, .k_begin = 149, .k_count = 51},
       {.q_begin = 10, .q_count = 10, .k_begin = 0, .k_count = 100},
@@ -61,15 +61,15 @@ TEST_CASE("groups of keys") {
   }));
   CHECK(chain.count == 2);
   CHECK(chain.of_segment == Rows{1, 0, 0, 0});
-  CHECK(chain.most_keys == 200);
+  CHECK(chain.most_rows == 200);
   // Keys that a causal segment lists but no row sees do not count: rows 0 to 9 see keys 0 to 9.
-  const KeyGroups seen = key_groups(live_segments(std::vector<Segment>{
+  const WalkedGroups seen = walked_groups(live_segments(std::vector<Segment>{
       {.q_begin = 0, .q_count = 10, .k_begin = 0, .k_count = 100, .right = 0},
       {.q_begin = 10, .q_count = 10, .k_begin = 10, .k_count = 10},
   }));
   CHECK(seen.count == 2);
-  CHECK(seen.most_keys == 10);
-  CHECK(key_groups({}).count == 0);
+  CHECK(seen.most_rows == 10);
+  CHECK(walked_groups({}).count == 0);
 }
 
 TEST_CASE("tiles that see the same keys are neighbours, and the last of all are mixed") {
@@ -88,6 +88,27 @@ TEST_CASE("tiles that see the same keys are neighbours, and the last of all are 
   CHECK(begins(ordered(live, 1024, {.heads = 2, .heads_per_group = 1, .sms = 2})) ==
         Rows{128, 0, 384, 256, 640, 896, 512, 768});
   CHECK(begins(ordered(live, 1024, {.sms = 100})) == begins(work));
+}
+
+TEST_CASE("tiles of keys that see the same queries are neighbours") {
+  // Causal, tiles of 128 keys: a sequence's first is the longest.
+  const std::vector<DeviceSegment> live = packed({256, 256, 256}, true);
+  WorkTables work = key_tiles(live, even_cuts(768, 128), true);
+  CHECK(begins(work) == Rows{0, 256, 512, 128, 384, 640});
+  CHECK(order_by_walked_rows(work, tile_times(work, equal, true), {.sms = 1}, true));
+  CHECK(begins(work) == Rows{0, 128, 256, 384, 512, 640});
+  CHECK(work.ending == 4);
+  CHECK(order_by_walked_rows(work, tile_times(work, equal, true), {.sms = 100}, true));
+  CHECK(begins(work) == Rows{0, 256, 512, 128, 384, 640});
+  CHECK(work.ending == 0);  // all of it
+  // Two ranges of queries that see the same keys: nothing that tiles of keys share.
+  const std::vector<DeviceSegment> shared = live_segments(std::vector<Segment>{
+      {.q_begin = 0, .q_count = 10, .k_begin = 0, .k_count = 50},
+      {.q_begin = 20, .q_count = 30, .k_begin = 0, .k_count = 50},
+  });
+  CHECK(walked_groups(shared).count == 1);
+  CHECK(walked_groups(shared, true).count == 2);
+  CHECK(walked_groups(shared, true).most_rows == 30);
 }
 
 TEST_CASE("longer sequences first, rows without keys last, a single sequence as it was") {
@@ -109,7 +130,7 @@ TEST_CASE("tiles that straddle sequences bind them") {
   const std::vector<DeviceSegment> live = packed(std::vector<std::int64_t>(6, 256), false);
   WorkTables work = query_tiles(live, even_cuts(1536, 192), true);
   CHECK(work.even);
-  order_by_keys(work, tile_times(work, equal), {.sms = 1});
+  order_by_walked_rows(work, tile_times(work, equal), {.sms = 1});
   CHECK(begins(work) == Rows{192, 384, 0, 576, 960, 1152, 768, 1344});
   CHECK(!work.even);  // four blocks take longer than two
 }
@@ -126,7 +147,7 @@ TEST_CASE("any list: the same tiles, those with segments first") {
     WorkTables work = query_tiles(live, even_cuts(rows, 64 * draw(generator, 1, 3)), true);
     Rows before = begins(work);
     const std::int32_t with_segments = live_tiles(work);
-    order_by_keys(work, tile_times(work, equal), {.heads = 2, .sms = draw(generator, 1, 9)});
+    order_by_walked_rows(work, tile_times(work, equal), {.heads = 2, .sms = draw(generator, 1, 9)});
     CHECK(live_tiles(work) == with_segments);
     CHECK(std::all_of(work.tiles.begin() + with_segments, work.tiles.end(),
                       [](const WorkTile& tile) { return tile.count == 0; }));
@@ -142,22 +163,27 @@ TEST_CASE("heads side by side: more where neighbours share few keys") {
   const DeviceView k{
       .rows = 16384, .heads = 16, .width = 128, .dtype = kernels::DType::bf16, .listed = 16384};
   CHECK(hopper::heads_per_group(16, 16, k) == 4);
-  CHECK(hopper::heads_per_group(16, 16, k, 4, 16384) == 4);
-  CHECK(hopper::heads_per_group(16, 16, k, 4, 2048) == 8);  // 1 MiB a head, of 8
-  CHECK(hopper::heads_per_group(16, 16, k, 4, 256) == 16);
-  CHECK(hopper::heads_per_group(16, 4, k, 4, 4096) == 16);  // four query heads to a key head
+  CHECK(hopper::heads_per_group(16, 16, k, 16384) == 4);
+  CHECK(hopper::heads_per_group(16, 16, k, 2048) == 8);  // 1 MiB a head, of 8
+  CHECK(hopper::heads_per_group(16, 16, k, 256) == 16);
+  CHECK(hopper::heads_per_group(16, 4, k, 4096) == 16);  // four query heads to a key head
+  // q, dout and dq in fp32: 1024 bytes a row, 16 MiB a head.
+  CHECK(hopper::fused_heads_per_group(16, 16, k) == 2);        // of 32
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 4096) == 4);  // 4 MiB a head, of 16
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 16384) == 2);
+  CHECK(hopper::fused_heads_per_group(4, 16, k, 1024) == 4);  // four query heads one after the other
 }
 
 TEST_CASE("heads side by side: few where all tiles take the same time") {
   const DeviceView k{.rows = 4096, .heads = 16, .width = 128, .dtype = kernels::DType::bf16, .listed = 4096};
-  CHECK(hopper::heads_per_group(16, 16, k) == 16);                // 2 MiB a head, of 32
-  CHECK(hopper::heads_per_group(16, 16, k, 4, 0, true) == 2);     // of 4
-  CHECK(hopper::heads_per_group(16, 16, k, 4, 1024, true) == 8);  // 512 KiB a head
-  CHECK(hopper::heads_per_group(16, 4, k, 4, 0, true) == 8);      // four query heads to a key head
+  CHECK(hopper::heads_per_group(16, 16, k) == 16);             // 2 MiB a head, of 32
+  CHECK(hopper::heads_per_group(16, 16, k, 0, true) == 2);     // of 4
+  CHECK(hopper::heads_per_group(16, 16, k, 1024, true) == 8);  // 512 KiB a head
+  CHECK(hopper::heads_per_group(16, 4, k, 0, true) == 8);      // four query heads to a key head
   CHECK(hopper::heads_per_group(
             16, 16,
-            {.rows = 1 << 20, .heads = 16, .width = 128, .dtype = kernels::DType::bf16, .listed = 1 << 20}, 4,
-            0, true) == 1);
+            {.rows = 1 << 20, .heads = 16, .width = 128, .dtype = kernels::DType::bf16, .listed = 1 << 20}, 0,
+            true) == 1);
 
   WorkTables work;
   work.tiles = {{0, 128, 0, 1}, {128, 256, 1, 1}, {256, 384, 0, 0}};

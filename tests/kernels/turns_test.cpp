@@ -95,33 +95,38 @@ TEST_CASE("turns: tiles without keys that anybody sees have none") {
   CHECK(dq_turns(tiles_of({}, 128), 64, 128).runs.empty());
 }
 
-TEST_CASE("turns: groups of heads, the last one walked as listed, the others in the opposite order") {
-  const auto groups = [](int heads, int fitting, bool even) {
-    const HeadGroups found = head_groups(heads, fitting, even);
-    return std::vector{found.heads, found.opposite};
+TEST_CASE(
+    "turns: groups of heads; all but the last are walked in the opposite order, and that up to its ending") {
+  const auto groups = [](int heads, int fitting, bool even, std::int32_t ending = 0) {
+    const HeadGroups found = head_groups(heads, fitting, even, ending);
+    return std::vector{found.heads, found.opposite_heads, found.opposite_tiles};
   };
-  CHECK(groups(16, 2, false) == std::vector{2, 14});
-  CHECK(groups(16, 5, false) == std::vector{4, 12});  // four groups, none smaller than the others
-  CHECK(groups(16, 16, false) == std::vector{8, 8});  // two at least
-  CHECK(groups(7, 3, false) == std::vector{3, 6});    // 3, 3, 1
-  CHECK(groups(3, 3, false) == std::vector{1, 2});
-  CHECK(groups(1, 4, false) == std::vector{1, 0});
-  CHECK(groups(16, 16, true) == std::vector{16, 0});
-  CHECK(groups(16, 5, true) == std::vector{4, 0});
+  CHECK(groups(16, 2, false) == std::vector{2, 14, 0});
+  CHECK(groups(16, 5, false) == std::vector{4, 12, 0});  // four groups, none smaller than the others
+  CHECK(groups(16, 16, false) == std::vector{8, 8, 0});  // two at least
+  CHECK(groups(7, 3, false) == std::vector{3, 6, 0});    // 3, 3, 1
+  CHECK(groups(3, 3, false) == std::vector{1, 2, 0});
+  CHECK(groups(1, 4, false) == std::vector{1, 0, 0});
+  CHECK(groups(16, 16, true) == std::vector{16, 0, 0});
+  CHECK(groups(16, 5, true) == std::vector{4, 0, 0});
+  CHECK(groups(16, 16, false, 10) == std::vector{16, 0, 10});  // one is enough
+  CHECK(groups(16, 8, false, 10) == std::vector{8, 8, 10});
 }
 
-TEST_CASE("turns: tiles of even lists have their segments by turns, of others not") {
-  const auto begins = [](WorkTables work) {
-    interleave_segments(work);
-    std::vector<std::int32_t> begin;
-    for (const WorkTile& tile : work.tiles) begin.push_back(tile.begin);
-    return begin;
-  };
-  const std::vector<Segment> full = {{.q_count = 384, .k_count = 384},
-                                     {.q_begin = 384, .q_count = 384, .k_begin = 384, .k_count = 384}};
-  CHECK(begins(tiles_of(full, 768)) == std::vector<std::int32_t>{0, 384, 128, 512, 256, 640});
-  CHECK(begins(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384)) ==
-        std::vector<std::int32_t>{0, 128, 256});
+TEST_CASE("turns: pieces of tiles before the ending") {
+  // Causal, sequences of 192 and 64 rows in cells of 64 rows; tiles of 128, 64 and 64 keys, listed in that
+  // order. The first adds to cells 0 to 2, the second to 2, the third to 3.
+  WorkTables work =
+      key_tiles(live_segments(std::vector<Segment>{
+                    {.q_count = 192, .k_count = 192, .right = 0},
+                    {.q_begin = 192, .q_count = 64, .k_begin = 192, .k_count = 64, .right = 0}}),
+                {0, 128, 192, 256}, true);
+  REQUIRE(work.tiles.size() == 3);
+  CHECK(dq_turns(work, 256, 128).total_before_ending == std::vector<std::int32_t>(4));
+  work.ending = 2;
+  const DqTurns turns = dq_turns(work, 256, 128);
+  CHECK(turns.total_before_ending == std::vector<std::int32_t>{1, 1, 2, 0});
+  CHECK(turns.total == std::vector<std::int32_t>{1, 1, 2, 1});
 }
 
 // The pieces that a kernel adds, as it walks: of one unit after the other in blocks of `columns` queries, 64

@@ -36,8 +36,8 @@ class DqTurns {
   __device__ __forceinline__ explicit DqTurns(const TurnList& turns) : turns_(turns) {}
 
   // Finds the cells of the next block and how many pieces come before it. unit: of the block's tile and
-  // segment; upward: the block's head is walked in the opposite order.
-  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward) {
+  // segment; upward: the tile is walked in the opposite order; all: so are all of the block's head.
+  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward, bool all) {
     const int cell = block.begin / cell_rows;
     const int last_cell = (min(block.begin + cell_rows, block.end) - 1) / cell_rows;
     piece_.counter = turns_.counters + (block.head * turns_.cells + cell);  // 32 bits are enough: there are
@@ -48,12 +48,13 @@ class DqTurns {
       piece_.part[n] = Part::none;
       if (cell + n > last_cell) continue;
       const int total = turns_.total[cell + n];
+      const int total_upward = upward && !all ? turns_.total_before_ending[cell + n] : total;
       find_run(cell + n, unit);
-      const int after = total - run_.before - run_.own;
+      const int after = total_upward - run_.before - run_.own;  // it in the list, among tiles walked alike
       before_[n] = upward ? after : run_.before;
       // Of two pieces of a unit in a cell the one that is walked last: upward that which begins in the cell.
       const bool last_of_unit = run_.own == 1 || upward == (n == 0);
-      const bool last_unit = (upward ? run_.before : after) == 0;
+      const bool last_unit = upward ? run_.before == 0 && total_upward == total : after == 0;
       piece_.part[n] = last_unit && last_of_unit ? Part::last : Part::one_of_more;
     }
   }
@@ -115,7 +116,7 @@ __device__ __forceinline__ void run_dq_turns(const FusedParams& params, FusedSto
     // Units are the tile's segments from the last to the first.
     const int unit = params.call.turns.unit_of_tile[memory.place_of_tile[tile]] + rows.first + rows.count -
                      1 - block.segment;
-    turns.look_up(block, unit, block.head < params.upward_heads);
+    turns.look_up(block, unit, memory.upward[tile], block.head < params.upward_heads);
     turns.await();
     // The slot is free when the block that had it has been passed.
     if (count >= Shape::dq_turn_slots)

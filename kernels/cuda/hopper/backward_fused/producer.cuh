@@ -15,9 +15,9 @@ namespace cplab::kernels::cuda::hopper {
 // blocks before there is room for its Q and dO, across tiles too, so that everything the next tile begins
 // with is being loaded while consumers are in the epilogue.
 //
-// Ordered: some heads are walked upward, and their tiles taken from the list's last to its first; the others
-// are walked downward, as listed (kernels/work/turns.hpp, HeadGroups). All tiles are drawn by the counter,
-// the first one too: a thread block that does not run yet has none that others could wait for.
+// Ordered: some tiles are walked upward, and taken from the list's last to its first; the others are walked
+// downward, as listed (kernels/work/turns.hpp, HeadGroups). All tiles are drawn by the counter, the first one
+// too: a thread block that does not run yet has none that others could wait for.
 template <class Shape>
 class FusedProducer {
  public:
@@ -40,7 +40,7 @@ class FusedProducer {
       start();
     }
     load_kv(0);  // before the segments have been read, which takes as long as this copy
-    publish(0, 0, first_block_of(memory_.tile[0]));
+    publish(0, 0, first_block_of(0));
     for (int count = -1;; ++count) {
       look_ahead(count + 2);
       if (count < 0) continue;
@@ -80,15 +80,19 @@ class FusedProducer {
       memory_.chains.owner_of_tile[tile] = {chain_.row_begin, chain_.cells,
                                             params_.call.chains.pieces + chain_.first_cell};
     }
-    if constexpr (ordered)
-      if (unit * params_.heads_of_tile < params_.upward_heads) index = params_.call.by_k.live - 1 - index;
+    if constexpr (ordered) {
+      const bool upward_head = unit * params_.heads_of_tile < params_.upward_heads;
+      const int stop = upward_head ? params_.call.by_k.live : params_.upward_tiles;  // of tiles walked upward
+      memory_.upward[tile] = index < stop;
+      if (index < stop) index = stop - 1 - index;
+      memory_.place_of_tile[tile] = index;
+    }
     KeyTile& entered = memory_.tile[tile];
     entered.rows = params_.call.by_k.tiles[index];
     entered.segment = segments()[entered.rows.first];
     entered.first_head = unit * params_.heads_of_tile;
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
-    if constexpr (ordered) memory_.place_of_tile[tile] = index;
   }
 
   // Fetches the next tile; false if there is none. Every thread block fetches until it finds none left; the
@@ -114,15 +118,17 @@ class FusedProducer {
     return tile_index_ < params_.scheduler.tiles;
   }
 
-  __device__ __forceinline__ Block first_block_of(const KeyTile& tile) const {
+  __device__ __forceinline__ Block first_block_of(int number) const {
+    const KeyTile& tile = memory_.tile[number];
     if constexpr (ordered)
-      if (tile.first_head >= params_.upward_heads)
+      if (!memory_.upward[number])
         return first_block_downward<Shape::queries>(tile.first_head, tile.stop_head, tile.rows, segments());
     return first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
   }
-  __device__ __forceinline__ Block block_after(const Block& block, const KeyTile& tile) const {
+  __device__ __forceinline__ Block block_after(const Block& block, int number) const {
+    const KeyTile& tile = memory_.tile[number];
     if constexpr (ordered)
-      if (tile.first_head >= params_.upward_heads)
+      if (!memory_.upward[number])
         return next_block_downward<Shape::queries>(block, tile.stop_head, tile.rows, segments());
     return next_block<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
   }
@@ -145,13 +151,11 @@ class FusedProducer {
     const Block& before = memory_.found[slot_before];
     if (!before.live()) return publish(count, 0, before);
     int tile = memory_.tile_of[slot_before];
-    const KeyTile* at = &memory_.tile[tile];
-    Block block = block_after(before, *at);
+    Block block = block_after(before, tile);
     if (!block.live() && fetch_next_tile()) {
       tile = (tile + 1) % Shape::tiles;
       begin_tile(tile);
-      at = &memory_.tile[tile];
-      block = first_block_of(*at);
+      block = first_block_of(tile);
     }
     publish(count, tile, block);
   }

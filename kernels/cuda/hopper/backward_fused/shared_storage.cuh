@@ -41,7 +41,9 @@ struct FusedParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
-  int upward_heads = 0;   // ordered: query heads that are walked upward, in the opposite order (HeadGroups)
+  // Ordered: query heads before upward_heads are walked upward, in the opposite order, and of the others the
+  // tiles before upward_tiles (HeadGroups).
+  int upward_heads = 0, upward_tiles = 0;
   CUtensorMap dq_pieces;  // by chains: fp32, boxes of rounding_rows rows x 64 columns
 };
 
@@ -227,11 +229,12 @@ struct alignas(1024) FusedStorage {
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::dq_parts], dq_empty[Shape::dq_parts];
   // Of the ordered kernel: it is a block's turn to add to dq, and both consumers' dq of it has been written;
-  // that block's piece; a KeyTile's place in the work list; the dk and dv of a warp that are on their way to
-  // memory.
+  // that block's piece; a KeyTile's place in the work list and whether it is walked upward; the dk and dv of
+  // a warp that are on their way to memory.
   std::uint64_t dq_turn[Shape::dq_turn_slots], dq_written[Shape::dq_turn_slots];
   DqPiece dq_piece[Shape::dq_turn_slots];
   int place_of_tile[Shape::tiles];
+  bool upward[Shape::tiles];
   DkvTurn dkv_turn[4 * Shape::consumers];
   std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
   [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;

@@ -28,7 +28,7 @@ Launch bind_forward(const AttendParams& call) {
   params->rescale_threshold_log2 = rescale_threshold_log2(call);
   params->scheduler = TileScheduler(
       call.work.count, call.q.heads,
-      heads_per_group(call.q.heads, call.k.heads, call.k, 4, call.work.keys_together, call.work.alike),
+      heads_per_group(call.q.heads, call.k.heads, call.k, call.work.rows_together, call.work.alike),
       call.q.heads / call.k.heads);
   params->blocks =
       std::min(Shape::blocks_together * std::max(call.multiprocessors, 1), params->scheduler.tiles);
