@@ -4,8 +4,8 @@
     scripts/compare_builds.py TILES[:CHOICE]... [--shapes 2x8192x16x128,...] [--masks full,causal]
                               [--directions forward,backward] [--choice best] [--rounds 9] [--json FILE]
 
-CHOICE: which kernels a build may take (best, deterministic, apart, portable), where not --choice. Every round times
-all builds in a new order, launches hidden; medians, and the ratio to the first build.
+CHOICE: which kernels a build may take, where not --choice (tests/gpu/gpu_tile.hpp, serve()). Every round times all
+builds in a new order, launches hidden; medians, and the ratio to the first build.
 """
 import argparse
 import json
@@ -57,7 +57,7 @@ def main():
                 rates = {name: work / statistics.median(values) for name, values in times.items()}
                 for name, rate in rates.items():
                     rows.append({"build": name, "direction": direction, "shape": shape, "mask": mask, "flops_s": rate,
-                                 "seconds": times[name]})
+                                 "kernel": builds[name].variants[choices[name], direction], "seconds": times[name]})
                     ratios.setdefault((name, direction, width, mask), []).append(rate / rates[first])
                 print(f"{direction:8s} B={batch} S={sequence:<5d} H={heads} D={width:<3d} {mask:6s} TFLOP/s: " +
                       "  ".join(f"{name} {rate * 1e-12:.1f} ({rate / rates[first]:.3f})"

@@ -280,11 +280,18 @@ int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::
                         alike ? CacheBytes{few, few} : bytes);
 }
 
-int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::int32_t rows_together) {
+int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::int32_t rows_together,
+                          FusedOrder order) {
   // With q and dout alone more heads run side by side: 0.94 to 1.00 of the speed.
   constexpr int q_dout_and_dq = 2 + 2 + 4;
-  constexpr CacheBytes bytes = {static_cast<std::int64_t>(measured("heads_per_group_cache")),
-                                static_cast<std::int64_t>(measured("fused_heads_cache_together"))};
+  constexpr auto all = static_cast<std::int64_t>(measured("heads_per_group_cache"));
+  constexpr auto part = static_cast<std::int64_t>(measured("fused_heads_cache_together"));
+  // In any order as many rows of all heads at both head sizes: then tiles of a few sequences are under way at
+  // once, not all of them the longest. In turn too, but at head size 64 tiles begin closer to each other,
+  // so fewer of a head's are to be under way.
+  CacheBytes bytes = {all, part};
+  if (order == FusedOrder::any && q.width == 64) bytes.of_part /= 2;
+  if (order == FusedOrder::turns_of_uneven && q.width != 64) bytes = {all / 2, part / 2};
   return heads_that_fit(heads, query_heads, q, q_dout_and_dq, rows_together, bytes);
 }
 

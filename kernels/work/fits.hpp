@@ -100,9 +100,12 @@ float scale_log2(double scale);
 // same time.
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::int32_t rows_together = 0,
                     bool alike = false);
-// Likewise of the fused backward, whose tiles walk over q, dout and dq. heads: of one tile or more query
-// heads each, whose query heads a tile walks one after the other.
-int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::int32_t rows_together = 0);
+// Likewise of the fused backward, whose tiles walk over q, dout and dq. heads: how often a tile of keys is
+// taken (key_tile_heads()). Tiles add to dq in any order or take turns, those of an even list (WorkTables) or
+// of an uneven one.
+enum class FusedOrder { any, turns_of_even, turns_of_uneven };
+int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::int32_t rows_together,
+                          FusedOrder order);
 
 }  // namespace hopper
 }  // namespace cplab::kernels::cuda

@@ -62,28 +62,25 @@ constexpr MeasuredConstant measured_constants[] = {
     // What a tile of the other attention kernels costs (predicted_time.hpp; scripts/fit_choice_costs.py): the
     // unit of all is us on an H200, so that kernels can be compared. Those that are two functions: both
     // together.
-    {"hopper_fused_64_cost", 2.559, "us for 128 queries", records::choices},
-    {"hopper_fused_128_cost", 4.334, "us for 128 queries", records::choices},
+    {"hopper_fused_64_cost", 2.27, "us for 128 queries", records::choices},
+    {"hopper_fused_128_cost", 3.98, "us for 128 queries", records::choices},
+    {"hopper_fused_beyond", 1.7, "blocks of 128 queries, in any order and in turn", records::choices},
     // Half of what 8 x 2048 takes with tiles of 64 keys over what it takes with those of 128 (0.762), times
     // the cost of those; at 1 x 4096 0.77, at 2 x 8192 0.83.
-    {"hopper_fused_128_cost_of_64_keys", 0.762 * 4.334, "us for 128 queries", records::small_tiles},
+    {"hopper_fused_128_cost_of_64_keys", 0.762 * 3.98, "us for 128 queries", records::small_tiles},
     // By chains, as those of the fused kernel; but every tile has Q, dO and dq from memory, dq twice (times
     // less 47 us for row_dot). And what a launch takes more: the end of dq.
     {"hopper_chains_64_cost", 2.559, "us for 128 queries", records::choices},
     {"hopper_chains_memory", 2.75e12, "bytes/s", records::chains},
     {"hopper_chains_end", 12, "us a launch", records::chains},
-    {"hopper_ordered_64_full_cost", 2.559, "us for 128 queries", records::choices},
-    {"hopper_ordered_64_masked_cost", 2.845, "us for 128 queries", records::choices},
-    {"hopper_ordered_128_full_cost", 4.334, "us for 128 queries", records::choices},
-    {"hopper_ordered_128_masked_cost", 4.552, "us for 128 queries", records::choices},
-    {"hopper_ordered_64_queue", 1.53, "us for each tile of a head but the first, full masks",
+    {"hopper_ordered_64_full_cost", 2.30, "us for 128 queries", records::choices},
+    {"hopper_ordered_64_masked_cost", 2.33, "us for 128 queries", records::choices},
+    {"hopper_ordered_128_full_cost", 4.08, "us for 128 queries", records::choices},
+    {"hopper_ordered_128_masked_cost", 4.15, "us for 128 queries", records::choices},
+    {"hopper_ordered_64_queue", 2.4, "us for each tile of a head but the first, full masks",
      records::choices},
-    {"hopper_ordered_128_queue", 2.70, "us for each tile of a head but the first, full masks",
+    {"hopper_ordered_128_queue", 2.4, "us for each tile of a head but the first, full masks",
      records::choices},
-    // What a tile takes longer in turn than the model of turns and masks has it, where a list has four
-    // sequences or more: 11 to 18 us at 4, 8 and 16 x 2048, 16 x 1024 full and 4 x 4096 causal; 26 and 47 at
-    // 32 x 2048. At head size 64 it is 0 to 3.
-    {"hopper_ordered_128_batch", 16, "us a tile of four sequences or more", records::in_turn},
     // Tiles of queries and tiles of keys in one launch, each loaded while the one before is computed. The
     // model is
     // off by 10 and 8 % (root mean square of 18 and 20 times on an H100). The least errors, 6 and 7 %, are
@@ -91,10 +88,10 @@ constexpr MeasuredConstant measured_constants[] = {
     // of 3.15 and 1.25, 5.73 and 0.95, with which short sequences go to the fused kernel, whose own times
     // there
     // are longer than its model has them.
-    {"hopper_apart_64_cost", 3.27, "us for 128 queries", records::apart},
-    {"hopper_apart_128_cost", 5.9, "us for 128 queries", records::apart},
+    {"hopper_apart_64_cost", 3.2, "us for 128 queries", records::apart},
+    {"hopper_apart_128_cost", 5.5, "us for 128 queries", records::apart},
     {"hopper_apart_64_tile", 5.3, "us a tile at least", records::chains},
-    {"hopper_apart_beyond", 0.65, "blocks of 128 keys or queries", records::apart},
+    {"hopper_apart_beyond", 0.8, "blocks of 128 keys or queries", records::apart},
     // Results that are merged with what TMA has loaded, or added to it: what a tile takes longer, kernel by
     // kernel in three rings of short sequences, beside those that store (merged 1.9 to 3.8, added 0 to 2).
     // Then results that a tile of Hopper's kernels does not leave to TMA. From 26 rings of one and two GPUs,

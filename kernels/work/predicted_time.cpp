@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/work/fits.hpp"
+#include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {
@@ -113,12 +114,19 @@ bool is_full(const DeviceSegment& segment) {
 }
 
 // With full masks the tiles of keys of a head all begin at the same queries and queue for their turn to add
-// to dq; with others they begin in step (docs/08-hopper.md). How many queue behind the first.
-double tiles_that_queue(const ChosenBackward& chosen) {
+// to dq; with others they begin in step (docs/08-hopper.md). How many queue behind the first: of those of a
+// head that begin together.
+double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call, int sms) {
   std::int64_t keys = 0;
   for (const DeviceSegment& segment : chosen.by_k.segments)
     if (is_full(segment)) keys = std::max<std::int64_t>(keys, segment.k_end - segment.k_begin);
-  return keys == 0 ? 0 : std::ceil(static_cast<double>(keys) / chosen.variant->tile_rows) - 1;
+  if (keys == 0 || call.q.heads == 0) return 0;
+  const int together = hopper::fused_heads_per_group(static_cast<int>(key_tile_heads(call, *chosen.variant)),
+                                                     static_cast<int>(call.q.heads), device_view(call.q, {}),
+                                                     walked_groups(chosen.by_k.segments, true).most_rows,
+                                                     hopper::FusedOrder::turns_of_even);
+  const double tiles = std::ceil(static_cast<double>(keys) / chosen.variant->tile_rows);
+  return std::min(tiles, std::ceil(static_cast<double>(sms) / std::max(together, 1))) - 1;
 }
 
 bool all_full(const WorkTables& work) {
@@ -230,9 +238,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (fused) {
     extras.rows_us = backward_rows_us(call);
     extras.block = dq_cell_rows(call.q.width);
-    // Segments stand for sequences here; one sequence in four pieces or more counts as several.
-    if (variant.family == Family::hopper_ordered && call.q.width != 64 && chosen.by_k.segments.size() >= 4)
-      extras.rows_us += measured("hopper_ordered_128_batch");
+    if (!variant.in_chains) extras.beyond = measured("hopper_fused_beyond");
   }
   double tiles = 0;
   if (variant.family == Family::hopper_deterministic) {
@@ -262,7 +268,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (variant.family == Family::hopper_ordered)
     tiles += at(static_cast<int>(call.q.width), measured("hopper_ordered_64_queue"),
                 measured("hopper_ordered_128_queue")) *
-             tiles_that_queue(chosen);
+             tiles_that_queue(chosen, call, options.sms);
   // The fused kernels add to zeros that another launch writes: to dq, and to dk and dv where several thread
   // blocks add to a tile or some tiles have none.
   const double fill_us = measured("hopper_fill");

@@ -137,11 +137,12 @@ void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const V
   if (!sums_dq(variant) || variant.in_chains) return;
   const std::int32_t queries = walked_groups(chosen.by_k.segments, true).most_rows;
   const std::int64_t heads = key_tile_heads(call, variant);
-  const TileWalk walk{
-      .heads = heads,
-      .heads_per_group = hopper::fused_heads_per_group(
-          static_cast<int>(heads), static_cast<int>(call.q.heads), device_view(call.q, {}), queries),
-      .sms = options.sms};
+  using Order = hopper::FusedOrder;
+  const TileWalk walk{.heads = heads,
+                      .heads_per_group = hopper::fused_heads_per_group(
+                          static_cast<int>(heads), static_cast<int>(call.q.heads), device_view(call.q, {}),
+                          queries, variant.takes_turns ? Order::turns_of_uneven : Order::any),
+                      .sms = variant.takes_turns ? std::max(options.sms / 2, 1) : options.sms};
   const std::vector<double> times = tile_times(chosen.by_k, {1, 1, 1}, true);
   if (order_by_walked_rows(chosen.by_k, times, walk, true) || variant.takes_turns)
     chosen.by_k.rows_together = queries;

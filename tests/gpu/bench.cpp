@@ -81,12 +81,34 @@ void attention(DType dtype, const Shape& shape, bool causal) {
   std::fflush(stdout);
 }
 
+// What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward.
+struct ServedChoice {
+  kernels::KernelChoice kernels = kernels::KernelChoice::best;
+  std::string backward;  // the variant's name; empty: any
+};
+std::map<std::string, ServedChoice> served_choices(int head_size) {
+  using namespace kernels::cuda;
+  using kernels::KernelChoice;
+  const auto only = [](std::string name) { return ServedChoice{KernelChoice::best, std::move(name)}; };
+  constexpr DType dtype = DType::bf16;
+  return {{"best", {}},
+          {"deterministic", {KernelChoice::deterministic, {}}},
+          {"apart", {KernelChoice::apart, {}}},
+          {"portable", {KernelChoice::portable, {}}},
+          {"fused", only(hopper_backward_fused_name(dtype, head_size, hopper_backward_tile_rows))},
+          {"fused-64", only(hopper_backward_fused_name(dtype, head_size, hopper_backward_small_tile_rows))},
+          {"ordered", only(hopper_backward_ordered_name(dtype, head_size))},
+          {"chains", only(hopper_backward_chains_name(dtype, head_size))},
+          {"tiles-apart", only(hopper_backward_deterministic_name(dtype, head_size))}};
+}
+
 // One problem for serve(), with one choice of kernels. The backward sums dq in fp32 and rounds it, as plans
 // of one rank do: in one launch or two, as the call's kernel does it.
 class Served {
  public:
-  Served(const Shape& shape, bool causal, kernels::KernelChoice choice, const DeviceMemory& memory)
-      : calls_(choice),
+  Served(const Shape& shape, bool causal, const ServedChoice& choice, const DeviceMemory& memory)
+      : calls_(choice.kernels),
+        gradients_({.choice = choice.kernels, .only = choice.backward}),
         problem_(problem_of(DType::bf16, shape, causal)),
         wide_dq_(DType::fp32, shape.B * shape.S, shape.H, shape.D) {
     const kernels::Attend forward = problem_.forward();
@@ -94,25 +116,32 @@ class Served {
     backward.rounded_dq = backward.dq;
     backward.dq = wide_dq_.view();
     forward_ = {calls_.add(forward)};
-    backward_ = {calls_.add_row_dot(backward.dout, forward.out, backward.delta), calls_.add(backward)};
+    backward_ = {gradients_.add_row_dot(backward.dout, forward.out, backward.delta),
+                 gradients_.add(backward)};
     tables_.emplace(calls_.table_bytes());
+    gradient_tables_.emplace(gradients_.table_bytes());
     calls_.upload(tables_->data());
+    gradients_.upload(gradient_tables_->data());
     kernels::launch_and_wait(calls_, forward_);
-    kernels::launch_and_wait(calls_, backward_);
-    kernels::seconds_hidden(calls_, backward_, 3, memory);  // clocks rise meanwhile
+    kernels::launch_and_wait(gradients_, backward_);
+    kernels::seconds_hidden(gradients_, backward_, 3, memory);  // clocks rise meanwhile
   }
 
   double seconds(bool backward, int repeats, const DeviceMemory& memory) const {
-    return kernels::seconds_hidden(calls_, backward ? backward_ : forward_, repeats, memory) / repeats;
+    const double seconds = backward ? kernels::seconds_hidden(gradients_, backward_, repeats, memory)
+                                    : kernels::seconds_hidden(calls_, forward_, repeats, memory);
+    return seconds / repeats;
   }
-  std::string variant(bool backward) const { return calls_.variant(backward ? backward_[1] : forward_[0]); }
+  std::string variant(bool backward) const {
+    return backward ? gradients_.variant(backward_[1]) : calls_.variant(forward_[0]);
+  }
 
  private:
-  CudaCalls calls_;
+  CudaCalls calls_, gradients_;
   AttentionProblem problem_;
   Operand wide_dq_;
   std::vector<std::size_t> forward_, backward_;
-  std::optional<DeviceMemory> tables_;
+  std::optional<DeviceMemory> tables_, gradient_tables_;
 };
 
 // One row-wise operation; bytes: read plus written.
@@ -170,12 +199,8 @@ void row_wise_kernels() {
 
 void serve() {
   const DeviceMemory memory(std::size_t{2} << 30);
-  const std::map<std::string, kernels::KernelChoice> choices = {
-      {"best", kernels::KernelChoice::best},
-      {"deterministic", kernels::KernelChoice::deterministic},
-      {"apart", kernels::KernelChoice::apart},
-      {"portable", kernels::KernelChoice::portable}};
-  std::map<std::string, Served> problems;  // by choice
+  std::map<std::string, ServedChoice> choices = served_choices(0);
+  std::map<std::string, Served> problems;  // by choice; the choices outlive them
   Shape shape{};
   bool causal = false;
   for (std::string line; std::getline(std::cin, line);) {
@@ -185,6 +210,7 @@ void serve() {
     if (command == "shape" && words >> shape.B >> shape.S >> shape.H >> shape.D >> word) {
       shape.E = shape.D;
       problems.clear();
+      choices = served_choices(static_cast<int>(shape.D));
       causal = word == "causal";
       std::cout << "ok" << std::endl;
       continue;

@@ -71,10 +71,10 @@ void linear_case(Report& report, const CaseName& name, bool has_fp64);
 // Times attention for another program (scripts/peer_attention.py) that times its own in turn: reads lines
 // from stdin and answers each with one on stdout.
 //   shape B S H D full|causal            -> ok
-//   time forward|backward best|deterministic|ordered|portable CALLS   -> seconds of a call, and the kernel's
-//   name
-// A backward is the whole call: row_dot, the gradients in bf16, and whatever they need in between. CALLS
-// calls stand behind a copy that hides their launches.
+//   time forward|backward CHOICE CALLS   -> seconds of a call, and the kernel's name
+// CHOICE: best, deterministic, apart, portable; or one kernel of the backward on Hopper: fused, fused-64
+// (keys), ordered, chains, tiles-apart. A backward is the whole call: row_dot, the gradients in bf16, and
+// whatever they need in between. CALLS calls stand behind a copy that hides their launches.
 void serve();
 
 // The same for linear attention (scripts/peer_linear_attention.py):

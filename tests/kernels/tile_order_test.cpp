@@ -168,10 +168,18 @@ TEST_CASE("heads side by side: more where neighbours share few keys") {
   CHECK(hopper::heads_per_group(16, 16, k, 256) == 16);
   CHECK(hopper::heads_per_group(16, 4, k, 4096) == 16);  // four query heads to a key head
   // q, dout and dq in fp32: 1024 bytes a row, 16 MiB a head.
-  CHECK(hopper::fused_heads_per_group(16, 16, k) == 2);        // of 32
-  CHECK(hopper::fused_heads_per_group(16, 16, k, 4096) == 4);  // 4 MiB a head, of 16
-  CHECK(hopper::fused_heads_per_group(16, 16, k, 16384) == 2);
-  CHECK(hopper::fused_heads_per_group(4, 16, k, 1024) == 4);  // four query heads one after the other
+  using Order = hopper::FusedOrder;
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 0, Order::any) == 2);     // of 32
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::any) == 4);  // 4 MiB a head, of 16
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 16384, Order::any) == 2);
+  CHECK(hopper::fused_heads_per_group(4, 16, k, 1024, Order::any) == 4);  // four query heads, 1 MiB each
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::turns_of_even) == 4);
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::turns_of_uneven) == 2);  // of 8
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 0, Order::turns_of_uneven) == 1);     // of 16
+  const DeviceView narrow{
+      .rows = 16384, .heads = 32, .width = 64, .dtype = kernels::DType::bf16, .listed = 16384};
+  CHECK(hopper::fused_heads_per_group(32, 32, narrow, 2048, Order::any) == 8);  // 1 MiB a head, of 8
+  CHECK(hopper::fused_heads_per_group(32, 32, narrow, 2048, Order::turns_of_uneven) == 16);
 }
 
 TEST_CASE("heads side by side: few where all tiles take the same time") {

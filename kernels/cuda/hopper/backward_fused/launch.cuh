@@ -47,7 +47,10 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->splits_query_heads = splits_query_heads(call);
   params->heads_of_tile = params->splits_query_heads ? 1 : group;
   const int units = call.q.heads / params->heads_of_tile;
-  int together = fused_heads_per_group(units, call.q.heads, call.q, call.by_k.rows_together);
+  const FusedOrder order = !Shape::ordered   ? FusedOrder::any
+                           : call.turns.even ? FusedOrder::turns_of_even
+                                             : FusedOrder::turns_of_uneven;
+  int together = fused_heads_per_group(units, call.q.heads, call.q, call.by_k.rows_together, order);
   if constexpr (Shape::by_chains) together = units;  // all heads of the longest chain first
   if constexpr (Shape::ordered) {
     const HeadGroups groups = head_groups(units, together, call.turns.even, call.by_k.ending);
