@@ -95,8 +95,7 @@ TEST_CASE("turns: tiles without keys that anybody sees have none") {
   CHECK(dq_turns(tiles_of({}, 128), 64, 128).runs.empty());
 }
 
-TEST_CASE(
-    "turns: groups of heads; all but the last are walked in the opposite order, and that up to its ending") {
+TEST_CASE("turns: groups of heads, all but the last in the opposite order, and that one up to its ending") {
   const auto groups = [](int heads, int fitting, bool even, std::int32_t ending = 0) {
     const HeadGroups found = head_groups(heads, fitting, even, ending);
     return std::vector{found.heads, found.opposite_heads, found.opposite_tiles};
