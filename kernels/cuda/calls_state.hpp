@@ -130,6 +130,7 @@ struct CudaCalls::State {
   void set(cuda::TurnList& into, const cuda::DqTurns& turns, const View& q, const View& k) {
     into.cells = turns.cells;
     into.even = turns.even;
+    into.whole = turns.whole;
     if (turns.runs.empty()) return;
     point<std::int32_t>(into.unit_of_tile, turns.unit_of_tile);
     point<std::int32_t>(into.first_run, turns.first_run);

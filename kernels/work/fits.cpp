@@ -190,6 +190,10 @@ bool adds_dq_by_tma(const AttendBackwardParams& call) {
   return call.dq.dtype == DType::fp32 && has_tensor_map(call.dq);
 }
 
+bool stores_first_dq(const AttendBackwardParams& call) {
+  return call.turns.whole && call.write_dq == Write::store && adds_dq_by_tma(call);
+}
+
 bool writes_dkv_by_tma(const AttendBackwardParams& call) {
   const bool sums = call.dk.dtype == DType::fp32, rounded = call.dk.dtype == call.k.dtype;
   return call.dk.dtype == call.dv.dtype && (sums || rounded) && has_tensor_map(call.dk) &&

@@ -88,6 +88,7 @@ struct TurnList {
   const std::int32_t* total = nullptr;                // pieces of each cell of a head
   const std::int32_t* total_before_ending = nullptr;  // those of tiles before by_k.ending
   bool even = true;                                   // WorkTables::even
+  bool whole = false;  // whole_pieces(): the first piece of a cell may be stored
   // Pieces added so far, by head and cell; 0 between launches.
   std::int32_t* counters = nullptr;
   std::int32_t cells = 0;  // of a head

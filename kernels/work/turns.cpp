@@ -40,6 +40,7 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
   DqTurns turns;
   turns.cells = static_cast<std::int32_t>((rows + cell_rows - 1) / cell_rows);
   turns.even = by_k.even;
+  turns.whole = whole_pieces(by_k, rows, width);
   std::vector<std::int32_t> before(static_cast<std::size_t>(turns.cells));
   turns.total_before_ending = before;
   const auto add_unit = [&](const RowRange& unit) {
@@ -68,6 +69,29 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
   turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
   turns.total = std::move(before);
   return turns;
+}
+
+bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width) {
+  const std::int64_t cell_rows = dq_cell_rows(width);
+  const std::int32_t live = live_tiles(by_k);
+  std::vector<RowRange> units;
+  for (std::int32_t n = 0; n < live; ++n) {
+    const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
+    for (std::int32_t s = tile.first; s < tile.first + tile.count; ++s) {
+      const RowRange unit = queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]);
+      if (unit.begin == unit.end) continue;
+      if (unit.begin % cell_rows != 0 || (unit.end % cell_rows != 0 && unit.end != rows)) return false;
+      units.push_back(unit);
+    }
+  }
+  std::sort(units.begin(), units.end(),
+            [](const RowRange& a, const RowRange& b) { return a.begin < b.begin; });
+  std::int64_t covered = 0;
+  for (const RowRange& unit : units) {
+    if (unit.begin > covered) return false;
+    covered = std::max(covered, unit.end);
+  }
+  return covered == rows;
 }
 
 HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending) {

@@ -32,7 +32,12 @@ struct DqTurns {
   std::vector<std::int32_t> total_before_ending;  // those of the tiles before WorkTables::ending
   std::int32_t cells = 0;                         // of a head
   bool even = true;                               // of the list
+  bool whole = false;                             // whole_pieces()
 };
+
+// Whether every cell of dq gets a piece, and all pieces are whole cells (or as much of the last one as there
+// is): then whoever comes first may store its piece, and nobody needs to set dq to 0 before.
+bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width);
 
 // In which groups heads are walked, and what of them in the opposite order, so that tiles do not queue for
 // their turns (docs/08-hopper.md, "In turn"). Tiles of a causal mask that begin together, longest first, do:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <random>
 
 #include "kernels/work/fits.hpp"
@@ -206,7 +207,10 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   if (kind != apart) {
     const int together = static_cast<int>(1 + seed_ % 3);
     const auto run = [&] {
-      if (call.write_dq == Write::store) kernels::cpu_tiles().fill(call.dq, 0);
+      if (call.write_dq == Write::store)  // where the first piece is stored, what was there is not read
+        kernels::cpu_tiles().fill(call.dq, kind == ordered && hopper::stores_first_dq(params)
+                                               ? std::numeric_limits<double>::quiet_NaN()
+                                               : 0.0);
       if (hopper::needs_zeroed_dkv(params)) {
         kernels::cpu_tiles().fill(call.dk, 0);
         kernels::cpu_tiles().fill(call.dv, 0);
@@ -237,6 +241,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
                     turns.total.data(),
                     turns.total_before_ending.data(),
                     turns.even,
+                    turns.whole,
                     counters.data(),
                     turns.cells,
                     of_dkv.data()};
@@ -245,7 +250,10 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       REQUIRE(counters == std::vector<std::int32_t>(count));  // ready for the next launch
       REQUIRE(of_dkv == std::vector<std::int32_t>(dkv_count));
     });
-    return {name_of("attend_backward ordered", call.q), same};
+    return {name_of(hopper::stores_first_dq(params) ? "attend_backward ordered, first stored,"
+                                                    : "attend_backward ordered",
+                    call.q),
+            same};
   }
   const bool same =
       same_in_all_orders(tensors, [&] { with.attend_backward_deterministic(params, launch()); });

@@ -125,6 +125,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
     together = groups.heads;
     params.upward_heads = groups.opposite_heads * params.heads_of_tile;
     params.upward_tiles = groups.opposite_tiles;
+    params.stores_first_dq = hopper::stores_first_dq(call);
   }
   if constexpr (Shape::by_chains) together = units;
   params.scheduler =

@@ -128,6 +128,29 @@ TEST_CASE("turns: pieces of tiles before the ending") {
   CHECK(turns.total == std::vector<std::int32_t>{1, 1, 2, 1});
 }
 
+TEST_CASE("turns: whether all pieces are whole cells, and every cell gets one") {
+  const auto whole = [](const std::vector<Segment>& segments, std::int64_t rows, std::int64_t keys,
+                        std::int64_t width = 128) {
+    return whole_pieces(tiles_of(segments, keys), rows, width);
+  };
+  CHECK(whole({{.q_count = 256, .k_count = 384}}, 256, 384));
+  CHECK(whole({{.q_count = 256, .k_count = 256, .right = 0}}, 256, 256));
+  CHECK(whole({{.q_count = 250, .k_count = 256}}, 250, 256));   // the last cell is cut off by the end of dq
+  CHECK(!whole({{.q_count = 250, .k_count = 256}}, 256, 256));  // six rows get nothing
+  CHECK(!whole({{.q_begin = 64, .q_count = 192, .k_count = 256}}, 256, 256));
+  CHECK(whole({{.q_begin = 64, .q_count = 192, .k_count = 256}, {.q_count = 64, .k_count = 10}}, 256, 256));
+  // Sequences of 192 rows: whole in cells of 64 rows, not of 128.
+  const std::vector<Segment> two = {
+      {.q_count = 192, .k_count = 192, .right = 0},
+      {.q_begin = 192, .q_count = 192, .k_begin = 192, .k_count = 192, .right = 0}};
+  CHECK(whole(two, 384, 384));
+  CHECK(!whole(two, 384, 384, 64));
+  // Keys 128 to 255 are seen from row 120 on.
+  CHECK(!whole({{.q_count = 256, .k_count = 256, .offset = 8, .right = 0}}, 256, 256));
+  CHECK(!whole({}, 64, 128));
+  CHECK(whole({}, 0, 128));
+}
+
 // The pieces that a kernel adds, as it walks: of one unit after the other in blocks of `columns` queries, 64
 // at head size 128 and 128 at 64.
 TEST_CASE("turns: random segments against a walk over the blocks") {

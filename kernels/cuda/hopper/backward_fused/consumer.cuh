@@ -234,12 +234,10 @@ class FusedConsumer {
       stage_dq<0>(memory_.dq_staging[warpgroup_], dq, scale);
       if constexpr (dq_parts == 2) stage_dq<8>(memory_.dq_staging[1], dq, scale);
     } else {
-      if constexpr (ordered) {
-        using Turns = PipelineIndex<Shape::dq_turn_slots>;
-        wait(shared_address(&memory_.dq_turn[Turns::stage(count)]), Turns::parity(count));
-      }
-      add_queries(params_.call.dq, block, memory_.with_gradient[slot], Shape::shares_queries ? place : 0,
-                  Shape::shares_queries ? 0 : place, dq, scale);
+      const bool stored = ordered && await_dq_turn(memory_, count);
+      add_queries<ordered>(params_.call.dq, block, memory_.with_gradient[slot],
+                           Shape::shares_queries ? place : 0, Shape::shares_queries ? 0 : place, dq, scale,
+                           stored);
     }
     publish_dq(staged ? slot : dq_nothing_staged);
   }

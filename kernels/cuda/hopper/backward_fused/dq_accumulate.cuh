@@ -53,12 +53,26 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
     }
 }
 
+// Of the ordered kernel: waits until it is the block's turn; whether its piece is stored, not added.
+template <class Shape>
+__device__ __forceinline__ bool await_dq_turn(FusedStorage<Shape>& memory, int count) {
+  using Turns = PipelineIndex<Shape::dq_turn_slots>;
+  wait(shared_address(&memory.dq_turn[Turns::stage(count)]), Turns::parity(count));
+  return memory.dq_piece[Turns::stage(count)].stored;
+}
+
+// Whether rows are stored and not added to; then those that are not live get 0.
+struct RowStores {
+  bool stored = false;
+  bool live[2] = {true, true};
+};
+
 // Adds factor * accumulators of 16 rows to a lane's two rows, lane / 4 and lane / 4 + 8. rows[]: where they
 // begin in memory; null leaves one as it is. Neighbouring lanes exchange halves, so that each adds four
-// floats in a row.
-template <int n_tiles>
+// floats in a row. may_be_stored: unless `stores` says otherwise.
+template <bool may_be_stored = false, int n_tiles>
 __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&acc)[n_tiles][4],
-                                         float factor) {
+                                         float factor, const RowStores& stores = {}) {
   const int lane = thread_index() % 32;
   const bool odd = lane % 2 != 0;
 #pragma unroll
@@ -70,27 +84,34 @@ __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&
       const float x = __shfl_xor_sync(all_lanes, odd ? mine[0] : next[0], 1);
       const float y = __shfl_xor_sync(all_lanes, odd ? mine[1] : next[1], 1);
       // Selects instead of branching on `odd`, because one half of the lanes would wait for the other.
-      if (rows[half] != nullptr)
-        red_add_v4(rows[half] + 4 * (lane % 4 / 2) + 8 * (odd ? n + 1 : n), odd ? x : mine[0],
-                   odd ? y : mine[1], odd ? next[0] : x, odd ? next[1] : y);
+      if (rows[half] == nullptr) continue;
+      float* const at = rows[half] + 4 * (lane % 4 / 2) + 8 * (odd ? n + 1 : n);
+      const float4 four = {odd ? x : mine[0], odd ? y : mine[1], odd ? next[0] : x, odd ? next[1] : y};
+      if (may_be_stored && stores.stored)
+        *reinterpret_cast<float4*>(at) = stores.live[half] ? four : float4{0, 0, 0, 0};
+      else
+        red_add_v4(at, four.x, four.y, four.z, four.w);
     }
   }
 }
 
 // dq += scale * accumulators, of the block's 64 queries from `first` on and 8 n_tiles columns from `column`
-// on. Rows that are no queries with a gradient, by the bits given, are left alone.
-template <int n_tiles>
+// on. Rows that are no queries with a gradient, by the bits given, are left alone. `stored`, if it may be:
+// dq = scale * accumulators, and 0 in these rows.
+template <bool may_be_stored, int n_tiles>
 __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block,
                                             const std::uint32_t* with_gradient, int first, int column,
-                                            const float (&acc)[n_tiles][4], float scale) {
+                                            const float (&acc)[n_tiles][4], float scale, bool stored) {
   float* rows[2] = {};
+  RowStores stores{.stored = may_be_stored && stored};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int query = first + 16 * (thread_index() / 32 % 4) + 8 * half + thread_index() % 32 / 4;
-    if ((with_gradient[query / 32] >> query % 32 & 1) != 0)
+    stores.live[half] = (with_gradient[query / 32] >> query % 32 & 1) != 0;
+    if (stores.live[half] || (stores.stored && block.begin + query < block.end))
       rows[half] = row_of<float>(dq, block.head, block.begin + query) + column;
   }
-  add_rows(rows, acc, scale);
+  add_rows<may_be_stored>(rows, acc, scale, stores);
 }
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -36,8 +36,9 @@ class DqTurns {
   __device__ __forceinline__ explicit DqTurns(const TurnList& turns) : turns_(turns) {}
 
   // Finds the cells of the next block and how many pieces come before it. unit: of the block's tile and
-  // segment; upward: the tile is walked in the opposite order; all: so are all of the block's head.
-  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward, bool all) {
+  // segment; upward: the tile is walked in the opposite order; all: so are all of the block's head; stores:
+  // pieces that come first are stored.
+  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward, bool all, bool stores) {
     const int cell = block.begin / cell_rows;
     const int last_cell = (min(block.begin + cell_rows, block.end) - 1) / cell_rows;
     piece_.counter = turns_.counters + (block.head * turns_.cells + cell);  // 32 bits are enough: there are
@@ -57,6 +58,7 @@ class DqTurns {
       const bool last_unit = upward ? run_.before == 0 && total_upward == total : after == 0;
       piece_.part[n] = last_unit && last_of_unit ? Part::last : Part::one_of_more;
     }
+    piece_.stored = stores && before_[0] == 0;  // its cell is the only one
   }
 
   // Waits until the block looked up may be added.
@@ -116,7 +118,7 @@ __device__ __forceinline__ void run_dq_turns(const FusedParams& params, FusedSto
     // Units are the tile's segments from the last to the first.
     const int unit = params.call.turns.unit_of_tile[memory.place_of_tile[tile]] + rows.first + rows.count -
                      1 - block.segment;
-    turns.look_up(block, unit, memory.upward[tile], block.head < params.upward_heads);
+    turns.look_up(block, unit, memory.upward[tile], block.head < params.upward_heads, params.stores_first_dq);
     turns.await();
     // The slot is free when the block that had it has been passed.
     if (count >= Shape::dq_turn_slots)
@@ -156,7 +158,8 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
         wait(shared_address(&memory.dq_turn[slot]), Slots::parity(count));
         piece = memory.dq_piece[slot];
       }
-      if (staged != dq_nothing_staged) start_dq_add(params, memory, consumer, memory.bounds[staged]);
+      if (staged != dq_nothing_staged)
+        start_dq_add(params, memory, consumer, memory.bounds[staged], piece.stored);
     }
     tma_store_wait_until_written();
     for (int consumer = 0; consumer < Shape::consumers; ++consumer)

@@ -57,6 +57,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     together = groups.heads;
     params->upward_heads = groups.opposite_heads * params->heads_of_tile;
     params->upward_tiles = groups.opposite_tiles;
+    params->stores_first_dq = stores_first_dq(call);
   }
   params->scheduler =
       TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
@@ -65,7 +66,8 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->call = call;
     params->counter =
         Shape::ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    if (!Shape::by_chains && call.write_dq == Write::store) launch_fill(call.zeroed_dq, 0, stream);
+    if (!Shape::by_chains && !params->stores_first_dq && call.write_dq == Write::store)
+      launch_fill(call.zeroed_dq, 0, stream);
     if (needs_zeroed_dkv(call)) {
       launch_fill(call.zeroed_dk, 0, stream);
       launch_fill(call.zeroed_dv, 0, stream);

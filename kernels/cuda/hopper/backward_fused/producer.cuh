@@ -294,13 +294,18 @@ __device__ __forceinline__ void produce_info(const FusedParams& params, FusedSto
   }
 }
 
-// Starts to add a part of dq that has been staged for a block to memory, by TMA.
+// Starts to add a part of dq that has been staged for a block to memory, by TMA, or to store it.
 template <class Shape>
 __device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<Shape>& memory, int part,
-                                             const Block& block) {
+                                             const Block& block, bool stored = false) {
   fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
-  tma_reduce_add(params.dq, block.begin + (Shape::shares_queries ? Shape::dq_rows * part : 0),
-                 Shape::shares_queries ? 0 : 2 * part, block.head, shared_address(memory.dq_staging[part]));
+  const int row = block.begin + (Shape::shares_queries ? Shape::dq_rows * part : 0),
+            group = Shape::shares_queries ? 0 : 2 * part;
+  const std::uint32_t from = shared_address(memory.dq_staging[part]);
+  if (Shape::ordered && stored)
+    tma_store(params.dq, row, block.head, from, group);
+  else
+    tma_reduce_add(params.dq, row, group, block.head, from);
 }
 
 // One thread for each part of dq: adds what has been staged of it to memory.

@@ -44,7 +44,8 @@ struct FusedParams {
   // Ordered: query heads before upward_heads are walked upward, in the opposite order, and of the others the
   // tiles before upward_tiles (HeadGroups).
   int upward_heads = 0, upward_tiles = 0;
-  CUtensorMap dq_pieces;  // by chains: fp32, boxes of rounding_rows rows x 64 columns
+  bool stores_first_dq = false;  // ordered: a cell's first piece of dq is stored, not added
+  CUtensorMap dq_pieces;         // by chains: fp32, boxes of rounding_rows rows x 64 columns
 };
 
 // How the pieces of dq of many tiles of keys come together in memory: in any order; in the order of the work
@@ -152,6 +153,7 @@ struct DqPiece {
   enum class Part { none, one_of_more, last };  // of a cell's pieces
   std::int32_t* counter;
   Part part[2];
+  bool stored;  // the piece is a cell's first: not added to what is there
 };
 
 // Of the ordered kernel, where query heads of a key head are in several thread blocks: they add to dk and dv
