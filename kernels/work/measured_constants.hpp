@@ -88,10 +88,10 @@ constexpr MeasuredConstant measured_constants[] = {
     // of 3.15 and 1.25, 5.73 and 0.95, with which short sequences go to the fused kernel, whose own times
     // there
     // are longer than its model has them.
-    {"hopper_apart_64_cost", 3.2, "us for 128 queries", records::apart},
-    {"hopper_apart_128_cost", 5.5, "us for 128 queries", records::apart},
+    {"hopper_apart_64_cost", 3.1, "us for 128 queries", records::apart},
+    {"hopper_apart_128_cost", 5.6, "us for 128 queries", records::apart},
     {"hopper_apart_64_tile", 5.3, "us a tile at least", records::chains},
-    {"hopper_apart_beyond", 0.8, "blocks of 128 keys or queries", records::apart},
+    {"hopper_apart_beyond", 1.0, "blocks of 128 keys or queries", records::apart},
     // Results that are merged with what TMA has loaded, or added to it: what a tile takes longer, kernel by
     // kernel in three rings of short sequences, beside those that store (merged 1.9 to 3.8, added 0 to 2).
     // Then results that a tile of Hopper's kernels does not leave to TMA. From 26 rings of one and two GPUs,

@@ -269,10 +269,13 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
     tiles += at(static_cast<int>(call.q.width), measured("hopper_ordered_64_queue"),
                 measured("hopper_ordered_128_queue")) *
              tiles_that_queue(chosen, call, options.sms);
-  // The fused kernels add to zeros that another launch writes: to dq, and to dk and dv where several thread
-  // blocks add to a tile or some tiles have none.
+  // The fused kernels add to zeros that another launch writes: to dq, unless in turn the first piece can be
+  // stored, and to dk and dv where several thread blocks add to a tile or some tiles have none.
   const double fill_us = measured("hopper_fill");
-  if (fused && !variant.in_chains && call.write_dq == Write::store)
+  const bool stores_first =
+      variant.takes_turns && whole_pieces(chosen.by_k, chosen.spaces ? chosen.spaces->q.rows : call.q.rows,
+                                          call.q.width);
+  if (fused && !variant.in_chains && !stores_first && call.write_dq == Write::store)
     tiles += fill_us + of_rowwise_us({&call.dq}, options);
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   if (fused && call.write_dk == Write::store && (splits || some_dead))

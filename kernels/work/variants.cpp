@@ -310,20 +310,28 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
   // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle. Tiles
   // of queries and of keys apart compute S and dP twice, but in twice as many tiles, and nobody fills dq
   // before or waits for a turn to add to it: that pays for short sequences. So do chains, for the shortest.
+  // In turn nobody fills dq either.
   const auto tiles = static_cast<std::int64_t>(chosen.by_k.tiles.size()) * call.q.heads;
   using Family = AttendBackwardVariant::Family;
   const bool few = tiles < static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms;
-  const bool ordered = first.family == Family::hopper_ordered;
-  if ((first.family != Family::hopper_fused && !ordered) || tiles == 0 ||
-      (!few && !ordered && !call.rounded_dq))
-    return chosen;
+  const bool in_turn = first.family == Family::hopper_ordered;
+  if ((first.family != Family::hopper_fused && !in_turn) || tiles == 0) return chosen;
+  const auto competes = [&](const AttendBackwardVariant& variant) {
+    switch (variant.family) {
+      case Family::hopper_fused: return few;
+      case Family::hopper_ordered: return true;
+      case Family::hopper_chains:
+      case Family::hopper_deterministic: return few || in_turn || call.rounded_dq.has_value();
+      case Family::mma:
+      case Family::general: break;
+    }
+    return false;
+  };
   double least_s = predicted_seconds(chosen, call, options);
   const ChosenBackward of_first = chosen;
   for (const AttendBackwardVariant& variant : variants) {
-    const bool other_family = variant.family != first.family && !variant.in_chains &&
-                              variant.family != Family::hopper_deterministic;
-    if (!few && variant.family == first.family) continue;
-    if (&variant == &first || other_family || !allows(options, variant) || !variant.fits(call)) continue;
+    if (&variant == &first || !competes(variant) || !allows(options, variant) || !variant.fits(call))
+      continue;
     const bool same_tiles = variant.tile_rows == first.tile_rows && !variant.in_chains;
     ChosenBackward other = same_tiles ? of_first : by(variant);
     other.variant = &variant;

@@ -76,17 +76,17 @@ TEST_CASE("chains are taken for the shortest sequences of head size 64") {
   CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64}) == Family::hopper_chains);
   CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64, .causal = false}) == Family::hopper_chains);
   CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64}) == Family::hopper_chains);
-  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64, .causal = false}) ==
-        Family::hopper_deterministic);
+  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64, .causal = false}) != Family::hopper_chains);
   CHECK(taken({.S = 512, .H = 32, .G = 32, .D = 64}) == Family::hopper_deterministic);  // few chains
-  CHECK(taken({.S = 2048, .B = 8, .H = 32, .G = 32, .D = 64}) == Family::hopper_fused);
+  CHECK(taken({.S = 2048, .B = 8, .H = 32, .G = 32, .D = 64}) == Family::hopper_ordered);
+  CHECK(taken({.S = 8192, .B = 2, .H = 32, .G = 32, .D = 64}) == Family::hopper_fused);
   CHECK(taken({.S = 256, .B = 64}) == Family::hopper_deterministic);  // head size 128
   const Call shorts{.S = 256, .B = 64, .H = 32, .G = 32, .D = 64};
   CHECK(taken(shorts, KernelChoice::deterministic) == Family::hopper_chains);
   CHECK(taken(shorts, KernelChoice::apart) == Family::hopper_deterministic);
   // A batch of any size: tiles are not too many to be thought about.
   CHECK(taken({.S = 256, .B = 256, .H = 32, .G = 32, .D = 64}) == Family::hopper_chains);
-  CHECK(taken({.S = 512, .B = 128}) == Family::hopper_deterministic);
+  CHECK(taken({.S = 256, .B = 256}) == Family::hopper_deterministic);
 }
 
 }  // namespace cplab::testing

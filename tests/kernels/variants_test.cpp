@@ -156,7 +156,7 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(why(gradients, with(on_hopper, KernelChoice::apart)).empty());
 
   // Of short sequences tiles apart are taken anyway, which store dq in any dtype.
-  const Call brief{.S = 256, .B = 64, .causal = false};
+  const Call brief{.S = 512};
   const std::vector<Segment> sequences = brief.segments();
   gradients = backward(brief, sequences);
   gradients.dk.dtype = gradients.dv.dtype = DType::bf16;
