@@ -24,11 +24,17 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call) {
 
 std::string_view with_either_tile(const kernels::AttendBackward& call) {
   using Family = kernels::cuda::AttendBackwardVariant::Family;
-  if (kernel_choice != kernels::KernelChoice::best || kernels::cuda::device_major() != 9) return {};
+  const bool any_bits = kernel_choice == kernels::KernelChoice::best;
+  if ((!any_bits && kernel_choice != kernels::KernelChoice::deterministic) ||
+      kernels::cuda::device_major() != 9)
+    return {};
+  const auto takes = [&](Family family) {
+    return family == Family::hopper_chains || family == Family::hopper_ordered ||
+           family == (any_bits ? Family::hopper_fused : Family::hopper_deterministic);
+  };
   std::vector<std::string_view> tiles;
   for (const auto& variant : attend_backward_variants(kernels::cuda::compiled_kernels()->build))
-    if ((variant.family == Family::hopper_fused || variant.in_chains) && variant.fits(call))
-      tiles.push_back(variant.name);
+    if (takes(variant.family) && variant.fits(call)) tiles.push_back(variant.name);
   return tiles.empty()
              ? std::string_view()
              : tiles[static_cast<std::size_t>(call.q.rows + call.k.rows + call.q.rows / 128) % tiles.size()];

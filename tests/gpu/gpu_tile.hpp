@@ -46,8 +46,9 @@ extern bool small_tiles;
 
 // For CallOptions::only: the variant with small tiles that takes the call; empty: none, or not asked for.
 std::string_view with_small_tiles(const kernels::AttendBackward& call);
-// Where the fused backward of Hopper would take the call, either of its tiles, by its number of rows: most
-// cases have so few tiles that only the small one would be chosen.
+// Where the backward kernels of Hopper that sum dq would take the call, or with the same bits in every run
+// those that have them: one of these, by its number of rows. Most cases have so few tiles that always the
+// same one would be chosen.
 std::string_view with_either_tile(const kernels::AttendBackward& call);
 
 // Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
