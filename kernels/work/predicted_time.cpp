@@ -273,8 +273,8 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   // stored, and to dk and dv where several thread blocks add to a tile or some tiles have none.
   const double fill_us = measured("hopper_fill");
   const bool stores_first =
-      variant.takes_turns && whole_pieces(chosen.by_k, chosen.spaces ? chosen.spaces->q.rows : call.q.rows,
-                                          call.q.width);
+      variant.takes_turns &&
+      whole_pieces(chosen.by_k, chosen.spaces ? chosen.spaces->q.rows : call.q.rows, call.q.width);
   if (fused && !variant.in_chains && !stores_first && call.write_dq == Write::store)
     tiles += fill_us + of_rowwise_us({&call.dq}, options);
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();

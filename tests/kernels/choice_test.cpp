@@ -66,58 +66,6 @@ double predicted(const Call& call, const char* variant, VariantOptions options =
 
 }  // namespace
 
-// Who was faster on an H100: kernels-128.json in scenarios/measured/h100-2026-11-26/sequences. Times of tiles
-// apart, and of additions in any order, over those in turn: 1.06 (32 x 512) to 1.31 and 0.66 (1 x 512 full)
-// to 0.98 in the two groups of the first test, 1.01 (1 x 2048) to 1.10 and 0.80 (1 x 1024) to 0.98 in those
-// of the second.
-TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart, others are added in turn") {
-  const auto name = [](std::int64_t B, std::int64_t S, bool causal) {
-    const Call call{.S = S, .B = B, .causal = causal};
-    const std::vector<Segment> segments = call.segments();
-    return choose_variant(rounding(call, segments), with_same_bits(on_hopper)).variant->name;
-  };
-  const std::string in_turn = "attend_backward hopper ordered bf16 128",
-                    apart = "attend_backward hopper bf16 128";
-  CHECK(name(32, 512, true) == in_turn);
-  CHECK(name(24, 768, true) == in_turn);
-  CHECK(name(16, 1024, false) == in_turn);
-  CHECK(name(1, 2048, false) == in_turn);
-  CHECK(name(4, 2048, true) == in_turn);
-  CHECK(name(32, 2048, true) == in_turn);
-  CHECK(name(1, 4096, true) == in_turn);
-  CHECK(name(4, 4096, false) == in_turn);
-  CHECK(name(2, 8192, true) == in_turn);
-  CHECK(name(1, 512, false) == apart);
-  CHECK(name(1, 1024, true) == apart);
-  CHECK(name(2, 1024, false) == apart);
-  CHECK(name(64, 256, false) == apart);
-  // Where dq is fp32 as well, however many tiles there are.
-  CHECK(backward_name({.S = 2048, .B = 32}, with_same_bits(on_hopper)) == in_turn);
-  CHECK(backward_name({.S = 32768}, with_same_bits(on_hopper)) == in_turn);
-}
-
-TEST_CASE("any bits: short causal sequences are added in turn all the same, because nobody sets dq to 0") {
-  const auto name = [](std::int64_t B, std::int64_t S, bool causal) {
-    const Call call{.S = S, .B = B, .causal = causal};
-    const std::vector<Segment> segments = call.segments();
-    return choose_variant(rounding(call, segments), on_hopper).variant->name;
-  };
-  const std::string in_turn = "attend_backward hopper ordered bf16 128",
-                    fused = "attend_backward hopper fused bf16 128";
-  CHECK(name(32, 512, true) == in_turn);
-  CHECK(name(16, 1024, true) == in_turn);
-  CHECK(name(16, 1024, false) == in_turn);
-  CHECK(name(1, 2048, true) == in_turn);
-  CHECK(name(32, 2048, true) == in_turn);
-  CHECK(name(1, 1024, false) == fused);
-  CHECK(name(1, 2048, false) == fused);
-  CHECK(name(8, 2048, false) == fused);
-  CHECK(name(1, 4096, false) == fused);
-  CHECK(name(2, 8192, true) == fused);
-  // Rows 8 to 127 of every sequence of 120 rows are no whole cells: dq is set to 0 then, and turns cost more.
-  CHECK(name(128, 120, true) != in_turn);
-}
-
 TEST_CASE("candidates are what is allowed, has room and fits, in the order of the table") {
   const Call call{.S = 1024, .D = 64};
   const std::vector<Segment> segments = call.segments();

@@ -1,0 +1,79 @@
+// Where tiles of the backward add to dq in turn, and where other kernels are taken, without a GPU.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/kernels/chosen_variant.hpp"
+#include "tests/kernels/square_call.hpp"
+
+namespace cplab::testing {
+namespace {
+
+using namespace kernels::cuda;
+
+VariantOptions with_same_bits() {
+  VariantOptions options = on_hopper;
+  options.choice = KernelChoice::deterministic;
+  return options;
+}
+
+// Of a call that rounds dq.
+std::string name(std::int64_t B, std::int64_t S, bool causal, const VariantOptions& options) {
+  const Call call{.S = S, .B = B, .causal = causal};
+  const std::vector<Segment> segments = call.segments();
+  return choose_variant(rounding(call, segments), options).variant->name;
+}
+
+// Of one that has dq in fp32.
+std::string name_of_sums(std::int64_t B, std::int64_t S) {
+  const Call call{.S = S, .B = B};
+  const std::vector<Segment> segments = call.segments();
+  return choose_variant(backward(call, segments), with_same_bits()).variant->name;
+}
+
+const std::string in_turn = "attend_backward hopper ordered bf16 128",
+                  apart = "attend_backward hopper bf16 128", fused = "attend_backward hopper fused bf16 128";
+
+}  // namespace
+
+// Who was faster on an H100: kernels-128.json in scenarios/measured/h100-2026-11-26/sequences. Times of tiles
+// apart, and of additions in any order, over those in turn: 1.06 (32 x 512) to 1.31 and 0.65 (1 x 512 full) to
+// to 0.98 in the two groups of the first test, 1.01 (1 x 2048) to 1.07 and 0.78 (1 x 1024) to 0.98 in those
+// of the second.
+TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart, others are added in turn") {
+  const VariantOptions same = with_same_bits();
+  CHECK(name(32, 512, true, same) == in_turn);
+  CHECK(name(24, 768, true, same) == in_turn);
+  CHECK(name(16, 1024, false, same) == in_turn);
+  CHECK(name(1, 2048, false, same) == in_turn);
+  CHECK(name(4, 2048, true, same) == in_turn);
+  CHECK(name(32, 2048, true, same) == in_turn);
+  CHECK(name(1, 4096, true, same) == in_turn);
+  CHECK(name(4, 4096, false, same) == in_turn);
+  CHECK(name(2, 8192, true, same) == in_turn);
+  CHECK(name(1, 512, false, same) == apart);
+  CHECK(name(1, 1024, true, same) == apart);
+  CHECK(name(2, 1024, false, same) == apart);
+  CHECK(name(64, 256, false, same) == apart);
+  // However many tiles there are.
+  CHECK(name_of_sums(32, 2048) == in_turn);
+  CHECK(name_of_sums(1, 32768) == in_turn);
+}
+
+TEST_CASE("any bits: short causal sequences are added in turn all the same, because nobody sets dq to 0") {
+  CHECK(name(32, 512, true, on_hopper) == in_turn);
+  CHECK(name(16, 1024, true, on_hopper) == in_turn);
+  CHECK(name(16, 1024, false, on_hopper) == in_turn);
+  CHECK(name(1, 2048, true, on_hopper) == in_turn);
+  CHECK(name(32, 2048, true, on_hopper) == in_turn);
+  CHECK(name(1, 1024, false, on_hopper) == fused);
+  CHECK(name(1, 2048, false, on_hopper) == fused);
+  CHECK(name(8, 2048, false, on_hopper) == fused);
+  CHECK(name(1, 4096, false, on_hopper) == fused);
+  CHECK(name(2, 8192, true, on_hopper) == fused);
+  // Sequences of 2032 rows are no whole cells of 64: dq is set to 0 then, and turns cost more.
+  CHECK(name(8, 2048, true, on_hopper) == in_turn);
+  CHECK(name(8, 2032, true, on_hopper) == fused);
+}
+
+}  // namespace cplab::testing
