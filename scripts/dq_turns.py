@@ -4,12 +4,12 @@
     scripts/dq_turns.py [--former] [--shapes 2x8192x16x128,...] [--jitter 0.08] [--add 1.0] [--fence 0.4] ...
 
 A model on the host, no measurement. 132 multiprocessors take tiles of 128 keys as the tile scheduler gives them out:
-groups of heads one after the other, all but the last from the list's last tile to its first and upward where tiles are
-uneven (kernels/work/turns.hpp, HeadGroups). Consumers stage the dq of a block in the last quarter of the next one, as
-soon as that of the block before is in memory. One thread polls for the block's turn. Another adds it, fences and
-counts. A count is seen by the poll that reaches memory after it. Printed: the rate over that of additions in any order,
-full and causal; beside it, where a record has the shape, the same of whole calls (all that is not in the model added to
-both sides), and what was measured.
+groups of heads one after the other, the tiles of a sequence together; where tiles are uneven from the list's last
+tile to its first and upward, but for the ending of the last group (kernels/work/turns.hpp, HeadGroups). Consumers
+stage the dq of a block in the last quarter of the next one, as soon as that of the block before is in memory. One
+thread polls for the block's turn. Another adds it, fences and counts. A count is seen by the poll that reaches memory
+after it. Printed: the rate over that of additions in any order, full and causal; beside it, where a record has the
+shape, the same of whole calls (all that is not in the model added to both sides), and what was measured.
 
 --former is the kernel that scripts/gpu/round.sh measured on 2026-11-22: all tiles as listed, downward, and the thread
 that polls also fences and counts, so that it polls for the next block only when it has. It hits the record within 0.03
@@ -26,7 +26,7 @@ import random
 import statistics
 
 MULTIPROCESSORS = 132
-CACHE_BYTES = 32 << 20  # heads_per_group_cache in kernels/work/measured_constants.hpp
+CACHE_BYTES, TOGETHER_BYTES = 32 << 20, 16 << 20  # heads_per_group_cache and fused_heads_cache_together
 BLOCK_US = {64: 2.5, 128: 2.05}  # 128 keys x 128 or 64 queries, on an H200
 BEGIN_US, END_US = 1.5, 2.5  # of a tile: before its first block, after its last
 MASKED_US = 0.3  # more for a block on the diagonal
@@ -37,28 +37,51 @@ SHAPES = ("1x512x16x128,1x1024x16x128,1x2048x16x128,1x4096x16x128,8x2048x16x128,
           "1x512x32x64,1x1024x32x64,1x2048x32x64,1x4096x32x64,8x2048x32x64,2x8192x32x64,1x32768x32x64")
 
 
-def listed_tiles(batch, sequence, width, causal, interleaved):
-    """(sequence, first block, end of blocks) of each tile, longest first."""
+def listed_tiles(batch, sequence, width, causal):
+    """(sequence, first block, end of blocks) of each tile, sequence by sequence, longest first."""
     queries = 128 if width == 64 else 64
-    blocks, tiles = -(-sequence // queries), range(-(-sequence // 128))
-    pairs = [(b, j) for j in tiles for b in range(batch)]
-    if not interleaved:
-        pairs.sort()
-    return sorted(((b, 128 * j // queries if causal else 0, blocks) for b, j in pairs), key=lambda t: t[1] - t[2])
+    blocks = -(-sequence // queries)
+    return [(b, 128 * j // queries if causal else 0, blocks) for b in range(batch) for j in range(-(-sequence // 128))]
+
+
+def longest_first(tiles):
+    return sorted(tiles, key=lambda tile: tile[1] - tile[2])
+
+
+def heads_together(shape, causal, ending):
+    """How many heads are side by side, in groups of equal size (fused_heads_per_group(), head_groups())."""
+    batch, sequence, heads, width = shape
+    half = 2 if causal and width == 128 else 1
+    side_by_side = max(CACHE_BYTES // half // (8 * batch * sequence * width),
+                       TOGETHER_BYTES // half // (8 * sequence * width) if batch > 1 else 0, 1)
+    most = max(min(side_by_side, heads // 2 if causal and ending == 0 else heads), 1)
+    return -(-heads // -(-heads // most))
 
 
 def taken_tiles(shape, causal, former):
     """(head, sequence, first block, end of blocks, upward) of each tile, as they are taken."""
     batch, sequence, heads, width = shape
-    opposite = causal and not former
-    most = max(min(CACHE_BYTES // (8 * batch * sequence * width), heads // 2 if opposite else heads), 1)
-    group = -(-heads // -(-heads // most))
-    listed = listed_tiles(batch, sequence, width, causal, not former)
+    listed = listed_tiles(batch, sequence, width, causal)
+    ending = 0
+    if former:
+        listed = longest_first(listed)
+        group = max(min(CACHE_BYTES // (8 * batch * sequence * width), heads), 1)
+    else:
+        if causal and batch > 1:
+            # As few sequences end the launch as keep half of the multiprocessors busy for longer than one tile is.
+            longest = max(end - begin for _, begin, end in listed)
+            of_one = sum(end - begin for b, begin, end in listed if b == 0) / longest
+            last = min(int(MULTIPROCESSORS / 2 / (of_one * heads_together(shape, causal, 1))) + 1, batch)
+            ending = (batch - last) * len(listed) // batch
+            listed[ending:] = longest_first(listed[ending:])
+        group = heads_together(shape, causal, ending)
     for first in range(0, heads, group):
-        upward = opposite and first + group < heads
-        for tile in reversed(listed) if upward else listed:
+        upward = len(listed) if first + group < heads else ending
+        if former or not causal:
+            upward = 0
+        for place in [*reversed(range(upward)), *range(upward, len(listed))]:
             for head in range(first, min(first + group, heads)):
-                yield head, *tile, upward
+                yield head, *listed[place], place < upward
 
 
 class Turns:

@@ -6,17 +6,17 @@
     scripts/fit_choice_costs.py --self-check          on times made from known costs
 
 The model is that of kernels/work/predicted_time.cpp: tiles as long as their blocks of 128 rows of the other side
-(fit_tile_costs.py), given to the multiprocessors, times a cost for each kernel, plus the time of a launch. The cost is
-the median over the shapes of what it would have to be: of shapes with half a wave of tiles or more, since a shorter
-launch says little about tiles. Backward kernels that are two functions have one cost for both together. The ordered
-backward has three numbers, by least squares of the relative error: a cost with full masks, one with others, and with
-full masks a time for every tile of a head but the first, which queues for its turn. The backward of tiles apart, which
-are one launch, has two, for which the error is least: a cost, and how many blocks a tile takes beside its own.
+(fit_tile_costs.py) and some more, given to the multiprocessors, times a cost for each kernel, plus the time of a launch.
 
-The costs of fused and ordered kernels that stand in measured_constants.hpp were fitted with zeros at 4.8 TB/s, where
-the model has 4.2 now: printed are costs 0.3 to 0.5 % below those.
+First the backward kernels for Hopper, each for itself, by shapes from 1 x 512 to 1 x 32768, on an H200, an H100 and both:
+least squares of the relative error. In any order and in turn: the cost with full masks and with causal ones; in turn also
+a time for every tile of a head that begins together with others, full masks, and queues behind the first. Tiles apart: one
+cost. How many blocks a tile takes beside its own was tried by hand: of tiles that add to dq, on an H200 1.4 are best, on an
+H100, whose memory is slower, 2.2; of tiles apart it is the number with which choices cost least in both records. The costs
+in use are up to 5 % more or less than printed here, again those with which choices cost least: at most 4.7 % of the time of
+the fastest kernel, on an H100 at 1 x 1024 causal.
 
-Of records before the timed call rounded dq (tests/gpu/bench.cpp): best was the fused kernel then.
+Then all kernels of the tables: the median of what the cost would have to be, of shapes with half a wave of tiles or more.
 """
 import json
 import pathlib
@@ -28,7 +28,8 @@ import tomllib
 from fit_tile_costs import makespan, parts_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-APART = "scenarios/measured/h100-2026-11-25/by-turns/apart.json"
+KERNELS = {card: [f"scenarios/measured/{card.lower()}-2026-11-26/sequences/kernels-{size}.json" for size in (64, 128)]
+           for card in ("H200", "H100")}
 CONSTANTS = (ROOT / "kernels/work/measured_constants.hpp").read_text()
 
 
@@ -39,7 +40,8 @@ def measured(name):
 
 BEYOND, MASKED = measured("tile_cost_beyond_keys"), measured("tile_cost_of_masked_block")
 LAUNCH_US, FILL_US, ROWWISE_BYTES_US = measured("launch"), measured("hopper_fill"), measured("rowwise_memory") / 1e6
-SMS, ROW_DOT_BYTES_US = 132, 3e6
+CACHE_BYTES, TOGETHER_BYTES = 32 << 20, 16 << 20  # heads_per_group_cache and fused_heads_cache_together
+SMS, ROW_DOT_US, MEMORY_BYTES_US = 132, 2.4, {"h100": 3e6, "h200": 4.2e6}
 
 
 def block_of(variant, head_size):
@@ -54,11 +56,11 @@ def beside_us(variant, batch, sequence, heads, head_size):
     return LAUNCH_US + (FILL_US + batch * sequence * heads * head_size * 4 / ROWWISE_BYTES_US if zeros else 0)
 
 
-def span(batch, sequence, heads, causal, rows, block=128, sms=SMS):
+def span(batch, sequence, heads, causal, rows, block=128, sms=SMS, beyond=BEYOND):
     """Length of the launch in blocks of 128, and its waves."""
     tiles = {}
     for blocks, masked in parts_of(batch, sequence, causal, rows, block):
-        length = BEYOND + blocks + MASKED * masked
+        length = beyond + blocks + MASKED * masked
         tiles[length] = tiles.get(length, 0) + heads
     return makespan(list(tiles.items()), sms), sum(tiles.values()) / sms
 
@@ -73,16 +75,6 @@ def of_tables(name):
                    sequence, heads, seconds)
 
 
-def of_bench(path):
-    names = {"tiles:best": "attend_backward hopper fused", "tiles:deterministic": "attend_backward hopper ordered"}
-    for entry in json.loads((ROOT / path).read_text()):
-        if entry["direction"] != "backward" or entry["build"] not in names:
-            continue
-        batch, sequence, heads, size = entry["shape"]
-        yield (f"{names[entry['build']]} bf16 {size}", size, entry["mask"] == "causal", 128, batch, sequence, heads,
-               statistics.median(entry["seconds"]))
-
-
 def of_study(path):
     for shape in json.loads(pathlib.Path(path).read_text())["shapes"]:
         if shape["held_out"]:
@@ -91,6 +83,29 @@ def of_study(path):
             if candidate.get("seconds"):
                 yield (candidate["variant"], shape["head_size"], shape["causal"], candidate["tile_rows"],
                        shape["batch"], shape["sequence"], shape["heads"], candidate["seconds"])
+
+
+def of_kernels(path):
+    """One kernel each (compare_builds.py, builds NAME:KERNEL): (kernel, head size, causal, batch, sequence, heads, us)
+    without row_dot, the zeros that the kernel needs before, and the cast of dq behind it."""
+    for entry in json.loads((ROOT / path).read_text()):
+        kernel = entry["build"].split(":")[-1]
+        batch, sequence, heads, size = entry["shape"]
+        elements = batch * sequence * heads * size
+        us = statistics.median(entry["seconds"]) * 1e6 - LAUNCH_US
+        us -= ROW_DOT_US + 4 * elements / MEMORY_BYTES_US[path.split("/")[2].split("-")[0]]
+        if kernel in ("fused", "ordered"):
+            us -= LAUNCH_US + 6 * elements / ROWWISE_BYTES_US
+        if kernel == "fused":
+            us -= FILL_US + 4 * elements / ROWWISE_BYTES_US
+        yield kernel, size, entry["mask"] == "causal", batch, sequence, heads, us
+
+
+def queueing(batch, sequence, heads, size):
+    """How many tiles of a head begin together behind the first (tiles_that_queue() in predicted_time.cpp)."""
+    row = 8 * size  # bytes of q, dout and dq
+    side_by_side = max(TOGETHER_BYTES // (row * sequence), CACHE_BYTES // (row * batch * sequence), 1)
+    return min(-(-sequence // 128), -(-SMS // min(heads, side_by_side))) - 1
 
 
 def solve(matrix, right):
@@ -106,20 +121,27 @@ def solve(matrix, right):
     return [row[-1] / row[i] for i, row in enumerate(rows)]
 
 
-def fit_ordered(points, least=0):
-    """(full, masked, us for each tile of a head but the first). A tile with a full mask takes `least` at least, the cost of
-    the kernel that adds without turns: its products are the same."""
+def fit(terms):
+    """Factors of the terms of each time, given as shares of it, for which the relative errors are least, and their root
+    mean square."""
+    count = range(len(terms[0]))
+    factors = solve([[sum(t[i] * t[j] for t in terms) for j in count] for i in count],
+                    [sum(t[i] for t in terms) for i in count])
+    errors = [sum(f * share for f, share in zip(factors, t)) - 1 for t in terms]
+    return factors, statistics.fmean(error ** 2 for error in errors) ** 0.5
+
+
+def summed(points, kernel, size, beyond):
+    """(us for 128 queries, full and causal, [us for each tile that queues]), error: of kernels that sum dq."""
     terms = []
-    for variant, size, causal, rows, batch, sequence, heads, seconds in points:
-        us = seconds * 1e6 - beside_us(variant, batch, sequence, heads, size)
-        length, _ = span(batch, sequence, heads, causal, rows, block_of(variant, size))
-        queue = 0 if causal else -(-sequence // rows) - 1
-        terms.append([0 if causal else length / us, length / us if causal else 0, queue / us])
-    full, masked, queue = solve([[sum(t[i] * t[j] for t in terms) for j in range(3)] for i in range(3)],
-                                [sum(t[i] for t in terms) for i in range(3)])
-    if full >= least:
-        return full, masked, queue
-    return least, masked, sum(t[2] * (1 - least * t[0]) for t in terms) / sum(t[2] ** 2 for t in terms)
+    for name, width, causal, batch, sequence, heads, us in points:
+        if name != kernel or width != size:
+            continue
+        block = 64 if size == 128 else 128
+        length = span(batch, sequence, heads, causal, 128, block, beyond=beyond)[0] / us
+        queue = [0 if causal else queueing(batch, sequence, heads, size) / us] if kernel == "ordered" else []
+        terms.append([0 if causal else length, length if causal else 0] + queue)
+    return fit(terms)
 
 
 def apart_blocks(batch, sequence, heads, causal, beyond, sms=SMS):
@@ -129,78 +151,56 @@ def apart_blocks(batch, sequence, heads, causal, beyond, sms=SMS):
                      for share in (4 / 7, 3 / 7) for blocks, masked in parts], sms)
 
 
-def fit_apart(calls):
-    """(cost, blocks beside, root mean square of the relative error) from calls (batch, sequence, heads, causal, us)."""
-    best = None
-    for beyond in (step / 100 for step in range(0, 201, 5)):
-        costs = [us / apart_blocks(batch, sequence, heads, causal, beyond)
-                 for batch, sequence, heads, causal, us in calls]
-        middle = statistics.median(costs)
-        error = statistics.fmean((middle / cost - 1) ** 2 for cost in costs) ** 0.5
-        if best is None or error < best[2]:
-            best = (middle, beyond, error)
-    return best
-
-
-def apart_calls(path, size):
-    """Of whole calls (compare_builds.py), less row_dot: its bytes at what an H100's memory moves, and a launch."""
-    for entry in json.loads((ROOT / path).read_text()):
-        batch, sequence, heads, width = entry["shape"]
-        if not entry["build"].endswith(":apart") or width != size or entry["direction"] != "backward":
-            continue
-        row_dot_us = 2.4 + 4 * batch * sequence * heads * width / ROW_DOT_BYTES_US
-        yield (batch, sequence, heads, entry["mask"] == "causal",
-               statistics.median(entry["seconds"]) * 1e6 - row_dot_us - LAUNCH_US)
-
-
-def middle_cost(points, variant):
-    """As the table of main() has it; 0 without any."""
-    costs = [(seconds * 1e6 - beside_us(name, batch, sequence, heads, size)) / length
-             for name, size, causal, rows, batch, sequence, heads, seconds in points
-             for length, waves in [span(batch, sequence, heads, causal, rows, block_of(name, size))]
-             if name == variant and waves >= 0.5]
-    return statistics.median(costs) if costs else 0
+def apart(points, size, beyond):
+    """(us for 128 rows), error: of tiles of keys and of queries apart."""
+    return fit([[apart_blocks(batch, sequence, heads, causal, beyond) / us]
+                for name, width, causal, batch, sequence, heads, us in points if name == "tiles-apart" and width == size])
 
 
 def self_check():
-    times = {(s, c): span(1, s, 16, c, 128)[0] for s in (512, 1024, 4096) for c in (True, False)}
-    queue = {(s, c): 0 if c else s // 128 - 1 for s, c in times}
-    made = [("", 128, c, 128, 1, s, 16, 1e-6 * (LAUNCH_US + length * (3 if c else 2) + 4 * queue[s, c]))
-            for (s, c), length in times.items()]
-    assert all(abs(a - b) < 1e-9 for a, b in zip(fit_ordered(made), (2, 3, 4))), fit_ordered(made)
-    assert all(abs(a - b) < 1e-9 for a, b in zip(fit_ordered(made, 1.9), (2, 3, 4))), fit_ordered(made, 1.9)
-    assert fit_ordered(made, 2.1)[0] == 2.1 and fit_ordered(made, 2.1)[2] < 4, fit_ordered(made, 2.1)
     # 128 full rows: what a tile has beyond its blocks and one block for each of 16 heads, all at once.
     assert abs(span(1, 128, 16, False, 128)[0] - (BEYOND + 1)) < 1e-12
     assert abs(span(1, 128, 133, False, 128)[0] - 2 * (BEYOND + 1)) < 1e-12
-    # dq of 1024 rows of 16 heads of 128: 8.39 MB of zeros at 4.2161 TB/s, which no other kernel writes before.
-    zeros = beside_us("attend_backward hopper fused bf16 128", 1, 1024, 16, 128) - FILL_US
-    assert abs(zeros - beside_us("attend_backward hopper bf16 128", 1, 1024, 16, 128) - 8.388608 / 4.2161) < 1e-9, zeros
     # 66 heads of one tile each: 132 tiles at once, as long as one of keys; of 67 two of queries begin when others end.
     assert abs(apart_blocks(1, 128, 66, False, 0.65) - 1.65 * 4 / 7) < 1e-12
     assert abs(apart_blocks(1, 128, 67, False, 0.65) - 1.65 * 6 / 7) < 1e-12
-    made = [(1, s, 16, c, 5 * apart_blocks(1, s, 16, c, 0.7)) for s in (512, 1024, 4096) for c in (True, False)]
-    cost, beyond, error = fit_apart(made)
-    assert abs(cost - 5) < 1e-9 and beyond == 0.7 and error < 1e-9, (cost, beyond, error)
+    # 1 x 2048 of head size 128: 2 MiB a head, 16 heads in 32, so that 9 tiles of a head begin together at most; of
+    # 8 x 2048 16 MiB hold 8 heads, and all 16 tiles begin together.
+    assert queueing(1, 2048, 16, 128) == 8 and queueing(8, 2048, 16, 128) == 15 and queueing(1, 128, 1, 64) == 0
+    made = []
+    for sequence in (512, 1024, 4096):
+        for causal in (True, False):
+            length = span(1, sequence, 16, causal, 128, 64, beyond=1.5)[0]
+            queue = 0 if causal else queueing(1, sequence, 16, 128)
+            made.append(("ordered", 128, causal, 1, sequence, 16, length * (3 if causal else 2) + 4 * queue))
+            made.append(("tiles-apart", 128, causal, 1, sequence, 16, 5 * apart_blocks(1, sequence, 16, causal, 0.7)))
+    factors, error = summed(made, "ordered", 128, 1.5)
+    assert all(abs(a - b) < 1e-9 for a, b in zip(factors, (2, 3, 4))) and error < 1e-9, (factors, error)
+    factors, error = apart(made, 128, 0.7)
+    assert abs(factors[0] - 5) < 1e-9 and error < 1e-9, (factors, error)
+
+
+def backward():
+    beyond, beyond_apart = measured("hopper_fused_beyond"), measured("hopper_apart_beyond")
+    print(f"us for 128 rows, tiles {beyond} blocks beyond their own, tiles apart {beyond_apart}; error of the model")
+    cards = [[point for path in paths for point in of_kernels(path)] for paths in KERNELS.values()]
+    for size in (64, 128):
+        for kernel in ("fused", "ordered", "tiles-apart"):
+            for name, points in [*zip(KERNELS, cards), ("both", cards[0] + cards[1])]:
+                factors, error = (apart(points, size, beyond_apart) if kernel == "tiles-apart"
+                                  else summed(points, kernel, size, beyond))
+                print(f"{kernel:12} {size:3} {name:5} " + " ".join(f"{factor:6.3f}" for factor in factors) +
+                      f"   {error:.1%}")
 
 
 def main():
     if sys.argv[1:] == ["--self-check"]:
         return self_check()
-    if len(sys.argv) > 1:
-        points = list(of_study(sys.argv[1]))
+    if len(sys.argv) == 1:
+        backward()
+        points = list(of_tables("h200x4-hopper.toml")) + list(of_tables("h200x4-measured.toml"))
     else:
-        points = (list(of_tables("h200x4-hopper.toml")) + list(of_tables("h200x4-measured.toml")) +
-                  list(of_bench("scenarios/measured/h200x2-2026-11-22/round/deterministic.json")))
-    for size in (64, 128):
-        ordered = [p for p in points if p[0].startswith("attend_backward hopper ordered") and p[1] == size]
-        if len(ordered) >= 6:
-            print("ordered, head size {}: full {:.3f}, masked {:.3f}, {:.2f} us for a tile that queues".format(
-                size, *fit_ordered(ordered, middle_cost(points, f"attend_backward hopper fused bf16 {size}"))))
-        apart = list(apart_calls(APART, size)) if len(sys.argv) == 1 else []
-        if apart:
-            print("apart, head size {}: {:.2f}, {:.2f} blocks beside, off by {:.0%} in {} calls".format(
-                size, *fit_apart(apart), len(apart)))
+        points = list(of_study(sys.argv[1]))
     costs = {}
     for variant, size, causal, rows, batch, sequence, heads, seconds in points:
         length, waves = span(batch, sequence, heads, causal, rows, block_of(variant, size))
