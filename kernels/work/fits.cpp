@@ -276,11 +276,11 @@ int heads_that_fit(int heads, int walked_heads, const DeviceView& walked, int el
 
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::int32_t rows_together,
                     bool alike) {
-  constexpr int k_and_v = 2 + 2;
+  constexpr int two_operands = 2 + 2;
   constexpr auto few = static_cast<std::int64_t>(measured("heads_per_group_cache_alike"));
   constexpr CacheBytes bytes = {static_cast<std::int64_t>(measured("heads_per_group_cache")),
                                 static_cast<std::int64_t>(measured("heads_per_group_cache_together"))};
-  return heads_that_fit(heads, walked_heads, walked, k_and_v, rows_together,
+  return heads_that_fit(heads, walked_heads, walked, two_operands, rows_together,
                         alike ? CacheBytes{few, few} : bytes);
 }
 
@@ -290,9 +290,9 @@ int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::
   constexpr int q_dout_and_dq = 2 + 2 + 4;
   constexpr auto all = static_cast<std::int64_t>(measured("heads_per_group_cache"));
   constexpr auto part = static_cast<std::int64_t>(measured("fused_heads_cache_together"));
-  // In any order as many rows of all heads at both head sizes: then tiles of a few sequences are under way at
-  // once, not all of them the longest. In turn too, but at head size 64 tiles begin closer to each other,
-  // so fewer of a head's are to be under way.
+  // In any order 16 K rows together, at both head sizes. In turn tiles of a head wait for each other, so more
+  // heads side by side help: 16 MiB. Uneven ones at head size 128 lose again where dq leaves the cache: half
+  // of that (heads-in-turn.json).
   CacheBytes bytes = {all, part};
   if (order == FusedOrder::any && q.width == 64) bytes.of_part /= 2;
   if (order == FusedOrder::turns_of_uneven && q.width != 64) bytes = {all / 2, part / 2};

@@ -69,7 +69,8 @@ inline bool fits_backward_chains_hopper(const AttendBackward& call, DType dtype,
 // at a time. Whether it can add to dq; whether it can store dk and dv, or add to them.
 bool loads_lse_delta_by_tma(const AttendBackwardParams& call);
 bool adds_dq_by_tma(const AttendBackwardParams& call);
-// Whether tiles that take turns store the first piece of each cell of dq, which then need not be 0 before.
+// Whether tiles that take turns store the first piece of each cell of dq, which then need not be 0 before:
+// only by TMA, so that one place decides for nearly all blocks.
 bool stores_first_dq(const AttendBackwardParams& call);
 bool writes_dkv_by_tma(const AttendBackwardParams& call);
 // Of the deterministic backward: whether TMA stores dq, in the dtype of q, or in fp32 at head size 128; dk

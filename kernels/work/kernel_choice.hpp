@@ -18,11 +18,16 @@ constexpr bool wants_same_bits(KernelChoice choice) {
 
 // How the kernel for a call is chosen among those that are allowed and fit (candidates.hpp).
 //  table      the first of the table of kernels: by architecture, dtype and head size. Of the tile heights of
-//             Hopper's forward the one whose tiles are done first, and of the two tiles of its fused
-//             backward the one that the model of `heuristic` calls faster.
+//             Hopper's forward the one whose tiles are done first, and of its backward kernels the one that
+//             the model of `heuristic` calls fastest.
+//
 //  heuristic  the one that a model of tiles, waves and memory (predicted_time.hpp) calls fastest for this
-//  call autotune   the one that was measured fastest hybrid     the same, among the few that the model calls
-//  fastest
+//             call.
+//
+//  autotune   the one that was measured fastest.
+//
+//  hybrid     the same, among the few that the model calls fastest.
+//
 // The last two take what is in a MeasuredChoices; what is not there is chosen by the table.
 enum class ChoiceWay : std::uint8_t { table, heuristic, autotune, hybrid };
 

@@ -59,19 +59,18 @@ constexpr MeasuredConstant measured_constants[] = {
     {"tile_cost_of_masked_block", 0.41, "blocks of 128 keys", records::tile_ends},
     // What a tile of the other attention kernels costs (predicted_time.hpp; scripts/fit_choice_costs.py): the
     // unit of all is us on an H200 or H100, so that kernels can be compared. Those that are two functions:
-    // both together. The model of the backward is off by 4 to 10 % (root mean square), and the costs in use
-    // are within 5 % of the fitted ones: those whose choices take at most 4.7 % longer than the fastest
-    // kernel
-    // of any shape of the record on an H100, 1.6 % on an H200.
+    // both together. The model of the backward is off by 4 to 10 % (root mean square). The costs in use are
+    // within 5 % of the fitted ones: no choice takes more than 4.7 % longer than the fastest kernel of any
+    // shape of the record on an H100, or 1.6 % on an H200.
     {"hopper_fused_64_cost", 2.27, "us for 128 queries", records::backward},
     {"hopper_fused_128_cost", 3.98, "us for 128 queries", records::backward},
     {"hopper_fused_beyond", 1.7, "blocks of 128 queries, in any order and in turn", records::backward},
-    // Half of what 8 x 2048 takes with tiles of 64 keys over what it takes with those of 128 (0.762), times
-    // the cost of those; at 1 x 4096 0.77, at 2 x 8192 0.83.
+    // Half of what 8 x 2048 took with tiles of 64 keys over what it took with those of 128 (0.762), times the
+    // cost of those; at 1 x 4096 0.77, at 2 x 8192 0.83. In the record of the costs above it is 0.67 to 0.81.
     {"hopper_fused_128_cost_of_64_keys", 0.762 * 3.98, "us for 128 queries", records::small_tiles},
-    // By chains, as those of the fused kernel once were; but every tile has Q, dO and dq from memory, dq
-    // twice
-    // (times less 47 us for row_dot). And what a launch takes more: the end of dq.
+    // By chains, fitted with tile_cost_beyond_keys and not since; but every tile has Q, dO and dq from
+    // memory,
+    // dq twice (times less 47 us for row_dot). And what a launch takes more: the end of dq.
     {"hopper_chains_64_cost", 2.559, "us for 128 queries", records::chains},
     {"hopper_chains_memory", 2.75e12, "bytes/s", records::chains},
     {"hopper_chains_end", 12, "us a launch", records::chains},
@@ -79,9 +78,7 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_ordered_64_masked_cost", 2.33, "us for 128 queries", records::backward},
     {"hopper_ordered_128_full_cost", 4.08, "us for 128 queries", records::backward},
     {"hopper_ordered_128_masked_cost", 4.15, "us for 128 queries", records::backward},
-    {"hopper_ordered_64_queue", 2.4, "us for each tile of a head but the first that begin together",
-     records::backward},
-    {"hopper_ordered_128_queue", 2.4, "us for each tile of a head but the first that begin together",
+    {"hopper_ordered_queue", 2.4, "us for each tile of a head but the first that begin together",
      records::backward},
     // Tiles of queries and tiles of keys in one launch, each loaded while the one before is computed.
     {"hopper_apart_64_cost", 3.1, "us for 128 queries", records::backward},

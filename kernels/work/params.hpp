@@ -44,7 +44,7 @@ struct WorkTile {
   std::int32_t first, count;
 };
 
-// Longest work first, so that the last wave is short.
+// In the order in which tiles are taken (WorkTables).
 struct WorkList {
   const WorkTile* tiles = nullptr;
   const DeviceSegment* segments = nullptr;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/work/fits.hpp"
-#include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {
@@ -121,10 +120,7 @@ double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call
   for (const DeviceSegment& segment : chosen.by_k.segments)
     if (is_full(segment)) keys = std::max<std::int64_t>(keys, segment.k_end - segment.k_begin);
   if (keys == 0 || call.q.heads == 0) return 0;
-  const int together = hopper::fused_heads_per_group(static_cast<int>(key_tile_heads(call, *chosen.variant)),
-                                                     static_cast<int>(call.q.heads), device_view(call.q, {}),
-                                                     walked_groups(chosen.by_k.segments, true).most_rows,
-                                                     hopper::FusedOrder::turns_of_even);
+  const int together = fused_heads_together(chosen, call);
   const double tiles = std::ceil(static_cast<double>(keys) / chosen.variant->tile_rows);
   return std::min(tiles, std::ceil(static_cast<double>(sms) / std::max(together, 1))) - 1;
 }
@@ -266,16 +262,11 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
     if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
   }
   if (variant.family == Family::hopper_ordered)
-    tiles += at(static_cast<int>(call.q.width), measured("hopper_ordered_64_queue"),
-                measured("hopper_ordered_128_queue")) *
-             tiles_that_queue(chosen, call, options.sms);
+    tiles += measured("hopper_ordered_queue") * tiles_that_queue(chosen, call, options.sms);
   // The fused kernels add to zeros that another launch writes: to dq, unless in turn the first piece can be
   // stored, and to dk and dv where several thread blocks add to a tile or some tiles have none.
   const double fill_us = measured("hopper_fill");
-  const bool stores_first =
-      variant.takes_turns &&
-      whole_pieces(chosen.by_k, chosen.spaces ? chosen.spaces->q.rows : call.q.rows, call.q.width);
-  if (fused && !variant.in_chains && !stores_first && call.write_dq == Write::store)
+  if (fused && !variant.in_chains && !stores_first_dq(chosen, call) && call.write_dq == Write::store)
     tiles += fill_us + of_rowwise_us({&call.dq}, options);
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   if (fused && call.write_dk == Write::store && (splits || some_dead))

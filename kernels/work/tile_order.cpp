@@ -127,7 +127,7 @@ bool order_by_walked_rows(WorkTables& work, std::span<const double> times, const
   std::vector<WorkTile> ordered;
   ordered.reserve(work.tiles.size());
   for (TileGroup& group : groups) {
-    work.ending = static_cast<std::int32_t>(ordered.size());  // of the last group in the end
+    if (&group == &groups.back()) work.ending = static_cast<std::int32_t>(ordered.size());
     std::stable_sort(group.tiles.begin(), group.tiles.end(),
                      [&](std::size_t a, std::size_t b) { return times[a] > times[b]; });
     for (const std::size_t tile : group.tiles) ordered.push_back(work.tiles[tile]);

@@ -1,5 +1,5 @@
-// In which order tiles of keys add to dq, where the sum is to have the same bits in every run. Plain host
-// code.
+// In which order tiles of keys add to dq, where the sum is to have the same bits in every run, or dq is not
+// to be set to 0 before. Plain host code.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width)
 struct HeadGroups {
   int heads = 1;           // of a group
   int opposite_heads = 0;  // heads before that one are walked in the opposite order
-  int opposite_tiles = 0;  // and of the other heads the tiles before that one, before all others
+  int opposite_tiles = 0;  // of the other heads, tiles before this one are too, and are taken first
 };
 
 // For that many heads, of which at most `fitting` are to be in a group, and a list that is even or not and

@@ -175,6 +175,12 @@ bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant);
 // query heads of a key head to different thread blocks (hopper::splits_query_heads()), for every query head.
 std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVariant& variant);
 
+// Of kernels that sum dq, tile by tile: how many heads the launch has side by side if tiles of keys are
+// listed by sequences, 0 without heads; and whether in turn the first piece of dq is stored, so that nobody
+// sets dq to 0 before (hopper::fused_heads_per_group(), hopper::stores_first_dq()).
+int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call);
+bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call);
+
 // The variant that takes the call, chosen among variants_for() as options.way says, and its tiles.
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.
 ChosenForward choose_variant(const Attend& call, const VariantOptions& options);

@@ -22,7 +22,7 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call) {
   return {};
 }
 
-std::string_view with_either_tile(const kernels::AttendBackward& call) {
+std::string_view one_of_kernels(const kernels::AttendBackward& call) {
   using Family = kernels::cuda::AttendBackwardVariant::Family;
   const bool any_bits = kernel_choice == kernels::KernelChoice::best;
   if ((!any_bits && kernel_choice != kernels::KernelChoice::deterministic) ||
@@ -138,7 +138,7 @@ TileRunner gpu_attention() {
       const kernels::AttendBackward call = on_device(mirror);
       kernels::CallOptions taken = options_of(call.k);
       taken.only = with_small_tiles(call);
-      if (taken.only.empty()) taken.only = with_either_tile(call);
+      if (taken.only.empty()) taken.only = one_of_kernels(call);
       return taken;
     };
     return run_on_gpu(tensors, shift, add, options);

@@ -49,7 +49,7 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call);
 // Where the backward kernels of Hopper that sum dq would take the call, or with the same bits in every run
 // those that have them: one of these, by its number of rows. Most cases have so few tiles that always the
 // same one would be chosen.
-std::string_view with_either_tile(const kernels::AttendBackward& call);
+std::string_view one_of_kernels(const kernels::AttendBackward& call);
 
 // Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
 // views from the mirror. options: of the call; their `choice` is always kernel_choice.

@@ -37,9 +37,9 @@ const std::string in_turn = "attend_backward hopper ordered bf16 128",
 }  // namespace
 
 // Who was faster on an H100: kernels-128.json in scenarios/measured/h100-2026-11-26/sequences. Times of tiles
-// apart, and of additions in any order, over those in turn: 1.06 (32 x 512) to 1.31 and 0.65 (1 x 512 full) to
-// to 0.98 in the two groups of the first test, 1.01 (1 x 2048) to 1.07 and 0.78 (1 x 1024) to 0.98 in those
-// of the second.
+// apart, and of additions in any order, over those in turn: 1.06 (32 x 512) to 1.31 and 0.65 (1 x 512 full)
+// to 0.98 in the two groups of the first test, 1.02 (16 x 1024 full) to 1.15 and 0.79 (1 x 1024) to 0.98 in
+// those of the second.
 TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart, others are added in turn") {
   const VariantOptions same = with_same_bits();
   CHECK(name(32, 512, true, same) == in_turn);
@@ -60,7 +60,7 @@ TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart,
   CHECK(name_of_sums(1, 32768) == in_turn);
 }
 
-TEST_CASE("any bits: short causal sequences are added in turn all the same, because nobody sets dq to 0") {
+TEST_CASE("any bits: short sequences, mostly causal, are added in turn all the same: nobody sets dq to 0") {
   CHECK(name(32, 512, true, on_hopper) == in_turn);
   CHECK(name(16, 1024, true, on_hopper) == in_turn);
   CHECK(name(16, 1024, false, on_hopper) == in_turn);
@@ -74,6 +74,50 @@ TEST_CASE("any bits: short causal sequences are added in turn all the same, beca
   // Sequences of 2032 rows are no whole cells of 64: dq is set to 0 then, and turns cost more.
   CHECK(name(8, 2048, true, on_hopper) == in_turn);
   CHECK(name(8, 2032, true, on_hopper) == fused);
+}
+
+// Tiles of 128 keys, the longest of a sequence first. In any order 8 heads are side by side (16 MiB of 1 KiB
+// a row): a sequence has 8.7 times the work of its longest tile, all heads 70 times, so two sequences are
+// mixed until all of 132 multiprocessors have more to do than that. In turn 4 heads are side by side, and
+// there are to be 66 multiprocessors.
+TEST_CASE("tiles of keys are taken by sequences, and the last two sequences together") {
+  for (const std::string& kernel : {fused, in_turn}) {
+    CAPTURE(kernel);
+    VariantOptions only = on_hopper;
+    only.only = kernel;
+    const Call call{.S = 2048, .B = 8};
+    const std::vector<Segment> segments = call.segments();
+    const ChosenBackward chosen = choose_variant(rounding(call, segments), only);
+    REQUIRE(chosen.by_k.tiles.size() == 128);
+    CHECK(chosen.by_k.ending == 96);
+    CHECK(chosen.by_k.rows_together == 2048);
+    CHECK(!chosen.by_k.even);
+    for (int n = 0; n < 96; ++n) CHECK(chosen.by_k.tiles[static_cast<std::size_t>(n)].begin == 128 * n);
+    CHECK(chosen.by_k.tiles[96].begin == 6 * 2048);
+    CHECK(chosen.by_k.tiles[97].begin == 7 * 2048);
+    CHECK(fused_heads_together(chosen, rounding(call, segments)) == (kernel == in_turn ? 4 : 8));
+    CHECK(stores_first_dq(chosen, rounding(call, segments)) == (kernel == in_turn));
+  }
+}
+
+TEST_CASE("full masks: the list stays as it was cut, in turn with heads side by side") {
+  VariantOptions only = on_hopper;
+  only.only = in_turn;
+  const Call call{.S = 2048, .B = 8, .causal = false};
+  const std::vector<Segment> segments = call.segments();
+  const ChosenBackward chosen = choose_variant(rounding(call, segments), only);
+  CHECK(chosen.by_k.even);
+  CHECK(chosen.by_k.ending == 0);
+  CHECK(chosen.by_k.rows_together == 2048);
+  CHECK(fused_heads_together(chosen, rounding(call, segments)) == 8);
+}
+
+// Nobody reads the keys: their gradients are 0, and there is nothing to walk over.
+TEST_CASE("no query heads") {
+  const Call call{.S = 256, .H = 0, .G = 2};
+  const std::vector<Segment> segments = call.segments();
+  for (const VariantOptions& options : {on_hopper, with_same_bits()})
+    CHECK(choose_variant(backward(call, segments), options).by_k.tiles.size() == 2);
 }
 
 }  // namespace cplab::testing

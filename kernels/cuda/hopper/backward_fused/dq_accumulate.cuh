@@ -1,6 +1,6 @@
 // How the fused backward kernel accumulates dq: dS^T goes through shared memory to the product dS K, whose
 // accumulators are staged for TMA to add to memory, or, where some rows of a block must not be touched, are
-// added by vector atomics.
+// added by vector atomics. In turn a cell's first piece may be stored instead.
 #pragma once
 
 #include <cstdint>
@@ -97,7 +97,7 @@ __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&
 
 // dq += scale * accumulators, of the block's 64 queries from `first` on and 8 n_tiles columns from `column`
 // on. Rows that are no queries with a gradient, by the bits given, are left alone. `stored`, if it may be:
-// dq = scale * accumulators, and 0 in these rows.
+// dq = scale * accumulators, and 0 in the block's rows without a gradient; rows beyond it are left alone.
 template <bool may_be_stored, int n_tiles>
 __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block,
                                             const std::uint32_t* with_gradient, int first, int column,

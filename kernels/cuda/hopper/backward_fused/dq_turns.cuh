@@ -1,6 +1,6 @@
 // Adding to dq in a fixed order, for the ordered form of the fused backward kernel: a tile of keys adds the
-// piece of a block of queries to a cell when all pieces that come before it in the work list have been added
-// (kernels/work/turns.hpp).
+// piece of a block of queries to a cell when all pieces that come before it in the head's order have been
+// added (kernels/work/turns.hpp). Where pieces are whole cells, a cell's first one is stored.
 //
 // Two threads do that, for both consumers, because what one thread does for a block must not take longer than
 // a block's products. One waits for turns: run_dq_turns(). It calls a block when it is its turn, perhaps
@@ -36,9 +36,10 @@ class DqTurns {
   __device__ __forceinline__ explicit DqTurns(const TurnList& turns) : turns_(turns) {}
 
   // Finds the cells of the next block and how many pieces come before it. unit: of the block's tile and
-  // segment; upward: the tile is walked in the opposite order; all: so are all of the block's head; stores:
-  // pieces that come first are stored.
-  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward, bool all, bool stores) {
+  // segment; upward: the tile is walked in the opposite order; whole_head: so are all tiles of the block's
+  // head; stores: pieces that come first are stored.
+  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward, bool whole_head,
+                                          bool stores) {
     const int cell = block.begin / cell_rows;
     const int last_cell = (min(block.begin + cell_rows, block.end) - 1) / cell_rows;
     piece_.counter = turns_.counters + (block.head * turns_.cells + cell);  // 32 bits are enough: there are
@@ -49,13 +50,14 @@ class DqTurns {
       piece_.part[n] = Part::none;
       if (cell + n > last_cell) continue;
       const int total = turns_.total[cell + n];
-      const int total_upward = upward && !all ? turns_.total_before_ending[cell + n] : total;
+      // Pieces of the tiles that are walked the way this one is, and of those listed before them.
+      const int total_alike = upward && !whole_head ? turns_.total_before_ending[cell + n] : total;
       find_run(cell + n, unit);
-      const int after = total_upward - run_.before - run_.own;  // it in the list, among tiles walked alike
+      const int after = total_alike - run_.before - run_.own;  // of these, in the list behind this unit
       before_[n] = upward ? after : run_.before;
       // Of two pieces of a unit in a cell the one that is walked last: upward that which begins in the cell.
       const bool last_of_unit = run_.own == 1 || upward == (n == 0);
-      const bool last_unit = upward ? run_.before == 0 && total_upward == total : after == 0;
+      const bool last_unit = upward ? run_.before == 0 && total_alike == total : after == 0;
       piece_.part[n] = last_unit && last_of_unit ? Part::last : Part::one_of_more;
     }
     piece_.stored = stores && before_[0] == 0;  // its cell is the only one
@@ -159,7 +161,7 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
         piece = memory.dq_piece[slot];
       }
       if (staged != dq_nothing_staged)
-        start_dq_add(params, memory, consumer, memory.bounds[staged], piece.stored);
+        start_dq_write(params, memory, consumer, memory.bounds[staged], piece.stored);
     }
     tma_store_wait_until_written();
     for (int consumer = 0; consumer < Shape::consumers; ++consumer)

@@ -296,8 +296,8 @@ __device__ __forceinline__ void produce_info(const FusedParams& params, FusedSto
 
 // Starts to add a part of dq that has been staged for a block to memory, by TMA, or to store it.
 template <class Shape>
-__device__ __forceinline__ void start_dq_add(const FusedParams& params, FusedStorage<Shape>& memory, int part,
-                                             const Block& block, bool stored = false) {
+__device__ __forceinline__ void start_dq_write(const FusedParams& params, FusedStorage<Shape>& memory,
+                                               int part, const Block& block, bool stored = false) {
   fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
   const int row = block.begin + (Shape::shares_queries ? Shape::dq_rows * part : 0),
             group = Shape::shares_queries ? 0 : 2 * part;
@@ -317,7 +317,7 @@ __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedSto
     const int staged = memory.dq_staged[part];
     if (staged == dq_end) return;
     if (staged != dq_nothing_staged) {
-      start_dq_add(params, memory, part, memory.bounds[staged]);
+      start_dq_write(params, memory, part, memory.bounds[staged]);
       tma_store_wait();
     }
     arrive(shared_address(&memory.dq_empty[part]));

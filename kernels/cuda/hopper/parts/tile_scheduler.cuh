@@ -30,8 +30,8 @@ class FastDivmod {
   int shift_ = 0;
 };
 
-// Heads are taken in groups whose K and V (or Q and dO) together fit into the L2 cache; within a group the
-// longest tiles of all its heads come first.
+// Heads are taken in groups whose K and V (or Q, dO and dq) together fit into the L2 cache; within a group
+// the list's first tile of all its heads comes first, then the second.
 struct TileScheduler {
   TileScheduler() = default;
   // The first `count` tiles of the work list for each of `heads` heads, in groups of heads_per_group <=
