@@ -13,8 +13,8 @@ least squares of the relative error. In any order and in turn: the cost with ful
 a time for every tile of a head that begins together with others, full masks, and queues behind the first. Tiles apart: one
 cost. How many blocks a tile takes beside its own was tried by hand: of tiles that add to dq, on an H200 1.4 are best, on an
 H100, whose memory is slower, 2.2; of tiles apart it is the number with which choices cost least in both records. The costs
-in use are up to 5 % more or less than printed here, again those with which choices cost least: at most 4.7 % of the time of
-the fastest kernel, on an H100 at 1 x 1024 causal.
+in use are up to 5 % more or less than printed here, again those with which choices cost least: at most 5 % of the time of
+the fastest kernel (tests/kernels/choice_record_test.cpp).
 
 Then all kernels of the tables: the median of what the cost would have to be, of shapes with half a wave of tiles or more.
 """

@@ -221,8 +221,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const AttendBackward call = as_launched(asked, variant);
   const BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
-  const bool fused = variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered ||
-                     variant.family == Family::hopper_chains;
+  const bool fused = sums_dq(variant);
   const std::int64_t key_heads = key_tile_heads(call, variant);
   const bool splits = key_heads > call.k.heads;
   const TileWalk by_k{

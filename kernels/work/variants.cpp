@@ -109,13 +109,6 @@ bool out_of_turn(const AttendVariant& variant, const WorkTables& work, std::int6
          idle_share(work) >= measured("out_of_turn_idle");
 }
 
-// Whether many tiles of keys add to a row of dq.
-bool sums_dq(const AttendBackwardVariant& variant) {
-  using Family = AttendBackwardVariant::Family;
-  return variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered ||
-         variant.in_chains;
-}
-
 // Whether a row of dq is written once, and nothing that was there before is added to it.
 bool stores_dq_once(const AttendBackward& call, const AttendBackwardVariant& variant) {
   return !sums_dq(variant) && call.write_dq == Write::store;
@@ -130,9 +123,9 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
 }
 
 // Tiles of keys that add to dq in the order that suits them: those of a sequence together, so that its q,
-// dout and dq stay in the L2 cache. In turn also lists of even tiles have heads side by side as if it had
-// been ordered, which it is as it was cut; and the ending is for half of the multiprocessors, because tiles
-// walked downward queue: with an ending for all of them 4 x 2048 causal fell from 0.94 to 0.83 (ending.json).
+// dout and dq stay in the L2 cache. Even tiles are cut in that order; in turn their heads are side by side by
+// it too. And in turn the ending is for half of the multiprocessors, because tiles walked downward queue:
+// with an ending for all of them 4 x 2048 causal fell from 0.94 to 0.83 of any order (ending.json).
 void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
   const AttendBackwardVariant& variant = *chosen.variant;
   if (!sums_dq(variant) || variant.in_chains || call.q.heads == 0) return;
@@ -178,6 +171,12 @@ AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVaria
     launched.rounded_dq.reset();
   }
   return launched;
+}
+
+bool sums_dq(const AttendBackwardVariant& variant) {
+  using Family = AttendBackwardVariant::Family;
+  return variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered ||
+         variant.in_chains;
 }
 
 std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVariant& variant) {
@@ -299,7 +298,7 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
 namespace {
 
 // The variant, and its tiles as they were cut; order_key_tiles() sorts them. What is compared are times of
-// lists as cut: sorted ones differ by less than a tile.
+// lists as cut.
 ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions& options) {
   const std::span<const AttendBackwardVariant> variants = attend_backward_variants(options.build);
   const AttendBackwardVariant& first = first_that_fits(variants, options, call);

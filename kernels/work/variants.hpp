@@ -171,6 +171,9 @@ AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVaria
 // and for what as_launched() makes of it.
 bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant);
 
+// Whether many tiles of keys add to a row of dq.
+bool sums_dq(const AttendBackwardVariant& variant);
+
 // How often a launch takes each tile of keys: for every key head, or, where kernels that sum dq give the
 // query heads of a key head to different thread blocks (hopper::splits_query_heads()), for every query head.
 std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVariant& variant);
