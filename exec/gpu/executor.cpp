@@ -95,6 +95,7 @@ void GpuExecutor::State::make_rank(int r) {
   const int place = options.rendezvous == nullptr ? r : options.local_rank;
   GpuRankOptions of;
   of.device = place / options.ranks_per_gpu;
+  of.shared_gpu = options.ranks_per_gpu > 1;
   of.separate = options.separate;
   of.deterministic = options.deterministic;
   of.way = options.way;

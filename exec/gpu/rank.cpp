@@ -37,7 +37,8 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
                                                                   : kernels::KernelChoice::best,
                                   .reserved_sms = options.reserved_sms,
                                   .way = options.way,
-                                  .choices = options.choices}) {
+                                  .choices = options.choices,
+                                  .shared_gpu = options.shared_gpu}) {
   use_device();
   const std::int64_t zone = red_zone_bytes;
   if (options.separate) {

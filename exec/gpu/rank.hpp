@@ -34,6 +34,7 @@ struct GpuRankOptions {
   kernels::ChoiceWay way = kernels::ChoiceWay::table;
   const kernels::cuda::MeasuredChoices* choices = nullptr;
   int reserved_sms = 0;                 // multiprocessors that persistent kernels leave free
+  bool shared_gpu = false;              // the device has other ranks too
   int head_start_us = 0;                // of what goes over nccl, before the attention kernel beside it
   std::vector<double> slopes;           // of the problem (CallConverter)
   bool times_forward = false;           // the host will ask when the forward has ended

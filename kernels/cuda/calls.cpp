@@ -75,12 +75,10 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
-  if (variant.in_chains) {
-    state_->set(p->rounded_dq, *call.rounded_dq, of_q);
-    state_->set(p->chains, chosen.chains);
-  }
+  if (variant.in_chains) state_->set(p->chains, chosen.chains);
+  if (rounds_dq(chosen, call)) state_->set(p->rounded_dq, *call.rounded_dq, of_q);
   const auto cast = std::make_shared<RowwiseParams>();  // of no rows where nothing is left to round
-  if (casts_dq(call, variant)) {
+  if (casts_dq(chosen, call)) {
     state_->set(cast->a, call.dq);
     state_->set(cast->into, *call.rounded_dq);
   }

@@ -120,6 +120,7 @@ struct CudaCalls::State {
     into.live = cuda::live_tiles(work);
     into.rows_together = work.rows_together;
     into.ending = work.ending;
+    into.ring = work.ring;
     into.alike = work.alike;
     into.out_of_turn = work.out_of_turn;
     if (work.tiles.empty()) return;

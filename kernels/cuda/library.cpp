@@ -51,7 +51,8 @@ VariantOptions variants_of_device(const CallOptions& options) {
           .way = options.way,
           .choices = options.choices,
           .only = options.only,
-          .reserved_sms = options.reserved_sms};
+          .reserved_sms = options.reserved_sms,
+          .shared_gpu = options.shared_gpu};
 }
 
 namespace {

@@ -194,6 +194,10 @@ bool stores_first_dq(const AttendBackwardParams& call) {
   return call.turns.whole && call.write_dq == Write::store && adds_dq_by_tma(call);
 }
 
+bool rounds_last_dq(const AttendBackwardParams& call) {
+  return stores_first_dq(call) && call.rounded_dq.width != 0;
+}
+
 bool writes_dkv_by_tma(const AttendBackwardParams& call) {
   const bool sums = call.dk.dtype == DType::fp32, rounded = call.dk.dtype == call.k.dtype;
   return call.dk.dtype == call.dv.dtype && (sums || rounded) && has_tensor_map(call.dk) &&

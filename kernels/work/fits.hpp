@@ -72,6 +72,8 @@ bool adds_dq_by_tma(const AttendBackwardParams& call);
 // Whether tiles that take turns store the first piece of each cell of dq, which then need not be 0 before:
 // only by TMA, so that one place decides for nearly all blocks.
 bool stores_first_dq(const AttendBackwardParams& call);
+// Whether whoever adds a cell's last piece rounds the sum (AttendBackwardParams::rounded_dq).
+bool rounds_last_dq(const AttendBackwardParams& call);
 bool writes_dkv_by_tma(const AttendBackwardParams& call);
 // Of the deterministic backward: whether TMA stores dq, in the dtype of q, or in fp32 at head size 128; dk
 // and dv, in that of k.

@@ -52,6 +52,7 @@ struct WorkList {
   std::int32_t live = 0;           // the first so many have segments
   std::int32_t rows_together = 0;  // this and the rest: as in WorkTables
   std::int32_t ending = 0;
+  std::int32_t ring = 0;
   bool alike = false;
   bool out_of_turn = false;
 };
@@ -123,8 +124,8 @@ struct AttendBackwardParams {
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;
   TurnList turns;  // of the tiles of by_k, for kernels that add to dq in order
-  // For kernels whose thread blocks take whole chains of by_k: where the rounded dq goes; dq is scratch then.
-  ChainList chains = {};
+  ChainList chains = {};  // of by_k, for kernels whose thread blocks take whole ones
+  // Where the kernel rounds dq to, which is scratch then; none: it leaves that to others.
   DeviceView rounded_dq = {};
 };
 

@@ -105,17 +105,11 @@ double rows_apart_us(Write write, bool by_tma) {
   return by_tma ? 0 : measured("hopper_stored_rows");
 }
 
-// All rows see all keys of their segment.
-bool is_full(const DeviceSegment& segment) {
-  return segment.q_begin + segment.low <= segment.k_begin &&
-         segment.q_end - 1 + segment.low <= segment.k_begin &&
-         segment.q_begin + segment.high >= segment.k_end - 1;
-}
-
 // With full masks the tiles of keys of a head all begin at the same queries and queue for their turn to add
 // to dq; with others they begin in step (docs/08-hopper.md). How many queue behind the first: of those of a
-// head that begin together.
+// head that begin together. In rings none does.
 double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call, int sms) {
+  if (chosen.by_k.ring > 0) return 0;
   std::int64_t keys = 0;
   for (const DeviceSegment& segment : chosen.by_k.segments)
     if (is_full(segment)) keys = std::max<std::int64_t>(keys, segment.k_end - segment.k_begin);
@@ -270,7 +264,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   if (fused && call.write_dk == Write::store && (splits || some_dead))
     tiles += 2 * fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
-  if (casts_dq(call, variant)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
+  if (casts_dq(chosen, call)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
   double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
   if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them

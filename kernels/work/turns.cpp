@@ -43,30 +43,47 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
   turns.whole = whole_pieces(by_k, rows, width);
   std::vector<std::int32_t> before(static_cast<std::size_t>(turns.cells));
   turns.total_before_ending = before;
-  const auto add_unit = [&](const RowRange& unit) {
-    turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
-    bool entered = false;
+  std::vector<std::vector<TurnRun>> runs;  // of each unit
+  const auto add_unit = [&](const RowRange& unit, std::vector<TurnRun>& runs_of_unit) {
     for_each_stretch(unit, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
       for (auto cell = static_cast<std::size_t>(first); cell < static_cast<std::size_t>(end); ++cell) {
         const TurnRun run{.cell = static_cast<std::int32_t>(cell), .before = before[cell], .own = pieces};
         before[cell] += pieces;
-        if (entered && turns.runs.back().before == run.before && turns.runs.back().own == run.own) continue;
-        entered = true;
-        turns.runs.push_back(run);
+        if (!runs_of_unit.empty() && runs_of_unit.back().before == run.before &&
+            runs_of_unit.back().own == run.own)
+          continue;
+        runs_of_unit.push_back(run);
       }
     });
-    require(turns.runs.size() <= std::numeric_limits<std::int32_t>::max(),
-            "a list of segments is too long for a GPU");
   };
   const std::int32_t live = live_tiles(by_k);
-  for (std::int32_t n = 0; n < live; ++n) {
-    const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
-    if (n == by_k.ending) turns.total_before_ending = before;
-    turns.unit_of_tile.push_back(static_cast<std::int32_t>(turns.first_run.size()));
-    for (std::int32_t s = tile.first + tile.count - 1; s >= tile.first; --s)
-      add_unit(queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]));
+  const std::int32_t together = std::max(by_k.ring, 1);
+  for (std::int32_t begin = 0; begin < live; begin += together) {
+    const std::int32_t end = std::min(begin + together, live);
+    if (begin == by_k.ending) turns.total_before_ending = before;
+    std::int32_t most_units = 0;
+    for (std::int32_t n = begin; n < end; ++n) {
+      const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
+      turns.unit_of_tile.push_back(static_cast<std::int32_t>(runs.size()));
+      runs.resize(runs.size() + static_cast<std::size_t>(tile.count));
+      most_units = std::max(most_units, tile.count);
+    }
+    for (std::int32_t unit = 0; unit < most_units; ++unit)
+      for (std::int32_t n = begin; n < end; ++n) {
+        const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
+        if (unit >= tile.count) continue;
+        const std::int32_t segment = tile.first + tile.count - 1 - unit;
+        add_unit(queries_of(tile, by_k.segments[static_cast<std::size_t>(segment)]),
+                 runs[static_cast<std::size_t>(turns.unit_of_tile[static_cast<std::size_t>(n)] + unit)]);
+      }
+  }
+  for (const std::vector<TurnRun>& of_unit : runs) {
+    turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
+    turns.runs.insert(turns.runs.end(), of_unit.begin(), of_unit.end());
   }
   turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
+  require(turns.runs.size() <= std::numeric_limits<std::int32_t>::max(),
+          "a list of segments is too long for a GPU");
   turns.total = std::move(before);
   return turns;
 }

@@ -23,7 +23,8 @@ RowRange queries_of(const WorkTile& tile, const DeviceSegment& segment);
 // tiles, in the order of the list and in a tile from its last segment to its first: in every cell an earlier
 // unit adds all of its pieces before a later one adds any. Pieces of one unit have no rows in common. All
 // tiles of a head, or those before the list's ending, may be walked in the opposite order, the last unit
-// first: then of their pieces in a cell those come before a unit that are neither its own nor before it.
+// first: then of their pieces in a cell those come before a unit that are neither its own nor before it. In a
+// ring (rings.hpp) the first units of all its tiles come before the second ones.
 struct DqTurns {
   std::vector<std::int32_t> unit_of_tile;  // the first of each tile with segments, by place in the list
   std::vector<std::int32_t> first_run;     // of each unit, and the number of runs

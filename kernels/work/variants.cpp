@@ -11,6 +11,7 @@
 #include "kernels/work/fits.hpp"
 #include "kernels/work/kernel_entries.hpp"
 #include "kernels/work/predicted_time.hpp"
+#include "kernels/work/rings.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 
@@ -129,6 +130,10 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
 void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
   const AttendBackwardVariant& variant = *chosen.variant;
   if (!sums_dq(variant) || variant.in_chains || call.q.heads == 0) return;
+  if (chosen.by_k.ring > 0) {
+    chosen.by_k.rows_together = walked_groups(chosen.by_k.segments, true).most_rows;
+    return;
+  }
   const TileWalk walk{.heads = key_tile_heads(call, variant),
                       .heads_per_group = fused_heads_together(chosen, call),
                       .sms = variant.takes_turns ? std::max(options.sms / 2, 1) : options.sms};
@@ -202,8 +207,17 @@ bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call) {
          whole_pieces(chosen.by_k, chosen.spaces->q.rows, call.q.width);
 }
 
-bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant) {
-  return call.rounded_dq && !variant.in_chains && !stores_dq_once(call, variant);
+bool rounds_dq(const ChosenBackward& chosen, const AttendBackward& call) {
+  if (!call.rounded_dq) return false;
+  if (chosen.variant->in_chains) return true;
+  if (chosen.by_k.ring == 0 || !stores_first_dq(chosen, call)) return false;
+  const SpacedView rounded = in_space(*call.rounded_dq, chosen.spaces->q);
+  return rounded.map.empty() && rounded.device.dtype == call.q.dtype &&
+         hopper::has_tensor_map(rounded.device);
+}
+
+bool casts_dq(const ChosenBackward& chosen, const AttendBackward& call) {
+  return call.rounded_dq && !rounds_dq(chosen, call) && !stores_dq_once(call, *chosen.variant);
 }
 
 std::string FallBack::text() const {
@@ -320,11 +334,18 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
     return ChosenBackward{&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
                           backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
   };
-  ChosenBackward chosen = by(first);
+  // Tiles that take turns walk in rings where they can, if enough of them are sure to run at once.
+  const auto in_rings = [&](ChosenBackward choice) {
+    if (choice.variant->takes_turns && !options.shared_gpu)
+      walk_in_rings(choice.by_k, dq_cell_rows(call.q.width), most_ring_tiles(options.sms));
+    return choice;
+  };
+  const ChosenBackward of_first = by(first);
+  ChosenBackward chosen = in_rings(of_first);
   // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle. Tiles
   // of queries and of keys apart compute S and dP twice, but in twice as many tiles, and nobody fills dq
   // before or waits for a turn to add to it: that pays for short sequences. So do chains, for the shortest.
-  // In turn nobody fills dq either, if all pieces are whole cells.
+  // In turn nobody fills dq either, if all pieces are whole cells; and in rings nobody rounds it afterwards.
   const auto tiles = static_cast<std::int64_t>(chosen.by_k.tiles.size()) * call.q.heads;
   using Family = AttendBackwardVariant::Family;
   const bool few = tiles < static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms;
@@ -342,13 +363,13 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
     return false;
   };
   double least_s = predicted_seconds(chosen, call, options);
-  const ChosenBackward of_first = chosen;
   for (const AttendBackwardVariant& variant : variants) {
     if (&variant == &first || !competes(variant) || !allows(options, variant) || !variant.fits(call))
       continue;
     const bool same_tiles = variant.tile_rows == first.tile_rows && !variant.in_chains;
     ChosenBackward other = same_tiles ? of_first : by(variant);
     other.variant = &variant;
+    other = in_rings(std::move(other));
     const double other_s = predicted_seconds(other, call, options);
     if (other_s >= least_s) continue;
     chosen = std::move(other);

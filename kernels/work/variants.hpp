@@ -143,6 +143,7 @@ struct VariantOptions {
   // Multiprocessors beside `sms` that are left to others. Kernels with several thread blocks a multiprocessor
   // would spread over them, and are not taken unless `only` asks for one.
   int reserved_sms = 0;
+  bool shared_gpu = false;  // CallOptions::shared_gpu
 };
 
 // The variants that are allowed, that the architecture has room for (Claim), and that take the call: the
@@ -166,11 +167,6 @@ struct ChosenBackward {
 
 // What a variant's own launch does of a call: if it stores dq once, it stores the rounded one.
 AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVariant& variant);
-// Whether another launch, behind the variant's own, rounds what that one has summed in dq. There is none if
-// it stores dq rounded or sums it in chains, whose thread blocks round it. The answer is the same for a call
-// and for what as_launched() makes of it.
-bool casts_dq(const AttendBackward& call, const AttendBackwardVariant& variant);
-
 // Whether many tiles of keys add to a row of dq.
 bool sums_dq(const AttendBackwardVariant& variant);
 
@@ -183,6 +179,10 @@ std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVari
 // sets dq to 0 before (hopper::fused_heads_per_group(), hopper::stores_first_dq()).
 int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call);
 bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call);
+// Whether a kernel that sums dq rounds the sum itself: by chains, and in rings. Whether another launch does,
+// behind the variant's own. The answers are the same for a call and for what as_launched() makes of it.
+bool rounds_dq(const ChosenBackward& chosen, const AttendBackward& call);
+bool casts_dq(const ChosenBackward& chosen, const AttendBackward& call);
 
 // The variant that takes the call, chosen among variants_for() as options.way says, and its tiles.
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.

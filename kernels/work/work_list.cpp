@@ -114,6 +114,11 @@ RowRange live_rows(const DeviceSegment& s) {
           std::min<std::int64_t>(s.q_end, std::int64_t{s.k_end} - s.low)};
 }
 
+bool is_full(const DeviceSegment& segment) {
+  return segment.q_end - 1 + segment.low <= segment.k_begin &&
+         segment.q_begin + segment.high >= segment.k_end - 1;
+}
+
 std::int64_t live_pairs(const DeviceSegment& segment) {
   const RowRange rows = live_rows(segment);
   return rows.begin < rows.end ? pairs_of(segment, rows.begin, rows.end) : 0;

@@ -39,6 +39,9 @@ struct RowRange {
 RowRange live_rows(const DeviceSegment& segment);
 DeviceSegment transposed(const DeviceSegment& segment);
 
+// Whether every query of the segment sees every key.
+bool is_full(const DeviceSegment& segment);
+
 // How many (query, key) pairs it has.
 std::int64_t live_pairs(const DeviceSegment& segment);
 
@@ -49,6 +52,7 @@ struct WorkTables {
   bool even = true;  // all tiles have about equally many live pairs a row: none takes much longer
   std::int32_t rows_together = 0;  // the most rows that neighbours in the list walk over; 0: not known
   std::int32_t ending = 0;         // the first tile of the group that ends the launch (tile_order.hpp)
+  std::int32_t ring = 0;           // of keys: so many neighbours are a ring (rings.hpp); 0: none are
   bool alike = false;              // all tiles with segments take about the same time, where known
   // Forward: warpgroups do not take turns at the tensor cores, so that those that are done with a tile begin
   // the next one while the others go on.

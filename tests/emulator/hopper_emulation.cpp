@@ -10,6 +10,7 @@
 #include <random>
 
 #include "kernels/work/fits.hpp"
+#include "kernels/work/rings.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
@@ -74,8 +75,11 @@ WorkList list_of(const WorkTables& tables) {
           .segments = tables.segments.data(),
           .count = static_cast<std::int32_t>(tables.tiles.size()),
           .live = live_tiles(tables),
-          .ending = tables.ending};
+          .ending = tables.ending,
+          .ring = tables.ring};
 }
+
+constexpr std::int64_t most_emulated_ring = 4;
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
   if (dtype == DType::bf16)
@@ -201,6 +205,8 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
   if (kind != apart && seed_ / 3 % 2 != 0)  // by sequences; one multiprocessor: the ending is short
     order_by_walked_rows(by_k, tile_times(by_k, {1, 1, 1}, true), {.sms = 1}, true);
+  if (kind == ordered && seed_ / 2 % 2 != 0)
+    walk_in_rings(by_k, dq_cell_rows(call.q.width), most_emulated_ring);
   AttendBackwardParams params = operands.params(call);
   params.by_q = list_of(by_q);
   params.by_k = list_of(by_k);
@@ -218,6 +224,9 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       Launch as = launch();
       // The order depends on it, and a call determines it.
       if (kind == ordered) as.heads_per_group = together;
+      // As many thread blocks run as a ring has tiles, or some more.
+      as.multiprocessors = std::max(as.multiprocessors, by_k.ring);
+      as.resident = std::max(as.resident, by_k.ring);
       (kind == ordered ? with.attend_backward_ordered
        : small         ? with.attend_backward_64_keys
                        : with.attend_backward_fused)(params, as);
@@ -245,15 +254,21 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
                     counters.data(),
                     turns.cells,
                     of_dkv.data()};
+    const std::optional<HostView> rounded = rounded_dq_ && by_k.ring > 0
+                                                ? std::optional<HostView>(std::in_place, *rounded_dq_, of_q)
+                                                : std::nullopt;
+    if (rounded && hopper::has_tensor_map(rounded->device)) params.rounded_dq = rounded->device;
+    rounded_ = hopper::rounds_last_dq(params);
     const bool same = same_in_all_orders(tensors, [&] {
       run();
       REQUIRE(counters == std::vector<std::int32_t>(count));  // ready for the next launch
       REQUIRE(of_dkv == std::vector<std::int32_t>(dkv_count));
     });
-    return {name_of(hopper::stores_first_dq(params) ? "attend_backward ordered, first stored,"
-                                                    : "attend_backward ordered",
-                    call.q),
-            same};
+    std::string name = "attend_backward ordered";
+    if (by_k.ring > 0) name += ", in rings,";
+    if (hopper::stores_first_dq(params)) name += by_k.ring > 0 ? " first stored," : ", first stored,";
+    if (rounded_) name += " rounded,";
+    return {name_of(name.c_str(), call.q), same};
   }
   const bool same =
       same_in_all_orders(tensors, [&] { with.attend_backward_deterministic(params, launch()); });
@@ -266,16 +281,21 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
 
 testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors tensors,
                                                     const kernels::AttendBackward& call) {
-  if (hopper::fits_backward_chains_hopper(call, call.q.dtype, call.q.width) &&
+  if (only_ != ordered && hopper::fits_backward_chains_hopper(call, call.q.dtype, call.q.width) &&
       kernels_for(call.q.dtype, call.q.width).attend_backward_chains != nullptr)
     if (const auto made = chain_tiles(call, hopper_backward_tile_rows))
       return attend_backward_by_chains(tensors, call, *made);
   kernels::AttendBackward launched = call;
   launched.rounded_dq.reset();
-  const bool stores = call.write_dq == Write::store && rounded_calls_++ % 2 == 0;
-  if (stores) launched.dq = *call.rounded_dq;
+  const bool stores = only_ != ordered && call.write_dq == Write::store && rounded_calls_++ % 2 == 0;
+  if (stores)
+    launched.dq = *call.rounded_dq;
+  else
+    rounded_dq_ = call.rounded_dq;
+  rounded_ = false;
   testing::TileRun run = attend_backward(tensors, launched);
-  if (!stores) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
+  rounded_dq_.reset();
+  if (!stores && !rounded_) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
   return run;
 }
 

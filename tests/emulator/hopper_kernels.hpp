@@ -109,7 +109,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.lse = {call.lse, Shape::queries};
   params.delta = {call.delta, Shape::queries};
   params.dq = {call.dq, Shape::dq_rows, 64};
-  params.dq_pieces = {call.dq, hopper::rounding_rows, 64};
+  params.dq_strips = {call.dq, hopper::rounding_rows, 64};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};
   params.dkv_write = hopper::dkv_write(call);
@@ -126,10 +126,11 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
     params.upward_heads = groups.opposite_heads * params.heads_of_tile;
     params.upward_tiles = groups.opposite_tiles;
     params.stores_first_dq = hopper::stores_first_dq(call);
+    params.rounds_last_dq = hopper::rounds_last_dq(call);
   }
   if constexpr (Shape::by_chains) together = units;
-  params.scheduler =
-      hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
+  params.scheduler = hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units,
+                                           together, group, std::max(call.by_k.ring, 1));
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
   params.scale_log2 = hopper::scale_log2(call.scale);
   std::int32_t counter = 0;

@@ -219,11 +219,8 @@ void Machine::wait_barrier(std::uint32_t address, int parity) {
              [&barrier, parity] { return static_cast<int>(barrier.phase & 1) != parity; });
 }
 
-bool Machine::wait_barrier_unless(std::uint32_t address, int parity, std::function<bool()> holds) {
-  const Barrier& barrier = state_->barrier_at(address);
-  const auto over = [&barrier, parity] { return static_cast<int>(barrier.phase & 1) != parity; };
-  wait_until("a barrier in shared memory or a count in memory", [&] { return over() || holds(); });
-  return !over();
+bool Machine::is_over(std::uint32_t address, int parity) const {
+  return static_cast<int>(state_->barrier_at(address).phase & 1) != parity;
 }
 
 void Machine::copy(std::uint32_t barrier, int bytes, std::function<void()> move) {

@@ -45,8 +45,7 @@ class Machine {
   void init_barrier(std::uint32_t address, int arrivals);
   void arrive(std::uint32_t address, int arrivals, int expected_bytes);
   void wait_barrier(std::uint32_t address, int parity);
-  // Waits until the barrier's phase is over, which returns false, or until something holds.
-  bool wait_barrier_unless(std::uint32_t address, int parity, std::function<bool()> holds);
+  bool is_over(std::uint32_t address, int parity) const;  // whether it would not wait
   // A copy that will count so many bytes at a barrier.
   void copy(std::uint32_t barrier, int bytes, std::function<void()> move);
   // A copy out of shared memory: `read` returns what writes memory. With `late_copies` it reads when the

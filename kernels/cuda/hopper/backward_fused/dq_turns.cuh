@@ -1,6 +1,7 @@
 // Adding to dq in a fixed order, for the ordered form of the fused backward kernel: a tile of keys adds the
 // piece of a block of queries to a cell when all pieces that come before it in the head's order have been
-// added (kernels/work/turns.hpp). Where pieces are whole cells, a cell's first one is stored.
+// added (kernels/work/turns.hpp). Where pieces are whole cells, a cell's first one is stored, and the sum may
+// be rounded when its last one has been added (dq_rounding.cuh).
 //
 // Two threads do that, for both consumers, because what one thread does for a block must not take longer than
 // a block's products. One waits for turns: run_dq_turns(). It calls a block when it is its turn, perhaps
@@ -15,11 +16,19 @@
 // has been called is added and passed without waiting for later ones, because they are called and added in
 // order: the adding thread waits for both consumers' dq of one block at a time, and a consumer stages that of
 // a block without the dq that the other one stages after it.
+//
+// Tiles of a ring (kernels/work/rings.hpp) wait for tiles with higher numbers too, but of their ring alone.
+// So of the rings that are not complete take the first. Its tiles go to different thread blocks, because one
+// that has a tile of a ring draws no other before all of the ring have been drawn (FusedProducer); and all
+// are drawn, because more thread blocks run than a ring has tiles, and those without one come to draw. From
+// then on what each tile walks first waits for tiles before it in the list, and what it walks then for what
+// others walk first and for tiles before it.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
+#include "kernels/cuda/hopper/backward_fused/dq_rounding.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/hopper/parts/instructions.cuh"
@@ -144,10 +153,12 @@ __device__ __forceinline__ void pass(const DqPiece& piece) {
 
 // One thread: adds the dq that both consumers have staged for a block that has been called, and waits until
 // it has been written, once for both: their shared memory is not free any earlier (ptxas makes the same wait
-// of wait_group.read), and consumers are less than a block apart. Then it passes the turn.
+// of wait_group.read), and consumers are less than a block apart. Then it passes the turn; and if that was a
+// cell's last one, and the call wants it, the cell is to be rounded.
 template <class Shape>
 __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, FusedStorage<Shape>& memory) {
   using Slots = PipelineIndex<Shape::dq_turn_slots>;
+  int cells = 0;
   for (int count = 0;; ++count) {
     const int slot = Slots::stage(count);
     DqPiece piece;
@@ -155,7 +166,10 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
     for (int consumer = 0; consumer < Shape::consumers; ++consumer) {
       wait(shared_address(&memory.dq_full[consumer]), count & 1);
       const int staged = memory.dq_staged[consumer];
-      if (staged == dq_end) return;
+      if (staged == dq_end) {
+        if (params.rounds_last_dq) publish_cell(memory, cells, {0, -1});
+        return;
+      }
       if (consumer == 0) {
         wait(shared_address(&memory.dq_turn[slot]), Slots::parity(count));
         piece = memory.dq_piece[slot];
@@ -163,12 +177,37 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
       if (staged != dq_nothing_staged)
         start_dq_write(params, memory, consumer, memory.bounds[staged], piece.stored);
     }
+    const Block& block = memory.bounds[PipelineIndex<Shape::info_stages>::stage(count)];
+    const DqCell cell = {block.begin, block.head};
     tma_store_wait_until_written();
     for (int consumer = 0; consumer < Shape::consumers; ++consumer)
       arrive(shared_address(&memory.dq_empty[consumer]));
     pass(piece);
     arrive(shared_address(&memory.dq_written[slot]));
+    if (params.rounds_last_dq && piece.part[0] == DqPiece::Part::last) publish_cell(memory, cells++, cell);
   }
 }
+
+// The warp that loads lse and delta rounds what is complete wherever it waits for a block; and when there are
+// no more blocks, all that will still be complete. It is slower at that than a block's products are, so that
+// few of a tile's blocks should complete cells: those of a ring complete as many as they begin with.
+template <class T, class Shape>
+class RoundsMeanwhile {
+ public:
+  __device__ __forceinline__ RoundsMeanwhile(const FusedParams& params, FusedStorage<Shape>& memory)
+      : rounds_(params.rounds_last_dq), rounding_(params, memory) {}
+
+  __device__ __forceinline__ void wait_for(std::uint32_t barrier, int parity) {
+    if (rounds_) rounding_.round_until({barrier, parity});
+    wait(barrier, parity);
+  }
+  __device__ __forceinline__ void end() {
+    if (rounds_) rounding_.finish();
+  }
+
+ private:
+  bool rounds_;
+  DqRounding<T, Shape> rounding_;
+};
 
 }  // namespace cplab::kernels::cuda::hopper

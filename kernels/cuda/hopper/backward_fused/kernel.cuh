@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if (params.loads_lse_delta_by_tma)
       for (const CUtensorMap* map : {&params.lse, &params.delta}) prefetch_tensor_map(*map);
     if (params.adds_dq_by_tma) prefetch_tensor_map(params.dq);
-    if constexpr (Shape::by_chains) prefetch_tensor_map(params.dq_pieces);
+    if (Shape::by_chains || params.rounds_last_dq) prefetch_tensor_map(params.dq_strips);
     if (params.dkv_write != DkvWrite::row_by_row)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
   }
@@ -42,7 +42,12 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (warpgroup == 0) {
     if constexpr (Shape::moves_registers) warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (warp == 1) produce_info<Shape>(params, memory);
+    if (warp == 1) {
+      if constexpr (Shape::ordered)
+        produce_info<Shape>(params, memory, RoundsMeanwhile<T, Shape>(params, memory));
+      else
+        produce_info<Shape>(params, memory, NothingMeanwhile());
+    }
     if constexpr (Shape::by_chains)
       if (warp == 3) return round_dq_of_chains<T, Shape>(params, memory);
     if (threadIdx.x % 32 != 0) return;

@@ -37,7 +37,8 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   }
   params->adds_dq_by_tma = adds_dq_by_tma(call);
   if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
-  if constexpr (Shape::by_chains) params->dq_pieces = accumulator_map(call.dq, rounding_rows);
+  params->rounds_last_dq = Shape::ordered && rounds_last_dq(call);
+  if (Shape::by_chains || params->rounds_last_dq) params->dq_strips = accumulator_map(call.dq, rounding_rows);
   params->dkv_write = dkv_write(call);
   if (params->dkv_write != DkvWrite::row_by_row) {
     params->dk = tensor_map(call.dk, 16);
@@ -59,8 +60,8 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->upward_tiles = groups.opposite_tiles;
     params->stores_first_dq = stores_first_dq(call);
   }
-  params->scheduler =
-      TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
+  params->scheduler = TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together,
+                                    group, std::max(call.by_k.ring, 1));
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   return [params, &call](CUstream_st* stream) {
     params->call = call;

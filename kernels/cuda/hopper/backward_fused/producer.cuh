@@ -17,7 +17,8 @@ namespace cplab::kernels::cuda::hopper {
 //
 // Ordered: some tiles are walked upward, and taken from the list's last to its first; the others are walked
 // downward, as listed (kernels/work/turns.hpp, HeadGroups). All tiles are drawn by the counter, the first one
-// too: a thread block that does not run yet has none that others could wait for.
+// too: a thread block that does not run yet has none that others could wait for. Of a ring of tiles a thread
+// block draws one.
 template <class Shape>
 class FusedProducer {
  public:
@@ -26,7 +27,7 @@ class FusedProducer {
   using InfoStages = PipelineIndex<Shape::info_stages>;
 
   __device__ __forceinline__ FusedProducer(const FusedParams& params, FusedStorage<Shape>& memory)
-      : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
+      : params_(params), memory_(memory), tile_index_(ordered ? -1 : static_cast<int>(blockIdx.x)) {}
 
   // The thread block's first tile. There always is one, unless tiles are drawn.
   __device__ __forceinline__ void start() {
@@ -74,7 +75,10 @@ class FusedProducer {
 
   __device__ __forceinline__ void begin_tile(int tile) {
     int index, unit;
-    params_.scheduler.find(tile_index_, index, unit);
+    if constexpr (ordered)
+      params_.scheduler.find_in_runs(tile_index_, index, unit);
+    else
+      params_.scheduler.find(tile_index_, index, unit);
     if constexpr (Shape::by_chains) {
       index = place_;
       memory_.chains.owner_of_tile[tile] = {chain_.row_begin, chain_.cells,
@@ -106,6 +110,8 @@ class FusedProducer {
   }
   __device__ __forceinline__ bool fetch_next() {
     if constexpr (ordered) {
+      const int ring = params_.call.by_k.ring;
+      if (ring > 0 && tile_index_ >= 0) wait_for_count(params_.counter, (tile_index_ / ring + 1) * ring);
       tile_index_ = atomic_add_one(params_.counter);
       if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
     } else if (params_.counter == nullptr) {
@@ -182,7 +188,7 @@ class FusedProducer {
 
   const FusedParams& params_;
   FusedStorage<Shape>& memory_;
-  int tile_index_;  // of the tile fetched last, or the chain
+  int tile_index_;  // of the tile fetched last, or the chain; ordered, at first: -1
   TileChain chain_ = {};
   int place_ = 0;  // of the tile in the list, by chains
 };
@@ -272,14 +278,21 @@ __device__ __forceinline__ void finish_info(const FusedParams& params, FusedStor
   arrive(shared_address(&memory.info_full[slot]));  // all 32 lanes arrive, each for its own writes
 }
 
+// How the next one waits for blocks, and what else it does when there are no more.
+struct NothingMeanwhile {
+  __device__ __forceinline__ void wait_for(std::uint32_t barrier, int parity) { wait(barrier, parity); }
+  __device__ __forceinline__ void end() {}
+};
+
 // One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
 // before the block before it is prepared, because they take longer than a block's turn.
-template <class Shape>
-__device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory) {
+template <class Shape, class Meanwhile>
+__device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory,
+                                             Meanwhile meanwhile) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
-    wait(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
+    meanwhile.wait_for(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
     const bool live = memory.found[slot].live();
     if (live && params.loads_lse_delta_by_tma) load_info<Shape>(params, memory, count);
     if (live && !params.loads_lse_delta_by_tma) copy_info<Shape>(params.call, memory, count);
@@ -290,7 +303,8 @@ __device__ __forceinline__ void produce_info(const FusedParams& params, FusedSto
     }
     if (live) continue;
     if (thread_index() % 32 == 0) memory.flags[slot] = 0;
-    return arrive(shared_address(&memory.info_full[slot]));
+    arrive(shared_address(&memory.info_full[slot]));
+    return meanwhile.end();
   }
 }
 

@@ -45,7 +45,8 @@ struct FusedParams {
   // tiles before upward_tiles (HeadGroups).
   int upward_heads = 0, upward_tiles = 0;
   bool stores_first_dq = false;  // ordered: a cell's first piece of dq is stored, not added
-  CUtensorMap dq_pieces;         // by chains: fp32, boxes of rounding_rows rows x 64 columns
+  bool rounds_last_dq = false;   // ordered: the sum of a cell is rounded when its last piece has been added
+  CUtensorMap dq_strips;         // to round dq: fp32, boxes of rounding_rows rows x 64 columns
 };
 
 // How the pieces of dq of many tiles of keys come together in memory: in any order; in the order of the work
@@ -62,6 +63,8 @@ struct FusedShape {
   // dq, and dk and dv of several heads, are added in a fixed order.
   static constexpr bool ordered = order == DqOrder::in_turn;
   static constexpr bool by_chains = order == DqOrder::by_chains;
+  // Strips of dq that are on their way to be rounded, as many as there is room for; 0: nobody rounds.
+  static constexpr int rounding_buffers = order == DqOrder::any ? 0 : ordered && D == 128 ? 3 : 2;
   static constexpr int consumers = warpgroups;  // of 64 keys
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int keys = 64 * consumers;
@@ -163,8 +166,7 @@ struct DkvTurn {
   bool last;              // of the heads of the key head
 };
 
-// By chains: dq of a cell, a block of queries from row `begin` on, is complete; head -1: there will be no
-// more.
+// A block of queries from row `begin` on, whose dq is complete.
 struct DqCell {
   int begin, head;
 };
@@ -175,34 +177,38 @@ struct DqOwner {
   const std::int32_t* pieces;  // of each cell
 };
 
-// What a chain's dq needs to be rounded: nothing, but by chains. A cell comes back from memory in pieces.
-constexpr int rounding_rows = 32, rounding_pieces = 4, rounding_bytes = rounding_rows * 64 * 4;
-template <bool by_chains>
-struct RoundingBuffers {};
-template <>
-struct RoundingBuffers<true> {
-  unsigned char piece[2][rounding_bytes];
+// To round dq in the kernel (dq_rounding.cuh): a cell comes back from memory in strips.
+constexpr int rounding_rows = 32, rounding_strips = 4, rounding_bytes = rounding_rows * 64 * 4;
+template <int strips>
+struct RoundingBuffers {
+  unsigned char strip[strips][rounding_bytes];
 };
+template <>
+struct RoundingBuffers<0> {};
+// The complete cells, from the thread that adds to the warp that rounds them, and then a cell of head -1.
+template <int strips>
+struct CompleteCells {
+  static constexpr int slots = 16;
+  DqCell cell[slots];
+  std::uint64_t full[slots], empty[slots];
+  std::uint64_t strip_full[strips], strip_empty[strips];  // of RoundingBuffers
+};
+template <>
+struct CompleteCells<0> {};
 
 template <class Shape, bool by_chains>
 struct DqChains {};
 template <class Shape>
 struct DqChains<Shape, true> {
-  static constexpr int slots = 16;
   unsigned char added[most_chain_cells];  // pieces of each cell of the chain's heads so far
   DqOwner owner_of_tile[Shape::tiles];
-  // A slot is full when its cell is complete, empty when the warp that rounds has read which it is; a buffer
-  // is full when a piece has come, empty when it has been read.
-  DqCell cell[slots];
-  std::uint64_t cell_full[slots], cell_empty[slots];
-  std::uint64_t piece_full[2], piece_empty[2];
 };
 
 template <class Shape>
 struct alignas(1024) FusedStorage {
   unsigned char k[Shape::consumers][Shape::key_bytes], v[Shape::consumers][Shape::key_bytes];
   unsigned char q[Shape::stages][Shape::query_bytes], dout[Shape::stages][Shape::query_bytes];
-  [[no_unique_address]] RoundingBuffers<Shape::by_chains> rounding;
+  [[no_unique_address]] RoundingBuffers<Shape::rounding_buffers> rounding;
   // Tiles of dS, of 16 bits with the 128-byte swizzle. From here on dk is staged in the epilogue, or dk and
   // dv.
   unsigned char ds[Shape::ds_tiles][Shape::ds_groups][Shape::ds_group_bytes];
@@ -239,6 +245,7 @@ struct alignas(1024) FusedStorage {
   bool upward[Shape::tiles];
   DkvTurn dkv_turn[4 * Shape::consumers];
   std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
+  [[no_unique_address]] CompleteCells<Shape::rounding_buffers> complete;
   [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;
 };
 
@@ -277,11 +284,11 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   }
   if constexpr (Shape::ordered)
     for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
-  if constexpr (Shape::by_chains) {
-    for (std::uint64_t& barrier : memory.chains.cell_full) init_barrier(shared_address(&barrier), 1);
-    for (std::uint64_t& barrier : memory.chains.cell_empty) init_barrier(shared_address(&barrier), 32);
-    for (std::uint64_t& barrier : memory.chains.piece_full) init_barrier(shared_address(&barrier), 1);
-    for (std::uint64_t& barrier : memory.chains.piece_empty) init_barrier(shared_address(&barrier), 32);
+  if constexpr (Shape::rounding_buffers > 0) {
+    for (std::uint64_t& barrier : memory.complete.full) init_barrier(shared_address(&barrier), 1);
+    for (std::uint64_t& barrier : memory.complete.empty) init_barrier(shared_address(&barrier), 32);
+    for (std::uint64_t& barrier : memory.complete.strip_full) init_barrier(shared_address(&barrier), 1);
+    for (std::uint64_t& barrier : memory.complete.strip_empty) init_barrier(shared_address(&barrier), 32);
   }
   fence_barrier_init();
 }

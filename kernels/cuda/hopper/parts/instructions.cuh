@@ -50,6 +50,31 @@ __device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
+// A phase of a barrier. Whether it is over; and a wait until any of three is, which is for threads that have
+// something else to do meanwhile: it polls, and takes issue slots from others.
+struct BarrierPhase {
+  std::uint32_t barrier;
+  int parity;
+};
+__device__ __forceinline__ bool is_over(const BarrierPhase& phase) {
+  int over;
+  asm volatile(
+      "{\n"
+      ".reg .pred over;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, over;\n"
+      "}\n"
+      : "=r"(over)
+      : "r"(phase.barrier), "r"(phase.parity)
+      : "memory");
+  return over != 0;
+}
+__device__ __forceinline__ void wait_for_any(const BarrierPhase& a, const BarrierPhase& b,
+                                             const BarrierPhase& c) {
+  while (!is_over(a) && !is_over(b) && !is_over(c)) {
+  }
+}
+
 // Barrier number `id` (1 to 15) of the thread block, for `threads` threads of whole warps.
 __device__ __forceinline__ void named_barrier_sync(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
@@ -88,27 +113,6 @@ __device__ __forceinline__ void wait_for_count(const std::int32_t* count, int le
     if (now >= least) return;
     const int others = least - now - 1;
     if (others > 0) __nanosleep(static_cast<unsigned>(400 * min(others, 64)));  // up to twice as long
-  }
-}
-
-// Likewise, but gives up when the barrier's phase of that parity is over; returns whether the count is large
-// enough. It does not sleep, and a try for the barrier does not suspend it.
-__device__ __forceinline__ bool wait_for_count_unless_over(const std::int32_t* count, int least,
-                                                           std::uint32_t barrier, int parity) {
-  for (;;) {
-    int over, now;
-    asm volatile(
-        "{\n"
-        ".reg .pred over;\n"
-        "mbarrier.test_wait.parity.shared::cta.b64 over, [%1], %2;\n"
-        "selp.b32 %0, 1, 0, over;\n"
-        "}\n"
-        : "=r"(over)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-    if (over != 0) return false;
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
-    if (now >= least) return true;
   }
 }
 

@@ -30,6 +30,17 @@ inline void arrive_and_expect_tx(std::uint32_t barrier, int bytes) {
 inline void wait(std::uint32_t barrier, int parity) {
   emulator::machine().wait_barrier(barrier, parity);
 }
+struct BarrierPhase {
+  std::uint32_t barrier;
+  int parity;
+};
+inline bool is_over(const BarrierPhase& phase) {
+  return emulator::machine().is_over(phase.barrier, phase.parity);
+}
+inline void wait_for_any(const BarrierPhase& a, const BarrierPhase& b, const BarrierPhase& c) {
+  emulator::machine().wait_until("any of three barriers",
+                                 [=] { return is_over(a) || is_over(b) || is_over(c); });
+}
 inline void named_barrier_sync(int id, int threads) {
   emulator::machine().meet(id, threads);
 }
@@ -46,10 +57,6 @@ inline void add_one(std::int32_t* number) {
 }
 inline void wait_for_count(const std::int32_t* count, int least) {
   emulator::machine().wait_until("a count in memory", [=] { return *count >= least; });
-}
-inline bool wait_for_count_unless_over(const std::int32_t* count, int least, std::uint32_t barrier,
-                                       int parity) {
-  return emulator::machine().wait_barrier_unless(barrier, parity, [=] { return *count >= least; });
 }
 inline void fence_device_memory() {}
 inline void fence_view_async_global() {}

@@ -1,0 +1,157 @@
+// Rounding what has been added to a cell of dq: a warp loads the sums, which are still in the L2 cache, and
+// stores them in the dtype of q. For kernels that know which piece of a cell is its last (dq_turns.cuh,
+// dq_chains.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/parts/output_rows.cuh"
+#include "kernels/cuda/parts/primitives.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// The thread that adds: a cell is complete, the number-th of the thread block. It has been written, and the
+// thread has seen that. Head -1: there will be no more.
+template <class Shape>
+__device__ __forceinline__ void publish_cell(FusedStorage<Shape>& memory, int number, const DqCell& cell) {
+  auto& complete = memory.complete;
+  using Slots = PipelineIndex<CompleteCells<Shape::rounding_buffers>::slots>;
+  const int slot = Slots::stage(number);
+  wait(shared_address(&complete.empty[slot]), Slots::parity(number) ^ 1);
+  complete.cell[slot] = cell;
+  arrive(shared_address(&complete.full[slot]));
+}
+
+// The warp that rounds: all lanes call everything. A cell comes in strips of 32 rows and 64 columns, of which
+// those of the next cell may be on their way too.
+template <class T, class Shape>
+class DqRounding {
+ public:
+  __device__ __forceinline__ DqRounding(const FusedParams& params, FusedStorage<Shape>& memory)
+      : params_(params), memory_(memory) {}
+
+  // Rounds until all lanes see the phase over.
+  __device__ __forceinline__ void round_until(const BarrierPhase& phase) {
+    while (!all_see(phase)) {
+      if (!must_load())
+        wait_for_any(phase, can_load() ? cell_phase() : phase, is_loading() ? strip_phase() : phase);
+      go_on();
+    }
+  }
+
+  // Rounds all cells that will be complete.
+  __device__ __forceinline__ void finish() {
+    while (!ended_ || is_loading()) {
+      if (!must_load()) {
+        const BarrierPhase next = is_loading() ? strip_phase() : cell_phase();
+        wait_for_any(next, can_load() ? cell_phase() : next, next);
+      }
+      go_on();
+    }
+  }
+
+ private:
+  static constexpr int strips = rounding_strips, column_groups = Shape::head_size / 64,
+                       buffers = Shape::rounding_buffers;
+  using Slots = PipelineIndex<CompleteCells<buffers>::slots>;
+  using Buffers = PipelineIndex<buffers>;
+  static_assert(Shape::queries / rounding_rows * column_groups == strips);
+  static_assert(rounding_bytes == rounding_rows * 64 * 4);
+
+  static __device__ __forceinline__ bool all_see(const BarrierPhase& phase) {
+    return __all_sync(all_lanes, is_over(phase)) != 0;
+  }
+
+  // A buffer is free, and a cell may come for it; one has, and not all of it is loaded; a strip is on its
+  // way.
+  __device__ __forceinline__ bool can_load() const { return !ended_ && loaded_ - rounded_ < buffers; }
+  __device__ __forceinline__ bool must_load() const { return can_load() && loaded_ % strips != 0; }
+  __device__ __forceinline__ bool is_loading() const { return rounded_ < loaded_; }
+  // The next cell has come; the next strip has.
+  __device__ __forceinline__ BarrierPhase cell_phase() const {
+    const int cell = loaded_ / strips;
+    return {shared_address(&memory_.complete.full[Slots::stage(cell)]), Slots::parity(cell)};
+  }
+  __device__ __forceinline__ BarrierPhase strip_phase() const {
+    return {shared_address(&memory_.complete.strip_full[Buffers::stage(rounded_)]),
+            Buffers::parity(rounded_)};
+  }
+
+  // Does what can be done without waiting: starts to load a strip, or rounds one.
+  __device__ __forceinline__ void go_on() {
+    if (must_load() || (can_load() && all_see(cell_phase())))
+      load();
+    else if (is_loading() && all_see(strip_phase()))
+      round();
+  }
+
+  __device__ __forceinline__ const DqCell& cell_of(int strip) const {
+    return memory_.complete.cell[Slots::stage(strip / strips)];
+  }
+  static __device__ __forceinline__ int row_of(int strip) {
+    return strip % strips / column_groups * rounding_rows;
+  }
+  static __device__ __forceinline__ int column_of(int strip) { return strip % column_groups * 64; }
+
+  __device__ __forceinline__ void load() {
+    const DqCell& cell = cell_of(loaded_);
+    if (cell.head < 0) {
+      ended_ = true;
+      return;
+    }
+    if (thread_index() % 32 == 0) {
+      const int buffer = Buffers::stage(loaded_);
+      const std::uint32_t full = shared_address(&memory_.complete.strip_full[buffer]);
+      wait(shared_address(&memory_.complete.strip_empty[buffer]), Buffers::parity(loaded_) ^ 1);
+      if (loaded_ % strips == 0) fence_view_async_global();  // for what the thread that adds has seen
+      arrive_and_expect_tx(full, rounding_bytes);
+      tma_load(shared_address(memory_.rounding.strip[buffer]), params_.dq_strips,
+               cell.begin + row_of(loaded_), cell.head, full, column_of(loaded_) / 32);
+    }
+    ++loaded_;
+  }
+
+  __device__ __forceinline__ void round() {
+    const int buffer = Buffers::stage(rounded_);
+    store(memory_.rounding.strip[buffer]);
+    arrive(shared_address(&memory_.complete.strip_empty[buffer]));
+    if (rounded_ % strips == strips - 1)
+      arrive(shared_address(&memory_.complete.empty[Slots::stage(rounded_ / strips)]));
+    ++rounded_;
+  }
+
+  // Eight columns of eight rows at once, first those of one half. A quarter of the warp reads four chunks of
+  // four columns of two rows, which the swizzle has in different banks. Rows beyond the tensor, which TMA has
+  // loaded as 0, are left out.
+  __device__ __forceinline__ void store(const unsigned char* strip) const {
+    const DeviceView& into = params_.call.rounded_dq;
+    const DqCell& cell = cell_of(rounded_);
+    const int lane = thread_index() % 32, eight = lane % 4, in_eight = lane / 4;
+    const int first = cell.begin + row_of(rounded_) + in_eight, rows = into.rows - first;
+    const int low = in_eight * 128 + (2 * eight ^ in_eight) * 16;
+    T* row = head_of<T>(into, cell.head) + first * into.row_stride + column_of(rounded_) + 8 * eight;
+#pragma unroll
+    for (int at = 0; at < rounding_rows; at += 8) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const unsigned char* const from = strip + half * rounding_rows * 128 + at * 128;
+        const auto a = *reinterpret_cast<const float4*>(from + low),
+                   b = *reinterpret_cast<const float4*>(from + (low ^ 16));
+        if (at < rows)
+          *reinterpret_cast<uint4*>(row + 32 * half) =
+              make_uint4(Element<T>::pack(a.x, a.y), Element<T>::pack(a.z, a.w), Element<T>::pack(b.x, b.y),
+                         Element<T>::pack(b.z, b.w));
+      }
+      row += 8 * into.row_stride;
+    }
+  }
+
+  const FusedParams& params_;
+  FusedStorage<Shape>& memory_;
+  int loaded_ = 0, rounded_ = 0;  // strips so far
+  bool ended_ = false;
+};
+
+}  // namespace cplab::kernels::cuda::hopper
