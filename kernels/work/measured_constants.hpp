@@ -35,6 +35,7 @@ constexpr std::string_view turns = "scenarios/measured/h100-2026-11-25/stages/ou
 constexpr std::string_view stages_heights = "scenarios/measured/h100-2026-11-25/stages/heights.json";
 constexpr std::string_view chains = "scenarios/measured/h100-2026-11-25/rounded-dq/chains-64.json";
 constexpr std::string_view backward = "scenarios/measured/h100-2026-11-26/sequences/kernels-128.json";
+constexpr std::string_view in_rings = "scenarios/measured/h100-2026-11-26/rings/kernels-128.json";
 constexpr std::string_view side_by_side = "scenarios/measured/h100-2026-11-26/sequences/heads-in-turn.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
@@ -79,6 +80,9 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_ordered_64_masked_cost", 2.33, "us for 128 queries", records::backward},
     {"hopper_ordered_128_full_cost", 4.08, "us for 128 queries", records::backward},
     {"hopper_ordered_128_masked_cost", 4.15, "us for 128 queries", records::backward},
+    // In rings, with rounding dq. The rest: where they go around for the first time, and the last cells.
+    {"hopper_ordered_128_ring_cost", 4.2, "us for 128 queries", records::in_rings},
+    {"hopper_ring_end", 9, "us a launch", records::in_rings},
     {"hopper_ordered_queue", 2.4, "us for each tile of a head but the first that begin together",
      records::backward},
     // Tiles of queries and tiles of keys in one launch, each loaded while the one before is computed.

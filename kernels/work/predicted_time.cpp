@@ -155,6 +155,10 @@ BackwardCosts costs_of(const ChosenBackward& chosen, int head_size) {
         return {measured("hopper_fused_128_cost_of_64_keys"), 0};
       return {at(head_size, measured("hopper_fused_64_cost"), measured("hopper_fused_128_cost")), 0};
     case Family::hopper_ordered:
+      if (chosen.by_k.ring > 0)
+        return {
+            at(head_size, measured("hopper_ordered_64_full_cost"), measured("hopper_ordered_128_ring_cost")),
+            0};
       return {all_full(chosen.by_k) ? at(head_size, measured("hopper_ordered_64_full_cost"),
                                          measured("hopper_ordered_128_full_cost"))
                                     : at(head_size, measured("hopper_ordered_64_masked_cost"),
@@ -254,6 +258,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
     tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
     if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
   }
+  if (chosen.by_k.ring > 0) tiles += measured("hopper_ring_end");
   if (variant.family == Family::hopper_ordered)
     tiles += measured("hopper_ordered_queue") * tiles_that_queue(chosen, call, options.sms);
   // The fused kernels add to zeros that another launch writes: to dq, unless in turn the first piece can be

@@ -73,4 +73,30 @@ TileCase whole_blocks(TileCase tile, std::mt19937& generator) {
   return tile;
 }
 
+TileCase full_sequences(TileCase tile, DType nominal, std::int64_t width, std::mt19937& generator) {
+  tile.kind = "full sequences";
+  tile.positive = tile.apart = true;
+  tile.nominal = tile.out = nominal;
+  tile.shift = 0;
+  tile.sizes.D = tile.sizes.E = width;
+  // Two blocks of queries for each tile of keys, at head size 64 with twice as many queries.
+  const std::int64_t tiles = draw(generator, 2, 4), queries_a_key = 128 / tile.sizes.D;
+  std::int64_t rows = 0, keys = 0;
+  for (int n = 0; n < 2; ++n) {
+    const std::int64_t length = n == 0 ? 128 * tiles : 128 * tiles - draw(generator, 0, 50);
+    tile.segments.push_back(
+        {.q_begin = rows, .q_count = length * queries_a_key, .k_begin = keys, .k_count = length});
+    rows += length * queries_a_key;
+    keys += length;
+  }
+  tile.sizes.nq = rows;
+  tile.sizes.nk = keys;
+  tile.layouts = {.gap_unit = 8,
+                  .one_run = true,
+                  .q_runs = {{0, rows, 1}},
+                  .k_runs = {{0, keys, 1}},
+                  .results_alike = true};
+  return tile;
+}
+
 }  // namespace cplab::testing
