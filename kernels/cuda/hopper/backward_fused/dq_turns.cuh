@@ -177,14 +177,15 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
       if (staged != dq_nothing_staged)
         start_dq_write(params, memory, consumer, memory.bounds[staged], piece.stored);
     }
-    const Block& block = memory.bounds[PipelineIndex<Shape::info_stages>::stage(count)];
-    const DqCell cell = {block.begin, block.head};
     tma_store_wait_until_written();
     for (int consumer = 0; consumer < Shape::consumers; ++consumer)
       arrive(shared_address(&memory.dq_empty[consumer]));
     pass(piece);
     arrive(shared_address(&memory.dq_written[slot]));
-    if (params.rounds_last_dq && piece.part[0] == DqPiece::Part::last) publish_cell(memory, cells++, cell);
+    if (params.rounds_last_dq && piece.part[0] == DqPiece::Part::last) {
+      const Block& block = memory.bounds[PipelineIndex<Shape::info_stages>::stage(count)];
+      publish_cell(memory, cells++, {block.begin, block.head});
+    }
   }
 }
 

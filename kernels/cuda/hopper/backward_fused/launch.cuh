@@ -19,6 +19,10 @@ namespace cplab::kernels::cuda::hopper {
 template <class Shape>
 constexpr std::int64_t fused_shared_bytes = std::min<std::int64_t>(sizeof(FusedStorage<Shape>) + 1024,
                                                                    most_shared_bytes);
+// In turn, where dq is not rounded.
+template <class Shape>
+constexpr std::int64_t fused_shared_bytes_without_rounding = std::min<std::int64_t>(
+    sizeof(FusedStorage<Shape>) - Shape::rounding_buffers * rounding_bytes + 1024, most_shared_bytes);
 
 template <class T, class Shape>
 Launch bind_backward_fused(const AttendBackwardParams& call) {
@@ -74,8 +78,11 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
       launch_fill(call.zeroed_dv, 0, stream);
     }
     if (params->blocks == 0) return;
+    const bool rounds = Shape::by_chains || params->rounds_last_dq;
     launch_dependent(attend_backward_fused_kernel<T, Shape>, static_cast<unsigned>(params->blocks),
-                     Shape::threads, fused_shared_bytes<Shape>, stream, *params);
+                     Shape::threads,
+                     rounds ? fused_shared_bytes<Shape> : fused_shared_bytes_without_rounding<Shape>, stream,
+                     *params);
   };
 }
 

@@ -208,7 +208,6 @@ template <class Shape>
 struct alignas(1024) FusedStorage {
   unsigned char k[Shape::consumers][Shape::key_bytes], v[Shape::consumers][Shape::key_bytes];
   unsigned char q[Shape::stages][Shape::query_bytes], dout[Shape::stages][Shape::query_bytes];
-  [[no_unique_address]] RoundingBuffers<Shape::rounding_buffers> rounding;
   // Tiles of dS, of 16 bits with the 128-byte swizzle. From here on dk is staged in the epilogue, or dk and
   // dv.
   unsigned char ds[Shape::ds_tiles][Shape::ds_groups][Shape::ds_group_bytes];
@@ -247,6 +246,8 @@ struct alignas(1024) FusedStorage {
   std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
   [[no_unique_address]] CompleteCells<Shape::rounding_buffers> complete;
   [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;
+  // At the end, and not there where dq is not rounded: what shared memory leaves is cache (launch.cuh).
+  alignas(1024) [[no_unique_address]] RoundingBuffers<Shape::rounding_buffers> rounding;
 };
 
 constexpr int most_shared_bytes = 227 << 10;  // of a thread block on Hopper
