@@ -11,10 +11,11 @@ The model is that of kernels/work/predicted_time.cpp: tiles as long as their blo
 First the backward kernels for Hopper, each for itself, by shapes from 1 x 512 to 1 x 32768, on an H200, an H100 and both:
 least squares of the relative error. In any order and in turn: the cost with full masks and with causal ones; in turn also
 a time for every tile of a head that begins together with others, full masks, and queues behind the first. Tiles apart: one
-cost. How many blocks a tile takes beside its own was tried by hand: of tiles that add to dq, on an H200 1.4 are best, on an
-H100, whose memory is slower, 2.2; of tiles apart it is the number with which choices cost least in both records. The costs
-in use are up to 5 % more or less than printed here, again those with which choices cost least: at most 5 % of the time of
-the fastest kernel (tests/kernels/choice_record_test.cpp).
+cost. Tiles of full masks that walk in rings, from records of their own: a cost and a time for each launch. How many blocks
+a tile takes beside its own was tried by hand: of tiles that add to dq, on an H200 1.4 are best, on an H100, whose memory is
+slower, 2.2; of tiles apart it is the number with which choices cost least in both records. The costs in use are up to 5 %
+more or less than printed here, again those with which choices cost least: at most 5 % of the time of the fastest kernel
+(tests/kernels/choice_record_test.cpp).
 
 Then all kernels of the tables: the median of what the cost would have to be, of shapes with half a wave of tiles or more.
 """
@@ -30,6 +31,7 @@ from fit_tile_costs import makespan, parts_of
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KERNELS = {card: [f"scenarios/measured/{card.lower()}-2026-11-26/sequences/kernels-{size}.json" for size in (64, 128)]
            for card in ("H200", "H100")}
+RINGS = {card: f"scenarios/measured/{card.lower()}-2026-11-26/rings/kernels-128.json" for card in KERNELS}
 CONSTANTS = (ROOT / "kernels/work/measured_constants.hpp").read_text()
 
 
@@ -85,16 +87,16 @@ def of_study(path):
                        shape["batch"], shape["sequence"], shape["heads"], candidate["seconds"])
 
 
-def of_kernels(path):
+def of_kernels(path, rings=False):
     """One kernel each (compare_builds.py, builds NAME:KERNEL): (kernel, head size, causal, batch, sequence, heads, us)
-    without row_dot, the zeros that the kernel needs before, and the cast of dq behind it."""
+    without row_dot, the zeros that the kernel needs before, and the cast of dq behind it, which rings do not need."""
     for entry in json.loads((ROOT / path).read_text()):
         kernel = entry["build"].split(":")[-1]
         batch, sequence, heads, size = entry["shape"]
         elements = batch * sequence * heads * size
         us = statistics.median(entry["seconds"]) * 1e6 - LAUNCH_US
         us -= ROW_DOT_US + 4 * elements / MEMORY_BYTES_US[path.split("/")[2].split("-")[0]]
-        if kernel in ("fused", "ordered"):
+        if kernel == "fused" or (kernel == "ordered" and not rings):
             us -= LAUNCH_US + 6 * elements / ROWWISE_BYTES_US
         if kernel == "fused":
             us -= FILL_US + 4 * elements / ROWWISE_BYTES_US
@@ -144,6 +146,12 @@ def summed(points, kernel, size, beyond):
     return fit(terms)
 
 
+def in_rings(points, size, beyond):
+    """(us for 128 queries, us a launch), error."""
+    return fit([[span(batch, sequence, heads, causal, 128, 64, beyond=beyond)[0] / us, 1 / us]
+                for name, width, causal, batch, sequence, heads, us in points if name == "ordered" and width == size])
+
+
 def apart_blocks(batch, sequence, heads, causal, beyond, sms=SMS):
     """Length of a launch of tiles of keys, 4 of 7 products, and then tiles of queries, the other 3, in blocks of 128."""
     parts = sorted(parts_of(batch, sequence, causal, 128, 128), reverse=True)
@@ -176,6 +184,10 @@ def self_check():
             made.append(("tiles-apart", 128, causal, 1, sequence, 16, 5 * apart_blocks(1, sequence, 16, causal, 0.7)))
     factors, error = summed(made, "ordered", 128, 1.5)
     assert all(abs(a - b) < 1e-9 for a, b in zip(factors, (2, 3, 4))) and error < 1e-9, (factors, error)
+    rings = [("ordered", 128, False, batch, 1024, 16, 6 * span(batch, 1024, 16, False, 128, 64, beyond=1.5)[0] + 7)
+             for batch in (1, 2, 8)]
+    factors, error = in_rings(rings, 128, 1.5)
+    assert all(abs(a - b) < 1e-9 for a, b in zip(factors, (6, 7))) and error < 1e-9, (factors, error)
     factors, error = apart(made, 128, 0.7)
     assert abs(factors[0] - 5) < 1e-9 and error < 1e-9, (factors, error)
 
@@ -191,6 +203,10 @@ def backward():
                                   else summed(points, kernel, size, beyond))
                 print(f"{kernel:12} {size:3} {name:5} " + " ".join(f"{factor:6.3f}" for factor in factors) +
                       f"   {error:.1%}")
+    cards = [list(of_kernels(path, rings=True)) for path in RINGS.values()]
+    for name, points in [*zip(RINGS, cards), ("both", cards[0] + cards[1])]:
+        factors, error = in_rings(points, 128, beyond)
+        print(f"in rings     128 {name:5} " + " ".join(f"{factor:6.3f}" for factor in factors) + f"   {error:.1%}")
 
 
 def main():
