@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "cli/execution.hpp"
 #include "cli/toml_table.hpp"
 #include "kernels/tune/gpu_bench.hpp"
 #include "report/json_reader.hpp"
@@ -70,11 +71,12 @@ Cache open_cache(const std::string& path, const Machine& here) {
   return cache;
 }
 
-TuningMachine gpu_machine(bool deterministic, int reserved_sms_of(const Schedule&, int),
+TuningMachine gpu_machine(bool deterministic, bool shared_gpu, int reserved_sms_of(const Schedule&, int),
                           const Schedule& schedule) {
   const auto options = [=] {
     CallOptions of{.choice = deterministic ? KernelChoice::deterministic : KernelChoice::best};
     of.reserved_sms = reserved_sms_of(schedule, tune::machine_of_gpu().sms);
+    of.shared_gpu = shared_gpu;
     return tune::variants_of_gpu(of);
   };
   return {.here = tune::machine_of_gpu, .variants = options, .bench = tune::gpu_bench};
@@ -136,9 +138,10 @@ KernelChoosing choose_kernels(const Arguments& arguments, const Participation& w
   }
   try {
     choosing.choices = decided_by_rank_0(with.rendezvous.get(), timeout_of(arguments), [&] {
-      return measured_choices(
-          plan, choices_path(arguments), choosing.way,
-          gpu_machine(arguments.has("deterministic"), reserved_sms, plan.scenario.schedule), say);
+      return measured_choices(plan, choices_path(arguments), choosing.way,
+                              gpu_machine(arguments.has("deterministic"), ranks_per_gpu(arguments) > 1,
+                                          reserved_sms, plan.scenario.schedule),
+                              say);
     });
   } catch (const MeetingError&) {
     throw;

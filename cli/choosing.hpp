@@ -57,7 +57,8 @@ struct TuningMachine {
   std::function<kernels::cuda::VariantOptions()> variants;
   std::function<std::unique_ptr<kernels::tune::Bench>(const kernels::cuda::VariantOptions&)> bench;
 };
-TuningMachine gpu_machine(bool deterministic, int reserved_sms_of(const Schedule&, int), const Schedule&);
+TuningMachine gpu_machine(bool deterministic, bool shared_gpu, int reserved_sms_of(const Schedule&, int),
+                          const Schedule&);
 kernels::cuda::MeasuredChoices measured_choices(const Plan&, const std::string& path, kernels::ChoiceWay,
                                                 const TuningMachine&, const Say&);
 // What the process of rank 0 decides, in all processes; alone, what this one decides. Throws what

@@ -131,7 +131,8 @@ int fill(const Arguments& arguments, Console& console) {
   const ScenarioFile scenario = scenario_of(arguments, "tune", {});
   const Plan plan = plan_of(scenario, PlanUse::simulate);
   const std::string path = choices_path(arguments);
-  const TuningMachine gpu = gpu_machine(arguments.has("deterministic"), reserved_sms, plan.scenario.schedule);
+  const TuningMachine gpu =
+      gpu_machine(arguments.has("deterministic"), false, reserved_sms, plan.scenario.schedule);
   TuneOptions options{.way = choice_way(arguments, ChoiceWay::hybrid), .variants = {}};
   if (!wants_measurements(options.way))
     throw InputError("--choose " + std::string(name_of(options.way)) +

@@ -45,10 +45,14 @@ bool on_gpu(const Arguments& arguments, const char* default_device) {
       "--device cpu executes the same plan on the CPU");
 }
 
+int ranks_per_gpu(const Arguments& arguments) {
+  constexpr std::int64_t most_ranks = 64;
+  return static_cast<int>(arguments.integer("ranks-per-gpu", 1, 1, most_ranks));
+}
+
 GpuOptions gpu_options(const Arguments& arguments, const Participation& with) {
   GpuOptions options;
-  constexpr std::int64_t most_ranks = 64;
-  options.ranks_per_gpu = static_cast<int>(arguments.integer("ranks-per-gpu", 1, 1, most_ranks));
+  options.ranks_per_gpu = ranks_per_gpu(arguments);
   options.deterministic = arguments.has("deterministic");
   options.separate = arguments.word("allocator", "arena", {"arena", "separate"}) == "separate";
   if (arguments.has("jitter")) {

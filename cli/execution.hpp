@@ -26,6 +26,8 @@ struct Participation {
 // Throws EnvironmentError if the others do not come.
 Participation participate(double timeout_s);
 
+int ranks_per_gpu(const Arguments&);  // --ranks-per-gpu
+
 // --ranks-per-gpu, --allocator, --jitter, --timeout. `with` outlives the execution.
 GpuOptions gpu_options(const Arguments&, const Participation& with);
 double timeout_of(const Arguments&);

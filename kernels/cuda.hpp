@@ -33,9 +33,9 @@ struct CallOptions {
   ChoiceWay way = ChoiceWay::table;
   const cuda::MeasuredChoices* choices = nullptr;  // of autotune and hybrid; outlives the calls
   // Kernels of other ranks run on the GPU at the same time. Then no kernel is sure of many multiprocessors at
-  // once, and none is chosen whose thread blocks wait for each other in a circle (work/rings.hpp).
+  // once, and none is chosen whose thread blocks wait for thread blocks that come later (work/rings.hpp).
   bool shared_gpu = false;
-  std::string_view only = {};                      // the one attention variant that may be taken; empty: any
+  std::string_view only = {};  // the one attention variant that may be taken; empty: any
 };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs

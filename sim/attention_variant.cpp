@@ -100,8 +100,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if constexpr (requires { taken.variant->takes_turns; })
     result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
   result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
-  if constexpr (requires { call.rounded_dq; })
-    result.casts_dq = kernels::cuda::casts_dq(taken, call);
+  if constexpr (requires { call.rounded_dq; }) result.casts_dq = kernels::cuda::casts_dq(taken, call);
   result.fall_back = kernels::cuda::fall_back(call, options);
   if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
   if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {

@@ -226,7 +226,7 @@ class Problem {
     const DeviceMemory out(bytes);
     View of_out = call.dout;
     of_out.data = out.data();
-    CudaCalls calls(CallOptions{.choice = options_.choice});
+    CudaCalls calls(CallOptions{.choice = options_.choice, .shared_gpu = options_.shared_gpu});
     const std::size_t forward = calls.add(Attend{.q = call.q,
                                                  .k = call.k,
                                                  .v = call.v,
@@ -259,8 +259,10 @@ class Problem {
   const Prepared& prepare(std::string_view variant) {
     Prepared& prepared = prepared_[std::string(variant)];
     if (prepared.calls) return prepared;
-    auto calls = std::make_unique<CudaCalls>(CallOptions{
-        .choice = options_.choice, .reserved_sms = cuda::device_sms() - options_.sms, .only = variant});
+    auto calls = std::make_unique<CudaCalls>(CallOptions{.choice = options_.choice,
+                                                         .reserved_sms = cuda::device_sms() - options_.sms,
+                                                         .shared_gpu = options_.shared_gpu,
+                                                         .only = variant});
     prepared.number = std::visit([&](const auto& of) { return calls->add(of); }, call_);
     prepared.tables = std::make_unique<DeviceMemory>(calls->table_bytes());
     calls->upload(prepared.tables->data());

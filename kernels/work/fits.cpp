@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "kernels/work/measured_constants.hpp"
 #include "kernels/work/row_space.hpp"
@@ -196,6 +197,13 @@ bool stores_first_dq(const AttendBackwardParams& call) {
 
 bool rounds_last_dq(const AttendBackwardParams& call) {
   return stores_first_dq(call) && call.rounded_dq.width != 0;
+}
+
+void require_rings_run(const AttendBackwardParams& call, std::int32_t blocks) {
+  const std::int32_t ring = call.by_k.ring;
+  if (ring == 0 || blocks == 0) return;
+  if (!call.turns.even || call.by_k.live % ring != 0 || blocks < ring)
+    throw std::logic_error("tiles in rings that do not all run");
 }
 
 bool writes_dkv_by_tma(const AttendBackwardParams& call) {

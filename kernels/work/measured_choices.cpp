@@ -69,6 +69,7 @@ std::string common(std::string_view operation, const Call& call, const View& out
   if (call.q.runs.size() > 1 || call.k.runs.size() > 1 || out.runs.size() > 1) text += " apart";
   text += " sms " + number(options.sms);
   if (wants_same_bits(options.choice)) text += " deterministic";
+  if (options.shared_gpu) text += " shared";
   return text;
 }
 

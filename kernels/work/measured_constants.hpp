@@ -80,7 +80,7 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_ordered_64_masked_cost", 2.33, "us for 128 queries", records::backward},
     {"hopper_ordered_128_full_cost", 4.08, "us for 128 queries", records::backward},
     {"hopper_ordered_128_masked_cost", 4.15, "us for 128 queries", records::backward},
-    // In rings, with rounding dq. The rest: where they go around for the first time, and the last cells.
+    // In rings, of calls whose dq they round: no others were timed. A launch waits for the last cells.
     {"hopper_ordered_128_ring_cost", 4.44, "us for 128 queries", records::in_rings},
     {"hopper_ring_end", 5, "us a launch", records::in_rings},
     {"hopper_ordered_queue", 2.4, "us for each tile of a head but the first that begin together",

@@ -123,9 +123,9 @@ struct AttendBackwardParams {
   // For persistent kernels, as above, always by the counter: the tiles of by_k, or of both lists.
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;
-  TurnList turns;  // of the tiles of by_k, for kernels that add to dq in order
+  TurnList turns;         // of the tiles of by_k, for kernels that add to dq in order
   ChainList chains = {};  // of by_k, for kernels whose thread blocks take whole ones
-  // Where the kernel rounds dq to, which is scratch then; none: it leaves that to others.
+  // Where the kernel writes dq rounded; dq itself is scratch then. None: another launch rounds, or nobody.
   DeviceView rounded_dq = {};
 };
 

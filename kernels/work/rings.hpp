@@ -14,8 +14,9 @@ namespace cplab::kernels::cuda {
 // it began further on. So every tile begins at once and finds its turn come.
 //
 // Then a tile waits for tiles behind it in the list: those of a ring, of one head, must all run at the same
-// time, and follow each other in a launch (why nobody waits for ever: dq_turns.cuh). So a ring has at most a quarter of the multiprocessors: what
-// runs beside a kernel of attention, exchanges over NCCL for example, does not take three quarters for good.
+// time, and follow each other in a launch (why nobody waits for ever: dq_turns.cuh). So a ring has at most a
+// quarter of the multiprocessors, which whatever runs beside a kernel of attention, exchanges over NCCL for
+// example, leaves free sooner or later.
 constexpr std::int64_t most_ring_tiles(std::int64_t sms) {
   return sms / 4;
 }

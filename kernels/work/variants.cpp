@@ -334,7 +334,7 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
     return ChosenBackward{&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
                           backward_tiles(by_k, call.k.heads, variant.tile_rows, options), rows.spaces};
   };
-  // Tiles that take turns walk in rings where they can, if enough of them are sure to run at once.
+  // Tiles that take turns walk in rings where they can, unless other ranks' kernels have multiprocessors too.
   const auto in_rings = [&](ChosenBackward choice) {
     if (choice.variant->takes_turns && !options.shared_gpu)
       walk_in_rings(choice.by_k, dq_cell_rows(call.q.width), most_ring_tiles(options.sms));

@@ -132,6 +132,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.scheduler = hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units,
                                            together, group, std::max(call.by_k.ring, 1));
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
+  hopper::require_rings_run(call, params.blocks);
   params.scale_log2 = hopper::scale_log2(call.scale);
   std::int32_t counter = 0;
   if (launch.takes_by_counter || Shape::ordered) params.counter = &counter;

@@ -178,6 +178,43 @@ TEST_CASE("rings: nobody queues, and nobody waits for ever") {
   }
 }
 
+// Rounding wants a call that stores dq and has a place for it where whole rows can be stored.
+TEST_CASE("rings: not every call in rings rounds dq in the kernel, and then another launch casts it") {
+  VariantOptions options = on_hopper;
+  options.only = "attend_backward hopper ordered bf16 128";
+  const Call shape{.S = 1024, .B = 2, .causal = false};
+  const std::vector<Segment> segments = shape.segments();
+  const AttendBackward rounds = rounding(shape, segments);
+  const auto check = [&](const AttendBackward& call, bool in_kernel, bool by_cast) {
+    const ChosenBackward choice = choose_variant(call, options);
+    CHECK(choice.by_k.ring == 8);
+    CHECK(rounds_dq(choice, call) == in_kernel);
+    CHECK(casts_dq(choice, call) == by_cast);
+  };
+  check(rounds, true, false);
+  AttendBackward sum = rounds, added = rounds, unaligned = rounds;
+  sum.rounded_dq.reset();
+  check(sum, false, false);
+  added.write_dq = Write::add;
+  check(added, false, true);
+  unaligned.rounded_dq->row_stride += 1;
+  check(unaligned, false, true);
+}
+
+// Of the second sequence a tile's pieces begin within cells.
+TEST_CASE("rings: pieces in two cells are neither stored nor rounded") {
+  VariantOptions options = on_hopper;
+  options.only = "attend_backward hopper ordered bf16 128";
+  const Call shape{.S = 1000, .causal = false};
+  const std::vector<Segment> segments = {{.q_count = 500, .k_count = 500},
+                                         {.q_begin = 500, .q_count = 500, .k_begin = 500, .k_count = 500}};
+  const AttendBackward call = rounding(shape, segments);
+  const ChosenBackward choice = choose_variant(call, options);
+  CHECK(choice.by_k.ring == 4);
+  CHECK(!stores_first_dq(choice, call));
+  CHECK(casts_dq(choice, call));
+}
+
 TEST_CASE(
     "rings: a full mask's tiles that take turns, up to a quarter of the multiprocessors, on a GPU alone") {
   const auto chosen = [](std::int64_t S, bool causal, VariantOptions options) {

@@ -36,11 +36,10 @@ const std::string in_turn = "attend_backward hopper ordered bf16 128",
 
 }  // namespace
 
-// Who was faster on an H100: kernels-128.json in scenarios/measured/h100-2026-11-26/sequences and, in rings,
-// in
-// .../rings. Times of tiles apart, and of additions in any order, over those in turn: 1.02 (1 x 1024 full) to
-// 1.31 and 0.71 (64 x 256 full) to 0.98 in the two groups of the first test, 1.05 (32 x 512 causal) to 1.15
-// and 0.92 (1 x 512) to 1.02 (8 x 2048) in those of the second.
+// Who was faster on an H100: kernels-128.json in scenarios/measured/h100-2026-11-26/sequences and, for full
+// masks, in h100-2026-11-26/rings. Times of tiles apart, and of additions in any order, over those in turn:
+// 1.02 (1 x 1024 full) to 1.31 and 0.71 to 0.98 in the two groups of the first test, 1.05 to 1.15 and 0.92 to
+// 1.02 in those of the second.
 TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart, others are added in turn") {
   const VariantOptions same = with_same_bits();
   CHECK(name(32, 512, true, same) == in_turn);

@@ -64,16 +64,18 @@ class DqRounding {
     return __all_sync(all_lanes, is_over(phase)) != 0;
   }
 
-  // A buffer is free, and a cell may come for it; one has, and not all of it is loaded; a strip is on its
-  // way.
+  // A buffer is free, and cells may still come.
   __device__ __forceinline__ bool can_load() const { return !ended_ && loaded_ - rounded_ < buffers; }
+  // A buffer is free, and a cell has come that is not loaded to its end.
   __device__ __forceinline__ bool must_load() const { return can_load() && loaded_ % strips != 0; }
+  // A strip is on its way, or has come.
   __device__ __forceinline__ bool is_loading() const { return rounded_ < loaded_; }
-  // The next cell has come; the next strip has.
+  // Over when the next cell has come.
   __device__ __forceinline__ BarrierPhase cell_phase() const {
     const int cell = loaded_ / strips;
     return {shared_address(&memory_.complete.full[Slots::stage(cell)]), Slots::parity(cell)};
   }
+  // Over when the next strip has come.
   __device__ __forceinline__ BarrierPhase strip_phase() const {
     return {shared_address(&memory_.complete.strip_full[Buffers::stage(rounded_)]),
             Buffers::parity(rounded_)};

@@ -9,20 +9,23 @@
 // run_dq_store_in_turn(). From one tile's addition to that of the next one it is then as far as can be: the
 // addition, a fence, and the way of a count to memory and back.
 //
-// Nobody waits for ever: a piece waits only for tiles of the same head that come before its own in the head's
-// order, and the scheduler gives these lower numbers. Numbers are drawn by thread blocks that run, and drawn
-// in order. So of the tiles that are not complete the one with the lowest number has a thread block, which
-// has completed its earlier tiles, and waits for nobody but itself: for its own blocks before. A block that
-// has been called is added and passed without waiting for later ones, because they are called and added in
-// order: the adding thread waits for both consumers' dq of one block at a time, and a consumer stages that of
-// a block without the dq that the other one stages after it.
+// Nobody waits for ever. Without rings a piece waits only for tiles of the same head that come before its own
+// in the head's order, and the scheduler gives these lower numbers. Numbers are drawn by thread blocks that
+// run, and drawn in order. So of the tiles that are not complete the one with the lowest number has a thread
+// block, which has completed its earlier tiles, and waits for nobody but itself: for its own blocks before. A
+// block that has been called is added and passed without waiting for later ones, because they are called and
+// added in order: the adding thread waits for both consumers' dq of one block at a time, and a consumer
+// stages that of a block without the dq that the other one stages after it.
 //
 // Tiles of a ring (kernels/work/rings.hpp) wait for tiles with higher numbers too, but of their ring alone.
 // So of the rings that are not complete take the first. Its tiles go to different thread blocks, because one
-// that has a tile of a ring draws no other before all of the ring have been drawn (FusedProducer); and all
-// are drawn, because more thread blocks run than a ring has tiles, and those without one come to draw. From
-// then on what each tile walks first waits for tiles before it in the list, and what it walks then for what
-// others walk first and for tiles before it.
+// that has a tile of a ring draws no other before all of the ring have been drawn (FusedProducer). And all
+// are drawn: at least as many thread blocks run as a ring has tiles, and those without one come to draw. Who
+// waits for them may load its last two blocks late, and store dk and dv of an earlier tile late; but the ones
+// that are still to draw need neither, since they have no tile of this ring, and earlier rings are complete.
+// From then on what each tile walks first waits for tiles before it in the list, and what it walks then for
+// what others walk first and for tiles before it. Turns for dk and dv are those of lower heads, of earlier
+// rings.
 #pragma once
 
 #include <cstdint>

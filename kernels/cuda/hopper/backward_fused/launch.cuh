@@ -19,7 +19,7 @@ namespace cplab::kernels::cuda::hopper {
 template <class Shape>
 constexpr std::int64_t fused_shared_bytes = std::min<std::int64_t>(sizeof(FusedStorage<Shape>) + 1024,
                                                                    most_shared_bytes);
-// In turn, where dq is not rounded.
+// Where the kernel does not round dq, which chains always do.
 template <class Shape>
 constexpr std::int64_t fused_shared_bytes_without_rounding = std::min<std::int64_t>(
     sizeof(FusedStorage<Shape>) - Shape::rounding_buffers * rounding_bytes + 1024, most_shared_bytes);
@@ -67,6 +67,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->scheduler = TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together,
                                     group, std::max(call.by_k.ring, 1));
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
+  require_rings_run(call, params->blocks);
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter =
@@ -78,11 +79,11 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
       launch_fill(call.zeroed_dv, 0, stream);
     }
     if (params->blocks == 0) return;
-    const bool rounds = Shape::by_chains || params->rounds_last_dq;
+    const std::int64_t bytes = Shape::by_chains || params->rounds_last_dq
+                                   ? fused_shared_bytes<Shape>
+                                   : fused_shared_bytes_without_rounding<Shape>;
     launch_dependent(attend_backward_fused_kernel<T, Shape>, static_cast<unsigned>(params->blocks),
-                     Shape::threads,
-                     rounds ? fused_shared_bytes<Shape> : fused_shared_bytes_without_rounding<Shape>, stream,
-                     *params);
+                     Shape::threads, static_cast<std::size_t>(bytes), stream, *params);
   };
 }
 
