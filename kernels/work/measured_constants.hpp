@@ -35,7 +35,7 @@ constexpr std::string_view turns = "scenarios/measured/h100-2026-11-25/stages/ou
 constexpr std::string_view stages_heights = "scenarios/measured/h100-2026-11-25/stages/heights.json";
 constexpr std::string_view chains = "scenarios/measured/h100-2026-11-25/rounded-dq/chains-64.json";
 constexpr std::string_view backward = "scenarios/measured/h100-2026-11-26/sequences/kernels-128.json";
-constexpr std::string_view in_rings = "scenarios/measured/h100-2026-11-26/rings/kernels-128.json";
+constexpr std::string_view tiles_in_rings = "scenarios/measured/h100-2026-11-26/rings/kernels-128.json";
 constexpr std::string_view side_by_side = "scenarios/measured/h100-2026-11-26/sequences/heads-in-turn.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
@@ -62,8 +62,7 @@ constexpr MeasuredConstant measured_constants[] = {
     // unit of all is us on an H200 or H100, so that kernels can be compared. Those that are two functions:
     // both together. The model of the backward is off by 4 to 10 % (root mean square). The costs in use are
     // within 5 % of the fitted ones: no choice takes more than 5 % longer than the fastest kernel of any
-    // shape
-    // of the record on an H100, or 2 % on an H200 (tests/kernels/choice_record_test.cpp).
+    // shape of the records on an H100, or 2 % on an H200 (tests/kernels/choice_record_test.cpp).
     {"hopper_fused_64_cost", 2.27, "us for 128 queries", records::backward},
     {"hopper_fused_128_cost", 3.98, "us for 128 queries", records::backward},
     {"hopper_fused_beyond", 1.7, "blocks of 128 queries, in any order and in turn", records::backward},
@@ -71,8 +70,7 @@ constexpr MeasuredConstant measured_constants[] = {
     // cost of those; at 1 x 4096 0.77, at 2 x 8192 0.83. In the record of the costs above it is 0.67 to 0.81.
     {"hopper_fused_128_cost_of_64_keys", 0.762 * 3.98, "us for 128 queries", records::small_tiles},
     // By chains, fitted with tile_cost_beyond_keys and not since; but every tile has Q, dO and dq from
-    // memory,
-    // dq twice (times less 47 us for row_dot). And what a launch takes more: the end of dq.
+    // memory, dq twice (times less 47 us for row_dot). And what a launch takes more: the end of dq.
     {"hopper_chains_64_cost", 2.559, "us for 128 queries", records::chains},
     {"hopper_chains_memory", 2.75e12, "bytes/s", records::chains},
     {"hopper_chains_end", 12, "us a launch", records::chains},
@@ -81,8 +79,8 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_ordered_128_full_cost", 4.08, "us for 128 queries", records::backward},
     {"hopper_ordered_128_masked_cost", 4.15, "us for 128 queries", records::backward},
     // In rings, of calls whose dq they round: no others were timed. A launch waits for the last cells.
-    {"hopper_ordered_128_ring_cost", 4.44, "us for 128 queries", records::in_rings},
-    {"hopper_ring_end", 5, "us a launch", records::in_rings},
+    {"hopper_ordered_128_ring_cost", 4.44, "us for 128 queries", records::tiles_in_rings},
+    {"hopper_ring_end", 5, "us a launch", records::tiles_in_rings},
     {"hopper_ordered_queue", 2.4, "us for each tile of a head but the first that begin together",
      records::backward},
     // Tiles of queries and tiles of keys in one launch, each loaded while the one before is computed.

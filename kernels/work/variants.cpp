@@ -130,15 +130,12 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
 void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
   const AttendBackwardVariant& variant = *chosen.variant;
   if (!sums_dq(variant) || variant.in_chains || call.q.heads == 0) return;
-  if (chosen.by_k.ring > 0) {
-    chosen.by_k.rows_together = walked_groups(chosen.by_k.segments, true).most_rows;
-    return;
-  }
   const TileWalk walk{.heads = key_tile_heads(call, variant),
                       .heads_per_group = fused_heads_together(chosen, call),
                       .sms = variant.takes_turns ? std::max(options.sms / 2, 1) : options.sms};
   const std::vector<double> times = tile_times(chosen.by_k, {1, 1, 1}, true);
-  if (order_by_walked_rows(chosen.by_k, times, walk, true) || variant.takes_turns)
+  const bool ordered = chosen.by_k.ring == 0 && order_by_walked_rows(chosen.by_k, times, walk, true);
+  if (ordered || variant.takes_turns)
     chosen.by_k.rows_together = walked_groups(chosen.by_k.segments, true).most_rows;
 }
 

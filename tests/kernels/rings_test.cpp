@@ -12,6 +12,7 @@
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/turns.hpp"
 #include "tests/kernels/chosen_variant.hpp"
+#include "tests/kernels/key_tile_list.hpp"
 #include "tests/kernels/square_call.hpp"
 
 namespace cplab::testing {
@@ -19,10 +20,6 @@ namespace {
 
 using namespace kernels;
 using namespace kernels::cuda;
-
-WorkTables tiles_of(const std::vector<Segment>& segments, std::int64_t keys) {
-  return key_tiles(live_segments(segments), even_cuts(keys, 128), true);
-}
 
 // Queries of a tile in the order in which it walks over its segments, from the last one to the first: the
 // first row of each and the row behind its last.
@@ -35,11 +32,31 @@ std::vector<std::pair<int, int>> walk_of(const WorkTables& work, std::size_t til
   return walk;
 }
 
+// What a tile adds, in the order of its walk: to which cell, and behind how many pieces.
+struct Piece {
+  std::int32_t cell, before;
+};
+std::vector<Piece> pieces_of(const WorkTables& work, const DqTurns& turns, std::size_t tile) {
+  std::vector<Piece> pieces;
+  auto unit = static_cast<std::size_t>(turns.unit_of_tile[tile]);
+  for (const auto& [begin, end] : walk_of(work, tile)) {
+    for (std::int32_t cell = end / 64; cell-- > begin / 64;) {
+      std::int32_t before = -1;
+      for (std::int32_t r = turns.first_run[unit]; r < turns.first_run[unit + 1]; ++r)
+        if (turns.runs[static_cast<std::size_t>(r)].cell <= cell)
+          before = turns.runs[static_cast<std::size_t>(r)].before;
+      pieces.push_back({cell, before});
+    }
+    ++unit;
+  }
+  return pieces;
+}
+
 }  // namespace
 
 TEST_CASE("rings: each tile begins where the one before it does, and its share of the queries further on") {
   // Four tiles over 512 queries, cells of 64: two cells each.
-  WorkTables work = tiles_of({{.q_count = 512, .k_count = 512}}, 512);
+  WorkTables work = key_tile_list({{.q_count = 512, .k_count = 512}}, 512);
   REQUIRE(walk_in_rings(work, 64, 4));
   CHECK(work.ring == 4);
   CHECK(walk_of(work, 0) == std::vector<std::pair<int, int>>{{0, 128}, {128, 512}});
@@ -47,7 +64,7 @@ TEST_CASE("rings: each tile begins where the one before it does, and its share o
   CHECK(walk_of(work, 2) == std::vector<std::pair<int, int>>{{0, 384}, {384, 512}});
   CHECK(walk_of(work, 3) == std::vector<std::pair<int, int>>{{0, 512}});
   // Three tiles over seven cells, the last of which is not whole: 3, 5 and all of them.
-  WorkTables odd = tiles_of({{.q_begin = 10, .q_count = 430, .k_count = 384}}, 384);
+  WorkTables odd = key_tile_list({{.q_begin = 10, .q_count = 430, .k_count = 384}}, 384);
   REQUIRE(walk_in_rings(odd, 64, 4));
   CHECK(walk_of(odd, 0) == std::vector<std::pair<int, int>>{{10, 202}, {202, 440}});
   CHECK(walk_of(odd, 1) == std::vector<std::pair<int, int>>{{10, 330}, {330, 440}});
@@ -56,7 +73,7 @@ TEST_CASE("rings: each tile begins where the one before it does, and its share o
 
 TEST_CASE("rings: not of masked tiles, of sequences of other lengths, of one tile, too many or few cells") {
   const auto walks = [](const std::vector<Segment>& segments, std::int64_t keys, std::int64_t most) {
-    WorkTables work = tiles_of(segments, keys);
+    WorkTables work = key_tile_list(segments, keys);
     const std::size_t before = work.segments.size();
     const bool rings = walk_in_rings(work, 64, most);
     CHECK(rings == (work.ring > 0));
@@ -95,34 +112,23 @@ TEST_CASE("rings: tiles of fewer rows are with those of their sequence") {
 // By hand, four tiles over cells 0 to 7, of which tile t begins at cell 2 t + 1: at a cell the tile that
 // begins there comes first, then the next ones, around.
 TEST_CASE("rings: at a cell the tile comes first that begins there, and so on around") {
-  WorkTables work = tiles_of({{.q_count = 512, .k_count = 512}}, 512);
+  WorkTables work = key_tile_list({{.q_count = 512, .k_count = 512}}, 512);
   REQUIRE(walk_in_rings(work, 64, 4));
   const DqTurns turns = dq_turns(work, 512, 128);
   CHECK(turns.whole);
   CHECK(turns.total == std::vector<std::int32_t>(8, 4));
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 2, 4, 6});
-  const auto before = [&](std::size_t tile, std::int32_t cell) {
-    std::int32_t found = -1;
-    const auto unit = static_cast<std::size_t>(turns.unit_of_tile[tile]);
-    const std::size_t units = tile == 3 ? 1 : 2;
-    for (std::size_t u = unit; u < unit + units; ++u) {
-      const RowRange rows = queries_of(
-          work.tiles[tile],
-          work.segments[static_cast<std::size_t>(work.tiles[tile].first + work.tiles[tile].count - 1) -
-                        (u - unit)]);
-      if (64 * cell < rows.begin || 64 * cell >= rows.end) continue;
-      for (std::int32_t r = turns.first_run[u]; r < turns.first_run[u + 1]; ++r)
-        if (turns.runs[static_cast<std::size_t>(r)].cell <= cell)
-          found = turns.runs[static_cast<std::size_t>(r)].before;
-    }
-    return found;
-  };
-  for (std::int32_t cell = 0; cell < 8; ++cell)
-    for (std::int32_t tile = 0; tile < 4; ++tile) {
-      CAPTURE(cell);
+  for (std::int32_t tile = 0; tile < 4; ++tile) {
+    const std::vector<Piece> pieces = pieces_of(work, turns, static_cast<std::size_t>(tile));
+    REQUIRE(pieces.size() == 8);
+    for (std::int32_t step = 0; step < 8; ++step) {
       CAPTURE(tile);
-      CHECK(before(static_cast<std::size_t>(tile), cell) == (tile - cell / 2 + 4) % 4);
+      CAPTURE(step);
+      const Piece& piece = pieces[static_cast<std::size_t>(step)];
+      CHECK(piece.cell == (2 * tile + 1 - step + 8) % 8);
+      CHECK(piece.before == step / 2);
     }
+  }
 }
 
 // A walk over a launch: every tile of a ring has a thread block, which adds a piece when its turn has come,
@@ -134,27 +140,12 @@ TEST_CASE("rings: nobody queues, and nobody waits for ever") {
       if (queries < keys) continue;
       CAPTURE(queries);
       CAPTURE(keys);
-      WorkTables work = tiles_of({{.q_count = queries, .k_count = keys}}, keys);
+      WorkTables work = key_tile_list({{.q_count = queries, .k_count = keys}}, keys);
       REQUIRE(walk_in_rings(work, 64, 16));
       const DqTurns turns = dq_turns(work, queries, 128);
-      struct Piece {
-        std::int32_t cell, before;
-      };
       std::vector<std::vector<Piece>> walks;
-      for (std::size_t tile = 0; tile < work.tiles.size(); ++tile) {
-        std::vector<Piece>& walk = walks.emplace_back();
-        auto unit = static_cast<std::size_t>(turns.unit_of_tile[tile]);
-        for (const auto& [begin, end] : walk_of(work, tile)) {
-          for (std::int32_t cell = end / 64; cell-- > begin / 64;) {
-            std::int32_t before = -1;
-            for (std::int32_t r = turns.first_run[unit]; r < turns.first_run[unit + 1]; ++r)
-              if (turns.runs[static_cast<std::size_t>(r)].cell <= cell)
-                before = turns.runs[static_cast<std::size_t>(r)].before;
-            walk.push_back({cell, before});
-          }
-          ++unit;
-        }
-      }
+      for (std::size_t tile = 0; tile < work.tiles.size(); ++tile)
+        walks.push_back(pieces_of(work, turns, tile));
       std::vector<std::int32_t> added(static_cast<std::size_t>(queries / 64));
       std::vector<std::size_t> at(walks.size());
       std::size_t steps = 0;

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "kernels/work/tile_cuts.hpp"
+#include "tests/kernels/key_tile_list.hpp"
 
 namespace cplab::testing {
 namespace {
 
 using namespace kernels;
 using namespace kernels::cuda;
-
-WorkTables tiles_of(const std::vector<Segment>& segments, std::int64_t keys) {
-  return key_tiles(live_segments(segments), even_cuts(keys, 128), true);
-}
 
 struct Run {
   std::int32_t cell, before, own;
@@ -36,7 +33,7 @@ std::vector<Run> runs_of(const DqTurns& turns, std::size_t unit) {
 }  // namespace
 
 TEST_CASE("turns: a full mask, where all tiles add everywhere") {
-  const DqTurns turns = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256, 128);
+  const DqTurns turns = dq_turns(key_tile_list({{.q_count = 256, .k_count = 384}}, 384), 256, 128);
   CHECK(turns.cells == 4);
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 1, 2});
   CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}});
@@ -45,26 +42,28 @@ TEST_CASE("turns: a full mask, where all tiles add everywhere") {
   CHECK(turns.total == std::vector<std::int32_t>{3, 3, 3, 3});
   CHECK(dq_counters(turns, 3) == 3 * 4);
   // Blocks of 128 queries at head size 64.
-  const DqTurns wider = dq_turns(tiles_of({{.q_count = 256, .k_count = 384}}, 384), 256, 64);
+  const DqTurns wider = dq_turns(key_tile_list({{.q_count = 256, .k_count = 384}}, 384), 256, 64);
   CHECK(wider.cells == 2);
   CHECK(runs_of(wider, 2) == std::vector<Run>{{0, 2, 1}});
   CHECK(dq_counters(wider, 3) == 3 * 2);
 }
 
 TEST_CASE("turns: a causal mask, where a tile adds from its own two cells on") {
-  const DqTurns turns = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 128);
+  const DqTurns turns =
+      dq_turns(key_tile_list({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 128);
   CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}});
   CHECK(runs_of(turns, 1) == std::vector<Run>{{2, 1, 1}});
   CHECK(runs_of(turns, 2) == std::vector<Run>{{4, 2, 1}});
   CHECK(turns.total == std::vector<std::int32_t>{1, 1, 2, 2, 3, 3});
-  const DqTurns wider = dq_turns(tiles_of({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 64);
+  const DqTurns wider = dq_turns(key_tile_list({{.q_count = 384, .k_count = 384, .right = 0}}, 384), 384, 64);
   CHECK(runs_of(wider, 1) == std::vector<Run>{{1, 1, 1}});
   CHECK(wider.total == std::vector<std::int32_t>{1, 2, 3});
 }
 
 TEST_CASE("turns: pieces that straddle cells count in both") {
   // Queries 10 .. 209: pieces begin at 10, 74, 138 and 202, in cells 0 1, 1 2, 2 3 and 3.
-  const DqTurns turns = dq_turns(tiles_of({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300, 128);
+  const DqTurns turns =
+      dq_turns(key_tile_list({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300, 128);
   CHECK(turns.cells == 5);
   CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 2}});
   CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 1}, {1, 2, 2}});
@@ -76,10 +75,11 @@ TEST_CASE("turns: two sequences that meet within a cell and a tile") {
   // second begin at rows 100 and 164: one in cell 1, two in cell 2, one in cell 3; those of the first at 0
   // and
   // 64. The first tile's second segment comes first.
-  const DqTurns turns = dq_turns(tiles_of({{.q_count = 100, .k_count = 100},
-                                           {.q_begin = 100, .q_count = 100, .k_begin = 100, .k_count = 100}},
-                                          200),
-                                 200, 128);
+  const DqTurns turns =
+      dq_turns(key_tile_list({{.q_count = 100, .k_count = 100},
+                              {.q_begin = 100, .q_count = 100, .k_begin = 100, .k_count = 100}},
+                             200),
+               200, 128);
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 2});
   CHECK(runs_of(turns, 0) == std::vector<Run>{{1, 0, 1}, {2, 0, 2}, {3, 0, 1}});
   CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 0, 1}, {1, 1, 1}});
@@ -88,11 +88,11 @@ TEST_CASE("turns: two sequences that meet within a cell and a tile") {
 }
 
 TEST_CASE("turns: tiles without keys that anybody sees have none") {
-  const WorkTables work = tiles_of({{.q_count = 64, .k_count = 64}}, 400);
+  const WorkTables work = key_tile_list({{.q_count = 64, .k_count = 64}}, 400);
   REQUIRE(work.tiles.size() == 4);
   const DqTurns turns = dq_turns(work, 64, 128);
   CHECK(turns.unit_of_tile.size() == 1);
-  CHECK(dq_turns(tiles_of({}, 128), 64, 128).runs.empty());
+  CHECK(dq_turns(key_tile_list({}, 128), 64, 128).runs.empty());
 }
 
 TEST_CASE("turns: groups of heads, all but the last in the opposite order, and that one up to its ending") {
@@ -131,7 +131,7 @@ TEST_CASE("turns: pieces of tiles before the ending") {
 TEST_CASE("turns: whether all pieces are whole cells, and every cell gets one") {
   const auto whole = [](const std::vector<Segment>& segments, std::int64_t rows, std::int64_t keys,
                         std::int64_t width = 128) {
-    return whole_pieces(tiles_of(segments, keys), rows, width);
+    return whole_pieces(key_tile_list(segments, keys), rows, width);
   };
   CHECK(whole({{.q_count = 256, .k_count = 384}}, 256, 384));
   CHECK(whole({{.q_count = 256, .k_count = 256, .right = 0}}, 256, 256));
@@ -171,7 +171,7 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
       s.right = up_to(1) == 0 ? -1 : up_to(300);
       segments.push_back(s);
     }
-    const WorkTables work = tiles_of(segments, keys);
+    const WorkTables work = key_tile_list(segments, keys);
     const DqTurns turns = dq_turns(work, rows, columns == 64 ? 128 : 64);
     std::vector<std::int32_t> count(static_cast<std::size_t>(turns.cells));
     // Of each unit and cell that it adds to: what dq_turns() says, to be compared with counts later on.
