@@ -3,14 +3,16 @@
 
     scripts/peer_attention.py [--ours build/release/tests/gpu/tiles] [--out FILE] [--rounds N] [--energy SECONDS]
                               [--candidates cudnn,fa4,best,...] [--directions forward,backward] [--sizes 128,64]
-                              [--shapes long,short]
+                              [--shapes long,short,drawn] [--seed N] [--points N]
 
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
-backward, halved for causal. The launch cost is hidden behind other work, several calls stand between two events, the
+backward, halved for causal (attention_problem.py). The launch cost is hidden behind other work, several calls stand between two events, the
 order of all candidates is drawn anew in every round; medians over rounds, and their range. Peers: attention_peers.py;
 best, deterministic, apart and portable are choices of our kernels, timed by `tiles --serve` in a process of its own,
 in turn with the others. A peer that a shape cannot be had from is said and left out of that shape. --shapes short:
-batches of many short sequences, which peers also take packed (their *_packed). By default: cudnn, best, and fa4 where
+batches of many short sequences, which peers also take packed (their *_packed). --shapes drawn: problems that nobody
+tuned to, from --seed: batches, fewer heads of keys, packed lists, each of which the candidates that can do take. By
+default: cudnn, best, and fa4 where
 FA4_DIR says where it is (scripts/gpu/pack_fa4.sh). Ratios are of rates, ours to each peer's. --energy: afterwards each candidate
 runs for so long at the first shape of each head size and mask; joules, watts and clocks are read meanwhile.
 """
@@ -28,15 +30,11 @@ import sys
 import torch
 
 from attention_peers import PEERS, needs_fa4
+from attention_problem import LONG, SHORT, batch, drawn
 from gpu_power import Power, gpu_index
 from served_tiles import ServedTiles
 
-LONG = [(8, 2048, 16, 128), (2, 8192, 16, 128), (1, 32768, 16, 128), (8, 2048, 32, 64), (2, 8192, 32, 64),
-        (1, 32768, 32, 64), (1, 512, 16, 128), (1, 1024, 16, 128), (1, 2048, 16, 128), (1, 4096, 16, 128),
-        (1, 512, 32, 64), (1, 1024, 32, 64), (1, 2048, 32, 64), (1, 4096, 32, 64)]
-SHORT = [(16, 1024, 16, 128), (32, 512, 16, 128), (64, 256, 16, 128), (16, 1024, 32, 64), (32, 512, 32, 64),
-         (64, 256, 32, 64)]
-SLOW_TO_MAKE = {"triton": [(2, 8192, 16, 128)]}  # compiled for each shape
+SLOW_TO_MAKE = {"triton": [batch(2, 8192, 16, 128)]}  # compiled for each problem
 OURS = ("best", "deterministic", "apart", "portable")
 
 
@@ -71,43 +69,51 @@ def time_of(call, calls):
     return begin.elapsed_time(end) * 1e-3 / calls
 
 
-def flops_of(shape, causal, direction):
-    batch, sequence, heads, width = shape
-    forward = 4 * batch * heads * sequence * sequence * width / (2 if causal else 1)
-    return forward * (2.5 if direction == "backward" else 1)
+def asked(problem, causal):
+    """The line by which `tiles --serve` is asked for the problem."""
+    mask = "causal" if causal else "full"
+    if problem.is_batch and problem.heads == problem.kv_heads:
+        return f"shape {len(problem.lengths)} {problem.lengths[0]} {problem.heads} {problem.width} {mask}"
+    return f"packed {problem.heads} {problem.kv_heads} {problem.width} {mask} {' '.join(map(str, problem.lengths))}"
 
 
-def timed_calls(names, directions, shape, causal, ours, missing):
+def takes(name, problem):
+    """Whether the peer is asked for the problem: packed, batches of short sequences and lists alone."""
+    if name.endswith("_packed"):
+        return problem.kind == "short" or not problem.is_batch
+    return problem.is_batch and problem in SLOW_TO_MAKE.get(name, [problem])
+
+
+def timed_calls(names, directions, problem, causal, ours, missing):
     """(candidate, direction) -> function of a number of calls that returns the seconds of one."""
     if ours:
-        batch, sequence, heads, width = shape
-        ours.ask(f"shape {batch} {sequence} {heads} {width} {'causal' if causal else 'full'}")
+        ours.ask(asked(problem, causal))
     timed = {}
     for name in names:
         if name in OURS:
             for direction in directions:
                 timed[name, direction] = lambda calls, d=direction, n=name: ours.seconds(d, n, calls)
             continue
-        if shape not in SLOW_TO_MAKE.get(name, [shape]) or (name.endswith("_packed") and shape not in SHORT):
+        if not takes(name, problem):
             continue
         try:
-            made = PEERS[name](shape, causal)
+            made = PEERS[name](problem, causal)
             for direction, call in zip(("forward", "backward"), made):
                 if direction in directions:
                     call()
                     timed[name, direction] = lambda calls, call=call: time_of(call, calls)
         except Exception as error:  # a peer's own refusal, of whatever kind: the record names it
             reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
-            missing.append({"candidate": name, "shape": shape, "causal": causal, "reason": reason})
-            print(f"{name} {shape} {'causal' if causal else 'full'}: left out: {reason}", file=sys.stderr)
+            missing.append({"candidate": name, **problem.record(), "causal": causal, "reason": reason})
+            print(f"{name} {problem} {'causal' if causal else 'full'}: left out: {reason}", file=sys.stderr)
             for direction in directions:
                 timed.pop((name, direction), None)
     return timed
 
 
-def measured(timed, shape, causal, rounds):
+def measured(timed, problem, causal, rounds):
     """(candidate, direction) -> seconds of every round but the first, which warms up."""
-    calls = max(1, min(8, int(4e12 / flops_of(shape, causal, "forward"))))
+    calls = max(1, min(8, int(4e12 / problem.flops(causal, "forward"))))
     times = {key: [] for key in timed}
     for number in range(rounds + 1):
         order = list(timed)
@@ -119,35 +125,36 @@ def measured(timed, shape, causal, rounds):
     return times
 
 
-def sustained(timed, shape, causal, seconds, medians):
+def sustained(timed, problem, causal, seconds, medians):
     """Each candidate alone, for so long: what it takes of the GPU."""
     rows, power = [], Power()
     for (name, direction), call in timed.items():
         calls = max(1, math.ceil(seconds / medians[name, direction]))
         with power:
             each = call(calls)
-        flops = flops_of(shape, causal, direction)
-        rows.append({"candidate": name, "direction": direction, "shape": shape, "causal": causal, "calls": calls,
+        flops = problem.flops(causal, direction)
+        rows.append({"candidate": name, "direction": direction, **problem.record(), "causal": causal, "calls": calls,
                      "flops_s": flops / each, "watts": power.watts, "sm_clock_hz": power.clock_hz,
                      "flops_j": flops * calls / power.joules, "limit_w": power.limit_w()})
-        print(f"{direction:8} {name:13} {shape} {'causal' if causal else 'full':6} {flops / each * 1e-12:5.1f} TFLOP/s "
+        print(f"{direction:8} {name:13} {problem} {'causal' if causal else 'full':6} {flops / each * 1e-12:5.1f} TFLOP/s "
               f"{power.watts:5.0f} W {power.clock_hz * 1e-9:.2f} GHz {flops * calls / power.joules * 1e-12:.3f} TFLOP/J",
               file=sys.stderr)
     return rows
 
 
-def geometric_means(rows):
-    """(ours, peer, direction, D, causal, shapes) -> mean ratio of our rate to the peer's."""
-    rates = {(r["candidate"], r["direction"], tuple(r["shape"]), r["causal"]): r["flops_s"] for r in rows}
+def geometric_means(rates):
+    """(ours, peer, direction, D, causal, kind) -> mean and least ratio of our rate to the peer's.
+
+    rates: (candidate, direction, problem, causal) -> FLOP/s.
+    """
     ratios = {}
-    for (peer, direction, shape, causal), rate in rates.items():
+    for (peer, direction, problem, causal), rate in rates.items():
         if peer in OURS:
             continue
         for name in OURS:
-            mine = rates.get((name, direction, shape, causal))
+            mine = rates.get((name, direction, problem, causal))
             if mine:
-                kind = "short" if shape in SHORT else "long"
-                ratios.setdefault((name, peer, direction, shape[3], causal, kind), []).append(mine / rate)
+                ratios.setdefault((name, peer, direction, problem.width, causal, problem.kind), []).append(mine / rate)
     return {key: (math.exp(statistics.fmean(map(math.log, values))), min(values)) for key, values in ratios.items()}
 
 
@@ -161,6 +168,8 @@ def parsed():
     parser.add_argument("--directions", default="forward,backward")
     parser.add_argument("--sizes", default="128,64", help="of heads")
     parser.add_argument("--shapes", default="long,short")
+    parser.add_argument("--seed", type=int, default=1, help="of --shapes drawn")
+    parser.add_argument("--points", type=int, default=18, help="of --shapes drawn")
     options = parser.parse_args()
     names = options.candidates.split(",")
     for name in names:
@@ -170,13 +179,13 @@ def parsed():
             parser.error(f"{name} needs FA4_DIR, see scripts/gpu/pack_fa4.sh")
         if name in OURS and not options.ours:
             parser.error(f"{name} needs --ours")
-    sets = {"long": LONG, "short": SHORT}
+    sets = {"long": LONG, "short": SHORT, "drawn": drawn(options.seed, options.points)}
     sizes = [int(size) for size in options.sizes.split(",")]
     for kind in options.shapes.split(","):
         if kind not in sets:
             parser.error(f"no shapes {kind}; legal: {', '.join(sets)}")
-    shapes = [shape for kind in options.shapes.split(",") for shape in sets[kind] if shape[3] in sizes]
-    return options, names, options.directions.split(","), shapes
+    problems = [problem for kind in options.shapes.split(",") for problem in sets[kind] if problem.width in sizes]
+    return options, names, options.directions.split(","), problems
 
 
 def save(options, result):
@@ -189,34 +198,34 @@ def save(options, result):
 
 
 def main():
-    options, names, directions, shapes = parsed()
+    options, names, directions, problems = parsed()
     ours = ServedTiles(options.ours) if any(name in OURS for name in names) else None
-    rows, missing, energy, seen = [], [], [], set()
+    rows, missing, energy, seen, rates = [], [], [], set(), {}
     result = {"schema": "cplab.attention.2", "date": datetime.date.today().isoformat(),
               "environment": environment(options.ours), "pytorch": torch.__version__,
               "cudnn": torch.backends.cudnn.version(), "gpu": torch.cuda.get_device_name(), "rounds": options.rounds,
-              "rows": rows, "left_out": missing, "energy": energy}
-    for shape in shapes:
+              "seed": options.seed, "points": options.points, "rows": rows, "left_out": missing, "energy": energy}
+    for problem in problems:
         for causal in (False, True):
-            timed = timed_calls(names, directions, shape, causal, ours, missing)
-            times = measured(timed, shape, causal, options.rounds)
+            timed = timed_calls(names, directions, problem, causal, ours, missing)
+            times = measured(timed, problem, causal, options.rounds)
             medians = {key: statistics.median(seconds) for key, seconds in times.items()}
             first_row = len(rows)
             for (name, direction), median in sorted(medians.items(), key=lambda item: item[0][1]):
-                seconds = times[name, direction]
-                rows.append({"candidate": name, "direction": direction, "shape": shape, "causal": causal,
+                seconds, rate = times[name, direction], problem.flops(causal, direction) / median
+                rates[name, direction, problem, causal] = rate
+                rows.append({"candidate": name, "direction": direction, **problem.record(), "causal": causal,
                              "kernel": ours.variants.get((name, direction), "") if ours else "", "seconds": median,
-                             "least_s": min(seconds), "most_s": max(seconds),
-                             "flops_s": flops_of(shape, causal, direction) / median})
+                             "least_s": min(seconds), "most_s": max(seconds), "flops_s": rate})
             for direction in directions:
-                rates = "  ".join(f"{r['candidate']} {r['flops_s'] * 1e-12:5.1f}" for r in rows[first_row:]
-                                  if r["direction"] == direction)
-                print(f"{direction:8} {shape} {'causal' if causal else 'full':6} TFLOP/s: {rates}", file=sys.stderr)
-            if options.energy > 0 and (shape[3], causal) not in seen:
-                seen.add((shape[3], causal))
-                energy += sustained(timed, shape, causal, options.energy, medians)
+                line = "  ".join(f"{r['candidate']} {r['flops_s'] * 1e-12:5.1f}" for r in rows[first_row:]
+                                 if r["direction"] == direction)
+                print(f"{direction:8} {problem} {'causal' if causal else 'full':6} TFLOP/s: {line}", file=sys.stderr)
+            if options.energy > 0 and (problem.width, causal) not in seen:
+                seen.add((problem.width, causal))
+                energy += sustained(timed, problem, causal, options.energy, medians)
             result["geometric_means"] = [[*key, mean, least] for key, (mean, least) in
-                                         sorted(geometric_means(rows).items())]
+                                         sorted(geometric_means(rates).items())]
             if options.out != "-":
                 save(options, result)
             del timed

@@ -8,13 +8,14 @@ import sys
 import torch
 
 from attention_peers import PEERS
+from attention_problem import batch
 
 
 def main(arguments):
     if len(arguments) != 7 or arguments[6] not in PEERS:
         sys.exit(__doc__.strip() + "\nlegal: " + ", ".join(PEERS))
-    shape, mask, direction, name = tuple(int(x) for x in arguments[:4]), *arguments[4:]
-    call = PEERS[name](shape, mask == "causal")[0 if direction == "forward" else 1]
+    problem, mask, direction, name = batch(*(int(x) for x in arguments[:4])), *arguments[4:]
+    call = PEERS[name](problem, mask == "causal")[0 if direction == "forward" else 1]
     for _ in range(2):
         call()
     torch.cuda.synchronize()

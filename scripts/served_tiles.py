@@ -5,7 +5,7 @@ import sys
 
 
 class ServedTiles:
-    """One process of the program; asked for a problem ("shape B S H D full|causal"), then for times."""
+    """One process of the program; asked for a problem ("shape B S H D full|causal", and others), then for times."""
 
     def __init__(self, program, option="--serve"):
         self.process = subprocess.Popen([program, option], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

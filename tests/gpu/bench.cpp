@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -25,18 +26,35 @@ struct Shape {
   std::int64_t E = D;  // of values
 };
 
-// B sequences one after the other, everything of one dtype.
-AttentionProblem problem_of(DType dtype, const Shape& shape, bool causal) {
-  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shape.B), shape.S);
-  return {{.q_rows = shape.B * shape.S,
-           .k_rows = shape.B * shape.S,
-           .heads = shape.H,
-           .kv_heads = shape.H,
-           .width = shape.D,
+// Sequences one after the other.
+struct Packed {
+  std::vector<std::int64_t> lengths;
+  std::int64_t heads = 0, kv_heads = 0, width = 0, value_width = width;
+  bool causal = false;
+
+  std::int64_t rows() const { return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}); }
+};
+
+Packed packed(const Shape& shape, bool causal) {
+  return {.lengths = std::vector<std::int64_t>(static_cast<std::size_t>(shape.B), shape.S),
+          .heads = shape.H,
+          .kv_heads = shape.H,
+          .width = shape.D,
+          .value_width = shape.E,
+          .causal = causal};
+}
+
+// Everything of one dtype.
+AttentionProblem problem_of(DType dtype, const Packed& packed) {
+  return {{.q_rows = packed.rows(),
+           .k_rows = packed.rows(),
+           .heads = packed.heads,
+           .kv_heads = packed.kv_heads,
+           .width = packed.width,
            .dtype = dtype,
            .gradients = dtype,
-           .value_width = shape.E},
-          sequences(lengths, causal)};
+           .value_width = packed.value_width},
+          sequences(packed.lengths, packed.causal)};
 }
 
 // Others run on the kernels for every call, which would take minutes.
@@ -56,7 +74,7 @@ void attention(DType dtype, const Shape& shape, bool causal) {
   std::vector<AttentionProblem> problems;
   std::vector<std::size_t> forward, backward;
   for (std::int64_t n = 0; n < copies; ++n) {
-    problems.push_back(problem_of(dtype, shape, causal));
+    problems.push_back(problem_of(dtype, packed(shape, causal)));
     forward.push_back(calls.add(problems.back().forward()));
   }
   CudaCalls gradients({.choice = kernel_choice, .only = with_small_tiles(problems.front().backward())});
@@ -106,11 +124,11 @@ std::map<std::string, ServedChoice> served_choices(int head_size) {
 // of one rank do: in one launch or two, as the call's kernel does it.
 class Served {
  public:
-  Served(const Shape& shape, bool causal, const ServedChoice& choice, const DeviceMemory& memory)
+  Served(const Packed& packed, const ServedChoice& choice, const DeviceMemory& memory)
       : calls_(choice.kernels),
         gradients_({.choice = choice.kernels, .only = choice.backward}),
-        problem_(problem_of(DType::bf16, shape, causal)),
-        wide_dq_(DType::fp32, shape.B * shape.S, shape.H, shape.D) {
+        problem_(problem_of(DType::bf16, packed)),
+        wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width) {
     const kernels::Attend forward = problem_.forward();
     kernels::AttendBackward backward = problem_.backward();
     backward.rounded_dq = backward.dq;
@@ -195,33 +213,54 @@ void row_wise_kernels() {
   });
 }
 
+// The problems that serve() is asked for; see gpu_tile.hpp.
+std::optional<Packed> read_shape(std::istream& words) {
+  Shape shape{};
+  std::string mask;
+  if (!(words >> shape.B >> shape.S >> shape.H >> shape.D >> mask)) return std::nullopt;
+  shape.E = shape.D;
+  return packed(shape, mask == "causal");
+}
+
+std::optional<Packed> read_packed(std::istream& words) {
+  Packed asked;
+  std::string mask;
+  if (!(words >> asked.heads >> asked.kv_heads >> asked.width >> mask)) return std::nullopt;
+  asked.value_width = asked.width;
+  asked.causal = mask == "causal";
+  for (std::int64_t length = 0; words >> length;) asked.lengths.push_back(length);
+  return asked;
+}
+
 }  // namespace
 
 void serve() {
   const DeviceMemory memory(std::size_t{2} << 30);
   std::map<std::string, ServedChoice> choices = served_choices(0);
   std::map<std::string, Served> problems;  // by choice; the choices outlive them
-  Shape shape{};
-  bool causal = false;
+  Packed asked;
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
-    std::string command, word, choice;
+    std::string command;
     words >> command;
-    if (command == "shape" && words >> shape.B >> shape.S >> shape.H >> shape.D >> word) {
-      shape.E = shape.D;
+    const std::optional<Packed> next = command == "shape"    ? read_shape(words)
+                                       : command == "packed" ? read_packed(words)
+                                                             : std::nullopt;
+    if (next) {
       problems.clear();
-      choices = served_choices(static_cast<int>(shape.D));
-      causal = word == "causal";
+      asked = *next;
+      choices = served_choices(static_cast<int>(asked.width));
       std::cout << "ok" << std::endl;
       continue;
     }
+    std::string direction, choice;
     int repeats = 0;
-    if (command != "time" || !(words >> word >> choice >> repeats) || repeats < 1 ||
+    if (command != "time" || !(words >> direction >> choice >> repeats) || repeats < 1 ||
         !choices.contains(choice))
       throw std::invalid_argument("not understood: " + line);
-    const auto found = problems.try_emplace(choice, shape, causal, choices.at(choice), memory).first;
-    const double seconds = found->second.seconds(word == "backward", repeats, memory);
-    std::cout << seconds << ' ' << found->second.variant(word == "backward") << std::endl;
+    const auto found = problems.try_emplace(choice, asked, choices.at(choice), memory).first;
+    const double seconds = found->second.seconds(direction == "backward", repeats, memory);
+    std::cout << seconds << ' ' << found->second.variant(direction == "backward") << std::endl;
   }
 }
 

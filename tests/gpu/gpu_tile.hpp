@@ -72,6 +72,7 @@ void linear_case(Report& report, const CaseName& name, bool has_fp64);
 // Times attention for another program (scripts/peer_attention.py) that times its own in turn: reads lines
 // from stdin and answers each with one on stdout.
 //   shape B S H D full|causal            -> ok
+//   packed H HEADS_OF_KEYS D full|causal LENGTH...   -> ok: sequences of these lengths
 //   time forward|backward CHOICE CALLS   -> seconds of a call, and the kernel's name
 // CHOICE: best, deterministic, apart, portable; or one kernel of the backward on Hopper: fused, fused-64
 // (keys), ordered, chains, tiles-apart. A backward is the whole call: row_dot, the gradients in bf16, and

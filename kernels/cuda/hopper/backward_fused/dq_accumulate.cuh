@@ -53,12 +53,15 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
     }
 }
 
-// Of the ordered kernel: waits until it is the block's turn; whether its piece is stored, not added.
+// Of the ordered kernel, by all lanes of a warp: waits until it is the block's turn; whether its piece is
+// stored, not added. Lane 0 reads that for its warp, because it says later, for its warp, that the turn's
+// slot may be written again.
 template <class Shape>
 __device__ __forceinline__ bool await_dq_turn(FusedStorage<Shape>& memory, int count) {
   using Turns = PipelineIndex<Shape::dq_turn_slots>;
   wait(shared_address(&memory.dq_turn[Turns::stage(count)]), Turns::parity(count));
-  return memory.dq_piece[Turns::stage(count)].stored;
+  const bool stored = thread_index() % 32 == 0 && memory.dq_piece[Turns::stage(count)].stored;
+  return __shfl_sync(all_lanes, static_cast<int>(stored), 0) != 0;
 }
 
 // Whether rows are stored and not added to; then those that are not live get 0.

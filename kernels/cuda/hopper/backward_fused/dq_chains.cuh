@@ -56,11 +56,4 @@ __device__ __forceinline__ void run_dq_store_of_chains(const FusedParams& params
   }
 }
 
-// A warp: rounds the cells that are complete.
-template <class T, class Shape>
-__device__ __forceinline__ void round_dq_of_chains(const FusedParams& params, FusedStorage<Shape>& memory) {
-  DqRounding<T, Shape> rounding(params, memory);
-  rounding.finish();
-}
-
 }  // namespace cplab::kernels::cuda::hopper

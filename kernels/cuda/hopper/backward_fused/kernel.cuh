@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_chains.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_rounding.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_turns.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
         produce_info<Shape>(params, memory, NothingMeanwhile());
     }
     if constexpr (Shape::by_chains)
-      if (warp == 3) return round_dq_of_chains<T, Shape>(params, memory);
+      if (warp == 3) return DqRounding<T, Shape>(params, memory).finish();
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
     if (warp < 2) return;

@@ -111,7 +111,8 @@ class FusedProducer {
   __device__ __forceinline__ bool fetch_next() {
     if constexpr (ordered) {
       const int ring = params_.call.by_k.ring;
-      if (ring > 0 && tile_index_ >= 0) wait_for_count(params_.counter, (tile_index_ / ring + 1) * ring);
+      if (ring > 0 && tile_index_ >= 0)
+        wait_for_count(params_.counter, (params_.scheduler.of_run.quotient(tile_index_) + 1) * ring);
       tile_index_ = atomic_add_one(params_.counter);
       if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
     } else if (params_.counter == nullptr) {

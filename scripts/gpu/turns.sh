@@ -1,0 +1,89 @@
+#!/bin/bash
+# Backward kernels that take turns, through plans and alone, on the GPUs of one machine: `cplab verify` of every softmax
+# algorithm on one GPU and on two, over both links, default and deterministic, and with ranks that share a GPU; then
+# compute-sanitizer on the cases whose tiles walk in rings, go in chains or add to dk and dv.
+# scripts/gpu/turns.sh OUT_DIR [PARTS]   PARTS: any of verify,checkers; both by default.
+# Leaves verify.txt and sanitizers.txt in OUT_DIR: one line each for a run, with the kernels that verify took.
+set -uo pipefail
+out=$(mkdir -p "$1" && realpath "$1")
+parts=${2:-verify,checkers}
+wants() { [[ ",$parts," == *",$1,"* ]]; }
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
+source scripts/gpu/environment.sh
+machine() { nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader; }
+
+# NAME ARGUMENTS...: one line: what verify said, and the kernels of the backward that the same plan takes.
+verify() {
+  local name=$1 result code
+  shift
+  result=$(mktemp "$results/verify-XXXX")
+  local arguments=(ring-h200 --quiet --set problem.heads=4 "$@")
+  timeout 90 cplab verify "${arguments[@]}" --device gpu --timeout 60 >"$result" 2>&1
+  code=$?
+  timeout 60 cplab run "${arguments[@]}" --iterations 1 --operations --json "$result.json" >"$result.run" 2>&1
+  echo "$name: rc $code: $(tail -1 "$result" | cut -c1-100); $(
+    grep -oE 'attend_backward [a-z]+ [a-z0-9 ]+' "$result.json" | sort -u | paste -sd, -)"
+}
+
+# What is to be verified, a line each: name | settings | other arguments.
+cases() {
+  local algorithm width rows mask placement ranks transport more
+  for more in "" --deterministic; do
+    for width in 64 128; do
+      for rows in 512 1024 2048; do
+        for mask in full causal; do
+          placement=zigzag
+          [ $mask = full ] && placement=contiguous
+          for ranks in $(seq "$gpus"); do
+            for transport in copy nccl; do
+              [ "$ranks,$transport" = 1,nccl ] && continue
+              echo "ring P=$ranks $transport D=$width S=$rows $mask $more|parallel.ranks=$ranks" \
+                "schedule.transport=$transport problem.head_size=$width problem.sequence=$rows problem.mask=$mask" \
+                "parallel.placement=$placement|$more"
+            done
+          done
+        done
+      done
+      for algorithm in ring all_gather head_strided all_to_all; do
+        echo "$algorithm, 4 ranks, jitter, batch of 2, 4 heads on 2, D=$width $more|parallel.ranks=4" \
+          "parallel.algorithm=$algorithm schedule.transport=copy problem.head_size=$width problem.batch=2" \
+          "problem.sequence=1024 problem.kv_heads=2 problem.mask=full parallel.placement=contiguous" \
+          "|--ranks-per-gpu $((4 / gpus)) --jitter 3 $more"
+      done
+    done
+  done
+}
+one() {
+  local name settings more arguments=()
+  IFS='|' read -r name settings more <<<"$1"
+  for setting in $settings; do arguments+=(--set "$setting"); done
+  # shellcheck disable=SC2086
+  verify "$name" "${arguments[@]}" $more
+}
+
+if wants verify; then
+  machine >"$out/verify.txt"
+  export -f verify one
+  export results
+  # Several at once: the dense reference on the CPU takes longer than the GPU does.
+  # shellcheck disable=SC2016
+  cases | xargs -P 8 -d '\n' -I{} bash -c 'one "$1"' _ {} | sort | tee -a "$out/verify.txt"
+fi
+
+if wants checkers; then
+  machine >"$out/sanitizers.txt"
+  need compute-sanitizer
+  for case in 35 99 71; do
+    for seed in 2 3; do
+      for choice in "" --deterministic; do
+        for tool in memcheck racecheck synccheck initcheck; do
+          # shellcheck disable=SC2086
+          timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 16 \
+            --case "$case" --seed $seed $choice >"$results/last.txt" 2>&1
+          echo "case $case, seed $seed $choice, $tool: rc $?: $(grep -E 'SUMMARY' "$results/last.txt" | tail -1)"
+        done
+      done
+    done
+  done | tee -a "$out/sanitizers.txt"
+fi
