@@ -1,4 +1,4 @@
-"""What peer_attention.py times: problems of attention, those that are always the same and those drawn from a seed."""
+"""What peer_attention.py and compare_builds.py time: problems that are always the same, and some drawn from a seed."""
 import math
 import random
 from typing import NamedTuple
@@ -32,6 +32,13 @@ class Problem(NamedTuple):
             "lengths": list(self.lengths), "heads": self.heads, "width": self.width}
         return {**batch, **({"kv_heads": self.kv_heads} if self.kv_heads != self.heads else {})}
 
+    def asked(self, causal):
+        """The line by which `tiles --serve` is asked for it (served_tiles.py)."""
+        mask = "causal" if causal else "full"
+        if self.is_batch and self.heads == self.kv_heads:
+            return f"shape {len(self.lengths)} {self.lengths[0]} {self.heads} {self.width} {mask}"
+        return f"packed {self.heads} {self.kv_heads} {self.width} {mask} {' '.join(map(str, self.lengths))}"
+
     def __str__(self):
         rows = f"{len(self.lengths)} x {self.lengths[0]}" if self.is_batch else (
             f"{len(self.lengths)} packed, {min(self.lengths)} to {max(self.lengths)}, {self.rows} rows")
@@ -41,6 +48,13 @@ class Problem(NamedTuple):
 
 def batch(count, length, heads, width, kind="long"):
     return Problem((length,) * count, heads, heads, width, kind)
+
+
+def shaped(word):
+    """Of a word like 2x8192x16x128, or 2x8192x16/4x128 with 16 query heads on 4 key heads."""
+    count, length, heads, width = word.split("x")
+    heads, _, kv_heads = heads.partition("/")
+    return Problem((int(length),) * int(count), int(heads), int(kv_heads or heads), int(width), "long")
 
 
 LONG = [batch(*shape) for shape in (

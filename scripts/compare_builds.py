@@ -3,7 +3,9 @@
 
     scripts/compare_builds.py TILES[:CHOICE]... [--shapes 2x8192x16x128,...] [--masks full,causal]
                               [--directions forward,backward] [--choice best] [--rounds 9] [--json FILE]
+                              [--drawn POINTS --seed N]
 
+--drawn: instead of --shapes, so many problems drawn from the seed (attention_problem.py).
 CHOICE: which kernels a build may take, where not --choice (tests/gpu/gpu_tile.hpp, serve()). Every round times all
 builds in a new order, launches hidden; medians, and the ratio to the first build.
 """
@@ -14,6 +16,7 @@ import os
 import random
 import statistics
 
+from attention_problem import drawn, shaped
 from served_tiles import ServedTiles
 
 SHAPES = ("8x2048x16x128,2x8192x16x128,1x32768x16x128,1x512x16x128,1x1024x16x128,1x2048x16x128,1x4096x16x128,"
@@ -23,12 +26,14 @@ SHAPES = ("8x2048x16x128,2x8192x16x128,1x32768x16x128,1x512x16x128,1x1024x16x128
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="+", metavar="TILES[:CHOICE]")
-    parser.add_argument("--shapes", default=SHAPES, help="B x S x H x D")
+    parser.add_argument("--shapes", default=SHAPES, help="B x S x H x D, or H/G for H query heads on G key heads")
     parser.add_argument("--masks", default="full,causal")
     parser.add_argument("--directions", default="forward,backward")
     parser.add_argument("--choice", default="best")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json")
+    parser.add_argument("--drawn", type=int, default=0, metavar="POINTS")
+    parser.add_argument("--seed", type=int, default=1, help="of --drawn")
     arguments = parser.parse_args()
     builds, choices = {}, {}
     for word in arguments.programs:
@@ -39,14 +44,15 @@ def main():
         parser.error("the programs' file names, or their choices, must differ")
     first = next(iter(builds))
     rows, ratios = [], {}
-    for shape in (tuple(map(int, word.split("x"))) for word in arguments.shapes.split(",")):
+    problems = drawn(arguments.seed, arguments.drawn) if arguments.drawn > 0 else [
+        shaped(word) for word in arguments.shapes.split(",")]
+    for problem in problems:
         for mask in arguments.masks.split(","):
+            causal = mask == "causal"
             for build in builds.values():
-                build.ask("shape {} {} {} {} {}".format(*shape, mask))
-            batch, sequence, heads, width = shape
-            flops = 4 * batch * heads * sequence**2 * width * (0.5 if mask == "causal" else 1)
+                build.ask(problem.asked(causal))
             for direction in arguments.directions.split(","):
-                work = flops * (2.5 if direction == "backward" else 1)
+                work = problem.flops(causal, direction)
                 calls = max(1, min(20, round(2e-3 / (work / 4e14))))
                 times = {name: [] for name in builds}
                 for turn in range(arguments.rounds + 1):
@@ -56,10 +62,11 @@ def main():
                             times[name].append(seconds)
                 rates = {name: work / statistics.median(values) for name, values in times.items()}
                 for name, rate in rates.items():
-                    rows.append({"build": name, "direction": direction, "shape": shape, "mask": mask, "flops_s": rate,
-                                 "kernel": builds[name].variants[choices[name], direction], "seconds": times[name]})
-                    ratios.setdefault((name, direction, width, mask), []).append(rate / rates[first])
-                print(f"{direction:8s} B={batch} S={sequence:<5d} H={heads} D={width:<3d} {mask:6s} TFLOP/s: " +
+                    rows.append({"build": name, "direction": direction, **problem.record(), "mask": mask,
+                                 "flops_s": rate, "kernel": builds[name].variants[choices[name], direction],
+                                 "seconds": times[name]})
+                    ratios.setdefault((name, direction, problem.width, mask), []).append(rate / rates[first])
+                print(f"{direction:8s} {problem} {mask:6s} TFLOP/s: " +
                       "  ".join(f"{name} {rate * 1e-12:.1f} ({rate / rates[first]:.3f})"
                                 for name, rate in rates.items()), flush=True)
     for (name, direction, width, mask), values in sorted(ratios.items()):

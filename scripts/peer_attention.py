@@ -6,15 +6,15 @@
                               [--shapes long,short,drawn] [--seed N] [--points N]
 
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
-backward, halved for causal (attention_problem.py). The launch cost is hidden behind other work, several calls stand between two events, the
-order of all candidates is drawn anew in every round; medians over rounds, and their range. Peers: attention_peers.py;
-best, deterministic, apart and portable are choices of our kernels, timed by `tiles --serve` in a process of its own,
-in turn with the others. A peer that a shape cannot be had from is said and left out of that shape. --shapes short:
-batches of many short sequences, which peers also take packed (their *_packed). --shapes drawn: problems that nobody
-tuned to, from --seed: batches, fewer heads of keys, packed lists, each of which the candidates that can do take. By
-default: cudnn, best, and fa4 where
-FA4_DIR says where it is (scripts/gpu/pack_fa4.sh). Ratios are of rates, ours to each peer's. --energy: afterwards each candidate
-runs for so long at the first shape of each head size and mask; joules, watts and clocks are read meanwhile.
+backward, halved for causal (attention_problem.py). The launch cost is hidden behind other work, several calls stand
+between two events, the order of all candidates is drawn anew in every round; medians over rounds, and their range.
+Peers: attention_peers.py; best, deterministic, apart and portable are choices of our kernels, timed by `tiles --serve`
+in a process of its own, in turn with the others. A peer that a shape cannot be had from is said and left out of that
+shape. --shapes short: batches of many short sequences, which peers also take packed (their *_packed). --shapes drawn:
+problems that nobody tuned to, from --seed: batches, fewer heads of keys, packed lists, each of which the candidates
+that can do take. By default: cudnn, best, and fa4 where FA4_DIR says where it is (scripts/gpu/pack_fa4.sh). Ratios are
+of rates, ours to each peer's. --energy: afterwards each candidate runs for so long at the first shape of each head size
+and mask; joules, watts and clocks are read meanwhile.
 """
 import argparse
 import datetime
@@ -69,14 +69,6 @@ def time_of(call, calls):
     return begin.elapsed_time(end) * 1e-3 / calls
 
 
-def asked(problem, causal):
-    """The line by which `tiles --serve` is asked for the problem."""
-    mask = "causal" if causal else "full"
-    if problem.is_batch and problem.heads == problem.kv_heads:
-        return f"shape {len(problem.lengths)} {problem.lengths[0]} {problem.heads} {problem.width} {mask}"
-    return f"packed {problem.heads} {problem.kv_heads} {problem.width} {mask} {' '.join(map(str, problem.lengths))}"
-
-
 def takes(name, problem):
     """Whether the peer is asked for the problem: packed, batches of short sequences and lists alone."""
     if name.endswith("_packed"):
@@ -87,7 +79,7 @@ def takes(name, problem):
 def timed_calls(names, directions, problem, causal, ours, missing):
     """(candidate, direction) -> function of a number of calls that returns the seconds of one."""
     if ours:
-        ours.ask(asked(problem, causal))
+        ours.ask(problem.asked(causal))
     timed = {}
     for name in names:
         if name in OURS:

@@ -131,10 +131,11 @@ struct CudaCalls::State {
   void set(cuda::TurnList& into, const cuda::DqTurns& turns, const View& q, const View& k) {
     into.cells = turns.cells;
     into.even = turns.even;
+    into.full = turns.full;
     into.whole = turns.whole;
     if (turns.runs.empty()) return;
     point<std::int32_t>(into.unit_of_tile, turns.unit_of_tile);
-    point<std::int32_t>(into.first_run, turns.first_run);
+    point<cuda::TurnUnit>(into.units, turns.units);
     point<cuda::TurnRun>(into.runs, turns.runs);
     point<std::int32_t>(into.total, turns.total);
     point<std::int32_t>(into.total_before_ending, turns.total_before_ending);

@@ -69,6 +69,10 @@ inline bool fits_backward_chains_hopper(const AttendBackward& call, DType dtype,
 // at a time. Whether it can add to dq; whether it can store dk and dv, or add to them.
 bool loads_lse_delta_by_tma(const AttendBackwardParams& call);
 bool adds_dq_by_tma(const AttendBackwardParams& call);
+// Whether a block's dq may be added by TMA though it has rows without a gradient, or ends within its box: to
+// the other rows -0 is added, which leaves normal numbers, 0 and infinity as they are. All rows are the
+// call's then. And none is stored, because a stored box would overwrite rows of others.
+bool adds_every_row(const AttendBackwardParams& call);
 // Whether tiles that take turns store the first piece of each cell of dq, which then need not be 0 before:
 // only by TMA, so that one place decides for nearly all blocks.
 bool stores_first_dq(const AttendBackwardParams& call);
@@ -111,9 +115,10 @@ float scale_log2(double scale);
 int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::int32_t rows_together = 0,
                     bool alike = false);
 // Likewise of the fused backward, whose tiles walk over q, dout and dq. heads: how often a tile of keys is
-// taken (key_tile_heads()). Tiles add to dq in any order or take turns, those of an even list (WorkTables) or
-// of an uneven one.
-enum class FusedOrder { any, turns_of_even, turns_of_uneven };
+// taken (key_tile_heads()). Tiles add to dq in any order or take turns, those of an uneven list with masks
+// fewer heads at a time than others.
+enum class FusedOrder { any, turns, turns_of_uneven };
+FusedOrder order_of_turns(bool even, bool full);  // of a list, as in DqTurns
 int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::int32_t rows_together,
                           FusedOrder order);
 

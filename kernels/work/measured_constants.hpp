@@ -37,6 +37,8 @@ constexpr std::string_view chains = "scenarios/measured/h100-2026-11-25/rounded-
 constexpr std::string_view backward = "scenarios/measured/h100-2026-11-26/sequences/kernels-128.json";
 constexpr std::string_view tiles_in_rings = "scenarios/measured/h100-2026-11-26/rings/kernels-128.json";
 constexpr std::string_view side_by_side = "scenarios/measured/h100-2026-11-26/sequences/heads-in-turn.json";
+constexpr std::string_view drawn = "scenarios/measured/h100-2026-11-26/drawn/kernels-7.json";
+constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-26/drawn/grouped-sums.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -83,6 +85,17 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_ring_end", 5, "us a launch", records::tiles_in_rings},
     {"hopper_ordered_queue", 2.4, "us for each tile of a head but the first that begin together",
      records::backward},
+    // Where sequences are no whole blocks: with 1 us choices cost least of 36 problems drawn from two seeds
+    // (kernels-11.json is the other one's). And tiles in turn with four query heads each, of more rows than
+    // the L2 cache holds: 1.2 and 1.4 times.
+    {"hopper_fused_partial", 1, "us for the last block of a tile's queries, if it is partial",
+     records::drawn},
+    {"hopper_ordered_beyond_cache", 1.35, "times the cost of masked tiles in turn", records::drawn},
+    // Query heads of a key head add to its dk and dv in turn too, in fp32. They run side by side and are done
+    // at about the same time, so that a tile waits for those before; a long tile less, because once they have
+    // waited they are no longer done at the same time. By hand.
+    {"hopper_ordered_dkv_turn", 15, "us for each query head before, at head size 128", records::grouped},
+    {"hopper_ordered_dkv_hidden", 40, "us, a tile that waits for half of that", records::grouped},
     // Tiles of queries and tiles of keys in one launch, each loaded while the one before is computed.
     {"hopper_apart_64_cost", 3.1, "us for 128 queries", records::backward},
     {"hopper_apart_128_cost", 5.6, "us for 128 queries", records::backward},

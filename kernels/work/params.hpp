@@ -81,14 +81,20 @@ struct TurnRun {
   std::int32_t own;
 };
 
+// The unit's first run, and what is added to its rows to find their cells.
+struct TurnUnit {
+  std::int32_t first_run;
+  std::int32_t shift;
+};
+
 // The order of additions to dq, and to dk and dv where several thread blocks have query heads of a key head.
 struct TurnList {
   const std::int32_t* unit_of_tile = nullptr;
-  const std::int32_t* first_run = nullptr;
+  const TurnUnit* units = nullptr;  // and one more
   const TurnRun* runs = nullptr;
   const std::int32_t* total = nullptr;                // pieces of each cell of a head
   const std::int32_t* total_before_ending = nullptr;  // those of tiles before by_k.ending
-  bool even = true;                                   // WorkTables::even
+  bool even = true, full = false;                     // WorkTables::even, all_full()
   bool whole = false;  // whole_pieces(): the first piece of a cell may be stored
   // Pieces added so far, by head and cell; 0 between launches.
   std::int32_t* counters = nullptr;

@@ -60,16 +60,32 @@ struct TileExtras {
   double in_turn = 1;
   double beyond = measured("tile_cost_beyond_keys");  // what a tile takes beside its keys or queries
   double least = 0;                                   // and whatever they are
+  double partial_us = 0;    // what the last block of a tile's queries takes longer if it is partial
+  double dkv_turns_us = 0;  // what a short tile waits for its turns to add to dk and dv
 };
+
+// Of a tile of keys: how many of its segments it walks over in blocks of which the last is partial.
+int partial_walks(const WorkTables& work, const WorkTile& tile, std::int64_t block) {
+  int count = 0;
+  for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
+    const RowRange rows = queries_of(tile, work.segments[static_cast<std::size_t>(at)]);
+    count += (rows.end - rows.begin) % block != 0;
+  }
+  return count;
+}
 
 std::vector<double> times_us(const WorkTables& work, const TileCosts& costs, bool by_key,
                              const TileExtras& extras) {
   std::vector<double> times = tile_times(work, costs, by_key, extras.block);
   if (by_key) times.resize(static_cast<std::size_t>(live_tiles(work)));  // what no query sees is only zeroed
   const double once = extras.beyond * costs[0];
-  for (double& time : times) {
+  for (std::size_t n = 0; n < times.size(); ++n) {
+    double& time = times[n];
+    if (extras.partial_us > 0) time += extras.partial_us * partial_walks(work, work.tiles[n], extras.block);
     time += once - measured("tile_cost_beyond_keys") * costs[0];
     if (extras.in_turn > 1) time = once + (time - once) * extras.in_turn;
+    constexpr double hidden = measured("hopper_ordered_dkv_hidden");
+    time += extras.dkv_turns_us * hidden / (hidden + time);
     time = std::max(time + extras.rows_us, extras.least);
   }
   return times;
@@ -119,8 +135,17 @@ double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call
   return std::min(tiles, std::ceil(static_cast<double>(sms) / std::max(together, 1))) - 1;
 }
 
-bool all_full(const WorkTables& work) {
-  return std::all_of(work.segments.begin(), work.segments.end(), is_full);
+// With masks the tiles of a head, in turn, are as far apart in its queries as they are in the list. If each
+// walks over several query heads, one after the other, they are at several of them, and rows of all of these
+// are in use at once: q and dout, and dq in fp32, which whoever comes next waits for.
+double slower_beyond_cache(const ChosenBackward& chosen, const AttendBackward& call, std::int64_t key_heads,
+                           int sms) {
+  if (key_heads == 0 || key_heads >= call.q.heads || all_full(chosen.by_k)) return 1;
+  const std::int64_t rows = std::min(call.q.rows * key_heads, std::int64_t{sms} * chosen.variant->tile_rows);
+  const auto row_bytes = static_cast<double>(call.q.width * (2 + 2 + 4));
+  const double in_use = static_cast<double>(call.q.heads / key_heads * rows) * row_bytes;
+  constexpr double cache = 1.5 * measured("heads_per_group_cache");  // nearly all of it
+  return in_use > cache ? measured("hopper_ordered_beyond_cache") : 1;
 }
 
 struct BackwardCosts {
@@ -217,11 +242,12 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   using Family = AttendBackwardVariant::Family;
   const AttendBackwardVariant& variant = *chosen.variant;
   const AttendBackward call = as_launched(asked, variant);
-  const BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
+  BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
   const bool fused = sums_dq(variant);
   const std::int64_t key_heads = key_tile_heads(call, variant);
   const bool splits = key_heads > call.k.heads;
+  if (variant.takes_turns) costs.keys *= slower_beyond_cache(chosen, call, key_heads, options.sms);
   const TileWalk by_k{
       .heads = key_heads, .heads_per_group = std::max<std::int64_t>(key_heads, 1), .sms = options.sms};
   const TileWalk by_q{
@@ -232,6 +258,10 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
     extras.rows_us = backward_rows_us(call);
     extras.block = dq_cell_rows(call.q.width);
     if (!variant.in_chains) extras.beyond = measured("hopper_fused_beyond");
+    extras.partial_us = measured("hopper_fused_partial");
+    if (variant.takes_turns && splits)
+      extras.dkv_turns_us = measured("hopper_ordered_dkv_turn") * static_cast<double>(call.q.width) / 128 *
+                            static_cast<double>(call.q.heads / groups - 1);
   }
   double tiles = 0;
   if (variant.family == Family::hopper_deterministic) {

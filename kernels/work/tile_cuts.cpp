@@ -309,14 +309,16 @@ double makespan(std::span<const double> times, const TileWalk& walk) {
 
 TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,
                         const TileWalk& walk) {
-  Search search(problem, costs, walk);
-  Cuts borders = range_borders(problem.ranges, problem.rows);
-  search.plain(row_cuts(borders, height));
   std::vector<DeviceSegment> bands(problem.live.begin(), problem.live.end());
   if (problem.by_key)
     for (DeviceSegment& band : bands) band = transposed(band);
   const Cuts at_segments = segment_borders(bands, problem.rows, height, problem.ranges);
-  if (at_segments != borders && search.other(row_cuts(at_segments, height))) borders = at_segments;
+  Search search(problem, costs, walk);
+  Cuts borders = range_borders(problem.ranges, problem.rows), others = at_segments;
+  if (problem.pieces != Pieces::ranges_then_segments) std::swap(borders, others);
+  search.plain(row_cuts(borders, height));
+  if (others != borders && problem.pieces != Pieces::segments && search.other(row_cuts(others, height)))
+    borders = others;
   const auto cost_of = [&](std::int64_t rows) {
     return costs[std::min(static_cast<std::size_t>((rows - 1) / 64), costs.size() - 1)];
   };

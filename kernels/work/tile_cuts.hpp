@@ -63,12 +63,19 @@ double idle_share(const WorkTables& work);
 // When the last tile is done, if tile n of the list takes times[n].
 double makespan(std::span<const double> times, const TileWalk& walk);
 
+// Where the pieces that are cut into tiles begin and end: at range_borders(), at segment_borders(), or which
+// of both is faster, the one that comes first unless the other is faster by more than a handicap. A tile that
+// straddles sequences walks over the rows of all of them; between segment_borders() only short ones share a
+// tile.
+enum class Pieces { ranges_then_segments, segments_then_ranges, segments };
+
 struct TileProblem {
   std::span<const DeviceSegment> live;
   std::int64_t rows = 0;  // of q, or of k
   bool by_key = false;
   bool keep_empty = false;
   std::vector<RowRange> ranges = {};  // the rows that belong to the call, ascending; none: all do
+  Pieces pieces = Pieces::ranges_then_segments;
 };
 
 struct TilePlan {
@@ -76,11 +83,10 @@ struct TilePlan {
   double cost = 0;  // makespan() of its tiles, with the handicap of what is not the first candidate
 };
 
-// The fastest tiles of at most `height` rows. Candidates: all ranges cut every `height`; the pieces between
-// segment_borders; where tiles of fewer rows cost less, shortest_cuts() of these pieces, and the pieces with
-// some small tiles. Any but the first has a
-// handicap of 1.5 %, and lists the tiles that take longest first. fixed_share: holds for lists of even tiles
-// only.
+// The fastest tiles of at most `height` rows. Candidates: all pieces cut every `height`; where tiles of fewer
+// rows cost less, shortest_cuts() of the pieces between segment_borders(), and the pieces with some small
+// tiles. Any but the first has a handicap of 1.5 %, and lists the tiles that take longest first. fixed_share:
+// holds for lists of even tiles only.
 TilePlan cheapest_tiles(const TileProblem& problem, std::int64_t height, const TileCosts& costs,
                         const TileWalk& walk);
 

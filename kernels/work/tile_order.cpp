@@ -9,26 +9,10 @@
 #include <vector>
 
 #include "kernels/work/measured_constants.hpp"
+#include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
-
-// Sets of numbers that only ever join.
-class DisjointSets {
- public:
-  explicit DisjointSets(std::int32_t count) : parents_(static_cast<std::size_t>(count)) {
-    std::iota(parents_.begin(), parents_.end(), 0);
-  }
-  std::int32_t of(std::int32_t member) {
-    while (parent(member) != member) member = parent(member) = parent(parent(member));
-    return member;
-  }
-  void join(std::int32_t a, std::int32_t b) { parent(of(a)) = of(b); }
-
- private:
-  std::int32_t& parent(std::int32_t member) { return parents_[static_cast<std::size_t>(member)]; }
-  std::vector<std::int32_t> parents_;
-};
 
 // The tiles of a group, by their numbers in the list.
 struct TileGroup {
@@ -36,19 +20,27 @@ struct TileGroup {
   double longest = 0, together = 0;
 };
 
+// Which of its segments a tile walks over most rows of.
+std::int32_t longest_segment(const WorkTables& work, const WorkTile& tile, bool by_key) {
+  std::int64_t most = -1;
+  std::int32_t longest = tile.first;
+  for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
+    const DeviceSegment& segment = work.segments[static_cast<std::size_t>(at)];
+    const RowRange rows = queries_of(tile, by_key ? segment : transposed(segment));
+    if (rows.end - rows.begin <= most) continue;
+    most = rows.end - rows.begin;
+    longest = at;
+  }
+  return longest;
+}
+
 std::vector<TileGroup> tile_groups(const WorkTables& work, std::span<const double> times, bool by_key) {
   const WalkedGroups walked = walked_groups(work.segments, by_key);
-  const auto group_of = [&](std::int32_t segment) {
-    return walked.of_segment[static_cast<std::size_t>(segment)];
-  };
-  DisjointSets sets(walked.count);
-  for (const WorkTile& tile : work.tiles)
-    for (std::int32_t at = tile.first + 1; at < tile.first + tile.count; ++at)
-      sets.join(group_of(at), group_of(tile.first));
   std::vector<TileGroup> groups(static_cast<std::size_t>(walked.count));
   for (std::size_t n = 0; n < work.tiles.size(); ++n) {
     if (work.tiles[n].count == 0) continue;
-    TileGroup& group = groups[static_cast<std::size_t>(sets.of(group_of(work.tiles[n].first)))];
+    const std::int32_t segment = longest_segment(work, work.tiles[n], by_key);
+    TileGroup& group = groups[static_cast<std::size_t>(walked.of_segment[static_cast<std::size_t>(segment)])];
     group.tiles.push_back(n);
     group.longest = std::max(group.longest, times[n]);
     group.together += times[n];

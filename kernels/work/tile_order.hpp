@@ -24,10 +24,10 @@ WalkedGroups walked_groups(std::span<const DeviceSegment> segments, bool by_key 
 bool are_alike(const WorkTables& work, std::span<const double> times);
 
 // Orders the tiles of a list, of which tile n takes times[n]; they may be sorted by anything before. Tiles of
-// a group are neighbours, the longest first, and groups follow each other by their longest tile; tiles that
-// walk over rows of several groups make these one. Only the last groups are one, which ends the launch
-// (WorkTables::ending): as many as it takes so that the multiprocessors have more to do than their longest
-// tile, and none is left alone with that. Tiles without segments come last.
+// a group are neighbours, the longest first, and groups follow each other by their longest tile. A tile that
+// walks over rows of several groups is of the one of which it walks over most. Only the last groups are one,
+// which ends the launch (WorkTables::ending): as many as it takes so that the multiprocessors have more to do
+// than their longest tile, and none is left alone with that. Tiles without segments come last.
 //
 // A list of a single group is left as it is, and so is one whose tiles take equally long: 64 x 256 full, head
 // size 128, was 6 % slower in this order. Returns whether it was ordered: its neighbours then take unequally

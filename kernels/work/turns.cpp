@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "kernels/call_checks.hpp"
@@ -25,6 +26,54 @@ void for_each_stretch(const RowRange& rows, std::int64_t cell_rows, Visit visit)
   if (first + pieces < end) visit(first + pieces, end, 1);
 }
 
+// The units of a list, tile after tile, and in a tile from its last segment to its first.
+std::vector<RowRange> units_of(const WorkTables& by_k) {
+  std::vector<RowRange> units;
+  const std::int32_t live = live_tiles(by_k);
+  for (std::int32_t n = 0; n < live; ++n) {
+    const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
+    for (std::int32_t s = tile.first + tile.count; s-- > tile.first;)
+      units.push_back(queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]));
+  }
+  return units;
+}
+
+// Where the cells of dq lie: row r of a unit is in cell (r + its shift) / cell_rows.
+struct CellGrid {
+  std::vector<std::int32_t> shift_of_unit;
+  std::int64_t cells = 0;
+};
+
+// Units that have rows in common, directly or by others, have one shift; that of the next ones makes their
+// cells come after those before. Of the shifts that do, it is the one with which units of most rows begin
+// where a cell does, so that their pieces lie in one.
+CellGrid cell_grid(const std::vector<RowRange>& units, std::int64_t cell_rows) {
+  std::vector<std::size_t> order(units.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return units[a].begin < units[b].begin; });
+  CellGrid grid{.shift_of_unit = std::vector<std::int32_t>(units.size())};
+  for (auto first = order.begin(); first != order.end();) {
+    const std::int64_t begin = units[*first].begin;
+    std::int64_t end = units[*first].end;
+    std::vector<std::int64_t> rows_behind(static_cast<std::size_t>(cell_rows));  // by the distance, modulo
+    auto next = first;
+    for (; next != order.end() && (next == first || units[*next].begin < end); ++next) {
+      const RowRange& unit = units[*next];
+      rows_behind[static_cast<std::size_t>((unit.begin - begin) % cell_rows)] += unit.end - unit.begin;
+      end = std::max(end, unit.end);
+    }
+    // Where the first cell begins: at `begin`, or some rows before it.
+    const std::int64_t behind =
+        std::max_element(rows_behind.begin(), rows_behind.end()) - rows_behind.begin();
+    const std::int64_t origin = behind == 0 ? begin : begin + behind - cell_rows;
+    for (; first != next; ++first)
+      grid.shift_of_unit[*first] = static_cast<std::int32_t>(grid.cells * cell_rows - origin);
+    grid.cells += (end - origin + cell_rows - 1) / cell_rows;
+  }
+  return grid;
+}
+
 }  // namespace
 
 RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
@@ -37,70 +86,67 @@ RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
 
 DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) {
   const std::int64_t cell_rows = dq_cell_rows(width);
+  const std::vector<RowRange> units = units_of(by_k);
+  const CellGrid grid = cell_grid(units, cell_rows);
+  // Tables, counters and the kernel have cells and runs as 32-bit numbers.
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  require(grid.cells * cell_rows <= most, "a list of segments is too long for a GPU");
   DqTurns turns;
-  turns.cells = static_cast<std::int32_t>((rows + cell_rows - 1) / cell_rows);
+  turns.cells = static_cast<std::int32_t>(grid.cells);
   turns.even = by_k.even;
+  turns.full = all_full(by_k);
   turns.whole = whole_pieces(by_k, rows, width);
   std::vector<std::int32_t> before(static_cast<std::size_t>(turns.cells));
   turns.total_before_ending = before;
-  std::vector<std::vector<TurnRun>> runs;  // of each unit
-  const auto add_unit = [&](const RowRange& unit, std::vector<TurnRun>& runs_of_unit) {
-    for_each_stretch(unit, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
+  std::vector<std::vector<TurnRun>> runs(units.size());
+  const auto add_unit = [&](std::size_t unit) {
+    const std::int64_t shift = grid.shift_of_unit[unit];
+    const RowRange shifted = {units[unit].begin + shift, units[unit].end + shift};
+    for_each_stretch(shifted, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
       for (auto cell = static_cast<std::size_t>(first); cell < static_cast<std::size_t>(end); ++cell) {
         const TurnRun run{.cell = static_cast<std::int32_t>(cell), .before = before[cell], .own = pieces};
         before[cell] += pieces;
-        if (!runs_of_unit.empty() && runs_of_unit.back().before == run.before &&
-            runs_of_unit.back().own == run.own)
+        if (!runs[unit].empty() && runs[unit].back().before == run.before && runs[unit].back().own == run.own)
           continue;
-        runs_of_unit.push_back(run);
+        runs[unit].push_back(run);
       }
     });
   };
   const std::int32_t live = live_tiles(by_k);
   const std::int32_t together = std::max(by_k.ring, 1);
+  const auto units_of_tile = [&](std::int32_t n) { return by_k.tiles[static_cast<std::size_t>(n)].count; };
+  std::int32_t count = 0;
   for (std::int32_t begin = 0; begin < live; begin += together) {
     const std::int32_t end = std::min(begin + together, live);
     if (begin == by_k.ending) turns.total_before_ending = before;
     std::int32_t most_units = 0;
     for (std::int32_t n = begin; n < end; ++n) {
-      const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
-      turns.unit_of_tile.push_back(static_cast<std::int32_t>(runs.size()));
-      runs.resize(runs.size() + static_cast<std::size_t>(tile.count));
-      most_units = std::max(most_units, tile.count);
+      turns.unit_of_tile.push_back(count);
+      count += units_of_tile(n);
+      most_units = std::max(most_units, units_of_tile(n));
     }
     for (std::int32_t unit = 0; unit < most_units; ++unit)
-      for (std::int32_t n = begin; n < end; ++n) {
-        const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
-        if (unit >= tile.count) continue;
-        const std::int32_t segment = tile.first + tile.count - 1 - unit;
-        add_unit(queries_of(tile, by_k.segments[static_cast<std::size_t>(segment)]),
-                 runs[static_cast<std::size_t>(turns.unit_of_tile[static_cast<std::size_t>(n)] + unit)]);
-      }
+      for (std::int32_t n = begin; n < end; ++n)
+        if (unit < units_of_tile(n))
+          add_unit(static_cast<std::size_t>(turns.unit_of_tile[static_cast<std::size_t>(n)] + unit));
   }
-  for (const std::vector<TurnRun>& of_unit : runs) {
-    turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
-    turns.runs.insert(turns.runs.end(), of_unit.begin(), of_unit.end());
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    turns.units.push_back(
+        {.first_run = static_cast<std::int32_t>(turns.runs.size()), .shift = grid.shift_of_unit[unit]});
+    turns.runs.insert(turns.runs.end(), runs[unit].begin(), runs[unit].end());
   }
-  turns.first_run.push_back(static_cast<std::int32_t>(turns.runs.size()));
-  require(turns.runs.size() <= std::numeric_limits<std::int32_t>::max(),
-          "a list of segments is too long for a GPU");
+  turns.units.push_back({.first_run = static_cast<std::int32_t>(turns.runs.size()), .shift = 0});
+  require(static_cast<std::int64_t>(turns.runs.size()) <= most, "a list of segments is too long for a GPU");
   turns.total = std::move(before);
   return turns;
 }
 
 bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width) {
   const std::int64_t cell_rows = dq_cell_rows(width);
-  const std::int32_t live = live_tiles(by_k);
-  std::vector<RowRange> units;
-  for (std::int32_t n = 0; n < live; ++n) {
-    const WorkTile& tile = by_k.tiles[static_cast<std::size_t>(n)];
-    for (std::int32_t s = tile.first; s < tile.first + tile.count; ++s) {
-      const RowRange unit = queries_of(tile, by_k.segments[static_cast<std::size_t>(s)]);
-      if (unit.begin == unit.end) continue;
-      if (unit.begin % cell_rows != 0 || (unit.end % cell_rows != 0 && unit.end != rows)) return false;
-      units.push_back(unit);
-    }
-  }
+  std::vector<RowRange> units = units_of(by_k);
+  std::erase_if(units, [](const RowRange& unit) { return unit.begin == unit.end; });
+  for (const RowRange& unit : units)
+    if (unit.begin % cell_rows != 0 || (unit.end % cell_rows != 0 && unit.end != rows)) return false;
   std::sort(units.begin(), units.end(),
             [](const RowRange& a, const RowRange& b) { return a.begin < b.begin; });
   std::int64_t covered = 0;

@@ -11,7 +11,9 @@
 namespace cplab::kernels::cuda {
 
 // dq of one head is cut into cells of this many rows, by the head size: as many as a block of queries has,
-// whose dq is a piece. Blocks begin where a segment's queries do, so that a piece lies in one cell or two.
+// whose dq is a piece. Blocks begin where a tile's queries of a segment do. So that nearly all pieces lie in
+// one cell and not in two, cells begin anew with each sequence, or whatever rows segments share: a unit's
+// rows have a shift (TurnUnit), with which cells begin at multiples.
 constexpr std::int32_t dq_cell_rows(std::int64_t width) {
   return width == 64 ? 128 : 64;
 }
@@ -27,12 +29,12 @@ RowRange queries_of(const WorkTile& tile, const DeviceSegment& segment);
 // ring (rings.hpp) the first units of all its tiles come before the second ones.
 struct DqTurns {
   std::vector<std::int32_t> unit_of_tile;  // the first of each tile with segments, by place in the list
-  std::vector<std::int32_t> first_run;     // of each unit, and the number of runs
+  std::vector<TurnUnit> units;             // each unit, and then one more: its first run is behind all
   std::vector<TurnRun> runs;
   std::vector<std::int32_t> total;                // pieces of each cell
   std::vector<std::int32_t> total_before_ending;  // those of the tiles before WorkTables::ending
   std::int32_t cells = 0;                         // of a head
-  bool even = true;                               // of the list
+  bool even = true, full = false;                 // of the list: WorkTables::even, all_full()
   bool whole = false;                             // whole_pieces()
 };
 

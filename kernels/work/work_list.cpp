@@ -114,6 +114,10 @@ RowRange live_rows(const DeviceSegment& s) {
           std::min<std::int64_t>(s.q_end, std::int64_t{s.k_end} - s.low)};
 }
 
+bool all_full(const WorkTables& work) {
+  return std::all_of(work.segments.begin(), work.segments.end(), is_full);
+}
+
 bool is_full(const DeviceSegment& segment) {
   return segment.q_end - 1 + segment.low <= segment.k_begin &&
          segment.q_begin + segment.high >= segment.k_end - 1;

@@ -59,6 +59,9 @@ struct WorkTables {
   bool out_of_turn = false;
 };
 
+// Whether no segment is masked, so that all tiles of a sequence walk over the same rows.
+bool all_full(const WorkTables& work);
+
 // How many of the tiles have segments; these come first.
 std::int32_t live_tiles(const WorkTables& work);
 

@@ -2,8 +2,8 @@
 # A change to an attention kernel on one GPU: checked, under sanitizers, and timed by turns with the build before it.
 #   scripts/gpu/kernel_step.sh OUT_DIR TILES_BEFORE TILES_NOW DIRECTION VARIANT...
 # The programs' file names must differ. VARIANT: a kernel's name as `tiles` prints it. The sanitizers run on the first two
-# of 112 cases that take it. SHAPES, ROUNDS: of scripts/compare_builds.py. Ends with 1 if a check or a sanitizer found
-# something, or a timing failed.
+# of 112 cases that take it. SHAPES, ROUNDS: of scripts/compare_builds.py. DRAWN: also times so many problems drawn from
+# SEED (7). Ends with 1 if a check or a sanitizer found something, or a timing failed.
 set -uo pipefail
 out=$(mkdir -p "$1" && realpath "$1")
 before=$(realpath "$2")
@@ -30,6 +30,10 @@ for choice in best deterministic; do
   timeout 200 python3 scripts/compare_builds.py "$before" "$now" --directions "$direction" --choice $choice \
     "${shapes[@]}" --rounds "${ROUNDS:-9}" --json "$out/by-turns-$choice.json" || wrong=1
 done
+if [ -n "${DRAWN:-}" ]; then
+  timeout 200 python3 scripts/compare_builds.py "$before:best" "$before:deterministic" "$now:best" "$now:deterministic" \
+    --directions "$direction" --drawn "$DRAWN" --seed "${SEED:-7}" --rounds "${ROUNDS:-9}" --json "$out/drawn.json" || wrong=1
+fi
 
 # Whether a file has checks of the kernel: its name is a line's beginning, then two spaces or more and a number.
 has() { awk -v name="$1" 'index($0, name) == 1 && substr($0, length(name) + 1) ~ /^ +[0-9]+ checks/ { found = 1 }

@@ -28,19 +28,19 @@ verify() {
 
 # What is to be verified, a line each: name | settings | other arguments.
 cases() {
-  local algorithm width rows mask placement ranks transport more
+  local algorithm width shape mask placement ranks transport more
   for more in "" --deterministic; do
     for width in 64 128; do
-      for rows in 512 1024 2048; do
+      for shape in 1x512 1x1024 1x2048 3x700 2x1411; do  # the last two are no whole blocks
         for mask in full causal; do
           placement=zigzag
           [ $mask = full ] && placement=contiguous
           for ranks in $(seq "$gpus"); do
             for transport in copy nccl; do
               [ "$ranks,$transport" = 1,nccl ] && continue
-              echo "ring P=$ranks $transport D=$width S=$rows $mask $more|parallel.ranks=$ranks" \
-                "schedule.transport=$transport problem.head_size=$width problem.sequence=$rows problem.mask=$mask" \
-                "parallel.placement=$placement|$more"
+              echo "ring P=$ranks $transport D=$width $shape $mask $more|parallel.ranks=$ranks" \
+                "schedule.transport=$transport problem.head_size=$width problem.batch=${shape%x*}" \
+                "problem.sequence=${shape#*x} problem.mask=$mask parallel.placement=$placement|$more"
             done
           done
         done
@@ -68,22 +68,35 @@ if wants verify; then
   export results
   # Several at once: the dense reference on the CPU takes longer than the GPU does.
   # shellcheck disable=SC2016
-  cases | xargs -P 8 -d '\n' -I{} bash -c 'one "$1"' _ {} | sort | tee -a "$out/verify.txt"
+  cases | xargs -P 16 -d '\n' -I{} bash -c 'one "$1"' _ {} | sort | tee -a "$out/verify.txt"
 fi
+
+# CASE SEED TOOL CHOICE: one line, what the sanitizer said.
+check() {
+  local said code
+  said=$(mktemp "$results/check-XXXX")
+  # shellcheck disable=SC2086
+  timeout 240 compute-sanitizer --tool "$3" --error-exitcode 9 tiles --only attend --threads 4 --case "$1" --seed "$2" \
+    $4 >"$said" 2>&1
+  code=$?
+  echo "case $1, seed $2 $4, $3: rc $code: $(grep -E 'SUMMARY' "$said" | tail -1)"
+}
+checks() {
+  local number seed choice tool
+  for number in 35 99 71; do
+    for seed in 2 3; do
+      for choice in "" --deterministic; do
+        for tool in memcheck racecheck synccheck initcheck; do echo "$number $seed $tool $choice"; done
+      done
+    done
+  done
+}
 
 if wants checkers; then
   machine >"$out/sanitizers.txt"
   need compute-sanitizer
-  for case in 35 99 71; do
-    for seed in 2 3; do
-      for choice in "" --deterministic; do
-        for tool in memcheck racecheck synccheck initcheck; do
-          # shellcheck disable=SC2086
-          timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only attend --threads 16 \
-            --case "$case" --seed $seed $choice >"$results/last.txt" 2>&1
-          echo "case $case, seed $seed $choice, $tool: rc $?: $(grep -E 'SUMMARY' "$results/last.txt" | tail -1)"
-        done
-      done
-    done
-  done | tee -a "$out/sanitizers.txt"
+  export -f check
+  export results
+  # shellcheck disable=SC2016
+  checks | xargs -P 8 -d '\n' -I{} bash -c 'check $1' _ {} | sort | tee -a "$out/sanitizers.txt"
 fi

@@ -245,11 +245,12 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
     const auto dkv_count = static_cast<std::size_t>(dkv_counters(turns, call.k.heads));
     std::vector<std::int32_t> of_dkv(dkv_count);
     params.turns = {turns.unit_of_tile.data(),
-                    turns.first_run.data(),
+                    turns.units.data(),
                     turns.runs.data(),
                     turns.total.data(),
                     turns.total_before_ending.data(),
                     turns.even,
+                    turns.full,
                     turns.whole,
                     counters.data(),
                     turns.cells,

@@ -114,6 +114,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.dv = {call.dv, 16};
   params.dkv_write = hopper::dkv_write(call);
   params.adds_dq_by_tma = hopper::adds_dq_by_tma(call);
+  params.adds_every_row = Shape::ordered && hopper::adds_every_row(call);
   const int group = call.q.heads / call.k.heads;
   params.splits_query_heads = hopper::splits_query_heads(call);
   params.heads_of_tile = params.splits_query_heads ? 1 : group;

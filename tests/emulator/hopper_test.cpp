@@ -198,11 +198,11 @@ TEST_CASE("hopper kernels: dq has the same bits whoever comes first, and nobody 
 }
 
 // A cell's last piece sets its count back to 0, or the next of five launches on the same counters would add
-// too early. Where queries begin at row 10, cells have two pieces of their last unit.
+// too early. Where fewer queries begin at row 0 than at row 10, cells have two pieces of their last unit.
 TEST_CASE("hopper kernels: counts of pieces are 0 again after every launch") {
   const std::vector<std::vector<kernels::Segment>> masks = {
       {{.q_count = 256, .k_count = 384}},
-      {{.q_begin = 10, .q_count = 230, .k_count = 300}},
+      {{.q_begin = 10, .q_count = 230, .k_count = 150}, {.q_count = 200, .k_begin = 150, .k_count = 50}},
       {{.q_count = 256, .k_count = 256, .right = 0}},
       {{.q_begin = 10, .q_count = 240, .k_begin = 20, .k_count = 300, .left = 100, .right = 30}},
       {{.q_count = 70, .k_count = 150}, {.q_begin = 70, .q_count = 150, .k_begin = 150, .k_count = 200}}};
@@ -289,8 +289,8 @@ TEST_CASE("hopper kernels: in turn, the first piece of dq is stored") {
 // no whole cell. At head size 64 there are twice as many queries as keys, six blocks as well. Two query heads
 // share a key head. dq, which holds NaN before, is a sum, and so are dk and dv, to which the tiles of both
 // heads add in turn; or all three are rounded, and one tile has both heads. Row 33 has no gradient. No more
-// thread blocks run than a ring has tiles, or some more. And once the second sequence begins within a cell,
-// so that pieces are in two cells, and nobody stores or rounds.
+// thread blocks run than a ring has tiles, or some more. And once the second sequence begins within a block,
+// so that the last pieces of the first one are not whole, and nobody stores or rounds.
 TEST_CASE("hopper kernels: in rings nobody waits for ever, and whoever completes a cell rounds it") {
   using kernels::Segment;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = testing::infinity;

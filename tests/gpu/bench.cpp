@@ -99,43 +99,58 @@ void attention(DType dtype, const Shape& shape, bool causal) {
   std::fflush(stdout);
 }
 
-// What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward.
+// What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward; and
+// behind either "-sums-dkv".
 struct ServedChoice {
   kernels::KernelChoice kernels = kernels::KernelChoice::best;
   std::string backward;  // the variant's name; empty: any
+  bool sums_dkv = false;
 };
 std::map<std::string, ServedChoice> served_choices(int head_size) {
   using namespace kernels::cuda;
   using kernels::KernelChoice;
   const auto only = [](std::string name) { return ServedChoice{KernelChoice::best, std::move(name)}; };
   constexpr DType dtype = DType::bf16;
-  return {{"best", {}},
-          {"deterministic", {KernelChoice::deterministic, {}}},
-          {"apart", {KernelChoice::apart, {}}},
-          {"portable", {KernelChoice::portable, {}}},
-          {"fused", only(hopper_backward_fused_name(dtype, head_size, hopper_backward_tile_rows))},
-          {"fused-64", only(hopper_backward_fused_name(dtype, head_size, hopper_backward_small_tile_rows))},
-          {"ordered", only(hopper_backward_ordered_name(dtype, head_size))},
-          {"chains", only(hopper_backward_chains_name(dtype, head_size))},
-          {"tiles-apart", only(hopper_backward_deterministic_name(dtype, head_size))}};
+  std::map<std::string, ServedChoice> choices = {
+      {"best", {}},
+      {"deterministic", {KernelChoice::deterministic, {}}},
+      {"apart", {KernelChoice::apart, {}}},
+      {"portable", {KernelChoice::portable, {}}},
+      {"fused", only(hopper_backward_fused_name(dtype, head_size, hopper_backward_tile_rows))},
+      {"fused-64", only(hopper_backward_fused_name(dtype, head_size, hopper_backward_small_tile_rows))},
+      {"ordered", only(hopper_backward_ordered_name(dtype, head_size))},
+      {"chains", only(hopper_backward_chains_name(dtype, head_size))},
+      {"tiles-apart", only(hopper_backward_deterministic_name(dtype, head_size))}};
+  const std::map<std::string, ServedChoice> alone = choices;
+  for (const auto& [name, choice] : alone)
+    choices[name + "-sums-dkv"] = {choice.kernels, choice.backward, true};
+  return choices;
 }
 
 // One problem for serve(), with one choice of kernels. The backward sums dq in fp32 and rounds it, as plans
-// of one rank do: in one launch or two, as the call's kernel does it.
+// of one rank do: in one launch or two, as the call's kernel does it. With sums_dkv it also sums dk and dv in
+// fp32, and a second launch rounds both.
 class Served {
  public:
   Served(const Packed& packed, const ServedChoice& choice, const DeviceMemory& memory)
       : calls_(choice.kernels),
         gradients_({.choice = choice.kernels, .only = choice.backward}),
         problem_(problem_of(DType::bf16, packed)),
-        wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width) {
+        wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width),
+        wide_dkv_(DType::fp32, choice.sums_dkv ? packed.rows() : 0, 2 * packed.kv_heads, packed.width),
+        dkv_(DType::bf16, choice.sums_dkv ? packed.rows() : 0, 2 * packed.kv_heads, packed.width) {
     const kernels::Attend forward = problem_.forward();
     kernels::AttendBackward backward = problem_.backward();
     backward.rounded_dq = backward.dq;
     backward.dq = wide_dq_.view();
+    if (choice.sums_dkv) {
+      backward.dk = half(wide_dkv_.view(), 0);
+      backward.dv = half(wide_dkv_.view(), 1);
+    }
     forward_ = {calls_.add(forward)};
     backward_ = {gradients_.add_row_dot(backward.dout, forward.out, backward.delta),
                  gradients_.add(backward)};
+    if (choice.sums_dkv) backward_.push_back(gradients_.add_copy(wide_dkv_.view(), dkv_.view()));
     tables_.emplace(calls_.table_bytes());
     gradient_tables_.emplace(gradients_.table_bytes());
     calls_.upload(tables_->data());
@@ -155,9 +170,17 @@ class Served {
   }
 
  private:
+  // The first or the second half of its heads.
+  static View half(View view, int which) {
+    view.heads /= 2;
+    view.data = static_cast<std::byte*>(view.data) +
+                which * view.heads * view.head_stride * static_cast<std::int64_t>(bytes_of(view.dtype));
+    return view;
+  }
+
   CudaCalls calls_, gradients_;
   AttentionProblem problem_;
-  Operand wide_dq_;
+  Operand wide_dq_, wide_dkv_, dkv_;
   std::vector<std::size_t> forward_, backward_;
   std::optional<DeviceMemory> tables_, gradient_tables_;
 };

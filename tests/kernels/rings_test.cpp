@@ -40,9 +40,10 @@ std::vector<Piece> pieces_of(const WorkTables& work, const DqTurns& turns, std::
   std::vector<Piece> pieces;
   auto unit = static_cast<std::size_t>(turns.unit_of_tile[tile]);
   for (const auto& [begin, end] : walk_of(work, tile)) {
-    for (std::int32_t cell = end / 64; cell-- > begin / 64;) {
+    const std::int32_t shift = turns.units[unit].shift;
+    for (std::int32_t cell = (end + shift + 63) / 64; cell-- > (begin + shift) / 64;) {
       std::int32_t before = -1;
-      for (std::int32_t r = turns.first_run[unit]; r < turns.first_run[unit + 1]; ++r)
+      for (std::int32_t r = turns.units[unit].first_run; r < turns.units[unit + 1].first_run; ++r)
         if (turns.runs[static_cast<std::size_t>(r)].cell <= cell)
           before = turns.runs[static_cast<std::size_t>(r)].before;
       pieces.push_back({cell, before});
@@ -192,8 +193,8 @@ TEST_CASE("rings: not every call in rings rounds dq in the kernel, and then anot
   check(unaligned, false, true);
 }
 
-// Of the second sequence a tile's pieces begin within cells.
-TEST_CASE("rings: pieces in two cells are neither stored nor rounded") {
+// The last piece of the first sequence ends where the second one begins, which is no whole cell.
+TEST_CASE("rings: pieces that are not whole cells are neither stored nor rounded") {
   VariantOptions options = on_hopper;
   options.only = "attend_backward hopper ordered bf16 128";
   const Call shape{.S = 1000, .causal = false};

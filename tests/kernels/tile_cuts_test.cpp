@@ -153,6 +153,24 @@ TEST_CASE("tiles without segments come last, whatever they cost") {
   }
 }
 
+// Two sequences of 192 rows that see themselves. At ranges: tiles of 128 keys, of which the second is of both
+// and takes as long as two. At segments: 128 and 64 keys of each.
+TEST_CASE("pieces: tiles of two sequences, or of one each") {
+  const std::vector<DeviceSegment> live = live_segments(std::vector<Segment>{
+      {.q_count = 192, .k_count = 192}, {.q_begin = 192, .q_count = 192, .k_begin = 192, .k_count = 192}});
+  const auto count = [&](Pieces pieces, std::int64_t sms) {
+    const TileProblem problem{.live = live, .rows = 384, .by_key = true, .ranges = {}, .pieces = pieces};
+    return cheapest_tiles(problem, 128, equal, walk(1, sms)).work.tiles.size();
+  };
+  // One multiprocessor: three tiles take less than four. Many: the longest counts.
+  CHECK(count(Pieces::ranges_then_segments, 1) == 3);
+  CHECK(count(Pieces::segments_then_ranges, 1) == 3);
+  CHECK(count(Pieces::segments, 1) == 4);
+  CHECK(count(Pieces::ranges_then_segments, 100) == 4);
+  CHECK(count(Pieces::segments_then_ranges, 100) == 4);
+  CHECK(count(Pieces::segments, 100) == 4);
+}
+
 TEST_CASE("how even tiles are, and how long they take together") {
   Segment segment{.q_begin = 0, .q_count = 1000, .k_begin = 0, .k_count = 1024};
   const auto tiles = [&](std::int64_t height) {

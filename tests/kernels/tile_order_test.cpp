@@ -125,13 +125,16 @@ TEST_CASE("longer sequences first, rows without keys last, a single sequence as 
   CHECK(full.even);
 }
 
-TEST_CASE("tiles that straddle sequences bind them") {
-  // Tiles of 192 rows: the first two share sequence 0, the second and third 1, the third and fourth 2.
+TEST_CASE("tiles that straddle sequences are of the one of which they walk over most rows") {
+  // Tiles of 192 rows: the second is of sequences 0 and 1, the third of 1 and 2, four blocks each; the fourth
+  // is the rest of 2, and takes as long as the last one, two blocks, of which the ending is made. The other
+  // half likewise.
   const std::vector<DeviceSegment> live = packed(std::vector<std::int64_t>(6, 256), false);
   WorkTables work = query_tiles(live, even_cuts(1536, 192), true);
   CHECK(work.even);
   order_by_walked_rows(work, tile_times(work, equal), {.sms = 1});
-  CHECK(begins(work) == Rows{192, 384, 0, 576, 960, 1152, 768, 1344});
+  CHECK(begins(work) == Rows{192, 0, 384, 960, 768, 1152, 576, 1344});
+  CHECK(work.ending == 6);
   CHECK(!work.even);  // four blocks take longer than two
 }
 
@@ -167,13 +170,16 @@ TEST_CASE("heads side by side: more where neighbours share few keys") {
   CHECK(hopper::heads_per_group(16, 16, k, 2048) == 8);  // 1 MiB a head, of 8
   CHECK(hopper::heads_per_group(16, 16, k, 256) == 16);
   CHECK(hopper::heads_per_group(16, 4, k, 4096) == 16);  // four query heads to a key head
+  CHECK(hopper::heads_per_group(6, 6, k) == 3);          // 4 would fit, but 4 and 2 are not alike
+  CHECK(hopper::heads_per_group(20, 5, k) == 12);        // 3 and 2 key heads
+  CHECK(hopper::fused_heads_per_group(5, 20, k, 1024, hopper::FusedOrder::any) == 3);  // of 4
   // q, dout and dq in fp32: 1024 bytes a row, 16 MiB a head.
   using Order = hopper::FusedOrder;
   CHECK(hopper::fused_heads_per_group(16, 16, k, 0, Order::any) == 2);     // of 32
   CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::any) == 4);  // 4 MiB a head, of 16
   CHECK(hopper::fused_heads_per_group(16, 16, k, 16384, Order::any) == 2);
   CHECK(hopper::fused_heads_per_group(4, 16, k, 1024, Order::any) == 4);  // four query heads, 1 MiB each
-  CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::turns_of_even) == 4);
+  CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::turns) == 4);
   CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::turns_of_uneven) == 2);  // of 8
   CHECK(hopper::fused_heads_per_group(16, 16, k, 0, Order::turns_of_uneven) == 1);     // of 16
   const DeviceView narrow{
@@ -186,6 +192,8 @@ TEST_CASE("heads side by side: few where all tiles take the same time") {
   const DeviceView k{.rows = 4096, .heads = 16, .width = 128, .dtype = kernels::DType::bf16, .listed = 4096};
   CHECK(hopper::heads_per_group(16, 16, k) == 16);             // 2 MiB a head, of 32
   CHECK(hopper::heads_per_group(16, 16, k, 0, true) == 2);     // of 4
+  CHECK(hopper::heads_per_group(12, 12, k, 512, true) == 12);  // 16 would fit
+  CHECK(hopper::heads_per_group(20, 20, k, 512, true) == 16);  // and a group of 4
   CHECK(hopper::heads_per_group(16, 16, k, 1024, true) == 8);  // 512 KiB a head
   CHECK(hopper::heads_per_group(16, 4, k, 0, true) == 8);      // four query heads to a key head
   CHECK(hopper::heads_per_group(

@@ -111,6 +111,14 @@ TEST_CASE("full masks: the list stays as it was cut, in turn with heads side by 
   CHECK(chosen.by_k.ending == 0);
   CHECK(chosen.by_k.rows_together == 2048);
   CHECK(fused_heads_together(chosen, rounding(call, segments)) == 8);
+  // Sequences of several lengths: 16 MiB a head, of 32. With masks it would be of 16, and one head.
+  const std::vector<Segment> two = {{.q_count = 2048, .k_count = 2048},
+                                    {.q_begin = 2048, .q_count = 14336, .k_begin = 2048, .k_count = 14336}};
+  const Call packed{.S = 16384, .causal = false};
+  const ChosenBackward uneven = choose_variant(rounding(packed, two), only);
+  CHECK(!uneven.by_k.even);
+  CHECK(uneven.by_k.rows_together == 14336);
+  CHECK(fused_heads_together(uneven, rounding(packed, two)) == 2);
 }
 
 // Nobody reads the keys: their gradients are 0, and there is nothing to walk over.

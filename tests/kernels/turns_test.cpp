@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct Run {
 
 std::vector<Run> runs_of(const DqTurns& turns, std::size_t unit) {
   std::vector<Run> runs;
-  for (std::int32_t n = turns.first_run[unit]; n < turns.first_run[unit + 1]; ++n) {
+  for (std::int32_t n = turns.units[unit].first_run; n < turns.units[unit + 1].first_run; ++n) {
     const TurnRun& run = turns.runs[static_cast<std::size_t>(n)];
     runs.push_back({run.cell, run.before, run.own});
   }
@@ -60,31 +61,65 @@ TEST_CASE("turns: a causal mask, where a tile adds from its own two cells on") {
   CHECK(wider.total == std::vector<std::int32_t>{1, 2, 3});
 }
 
-TEST_CASE("turns: pieces that straddle cells count in both") {
-  // Queries 10 .. 209: pieces begin at 10, 74, 138 and 202, in cells 0 1, 1 2, 2 3 and 3.
-  const DqTurns turns =
-      dq_turns(key_tile_list({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300, 128);
-  CHECK(turns.cells == 5);
-  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 2}});
-  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 1}, {1, 2, 2}});
-  CHECK(turns.total == std::vector<std::int32_t>{2, 4, 4, 4, 0});
+std::vector<std::int32_t> shifts_of(const DqTurns& turns) {
+  std::vector<std::int32_t> shifts;
+  for (std::size_t unit = 0; unit + 1 < turns.units.size(); ++unit) shifts.push_back(turns.units[unit].shift);
+  return shifts;
 }
 
-TEST_CASE("turns: two sequences that meet within a cell and a tile") {
-  // Of 100 rows each; keys 0 .. 127 are a tile of both, the other 72 of the second alone. Pieces of the
-  // second begin at rows 100 and 164: one in cell 1, two in cell 2, one in cell 3; those of the first at 0
-  // and
-  // 64. The first tile's second segment comes first.
+TEST_CASE("turns: cells begin where the queries do") {
+  // Queries 10 .. 209: pieces begin at 10, 74, 138 and 202.
+  const DqTurns turns =
+      dq_turns(key_tile_list({{.q_begin = 10, .q_count = 200, .k_count = 256}}, 256), 300, 128);
+  CHECK(turns.cells == 4);
+  CHECK(shifts_of(turns) == std::vector{-10, -10});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 1, 1}});
+  CHECK(turns.total == std::vector<std::int32_t>{2, 2, 2, 2});
+}
+
+TEST_CASE("turns: two sequences that meet within a tile have cells of their own") {
+  // Of 100 rows each; keys 0 .. 127 are a tile of both, the other 72 of the second alone. The first tile's
+  // second segment comes first.
   const DqTurns turns =
       dq_turns(key_tile_list({{.q_count = 100, .k_count = 100},
                               {.q_begin = 100, .q_count = 100, .k_begin = 100, .k_count = 100}},
                              200),
                200, 128);
   CHECK(turns.unit_of_tile == std::vector<std::int32_t>{0, 2});
-  CHECK(runs_of(turns, 0) == std::vector<Run>{{1, 0, 1}, {2, 0, 2}, {3, 0, 1}});
-  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 0, 1}, {1, 1, 1}});
-  CHECK(runs_of(turns, 2) == std::vector<Run>{{1, 2, 1}, {2, 2, 2}, {3, 1, 1}});
-  CHECK(turns.total == std::vector<std::int32_t>{1, 3, 4, 2});
+  CHECK(shifts_of(turns) == std::vector{28, 0, 28});  // row 100 is the first of cell 2
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{2, 0, 1}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 0, 1}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{2, 1, 1}});
+  CHECK(turns.total == std::vector<std::int32_t>{1, 1, 2, 2});
+}
+
+TEST_CASE("turns: where units begin at several distances, pieces that straddle cells count in both") {
+  // Rows 10 .. 209 see the second tile, which is listed first, and fewer rows, 0 .. 99, the first one. So
+  // cells begin at rows -54, 10, 74 and so on. Pieces that begin at rows 0 and 64 are in cells 0 1 and 1 2.
+  const DqTurns turns = dq_turns(
+      key_tile_list(
+          {{.q_count = 100, .k_count = 128}, {.q_begin = 10, .q_count = 200, .k_begin = 128, .k_count = 128}},
+          256),
+      256, 128);
+  CHECK(turns.cells == 5);
+  CHECK(shifts_of(turns) == std::vector{54, 54});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{1, 0, 1}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{0, 0, 1}, {1, 1, 2}, {2, 1, 1}});
+  CHECK(turns.total == std::vector<std::int32_t>{1, 3, 2, 1, 1});
+}
+
+TEST_CASE("turns: a causal mask with more keys than queries") {
+  // Row i sees keys up to i + 40: tiles of keys after the first begin at rows 88, 216, 344 and 472, so cells
+  // at 24 and so on, and once before. Eight pieces of the first tile straddle them.
+  const DqTurns turns =
+      dq_turns(key_tile_list({{.q_count = 512, .k_count = 552, .offset = 40, .right = 0}}, 552), 512, 128);
+  CHECK(turns.cells == 9);
+  CHECK(shifts_of(turns) == std::vector{40, 40, 40, 40, 40});
+  CHECK(runs_of(turns, 0) == std::vector<Run>{{0, 0, 1}, {1, 0, 2}, {8, 0, 1}});
+  CHECK(runs_of(turns, 1) == std::vector<Run>{{2, 2, 1}, {8, 1, 1}});
+  CHECK(runs_of(turns, 2) == std::vector<Run>{{4, 3, 1}, {8, 2, 1}});
+  CHECK(runs_of(turns, 4) == std::vector<Run>{{8, 4, 1}});
 }
 
 TEST_CASE("turns: tiles without keys that anybody sees have none") {
@@ -145,6 +180,7 @@ TEST_CASE("turns: whether all pieces are whole cells, and every cell gets one") 
       {.q_begin = 192, .q_count = 192, .k_begin = 192, .k_count = 192, .right = 0}};
   CHECK(whole(two, 384, 384));
   CHECK(!whole(two, 384, 384, 64));
+  CHECK(shifts_of(dq_turns(key_tile_list(two, 384), 384, 128)) == std::vector{0, 0, 0, 0});
   // Keys 128 to 255 are seen from row 120 on.
   CHECK(!whole({{.q_count = 256, .k_count = 256, .offset = 8, .right = 0}}, 256, 256));
   CHECK(!whole({}, 64, 128));
@@ -174,6 +210,8 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
     const WorkTables work = key_tile_list(segments, keys);
     const DqTurns turns = dq_turns(work, rows, columns == 64 ? 128 : 64);
     std::vector<std::int32_t> count(static_cast<std::size_t>(turns.cells));
+    // A row is in the same place of the same cell for all units, and no other row is.
+    std::map<std::int32_t, std::int32_t> place_of_row, row_of_place;
     // Of each unit and cell that it adds to: what dq_turns() says, to be compared with counts later on.
     std::size_t unit = 0;
     bool equal = true;
@@ -190,10 +228,14 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
               if (begin == end) begin = q;
               end = q + 1;
             }
+        const std::int32_t shift = turns.units[unit].shift;
+        for (std::int32_t q = begin; q < end; ++q)
+          equal = equal && place_of_row.emplace(q, q + shift).first->second == q + shift &&
+                  row_of_place.emplace(q + shift, q).first->second == q;
         const std::vector<std::int32_t> before = count;
         for (std::int32_t block = begin; block < end; block += columns) {
           const std::int32_t last = std::min(block + columns, end) - 1;
-          for (std::int32_t cell = block / columns; cell <= last / columns; ++cell)
+          for (std::int32_t cell = (block + shift) / columns; cell <= (last + shift) / columns; ++cell)
             ++count[static_cast<std::size_t>(cell)];
         }
         const std::vector<Run> runs = runs_of(turns, unit);
@@ -210,7 +252,7 @@ TEST_CASE("turns: random segments against a walk over the blocks") {
         }
       }
     }
-    CHECK(unit + 1 == turns.first_run.size());
+    CHECK(unit + 1 == turns.units.size());
     CHECK(equal);
     CHECK(turns.total == count);
   }

@@ -226,18 +226,20 @@ class FusedConsumer {
     if (lane() == 0) arrive(shared_address(&memory_.ds_empty[DsTiles::stage(count)]));
     const int slot = InfoStages::stage(count);
     const auto scale = static_cast<float>(params_.call.scale);
-    const bool staged = Shape::by_chains || (params_.adds_dq_by_tma && clean);
+    const bool boxed = clean || (ordered && params_.adds_every_row);  // in any order atomics take less time
+    const bool staged = Shape::by_chains || (params_.adds_dq_by_tma && boxed);
     wait_for_dq_staging(count);
     const Block& block = memory_.bounds[slot];
-    const int place = 64 * warpgroup_;
+    const int place = 64 * warpgroup_, first = Shape::shares_queries ? place : 0;
     if (staged) {
       stage_dq<0>(memory_.dq_staging[warpgroup_], dq, scale);
       if constexpr (dq_parts == 2) stage_dq<8>(memory_.dq_staging[1], dq, scale);
+      if (ordered && !clean)
+        leave_rows<2 * dq_parts>(memory_.dq_staging[warpgroup_], memory_.with_gradient[slot], first);
     } else {
       const bool stored = ordered && await_dq_turn(memory_, count);
-      add_queries<ordered>(params_.call.dq, block, memory_.with_gradient[slot],
-                           Shape::shares_queries ? place : 0, Shape::shares_queries ? 0 : place, dq, scale,
-                           stored);
+      add_queries<ordered>(params_.call.dq, block, memory_.with_gradient[slot], first, place - first, dq,
+                           scale, stored);
     }
     publish_dq(staged ? slot : dq_nothing_staged);
   }

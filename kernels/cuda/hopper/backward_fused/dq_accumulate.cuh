@@ -1,6 +1,7 @@
 // How the fused backward kernel accumulates dq: dS^T goes through shared memory to the product dS K, whose
-// accumulators are staged for TMA to add to memory, or, where some rows of a block must not be touched, are
-// added by vector atomics. In turn a cell's first piece may be stored instead.
+// accumulators are staged for TMA to add to memory. Where some rows of a block must not be touched, these are
+// staged as -0 in turn, if that may be (adds_every_row()), and else the others are added by vector atomics.
+// In turn a cell's first piece may be stored instead.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +52,24 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
       *reinterpret_cast<float2*>(at + (byte ^ (n % 4) << 5)) = float2{now[0], now[1]};
       *reinterpret_cast<float2*>(at + (byte ^ (n % 4 + 2) << 5)) = float2{then[0], then[1]};
     }
+}
+
+// Of 64 rows that stage_dq() has staged, this warp's 16, of `groups` groups of 32 columns: makes those -0
+// that are no queries with a gradient, by the bits given, of which these rows have those from `first` on.
+// What -0 is added to stays as it is: normal numbers, infinity, and 0 of either sign.
+template <int groups>
+__device__ __forceinline__ void leave_rows(unsigned char* tiles, const std::uint32_t* with_gradient,
+                                           int first) {
+  const int begin = 16 * (thread_index() / 32 % 4);
+  __syncwarp();
+#pragma unroll 1
+  for (int row = begin; row < begin + 16; ++row) {
+    const int query = first + row;
+    if ((with_gradient[query / 32] >> query % 32 & 1) != 0) continue;
+#pragma unroll
+    for (int group = 0; group < groups; ++group)
+      reinterpret_cast<float*>(tiles + group * 64 * 128 + row * 128)[thread_index() % 32] = -0.0f;
+  }
 }
 
 // Of the ordered kernel, by all lanes of a warp: waits until it is the block's turn; whether its piece is

@@ -52,8 +52,9 @@ class DqTurns {
   // head; stores: pieces that come first are stored.
   __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward, bool whole_head,
                                           bool stores) {
-    const int cell = block.begin / cell_rows;
-    const int last_cell = (min(block.begin + cell_rows, block.end) - 1) / cell_rows;
+    if (unit != unit_) begin_unit(unit);
+    const int cell = (block.begin + shift_) / cell_rows;
+    const int last_cell = (min(block.begin + cell_rows, block.end) - 1 + shift_) / cell_rows;
     piece_.counter = turns_.counters + (block.head * turns_.cells + cell);  // 32 bits are enough: there are
                                                                             // many bytes of q for each cell
 #pragma unroll
@@ -64,7 +65,7 @@ class DqTurns {
       const int total = turns_.total[cell + n];
       // Pieces of the tiles that are walked the way this one is, and of those listed before them.
       const int total_alike = upward && !whole_head ? turns_.total_before_ending[cell + n] : total;
-      find_run(cell + n, unit);
+      find_run(cell + n);
       const int after = total_alike - run_.before - run_.own;  // of these, in the list behind this unit
       before_[n] = upward ? after : run_.before;
       // Of two pieces of a unit in a cell the one that is walked last: upward that which begins in the cell.
@@ -90,14 +91,17 @@ class DqTurns {
   using Part = DqPiece::Part;
   static constexpr int beyond = std::numeric_limits<int>::max();  // all cells
 
+  __device__ __forceinline__ void begin_unit(int unit) {
+    unit_ = unit;
+    const TurnUnit found = turns_.units[unit];
+    shift_ = found.shift;
+    first_ = at_ = found.first_run;
+    stop_ = turns_.units[unit + 1].first_run;
+    load_run();
+  }
+
   // Makes run_ that of a cell. It is kept, because a load takes as long as a poll.
-  __device__ __forceinline__ void find_run(int cell, int unit) {
-    if (unit != unit_) {
-      unit_ = unit;
-      first_ = at_ = turns_.first_run[unit];
-      stop_ = turns_.first_run[unit + 1];
-      load_run();
-    }
+  __device__ __forceinline__ void find_run(int cell) {
     for (; cell >= run_end_; load_run()) ++at_;
     for (; at_ > first_ && cell < run_.cell; load_run()) --at_;
   }
@@ -107,7 +111,7 @@ class DqTurns {
   }
 
   const TurnList& turns_;
-  int unit_ = -1;
+  int unit_ = -1, shift_ = 0;
   int first_ = 0, stop_ = 0, at_ = 0;  // the unit's runs, and which is run_
   TurnRun run_ = {};
   int run_end_ = 0;  // the first cell beyond it

@@ -40,6 +40,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     params->delta = heads_map(call.delta, Shape::queries);
   }
   params->adds_dq_by_tma = adds_dq_by_tma(call);
+  params->adds_every_row = Shape::ordered && adds_every_row(call);
   if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
   params->rounds_last_dq = Shape::ordered && rounds_last_dq(call);
   if (Shape::by_chains || params->rounds_last_dq) params->dq_strips = accumulator_map(call.dq, rounding_rows);
@@ -52,9 +53,8 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->splits_query_heads = splits_query_heads(call);
   params->heads_of_tile = params->splits_query_heads ? 1 : group;
   const int units = call.q.heads / params->heads_of_tile;
-  const FusedOrder order = !Shape::ordered   ? FusedOrder::any
-                           : call.turns.even ? FusedOrder::turns_of_even
-                                             : FusedOrder::turns_of_uneven;
+  const FusedOrder order =
+      Shape::ordered ? order_of_turns(call.turns.even, call.turns.full) : FusedOrder::any;
   int together = fused_heads_per_group(units, call.q.heads, call.q, call.by_k.rows_together, order);
   if constexpr (Shape::by_chains) together = units;  // all heads of the longest chain first
   if constexpr (Shape::ordered) {

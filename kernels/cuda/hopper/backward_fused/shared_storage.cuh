@@ -35,6 +35,7 @@ struct FusedParams {
   DkvWrite dkv_write = DkvWrite::row_by_row;
   CUtensorMap dq;                   // fp32, boxes of dq_rows rows x 64 columns
   bool adds_dq_by_tma = false;      // dq has a tensor map
+  bool adds_every_row = false;      // fits.hpp
   TileScheduler scheduler;          // of tiles of keys, one for every `heads_of_tile` query heads
   int heads_of_tile = 1;            // query heads of a tile: all that share its key head, or one
   bool splits_query_heads = false;  // a tile has not all query heads of its key head: dk and dv are added to
