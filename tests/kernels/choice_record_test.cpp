@@ -112,7 +112,8 @@ TEST_CASE("no choice of a backward kernel takes much longer than the fastest ker
 }
 
 // Problems drawn from a seed (scripts/attention_problem.py): sequences that are multiples of nothing, packed
-// lists, fewer heads of keys. What two costs were set by, and a seed that had no part in it.
+// lists, fewer heads of keys. What two costs were set by, and a seed that had no part in it. Bounds are what
+// was found, the worse of both choices, and a little: means 1.004 and 1.010, most 1.101 and 1.199.
 TEST_CASE("choices of a backward kernel for drawn problems cost little") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
     const Lost fitted =
@@ -126,7 +127,8 @@ TEST_CASE("choices of a backward kernel for drawn problems cost little") {
 }
 
 // Fewer heads of keys, whose gradients are summed in fp32, as rings do: query heads take turns then for dk
-// and dv as well, which cost up to 3.8 times what the fastest kernel took before the model knew.
+// and dv as well, which cost up to 3.8 times what the fastest kernel took before the model knew. Found: in
+// the mean 1.005, most 1.13.
 TEST_CASE("choices of a backward kernel for grouped heads that are summed cost little") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
     const Lost found = lost({"h100-2026-11-26/drawn/grouped-sums.json"}, choice, true);
