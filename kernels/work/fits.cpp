@@ -7,6 +7,7 @@
 
 #include "kernels/work/measured_constants.hpp"
 #include "kernels/work/row_space.hpp"
+#include "kernels/work/turns.hpp"
 #include "kernels/work/work_list.hpp"
 
 namespace cplab::kernels::cuda {
@@ -277,14 +278,6 @@ struct CacheBytes {
   std::int64_t of_all, of_part;
   bool alike = false;  // all tiles take the same time, and groups need not be of equal size
 };
-
-// At most `most` of `all` at a time, in groups of equal size: the longest tiles of a small last group would
-// begin late, and end the launch alone. 1 x 6047 causal, 12 heads of 64: 1.19 of the speed of 10 and 2 heads.
-std::int64_t equal_groups(std::int64_t all, std::int64_t most) {
-  if (all == 0) return 0;
-  const std::int64_t groups = (all + std::max<std::int64_t>(most, 1) - 1) / std::max<std::int64_t>(most, 1);
-  return (all + groups - 1) / groups;
-}
 
 int heads_that_fit(int heads, int walked_heads, const DeviceView& walked, int element_bytes,
                    std::int32_t rows_together, const CacheBytes& bytes) {

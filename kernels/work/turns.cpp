@@ -157,12 +157,18 @@ bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width)
   return covered == rows;
 }
 
+std::int64_t equal_groups(std::int64_t all, std::int64_t most) {
+  if (all == 0) return 0;
+  most = std::max<std::int64_t>(most, 1);
+  const std::int64_t groups = (all + most - 1) / most;
+  return (all + groups - 1) / groups;
+}
+
 HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending) {
   const int most = std::max(std::min(fitting, even || ending > 0 ? heads : heads / 2), 1);
   HeadGroups groups;
-  const int count = (heads + most - 1) / most;
-  if (count == 0) return groups;
-  groups.heads = (heads + count - 1) / count;  // groups of equal size
+  if (heads == 0) return groups;
+  groups.heads = static_cast<int>(equal_groups(heads, most));
   if (even) return groups;
   groups.opposite_heads = (heads - 1) / groups.heads * groups.heads;
   groups.opposite_tiles = ending;

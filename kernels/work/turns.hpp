@@ -55,6 +55,11 @@ struct HeadGroups {
   int opposite_tiles = 0;  // of the other heads, tiles before this one are too, and are taken first
 };
 
+// How many of `all` heads are in a group of at most `most`, all groups of equal size: the longest tiles of a
+// small last group would begin late, and end the launch alone. 1 x 6047 causal, 12 heads of 64: 1.19 of the
+// speed of 10 and 2 heads.
+std::int64_t equal_groups(std::int64_t all, std::int64_t most);
+
 // For that many heads, of which at most `fitting` are to be in a group, and a list that is even or not and
 // has that ending (WorkTables).
 HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending);
