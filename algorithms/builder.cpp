@@ -270,20 +270,26 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
     const auto query = [&](const Box& box) { return box.of_problem(h); };
     const auto key = [&](const Box& box) { return box.of_problem(g); };
     const PairMask m = a.mask.of_heads(h, g);
+    const Box sums = dkv_sums(lane, key(a.dk), h.count(), a.dk_mode);
+    const bool rounds = sums.given();
+    const std::int64_t D = problem().head_size;
     using enum Operand;
-    Operation& op = emit_named(lane, OpKind::attend_backward,
-                               {{q, query(a.q)},
-                                {k, key(a.k)},
-                                {v, key(a.v)},
-                                {dout, query(a.dout)},
-                                {lse, query(a.lse)},
-                                {delta, query(a.delta)},
-                                {bias, m.bias},
-                                {keep, m.keep}},
-                               {{dq, query(a.dq), a.dq_mode},
-                                {dk, key(a.dk), a.dk_mode},
-                                {dv, key(a.dv), a.dk_mode},
-                                {dbias, m.dbias, m.dbias_mode}});
+    Operation& op =
+        emit_named(lane, OpKind::attend_backward,
+                   {{q, query(a.q)},
+                    {k, key(a.k)},
+                    {v, key(a.v)},
+                    {dout, query(a.dout)},
+                    {lse, query(a.lse)},
+                    {delta, query(a.delta)},
+                    {bias, m.bias},
+                    {keep, m.keep}},
+                   {{dq, query(a.dq), a.dq_mode},
+                    {dk, rounds ? sums.columns(0, D) : key(a.dk), a.dk_mode},
+                    {dv, rounds ? sums.columns(D, D + problem().value_size) : key(a.dv), a.dk_mode},
+                    {rounded_dk, rounds ? key(a.dk) : Box()},
+                    {rounded_dv, rounds ? key(a.dv) : Box()},
+                    {dbias, m.dbias, m.dbias_mode}});
     op.columns = intern_ranges(m.columns);
     attach_segments(op, a.segments, query(a.q));
   }

@@ -20,6 +20,16 @@ struct Builder::Pools {
   std::vector<View> view_list;
   std::vector<Access> access_list, written_list;
   std::vector<Part> part_list;
+
+  // Buffers of dkv_sums(), each for tiles that follow each other on a lane.
+  struct DkvSums {
+    Lane lane;
+    std::int64_t rows = 0;
+    HeadRange heads;
+    Layout layout = Layout::rows_first;
+    Box box;
+  };
+  std::vector<DkvSums> dkv_sums;
 };
 
 }  // namespace cplab

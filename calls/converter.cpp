@@ -145,10 +145,14 @@ PlacedCall CallConverter::attend_backward(const Operation& op) const {
   call.segments = segments(op);
   call.scale = op.value;
   std::vector<Operand> operands{q, k, v, dout, lse, delta, dq, dk, dv};
-  if (plan_.find(op, rounded_dq) != nullptr) {
-    call.rounded_dq.emplace();
-    operands.push_back(rounded_dq);
-  }
+  const auto add_if_there = [&](Operand operand, std::optional<kernels::View>& view) {
+    if (plan_.find(op, operand) == nullptr) return;
+    view.emplace();
+    operands.push_back(operand);
+  };
+  add_if_there(rounded_dq, call.rounded_dq);
+  add_if_there(rounded_dk, call.rounded_dk);
+  add_if_there(rounded_dv, call.rounded_dv);
   PlacedCall placed = place(op, call, operands);
   auto& backward = std::get<kernels::AttendBackward>(placed.call);
   backward.write_dq = write_of(op, dq);

@@ -15,9 +15,8 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
       return views;
     }
     Views operator()(kernels::AttendBackward& c) const {
-      Views views{&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv};
-      if (c.rounded_dq) views.push_back(&*c.rounded_dq);
-      return views;
+      return present({&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv},
+                     {&c.rounded_dq, &c.rounded_dk, &c.rounded_dv});
     }
     Views operator()(kernels::Merge& c) const { return {&c.part_out, &c.part_lse, &c.into_out, &c.into_lse}; }
     Views operator()(kernels::MergeLse& c) const { return {&c.part_lse, &c.into_lse}; }

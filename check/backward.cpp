@@ -1,6 +1,7 @@
 // Backward tiles of the symbolic run, and the row sums that they need; see check/contents.hpp.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "check/contents.hpp"
 
@@ -158,10 +159,18 @@ void Contents::attend_backward(Site s, const Operation& op) {
     write_unknown(s, dv, dv_writer);
     if (of_bias) write_unknown(s, dbias, dbias_writer);
   }
-  if (model_.ranks[s.rank].plan->find(op, Operand::rounded_dq) == nullptr) return;
-  const Box& rounded = box_of(s, Operand::rounded_dq);
-  move(s, s.rank, dq, rounded, true, writer(s, rounded));
-  forget(s, dq);
+  // Sums that come out rounded. Writes of one buffer are one write.
+  std::uint32_t buffer = none, rounded_writer = none;
+  for (const auto& [sum, of_rounded] :
+       {std::pair(Operand::dq, Operand::rounded_dq), std::pair(Operand::dk, Operand::rounded_dk),
+        std::pair(Operand::dv, Operand::rounded_dv)}) {
+    if (model_.ranks[s.rank].plan->find(op, of_rounded) == nullptr) continue;
+    const Box &wide = box_of(s, sum), &rounded = box_of(s, of_rounded);
+    if (rounded.buffer != buffer) rounded_writer = writer(s, rounded);
+    buffer = rounded.buffer;
+    move(s, s.rank, wide, rounded, true, rounded_writer);
+    forget(s, wide);
+  }
 }
 
 // Rows to which the tile contributes nothing: a store writes zeros there, an add leaves them as they are.

@@ -2,7 +2,9 @@
 #include "kernels/call_checks.hpp"
 
 #include <initializer_list>
+#include <optional>
 #include <stdexcept>
+#include <string>
 
 namespace cplab::kernels {
 namespace {
@@ -22,6 +24,21 @@ void check_segments(std::span<const Segment> segments, std::int64_t q_rows, std:
 
 bool is_lse_of(const View& lse, const View& out) {
   return lse.rows == out.rows && lse.heads == out.heads && lse.width == 1;
+}
+
+// A gradient that is summed in one view and comes out rounded in another.
+struct RoundedNames {
+  const char *rounded, *sum, *of;
+};
+void check_rounded(const std::optional<View>& rounded, const View& sum, const View& of,
+                   const RoundedNames& names) {
+  if (!rounded) return;
+  check_view(*rounded);
+  const std::string name = "attend_backward: " + std::string(names.rounded);
+  if (!same_shape(*rounded, of)) throw std::invalid_argument(name + " and " + names.of + " differ in shape");
+  if (rounded->dtype != of.dtype || bytes_of(sum.dtype) < bytes_of(of.dtype))
+    throw std::invalid_argument(name + " is not of " + names.of + "'s dtype, or " + names.sum +
+                                " is narrower");
 }
 
 }  // namespace
@@ -70,7 +87,8 @@ void check_call(const Attend& call) {
 }
 
 void check_call(const AttendBackward& call) {
-  const auto& [q, k, v, dout, lse, delta, dq, dk, dv, segments, scale, write_dq, write_dk, rounded_dq] = call;
+  const auto& [q, k, v, dout, lse, delta, dq, dk, dv, segments, scale, write_dq, write_dk, rounded_dq,
+               rounded_dk, rounded_dv] = call;
   check_views({&q, &k, &v, &dout, &lse, &delta, &dq, &dk, &dv});
   require(q.width == k.width, "attend_backward: q and k differ in width");
   require(q.width > 0 && v.width > 0, "attend_backward: a width is 0");
@@ -80,14 +98,15 @@ void check_call(const AttendBackward& call) {
   require(is_lse_of(lse, q), "attend_backward: lse does not fit q");
   require(same_shape(delta, lse), "attend_backward: delta and lse differ in shape");
   require(same_shape(dq, q), "attend_backward: dq and q differ in shape");
-  if (rounded_dq) {
-    check_view(*rounded_dq);
-    require(same_shape(*rounded_dq, q), "attend_backward: rounded_dq and q differ in shape");
-    require(rounded_dq->dtype == q.dtype && bytes_of(dq.dtype) >= bytes_of(q.dtype),
-            "attend_backward: rounded_dq is not of q's dtype, or dq is narrower");
-  }
+  check_rounded(rounded_dq, dq, q, {"rounded_dq", "dq", "q"});
   require(same_shape(dk, k), "attend_backward: dk and k differ in shape");
   require(same_shape(dv, v), "attend_backward: dv and v differ in shape");
+  check_rounded(rounded_dk, dk, k, {"rounded_dk", "dk", "k"});
+  check_rounded(rounded_dv, dv, v, {"rounded_dv", "dv", "v"});
+  require(rounded_dk.has_value() == rounded_dv.has_value(),
+          "attend_backward: one of rounded_dk and rounded_dv is missing");
+  require(!rounded_dk || write_dk == Write::store,
+          "attend_backward: rounded_dk and rounded_dv must be written with store");
   require(k.heads == 0 ? q.heads == 0 : q.heads % k.heads == 0,
           "attend_backward: query heads are no multiple of key heads");
   require(write_dq != Write::merge && write_dk != Write::merge,

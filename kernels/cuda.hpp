@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,9 @@ struct CallOptions {
   // once, and none is chosen whose thread blocks wait for thread blocks that come later (work/rings.hpp).
   bool shared_gpu = false;
   std::string_view only = {};  // the one attention variant that may be taken; empty: any
+  // Of calls that round dk and dv: whether grouped heads sum them in memory (ChosenBackward::sums_dkv), where
+  // a kernel can; empty: as the model of times says.
+  std::optional<bool> sums_dkv = {};
 };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs

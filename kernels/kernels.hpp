@@ -84,6 +84,8 @@ struct Attend {
 // stay bit-identical. `write_dk` holds for dk and dv both; they sum over the H/G query heads of a group.
 // rounded_dq: if given, dq comes out there, in the dtype of q. dq, which is no narrower, is then what it may
 // be summed in: with `add` it is read, and afterwards nobody may ask what it holds.
+// rounded_dk, rounded_dv: both or neither, with store alone; likewise for dk and dv, in the dtypes of k and
+// v.
 struct AttendBackward {
   View q, k, v, dout, lse, delta;
   View dq, dk, dv;
@@ -92,6 +94,7 @@ struct AttendBackward {
   Write write_dq = Write::store;
   Write write_dk = Write::store;
   std::optional<View> rounded_dq = {};
+  std::optional<View> rounded_dk = {}, rounded_dv = {};
 };
 
 // Softmax merge of two partial results over disjoint keys, in place into (into_out, into_lse):

@@ -102,9 +102,11 @@ enum class Operand : std::uint8_t {
   from,
   into,
   rounded_dq,  // dq in the problem's dtype, which is summed in a wide one
-  max_logit,   // one number for each query head: the largest logit, -inf without any
-  bias,        // of dynamic mask attention: added to the logits
-  keep,        // where it is 0 a pair counts for nothing
+  rounded_dk,  // likewise
+  rounded_dv,
+  max_logit,  // one number for each query head: the largest logit, -inf without any
+  bias,       // of dynamic mask attention: added to the logits
+  keep,       // where it is 0 a pair counts for nothing
   dbias,
   // Of linear attention: states (of keys; d...: of queries), and what transitions are made of.
   log_decay,
@@ -134,8 +136,8 @@ struct Access {
 //   attend           q, k, v => out, lse                      both store, or both merge (fused merge)
 //                    q, k, v => out, lse, max_logit           the same; max_logit: max
 //   attend_backward  q, k, v, dout, lse, delta => dq, dk, dv  store or add; dk and dv alike
-//                    ... => dq, dk, dv, rounded_dq            the same; rounded_dq: store; dq, which is wide,
-//                                                             holds nothing afterwards
+//                    ... => dq, dk, dv, [rounded_dq],         the same; rounded_...: store; the gradient, which
+//                           [rounded_dk, rounded_dv]          is wide, holds nothing afterwards
 //   both, of dynamic mask attention: [bias, keep], backward also [dbias] (store or add); one
 //                    number for each row and head of k, or, where the operation has columns, a row of numbers
 //                    for each row and head of q, in which row i of k has the i-th of the columns

@@ -33,8 +33,9 @@ class Operands {
     if (op_.parts.count > 0 && !has_parts()) return "has parts, which it cannot have";
     if (op_.kind > OpKind::host_sync) return "is of an unknown kind";
     if (op_.chunks.count > 0 && !is_linear(op_.kind)) return "has chunks, which it cannot have";
-    if (op_.softcap != 0 && ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) ||
-                             !(op_.softcap > 0) || has(Operand::max_logit) || has(Operand::rounded_dq)))
+    if (op_.softcap != 0 &&
+        ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) || !(op_.softcap > 0) ||
+         has(Operand::max_logit) || has(Operand::rounded_dq) || has(Operand::rounded_dk)))
       return "has a softcap that it cannot have";
     if (op_.columns.count > 0 && op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward)
       return "has columns, which it cannot have";
@@ -134,14 +135,29 @@ class Operands {
     if (!forward && (mode(Operand::dk) != mode(Operand::dv) || !either(mode(Operand::dq), WriteMode::add) ||
                      !either(mode(Operand::dk), WriteMode::add)))
       return "must write dq with store or add, and dk and dv alike";
-    if (!forward && has(Operand::rounded_dq)) {
+    if (const char* what = rounded_gradients()) return what;
+    if (const char* what = pair_mask()) return what;
+    return segments(n, m);
+  }
+
+  // What is summed in a wide dtype and comes out in the problem's.
+  const char* rounded_gradients() const {
+    const View &q = view(Operand::q), &k = view(Operand::k), &v = view(Operand::v);
+    if (has(Operand::rounded_dq)) {
       const View& rounded = view(Operand::rounded_dq);
-      if (!tensor(rounded, n, H, D)) return "writes a rounded_dq that does not fit its q";
+      if (!tensor(rounded, rows(q), heads(q), width(q))) return "writes a rounded_dq that does not fit its q";
       if (!nominal(rounded) || !wide(view(Operand::dq))) return wrong_role;
       if (mode(Operand::rounded_dq) != WriteMode::store) return "must write rounded_dq with store";
     }
-    if (const char* what = pair_mask()) return what;
-    return segments(n, m);
+    if (!has(Operand::rounded_dk)) return nullptr;
+    const View &dk = view(Operand::rounded_dk), &dv = view(Operand::rounded_dv);
+    if (!tensor(dk, rows(k), heads(k), width(k)) || !tensor(dv, rows(v), heads(v), width(v)))
+      return "writes a rounded_dk or rounded_dv that does not fit its k and v";
+    if (!nominal(dk) || !nominal(dv) || !wide(view(Operand::dk)) || !wide(view(Operand::dv)))
+      return wrong_role;
+    for (const Operand each : {Operand::dk, Operand::rounded_dk, Operand::rounded_dv})
+      if (mode(each) != WriteMode::store) return "must write rounded_dk and rounded_dv, and dk, with store";
+    return nullptr;
   }
 
   // Bias, keep and dbias: one form for all that are there.

@@ -160,7 +160,11 @@ class Costs {
     // one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
     if (!variant.adds_by_tma && !modelled) add_updates(plan, calls.plan(), op, cost);
-    if (variant.casts_dq) add_cast(plan, calls.plan(), op, cost);
+    if (variant.casts_dq) add_cast(plan, calls.plan(), op, {Operand::dq, Operand::rounded_dq}, cost);
+    if (variant.casts_dkv) {
+      add_cast(plan, calls.plan(), op, {Operand::dk, Operand::rounded_dk}, cost);
+      add_cast(plan, calls.plan(), op, {Operand::dv, Operand::rounded_dv}, cost);
+    }
     return cost;
   }
 
@@ -357,12 +361,15 @@ class Costs {
     cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
   }
 
-  // The launch that rounds dq.
-  void add_cast(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost& cost) const {
+  // A launch that rounds a gradient.
+  struct Rounded {
+    Operand sum, into;
+  };
+  void add_cast(const Plan& plan, const RankPlan& rank, const Operation& op, const Rounded& of,
+                KernelCost& cost) const {
     const DType dtype = plan.scenario.problem.dtype;
-    const KernelCost cast =
-        cast_cost_(plan, view_bytes(rank, rank.view_of(op, Operand::dq), dtype) +
-                             view_bytes(rank, rank.view_of(op, Operand::rounded_dq), dtype));
+    const KernelCost cast = cast_cost_(plan, view_bytes(rank, rank.view_of(op, of.sum), dtype) +
+                                                 view_bytes(rank, rank.view_of(op, of.into), dtype));
     cost.seconds += cast.seconds;
     cost.origin = worst(cost.origin, cast.origin);
   }

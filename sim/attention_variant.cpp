@@ -100,7 +100,10 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if constexpr (requires { taken.variant->takes_turns; })
     result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
   result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
-  if constexpr (requires { call.rounded_dq; }) result.casts_dq = kernels::cuda::casts_dq(taken, call);
+  if constexpr (requires { call.rounded_dq; }) {
+    result.casts_dq = kernels::cuda::casts_dq(taken, call);
+    result.casts_dkv = kernels::cuda::casts_dkv(taken, call);
+  }
   result.fall_back = kernels::cuda::fall_back(call, options);
   if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
   if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {
@@ -108,8 +111,9 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     whole.sms = sms;
     auto launched = call;
     if constexpr (requires { call.rounded_dq; }) {
-      launched = kernels::cuda::as_launched(call, *taken.variant);
+      launched = kernels::cuda::as_launched(call, taken);
       if (result.casts_dq) launched.rounded_dq.reset();
+      if (result.casts_dkv) launched = kernels::cuda::with_summed_dkv(launched);
     }
     result.tiles_s = kernels::cuda::predicted_seconds(taken, launched, whole);
     result.tiles = tiles_of(taken, call);

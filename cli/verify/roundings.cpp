@@ -49,7 +49,9 @@ class RoundingCounter {
     for (const Access& access : rank_.writes(op)) {
       if (access.operand == Operand::out) join(view(access), out);
       if (access.operand == Operand::dq || access.operand == Operand::rounded_dq) join(view(access), dq);
-      if (access.operand == Operand::dk || access.operand == Operand::dv) join(view(access), dkv);
+      if (access.operand == Operand::dk || access.operand == Operand::dv ||
+          access.operand == Operand::rounded_dk || access.operand == Operand::rounded_dv)
+        join(view(access), dkv);
       const Access* from = rank_.find(op, Operand::from);
       if (access.operand == Operand::into && from && !is_communication(op.kind))
         join(view(access), family_[view(*from).buffer]);
@@ -74,7 +76,8 @@ class RoundingCounter {
       const View& v = view(access);
       const std::uint8_t family = family_[v.buffer];
       if (family == none) continue;
-      if (access.operand == Operand::rounded_dq) {  // of the sum, as by a cast
+      if (access.operand == Operand::rounded_dq || access.operand == Operand::rounded_dk ||
+          access.operand == Operand::rounded_dv) {  // of the sum, as by a cast
         sums_[family].casts += static_cast<double>(element_count(rank_, v));
         continue;
       }

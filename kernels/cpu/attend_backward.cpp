@@ -95,6 +95,8 @@ void attend_backward_cpu(const AttendBackward& operation) {
                     operation.v.dtype == DType::fp64;
   wide ? BackwardTile<double>(operation).run() : BackwardTile<float>(operation).run();
   if (operation.rounded_dq) cpu_tiles().copy(operation.dq, *operation.rounded_dq);
+  if (operation.rounded_dk) cpu_tiles().copy(operation.dk, *operation.rounded_dk);
+  if (operation.rounded_dv) cpu_tiles().copy(operation.dv, *operation.rounded_dv);
 }
 
 }  // namespace cplab::kernels

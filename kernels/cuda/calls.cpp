@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -48,7 +49,7 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   check_call(asked);
   const ChosenBackward chosen = choose_variant(asked, state_->options);
   const AttendBackwardVariant& variant = *chosen.variant;
-  const AttendBackward call = as_launched(asked, variant);
+  const AttendBackward call = as_launched(asked, chosen);
   const auto p = state_->begin<AttendBackwardParams>();
   const RowSpace* const of_q = chosen.spaces ? &chosen.spaces->q : nullptr;
   const RowSpace* const of_k = chosen.spaces ? &chosen.spaces->k : nullptr;
@@ -77,23 +78,33 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   p->write_dk = call.write_dk;
   if (variant.in_chains) state_->set(p->chains, chosen.chains);
   if (rounds_dq(chosen, call)) state_->set(p->rounded_dq, *call.rounded_dq, of_q);
-  const auto cast = std::make_shared<RowwiseParams>();  // of no rows where nothing is left to round
-  if (casts_dq(chosen, call)) {
-    state_->set(cast->a, call.dq);
-    state_->set(cast->into, *call.rounded_dq);
+  // What is left to round: of no rows where nothing is.
+  const auto casts = std::make_shared<std::array<RowwiseParams, 3>>();
+  const auto cast = [&](RowwiseParams& into, const View& sum, const View& rounded) {
+    state_->set(into.a, sum);
+    state_->set(into.into, rounded);
+  };
+  if (casts_dq(chosen, call)) cast((*casts)[0], call.dq, *call.rounded_dq);
+  if (casts_dkv(chosen, call)) {
+    cast((*casts)[1], call.dk, *call.rounded_dk);
+    cast((*casts)[2], call.dv, *call.rounded_dv);
   }
+  const auto launch_casts = [casts](CudaStream stream) {
+    for (const RowwiseParams& each : *casts) launch_rowwise(each, stream);
+  };
+  // Every launch function holds what upload() sets pointers in.
   if ((p->by_q.count == 0 && p->by_k.count == 0) || p->k.heads == 0)
-    return state_->push(variant.name, [p, cast](CudaStream stream) { launch_rowwise(*cast, stream); });
+    return state_->push(variant.name, [p, launch_casts](CudaStream stream) { launch_casts(stream); });
   if (p->q.heads == 0)  // no query head reads the keys
-    return state_->push(variant.name, [p, cast](CudaStream stream) {
+    return state_->push(variant.name, [p, casts](CudaStream stream) {
       if (p->write_dk == Write::add) return;
       launch_fill(p->zeroed_dk, 0, stream);
       launch_fill(p->zeroed_dv, 0, stream);
     });
   const std::size_t number =
-      state_->push(variant.name, [p, cast, launch = kernel_of(variant).bind(*p)](CudaStream stream) {
+      state_->push(variant.name, [p, launch_casts, launch = kernel_of(variant).bind(*p)](CudaStream stream) {
         launch(stream);
-        launch_rowwise(*cast, stream);
+        launch_casts(stream);
       });
   state_->calls[number].deterministic = variant.deterministic;
   return state_->note(number, cuda::fall_back(asked, state_->options));

@@ -112,9 +112,11 @@ std::vector<Operand> operands_of(AttendBackward& call) {
                               {&call.lse, "lse"},
                               {&call.delta, "delta"},
                               {&call.dq, "dq", true, adds_q, call.rounded_dq.has_value()},
-                              {&call.dk, "dk", true, adds_k},
-                              {&call.dv, "dv", true, adds_k}};
+                              {&call.dk, "dk", true, adds_k, call.rounded_dk.has_value()},
+                              {&call.dv, "dv", true, adds_k, call.rounded_dv.has_value()}};
   if (call.rounded_dq) all.push_back({&*call.rounded_dq, "rounded_dq", true, false});
+  if (call.rounded_dk) all.push_back({&*call.rounded_dk, "rounded_dk", true, false});
+  if (call.rounded_dv) all.push_back({&*call.rounded_dv, "rounded_dv", true, false});
   return all;
 }
 

@@ -52,7 +52,8 @@ VariantOptions variants_of_device(const CallOptions& options) {
           .choices = options.choices,
           .only = options.only,
           .reserved_sms = options.reserved_sms,
-          .shared_gpu = options.shared_gpu};
+          .shared_gpu = options.shared_gpu,
+          .sums_dkv = options.sums_dkv};
 }
 
 namespace {

@@ -222,10 +222,12 @@ std::string wrong_gradients(const AttendBackward& call, const AttendBackward& be
   const double limit = largest_error(call.q.dtype);
   const View& final_dq = call.rounded_dq ? *call.rounded_dq : call.dq;
   if (!by_key) return compared(Part(final_dq, rows, heads).view(), part.dq, {"dq", rows, heads.begin}, limit);
+  const View& final_dk = call.rounded_dk ? *call.rounded_dk : call.dk;
+  const View& final_dv = call.rounded_dv ? *call.rounded_dv : call.dv;
   const std::string wrong =
-      compared(Part(call.dk, rows, groups).view(), part.dk, {"dk", rows, groups.begin}, limit);
+      compared(Part(final_dk, rows, groups).view(), part.dk, {"dk", rows, groups.begin}, limit);
   if (!wrong.empty()) return wrong;
-  return compared(Part(call.dv, rows, groups).view(), part.dv, {"dv", rows, groups.begin}, limit);
+  return compared(Part(final_dv, rows, groups).view(), part.dv, {"dv", rows, groups.begin}, limit);
 }
 
 }  // namespace

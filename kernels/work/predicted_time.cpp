@@ -241,7 +241,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
                          const VariantOptions& options) {
   using Family = AttendBackwardVariant::Family;
   const AttendBackwardVariant& variant = *chosen.variant;
-  const AttendBackward call = as_launched(asked, variant);
+  const AttendBackward call = as_launched(asked, chosen);
   BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
   const bool fused = sums_dq(variant);
@@ -300,6 +300,9 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (fused && call.write_dk == Write::store && (splits || some_dead))
     tiles += 2 * fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
   if (casts_dq(chosen, call)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
+  if (casts_dkv(chosen, call))
+    tiles +=
+        2 * launch_us + of_rowwise_us({&call.dk, &call.dv, &*call.rounded_dk, &*call.rounded_dv}, options);
   double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
   if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them

@@ -110,11 +110,6 @@ bool out_of_turn(const AttendVariant& variant, const WorkTables& work, std::int6
          idle_share(work) >= measured("out_of_turn_idle");
 }
 
-// Whether a row of dq is written once, and nothing that was there before is added to it.
-bool stores_dq_once(const AttendBackward& call, const AttendBackwardVariant& variant) {
-  return !sums_dq(variant) && call.write_dq == Write::store;
-}
-
 // Tiles of a backward kernel, in which a tile of fewer rows takes as long.
 WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
                           const VariantOptions& options) {
@@ -150,7 +145,8 @@ Unmet AttendVariant::unmet(const Attend& call) const {
   return unmet_general(call, dtype);
 }
 
-Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
+Unmet AttendBackwardVariant::unmet(const AttendBackward& asked) const {
+  const AttendBackward call = with_stored_dkv(asked);
   switch (family) {
     case Family::hopper_fused:
     case Family::hopper_ordered: return hopper::unmet_backward_fused_hopper(call, dtype, head_size);
@@ -164,57 +160,6 @@ Unmet AttendBackwardVariant::unmet(const AttendBackward& call) const {
     case Family::general: break;
   }
   return unmet_general(call, dtype);
-}
-
-AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVariant& variant) {
-  AttendBackward launched = call;
-  if (call.rounded_dq && stores_dq_once(call, variant)) {
-    launched.dq = *call.rounded_dq;
-    launched.rounded_dq.reset();
-  }
-  return launched;
-}
-
-bool sums_dq(const AttendBackwardVariant& variant) {
-  using Family = AttendBackwardVariant::Family;
-  return variant.family == Family::hopper_fused || variant.family == Family::hopper_ordered ||
-         variant.in_chains;
-}
-
-std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVariant& variant) {
-  const bool splits = sums_dq(variant) && call.dk.dtype == DType::fp32;
-  return splits ? std::max(call.q.heads, call.k.heads) : call.k.heads;
-}
-
-int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call) {
-  if (call.q.heads == 0) return 0;
-  const hopper::FusedOrder order = chosen.variant->takes_turns
-                                       ? hopper::order_of_turns(chosen.by_k.even, all_full(chosen.by_k))
-                                       : hopper::FusedOrder::any;
-  return hopper::fused_heads_per_group(static_cast<int>(key_tile_heads(call, *chosen.variant)),
-                                       static_cast<int>(call.q.heads), device_view(call.q, {}),
-                                       walked_groups(chosen.by_k.segments, true).most_rows, order);
-}
-
-bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call) {
-  if (!chosen.variant->takes_turns || call.write_dq != Write::store || call.dq.dtype != DType::fp32)
-    return false;
-  const SpacedView dq = in_space(call.dq, chosen.spaces->q);  // kernels that take turns have spaces
-  return dq.map.empty() && hopper::has_tensor_map(dq.device) &&
-         whole_pieces(chosen.by_k, chosen.spaces->q.rows, call.q.width);
-}
-
-bool rounds_dq(const ChosenBackward& chosen, const AttendBackward& call) {
-  if (!call.rounded_dq) return false;
-  if (chosen.variant->in_chains) return true;
-  if (chosen.by_k.ring == 0 || !stores_first_dq(chosen, call)) return false;
-  const SpacedView rounded = in_space(*call.rounded_dq, chosen.spaces->q);
-  return rounded.map.empty() && rounded.device.dtype == call.q.dtype &&
-         hopper::has_tensor_map(rounded.device);
-}
-
-bool casts_dq(const ChosenBackward& chosen, const AttendBackward& call) {
-  return call.rounded_dq && !rounds_dq(chosen, call) && !stores_dq_once(call, *chosen.variant);
 }
 
 std::string FallBack::text() const {
@@ -391,8 +336,18 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
   if (options.way != ChoiceWay::table) return choose_variant(call, decided(call, options));
   require_launchable(call.q);
   require_launchable(call.k);
-  ChosenBackward chosen = predicted_choice(call, options);
-  order_key_tiles(chosen, call, options);
+  ChosenBackward chosen = predicted_choice(with_stored_dkv(call), options);
+  // Few key heads are few tiles, each of which is long: then sums and their casts cost less.
+  const AttendBackward summed = with_summed_dkv(call);
+  if (call.rounded_dk && call.q.heads > call.k.heads && options.sums_dkv.value_or(true) &&
+      !variants_for(summed, options).empty()) {
+    ChosenBackward other = predicted_choice(summed, options);
+    other.sums_dkv = true;
+    if (options.sums_dkv ||
+        predicted_seconds(other, call, options) < predicted_seconds(chosen, call, options))
+      chosen = std::move(other);
+  }
+  order_key_tiles(chosen, as_launched(call, chosen), options);
   return chosen;
 }
 

@@ -115,7 +115,7 @@ struct AttendBackwardVariant {
   bool small_tiles = false;   // mma: fits thread blocks of 99 KiB where the preferred one does not
   int value_size = head_size;
 
-  Unmet unmet(const AttendBackward& call) const;
+  Unmet unmet(const AttendBackward& call) const;  // of rounded dk and dv: as they are stored
   bool fits(const AttendBackward& call) const { return !unmet(call); }
 };
 
@@ -143,7 +143,8 @@ struct VariantOptions {
   // Multiprocessors beside `sms` that are left to others. Kernels with several thread blocks a multiprocessor
   // would spread over them, and are not taken unless `only` asks for one.
   int reserved_sms = 0;
-  bool shared_gpu = false;  // CallOptions::shared_gpu
+  bool shared_gpu = false;            // CallOptions::shared_gpu
+  std::optional<bool> sums_dkv = {};  // CallOptions::sums_dkv
 };
 
 // The variants that are allowed, that the architecture has room for (Claim), and that take the call: the
@@ -163,15 +164,24 @@ struct ChosenBackward {
   WorkTables by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
   std::optional<RowSpaces> spaces = {};
   TileChains chains = {};  // of by_k, if the variant wants them
+  // Of a call that rounds dk and dv: the query heads of a key head go to different thread blocks, which sum
+  // them, and launches behind the variant's own round the sums. Else a thread block has all of these heads
+  // and stores the rounded ones.
+  bool sums_dkv = false;
 };
 
-// What a variant's own launch does of a call: if it stores dq once, it stores the rounded one.
-AttendBackward as_launched(const AttendBackward& call, const AttendBackwardVariant& variant);
+// What a variant's own launch does of a call: if it stores dq once, it stores the rounded one; and dk and dv
+// as ChosenBackward::sums_dkv says.
+AttendBackward as_launched(const AttendBackward& call, const ChosenBackward& chosen);
+// The call with rounded dk and dv stored as they come out, and with those sums alone.
+AttendBackward with_stored_dkv(const AttendBackward& call);
+AttendBackward with_summed_dkv(const AttendBackward& call);
 // Whether many tiles of keys add to a row of dq.
 bool sums_dq(const AttendBackwardVariant& variant);
 
 // How often a launch takes each tile of keys: for every key head, or, where kernels that sum dq give the
 // query heads of a key head to different thread blocks (hopper::splits_query_heads()), for every query head.
+// call: as launched.
 std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVariant& variant);
 
 // Of kernels that sum dq, tile by tile: how many heads the launch has side by side if tiles of keys are
@@ -180,9 +190,11 @@ std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVari
 int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call);
 bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call);
 // Whether a kernel that sums dq rounds the sum itself: by chains, and in rings. Whether another launch does,
-// behind the variant's own. The answers are the same for a call and for what as_launched() makes of it.
+// behind the variant's own; and whether others do of dk and dv. The answers are the same for a call and for
+// what as_launched() makes of it.
 bool rounds_dq(const ChosenBackward& chosen, const AttendBackward& call);
 bool casts_dq(const ChosenBackward& chosen, const AttendBackward& call);
+bool casts_dkv(const ChosenBackward& chosen, const AttendBackward& call);
 
 // The variant that takes the call, chosen among variants_for() as options.way says, and its tiles.
 // Throws std::invalid_argument if no variant fits, or if the call is too large for a GPU kernel.

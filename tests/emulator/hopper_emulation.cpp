@@ -184,6 +184,15 @@ testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const k
 
 testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors,
                                             const kernels::AttendBackward& call) {
+  if (call.rounded_dk) {  // stored, or summed and rounded afterwards
+    const bool sums = call.q.heads > call.k.heads && rounded_calls_++ % 2 == 0;
+    const testing::TileRun run =
+        attend_backward(tensors, sums ? with_summed_dkv(call) : with_stored_dkv(call));
+    if (!sums) return run;
+    kernels::cpu_tiles().copy(call.dk, *call.rounded_dk);
+    kernels::cpu_tiles().copy(call.dv, *call.rounded_dv);
+    return {run.variant + " dk, dv summed", run.repeatable};
+  }
   if (call.rounded_dq) return attend_backward_rounded(tensors, call);
   if (!hopper::fits_backward_deterministic_hopper(call, call.q.dtype, call.q.width)) {
     kernels::cpu_tiles().attend_backward(call);

@@ -85,7 +85,7 @@ testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBa
     kernels::cpu_tiles().attend_backward(asked);
     return {"(cpu tiles)", true};
   }
-  const kernels::AttendBackward call = as_launched(asked, *chosen.variant);
+  const kernels::AttendBackward call = as_launched(asked, chosen);
   Tables tables;
   const AttendBackwardParams params{.q = tables.view(call.q),
                                     .k = tables.view(call.k),
@@ -104,6 +104,10 @@ testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBa
                                     .turns = {}};
   kernels.run.attend_backward(params, small_tiles, seed);
   if (call.rounded_dq) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
+  if (call.rounded_dk) {
+    kernels::cpu_tiles().copy(call.dk, *call.rounded_dk);
+    kernels::cpu_tiles().copy(call.dv, *call.rounded_dv);
+  }
   return {chosen.variant->name, true};
 }
 

@@ -100,11 +100,11 @@ void attention(DType dtype, const Shape& shape, bool causal) {
 }
 
 // What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward; and
-// behind either "-sums-dkv".
+// behind either "-stores-dkv" or "-sums-dkv" (CallOptions::sums_dkv).
 struct ServedChoice {
   kernels::KernelChoice kernels = kernels::KernelChoice::best;
   std::string backward;  // the variant's name; empty: any
-  bool sums_dkv = false;
+  std::optional<bool> sums_dkv = {};
 };
 std::map<std::string, ServedChoice> served_choices(int head_size) {
   using namespace kernels::cuda;
@@ -122,35 +122,38 @@ std::map<std::string, ServedChoice> served_choices(int head_size) {
       {"chains", only(hopper_backward_chains_name(dtype, head_size))},
       {"tiles-apart", only(hopper_backward_deterministic_name(dtype, head_size))}};
   const std::map<std::string, ServedChoice> alone = choices;
-  for (const auto& [name, choice] : alone)
+  for (const auto& [name, choice] : alone) {
+    choices[name + "-stores-dkv"] = {choice.kernels, choice.backward, false};
     choices[name + "-sums-dkv"] = {choice.kernels, choice.backward, true};
+  }
   return choices;
 }
 
 // One problem for serve(), with one choice of kernels. The backward sums dq in fp32 and rounds it, as plans
-// of one rank do: in one launch or two, as the call's kernel does it. With sums_dkv it also sums dk and dv in
-// fp32, and a second launch rounds both.
+// of one rank do: in one launch or two, as the call's kernel does it. Of grouped heads it may sum dk and dv
+// as well.
 class Served {
  public:
   Served(const Packed& packed, const ServedChoice& choice, const DeviceMemory& memory)
       : calls_(choice.kernels),
-        gradients_({.choice = choice.kernels, .only = choice.backward}),
+        gradients_({.choice = choice.kernels, .only = choice.backward, .sums_dkv = choice.sums_dkv}),
         problem_(problem_of(DType::bf16, packed)),
         wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width),
-        wide_dkv_(DType::fp32, choice.sums_dkv ? packed.rows() : 0, 2 * packed.kv_heads, packed.width),
-        dkv_(DType::bf16, choice.sums_dkv ? packed.rows() : 0, 2 * packed.kv_heads, packed.width) {
+        wide_dkv_(DType::fp32, packed.heads > packed.kv_heads ? packed.rows() : 0, 2 * packed.kv_heads,
+                  packed.width) {
     const kernels::Attend forward = problem_.forward();
     kernels::AttendBackward backward = problem_.backward();
     backward.rounded_dq = backward.dq;
     backward.dq = wide_dq_.view();
-    if (choice.sums_dkv) {
+    if (packed.heads > packed.kv_heads) {
+      backward.rounded_dk = backward.dk;
+      backward.rounded_dv = backward.dv;
       backward.dk = half(wide_dkv_.view(), 0);
       backward.dv = half(wide_dkv_.view(), 1);
     }
     forward_ = {calls_.add(forward)};
     backward_ = {gradients_.add_row_dot(backward.dout, forward.out, backward.delta),
                  gradients_.add(backward)};
-    if (choice.sums_dkv) backward_.push_back(gradients_.add_copy(wide_dkv_.view(), dkv_.view()));
     tables_.emplace(calls_.table_bytes());
     gradient_tables_.emplace(gradients_.table_bytes());
     calls_.upload(tables_->data());
@@ -180,7 +183,7 @@ class Served {
 
   CudaCalls calls_, gradients_;
   AttentionProblem problem_;
-  Operand wide_dq_, wide_dkv_, dkv_;
+  Operand wide_dq_, wide_dkv_;
   std::vector<std::size_t> forward_, backward_;
   std::optional<DeviceMemory> tables_, gradient_tables_;
 };

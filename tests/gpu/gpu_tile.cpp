@@ -128,7 +128,8 @@ TileRunner gpu_attention() {
       for (View* view :
            {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
         *view = mirror.device(*view);
-      if (call.rounded_dq) call.rounded_dq = mirror.device(*call.rounded_dq);
+      for (std::optional<View>* view : {&call.rounded_dq, &call.rounded_dk, &call.rounded_dv})
+        if (*view) *view = mirror.device(**view);
       return call;
     };
     const auto add = [&](kernels::CudaCalls& calls, const Mirror& mirror) {
@@ -139,6 +140,7 @@ TileRunner gpu_attention() {
       kernels::CallOptions taken = options_of(call.k);
       taken.only = with_small_tiles(call);
       if (taken.only.empty()) taken.only = one_of_kernels(call);
+      taken.sums_dkv = call.k.rows % 2 == 0;  // small tiles would always store dk and dv
       return taken;
     };
     return run_on_gpu(tensors, shift, add, options);

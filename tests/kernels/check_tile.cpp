@@ -137,9 +137,9 @@ class AttendCase {
     report_.share(variant, where_, extra > 0 ? "added dq" : "dq",
                   worst_share(tensors.final_dq().values(), expected.dq, expected.dq_majorant, tolerance.dq));
     report_.share(variant, where_, extra > 0 ? "added dk" : "dk",
-                  worst_share(tensors.dk.values(), expected.dk, expected.dk_majorant, tolerance.dk));
+                  worst_share(tensors.final_dk().values(), expected.dk, expected.dk_majorant, tolerance.dk));
     report_.share(variant, where_, extra > 0 ? "added dv" : "dv",
-                  worst_share(tensors.dv.values(), expected.dv, expected.dv_majorant, tolerance.dv));
+                  worst_share(tensors.final_dv().values(), expected.dv, expected.dv_majorant, tolerance.dv));
   }
 
   TileTensors make(const Problem& problem) { return {generator_, problem, tile_.dtypes(), tile_.layouts}; }
@@ -161,14 +161,15 @@ class AttendCase {
     return tensors;
   }
 
-  TileDTypes rounding_dtypes() const {
+  TileDTypes rounding_dtypes(bool rounds_dkv = false) const {
     TileDTypes dtypes = tile_.dtypes();
     dtypes.out = tile_.nominal;
     dtypes.rounds_dq = true;
+    dtypes.rounds_dkv = rounds_dkv;
     return dtypes;
   }
-  TileTensors make_rounding(const Problem& problem, const Expected& expected) {
-    TileTensors tensors(generator_, problem, rounding_dtypes(), tile_.layouts);
+  TileTensors make_rounding(const Problem& problem, const Expected& expected, bool rounds_dkv = false) {
+    TileTensors tensors(generator_, problem, rounding_dtypes(rounds_dkv), tile_.layouts);
     tensors.lse.assign(expected.lse);
     tensors.delta.assign(expected.delta);
     return tensors;
@@ -255,18 +256,20 @@ class AttendCase {
     check_gradients(attend_backward(tensors, problem, Write::store), tensors, without, expected, 0);
   }
 
-  // dq summed in fp32 and rounded by the call, which stores it, or adds it to the sum of another one.
+  // dq summed in fp32 and rounded by the call, which stores it, or adds it to the sum of another one. dk and
+  // dv likewise, or stored, or added to.
   void rounded(const Problem& problem, const Expected& expected) {
-    TileTensors tensors = make_rounding(problem, expected);
     const bool adds = draw(generator_, 0, 3) == 0;
+    const bool adds_dk = adds || draw(generator_, 0, 2) == 0;
+    const bool rounds_dkv = !adds_dk && draw(generator_, 0, 2) > 0;
+    TileTensors tensors = make_rounding(problem, expected, rounds_dkv);
     const auto [first, second] = split(problem, generator_);
     if (adds) {
       tensors.rounds_dq = false;
       attend_backward(tensors, first, Write::store);
       tensors.rounds_dq = true;
     }
-    // dk and dv may be added to, here to 0, where dq is stored.
-    const bool adds_dk = adds || draw(generator_, 0, 1) == 0;
+    // What dk and dv are added to where dq is stored: 0.
     if (adds_dk && !adds)
       for (Tensor* tensor : {&tensors.dk, &tensors.dv})
         for (std::int64_t key = 0; key < tensor->rows(); ++key) tensor->fill_row(key, 0);
@@ -274,7 +277,7 @@ class AttendCase {
         attend_backward(tensors, adds ? second : problem, adds ? Write::add : Write::store,
                         adds_dk ? Write::add : Write::store);
     check_gradients(variant, tensors, problem, expected, adds ? 1.01 * unit_roundoff(tile_.nominal) : 0,
-                    rounding_dtypes());
+                    rounding_dtypes(rounds_dkv));
   }
 
   Report& report_;

@@ -70,7 +70,8 @@ struct Tolerance {
 // result went through, each partial result stored with unit roundoff `part_roundoff`.
 struct TileDTypes {
   DType nominal, out, lse;
-  bool rounds_dq = false;  // dq is summed in the dtype of lse, and comes out rounded elsewhere
+  bool rounds_dq = false;   // dq is summed in the dtype of lse, and comes out rounded elsewhere
+  bool rounds_dkv = false;  // dk and dv are
   std::int64_t merges = 0;
   double part_roundoff = 0;
 };

@@ -167,15 +167,22 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
                             layouts.q_runs, problem.sizes.nq),
                   dtypes.rounds_dq ? dtypes.lse : dtypes.out, problem.sizes.nq, problem.sizes.H,
                   problem.sizes.D, {})),
-      dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
-                  problem.sizes.nk, problem.sizes.G, problem.sizes.D, {})),
-      dv(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
-                  problem.sizes.nk, problem.sizes.G, problem.sizes.E, {})),
+      dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk),
+                  dtypes.rounds_dkv ? dtypes.lse : dtypes.out, problem.sizes.nk, problem.sizes.G,
+                  problem.sizes.D, {})),
+      dv(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk),
+                  dtypes.rounds_dkv ? dtypes.lse : dtypes.out, problem.sizes.nk, problem.sizes.G,
+                  problem.sizes.E, {})),
       rounded_dq(laid_out(of_result(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.out,
                           dtypes.rounds_dq ? problem.sizes.nq : 0, problem.sizes.H, problem.sizes.D, {})),
+      rounded_dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
+                          dtypes.rounds_dkv ? problem.sizes.nk : 0, problem.sizes.G, problem.sizes.D, {})),
+      rounded_dv(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
+                          dtypes.rounds_dkv ? problem.sizes.nk : 0, problem.sizes.G, problem.sizes.E, {})),
       max_logit(random_tensor(generator, dtypes.lse, 1, problem.sizes.H, 1,
                               std::vector<double>(static_cast<std::size_t>(problem.sizes.H), -infinity))),
-      rounds_dq(dtypes.rounds_dq) {}
+      rounds_dq(dtypes.rounds_dq),
+      rounds_dkv(dtypes.rounds_dkv) {}
 
 kernels::Attend TileTensors::attend(const Problem& problem, kernels::Write write) {
   inputs_before_ = input_memory();
@@ -210,11 +217,14 @@ kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::W
           .scale = problem.scale,
           .write_dq = write_dq,
           .write_dk = write_dk,
-          .rounded_dq = rounds_dq ? std::optional(rounded_dq.view()) : std::nullopt};
+          .rounded_dq = rounds_dq ? std::optional(rounded_dq.view()) : std::nullopt,
+          .rounded_dk = rounds_dkv ? std::optional(rounded_dk.view()) : std::nullopt,
+          .rounded_dv = rounds_dkv ? std::optional(rounded_dv.view()) : std::nullopt};
 }
 
 std::vector<Tensor*> TileTensors::all() {
-  return {&q, &k, &v, &dout, &out, &lse, &delta, &dq, &dk, &dv, &rounded_dq, &max_logit};
+  return {&q,  &k,  &v,  &dout,       &out,        &lse,        &delta,
+          &dq, &dk, &dv, &rounded_dq, &rounded_dk, &rounded_dv, &max_logit};
 }
 
 std::string TileTensors::touched_gap() const {
@@ -229,6 +239,8 @@ std::string TileTensors::touched_gap() const {
                                                            {"dk", &dk},
                                                            {"dv", &dv},
                                                            {"rounded_dq", &rounded_dq},
+                                                           {"rounded_dk", &rounded_dk},
+                                                           {"rounded_dv", &rounded_dv},
                                                            {"max_logit", &max_logit}};
   for (const auto& [name, tensor] : tensors)
     if (const std::string text = tensor->touched_gap(); !text.empty()) return name + (": " + text);

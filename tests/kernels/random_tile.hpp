@@ -64,12 +64,16 @@ struct TileTensors {
   bool inputs_unchanged();
 
   Tensor q, k, v, dout, out, lse, delta, dq, dk, dv;
-  Tensor rounded_dq;            // of backward(), if TileDTypes::rounds_dq
+  Tensor rounded_dq;  // of backward(), if TileDTypes::rounds_dq
+  Tensor rounded_dk, rounded_dv;
   Tensor max_logit;             // -inf at first
   bool asks_max_logit = false;  // of attend()
   bool rounds_dq;               // backward() does, as TileDTypes::rounds_dq says at first
-  // Where dq comes out.
+  bool rounds_dkv;
+  // Where gradients come out.
   const Tensor& final_dq() const { return rounds_dq ? rounded_dq : dq; }
+  const Tensor& final_dk() const { return rounds_dkv ? rounded_dk : dk; }
+  const Tensor& final_dv() const { return rounds_dkv ? rounded_dv : dv; }
 
  private:
   std::vector<std::vector<std::byte>> input_memory() const;

@@ -20,18 +20,18 @@ TEST_CASE("rounded dq: stored by kernels that store it once, cast behind those t
 
   const ChosenBackward apart = choose_variant(stored, on_hopper);
   REQUIRE(apart.variant->family == Family::hopper_deterministic);
-  CHECK(as_launched(stored, *apart.variant).dq.dtype == DType::bf16);
-  CHECK(!as_launched(stored, *apart.variant).rounded_dq);
+  CHECK(as_launched(stored, apart).dq.dtype == DType::bf16);
+  CHECK(!as_launched(stored, apart).rounded_dq);
 
   const ChosenBackward fused = choose_variant(summed, on_hopper);
   REQUIRE(fused.variant->family == Family::hopper_fused);
-  CHECK(as_launched(summed, *fused.variant).dq.dtype == DType::fp32);
-  CHECK(as_launched(summed, *fused.variant).rounded_dq);
+  CHECK(as_launched(summed, fused).dq.dtype == DType::fp32);
+  CHECK(as_launched(summed, fused).rounded_dq);
 
   AttendBackward added = stored;
   added.write_dq = Write::add;  // what it is added to is fp32
-  CHECK(as_launched(added, *apart.variant).dq.dtype == DType::fp32);
-  CHECK(as_launched(added, *apart.variant).rounded_dq);
+  CHECK(as_launched(added, apart).dq.dtype == DType::fp32);
+  CHECK(as_launched(added, apart).rounded_dq);
 }
 
 // 16 x 1024 rows of 16 heads of 128: 134 MB of fp32 and 67 of bf16, which a cast reads and writes; the model

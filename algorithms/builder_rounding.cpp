@@ -1,10 +1,12 @@
-// Who rounds a dq that was summed in a wide dtype: the tiles that stored it, or a cast.
+// Gradients that are summed in a wide dtype and come out in the problem's: dq, which the tiles that stored it
+// round, or a cast; and dk and dv of grouped heads, which a tile may sum before it rounds them.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "algorithms/builder.hpp"
 #include "algorithms/builder_pools.hpp"
+#include "algorithms/common_options.hpp"
 #include "plan/operands.hpp"
 
 namespace cplab {
@@ -43,6 +45,32 @@ void Builder::round_dq(Lane lane, const Box& sum, const Box& into) {
     op.writes = pools_->accesses(plan_.accesses, pools_->written_list);
     op.bytes += size(rounded);
   }
+}
+
+// A kernel has two ways to the dk and dv of a key head that several query heads read: a thread block takes
+// all of these, one after the other, and stores what it has summed in registers; or each has a thread block
+// of its own, which adds to sums in memory. With few key heads the first leaves multiprocessors without work
+// (8 heads on 1, 8192 tokens, causal: 215 TFLOP/s on an H100, where the second has 580). Which is faster the
+// kernels decide, call by call; the plan makes room for the sums. Tiles of many keys are enough for any GPU,
+// and need none: that bounds the room, at 256 MiB with head size 128.
+Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteMode mode) {
+  constexpr std::int64_t enough_keys = 256 * 1024;  // 2048 tiles of 128, all heads together
+  const Problem& p = problem();
+  const HeadRange heads = dk.problem_heads();
+  std::int64_t rows = 0;
+  for (const RowRange& range : dk.row_list()) rows += range.count;
+  const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
+                      wide_accumulator(scenario_.schedule) && p.attention == Attention::softmax;
+  if (!rounds || query_heads <= heads.count() || rows * heads.count() >= enough_keys) return {};
+  const Layout layout = declared(dk).layout;
+  for (const Pools::DkvSums& made : pools_->dkv_sums)
+    if (made.lane == lane && made.rows == rows && made.heads.begin == heads.begin &&
+        made.heads.end == heads.end && made.layout == layout)
+      return made.box;
+  const Box box = buffer({"dkv_sum", Role::wide, Category::working, 1, rows, heads.count(),
+                          p.head_size + p.value_size, p.head_size, layout, heads.begin});
+  pools_->dkv_sums.push_back({lane, rows, heads, layout, box});
+  return box;
 }
 
 }  // namespace cplab

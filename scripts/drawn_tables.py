@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Tables of problems drawn from a seed, from records of compare_builds.py --drawn and peer_attention.py --shapes drawn.
+
+    scripts/drawn_tables.py turns RECORDS    by-turns-SEED.json: the default and the deterministic backward, before and now
+    scripts/drawn_tables.py peers RECORDS    peers-SEED.json: ours of FlashAttention 4, forward and backward
+
+Geometric means over all seeds, by head size and mask; in brackets the least and the most, or what is worse of both.
+"""
+import json
+import math
+import pathlib
+import statistics
+import sys
+
+COLUMNS = [(128, False), (128, True), (64, False), (64, True)]
+
+
+def loaded(folder, pattern):
+    paths = sorted(pathlib.Path(folder).glob(pattern))
+    if not paths:
+        sys.exit(f"drawn_tables.py: {folder} has no {pattern}")
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def width_of(row):
+    return row["shape"][3] if "shape" in row else row["width"]
+
+
+def problem_of(seed, row):
+    return (seed, json.dumps([row.get(key) for key in ("shape", "lengths", "heads", "kv_heads", "width")]))
+
+
+def ratios(rows, of, to):
+    """Rates of `of` over those of `to`, by column; rows: (problem, column, candidate) -> TFLOP/s."""
+    found = {column: [] for column in COLUMNS}
+    for (problem, column, name), rate in rows.items():
+        if name == of and (problem, column, to) in rows:
+            found[column].append(rate / rows[problem, column, to])
+    return found
+
+
+def mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def line(name, found, extremes):
+    cells = []
+    for column in COLUMNS:
+        values = found[column]
+        ends = {"both": f"{min(values):.2f} to {max(values):.2f}", "least": f"{min(values):.2f}",
+                "most": f"{max(values):.2f}"}[extremes]
+        cells.append(f"{mean(values):.2f} ({ends})")
+    print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def head():
+    print("| | full, 128 | causal, 128 | full, 64 | causal, 64 |")
+    print("|---|---:|---:|---:|---:|")
+
+
+def turns(folder):
+    rows = {(problem_of(seed, row), (width_of(row), row["mask"] == "causal"), row["build"]): row["flops_s"]
+            for seed, record in enumerate(loaded(folder, "by-turns-*.json")) for row in record}
+    head()
+    line("default, of the speed before", ratios(rows, "now:best", "before:best"), "both")
+    line("deterministic, of the speed before", ratios(rows, "now:deterministic", "before:deterministic"), "most")
+    line("deterministic of default before", ratios(rows, "before:deterministic", "before:best"), "least")
+    line("deterministic of default now", ratios(rows, "now:deterministic", "now:best"), "least")
+
+
+def peers(folder):
+    records = loaded(folder, "peers-[0-9]*.json")
+    head()
+    for direction in ("forward", "backward"):
+        rows = {(problem_of(seed, row), (width_of(row), row["causal"]), row["candidate"]): row["flops_s"]
+                for seed, record in enumerate(records) for row in record["rows"] if row["direction"] == direction}
+        line(direction, ratios(rows, "best", "fa4"), "least")
+
+
+def main():
+    tables = {"turns": turns, "peers": peers}
+    if len(sys.argv) != 3 or sys.argv[1] not in tables:
+        sys.exit(__doc__.strip())
+    tables[sys.argv[1]](sys.argv[2])
+
+
+if __name__ == "__main__":
+    main()

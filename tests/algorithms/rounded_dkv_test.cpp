@@ -1,0 +1,162 @@
+// dk and dv of grouped heads that a tile may sum before it rounds them: where plans make room for the sums,
+// and what the checker says of mistakes.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/build.hpp"
+#include "derive/edges.hpp"
+#include "derive/edits.hpp"
+#include "tests/algorithms/check_expect.hpp"
+#include "tests/scenarios/any_scenario.hpp"
+
+using namespace cplab;
+using namespace cplab::hand;
+
+namespace {
+
+// Of 4 query heads on 2 key heads.
+Scenario grouped(const std::string& algorithm, int ranks) {
+  Scenario s = testing::any_scenario(ranks, algorithm);
+  s.problem.dtype = DType::bf16;
+  return s;
+}
+
+int tiles_that_round(const RankPlan& rank) {
+  int tiles = 0;
+  for (const Operation& op : rank.operations) {
+    const bool dk = rank.find(op, Operand::rounded_dk) != nullptr;
+    CHECK(dk == (rank.find(op, Operand::rounded_dv) != nullptr));
+    tiles += dk;
+  }
+  return tiles;
+}
+
+const Buffer* find_sums(const RankPlan& rank) {
+  for (const Buffer& buffer : rank.buffers)
+    if (buffer.name == "dkv_sum") return &buffer;
+  return nullptr;
+}
+
+// One rank, whose only tile rounds dk and dv, with its writes changed.
+template <class Change>
+Plan changed(Change change) {
+  Plan plan = build_plan(grouped("ring", 1));
+  RankPlan& rank = plan.ranks[0];
+  Operation& op = rank.operations.back();
+  REQUIRE(rank.find(op, Operand::rounded_dk) != nullptr);
+  std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
+  for (Access& access : writes) change(rank, access);
+  op.writes = add_accesses(rank, writes);
+  derive_edges(rank);
+  return plan;
+}
+
+}  // namespace
+
+// 192 rows of 2 key heads, 8 columns of keys and 8 of values, fp32.
+TEST_CASE("a tile that stores dk and dv of grouped heads may sum them") {
+  const Plan plan = build_plan(grouped("ring", 1));
+  require_right(plan);
+  CHECK(tiles_that_round(plan.ranks[0]) == 1);
+  const Buffer* sums = find_sums(plan.ranks[0]);
+  REQUIRE(sums != nullptr);
+  CHECK(sums->role == Role::wide);
+  CHECK(sums->category == Category::working);
+  CHECK(sums->bytes == 192 * 2 * (8 + 8) * 4);
+  CHECK(sums->planes == 8);
+}
+
+TEST_CASE("ranks of all_to_all have room for sums of the key heads that they attend") {
+  for (const int P : {1, 2}) {
+    const Plan plan = build_plan(grouped("all_to_all", P));
+    require_right(plan);
+    for (const RankPlan& rank : plan.ranks) {
+      CHECK(tiles_that_round(rank) == 1);
+      REQUIRE(find_sums(rank) != nullptr);
+      CHECK(find_sums(rank)->heads == 2 / P);
+    }
+  }
+}
+
+TEST_CASE("nothing is summed where heads are not grouped, gradients are sums already, or nothing is wider") {
+  const auto of = [](auto change) {
+    Scenario s = grouped("ring", 1);
+    change(s);
+    const Plan plan = build_plan(testing::resolve_with_heads(s));
+    return tiles_that_round(plan.ranks[0]);
+  };
+  CHECK(of([](Scenario&) {}) == 1);
+  CHECK(of([](Scenario& s) { s.problem.kv_heads = s.problem.heads; }) == 0);
+  CHECK(of([](Scenario& s) { s.problem.dtype = DType::fp64; }) == 0);
+  CHECK(of([](Scenario& s) { s.schedule.set("accumulator", std::string("nominal")); }) == 0);
+  CHECK(of([](Scenario& s) {
+          testing::take_attention(s.problem, Attention::dynamic_mask);
+          s.problem.bias = BiasForm::keys;
+        }) == 0);
+  CHECK(tiles_that_round(build_plan(grouped("ring", 2)).ranks[0]) == 0);
+}
+
+// 2048 tiles of 128 keys, all key heads together, are enough for any GPU.
+TEST_CASE("sums of dk and dv take room for less than 256 K keys of all heads") {
+  for (const std::int64_t tokens : {128 * 1024 - 64, 128 * 1024}) {
+    Scenario s = grouped("ring", 1);
+    s.problem.lengths = s.problem.padded_lengths = {tokens};
+    s.problem.batch = 1;
+    const Plan plan = build_plan(testing::resolve_with_heads(s));
+    CHECK(tiles_that_round(plan.ranks[0]) == (tokens < 128 * 1024 ? 1 : 0));
+  }
+}
+
+TEST_CASE("rounded dk and dv: the sums hold nothing afterwards") {
+  for (const auto& [sum, rounded] :
+       {std::pair(Operand::dk, Operand::rounded_dk), std::pair(Operand::dv, Operand::rounded_dv)}) {
+    Plan plan = build_plan(grouped("ring", 1));
+    RankPlan& rank = plan.ranks[0];
+    const Operation tile = rank.operations.back();
+    REQUIRE(rank.find(tile, rounded) != nullptr);
+    Operation cast;
+    cast.kind = OpKind::cast;
+    cast.phase = tile.phase;
+    cast.lane = tile.lane;
+    Access from = *rank.find(tile, sum), into = *rank.find(tile, rounded);
+    from.operand = Operand::from, into.operand = Operand::into;
+    cast.reads = add_accesses(rank, {from});
+    cast.writes = add_accesses(rank, {into});
+    insert_operation(rank, rank.operations.size(), cast);
+    derive_edges(rank);
+    require_anywhere(plan, FindingKind::uninitialised);
+  }
+}
+
+TEST_CASE("rounded dk and dv: what is malformed") {
+  const auto says = [](const Plan& plan, const std::string& part) {
+    const CheckResult result = check(plan);
+    INFO(text(result));
+    bool found = false;
+    for (const Finding& f : result.findings) found |= f.message.find(part) != std::string::npos;
+    CHECK(found);
+  };
+  says(changed([](RankPlan&, Access& a) {
+         if (a.operand == Operand::rounded_dk) a.mode = WriteMode::add;
+       }),
+       "must write rounded_dk and rounded_dv, and dk, with store");
+  says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
+         if (a.operand == Operand::dv) a.view = rank.find(rank.operations.back(), Operand::rounded_dv)->view;
+       }),
+       "has an operand of the wrong dtype role");
+  says(changed([](RankPlan& rank, Access& a) {
+         if (a.operand != Operand::rounded_dv) return;
+         View half = rank.views[a.view];
+         half.head_end = half.head_begin + 1;
+         a.view = add_view(rank, half);
+       }),
+       "writes a rounded_dk or rounded_dv that does not fit its k and v");
+  says(changed([](RankPlan&, Access& a) {  // twice, and the other not at all
+         if (a.operand == Operand::rounded_dv) a.operand = Operand::rounded_dk;
+       }),
+       "has operands under other names than its kind has");
+}
