@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "kernels/call_checks.hpp"
 #include "kernels/cuda/calls_state.hpp"
 #include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/work/joined_views.hpp"
 
 namespace cplab::kernels {
 
@@ -63,9 +65,10 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   state_->set(p->dk, call.dk, of_k);
   state_->set(p->dv, call.dv, of_k);
   if (call.write_dq == Write::store) state_->set(p->zeroed_dq, call.dq);
+  const std::optional<View> dkv = joined(call.dk, call.dv);
   if (call.write_dk == Write::store) {
-    state_->set(p->zeroed_dk, call.dk);
-    state_->set(p->zeroed_dv, call.dv);
+    state_->set(p->zeroed_dk, dkv.value_or(call.dk));
+    if (!dkv) state_->set(p->zeroed_dv, call.dv);
   }
   state_->set(p->by_q, chosen.by_q);
   state_->set(p->by_k, chosen.by_k);
@@ -86,8 +89,10 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   };
   if (casts_dq(chosen, call)) cast((*casts)[0], call.dq, *call.rounded_dq);
   if (casts_dkv(chosen, call)) {
-    cast((*casts)[1], call.dk, *call.rounded_dk);
-    cast((*casts)[2], call.dv, *call.rounded_dv);
+    const std::optional<View> rounded = joined(*call.rounded_dk, *call.rounded_dv);
+    const bool together = dkv && rounded && same_shape(*dkv, *rounded);
+    cast((*casts)[1], together ? *dkv : call.dk, together ? *rounded : *call.rounded_dk);
+    if (!together) cast((*casts)[2], call.dv, *call.rounded_dv);
   }
   const auto launch_casts = [casts](CudaStream stream) {
     for (const RowwiseParams& each : *casts) launch_rowwise(each, stream);

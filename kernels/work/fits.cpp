@@ -276,7 +276,8 @@ namespace {
 // The rows of all tiles of a head may take `of_all` bytes of the cache, or those of neighbours `of_part`.
 struct CacheBytes {
   std::int64_t of_all, of_part;
-  bool alike = false;  // all tiles take the same time, and groups need not be of equal size
+  bool alike = false;      // all tiles take the same time, and groups need not be of equal size
+  int walked_at_once = 1;  // of several heads that each tile walks over
 };
 
 int heads_that_fit(int heads, int walked_heads, const DeviceView& walked, int element_bytes,
@@ -287,9 +288,9 @@ int heads_that_fit(int heads, int walked_heads, const DeviceView& walked, int el
   const auto group = [&](std::int64_t all, std::int64_t most) {
     return bytes.alike ? std::clamp<std::int64_t>(most, 1, all) : equal_groups(all, most);
   };
-  // Query heads share a key head; a key head needs all its query heads.
+  // Query heads share a key head.
   return static_cast<int>(heads >= walked_heads ? group(walked_heads, fit) * (heads / walked_heads)
-                                                : group(heads, fit / (walked_heads / heads)));
+                                                : group(heads, fit / bytes.walked_at_once));
 }
 
 }  // namespace
@@ -303,6 +304,19 @@ int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::
   return heads_that_fit(heads, walked_heads, walked, two_operands, rows_together,
                         alike ? CacheBytes{few, few, true} : bytes);
 }
+
+namespace {
+
+// A tile of keys of all query heads of a key head walks over one of these after the other. But tiles of
+// unequal length get out of step, and then several are in use at once: in any order half of them, in turn one
+// at head size 128 and all at 64, which is what gave the fastest groups (grouped/widths.json).
+int walked_at_once(int heads, int query_heads, std::int64_t width, FusedOrder order) {
+  const int all = std::max(query_heads / std::max(heads, 1), 1);
+  if (order == FusedOrder::any) return (all + 1) / 2;
+  return order == FusedOrder::turns_of_uneven && width == 64 ? all : 1;
+}
+
+}  // namespace
 
 FusedOrder order_of_turns(bool even, bool full) {
   return even || full ? FusedOrder::turns : FusedOrder::turns_of_uneven;
@@ -320,6 +334,7 @@ int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::
   CacheBytes bytes = {all, part};
   if (order == FusedOrder::any && q.width == 64) bytes.of_part /= 2;
   if (order == FusedOrder::turns_of_uneven && q.width != 64) bytes = {all / 2, part / 2};
+  bytes.walked_at_once = walked_at_once(heads, query_heads, q.width, order);
   return heads_that_fit(heads, query_heads, q, q_dout_and_dq, rows_together, bytes);
 }
 

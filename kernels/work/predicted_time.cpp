@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/work/fits.hpp"
+#include "kernels/work/joined_views.hpp"
 #include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {
@@ -135,9 +136,10 @@ double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call
   return std::min(tiles, std::ceil(static_cast<double>(sms) / std::max(together, 1))) - 1;
 }
 
-// With masks the tiles of a head, in turn, are as far apart in its queries as they are in the list. If each
-// walks over several query heads, one after the other, they are at several of them, and rows of all of these
-// are in use at once: q and dout, and dq in fp32, which whoever comes next waits for.
+// With masks tiles of a head have unequal lengths. If each walks over several query heads, one after the
+// other, they are soon at several of them, and rows of all of these are in use at once: q and dout, and dq in
+// fp32. What the L2 cache does not hold comes from memory again and again; in turn whoever comes next waits
+// for it.
 double slower_beyond_cache(const ChosenBackward& chosen, const AttendBackward& call, std::int64_t key_heads,
                            int sms) {
   if (key_heads == 0 || key_heads >= call.q.heads || all_full(chosen.by_k)) return 1;
@@ -145,7 +147,11 @@ double slower_beyond_cache(const ChosenBackward& chosen, const AttendBackward& c
   const auto row_bytes = static_cast<double>(call.q.width * (2 + 2 + 4));
   const double in_use = static_cast<double>(call.q.heads / key_heads * rows) * row_bytes;
   constexpr double cache = 1.5 * measured("heads_per_group_cache");  // nearly all of it
-  return in_use > cache ? measured("hopper_ordered_beyond_cache") : 1;
+  const double held = !chosen.variant->takes_turns
+                          ? 1
+                          : at(static_cast<double>(call.q.width), measured("hopper_ordered_64_held"),
+                               measured("hopper_ordered_128_held"));
+  return 1 + measured("hopper_beyond_cache") * std::max(in_use / cache - held, 0.0);
 }
 
 struct BackwardCosts {
@@ -247,7 +253,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const bool fused = sums_dq(variant);
   const std::int64_t key_heads = key_tile_heads(call, variant);
   const bool splits = key_heads > call.k.heads;
-  if (variant.takes_turns) costs.keys *= slower_beyond_cache(chosen, call, key_heads, options.sms);
+  if (fused && !variant.in_chains) costs.keys *= slower_beyond_cache(chosen, call, key_heads, options.sms);
   const TileWalk by_k{
       .heads = key_heads, .heads_per_group = std::max<std::int64_t>(key_heads, 1), .sms = options.sms};
   const TileWalk by_q{
@@ -297,12 +303,13 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (fused && !variant.in_chains && !stores_first_dq(chosen, call) && call.write_dq == Write::store)
     tiles += fill_us + of_rowwise_us({&call.dq}, options);
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
+  const bool together = joined(call.dk, call.dv).has_value();
   if (fused && call.write_dk == Write::store && (splits || some_dead))
-    tiles += 2 * fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
+    tiles += (together ? 1 : 2) * fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
   if (casts_dq(chosen, call)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
   if (casts_dkv(chosen, call))
-    tiles +=
-        2 * launch_us + of_rowwise_us({&call.dk, &call.dv, &*call.rounded_dk, &*call.rounded_dv}, options);
+    tiles += (together ? 1 : 2) * launch_us +
+             of_rowwise_us({&call.dk, &call.dv, &*call.rounded_dk, &*call.rounded_dv}, options);
   double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
   if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them

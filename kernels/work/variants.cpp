@@ -121,13 +121,17 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
 // Tiles of keys that add to dq in the order that suits them: those of a sequence together, so that its q,
 // dout and dq stay in the L2 cache. Even tiles are cut in that order; in turn their heads are side by side by
 // it too. And in turn the ending is for half of the multiprocessors, because tiles walked downward queue:
-// with an ending for all of them 4 x 2048 causal fell from 0.94 to 0.83 of any order (ending.json).
+// with an ending for all of them 4 x 2048 causal fell from 0.94 to 0.83 of any order (ending.json). It is,
+// too, where a tile walks over several query heads, because few such tiles are a long ending, whose sequences
+// are then in use all at once: 19 x 1464 causal, 20 heads on 5, gains a fifth (grouped/groups.json).
 void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
   const AttendBackwardVariant& variant = *chosen.variant;
   if (!sums_dq(variant) || variant.in_chains || call.q.heads == 0) return;
-  const TileWalk walk{.heads = key_tile_heads(call, variant),
+  const std::int64_t heads = key_tile_heads(call, variant);
+  const bool short_ending = variant.takes_turns || heads < call.q.heads;
+  const TileWalk walk{.heads = heads,
                       .heads_per_group = fused_heads_together(chosen, call),
-                      .sms = variant.takes_turns ? std::max(options.sms / 2, 1) : options.sms};
+                      .sms = short_ending ? std::max(options.sms / 2, 1) : options.sms};
   const std::vector<double> times = tile_times(chosen.by_k, {1, 1, 1}, true);
   const bool ordered = chosen.by_k.ring == 0 && order_by_walked_rows(chosen.by_k, times, walk, true);
   if (ordered || variant.takes_turns)

@@ -139,15 +139,15 @@ class Served {
         gradients_({.choice = choice.kernels, .only = choice.backward, .sums_dkv = choice.sums_dkv}),
         problem_(problem_of(DType::bf16, packed)),
         wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width),
-        wide_dkv_(DType::fp32, packed.heads > packed.kv_heads ? packed.rows() : 0, 2 * packed.kv_heads,
-                  packed.width) {
+        wide_dkv_(DType::fp32, grouped_rows(packed), 2 * packed.kv_heads, packed.width),
+        dkv_(DType::bf16, grouped_rows(packed), 2 * packed.kv_heads, packed.width) {
     const kernels::Attend forward = problem_.forward();
     kernels::AttendBackward backward = problem_.backward();
     backward.rounded_dq = backward.dq;
     backward.dq = wide_dq_.view();
     if (packed.heads > packed.kv_heads) {
-      backward.rounded_dk = backward.dk;
-      backward.rounded_dv = backward.dv;
+      backward.rounded_dk = half(dkv_.view(), 0);
+      backward.rounded_dv = half(dkv_.view(), 1);
       backward.dk = half(wide_dkv_.view(), 0);
       backward.dv = half(wide_dkv_.view(), 1);
     }
@@ -173,6 +173,9 @@ class Served {
   }
 
  private:
+  static std::int64_t grouped_rows(const Packed& packed) {
+    return packed.heads > packed.kv_heads ? packed.rows() : 0;
+  }
   // The first or the second half of its heads.
   static View half(View view, int which) {
     view.heads /= 2;
@@ -183,7 +186,7 @@ class Served {
 
   CudaCalls calls_, gradients_;
   AttentionProblem problem_;
-  Operand wide_dq_, wide_dkv_;
+  Operand wide_dq_, wide_dkv_, dkv_;
   std::vector<std::size_t> forward_, backward_;
   std::optional<DeviceMemory> tables_, gradient_tables_;
 };

@@ -172,13 +172,11 @@ TEST_CASE("heads side by side: more where neighbours share few keys") {
   CHECK(hopper::heads_per_group(16, 4, k, 4096) == 16);  // four query heads to a key head
   CHECK(hopper::heads_per_group(6, 6, k) == 3);          // 4 would fit, but 4 and 2 are not alike
   CHECK(hopper::heads_per_group(20, 5, k) == 12);        // 3 and 2 key heads
-  CHECK(hopper::fused_heads_per_group(5, 20, k, 1024, hopper::FusedOrder::any) == 3);  // of 4
   // q, dout and dq in fp32: 1024 bytes a row, 16 MiB a head.
   using Order = hopper::FusedOrder;
   CHECK(hopper::fused_heads_per_group(16, 16, k, 0, Order::any) == 2);     // of 32
   CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::any) == 4);  // 4 MiB a head, of 16
   CHECK(hopper::fused_heads_per_group(16, 16, k, 16384, Order::any) == 2);
-  CHECK(hopper::fused_heads_per_group(4, 16, k, 1024, Order::any) == 4);  // four query heads, 1 MiB each
   CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::turns) == 4);
   CHECK(hopper::fused_heads_per_group(16, 16, k, 4096, Order::turns_of_uneven) == 2);  // of 8
   CHECK(hopper::fused_heads_per_group(16, 16, k, 0, Order::turns_of_uneven) == 1);     // of 16
@@ -186,6 +184,15 @@ TEST_CASE("heads side by side: more where neighbours share few keys") {
       .rows = 16384, .heads = 32, .width = 64, .dtype = kernels::DType::bf16, .listed = 16384};
   CHECK(hopper::fused_heads_per_group(32, 32, narrow, 2048, Order::any) == 8);  // 1 MiB a head, of 8
   CHECK(hopper::fused_heads_per_group(32, 32, narrow, 2048, Order::turns_of_uneven) == 16);
+  // A tile walks over four query heads, one after the other, of which some are in use at once: in any order
+  // two; in turn one, at head size 64 with uneven tiles all.
+  CHECK(hopper::fused_heads_per_group(8, 32, k, 4096, Order::any) == 2);  // of 4 that fit
+  CHECK(hopper::fused_heads_per_group(4, 16, k, 1024, Order::any) == 4);
+  CHECK(hopper::fused_heads_per_group(5, 20, k, 3276, Order::any) == 2);  // of 5 that fit: 2, 2 and 1
+  CHECK(hopper::fused_heads_per_group(8, 32, k, 4096, Order::turns) == 4);
+  CHECK(hopper::fused_heads_per_group(8, 32, k, 4096, Order::turns_of_uneven) == 2);       // of 2
+  CHECK(hopper::fused_heads_per_group(8, 32, narrow, 4096, Order::any) == 2);              // of 4
+  CHECK(hopper::fused_heads_per_group(8, 32, narrow, 4096, Order::turns_of_uneven) == 2);  // of 8
 }
 
 TEST_CASE("heads side by side: few where all tiles take the same time") {
