@@ -59,8 +59,10 @@ Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteM
   const HeadRange heads = dk.problem_heads();
   std::int64_t rows = 0;
   for (const RowRange& range : dk.row_list()) rows += range.count;
+  // Who has sums travel in the problem's dtype wants the memory.
+  const bool narrow = scenario_.schedule.is_word("gradient_wire_dtype", "nominal");
   const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
-                      wide_accumulator(scenario_.schedule) && p.attention == Attention::softmax;
+                      wide_accumulator(scenario_.schedule) && !narrow && p.attention == Attention::softmax;
   if (!rounds || query_heads <= heads.count() || rows * heads.count() >= enough_keys) return {};
   const Layout layout = declared(dk).layout;
   for (const Pools::DkvSums& made : pools_->dkv_sums)

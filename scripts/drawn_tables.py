@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Tables of problems drawn from a seed, from records of compare_builds.py --drawn and peer_attention.py --shapes drawn.
+"""Tables from records of compare_builds.py, which has a build `before` and another one, and of peer_attention.py.
 
     scripts/drawn_tables.py turns RECORDS    by-turns-SEED.json: the default and the deterministic backward, before and now
     scripts/drawn_tables.py peers RECORDS    peers-SEED.json: ours of FlashAttention 4, forward and backward
+    scripts/drawn_tables.py shapes RECORDS   shapes-*.json: the default backward where it gained 5 % or more
 
-Geometric means over all seeds, by head size and mask; in brackets the least and the most, or what is worse of both.
+The first two are of problems drawn from seeds: geometric means over all seeds, by head size and mask, in brackets the least
+and the most, or what is worse of both.
 """
 import json
 import math
@@ -58,14 +60,39 @@ def head():
     print("|---|---:|---:|---:|---:|")
 
 
+def now_of(rows):
+    """The build beside `before`."""
+    return next(name.split(":")[0] for _, _, name in rows if not name.startswith("before:"))
+
+
 def turns(folder):
     rows = {(problem_of(seed, row), (width_of(row), row["mask"] == "causal"), row["build"]): row["flops_s"]
             for seed, record in enumerate(loaded(folder, "by-turns-*.json")) for row in record}
+    now = now_of(rows)
     head()
-    line("default, of the speed before", ratios(rows, "now:best", "before:best"), "both")
-    line("deterministic, of the speed before", ratios(rows, "now:deterministic", "before:deterministic"), "most")
+    line("default, of the speed before", ratios(rows, f"{now}:best", "before:best"), "both")
+    line("deterministic, of the speed before", ratios(rows, f"{now}:deterministic", "before:deterministic"), "most")
     line("deterministic of default before", ratios(rows, "before:deterministic", "before:best"), "least")
-    line("deterministic of default now", ratios(rows, "now:deterministic", "now:best"), "least")
+    line("deterministic of default now", ratios(rows, f"{now}:deterministic", f"{now}:best"), "least")
+
+
+def shapes(folder):
+    rates = {}
+    for record in loaded(folder, "shapes-*.json"):
+        for row in record:
+            count, length, heads, width = row["shape"]
+            grouped = f" on {row['kv_heads']}" if "kv_heads" in row else ""
+            name = f"{count} x {length}, {heads} heads{grouped} of {width}"
+            when = "before" if row["build"].startswith("before:") else "now"
+            if row["build"].endswith(":best"):
+                rates.setdefault(name, {})[row["mask"], when] = row["flops_s"] * 1e-12
+    print("| | full: before, now (TFLOP/s) | causal: before, now |")
+    print("|---|---:|---:|")
+    for name, of in rates.items():
+        gains = {mask: of[mask, "now"] / of[mask, "before"] for mask in ("full", "causal")}
+        if max(gains.values()) >= 1.05:
+            cells = [f"{of[mask, 'before']:.0f}, {of[mask, 'now']:.0f} ({gain:.2f})" for mask, gain in gains.items()]
+            print(f"| {name} | " + " | ".join(cells) + " |")
 
 
 def peers(folder):
@@ -78,7 +105,7 @@ def peers(folder):
 
 
 def main():
-    tables = {"turns": turns, "peers": peers}
+    tables = {"turns": turns, "peers": peers, "shapes": shapes}
     if len(sys.argv) != 3 or sys.argv[1] not in tables:
         sys.exit(__doc__.strip())
     tables[sys.argv[1]](sys.argv[2])

@@ -308,12 +308,14 @@ int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::
 namespace {
 
 // A tile of keys of all query heads of a key head walks over one of these after the other. But tiles of
-// unequal length get out of step, and then several are in use at once: in any order half of them, in turn one
-// at head size 128 and all at 64, which is what gave the fastest groups (grouped/widths.json).
+// unequal length get out of step, and then several are in use at once. What gave the fastest groups
+// (grouped/widths.json, downward.json): at head size 64 all of them, at 128 half, and in turn, where a tile
+// waits for those before it, one.
 int walked_at_once(int heads, int query_heads, std::int64_t width, FusedOrder order) {
   const int all = std::max(query_heads / std::max(heads, 1), 1);
-  if (order == FusedOrder::any) return (all + 1) / 2;
-  return order == FusedOrder::turns_of_uneven && width == 64 ? all : 1;
+  if (order == FusedOrder::turns) return 1;
+  if (width == 64) return all;
+  return order == FusedOrder::any ? (all + 1) / 2 : 1;
 }
 
 }  // namespace

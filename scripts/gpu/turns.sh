@@ -1,12 +1,14 @@
 #!/bin/bash
 # Backward kernels that take turns, through plans and alone, on the GPUs of one machine: `cplab verify` of every softmax
-# algorithm on one GPU and on two, over both links, default and deterministic, and with ranks that share a GPU; then
-# compute-sanitizer on the cases whose tiles walk in rings, go in chains or add to dk and dv.
-# scripts/gpu/turns.sh OUT_DIR [PARTS]   PARTS: any of verify,checkers; both by default.
-# Leaves verify.txt and sanitizers.txt in OUT_DIR: one line each for a run, with the kernels that verify took.
+# algorithm on one GPU and on two, over both links, default and deterministic, and with ranks that share a GPU; the same
+# with few key heads, whose dk and dv may be sums, and how long such plans take; then compute-sanitizer on the cases whose
+# tiles walk in rings, go in chains or add to dk and dv.
+# scripts/gpu/turns.sh OUT_DIR [PARTS]   PARTS: any of verify,grouped,steps,checkers; all by default.
+# Leaves verify.txt, grouped.txt, steps.txt and sanitizers.txt in OUT_DIR: one line each for a run, with the kernels that
+# verify took.
 set -uo pipefail
 out=$(mkdir -p "$1" && realpath "$1")
-parts=${2:-verify,checkers}
+parts=${2:-verify,grouped,steps,checkers}
 wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
@@ -54,6 +56,48 @@ cases() {
     done
   done
 }
+# The same of few key heads.
+grouped_cases() {
+  local algorithm heads width shape ranks more
+  for more in "" --deterministic; do
+    for algorithm in ring all_gather head_strided all_to_all; do
+      for ranks in $(seq "$gpus"); do
+        for heads in 1 2 4; do
+          [ "$algorithm" = all_to_all ] && [ "$ranks" -gt $((8 / heads)) ] && continue
+          for width in 64 128; do
+            for shape in 1x1024 2x700; do
+              echo "$algorithm P=$ranks, 8 heads on $heads, D=$width $shape causal $more|parallel.ranks=$ranks" \
+                "parallel.algorithm=$algorithm problem.heads=8 problem.kv_heads=$heads problem.head_size=$width" \
+                "problem.batch=${shape%x*} problem.sequence=${shape#*x} problem.mask=causal" \
+                "parallel.placement=zigzag|$more"
+            done
+          done
+        done
+      done
+    done
+  done
+}
+# RANKS: times of whole plans: sums of dk and dv or none (accumulator), and what two ranks of a ring send.
+steps() {
+  local algorithm heads tokens setting
+  for algorithm in ring all_to_all; do
+    for heads in 2 4 16; do
+      for tokens in 2048 8192 32768; do
+        for setting in accumulator=fp32 accumulator=nominal gradient_wire_dtype=fp32; do
+          [ "$algorithm" = all_to_all ] && [[ "$1" = 1 || $setting = gradient* ]] && continue
+          [ "$1,$setting" = 1,gradient_wire_dtype=fp32 ] && continue
+          timeout 120 cplab run ring-h200 --quiet --set parallel.algorithm="$algorithm" --set parallel.ranks="$1" \
+            --set problem.heads=16 --set problem.kv_heads="$heads" --set problem.head_size=128 --set problem.batch=1 \
+            --set problem.sequence="$tokens" --set problem.mask=causal --set parallel.placement=zigzag \
+            --set schedule.transport=copy --set schedule.$setting --iterations 15 --json "$results/step.json" \
+            >"$results/step.txt" 2>&1
+          python3 scripts/gpu/run_line.py "$algorithm, 16 heads on $heads of 128, $tokens tokens, $setting" \
+            "[$tokens]" "$1" "$results/step.json"
+        done
+      done
+    done
+  done
+}
 one() {
   local name settings more arguments=()
   IFS='|' read -r name settings more <<<"$1"
@@ -69,6 +113,18 @@ if wants verify; then
   # Several at once: the dense reference on the CPU takes longer than the GPU does.
   # shellcheck disable=SC2016
   cases | xargs -P 16 -d '\n' -I{} bash -c 'one "$1"' _ {} | sort | tee -a "$out/verify.txt"
+fi
+
+if wants grouped; then
+  machine >"$out/grouped.txt"
+  export -f verify one
+  export results
+  # shellcheck disable=SC2016
+  grouped_cases | xargs -P 16 -d '\n' -I{} bash -c 'one "$1"' _ {} | sort | tee -a "$out/grouped.txt"
+fi
+if wants steps; then
+  machine >"$out/steps.txt"
+  for ranks in $(seq "$gpus"); do steps "$ranks"; done | tee -a "$out/steps.txt"
 fi
 
 # CASE SEED TOOL CHOICE: one line, what the sanitizer said.

@@ -139,8 +139,8 @@ class Served {
         gradients_({.choice = choice.kernels, .only = choice.backward, .sums_dkv = choice.sums_dkv}),
         problem_(problem_of(DType::bf16, packed)),
         wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width),
-        wide_dkv_(DType::fp32, grouped_rows(packed), 2 * packed.kv_heads, packed.width),
-        dkv_(DType::bf16, grouped_rows(packed), 2 * packed.kv_heads, packed.width) {
+        wide_dkv_(DType::fp32, 2 * grouped_rows(packed), packed.kv_heads, packed.width),
+        dkv_(DType::bf16, 2 * grouped_rows(packed), packed.kv_heads, packed.width) {
     const kernels::Attend forward = problem_.forward();
     kernels::AttendBackward backward = problem_.backward();
     backward.rounded_dq = backward.dq;
@@ -176,11 +176,11 @@ class Served {
   static std::int64_t grouped_rows(const Packed& packed) {
     return packed.heads > packed.kv_heads ? packed.rows() : 0;
   }
-  // The first or the second half of its heads.
+  // The first or the second half of its rows, as planes of a buffer of a plan lie.
   static View half(View view, int which) {
-    view.heads /= 2;
+    view.rows /= 2;
     view.data = static_cast<std::byte*>(view.data) +
-                which * view.heads * view.head_stride * static_cast<std::int64_t>(bytes_of(view.dtype));
+                which * view.rows * view.row_stride * static_cast<std::int64_t>(bytes_of(view.dtype));
     return view;
   }
 

@@ -17,15 +17,6 @@ using namespace kernels::cuda;
 
 namespace {
 
-AttendBackward rounding_all(const Call& shape, const std::vector<Segment>& segments) {
-  AttendBackward call = rounding(shape, segments);
-  call.rounded_dk = call.dk;
-  call.rounded_dv = call.dv;
-  call.dk = shape.view(shape.G, shape.D, sums);
-  call.dv = shape.view(shape.G, shape.E, sums);
-  return call;
-}
-
 VariantOptions with(std::optional<bool> sums_dkv) {
   VariantOptions options = on_hopper;
   options.sums_dkv = sums_dkv;

@@ -77,4 +77,14 @@ inline AttendBackward rounding(const Call& shape, std::span<const Segment> segme
   return call;
 }
 
+// The backward that may sum dk and dv as well before it rounds them.
+inline AttendBackward rounding_all(const Call& shape, std::span<const Segment> segments) {
+  AttendBackward call = rounding(shape, segments);
+  call.rounded_dk = call.dk;
+  call.rounded_dv = call.dv;
+  call.dk = shape.view(shape.G, shape.D, sums);
+  call.dv = shape.view(shape.G, shape.E, sums);
+  return call;
+}
+
 }  // namespace cplab::testing

@@ -184,14 +184,15 @@ TEST_CASE("heads side by side: more where neighbours share few keys") {
       .rows = 16384, .heads = 32, .width = 64, .dtype = kernels::DType::bf16, .listed = 16384};
   CHECK(hopper::fused_heads_per_group(32, 32, narrow, 2048, Order::any) == 8);  // 1 MiB a head, of 8
   CHECK(hopper::fused_heads_per_group(32, 32, narrow, 2048, Order::turns_of_uneven) == 16);
-  // A tile walks over four query heads, one after the other, of which some are in use at once: in any order
-  // two; in turn one, at head size 64 with uneven tiles all.
+  // A tile walks over four query heads, one after the other, of which some are in use at once: two in any
+  // order, one in turn; at head size 64 all, unless tiles are even.
   CHECK(hopper::fused_heads_per_group(8, 32, k, 4096, Order::any) == 2);  // of 4 that fit
   CHECK(hopper::fused_heads_per_group(4, 16, k, 1024, Order::any) == 4);
   CHECK(hopper::fused_heads_per_group(5, 20, k, 3276, Order::any) == 2);  // of 5 that fit: 2, 2 and 1
   CHECK(hopper::fused_heads_per_group(8, 32, k, 4096, Order::turns) == 4);
   CHECK(hopper::fused_heads_per_group(8, 32, k, 4096, Order::turns_of_uneven) == 2);       // of 2
-  CHECK(hopper::fused_heads_per_group(8, 32, narrow, 4096, Order::any) == 2);              // of 4
+  CHECK(hopper::fused_heads_per_group(8, 32, narrow, 4096, Order::any) == 1);              // of 4
+  CHECK(hopper::fused_heads_per_group(8, 32, narrow, 4096, Order::turns) == 8);            // of 8
   CHECK(hopper::fused_heads_per_group(8, 32, narrow, 4096, Order::turns_of_uneven) == 2);  // of 8
 }
 
