@@ -307,10 +307,8 @@ int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::
 
 namespace {
 
-// A tile of keys of all query heads of a key head walks over one of these after the other. But tiles of
-// unequal length get out of step, and then several are in use at once. What gave the fastest groups
-// (grouped/widths.json, downward.json): at head size 64 all of them, at 128 half, and in turn, where a tile
-// waits for those before it, one.
+// A tile of all query heads of a key head walks over one after the other. Tiles of unequal length get out of
+// step, and several heads are in use at once: as many as gave the fastest groups (grouped/builds.txt).
 int walked_at_once(int heads, int query_heads, std::int64_t width, FusedOrder order) {
   const int all = std::max(query_heads / std::max(heads, 1), 1);
   if (order == FusedOrder::turns) return 1;

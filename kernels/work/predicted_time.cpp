@@ -152,8 +152,10 @@ double slower_beyond_cache(const ChosenBackward& chosen, const AttendBackward& c
                           ? 1
                           : at(static_cast<double>(call.q.width), measured("hopper_ordered_64_held"),
                                measured("hopper_ordered_128_held"));
-  // Of a long sequence the tiles that run at once differ less in length, and are in step for longer.
-  constexpr double rows_out_of_step = measured("hopper_beyond_cache_rows");
+  // Of a long sequence the tiles that run at once differ less in length, and are in step for longer. In turn
+  // it is twice as long before that helps, since one that is late keeps others.
+  const double rows_out_of_step =
+      measured("hopper_beyond_cache_rows") * (chosen.variant->takes_turns ? 2 : 1);
   const double walked = walked_groups(chosen.by_k.segments, true).most_rows;
   const double out_of_step = rows_out_of_step / std::max(walked, rows_out_of_step);
   return 1 + measured("hopper_beyond_cache") * out_of_step * std::max(in_use / cache - held, 0.0);

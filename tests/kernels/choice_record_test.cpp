@@ -132,7 +132,7 @@ TEST_CASE("no choice of a backward kernel takes much longer than the fastest ker
 // was found, the worse of both choices, and a little: means 1.004 and 1.010, most 1.101 and 1.199.
 TEST_CASE("choices of a backward kernel for drawn problems cost little") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
-    const std::string drawn = "h100-2026-11-26/drawn/";
+    const std::string drawn = "h100-2026-11-26/grouped/";
     const Lost fitted = lost(read({drawn + "kernels-7.json", drawn + "kernels-11.json"}), choice);
     const Lost held_out = lost(read({drawn + "kernels-23.json"}), choice);
     CHECK(fitted.mean < 1.005);
