@@ -64,6 +64,11 @@ LONG = [batch(*shape) for shape in (
 SHORT = [batch(*shape, kind="short") for shape in (
     (16, 1024, 16, 128), (32, 512, 16, 128), (64, 256, 16, 128), (16, 1024, 32, 64), (32, 512, 32, 64),
     (64, 256, 32, 64))]
+# Fewer heads of keys, as models have them, and as their heads are divided among ranks.
+GROUPED = [shaped(word)._replace(kind="grouped") for word in (
+    "1x2048x32/8x128", "1x4096x32/8x128", "1x8192x32/8x128", "1x32768x32/8x128", "8x2048x32/8x128", "16x1024x32/8x128",
+    "1x8192x64/8x128", "1x2048x8/1x128", "1x8192x8/1x128", "4x2048x8/1x128", "1x16384x4/1x128", "1x4096x32/8x64",
+    "1x8192x32/8x64", "8x2048x32/8x64", "1x2048x8/1x64", "1x8192x8/1x64")]
 MOST_ROWS = 32768  # of a drawn problem
 
 

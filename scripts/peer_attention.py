@@ -3,18 +3,18 @@
 
     scripts/peer_attention.py [--ours build/release/tests/gpu/tiles] [--out FILE] [--rounds N] [--energy SECONDS]
                               [--candidates cudnn,fa4,best,...] [--directions forward,backward] [--sizes 128,64]
-                              [--shapes long,short,drawn] [--seed N] [--points N]
+                              [--shapes long,short,grouped,drawn] [--seed N] [--points N]
 
 bf16, random data, (B, S, H, D) with S rows of H heads side by side in memory; TFLOP/s as 4 B H S S D forward and 10
 backward, halved for causal (attention_problem.py). The launch cost is hidden behind other work, several calls stand
 between two events, the order of all candidates is drawn anew in every round; medians over rounds, and their range.
 Peers: attention_peers.py; best, deterministic, apart and portable are choices of our kernels, timed by `tiles --serve`
 in a process of its own, in turn with the others. A peer that a shape cannot be had from is said and left out of that
-shape. --shapes short: batches of many short sequences, which peers also take packed (their *_packed). --shapes drawn:
-problems that nobody tuned to, from --seed: batches, fewer heads of keys, packed lists, each of which the candidates
-that can do take. By default: cudnn, best, and fa4 where FA4_DIR says where it is (scripts/gpu/pack_fa4.sh). Ratios are
-of rates, ours to each peer's. --energy: afterwards each candidate runs for so long at the first shape of each head size
-and mask; joules, watts and clocks are read meanwhile.
+shape. --shapes short: batches of many short sequences, which peers also take packed (their *_packed). --shapes grouped:
+fewer heads of keys. --shapes drawn: problems that nobody tuned to, from --seed: batches, fewer heads of keys, packed
+lists, each of which the candidates that can do take. By default: cudnn, best, and fa4 where FA4_DIR says where it is
+(scripts/gpu/pack_fa4.sh). Ratios are of rates, ours to each peer's. --energy: afterwards each candidate runs for so
+long at the first shape of each head size and mask; joules, watts and clocks are read meanwhile.
 """
 import argparse
 import datetime
@@ -30,7 +30,7 @@ import sys
 import torch
 
 from attention_peers import PEERS, needs_fa4
-from attention_problem import LONG, SHORT, batch, drawn
+from attention_problem import GROUPED, LONG, SHORT, batch, drawn
 from gpu_power import Power, gpu_index
 from served_tiles import ServedTiles
 
@@ -171,7 +171,7 @@ def parsed():
             parser.error(f"{name} needs FA4_DIR, see scripts/gpu/pack_fa4.sh")
         if name in OURS and not options.ours:
             parser.error(f"{name} needs --ours")
-    sets = {"long": LONG, "short": SHORT, "drawn": drawn(options.seed, options.points)}
+    sets = {"long": LONG, "short": SHORT, "grouped": GROUPED, "drawn": drawn(options.seed, options.points)}
     sizes = [int(size) for size in options.sizes.split(",")]
     for kind in options.shapes.split(","):
         if kind not in sets:
