@@ -203,7 +203,8 @@ class Builder {
   std::uint32_t intern_view(const View&);
   std::vector<HeadRange> groups_of_heads(const Box& q) const;
   // Where a tile that stores `dk`, and the dv beside it, may sum them in the wide dtype before it rounds them
-  // (Operand::rounded_dk): a working buffer of the tile's rows and key heads; absent where it may not.
+  // (Operand::rounded_dk): in a working buffer as long as dk's, of the tile's key heads; absent where it may
+  // not.
   Box dkv_sums(Lane, const Box& dk, std::int64_t query_heads, WriteMode);
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);

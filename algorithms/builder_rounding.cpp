@@ -57,8 +57,7 @@ Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteM
   constexpr std::int64_t enough_keys = 256 * 1024;  // 2048 tiles of 128, all heads together
   const Problem& p = problem();
   const HeadRange heads = dk.problem_heads();
-  std::int64_t rows = 0;
-  for (const RowRange& range : dk.row_list()) rows += range.count;
+  const std::int64_t rows = declared(dk).rows;
   // Who has sums travel in the problem's dtype wants the memory.
   const bool narrow = scenario_.schedule.is_word("gradient_wire_dtype", "nominal");
   const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
@@ -68,11 +67,11 @@ Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteM
   for (const Pools::DkvSums& made : pools_->dkv_sums)
     if (made.lane == lane && made.rows == rows && made.heads.begin == heads.begin &&
         made.heads.end == heads.end && made.layout == layout)
-      return made.box;
+      return made.box.rows(dk.row_list());
   const Box box = buffer({"dkv_sum", Role::wide, Category::working, 1, rows, heads.count(),
                           p.head_size + p.value_size, p.head_size, layout, heads.begin});
   pools_->dkv_sums.push_back({lane, rows, heads, layout, box});
-  return box;
+  return box.rows(dk.row_list());  // as dk lies: kernels want all that has rows of keys alike
 }
 
 }  // namespace cplab

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
@@ -160,11 +161,9 @@ class Costs {
     // one.
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
     if (!variant.adds_by_tma && !modelled) add_updates(plan, calls.plan(), op, cost);
-    if (variant.casts_dq) add_cast(plan, calls.plan(), op, {Operand::dq, Operand::rounded_dq}, cost);
-    if (variant.casts_dkv) {
-      add_cast(plan, calls.plan(), op, {Operand::dk, Operand::rounded_dk}, cost);
-      add_cast(plan, calls.plan(), op, {Operand::dv, Operand::rounded_dv}, cost);
-    }
+    using enum Operand;
+    if (variant.casts_dq) add_cast(plan, calls.plan(), op, {dq, rounded_dq}, cost);
+    if (variant.casts_dkv) add_cast(plan, calls.plan(), op, {dk, dv, rounded_dk, rounded_dv}, cost);
     return cost;
   }
 
@@ -361,15 +360,13 @@ class Costs {
     cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
   }
 
-  // A launch that rounds a gradient.
-  struct Rounded {
-    Operand sum, into;
-  };
-  void add_cast(const Plan& plan, const RankPlan& rank, const Operation& op, const Rounded& of,
-                KernelCost& cost) const {
-    const DType dtype = plan.scenario.problem.dtype;
-    const KernelCost cast = cast_cost_(plan, view_bytes(rank, rank.view_of(op, of.sum), dtype) +
-                                                 view_bytes(rank, rank.view_of(op, of.into), dtype));
+  // A launch that rounds gradients: reads and writes those operands.
+  void add_cast(const Plan& plan, const RankPlan& rank, const Operation& op,
+                std::initializer_list<Operand> operands, KernelCost& cost) const {
+    std::int64_t bytes = 0;
+    for (const Operand each : operands)
+      bytes += view_bytes(rank, rank.view_of(op, each), plan.scenario.problem.dtype);
+    const KernelCost cast = cast_cost_(plan, bytes);
     cost.seconds += cast.seconds;
     cost.origin = worst(cost.origin, cast.origin);
   }

@@ -86,7 +86,9 @@ double tiles_of(const kernels::cuda::ChosenForward& chosen, const kernels::Atten
   return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.q.heads);
 }
 double tiles_of(const kernels::cuda::ChosenBackward& chosen, const kernels::AttendBackward& call) {
-  return static_cast<double>(chosen.by_k.tiles.size()) * static_cast<double>(call.k.heads);
+  const kernels::AttendBackward launched = kernels::cuda::as_launched(call, chosen);
+  return static_cast<double>(chosen.by_k.tiles.size()) *
+         static_cast<double>(kernels::cuda::key_tile_heads(launched, *chosen.variant));
 }
 
 // `sms`: all that the GPU has; options.sms of them are to be used. `timed`: families that have tables.

@@ -34,7 +34,7 @@ struct AttentionVariant {
   bool by_other_tiles = false;  // its family's tables are of a kernel whose tiles cost otherwise
   bool adds_by_tma = false;     // in the L2 cache, as in its family's tables; else row by row
   bool casts_dq = false;        // a launch behind its own rounds dq, as a cast would
-  bool casts_dkv = false;       // two such launches round dk and dv
+  bool casts_dkv = false;       // another rounds dk and dv
   std::optional<kernels::cuda::FallBack> fall_back;
   // Of the tiles that the launch cuts (0: no model of them): how long the model of
   // kernels/work/predicted_time.hpp says that they take, without a cast, on all multiprocessors, and how many

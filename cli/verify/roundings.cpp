@@ -76,13 +76,15 @@ class RoundingCounter {
       const View& v = view(access);
       const std::uint8_t family = family_[v.buffer];
       if (family == none) continue;
-      if (access.operand == Operand::rounded_dq || access.operand == Operand::rounded_dk ||
-          access.operand == Operand::rounded_dv) {  // of the sum, as by a cast
+      if (access.operand == Operand::rounded_dq) {  // of the sum, as by a cast
         sums_[family].casts += static_cast<double>(element_count(rank_, v));
         continue;
       }
       const bool tile = op.kind == OpKind::attend || op.kind == OpKind::attend_backward || is_linear(op.kind);
-      if (tile && access.operand != Operand::dv) sums_[family].tile_count += 1;  // dk and dv are one tile
+      // dk and dv are one tile, rounded or not.
+      const bool again = access.operand == Operand::dv || access.operand == Operand::rounded_dk ||
+                         access.operand == Operand::rounded_dv;
+      if (tile && !again) sums_[family].tile_count += 1;
       if (!is_nominal(v)) continue;
       if (op.chunk_work == ChunkWork::sliced) sums_[family].sliced = true;
       if (access.mode != WriteMode::store || op.kind == OpKind::merge) {

@@ -1,7 +1,6 @@
 // See joined_views.hpp.
 #include "kernels/work/joined_views.hpp"
 
-#include <cstddef>
 #include <cstdint>
 
 #include "kernels/call_checks.hpp"
@@ -14,15 +13,17 @@ std::optional<View> joined(const View& first, const View& second) {
                      first.runs.empty() && second.runs.empty();
   if (!alike) return {};
   const auto begins_after = [&](std::int64_t elements) {
-    const std::int64_t bytes = elements * static_cast<std::int64_t>(bytes_of(first.dtype));
-    return elements > 0 && second.data == static_cast<const std::byte*>(first.data) + bytes;
+    const auto bytes = static_cast<std::uintptr_t>(elements) * bytes_of(first.dtype);
+    return elements > 0 && reinterpret_cast<std::uintptr_t>(second.data) ==
+                               reinterpret_cast<std::uintptr_t>(first.data) + bytes;
   };
   View both = first;
-  if (begins_after(first.heads * first.head_stride)) {
+  constexpr std::int64_t most_heads = 65535, most_rows = std::int64_t{1} << 30;  // of a launch
+  if (2 * first.heads <= most_heads && begins_after(first.heads * first.head_stride)) {
     both.heads *= 2;
     return both;
   }
-  if (begins_after(first.rows * first.row_stride)) {
+  if (2 * first.rows < most_rows && begins_after(first.rows * first.row_stride)) {
     both.rows *= 2;
     return both;
   }

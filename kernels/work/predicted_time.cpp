@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/work/fits.hpp"
-#include "kernels/work/joined_views.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 
@@ -310,13 +309,12 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (fused && !variant.in_chains && !stores_first_dq(chosen, call) && call.write_dq == Write::store)
     tiles += fill_us + of_rowwise_us({&call.dq}, options);
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
-  const bool together = joined(call.dk, call.dv).has_value();
+  // dk and dv are planes of one buffer in plans: one launch for both, if whole.
   if (fused && call.write_dk == Write::store && (splits || some_dead))
-    tiles += (together ? 1 : 2) * fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
+    tiles += fill_us + of_rowwise_us({&call.dk, &call.dv}, options);
   if (casts_dq(chosen, call)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
   if (casts_dkv(chosen, call))
-    tiles += (together ? 1 : 2) * launch_us +
-             of_rowwise_us({&call.dk, &call.dv, &*call.rounded_dk, &*call.rounded_dv}, options);
+    tiles += launch_us + of_rowwise_us({&call.dk, &call.dv, &*call.rounded_dk, &*call.rounded_dv}, options);
   double memory =
       of_memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, options);
   if (variant.family == Family::hopper_deterministic)  // both kinds of tiles read them

@@ -123,7 +123,7 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
 // it too. And in turn the ending is for half of the multiprocessors, because tiles walked downward queue:
 // with an ending for all of them 4 x 2048 causal fell from 0.94 to 0.83 of any order (ending.json). It is,
 // too, where a tile walks over several query heads, because few such tiles are a long ending, whose sequences
-// are then in use all at once: 19 x 1464 causal, 20 heads on 5, gains a fifth (grouped/groups.json).
+// are then in use all at once: 19 x 1464 causal, 20 heads on 5, gains a fifth (grouped/shapes-128.json).
 void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
   const AttendBackwardVariant& variant = *chosen.variant;
   if (!sums_dq(variant) || variant.in_chains || call.q.heads == 0) return;
@@ -334,6 +334,19 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
   return chosen;
 }
 
+// Whether kernels that sum dq may give query heads that share a key head to several thread blocks, which add
+// to dk and dv by TMA (hopper::splits_query_heads()).
+bool can_split(const AttendBackward& summed) {
+  if (summed.q.heads <= summed.k.heads) return false;
+  const std::optional<RowSpaces> spaces = row_spaces(summed);
+  if (!spaces) return false;
+  for (const View* view : {&summed.dk, &summed.dv}) {
+    const SpacedView spaced = in_space(*view, spaces->k);
+    if (!spaced.map.empty() || !hopper::has_tensor_map(spaced.device)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options) {
@@ -343,7 +356,7 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
   ChosenBackward chosen = predicted_choice(with_stored_dkv(call), options);
   // Few key heads are few tiles, each of which is long: then sums and their casts cost less.
   const AttendBackward summed = with_summed_dkv(call);
-  if (call.rounded_dk && call.q.heads > call.k.heads && options.sums_dkv.value_or(true) &&
+  if (call.rounded_dk && options.sums_dkv.value_or(true) && can_split(summed) &&
       !variants_for(summed, options).empty()) {
     ChosenBackward other = predicted_choice(summed, options);
     other.sums_dkv = true;

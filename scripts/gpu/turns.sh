@@ -63,7 +63,7 @@ grouped_cases() {
     for algorithm in ring all_gather head_strided all_to_all; do
       for ranks in $(seq "$gpus"); do
         for heads in 1 2 4; do
-          [ "$algorithm" = all_to_all ] && [ "$ranks" -gt $((8 / heads)) ] && continue
+          [ "$algorithm" = all_to_all ] && [ $((8 % ranks)) != 0 ] && continue
           for width in 64 128; do
             for shape in 1x1024 2x700; do
               echo "$algorithm P=$ranks, 8 heads on $heads, D=$width $shape causal $more|parallel.ranks=$ranks" \
@@ -86,12 +86,13 @@ steps() {
         for setting in accumulator=fp32 accumulator=nominal gradient_wire_dtype=fp32; do
           [ "$algorithm" = all_to_all ] && [[ "$1" = 1 || $setting = gradient* ]] && continue
           [ "$1,$setting" = 1,gradient_wire_dtype=fp32 ] && continue
+          rm -f "$results/step.json"
           timeout 120 cplab run ring-h200 --quiet --set parallel.algorithm="$algorithm" --set parallel.ranks="$1" \
             --set problem.heads=16 --set problem.kv_heads="$heads" --set problem.head_size=128 --set problem.batch=1 \
             --set problem.sequence="$tokens" --set problem.mask=causal --set parallel.placement=zigzag \
             --set schedule.transport=copy --set schedule.$setting --iterations 15 --json "$results/step.json" \
-            >"$results/step.txt" 2>&1
-          python3 scripts/gpu/run_line.py "$algorithm, 16 heads on $heads of 128, $tokens tokens, $setting" \
+            >"$results/step.txt" 2>&1 || { tail -1 "$results/step.txt"; continue; }
+          python3 scripts/gpu/run_line.py "$algorithm P=$1, 16 heads on $heads of 128, $tokens tokens, $setting" \
             "[$tokens]" "$1" "$results/step.json"
         done
       done

@@ -82,6 +82,24 @@ TEST_CASE("ranks of all_to_all have room for sums of the key heads that they att
   }
 }
 
+// Kernels split query heads where all that has rows of keys lies alike (row_space.hpp). Ranks of head_strided
+// have prefixes of two sequences.
+TEST_CASE("sums of dk and dv lie as what they are rounded to") {
+  for (const char* const algorithm : {"head_strided", "all_gather", "all_to_all", "ring"})
+    for (const int P : {1, 2, 4}) {
+      CAPTURE(algorithm);
+      CAPTURE(P);
+      const Plan plan = build_plan(grouped(algorithm, P));
+      for (const RankPlan& rank : plan.ranks)
+        for (const Operation& op : rank.operations) {
+          if (rank.find(op, Operand::rounded_dk) == nullptr) continue;
+          const View &sum = rank.view_of(op, Operand::dk), &rounded = rank.view_of(op, Operand::rounded_dk);
+          CHECK(sum.ranges == rounded.ranges);
+          CHECK(rank.buffers[sum.buffer].rows == rank.buffers[rounded.buffer].rows);
+        }
+    }
+}
+
 TEST_CASE("nothing is summed where heads are not grouped, gradients are sums already, or nothing is wider") {
   const auto of = [](auto change) {
     Scenario s = grouped("ring", 1);

@@ -185,7 +185,7 @@ testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const k
 testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors,
                                             const kernels::AttendBackward& call) {
   if (call.rounded_dk) {  // stored, or summed and rounded afterwards
-    const bool sums = call.q.heads > call.k.heads && rounded_calls_++ % 2 == 0;
+    const bool sums = call.q.heads > call.k.heads && rounded_dkv_calls_++ % 2 == 0;
     const testing::TileRun run =
         attend_backward(tensors, sums ? with_summed_dkv(call) : with_stored_dkv(call));
     if (!sums) return run;

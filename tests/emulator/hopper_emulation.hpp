@@ -51,7 +51,7 @@ class Emulation {
   std::optional<kernels::View> rounded_dq_;  // of the call that is being made, for kernels that round
   bool rounded_ = false;                     // the kernel has
   std::uint64_t forward_calls_;
-  std::int64_t backward_calls_ = 0, rounded_calls_ = 0;
+  std::int64_t backward_calls_ = 0, rounded_calls_ = 0, rounded_dkv_calls_ = 0;
   std::uint64_t cuts_ = 0;
 };
 

@@ -140,7 +140,8 @@ TileRunner gpu_attention() {
       kernels::CallOptions taken = options_of(call.k);
       taken.only = with_small_tiles(call);
       if (taken.only.empty()) taken.only = one_of_kernels(call);
-      taken.sums_dkv = call.k.rows % 2 == 0;  // small tiles would always store dk and dv
+      // Of calls that may do either, half do each: the model would hardly sum dk and dv of tiles as small.
+      taken.sums_dkv = call.k.rows % 2 == 0;
       return taken;
     };
     return run_on_gpu(tensors, shift, add, options);

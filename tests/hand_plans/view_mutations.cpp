@@ -9,7 +9,8 @@ namespace cplab::hand {
 namespace {
 
 bool is_of_keys(Operand operand) {
-  return operand == Operand::k || operand == Operand::v || operand == Operand::dk || operand == Operand::dv;
+  return operand == Operand::k || operand == Operand::v || operand == Operand::dk || operand == Operand::dv ||
+         operand == Operand::rounded_dk || operand == Operand::rounded_dv;
 }
 
 }  // namespace

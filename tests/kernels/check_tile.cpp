@@ -161,15 +161,16 @@ class AttendCase {
     return tensors;
   }
 
-  TileDTypes rounding_dtypes(bool rounds_dkv = false) const {
+  TileDTypes rounding_dtypes(bool rounds_dq = true, bool rounds_dkv = false) const {
     TileDTypes dtypes = tile_.dtypes();
     dtypes.out = tile_.nominal;
-    dtypes.rounds_dq = true;
+    dtypes.rounds_dq = rounds_dq;
     dtypes.rounds_dkv = rounds_dkv;
     return dtypes;
   }
-  TileTensors make_rounding(const Problem& problem, const Expected& expected, bool rounds_dkv = false) {
-    TileTensors tensors(generator_, problem, rounding_dtypes(rounds_dkv), tile_.layouts);
+  TileTensors make_rounding(const Problem& problem, const Expected& expected, bool rounds_dq = true,
+                            bool rounds_dkv = false) {
+    TileTensors tensors(generator_, problem, rounding_dtypes(rounds_dq, rounds_dkv), tile_.layouts);
     tensors.lse.assign(expected.lse);
     tensors.delta.assign(expected.delta);
     return tensors;
@@ -262,7 +263,8 @@ class AttendCase {
     const bool adds = draw(generator_, 0, 3) == 0;
     const bool adds_dk = adds || draw(generator_, 0, 2) == 0;
     const bool rounds_dkv = !adds_dk && draw(generator_, 0, 2) > 0;
-    TileTensors tensors = make_rounding(problem, expected, rounds_dkv);
+    const bool rounds_dq = !rounds_dkv || draw(generator_, 0, 2) > 0;  // or only dk and dv are
+    TileTensors tensors = make_rounding(problem, expected, rounds_dq, rounds_dkv);
     const auto [first, second] = split(problem, generator_);
     if (adds) {
       tensors.rounds_dq = false;
@@ -277,7 +279,7 @@ class AttendCase {
         attend_backward(tensors, adds ? second : problem, adds ? Write::add : Write::store,
                         adds_dk ? Write::add : Write::store);
     check_gradients(variant, tensors, problem, expected, adds ? 1.01 * unit_roundoff(tile_.nominal) : 0,
-                    rounding_dtypes(rounds_dkv));
+                    rounding_dtypes(rounds_dq, rounds_dkv));
   }
 
   Report& report_;
