@@ -65,7 +65,7 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   state_->set(p->dk, call.dk, of_k);
   state_->set(p->dv, call.dv, of_k);
   if (call.write_dq == Write::store) state_->set(p->zeroed_dq, call.dq);
-  const std::optional<View> dkv = joined(call.dk, call.dv);
+  const std::optional<View> dkv = joined(call.dk, call.dv);  // then one launch sets both to 0, or rounds both
   if (call.write_dk == Write::store) {
     state_->set(p->zeroed_dk, dkv.value_or(call.dk));
     if (!dkv) state_->set(p->zeroed_dv, call.dv);

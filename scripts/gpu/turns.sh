@@ -82,17 +82,17 @@ steps() {
   local algorithm heads tokens setting
   for algorithm in ring all_to_all; do
     for heads in 2 4 16; do
-      for tokens in 2048 8192 32768; do
-        for setting in accumulator=fp32 accumulator=nominal gradient_wire_dtype=fp32; do
+      for tokens in 2048 8192 16384 32768; do
+        for setting in "" accumulator=nominal gradient_wire_dtype=fp32; do
           [ "$algorithm" = all_to_all ] && [[ "$1" = 1 || $setting = gradient* ]] && continue
           [ "$1,$setting" = 1,gradient_wire_dtype=fp32 ] && continue
           rm -f "$results/step.json"
           timeout 120 cplab run ring-h200 --quiet --set parallel.algorithm="$algorithm" --set parallel.ranks="$1" \
             --set problem.heads=16 --set problem.kv_heads="$heads" --set problem.head_size=128 --set problem.batch=1 \
             --set problem.sequence="$tokens" --set problem.mask=causal --set parallel.placement=zigzag \
-            --set schedule.transport=copy --set schedule.$setting --iterations 15 --json "$results/step.json" \
+            --set schedule.transport=copy ${setting:+--set schedule.$setting} --iterations 15 --json "$results/step.json" \
             >"$results/step.txt" 2>&1 || { tail -1 "$results/step.txt"; continue; }
-          python3 scripts/gpu/run_line.py "$algorithm P=$1, 16 heads on $heads of 128, $tokens tokens, $setting" \
+          python3 scripts/gpu/run_line.py "$algorithm P=$1, 16 heads on $heads of 128, $tokens tokens, ${setting:-default}" \
             "[$tokens]" "$1" "$results/step.json"
         done
       done
