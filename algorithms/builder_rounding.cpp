@@ -62,7 +62,8 @@ Box Builder::dkv_sums(Lane lane, const Box& dk, std::int64_t query_heads, WriteM
   const bool narrow = scenario_.schedule.is_word("gradient_wire_dtype", "nominal");
   const bool rounds = mode == WriteMode::store && declared(dk).role == Role::nominal && has_wide() &&
                       wide_accumulator(scenario_.schedule) && !narrow && p.attention == Attention::softmax;
-  if (!rounds || query_heads <= heads.count() || rows * heads.count() >= enough_keys) return {};
+  const bool empty = dk.row_list().empty();  // a tile that sees no keys
+  if (!rounds || empty || query_heads <= heads.count() || rows * heads.count() >= enough_keys) return {};
   const Layout layout = declared(dk).layout;
   for (const Pools::DkvSums& made : pools_->dkv_sums)
     if (made.lane == lane && made.rows == rows && made.heads.begin == heads.begin &&

@@ -90,6 +90,7 @@ TEST_CASE("sums of dk and dv lie as what they are rounded to") {
       CAPTURE(algorithm);
       CAPTURE(P);
       const Plan plan = build_plan(grouped(algorithm, P));
+      require_right(plan);
       for (const RankPlan& rank : plan.ranks)
         for (const Operation& op : rank.operations) {
           if (rank.find(op, Operand::rounded_dk) == nullptr) continue;
