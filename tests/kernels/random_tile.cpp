@@ -147,6 +147,12 @@ Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, st
   return laid_out(random_layout(rows, generator, gap_unit, one_run), dtype, rows, heads, width, values);
 }
 
+// A tensor that is not there draws from a generator of its own, so that the others lie as without it.
+static std::mt19937& only_if(bool there, std::mt19937& generator) {
+  static std::mt19937 other(1);
+  return there ? generator : other;
+}
+
 TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const TileDTypes& dtypes,
                          const TileLayouts& layouts)
     : q(laid_out(of_operand(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.nominal,
@@ -175,10 +181,12 @@ TileTensors::TileTensors(std::mt19937& generator, const Problem& problem, const 
                   problem.sizes.E, {})),
       rounded_dq(laid_out(of_result(generator, layouts, layouts.q_runs, problem.sizes.nq), dtypes.out,
                           dtypes.rounds_dq ? problem.sizes.nq : 0, problem.sizes.H, problem.sizes.D, {})),
-      rounded_dk(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
-                          dtypes.rounds_dkv ? problem.sizes.nk : 0, problem.sizes.G, problem.sizes.D, {})),
-      rounded_dv(laid_out(of_result(generator, layouts, layouts.k_runs, problem.sizes.nk), dtypes.out,
-                          dtypes.rounds_dkv ? problem.sizes.nk : 0, problem.sizes.G, problem.sizes.E, {})),
+      rounded_dk(laid_out(
+          of_result(only_if(dtypes.rounds_dkv, generator), layouts, layouts.k_runs, problem.sizes.nk),
+          dtypes.out, dtypes.rounds_dkv ? problem.sizes.nk : 0, problem.sizes.G, problem.sizes.D, {})),
+      rounded_dv(laid_out(
+          of_result(only_if(dtypes.rounds_dkv, generator), layouts, layouts.k_runs, problem.sizes.nk),
+          dtypes.out, dtypes.rounds_dkv ? problem.sizes.nk : 0, problem.sizes.G, problem.sizes.E, {})),
       max_logit(random_tensor(generator, dtypes.lse, 1, problem.sizes.H, 1,
                               std::vector<double>(static_cast<std::size_t>(problem.sizes.H), -infinity))),
       rounds_dq(dtypes.rounds_dq),
