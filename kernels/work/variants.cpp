@@ -123,7 +123,7 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
 // it too. And in turn the ending is for half of the multiprocessors, because tiles walked downward queue:
 // with an ending for all of them 4 x 2048 causal fell from 0.94 to 0.83 of any order (ending.json). It is,
 // too, where a tile walks over several query heads, because few such tiles are a long ending, whose sequences
-// are then in use all at once: 19 x 1464 causal, 20 heads on 5, gains a fifth (grouped/shapes-128.json).
+// are then in use all at once: 19 x 1464 causal, 20 heads on 5, gains a fifth (grouped/downward.json).
 void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
   const AttendBackwardVariant& variant = *chosen.variant;
   if (!sums_dq(variant) || variant.in_chains || call.q.heads == 0) return;

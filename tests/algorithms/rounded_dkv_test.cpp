@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "algorithms/build.hpp"
-#include "derive/edges.hpp"
-#include "derive/edits.hpp"
 #include "tests/algorithms/check_expect.hpp"
+#include "tests/algorithms/rounding_tile.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
@@ -44,15 +43,7 @@ const Buffer* find_sums(const RankPlan& rank) {
 // One rank, whose only tile rounds dk and dv, with its writes changed.
 template <class Change>
 Plan changed(Change change) {
-  Plan plan = build_plan(grouped("ring", 1));
-  RankPlan& rank = plan.ranks[0];
-  Operation& op = rank.operations.back();
-  REQUIRE(rank.find(op, Operand::rounded_dk) != nullptr);
-  std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
-  for (Access& access : writes) change(rank, access);
-  op.writes = add_accesses(rank, writes);
-  derive_edges(rank);
-  return plan;
+  return with_changed_writes(build_plan(grouped("ring", 1)), Operand::rounded_dk, change);
 }
 
 }  // namespace
@@ -131,51 +122,30 @@ TEST_CASE("sums of dk and dv take room for less than 256 K keys of all heads") {
 }
 
 TEST_CASE("rounded dk and dv: the sums hold nothing afterwards") {
-  for (const auto& [sum, rounded] :
-       {std::pair(Operand::dk, Operand::rounded_dk), std::pair(Operand::dv, Operand::rounded_dv)}) {
-    Plan plan = build_plan(grouped("ring", 1));
-    RankPlan& rank = plan.ranks[0];
-    const Operation tile = rank.operations.back();
-    REQUIRE(rank.find(tile, rounded) != nullptr);
-    Operation cast;
-    cast.kind = OpKind::cast;
-    cast.phase = tile.phase;
-    cast.lane = tile.lane;
-    Access from = *rank.find(tile, sum), into = *rank.find(tile, rounded);
-    from.operand = Operand::from, into.operand = Operand::into;
-    cast.reads = add_accesses(rank, {from});
-    cast.writes = add_accesses(rank, {into});
-    insert_operation(rank, rank.operations.size(), cast);
-    derive_edges(rank);
-    require_anywhere(plan, FindingKind::uninitialised);
-  }
+  const Plan plan = build_plan(grouped("ring", 1));
+  require_anywhere(with_cast_behind(plan, Operand::dk, Operand::rounded_dk), FindingKind::uninitialised);
+  require_anywhere(with_cast_behind(plan, Operand::dv, Operand::rounded_dv), FindingKind::uninitialised);
 }
 
 TEST_CASE("rounded dk and dv: what is malformed") {
-  const auto says = [](const Plan& plan, const std::string& part) {
-    const CheckResult result = check(plan);
-    INFO(text(result));
-    bool found = false;
-    for (const Finding& f : result.findings) found |= f.message.find(part) != std::string::npos;
-    CHECK(found);
-  };
-  says(changed([](RankPlan&, Access& a) {
-         if (a.operand == Operand::rounded_dk) a.mode = WriteMode::add;
-       }),
-       "must write rounded_dk and rounded_dv, and dk, with store");
-  says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
-         if (a.operand == Operand::dv) a.view = rank.find(rank.operations.back(), Operand::rounded_dv)->view;
-       }),
-       "has an operand of the wrong dtype role");
-  says(changed([](RankPlan& rank, Access& a) {
-         if (a.operand != Operand::rounded_dv) return;
-         View half = rank.views[a.view];
-         half.head_end = half.head_begin + 1;
-         a.view = add_view(rank, half);
-       }),
-       "writes a rounded_dk or rounded_dv that does not fit its k and v");
-  says(changed([](RankPlan&, Access& a) {  // twice, and the other not at all
-         if (a.operand == Operand::rounded_dv) a.operand = Operand::rounded_dk;
-       }),
-       "has operands under other names than its kind has");
+  check_says(changed([](RankPlan&, Access& a) {
+               if (a.operand == Operand::rounded_dk) a.mode = WriteMode::add;
+             }),
+             "must write rounded_dk and rounded_dv, and dk, with store");
+  check_says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
+               if (a.operand == Operand::dv)
+                 a.view = rank.find(rank.operations.back(), Operand::rounded_dv)->view;
+             }),
+             "has an operand of the wrong dtype role");
+  check_says(changed([](RankPlan& rank, Access& a) {
+               if (a.operand != Operand::rounded_dv) return;
+               View half = rank.views[a.view];
+               half.head_end = half.head_begin + 1;
+               a.view = add_view(rank, half);
+             }),
+             "writes a rounded_dk or rounded_dv that does not fit its k and v");
+  check_says(changed([](RankPlan&, Access& a) {  // twice, and the other not at all
+               if (a.operand == Operand::rounded_dv) a.operand = Operand::rounded_dk;
+             }),
+             "has operands under other names than its kind has");
 }

@@ -8,9 +8,8 @@
 
 #include "algorithms/build.hpp"
 #include "algorithms/list.hpp"
-#include "derive/edges.hpp"
-#include "derive/edits.hpp"
 #include "tests/algorithms/check_expect.hpp"
+#include "tests/algorithms/rounding_tile.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
@@ -40,15 +39,7 @@ using Roundings = std::pair<int, int>;
 // The plan of one rank whose tile rounds dq, with its writes changed.
 template <class Change>
 Plan changed(Change change) {
-  Plan plan = plan_of("ring", 1);
-  RankPlan& rank = plan.ranks[0];
-  Operation& op = rank.operations.back();
-  REQUIRE(rank.find(op, Operand::rounded_dq) != nullptr);
-  std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
-  for (Access& access : writes) change(rank, access);
-  op.writes = add_accesses(rank, writes);
-  derive_edges(rank);
-  return plan;
+  return with_changed_writes(plan_of("ring", 1), Operand::rounded_dq, change);
 }
 
 }  // namespace
@@ -103,43 +94,25 @@ TEST_CASE("plans with a rounded dq are right, for every algorithm") {
 }
 
 TEST_CASE("rounded dq: the sum holds nothing afterwards") {
-  Plan plan = plan_of("ring", 1);
-  RankPlan& rank = plan.ranks[0];
-  const Operation tile = rank.operations.back();
-  Operation cast;
-  cast.kind = OpKind::cast;
-  cast.phase = tile.phase;
-  cast.lane = tile.lane;
-  Access from = *rank.find(tile, Operand::dq), into = *rank.find(tile, Operand::rounded_dq);
-  from.operand = Operand::from, into.operand = Operand::into;
-  cast.reads = add_accesses(rank, {from});
-  cast.writes = add_accesses(rank, {into});
-  insert_operation(rank, rank.operations.size(), cast);
-  derive_edges(rank);
-  require_anywhere(plan, FindingKind::uninitialised);
+  require_anywhere(with_cast_behind(plan_of("ring", 1), Operand::dq, Operand::rounded_dq),
+                   FindingKind::uninitialised);
 }
 
 TEST_CASE("rounded dq: what is malformed") {
-  const auto says = [](const Plan& plan, const std::string& part) {
-    const CheckResult result = check(plan);
-    INFO(text(result));
-    bool found = false;
-    for (const Finding& f : result.findings) found |= f.message.find(part) != std::string::npos;
-    CHECK(found);
-  };
-  says(changed([](RankPlan&, Access& a) {
-         if (a.operand == Operand::rounded_dq) a.mode = WriteMode::add;
-       }),
-       "must write rounded_dq with store");
-  says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
-         if (a.operand == Operand::dq) a.view = rank.find(rank.operations.back(), Operand::rounded_dq)->view;
-       }),
-       "has an operand of the wrong dtype role");
-  says(changed([](RankPlan& rank, Access& a) {
-         if (a.operand != Operand::rounded_dq) return;
-         View half = rank.views[a.view];
-         half.head_end = half.head_begin + 1;
-         a.view = add_view(rank, half);
-       }),
-       "writes a rounded_dq that does not fit its q");
+  check_says(changed([](RankPlan&, Access& a) {
+               if (a.operand == Operand::rounded_dq) a.mode = WriteMode::add;
+             }),
+             "must write rounded_dq with store");
+  check_says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
+               if (a.operand == Operand::dq)
+                 a.view = rank.find(rank.operations.back(), Operand::rounded_dq)->view;
+             }),
+             "has an operand of the wrong dtype role");
+  check_says(changed([](RankPlan& rank, Access& a) {
+               if (a.operand != Operand::rounded_dq) return;
+               View half = rank.views[a.view];
+               half.head_end = half.head_begin + 1;
+               a.view = add_view(rank, half);
+             }),
+             "writes a rounded_dq that does not fit its q");
 }

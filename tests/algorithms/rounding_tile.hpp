@@ -1,0 +1,55 @@
+// One rank whose last operation is a backward tile that rounds gradients, and mistakes in it.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "derive/edges.hpp"
+#include "derive/edits.hpp"
+#include "tests/algorithms/check_expect.hpp"
+
+namespace cplab::hand {
+
+// The plan with `change(rank, access)` made to each write of its last operation, which writes `rounded`.
+template <class Change>
+Plan with_changed_writes(Plan plan, Operand rounded, Change change) {
+  RankPlan& rank = plan.ranks[0];
+  Operation& op = rank.operations.back();
+  REQUIRE(rank.find(op, rounded) != nullptr);
+  std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
+  for (Access& access : writes) change(rank, access);
+  op.writes = add_accesses(rank, writes);
+  derive_edges(rank);
+  return plan;
+}
+
+// The plan with a cast behind that operation, which reads the sum once more.
+inline Plan with_cast_behind(Plan plan, Operand sum, Operand rounded) {
+  RankPlan& rank = plan.ranks[0];
+  const Operation tile = rank.operations.back();
+  REQUIRE(rank.find(tile, rounded) != nullptr);
+  Operation cast;
+  cast.kind = OpKind::cast;
+  cast.phase = tile.phase;
+  cast.lane = tile.lane;
+  Access from = *rank.find(tile, sum), into = *rank.find(tile, rounded);
+  from.operand = Operand::from, into.operand = Operand::into;
+  cast.reads = add_accesses(rank, {from});
+  cast.writes = add_accesses(rank, {into});
+  insert_operation(rank, rank.operations.size(), cast);
+  derive_edges(rank);
+  return plan;
+}
+
+// Some finding of the checker has that text.
+inline void check_says(const Plan& plan, const std::string& part) {
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  bool found = false;
+  for (const Finding& f : result.findings) found |= f.message.find(part) != std::string::npos;
+  CHECK(found);
+}
+
+}  // namespace cplab::hand
