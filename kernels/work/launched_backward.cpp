@@ -54,14 +54,19 @@ std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVari
   return splits ? std::max(call.q.heads, call.k.heads) : call.k.heads;
 }
 
-int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call) {
+int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call, int sms) {
   if (call.q.heads == 0) return 0;
-  const hopper::FusedOrder order = chosen.variant->takes_turns
-                                       ? hopper::order_of_turns(chosen.by_k.even, all_full(chosen.by_k))
-                                       : hopper::FusedOrder::any;
-  return hopper::fused_heads_per_group(static_cast<int>(key_tile_heads(call, *chosen.variant)),
-                                       static_cast<int>(call.q.heads), device_view(call.q, {}),
-                                       walked_groups(chosen.by_k.segments, true).most_rows, order);
+  const bool in_turn = chosen.variant->takes_turns;
+  const hopper::FusedOrder order =
+      in_turn ? hopper::order_of_turns(chosen.by_k.even, all_full(chosen.by_k)) : hopper::FusedOrder::any;
+  const std::int64_t heads = key_tile_heads(call, *chosen.variant);
+  const std::int32_t rows = walked_groups(chosen.by_k.segments, true).most_rows;
+  const int fitting = hopper::fused_heads_per_group(static_cast<int>(heads), static_cast<int>(call.q.heads),
+                                                    device_view(call.q, {}), rows, order);
+  if (!in_turn || heads <= call.k.heads) return fitting;
+  return heads_that_take_turns(
+      fitting, call.k.heads, live_tiles(chosen.by_k),
+      queueing_tiles(all_full(chosen.by_k), chosen.by_k.ring, rows, chosen.variant->tile_rows), sms);
 }
 
 bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call) {

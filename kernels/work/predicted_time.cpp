@@ -131,7 +131,7 @@ double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call
   for (const DeviceSegment& segment : chosen.by_k.segments)
     if (is_full(segment)) keys = std::max<std::int64_t>(keys, segment.k_end - segment.k_begin);
   if (keys == 0 || call.q.heads == 0) return 0;
-  const int together = fused_heads_together(chosen, call);
+  const int together = fused_heads_together(chosen, call, sms);
   const double tiles = std::ceil(static_cast<double>(keys) / chosen.variant->tile_rows);
   return std::min(tiles, std::ceil(static_cast<double>(sms) / std::max(together, 1))) - 1;
 }

@@ -70,7 +70,7 @@ class Search {
       : problem_(problem), costs_(costs), walk_(walk) {}
 
   void plain(const Cuts& cuts) {
-    best_.work = tiles_of(problem_, cuts);
+    best_.work = cut(cuts);
     const std::vector<double> times = tile_times(best_.work, costs_, problem_.by_key);
     best_.cost = makespan(times, walk_of(best_.work));
     mean_ = mean_of(times);
@@ -78,7 +78,7 @@ class Search {
 
   // Tries other cuts; returns whether they are faster.
   bool other(const Cuts& cuts) {
-    TilePlan plan{tiles_of(problem_, cuts), 0};
+    TilePlan plan{cut(cuts), 0};
     std::vector<double> times = tile_times(plan.work, costs_, problem_.by_key);
     if (handicap * mean_of(times) >= best_.cost) return false;
     sort_by_time(plan.work, times);
@@ -98,6 +98,12 @@ class Search {
   TilePlan take() { return std::move(best_); }
 
  private:
+  WorkTables cut(const Cuts& cuts) const {
+    WorkTables work = tiles_of(problem_, cuts);
+    work.out_of_turn = problem_.may_go_out_of_turn && out_of_turn(work, walk_.heads, walk_.sms);
+    work.in_turn = problem_.in_turn && !work.out_of_turn;
+    return work;
+  }
   TileWalk walk_of(const WorkTables& work) const {
     TileWalk walk = walk_;
     walk.fixed_share = walk_.fixed_share && work.even;
@@ -230,6 +236,16 @@ std::int64_t warpgroups_of(const WorkTile& tile) {
   return (tile.end - tile.begin + group - 1) / group;
 }
 
+// Whether a tile of queries has rows that not all of its segments have: of several sequences. If its
+// warpgroups take turns, one that is done with its sequence waits for the others (straddling.json).
+bool straddles(const WorkTables& work, const WorkTile& tile) {
+  for (std::int32_t at = tile.first; tile.count > 1 && at < tile.first + tile.count; ++at) {
+    const DeviceSegment& s = work.segments[static_cast<std::size_t>(at)];
+    if (s.q_begin > tile.begin || s.q_end < tile.end) return true;
+  }
+  return false;
+}
+
 // Blocks that a tile meets, and that its warpgroups meet in the mean.
 struct TileLength {
   double of_tile = 0, of_warpgroups = 0;
@@ -255,11 +271,18 @@ std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, b
   std::vector<double> times;
   times.reserve(work.tiles.size());
   for (const WorkTile& tile : work.tiles) {
-    const TileLength length = length_of(work, tile, by_key, block);
+    TileLength length = length_of(work, tile, by_key, block);
+    if (work.in_turn && straddles(work, tile)) length.of_warpgroups = length.of_tile;
     const auto height = std::min(static_cast<std::size_t>(warpgroups_of(tile)), costs.size());
     times.push_back((beyond_keys + (length.of_tile + length.of_warpgroups) / 2) * costs[height - 1]);
   }
   return times;
+}
+
+bool out_of_turn(const WorkTables& work, std::int64_t heads, std::int64_t sms) {
+  const auto tiles = static_cast<double>(live_tiles(work) * heads);
+  return tiles >= measured("out_of_turn_tiles") * static_cast<double>(sms) &&
+         idle_share(work) >= measured("out_of_turn_idle");
 }
 
 double idle_share(const WorkTables& work) {

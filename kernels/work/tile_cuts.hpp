@@ -51,14 +51,17 @@ struct TileWalk {
 // How long each tile takes: its blocks of 128 keys, and a part of one more for every block in which not all
 // pairs are live, plus a constant (its first product and its epilogue overlap with nothing of its own), times
 // its cost. Blocks count half as the tile's, half as the mean of its warpgroups of 64 rows: all wait for a
-// block, but a warpgroup none of whose rows sees it computes nothing. Fitted, see measured_constants.hpp.
-// by_key: tiles of keys. `block`: of kernels that walk over blocks of fewer rows; a time stays that of 128.
+// block, but a warpgroup none of whose rows sees it computes nothing. All blocks count where queries of
+// several sequences are in a tile whose warpgroups take turns. Fitted, see measured_constants.hpp. by_key:
+// tiles of keys. `block`: of kernels that walk over blocks of fewer rows; a time stays that of 128.
 std::vector<double> tile_times(const WorkTables& work, const TileCosts& costs, bool by_key = false,
                                std::int64_t block = 128);
 
 // Every block that a tile meets, counted once for each 64 rows of the tile, which are a warpgroup's: the
 // share that those rows do not meet. A masked block counts for as much more as it takes.
 double idle_share(const WorkTables& work);
+// Whether the warpgroups of a forward launch had better not take turns, where there is a kernel for that.
+bool out_of_turn(const WorkTables& work, std::int64_t heads, std::int64_t sms);
 
 // When the last tile is done, if tile n of the list takes times[n].
 double makespan(std::span<const double> times, const TileWalk& walk);
@@ -76,6 +79,8 @@ struct TileProblem {
   bool keep_empty = false;
   std::vector<RowRange> ranges = {};  // the rows that belong to the call, ascending; none: all do
   Pieces pieces = Pieces::ranges_then_segments;
+  // Of queries: the kernel's warpgroups take turns; AttendVariant::goes_out_of_turn.
+  bool in_turn = false, may_go_out_of_turn = false;
 };
 
 struct TilePlan {

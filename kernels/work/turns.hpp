@@ -60,6 +60,18 @@ struct HeadGroups {
 // speed of 10 and 2 heads.
 std::int64_t equal_groups(std::int64_t all, std::int64_t most);
 
+// How many heads are in a group, of `fitting` whose rows the cache holds, where the query heads of a key head
+// are in different thread blocks and take turns to add to dk and dv too. A launch takes the first query head
+// of every key head, then the second ones, so that no group of as many heads as there are key heads has two
+// that are done with a tile at the same time, one of which would wait. More are taken only where these leave
+// multiprocessors idle, or where many tiles of a head begin together and queue for turns at dq: of more heads
+// side by side fewer do. tiles: of a head; queue: those that begin together (queueing_tiles()).
+int heads_that_take_turns(int fitting, std::int64_t key_heads, std::int64_t tiles, std::int64_t queue,
+                          std::int64_t sms);
+// Of a list with full masks alone or not, in rings of so many tiles or none, whose longest sequence has that
+// many rows of queries, and about as many of keys: how many tiles of `tile_rows` keys begin at the same cell.
+std::int64_t queueing_tiles(bool full, std::int32_t ring, std::int64_t rows, std::int64_t tile_rows);
+
 // For that many heads, of which at most `fitting` are to be in a group, and a list that is even or not and
 // has that ending (WorkTables).
 HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending);

@@ -103,13 +103,6 @@ struct CallRows {
   std::vector<DeviceSegment> live;
 };
 
-// Whether the warpgroups of a forward launch had better not take turns.
-bool out_of_turn(const AttendVariant& variant, const WorkTables& work, std::int64_t heads, int sms) {
-  const double tiles = live_tiles(work) * static_cast<double>(heads);
-  return variant.goes_out_of_turn && tiles >= measured("out_of_turn_tiles") * sms &&
-         idle_share(work) >= measured("out_of_turn_idle");
-}
-
 // Tiles of a backward kernel, in which a tile of fewer rows takes as long.
 WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::int64_t height,
                           const VariantOptions& options) {
@@ -130,7 +123,7 @@ void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const V
   const std::int64_t heads = key_tile_heads(call, variant);
   const bool short_ending = variant.takes_turns || heads < call.q.heads;
   const TileWalk walk{.heads = heads,
-                      .heads_per_group = fused_heads_together(chosen, call),
+                      .heads_per_group = fused_heads_together(chosen, call, options.sms),
                       .sms = short_ending ? std::max(options.sms / 2, 1) : options.sms};
   const std::vector<double> times = tile_times(chosen.by_k, {1, 1, 1}, true);
   const bool ordered = chosen.by_k.ring == 0 && order_by_walked_rows(chosen.by_k, times, walk, true);
@@ -214,8 +207,7 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
             query_tiles(rows.live, row_cuts(range_borders(rows.q_ranges, rows.q), best->tile_rows),
                         keep_empty, rows.q_ranges),
             rows.spaces};
-  const TileProblem problem{
-      .live = rows.live, .rows = rows.q, .keep_empty = keep_empty, .ranges = rows.q_ranges};
+  TileProblem problem{.live = rows.live, .rows = rows.q, .keep_empty = keep_empty, .ranges = rows.q_ranges};
   const auto heads_together = [&](std::int32_t keys, bool alike = false) {
     return hopper::heads_per_group(static_cast<int>(call.q.heads), static_cast<int>(call.k.heads),
                                    device_view(call.k, {}), keys, alike);
@@ -228,6 +220,8 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
   };
   const auto plan_of = [&](const AttendVariant& variant) {
     const TileWalk walk = walk_of(variant);
+    problem.in_turn = variant.family == AttendVariant::Family::hopper;
+    problem.may_go_out_of_turn = variant.goes_out_of_turn;
     TilePlan plan = cheapest_tiles(problem, variant.tile_rows, variant.tile_costs, walk);
     const auto tiles = static_cast<std::int64_t>(plan.work.tiles.size()) * walk.heads;
     const double slower = variant.slower(tiles, options.sms);
@@ -251,7 +245,6 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
   TileWalk walk = walk_of(*best);
   walk.heads_per_group = heads_together(keys_together, plan.work.alike);
   if (order_by_walked_rows(plan.work, times, walk)) plan.work.rows_together = keys_together;
-  plan.work.out_of_turn = out_of_turn(*best, plan.work, call.q.heads, options.sms);
   return {best, std::move(plan.work), rows.spaces};
 }
 

@@ -186,8 +186,8 @@ std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVari
 
 // Of kernels that sum dq, tile by tile: how many heads the launch has side by side if tiles of keys are
 // listed by sequences, 0 without heads; and whether in turn the first piece of dq is stored, so that nobody
-// sets dq to 0 before (hopper::fused_heads_per_group(), hopper::stores_first_dq()).
-int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call);
+// sets dq to 0 before (hopper::fused_heads_per_group(), heads_that_take_turns(), hopper::stores_first_dq()).
+int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call, int sms);
 bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call);
 // Whether a kernel that sums dq rounds the sum itself: by chains, and in rings. Whether another launch does,
 // behind the variant's own; and whether others do of dk and dv. The answers are the same for a call and for

@@ -54,9 +54,9 @@ struct WorkTables {
   std::int32_t ending = 0;         // the first tile of the group that ends the launch (tile_order.hpp)
   std::int32_t ring = 0;           // of keys: so many neighbours are a ring (rings.hpp); 0: none are
   bool alike = false;              // all tiles with segments take about the same time, where known
-  // Forward: warpgroups do not take turns at the tensor cores, so that those that are done with a tile begin
-  // the next one while the others go on.
-  bool out_of_turn = false;
+  // Forward: warpgroups take turns at the tensor cores; or there is a kernel in which they do not, so that
+  // those that are done with a tile begin the next one while the others go on, and it is taken.
+  bool in_turn = false, out_of_turn = false;
 };
 
 // Whether no segment is masked, so that all tiles of a sequence walk over the same rows.

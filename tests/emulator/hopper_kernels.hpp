@@ -121,11 +121,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   const int units = call.q.heads / params.heads_of_tile;
   int together = std::min(launch.heads_per_group, units);
   if constexpr (Shape::ordered) {
-    const kernels::cuda::HeadGroups groups =
-        kernels::cuda::head_groups(units, together, call.turns.even, call.by_k.ending);
-    together = groups.heads;
-    params.upward_heads = groups.opposite_heads * params.heads_of_tile;
-    params.upward_tiles = groups.opposite_tiles;
+    together = hopper::set_order_of_heads(params, call, units, together);
     params.stores_first_dq = hopper::stores_first_dq(call);
     params.rounds_last_dq = hopper::rounds_last_dq(call);
   }

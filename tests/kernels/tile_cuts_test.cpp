@@ -198,6 +198,17 @@ TEST_CASE("how even tiles are, and how long they take together") {
   CHECK(times.back() == doctest::Approx((8 + beyond) * 0.855));
 }
 
+// Two sequences of 128 rows, a tile of the last 64 of one and the first 64 of the other: it meets a block of
+// keys of each, whole, and each of its warpgroups one. In turn it takes as long as both blocks; out of turn,
+// or where one sequence's rows see unequal parts of their keys, half of what warpgroups pass is saved.
+TEST_CASE("a tile of several sequences whose warpgroups take turns counts all their blocks") {
+  WorkTables work = query_tiles(packed({128, 128}, false), {0, 64, 192, 256}, true);
+  REQUIRE(work.tiles.size() == 3);
+  CHECK(tile_times(work, equal) == std::vector<double>{beyond + 1.5, beyond + 1, beyond + 1});
+  work.in_turn = true;
+  CHECK(tile_times(work, equal) == std::vector<double>{beyond + 2, beyond + 1, beyond + 1});
+}
+
 TEST_CASE("tiles of groups of heads, as they come or a fixed share of them") {
   const std::vector<double> times = {4, 1};
   TileWalk two{.heads = 2, .heads_per_group = 1, .sms = 2};  // 4, 1, 4, 1

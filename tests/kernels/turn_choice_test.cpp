@@ -96,7 +96,8 @@ TEST_CASE("tiles of keys are taken by sequences, and the last two sequences toge
     for (int n = 0; n < 96; ++n) CHECK(chosen.by_k.tiles[static_cast<std::size_t>(n)].begin == 128 * n);
     CHECK(chosen.by_k.tiles[96].begin == 6 * 2048);
     CHECK(chosen.by_k.tiles[97].begin == 7 * 2048);
-    CHECK(fused_heads_together(chosen, rounding(call, segments)) == (kernel == in_turn ? 4 : 8));
+    CHECK(fused_heads_together(chosen, rounding(call, segments), on_hopper.sms) ==
+          (kernel == in_turn ? 4 : 8));
     CHECK(stores_first_dq(chosen, rounding(call, segments)) == (kernel == in_turn));
   }
 }
@@ -110,7 +111,7 @@ TEST_CASE("full masks: the list stays as it was cut, in turn with heads side by 
   CHECK(chosen.by_k.even);
   CHECK(chosen.by_k.ending == 0);
   CHECK(chosen.by_k.rows_together == 2048);
-  CHECK(fused_heads_together(chosen, rounding(call, segments)) == 8);
+  CHECK(fused_heads_together(chosen, rounding(call, segments), on_hopper.sms) == 8);
   // Sequences of several lengths: 16 MiB a head, of 32. With masks it would be of 16, and one head.
   const std::vector<Segment> two = {{.q_count = 2048, .k_count = 2048},
                                     {.q_begin = 2048, .q_count = 14336, .k_begin = 2048, .k_count = 14336}};
@@ -118,7 +119,7 @@ TEST_CASE("full masks: the list stays as it was cut, in turn with heads side by 
   const ChosenBackward uneven = choose_variant(rounding(packed, two), only);
   CHECK(!uneven.by_k.even);
   CHECK(uneven.by_k.rows_together == 14336);
-  CHECK(fused_heads_together(uneven, rounding(packed, two)) == 2);
+  CHECK(fused_heads_together(uneven, rounding(packed, two), on_hopper.sms) == 2);
 }
 
 // Nobody reads the keys: their gradients are 0, and there is nothing to walk over.

@@ -147,6 +147,23 @@ TEST_CASE("turns: groups of heads, all but the last in the opposite order, and t
   CHECK(groups(16, 8, false, 10) == std::vector{8, 8, 10});
 }
 
+TEST_CASE("turns: no more heads side by side than there are key heads, where these keep the GPU busy") {
+  const auto heads = [](int fitting, std::int64_t key_heads, std::int64_t tiles, std::int64_t queue = 0) {
+    return heads_that_take_turns(fitting, key_heads, tiles, queue, 132);
+  };
+  CHECK(heads(16, 8, 128) == 8);  // 16 of them would be two of each key head
+  CHECK(heads(4, 8, 128) == 4);   // what the cache holds
+  CHECK(heads(8, 1, 64) == 3);    // 64 tiles of one head leave 68 multiprocessors idle
+  CHECK(heads(2, 1, 64) == 2);
+  CHECK(heads(8, 2, 8) == 8);  // 17 would be busy
+  CHECK(heads(0, 1, 0) == 1);  // nothing to do, but a group all the same
+  // 64 tiles of one sequence that begin together queue for longer the fewer heads there are.
+  CHECK(heads(4, 1, 64, queueing_tiles(true, 0, 8192, 128)) == 4);
+  CHECK(heads(4, 1, 64, queueing_tiles(true, 32, 8192, 128)) == 3);   // in rings they do not
+  CHECK(heads(4, 1, 64, queueing_tiles(false, 0, 8192, 128)) == 3);   // with masks neither
+  CHECK(heads(32, 8, 128, queueing_tiles(true, 0, 1024, 128)) == 8);  // a short queue
+}
+
 TEST_CASE("turns: pieces of tiles before the ending") {
   // Causal, sequences of 192 and 64 rows in cells of 64 rows; tiles of 128, 64 and 64 keys, listed in that
   // order. The first adds to cells 0 to 2, the second to 2, the third to 3.

@@ -68,7 +68,7 @@ class FusedConsumer {
       epilogue(count, dq);
       ++count;
     }
-    if (lane() == 0) DkvEpilogue<Shape>::finish(memory_);
+    if (lane() == 0) tma_store_wait();
     wait_for_dq_staging(count);
     publish_dq(dq_end);  // no more dq will be staged
   }
@@ -201,7 +201,7 @@ class FusedConsumer {
     if (!live && half < D / 64)
       zero_row_of_64(memory_.k[row / 64] + half * Shape::key_half_bytes + row % 64 * 128);
     fence_view_async_shared();
-    if (lane() == 0) DkvEpilogue<Shape>::finish(memory_);  // of the tile before
+    if (lane() == 0) tma_store_wait();  // of the tile before
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
   }
 
@@ -249,14 +249,13 @@ class FusedConsumer {
     constexpr bool together = Shape::stages_together;
     const int slot = InfoStages::stage(count);
     const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
-    using Epilogue = DkvEpilogue<Shape>;
-    const Epilogue dkv_epilogue(params_, memory_, tile);
+    const DkvEpilogue<Shape> dkv_epilogue(params_, memory_, tile);
     constexpr bool adding = Shape::adds_tiles;
     const bool apart = !together && params_.dkv_write == DkvWrite::rounded_tiles;
     const DkvStaging at = apart ? rounded_staging(memory_, warpgroup_) : fp32_staging(memory_);
-    const typename Epilogue::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
-    const typename Epilogue::Gradient dk{dk_, params_.dk, params_.call.dk,
-                                         static_cast<float>(params_.call.scale), at.dk};
+    const typename DkvEpilogue<Shape>::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
+    const typename DkvEpilogue<Shape>::Gradient dk{dk_, params_.dk, params_.call.dk,
+                                                   static_cast<float>(params_.call.scale), at.dk};
     wait_for_ds(count);
     issue_dq(count, dq);
     if constexpr (adding) {
@@ -265,10 +264,9 @@ class FusedConsumer {
       if constexpr (!together) {
         if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
         warpgroup_fence_operand(dv_[0]);
-        if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
-        dkv_epilogue.template write<T>(dv);
+        dkv_epilogue.template write_or_stage<T>(dv);
       }
-      if (lane() == 0) {
+      if (lane() == 0 && (together || !dkv_epilogue.in_turn())) {
         if constexpr (!together) tma_store_wait();
         arrive(shared_address(&memory_.q_free));
       }
@@ -292,8 +290,10 @@ class FusedConsumer {
     warpgroup_fence_operand(dv_[0]);
     if constexpr (adding) {
       add_to_old(count, dkv_epilogue, dv, dk);
+    } else if (dkv_epilogue.in_turn()) {
+      dkv_epilogue.template add_in_turn<T>(memory_.place_of_tile[memory_.bounds[slot].segment], dv, dk);
+      if (!together && lane() == 0) arrive(shared_address(&memory_.q_free));
     } else if constexpr (together) {
-      if constexpr (ordered) dkv_epilogue.await_turn(memory_.place_of_tile[memory_.bounds[slot].segment]);
       dkv_epilogue.template write<T>(dv, dk);
     } else {
       dkv_epilogue.template write<T>(dk);

@@ -24,8 +24,9 @@
 // waits for them may load its last two blocks late, and store dk and dv of an earlier tile late; but the ones
 // that are still to draw need neither, since they have no tile of this ring, and earlier rings are complete.
 // From then on what each tile walks first waits for tiles before it in the list, and what it walks then for
-// what others walk first and for tiles before it. Turns for dk and dv are those of lower heads, of earlier
-// rings.
+// what others walk first and for tiles before it. Turns for dk and dv are those of the same tile of lower
+// query heads, which the launch takes earlier, in earlier rings; and a tile waits for them when it has staged
+// all of its dq.
 #pragma once
 
 #include <cstdint>
@@ -48,10 +49,9 @@ class DqTurns {
   __device__ __forceinline__ explicit DqTurns(const TurnList& turns) : turns_(turns) {}
 
   // Finds the cells of the next block and how many pieces come before it. unit: of the block's tile and
-  // segment; upward: the tile is walked in the opposite order; whole_head: so are all tiles of the block's
-  // head; stores: pieces that come first are stored.
-  __device__ __forceinline__ void look_up(const Block& block, int unit, bool upward, bool whole_head,
-                                          bool stores) {
+  // segment; walk: of the tile; stores: pieces that come first are stored.
+  __device__ __forceinline__ void look_up(const Block& block, int unit, Walk walk, bool stores) {
+    const bool upward = walk != Walk::downward;
     if (unit != unit_) begin_unit(unit);
     const int cell = (block.begin + shift_) / cell_rows;
     const int last_cell = (min(block.begin + cell_rows, block.end) - 1 + shift_) / cell_rows;
@@ -64,7 +64,7 @@ class DqTurns {
       if (cell + n > last_cell) continue;
       const int total = turns_.total[cell + n];
       // Pieces of the tiles that are walked the way this one is, and of those listed before them.
-      const int total_alike = upward && !whole_head ? turns_.total_before_ending[cell + n] : total;
+      const int total_alike = walk == Walk::upward ? turns_.total_before_ending[cell + n] : total;
       find_run(cell + n);
       const int after = total_alike - run_.before - run_.own;  // of these, in the list behind this unit
       before_[n] = upward ? after : run_.before;
@@ -136,7 +136,7 @@ __device__ __forceinline__ void run_dq_turns(const FusedParams& params, FusedSto
     // Units are the tile's segments from the last to the first.
     const int unit = params.call.turns.unit_of_tile[memory.place_of_tile[tile]] + rows.first + rows.count -
                      1 - block.segment;
-    turns.look_up(block, unit, memory.upward[tile], block.head < params.upward_heads, params.stores_first_dq);
+    turns.look_up(block, unit, memory.walk[tile], params.stores_first_dq);
     turns.await();
     // The slot is free when the block that had it has been passed.
     if (count >= Shape::dq_turn_slots)

@@ -18,13 +18,11 @@ __device__ __forceinline__ int first_key(const KeyTile& tile) {
   return tile.rows.begin + 16 * (thread_index() / 32 - 4);
 }
 
-// dk and dv of this warp's 16 keys. Ordered, in turn with the other heads of the key head: a head waits for
-// the one before it, whose tile has a lower number (dq_turns.cuh).
+// dk and dv of this warp's 16 keys.
 template <class Shape>
 class DkvEpilogue {
  public:
   static constexpr int D = Shape::head_size;
-  static constexpr bool ordered = Shape::ordered;
 
   __device__ __forceinline__ DkvEpilogue(const FusedParams& params, FusedStorage<Shape>& memory,
                                          const KeyTile& tile)
@@ -33,38 +31,7 @@ class DkvEpilogue {
         thread_(opaque(thread_index())),  // registers are short: nothing may be computed earlier
         first_(tile.rows.begin + 16 * (thread_ / 32 - 4)),
         adds_(params.splits_query_heads || params.call.write_dk == Write::add),
-        live_(memory.live),
-        turn_(memory.dkv_turn[thread_ / 32 - 4]) {}
-
-  // Before the first write(). place: of the tile in the work list.
-  __device__ __forceinline__ void await_turn(int place) const {
-    if (!params_.splits_query_heads) return;
-    if (thread_ % 32 == 0) {
-      const FastDivmod& heads = params_.scheduler.of_kv_head;
-      turn_.counter = params_.call.turns.dkv_counters +
-                      (std::int64_t{tile_.kv_head} * params_.call.by_k.live + place) * dkv_turns_of_tile +
-                      (thread_ / 32 - 4);
-      turn_.last = heads.quotient(tile_.first_head + 1) != tile_.kv_head;
-      wait_for_count(turn_.counter, heads.remainder(tile_.first_head, tile_.kv_head));
-      fence_view_async_global();
-    }
-    __syncwarp();
-  }
-
-  // Lane 0: waits until what write() has started has been read from shared memory; and, if in turn, until it
-  // has been written, and passes the turn.
-  static __device__ __forceinline__ void finish(FusedStorage<Shape>& memory) {
-    if constexpr (!ordered) return tma_store_wait();
-    DkvTurn& turn = memory.dkv_turn[thread_index() / 32 - 4];
-    if (turn.counter == nullptr) return tma_store_wait();
-    tma_store_wait_until_written();
-    fence_device_memory();
-    if (turn.last)
-      *turn.counter = 0;  // nobody waits for it any more
-    else
-      add_one(turn.counter);
-    turn.counter = nullptr;
-  }
+        live_(memory.live) {}
 
   // dk or dv: accumulators, their factor, and where they go. `staging`: of this warp's 16 rows; it is used as
   // soon as the warp comes to write().
@@ -103,25 +70,66 @@ class DkvEpilogue {
       tma_store(map, first_, tile_.kv_head, shared_address(staging));
   }
 
+  // Whether add_in_turn() takes the place of write().
+  __device__ __forceinline__ bool in_turn() const {
+    return Shape::ordered && !Shape::adds_tiles && params_.splits_query_heads;
+  }
+
   // Writes dk, or dv, or both; for added_tiles where rows are not whole. TMA may still be reading `staging`
   // afterwards: lane 0 has to wait for that.
   template <class T, class... Gradients>
   __device__ __forceinline__ void write(const Gradients&... gradients) const {
-    const int lane = thread_ % 32;
-    if (!Shape::adds_tiles && params_.dkv_write != DkvWrite::row_by_row && is_whole()) {
-      if (params_.dkv_write == DkvWrite::rounded_tiles)
-        (stage_rounded_of_16_rows<T>(gradients.staging, gradients.acc[0], gradients.factor), ...);
-      else
-        (stage_fp32_of_16_rows<0, D / 8>(gradients.staging, gradients.acc[0], gradients.factor), ...);
-      fence_view_async_shared();
-      __syncwarp();
-      if (lane == 0 && first_ < params_.call.k.rows) (send(gradients), ...);
+    if (leaves_by_tma()) {
+      stage_tiles<T>(gradients...);
+      send(gradients...);
     } else if (params_.splits_query_heads) {
-      (add(gradients, lane), ...);
-      if constexpr (ordered) __syncwarp();  // finish() passes the turn of all lanes
+      (add(gradients), ...);
     } else {
-      (write_rows_one_by_one(gradients, lane), ...);
+      (write_rows_one_by_one(gradients), ...);
     }
+  }
+
+  // The first of the two, where they are not staged together: written, or in turn staged.
+  template <class T>
+  __device__ __forceinline__ void write_or_stage(const Gradient& dv) const {
+    if (!in_turn()) return write<T>(dv);
+    if (leaves_by_tma()) stage_tiles<T>(dv);
+  }
+
+  // Adds dk and dv in turn with the other query heads of the key head, which have other thread blocks. A head
+  // waits for the one before it (dq_turns.cuh) when nothing else is left to do: between its turn and the next
+  // head's are two additions and a fence, and no other wait. place: of the tile in the work list. What was
+  // staged has been read afterwards.
+  template <class T>
+  __device__ __forceinline__ void add_in_turn(int place, const Gradient& dv, const Gradient& dk) const {
+    if (leaves_by_tma()) {
+      if constexpr (Shape::stages_together) stage_tiles<T>(dv);
+      stage_tiles<T>(dk);
+    }
+    const FastDivmod& heads = params_.scheduler.of_kv_head;
+    std::int32_t* const counter =
+        params_.call.turns.dkv_counters +
+        (std::int64_t{tile_.kv_head} * params_.call.by_k.live + place) * dkv_turns_of_tile +
+        (thread_ / 32 - 4);
+    if (thread_ % 32 == 0) {
+      wait_for_count(counter, heads.remainder(tile_.first_head, tile_.kv_head));
+      fence_view_async_global();
+    }
+    __syncwarp();
+    if (leaves_by_tma()) {
+      send(dv, dk);
+    } else {
+      add(dv);
+      add(dk);
+      __syncwarp();  // lane 0 passes the turn of all lanes
+    }
+    if (thread_ % 32 != 0) return;
+    tma_store_wait_until_written();
+    fence_device_memory();
+    if (heads.quotient(tile_.first_head + 1) != tile_.kv_head)
+      *counter = 0;  // the last of the heads: nobody waits for it any more
+    else
+      add_one(counter);
   }
 
  private:
@@ -129,22 +137,40 @@ class DkvEpilogue {
     return row < tile_.rows.end && (!adds_ || live_[row - tile_.rows.begin] != 0);
   }
 
-  __device__ __forceinline__ void send(const Gradient& gradient) const {
+  __device__ __forceinline__ bool leaves_by_tma() const {
+    return !Shape::adds_tiles && params_.dkv_write != DkvWrite::row_by_row && is_whole();
+  }
+  template <class T, class... Gradients>
+  __device__ __forceinline__ void stage_tiles(const Gradients&... gradients) const {
+    if (params_.dkv_write == DkvWrite::rounded_tiles)
+      (stage_rounded_of_16_rows<T>(gradients.staging, gradients.acc[0], gradients.factor), ...);
+    else
+      (stage_fp32_of_16_rows<0, D / 8>(gradients.staging, gradients.acc[0], gradients.factor), ...);
+    fence_view_async_shared();
+    __syncwarp();
+  }
+  template <class... Gradients>
+  __device__ __forceinline__ void send(const Gradients&... gradients) const {
+    if (thread_ % 32 == 0 && first_ < params_.call.k.rows) (send_one(gradients), ...);
+  }
+  __device__ __forceinline__ void send_one(const Gradient& gradient) const {
     if (adds_)
       tma_reduce_add(gradient.map, first_, 0, tile_.kv_head, shared_address(gradient.staging));
     else
       tma_store(gradient.map, first_, tile_.kv_head, shared_address(gradient.staging));
   }
-  __device__ __forceinline__ void add(const Gradient& gradient, int lane) const {
+  __device__ __forceinline__ void add(const Gradient& gradient) const {
     float* rows[2] = {};
+    const int first = first_ + thread_ % 32 / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      if (written(first_ + 8 * half + lane / 4))
-        rows[half] = row_of<float>(gradient.view, tile_.kv_head, first_ + 8 * half + lane / 4);
+      if (written(first + 8 * half))
+        rows[half] = row_of<float>(gradient.view, tile_.kv_head, first + 8 * half);
     add_rows(rows, gradient.acc[0], gradient.factor);
   }
-  __device__ __forceinline__ void write_rows_one_by_one(const Gradient& gradient, int lane) const {
+  __device__ __forceinline__ void write_rows_one_by_one(const Gradient& gradient) const {
     RowUpdate updates[1][2];
+    const int lane = thread_ % 32;
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       updates[0][half] = {.write = written(first_ + 8 * half + lane / 4),
@@ -159,7 +185,6 @@ class DkvEpilogue {
   int thread_, first_;
   bool adds_;
   const unsigned char* live_;
-  DkvTurn& turn_;
 };
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -58,10 +58,12 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   int together = fused_heads_per_group(units, call.q.heads, call.q, call.by_k.rows_together, order);
   if constexpr (Shape::by_chains) together = units;  // all heads of the longest chain first
   if constexpr (Shape::ordered) {
-    const HeadGroups groups = head_groups(units, together, call.turns.even, call.by_k.ending);
-    together = groups.heads;
-    params->upward_heads = groups.opposite_heads * params->heads_of_tile;
-    params->upward_tiles = groups.opposite_tiles;
+    if (params->splits_query_heads)
+      together = heads_that_take_turns(
+          together, call.k.heads, call.by_k.live,
+          queueing_tiles(call.turns.full, call.by_k.ring, call.by_k.rows_together, Shape::keys),
+          call.multiprocessors);
+    together = set_order_of_heads(*params, call, units, together);
     params->stores_first_dq = stores_first_dq(call);
   }
   params->scheduler = TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together,

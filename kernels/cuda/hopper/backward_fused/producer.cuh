@@ -85,18 +85,29 @@ class FusedProducer {
                                             params_.call.chains.pieces + chain_.first_cell};
     }
     if constexpr (ordered) {
-      const bool upward_head = unit * params_.heads_of_tile < params_.upward_heads;
-      const int stop = upward_head ? params_.call.by_k.live : params_.upward_tiles;  // of tiles walked upward
-      memory_.upward[tile] = index < stop;
+      const bool whole_head = unit < params_.upward_heads;
+      const int stop = whole_head ? params_.call.by_k.live : params_.upward_tiles;  // of tiles walked upward
+      memory_.walk[tile] = index >= stop ? Walk::downward
+                           : whole_head  ? Walk::upward_as_whole_head
+                                         : Walk::upward;
       if (index < stop) index = stop - 1 - index;
       memory_.place_of_tile[tile] = index;
     }
     KeyTile& entered = memory_.tile[tile];
     entered.rows = params_.call.by_k.tiles[index];
     entered.segment = segments()[entered.rows.first];
-    entered.first_head = unit * params_.heads_of_tile;
+    entered.first_head = first_head_of(unit);
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
+  }
+
+  // Of the heads of a tile. In turn the query heads of a key head are as far apart as can be: those that add
+  // to the same dk and dv would wait for each other.
+  __device__ __forceinline__ int first_head_of(int unit) const {
+    if (!ordered || !params_.splits_query_heads) return unit * params_.heads_of_tile;
+    const int place = params_.of_key_heads.quotient(unit),
+              kv_head = params_.of_key_heads.remainder(unit, place);
+    return kv_head * params_.heads_of_key_head + place;
   }
 
   // Fetches the next tile; false if there is none. Every thread block fetches until it finds none left; the
@@ -128,14 +139,14 @@ class FusedProducer {
   __device__ __forceinline__ Block first_block_of(int number) const {
     const KeyTile& tile = memory_.tile[number];
     if constexpr (ordered)
-      if (!memory_.upward[number])
+      if (memory_.walk[number] == Walk::downward)
         return first_block_downward<Shape::queries>(tile.first_head, tile.stop_head, tile.rows, segments());
     return first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
   }
   __device__ __forceinline__ Block block_after(const Block& block, int number) const {
     const KeyTile& tile = memory_.tile[number];
     if constexpr (ordered)
-      if (!memory_.upward[number])
+      if (memory_.walk[number] == Walk::downward)
         return next_block_downward<Shape::queries>(block, tile.stop_head, tile.rows, segments());
     return next_block<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
   }

@@ -42,13 +42,28 @@ struct FusedParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
-  // Ordered: query heads before upward_heads are walked upward, in the opposite order, and of the others the
-  // tiles before upward_tiles (HeadGroups).
+  // Ordered: in the launch's order of heads those before upward_heads are walked upward, in the opposite
+  // order, and of the others the tiles before upward_tiles (HeadGroups).
   int upward_heads = 0, upward_tiles = 0;
+  FastDivmod of_key_heads;  // by how many there are: the launch takes the first query head of each, then the
+                            // second ones
+  int heads_of_key_head = 1;     // query heads
   bool stores_first_dq = false;  // ordered: a cell's first piece of dq is stored, not added
   bool rounds_last_dq = false;   // ordered: the sum of a cell is rounded when its last piece has been added
   CUtensorMap dq_strips;         // to round dq: fp32, boxes of rounding_rows rows x 64 columns
 };
+
+// Ordered: the order in which the launch takes heads, a tile's or several together, `units` in all, at most
+// `together` of them side by side. Returns how many are.
+inline int set_order_of_heads(FusedParams& params, const AttendBackwardParams& call, int units,
+                              int together) {
+  const HeadGroups groups = head_groups(units, together, call.turns.even, call.by_k.ending);
+  params.of_key_heads = FastDivmod(call.k.heads);
+  params.heads_of_key_head = call.q.heads / call.k.heads;
+  params.upward_heads = groups.opposite_heads;
+  params.upward_tiles = groups.opposite_tiles;
+  return groups.heads;
+}
 
 // How the pieces of dq of many tiles of keys come together in memory: in any order; in the order of the work
 // list (dq_turns.cuh); or one thread block takes all tiles that add to the same rows, and rounds what they
@@ -153,19 +168,16 @@ struct KeyTile {
   int first_head, stop_head;  // its query heads
 };
 
+// How the ordered kernel walks over a tile's queries: downward, as listed; upward, the other way, before the
+// list's ending; or upward as all tiles of its head (HeadGroups).
+enum class Walk : unsigned char { downward, upward, upward_as_whole_head };
+
 // Of the ordered kernel: what adding a block's piece of dq does to its cell's counter, and to the next one's.
 struct DqPiece {
   enum class Part { none, one_of_more, last };  // of a cell's pieces
   std::int32_t* counter;
   Part part[2];
   bool stored;  // the piece is a cell's first: not added to what is there
-};
-
-// Of the ordered kernel, where query heads of a key head are in several thread blocks: they add to dk and dv
-// one after the other.
-struct DkvTurn {
-  std::int32_t* counter;  // of heads that have added; null: none is on its way
-  bool last;              // of the heads of the key head
 };
 
 // A block of queries from row `begin` on, whose dq is complete.
@@ -238,13 +250,11 @@ struct alignas(1024) FusedStorage {
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::dq_parts], dq_empty[Shape::dq_parts];
   // Of the ordered kernel: it is a block's turn to add to dq, and both consumers' dq of it has been written;
-  // that block's piece; a KeyTile's place in the work list and whether it is walked upward; the dk and dv of
-  // a warp that are on their way to memory.
+  // that block's piece; a KeyTile's place in the work list and how it is walked.
   std::uint64_t dq_turn[Shape::dq_turn_slots], dq_written[Shape::dq_turn_slots];
   DqPiece dq_piece[Shape::dq_turn_slots];
   int place_of_tile[Shape::tiles];
-  bool upward[Shape::tiles];
-  DkvTurn dkv_turn[4 * Shape::consumers];
+  Walk walk[Shape::tiles];
   std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
   [[no_unique_address]] CompleteCells<Shape::rounding_buffers> complete;
   [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;
@@ -285,8 +295,6 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     init_barrier(shared_address(&memory.full[n]), 1);
     init_barrier(shared_address(&memory.empty[n]), 32 * warps);
   }
-  if constexpr (Shape::ordered)
-    for (DkvTurn& turn : memory.dkv_turn) turn.counter = nullptr;
   if constexpr (Shape::rounding_buffers > 0) {
     for (std::uint64_t& barrier : memory.complete.full) init_barrier(shared_address(&barrier), 1);
     for (std::uint64_t& barrier : memory.complete.empty) init_barrier(shared_address(&barrier), 32);
