@@ -3,7 +3,8 @@
 
     scripts/drawn_tables.py turns RECORDS    by-turns-SEED.json: the default and the deterministic backward, before and now
     scripts/drawn_tables.py peers RECORDS    peers-SEED.json: ours of FlashAttention 4, forward and backward
-    scripts/drawn_tables.py shapes RECORDS   shapes-*.json: the default backward where it gained 5 % or more
+    scripts/drawn_tables.py shapes RECORDS [deterministic]
+                                             shapes-*.json: the default, or that, where it gained 5 % or more
 
 The first two are of problems drawn from seeds: geometric means over all seeds, by head size and mask, in brackets the least
 and the most, or the least alone.
@@ -75,7 +76,7 @@ def turns(folder):
     line("deterministic of default now", ratios(rows, f"{now}:deterministic", f"{now}:best"), "least")
 
 
-def shapes(folder):
+def shapes(folder, choice="best"):
     rates = {}
     for record in loaded(folder, "shapes-*.json"):
         for row in record:
@@ -83,7 +84,7 @@ def shapes(folder):
             grouped = f" on {row['kv_heads']}" if "kv_heads" in row else ""
             name = f"{count} x {length}, {heads} heads{grouped} of {width}"
             when = "before" if row["build"].startswith("before:") else "now"
-            if row["build"].endswith(":best"):
+            if row["build"].endswith(f":{choice}"):
                 rates.setdefault(name, {})[row["mask"], when] = row["flops_s"] * 1e-12
     print("| | full: before, now (TFLOP/s) | causal: before, now |")
     print("|---|---:|---:|")
@@ -105,9 +106,10 @@ def peers(folder):
 
 def main():
     tables = {"turns": turns, "peers": peers, "shapes": shapes}
-    if len(sys.argv) != 3 or sys.argv[1] not in tables:
+    most = 4 if sys.argv[1:2] == ["shapes"] else 3
+    if not 3 <= len(sys.argv) <= most or sys.argv[1] not in tables:
         sys.exit(__doc__.strip())
-    tables[sys.argv[1]](sys.argv[2])
+    tables[sys.argv[1]](*sys.argv[2:])
 
 
 if __name__ == "__main__":
