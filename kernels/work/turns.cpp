@@ -166,8 +166,9 @@ std::int64_t equal_groups(std::int64_t all, std::int64_t most) {
 
 int heads_that_take_turns(int fitting, std::int64_t key_heads, std::int64_t tiles, std::int64_t queue,
                           std::int64_t sms) {
-  // By hand: of 8 x 2048, 32 heads on 8 of 64, 16 tiles queue, and with 8 heads side by side it has 1.14 of
-  // the speed of 16; of 1 x 8192, 8 heads on 1 of 64, 64 do, and three had 0.93 of the speed of four.
+  // By hand (turns-of-heads): of 8 x 2048, 32 heads on 8 of 64, 16 tiles queue, and 8 heads side by side,
+  // with shorter turns, have 1.14 of the speed of 16 before (ordered.json). Of 1 x 8192, 8 heads on 1 of 64,
+  // 64 do, and three (sums-64.json) have 0.95 of the speed of four (ordered.json).
   constexpr std::int64_t long_queue = 16;
   if (queue > long_queue) return fitting;
   const std::int64_t busy = tiles > 0 ? (sms + tiles - 1) / tiles : 1;

@@ -40,12 +40,6 @@ const Buffer* find_sums(const RankPlan& rank) {
   return nullptr;
 }
 
-// One rank, whose only tile rounds dk and dv, with its writes changed.
-template <class Change>
-Plan changed(Change change) {
-  return with_changed_writes(build_plan(grouped("ring", 1)), Operand::rounded_dk, change);
-}
-
 }  // namespace
 
 // 192 rows of 2 key heads, 8 columns of keys and 8 of values, fp32.
@@ -128,24 +122,14 @@ TEST_CASE("rounded dk and dv: the sums hold nothing afterwards") {
 }
 
 TEST_CASE("rounded dk and dv: what is malformed") {
-  check_says(changed([](RankPlan&, Access& a) {
-               if (a.operand == Operand::rounded_dk) a.mode = WriteMode::add;
-             }),
-             "must write rounded_dk and rounded_dv, and dk, with store");
-  check_says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
-               if (a.operand == Operand::dv)
-                 a.view = rank.find(rank.operations.back(), Operand::rounded_dv)->view;
-             }),
-             "has an operand of the wrong dtype role");
-  check_says(changed([](RankPlan& rank, Access& a) {
-               if (a.operand != Operand::rounded_dv) return;
-               View half = rank.views[a.view];
-               half.head_end = half.head_begin + 1;
-               a.view = add_view(rank, half);
-             }),
-             "writes a rounded_dk or rounded_dv that does not fit its k and v");
-  check_says(changed([](RankPlan&, Access& a) {  // twice, and the other not at all
-               if (a.operand == Operand::rounded_dv) a.operand = Operand::rounded_dk;
-             }),
+  const Plan plan = build_plan(grouped("ring", 1));
+  for (const auto& [sum, rounded] :
+       {std::pair(Operand::dk, Operand::rounded_dk), std::pair(Operand::dv, Operand::rounded_dv)})
+    check_malformed(plan, sum, rounded, "must write rounded_dk and rounded_dv, and dk, with store",
+                    "writes a rounded_dk or rounded_dv that does not fit its k and v");
+  check_says(with_changed_writes(plan, Operand::rounded_dk,
+                                 [](RankPlan&, Access& a) {  // twice, and the other not at all
+                                   if (a.operand == Operand::rounded_dv) a.operand = Operand::rounded_dk;
+                                 }),
              "has operands under other names than its kind has");
 }

@@ -36,12 +36,6 @@ std::pair<int, int> tiles_and_casts(const RankPlan& rank) {
 
 using Roundings = std::pair<int, int>;
 
-// The plan of one rank whose tile rounds dq, with its writes changed.
-template <class Change>
-Plan changed(Change change) {
-  return with_changed_writes(plan_of("ring", 1), Operand::rounded_dq, change);
-}
-
 }  // namespace
 
 // A ring of two adds a second tile to the first one's dq. Ranks that have all keys have one tile, or one for
@@ -99,20 +93,6 @@ TEST_CASE("rounded dq: the sum holds nothing afterwards") {
 }
 
 TEST_CASE("rounded dq: what is malformed") {
-  check_says(changed([](RankPlan&, Access& a) {
-               if (a.operand == Operand::rounded_dq) a.mode = WriteMode::add;
-             }),
-             "must write rounded_dq with store");
-  check_says(changed([](RankPlan& rank, Access& a) {  // both are the rounded one
-               if (a.operand == Operand::dq)
-                 a.view = rank.find(rank.operations.back(), Operand::rounded_dq)->view;
-             }),
-             "has an operand of the wrong dtype role");
-  check_says(changed([](RankPlan& rank, Access& a) {
-               if (a.operand != Operand::rounded_dq) return;
-               View half = rank.views[a.view];
-               half.head_end = half.head_begin + 1;
-               a.view = add_view(rank, half);
-             }),
-             "writes a rounded_dq that does not fit its q");
+  check_malformed(plan_of("ring", 1), Operand::dq, Operand::rounded_dq, "must write rounded_dq with store",
+                  "writes a rounded_dq that does not fit its q");
 }

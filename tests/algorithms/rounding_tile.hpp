@@ -52,4 +52,29 @@ inline void check_says(const Plan& plan, const std::string& part) {
   CHECK(found);
 }
 
+// What the checker says of a tile whose rounded gradient is added to, takes the place of its sum, or has half
+// of the heads.
+inline void check_malformed(const Plan& plan, Operand sum, Operand rounded, const std::string& added,
+                            const std::string& half) {
+  check_says(with_changed_writes(plan, rounded,
+                                 [&](RankPlan&, Access& a) {
+                                   if (a.operand == rounded) a.mode = WriteMode::add;
+                                 }),
+             added);
+  check_says(with_changed_writes(plan, rounded,
+                                 [&](RankPlan& rank, Access& a) {
+                                   if (a.operand == sum)
+                                     a.view = rank.find(rank.operations.back(), rounded)->view;
+                                 }),
+             "has an operand of the wrong dtype role");
+  check_says(with_changed_writes(plan, rounded,
+                                 [&](RankPlan& rank, Access& a) {
+                                   if (a.operand != rounded) return;
+                                   View of_half = rank.views[a.view];
+                                   of_half.head_end = of_half.head_begin + 1;
+                                   a.view = add_view(rank, of_half);
+                                 }),
+             half);
+}
+
 }  // namespace cplab::hand

@@ -199,8 +199,8 @@ TEST_CASE("how even tiles are, and how long they take together") {
 }
 
 // Two sequences of 128 rows, a tile of the last 64 of one and the first 64 of the other: it meets a block of
-// keys of each, whole, and each of its warpgroups one. In turn it takes as long as both blocks; out of turn,
-// or where one sequence's rows see unequal parts of their keys, half of what warpgroups pass is saved.
+// keys of each, whole, and each of its warpgroups one. In turn it takes as long as both blocks, else half of
+// what warpgroups pass is saved. The longest tile is listed first.
 TEST_CASE("a tile of several sequences whose warpgroups take turns counts all their blocks") {
   WorkTables work = query_tiles(packed({128, 128}, false), {0, 64, 192, 256}, true);
   REQUIRE(work.tiles.size() == 3);
