@@ -2,9 +2,8 @@
 // context parallelism of Llama 3 (arXiv 2407.21783, section 3.3.2).
 //
 // Every rank gathers the K and V of all, then attends its queries chunk by chunk: a chunk sees its keys at
-// once, so nothing is merged. Queries are not sliced and keys not cut: a call names its rows and, for every
-// sequence, the keys that its chunk sees. Backward, a rank adds up the gradients of all keys that it saw, and
-// a reduce-scatter brings them home. With gather_head_chunk some heads are attended while others move.
+// once, so nothing is merged. Calls name rows of queries and the keys that they see. Backward, gradients of
+// all keys are added up, and a reduce-scatter brings them home. With gather_head_chunk some heads move.
 #include "algorithms/common_options.hpp"
 #include "algorithms/head_gather.hpp"
 #include "algorithms/softmax_sum.hpp"
@@ -91,6 +90,7 @@ Algorithm all_gather_algorithm() {
       word_option("gather", {"all", "needed"}, "K, V of all tokens, or of those that queries here see"),
       gradient_wire_option(),
       accumulator_option(),
+      row_dot_option(),
       pack_above_option()};
   a.validate = validate;
   a.build = run_over_whole_group<AllGather>;

@@ -63,6 +63,7 @@ Algorithm all_to_all_algorithm() {
   a.dynamic_masks = true;
   a.options = trade_option_infos();
   a.options.push_back(accumulator_option());
+  a.options.push_back(row_dot_option());
   a.validate = validate;
   a.build = build;
   return a;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -136,6 +137,9 @@ class Builder {
     PairMask mask = {};
   };
   void attend_backward(Lane, const AttendBackward&);
+  // delta: computed by the next operation, unless row_dot_option() says otherwise, if that is a tile of
+  // softmax attention on that lane which takes all of its rows and stores dq (what sets dq to 0 for the
+  // kernel then computes delta, too); else by an operation of its own.
   void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);
   void merge(Lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse);
   void merge_lse(Lane, const Box& part_lse, const Box& lse);
@@ -185,9 +189,15 @@ class Builder {
   void host_sync(Lane);  // the host waits until the lane has reached this point
 
   // The operation that was emitted last, for wait_for_start.
-  std::uint32_t last() const { return static_cast<std::uint32_t>(plan_.operations.size()) - 1; }
+  std::uint32_t last() {
+    emit_row_dot();
+    return static_cast<std::uint32_t>(plan_.operations.size()) - 1;
+  }
   // The next operation waits until that one, on another lane, has started: Operation::after_started.
-  void wait_for_start(std::uint32_t operation) { starts_.push_back(operation); }
+  void wait_for_start(std::uint32_t operation) {
+    emit_row_dot();
+    starts_.push_back(operation);
+  }
 
   // Computes lifetimes, arena and event edges; the builder cannot be used afterwards.
   RankPlan finish();
@@ -206,6 +216,8 @@ class Builder {
   // (Operand::rounded_dk): in a working buffer as long as dk's, of the tile's key heads; absent where it may
   // not.
   Box dkv_sums(Lane, const Box& dk, std::int64_t query_heads, WriteMode);
+  void emit_row_dot();                                  // if row_dot() asked for one that is not there yet
+  Box out_for_delta(Lane, const AttendBackward& tile);  // what that tile computes delta from, if it is to
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
   // Operands by their names; those that are not given are left out.
@@ -224,6 +236,12 @@ class Builder {
   std::uint32_t ordinal_ = 0;
   std::vector<Team> teams_;
   std::vector<std::uint32_t> starts_;  // of the next operation
+  struct RowDot {
+    Lane lane;
+    std::uint32_t step = 0;
+    Box dout, out, delta;
+  };
+  std::optional<RowDot> row_dot_;
   std::vector<std::uint32_t> beside_;  // over nccl, since the last attention kernel was emitted
 };
 

@@ -78,6 +78,13 @@ OptionInfo accumulator_option() {
   return word_option("accumulator", {"fp32", "nominal"}, "dtype of the running out and dq");
 }
 
+OptionInfo row_dot_option() {
+  return word_option(
+      "row_dot", {"with_tile", "apart"},
+      "delta = rowsum(dO * O) is computed by the first backward tile, if that takes all of its "
+      "rows and stores dq, else by an operation of its own (with_tile); always so (apart)");
+}
+
 OptionInfo gradient_wire_option() {
   return word_option("gradient_wire_dtype", {"fp32", "nominal"},
                      "dtype in which dK and dV are summed and sent");

@@ -39,6 +39,8 @@ OptionInfo switch_option(std::string_view key, bool by_default, std::string_view
 OptionInfo pack_above_option();
 // The dtype of the running out and dq.
 OptionInfo accumulator_option();
+// Who computes delta = rowsum(dO * O): Builder::row_dot().
+OptionInfo row_dot_option();
 // The dtype in which gradients of K and V are summed and sent.
 OptionInfo gradient_wire_option();
 

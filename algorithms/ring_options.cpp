@@ -158,6 +158,7 @@ std::vector<OptionInfo> ring_option_infos() {
       word_option("merge", {"incremental", "deferred", "fused"},
                   "after every tile, all at the end, or inside the attention kernel"),
       accumulator_option(),
+      row_dot_option(),
       word_option("out_accumulator", {"fp32", "nominal"},
                   "dtype of the running out alone; default: accumulator's; nominal for 2 ranks where the "
                   "kernel merges: the first of two partial results is rounded instead of the second"),

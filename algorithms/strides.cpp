@@ -37,6 +37,7 @@ std::vector<OptionInfo> stride_options() {
       least_option("backward_last_stride", 0, 0, "key heads of the last reduce-scatter; 0: no cut"),
       gradient_wire_option(),
       accumulator_option(),
+      row_dot_option(),
       word_option(
           "staging", {"drain_first", "stage_first"},
           "before gradients are staged those before are drained (one staging buffer), or after (two)"),

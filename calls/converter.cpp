@@ -153,6 +153,7 @@ PlacedCall CallConverter::attend_backward(const Operation& op) const {
   add_if_there(rounded_dq, call.rounded_dq);
   add_if_there(rounded_dk, call.rounded_dk);
   add_if_there(rounded_dv, call.rounded_dv);
+  add_if_there(out, call.out);
   PlacedCall placed = place(op, call, operands);
   auto& backward = std::get<kernels::AttendBackward>(placed.call);
   backward.write_dq = write_of(op, dq);

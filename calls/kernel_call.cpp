@@ -16,7 +16,7 @@ std::vector<kernels::View*> views_of(KernelCall& call) {
     }
     Views operator()(kernels::AttendBackward& c) const {
       return present({&c.q, &c.k, &c.v, &c.dout, &c.lse, &c.delta, &c.dq, &c.dk, &c.dv},
-                     {&c.rounded_dq, &c.rounded_dk, &c.rounded_dv});
+                     {&c.rounded_dq, &c.rounded_dk, &c.rounded_dv, &c.out});
     }
     Views operator()(kernels::Merge& c) const { return {&c.part_out, &c.part_lse, &c.into_out, &c.into_lse}; }
     Views operator()(kernels::MergeLse& c) const { return {&c.part_lse, &c.into_lse}; }

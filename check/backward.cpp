@@ -104,6 +104,7 @@ void Contents::attend_backward(Site s, const Operation& op) {
             &delta = box_of(s, Operand::delta);
   const Box &dq = box_of(s, Operand::dq), &dk = box_of(s, Operand::dk), &dv = box_of(s, Operand::dv);
   const Problem& p = model_.plan->scenario.problem;
+  if (model_.ranks[s.rank].plan->find(op, Operand::out) != nullptr) row_dot(s);
   result_.flops[s.rank] +=
       pairs_of(s) * q.heads() * 2 * static_cast<double>(3 * p.head_size + 2 * p.value_size);
   const std::uint32_t dq_writer = writer(s, dq), dk_writer = writer(s, dk);

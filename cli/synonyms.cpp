@@ -113,6 +113,7 @@ const std::vector<Synonyms>& keys() {
       {"schedule.kv_slots", {"num_slots", "kv_buffers", "num_kv_buffers", "buffers", "slots", "num_buffers"}},
       {"schedule.compute_lanes", {"streams", "num_streams", "compute_streams", "cp_streams", "lanes"}},
       {"schedule.accumulator", {"accumulator_dtype", "acc_dtype", "accum_dtype", "out_dtype", "lse_dtype"}},
+      {"schedule.row_dot", {"delta", "dot_do_o", "odo", "preprocess", "bwd_preprocess"}},
       {"schedule.gradient_wire_dtype",
        {"grad_dtype", "gradient_dtype", "grad_reduce_dtype", "grad_reduce_in_fp32", "reduce_dtype",
         "wire_dtype", "communication_data_type", "accumulate_allreduce_grads_in_fp32"}},

@@ -36,7 +36,8 @@ std::vector<MemoryEvent> memory_events(const RankPlan& plan, const MemoryLog& lo
   for (const MemoryBlock& block : log.blocks) {
     const auto found = extents.find(block.buffer);
     const Category category = plan.buffers[block.buffer].category;
-    if (found == extents.end() && category == Category::input)  // held by the caller, though never used
+    // Held by the caller, though never used; by a rank that does nothing at no time that could be named.
+    if (found == extents.end() && category == Category::input && !plan.operations.empty())
       events.push_back({0, block.buffer, block.bytes});
     if (found == extents.end() || owners[block.buffer] != block.buffer) continue;
     const auto [first, last] = found->second;

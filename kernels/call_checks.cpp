@@ -88,7 +88,7 @@ void check_call(const Attend& call) {
 
 void check_call(const AttendBackward& call) {
   const auto& [q, k, v, dout, lse, delta, dq, dk, dv, segments, scale, write_dq, write_dk, rounded_dq,
-               rounded_dk, rounded_dv] = call;
+               rounded_dk, rounded_dv, out] = call;
   check_views({&q, &k, &v, &dout, &lse, &delta, &dq, &dk, &dv});
   require(q.width == k.width, "attend_backward: q and k differ in width");
   require(q.width > 0 && v.width > 0, "attend_backward: a width is 0");
@@ -97,6 +97,10 @@ void check_call(const AttendBackward& call) {
           "attend_backward: dout does not fit q and v");
   require(is_lse_of(lse, q), "attend_backward: lse does not fit q");
   require(same_shape(delta, lse), "attend_backward: delta and lse differ in shape");
+  if (out) {
+    check_view(*out);
+    require(same_shape(*out, dout), "attend_backward: out and dout differ in shape");
+  }
   require(same_shape(dq, q), "attend_backward: dq and q differ in shape");
   check_rounded(rounded_dq, dq, q, {"rounded_dq", "dq", "q"});
   require(same_shape(dk, k), "attend_backward: dk and k differ in shape");

@@ -86,6 +86,8 @@ struct Attend {
 // be summed in: with `add` it is read, and afterwards nobody may ask what it holds.
 // rounded_dk, rounded_dv: both or neither, with store alone; likewise for dk and dv, in the dtypes of k and
 // v.
+// out: if given, the call first computes delta, as row_dot of dout and out, and writes it. What it prepares
+// besides, such as zeros in dq, can then be done by the same launch.
 struct AttendBackward {
   View q, k, v, dout, lse, delta;
   View dq, dk, dv;
@@ -95,6 +97,7 @@ struct AttendBackward {
   Write write_dk = Write::store;
   std::optional<View> rounded_dq = {};
   std::optional<View> rounded_dk = {}, rounded_dv = {};
+  std::optional<View> out = {};
 };
 
 // Softmax merge of two partial results over disjoint keys, in place into (into_out, into_lse):

@@ -48,6 +48,7 @@ void check_call(const MaskedAttend& call) {
 
 void check_call(const MaskedAttendBackward& call) {
   require(!call.tile.rounded_dq && !call.tile.rounded_dk, "masked: no gradient is rounded");
+  require(!call.tile.out, "masked: delta is given, not computed from out");
   check_call(call.tile);
   check_mask(call.mask, call.tile.q, call.tile.k);
   if (!call.dbias) return;

@@ -138,6 +138,7 @@ struct Access {
 //   attend_backward  q, k, v, dout, lse, delta => dq, dk, dv  store or add; dk and dv alike
 //                    ... => dq, dk, dv, [rounded_dq],         the same; rounded_...: store; the gradient, which
 //                           [rounded_dk, rounded_dv]          is wide, holds nothing afterwards
+//                    q, k, v, dout, lse, out => ..., delta    the same; delta: store; row_dot comes first
 //   both, of dynamic mask attention: [bias, keep], backward also [dbias] (store or add); one
 //                    number for each row and head of k, or, where the operation has columns, a row of numbers
 //                    for each row and head of q, in which row i of k has the i-th of the columns

@@ -35,7 +35,8 @@ class Operands {
     if (op_.chunks.count > 0 && !is_linear(op_.kind)) return "has chunks, which it cannot have";
     if (op_.softcap != 0 &&
         ((op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward) || !(op_.softcap > 0) ||
-         has(Operand::max_logit) || has(Operand::rounded_dq) || has(Operand::rounded_dk)))
+         has(Operand::max_logit) || has(Operand::rounded_dq) || has(Operand::rounded_dk) ||
+         (op_.kind == OpKind::attend_backward && has(Operand::out))))
       return "has a softcap that it cannot have";
     if (op_.columns.count > 0 && op_.kind != OpKind::attend && op_.kind != OpKind::attend_backward)
       return "has columns, which it cannot have";
@@ -113,7 +114,8 @@ class Operands {
     fits = fits && (forward ? tensor(view(Operand::out), n, H, E)
                             : tensor(view(Operand::dout), n, H, E) && tensor(view(Operand::delta), n, H, 1) &&
                                   tensor(view(Operand::dq), n, H, D) && tensor(view(Operand::dk), m, G, D) &&
-                                  tensor(view(Operand::dv), m, G, E));
+                                  tensor(view(Operand::dv), m, G, E) &&
+                                  (!has(Operand::out) || tensor(view(Operand::out), n, H, E)));
     if (!fits) return "has operands whose shapes do not fit each other, or not one slot and plane";
     if (!nominal(q) || !nominal(k) || !nominal(v) || !wide(lse) ||
         !(forward || (nominal(view(Operand::dout)) && wide(view(Operand::delta)))))
@@ -135,6 +137,10 @@ class Operands {
     if (!forward && (mode(Operand::dk) != mode(Operand::dv) || !either(mode(Operand::dq), WriteMode::add) ||
                      !either(mode(Operand::dk), WriteMode::add)))
       return "must write dq with store or add, and dk and dv alike";
+    if (!forward && has(Operand::out)) {  // it computes delta
+      if (!nominal(view(Operand::out))) return wrong_role;
+      if (mode(Operand::delta) != WriteMode::store) return "must write delta with store";
+    }
     if (const char* what = rounded_gradients()) return what;
     if (const char* what = pair_mask()) return what;
     return segments(n, m);

@@ -83,6 +83,7 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   words.try_emplace("schedule.rotation", "whole");
   words.try_emplace("schedule.gradient_sum", "apart");
   words.try_emplace("schedule.parts", "1");
+  words.try_emplace("schedule.row_dot", "apart");
   if (const auto running = words.find("schedule.accumulator"); running != words.end())
     words.try_emplace("schedule.out_accumulator", running->second);
   return words;

@@ -35,6 +35,8 @@ def with_old_options(scenario):
             schedule["accumulator"] = "nominal"
     if parallel["algorithm"] == "ring" and "gradient_sum" not in schedule:
         schedule.update(gradient_sum="apart", parts=1)
+    if parallel["algorithm"] in ("ring", "all_gather", "all_to_all", "head_strided"):
+        schedule = {"row_dot": "apart"} | schedule
     schedule = {"channels": "nccl", "head_start_us": 0} | schedule
     if schedule["channels"] == "auto":  # NCCL's own choice of linear attention's
         schedule["channels"] = "nccl"

@@ -125,8 +125,8 @@ class SpeedTable {
 
 class Costs {
  public:
-  Costs(const Hardware& hardware, Clock clock, CastCost cast_cost)
-      : hardware_(hardware), clock_(clock), cast_cost_(std::move(cast_cost)), variants_(hardware, true) {
+  Costs(const Hardware& hardware, Clock clock, RowwiseCost rowwise)
+      : hardware_(hardware), clock_(clock), rowwise_(std::move(rowwise)), variants_(hardware, true) {
     for (const KernelTable& table : hardware.kernels) {
       if (!has_square_points(table.kind)) continue;
       auto into =
@@ -162,8 +162,9 @@ class Costs {
     const bool modelled = variant.family == KernelFamily::hopper && variant.tiles_s > 0;
     if (!variant.adds_by_tma && !modelled) add_updates(plan, calls.plan(), op, cost);
     using enum Operand;
-    if (variant.casts_dq) add_cast(plan, calls.plan(), op, {dq, rounded_dq}, cost);
-    if (variant.casts_dkv) add_cast(plan, calls.plan(), op, {dk, dv, rounded_dk, rounded_dv}, cost);
+    if (variant.casts_dq) add_rowwise(plan, calls, op, OpKind::cast, {dq, rounded_dq}, cost);
+    if (variant.casts_dkv) add_rowwise(plan, calls, op, OpKind::cast, {dk, dv, rounded_dk, rounded_dv}, cost);
+    if (variant.computes_delta) add_rowwise(plan, calls, op, OpKind::row_dot, {dout, out, delta}, cost);
     return cost;
   }
 
@@ -360,20 +361,20 @@ class Costs {
     cost.origin = worst(cost.origin, worst(hardware_.gpu.provenance.origin, Origin::interpolated));
   }
 
-  // A launch that rounds gradients: reads and writes those operands.
-  void add_cast(const Plan& plan, const RankPlan& rank, const Operation& op,
-                std::initializer_list<Operand> operands, KernelCost& cost) const {
+  // A launch beside the tiles' own, which reads and writes those operands.
+  void add_rowwise(const Plan& plan, const CallConverter& calls, const Operation& op, OpKind kind,
+                   std::initializer_list<Operand> operands, KernelCost& cost) const {
     std::int64_t bytes = 0;
     for (const Operand each : operands)
-      bytes += view_bytes(rank, rank.view_of(op, each), plan.scenario.problem.dtype);
-    const KernelCost cast = cast_cost_(plan, bytes);
-    cost.seconds += cast.seconds;
-    cost.origin = worst(cost.origin, cast.origin);
+      bytes += view_bytes(calls.plan(), calls.plan().view_of(op, each), plan.scenario.problem.dtype);
+    const KernelCost more = rowwise_(plan, kind, bytes);
+    cost.seconds += more.seconds;
+    cost.origin = worst(cost.origin, more.origin);
   }
 
   const Hardware& hardware_;
   Clock clock_;
-  CastCost cast_cost_;
+  RowwiseCost rowwise_;
   AttentionVariants variants_;
   std::vector<SpeedTable> tables_;
   std::array<Remembered, 8> remembered_;
@@ -387,8 +388,8 @@ double point_flops(const KernelTable& table, const KernelPoint& point) {
          flops_per_pair(table.kind, table.head_size, table.value_size);
 }
 
-KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, CastCost cast_cost) {
-  const auto costs = std::make_shared<Costs>(hardware, clock, std::move(cast_cost));
+KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, RowwiseCost rowwise_cost) {
+  const auto costs = std::make_shared<Costs>(hardware, clock, std::move(rowwise_cost));
   return [costs](const Plan& plan, const CallConverter& calls, const Operation& op) {
     return (*costs)(plan, calls, op);
   };

@@ -5,10 +5,10 @@
 
 namespace cplab {
 
-// For attend and attend_backward. cast_cost: of a cast of so many bytes, for backwards whose gradients
-// another launch rounds. `hardware` outlives it; one thread at a time. Throws HardwareError where a table is
-// missing, or no kernel takes the call.
-using CastCost = std::function<KernelCost(const Plan&, std::int64_t bytes)>;
-KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, CastCost cast_cost);
+// For attend and attend_backward. rowwise_cost: of a cast or row_dot of so many bytes, for backwards whose
+// gradients another launch rounds, or that compute delta. `hardware` outlives it; one thread at a time.
+// Throws HardwareError where a table is missing, or no kernel takes the call.
+using RowwiseCost = std::function<KernelCost(const Plan&, OpKind, std::int64_t bytes)>;
+KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, RowwiseCost rowwise_cost);
 
 }  // namespace cplab

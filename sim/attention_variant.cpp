@@ -105,6 +105,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if constexpr (requires { call.rounded_dq; }) {
     result.casts_dq = kernels::cuda::casts_dq(taken, call);
     result.casts_dkv = kernels::cuda::casts_dkv(taken, call);
+    result.computes_delta = call.out.has_value();
   }
   result.fall_back = kernels::cuda::fall_back(call, options);
   if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;

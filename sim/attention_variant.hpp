@@ -35,6 +35,7 @@ struct AttentionVariant {
   bool adds_by_tma = false;     // in the L2 cache, as in its family's tables; else row by row
   bool casts_dq = false;        // a launch behind its own rounds dq, as a cast would
   bool casts_dkv = false;       // another rounds dk and dv
+  bool computes_delta = false;  // by a launch before its own
   std::optional<kernels::cuda::FallBack> fall_back;
   // Of the tiles that the launch cuts (0: no model of them): how long the model of
   // kernels/work/predicted_time.hpp says that they take, without a cast, on all multiprocessors, and how many

@@ -29,11 +29,11 @@ class StandardCost {
   StandardCost(const Hardware& hardware, Clock clock)
       : hardware_(hardware),
         attention_(attention_cost(hardware, clock,
-                                  [this](const Plan& plan, std::int64_t bytes) {
-                                    Operation cast;
-                                    cast.kind = OpKind::cast;
-                                    cast.bytes = bytes;
-                                    return memory_bound(plan, cast);
+                                  [this](const Plan& plan, OpKind kind, std::int64_t bytes) {
+                                    Operation rowwise;
+                                    rowwise.kind = kind;
+                                    rowwise.bytes = bytes;
+                                    return memory_bound(plan, rowwise);
                                   })),
         linear_(hardware) {}
   StandardCost(const StandardCost&) = delete;

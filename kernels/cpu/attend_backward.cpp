@@ -91,6 +91,7 @@ class BackwardTile {
 
 void attend_backward_cpu(const AttendBackward& operation) {
   check_call(operation);
+  if (operation.out) cpu_tiles().row_dot(operation.dout, *operation.out, operation.delta);
   const bool wide = operation.q.dtype == DType::fp64 || operation.k.dtype == DType::fp64 ||
                     operation.v.dtype == DType::fp64;
   wide ? BackwardTile<double>(operation).run() : BackwardTile<float>(operation).run();

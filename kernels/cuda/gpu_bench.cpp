@@ -110,10 +110,11 @@ std::vector<Operand> operands_of(AttendBackward& call) {
                               {&call.v, "v"},
                               {&call.dout, "dout"},
                               {&call.lse, "lse"},
-                              {&call.delta, "delta"},
+                              {&call.delta, "delta", call.out.has_value(), !call.out.has_value()},
                               {&call.dq, "dq", true, adds_q, call.rounded_dq.has_value()},
                               {&call.dk, "dk", true, adds_k, call.rounded_dk.has_value()},
                               {&call.dv, "dv", true, adds_k, call.rounded_dv.has_value()}};
+  if (call.out) all.push_back({&*call.out, "out"});
   if (call.rounded_dq) all.push_back({&*call.rounded_dq, "rounded_dq", true, false});
   if (call.rounded_dk) all.push_back({&*call.rounded_dk, "rounded_dk", true, false});
   if (call.rounded_dv) all.push_back({&*call.rounded_dv, "rounded_dv", true, false});
@@ -221,13 +222,13 @@ class Problem {
     stream_.wait();
   }
 
-  // lse and delta of the problem's own softmax, by the table's kernels: whether these are right shows in the
-  // checks of their own calls, and here they are inputs like others.
+  // lse, and out or delta, of the problem's own softmax, by the table's kernels: whether these are right
+  // shows in the checks of their own calls, and here they are inputs like others.
   void find_lse_and_delta(AttendBackward& call) {
-    const std::size_t bytes = static_cast<std::size_t>(bytes_spanned(call.dout));
-    const DeviceMemory out(bytes);
+    const DeviceMemory out(call.out ? 0 : static_cast<std::size_t>(bytes_spanned(call.dout)));
     View of_out = call.dout;
     of_out.data = out.data();
+    if (call.out) of_out = *call.out;
     CudaCalls calls(CallOptions{.choice = options_.choice, .shared_gpu = options_.shared_gpu});
     const std::size_t forward = calls.add(Attend{.q = call.q,
                                                  .k = call.k,
@@ -243,7 +244,9 @@ class Problem {
     calls.launch(dots, stream_.stream);
     stream_.wait();
     for (Operand& operand : operands_)
-      if (operand.view == &call.lse || operand.view == &call.delta) download(operand, operand.image);
+      if (!operand.result && (operand.view == &call.lse || operand.view == &call.delta ||
+                              (call.out && operand.view == &*call.out)))
+        download(operand, operand.image);
   }
 
   void upload(const Operand& operand) const {

@@ -237,7 +237,9 @@ void add_row_wise(Entries& all, std::string_view kind) {
              {"fp32 vector", DType::fp32},
              {"fp64", DType::fp64},
              {"fp64 vector", DType::fp64}};
-  if (kind == "row_dot") parts.insert(parts.begin() + 2, {"2 bytes vector", DType::fp32});
+  if (kind == "row_dot")
+    parts.insert(parts.begin() + 2,
+                 {{"2 bytes vector", DType::fp32}, {"2 bytes vector, and zeros", DType::fp32}});
   for (auto& [name, dtype] : parts)
     add(all, {.variant = std::string(kind), .kind = kind, .family = "rows", .dtype = dtype},
         {{std::move(name), 256, 0, 0, 0}});

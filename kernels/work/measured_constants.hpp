@@ -40,6 +40,7 @@ constexpr std::string_view side_by_side = "scenarios/measured/h100-2026-11-26/se
 constexpr std::string_view drawn = "scenarios/measured/h100-2026-11-26/drawn/kernels-7.json";
 constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-26/turns-of-heads/sums-128.json";
 constexpr std::string_view heads_of_tile = "scenarios/measured/h100-2026-11-26/grouped/walked.json";
+constexpr std::string_view prepared = "scenarios/measured/h100-2026-11-26/delta-in-call/kernels.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -121,6 +122,10 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_added_rows", 16, "us a tile", records::rings},
     {"rowwise_memory", 4.2161e12, "bytes/s", records::hopper_tables},
     {"hopper_fill", 1.2, "us, zeros before the fused backward, beside their bytes", records::hopper_tables},
+    // Where the call computes delta: how much less zeros take in that launch than their bytes do, and kernels
+    // that sum dq, because they load their first blocks meanwhile.
+    {"hopper_zeros_beside_delta", 1.5, "us, less than their bytes", records::prepared},
+    {"hopper_loads_beside_delta", 1.0, "us of a launch", records::prepared},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},
     {"mma_backward_64_cost", 5.983, "us for 128 queries", records::mma_tables},

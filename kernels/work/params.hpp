@@ -125,7 +125,7 @@ struct AttendBackwardParams {
   Write write_dq = Write::store;
   Write write_dk = Write::store;
   // The rows of the call in compact order, for whoever sets all of them to 0.
-  DeviceView zeroed_dq = {}, zeroed_dk = {}, zeroed_dv = {};
+  DeviceView zeroed_dk = {}, zeroed_dv = {};
   // For persistent kernels, as above, always by the counter: the tiles of by_k, or of both lists.
   std::int32_t multiprocessors = 0;
   std::int32_t* tile_counter = nullptr;
@@ -133,6 +133,11 @@ struct AttendBackwardParams {
   ChainList chains = {};  // of by_k, for kernels whose thread blocks take whole ones
   // Where the kernel writes dq rounded; dq itself is scratch then. None: another launch rounds, or nobody.
   DeviceView rounded_dq = {};
+  // Where they are to be stored, they hold zeros when the launch begins: kernels that add need that.
+  bool dq_is_zero = false, dkv_is_zero = false;
+  // The launch before this one prepares this call and nothing else, and has waited for all that came before
+  // it: only what reads delta or adds to zeros has to wait for its end.
+  bool follows_preparation = false;
 };
 
 }  // namespace cplab::kernels::cuda

@@ -212,6 +212,31 @@ TEST_CASE("attend_backward: nine operands, two write modes") {
   CHECK(call.segments.size() == 2);
 }
 
+TEST_CASE("attend_backward that computes delta: out is its last operand, delta one that it writes") {
+  Attention r;
+  const Box delta_box{3, {{5, 3, 1}}, {0, 1}, {0, 2}, {0, 1}}, dq_box{4, odd_rows, {0, 1}, {2, 4}, {0, 3}};
+  const Box dk_box{5, all_rows, {0, 1}, {1, 2}, {0, 3}}, dv_box{5, all_rows, {0, 1}, {1, 2}, {3, 5}};
+  Operation op = r.operation(
+      OpKind::attend_backward,
+      {{q, r.q_box}, {k, r.k_box}, {v, r.v_box}, {dout, r.dout_box}, {lse, r.lse_box}, {out, r.out_box}},
+      {{dq, dq_box}, {dk, dk_box}, {dv, dv_box}, {delta, delta_box}}, 0.5);
+  op.segments = {0, 2};
+  const CallConverter converter(r.plan, DType::bf16);
+  const auto calls = converter.calls(op);
+  REQUIRE(calls.size() == 1);
+  check(calls[0], {r.q_view,
+                   r.k_view,
+                   r.v_view,
+                   r.dout_view,
+                   r.lse_view,
+                   {fp32, 3, 2, 1, 1, 8, {3, 4 * 5}},
+                   {fp32, 3, 2, 3, 24, 3, {4, 4 * (12 + 6)}},
+                   {fp32, 8, 1, 3, 6, 3, {5, 4 * 3}},
+                   {fp32, 8, 1, 2, 4, 2, {5, 4 * (48 + 2)}},
+                   r.out_view});
+  CHECK(std::get<kernels::AttendBackward>(calls[0].call).out);
+}
+
 TEST_CASE("row_dot and the three forms of merge") {
   Attention r;
   const Box part_box{2, {{3, 3, 1}}, {0, 1}, {0, 2}, {0, 2}}, part_lse_box{3, apart, {0, 1}, {0, 2}, {0, 1}};

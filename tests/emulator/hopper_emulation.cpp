@@ -101,7 +101,7 @@ testing::TileRunner Emulation::runner() {
   };
   runner.attend_backward = [this](testing::TileRunner::Tensors tensors, std::int64_t,
                                   const kernels::AttendBackward& call) {
-    return attend_backward(tensors, call);
+    return attend_backward(tensors, testing::with_delta(call));
   };
   runner.tensor_cores_only = true;
   return runner;

@@ -10,6 +10,7 @@
 
 #include "kernels/work/variants.hpp"
 #include "tests/emulator/mma.hpp"
+#include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/tile_cases.hpp"
 
 namespace cplab::emulator {
@@ -123,7 +124,7 @@ void check_cases(const HeadSizes& sizes, bool small_tiles, std::int64_t first, s
         return attend(kernels, call, seed);
       };
       runner.attend_backward = [&](auto, std::int64_t, const kernels::AttendBackward& call) {
-        return attend_backward(kernels, call, small_tiles, seed);
+        return attend_backward(kernels, testing::with_delta(call), small_tiles, seed);
       };
       CAPTURE(number);
       REQUIRE_NOTHROW(testing::attend_case(report, {.seed = 5, .number = number, .only = ""}, runner));

@@ -100,11 +100,13 @@ void attention(DType dtype, const Shape& shape, bool causal) {
 }
 
 // What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward; and
-// behind either "-stores-dkv" or "-sums-dkv" (CallOptions::sums_dkv).
+// behind either "-stores-dkv" or "-sums-dkv" (CallOptions::sums_dkv), or "-row-dot": delta is then an
+// operation of its own, as in plans whose backward calls add to dq.
 struct ServedChoice {
   kernels::KernelChoice kernels = kernels::KernelChoice::best;
   std::string backward;  // the variant's name; empty: any
   std::optional<bool> sums_dkv = {};
+  bool row_dot = false;
 };
 std::map<std::string, ServedChoice> served_choices(int head_size) {
   using namespace kernels::cuda;
@@ -125,13 +127,14 @@ std::map<std::string, ServedChoice> served_choices(int head_size) {
   for (const auto& [name, choice] : alone) {
     choices[name + "-stores-dkv"] = {choice.kernels, choice.backward, false};
     choices[name + "-sums-dkv"] = {choice.kernels, choice.backward, true};
+    choices[name + "-row-dot"] = {choice.kernels, choice.backward, {}, true};
   }
   return choices;
 }
 
-// One problem for serve(), with one choice of kernels. The backward sums dq in fp32 and rounds it, as plans
-// of one rank do: in one launch or two, as the call's kernel does it. Of grouped heads it may sum dk and dv
-// as well.
+// One problem for serve(), with one choice of kernels. The backward computes delta, sums dq in fp32 and
+// rounds it, as plans of one rank do: in one launch or several, as the call's kernel does it. Of grouped
+// heads it may sum dk and dv as well.
 class Served {
  public:
   Served(const Packed& packed, const ServedChoice& choice, const DeviceMemory& memory)
@@ -152,8 +155,11 @@ class Served {
       backward.dv = half(wide_dkv_.view(), 1);
     }
     forward_ = {calls_.add(forward)};
-    backward_ = {gradients_.add_row_dot(backward.dout, forward.out, backward.delta),
-                 gradients_.add(backward)};
+    if (choice.row_dot)
+      backward_ = {gradients_.add_row_dot(backward.dout, forward.out, backward.delta)};
+    else
+      backward.out = forward.out;
+    backward_.push_back(gradients_.add(backward));
     tables_.emplace(calls_.table_bytes());
     gradient_tables_.emplace(gradients_.table_bytes());
     calls_.upload(tables_->data());
@@ -169,7 +175,7 @@ class Served {
     return seconds / repeats;
   }
   std::string variant(bool backward) const {
-    return backward ? gradients_.variant(backward_[1]) : calls_.variant(forward_[0]);
+    return backward ? gradients_.variant(backward_.back()) : calls_.variant(forward_[0]);
   }
 
  private:

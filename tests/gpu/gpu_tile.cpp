@@ -128,7 +128,7 @@ TileRunner gpu_attention() {
       for (View* view :
            {&call.q, &call.k, &call.v, &call.dout, &call.lse, &call.delta, &call.dq, &call.dk, &call.dv})
         *view = mirror.device(*view);
-      for (std::optional<View>* view : {&call.rounded_dq, &call.rounded_dk, &call.rounded_dv})
+      for (std::optional<View>* view : {&call.rounded_dq, &call.rounded_dk, &call.rounded_dv, &call.out})
         if (*view) *view = mirror.device(**view);
       return call;
     };

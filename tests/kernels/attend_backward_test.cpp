@@ -56,6 +56,33 @@ TEST_CASE("gradients of random segment lists equal brute force in every dtype an
   }
 }
 
+TEST_CASE("delta computed by the call is that of row_dot, which it is as good as") {
+  std::mt19937 generator(11);
+  for (const DType nominal : all_dtypes) {
+    const TileDTypes dtypes{.nominal = nominal, .out = nominal, .lse = wide(nominal), .computes_delta = true};
+    const Sizes sizes = random_sizes(generator, 60);
+    const Problem problem =
+        random_problem(generator, sizes, random_segments(generator, sizes.nq, sizes.nk), nominal);
+    TileTensors tensors(generator, problem, dtypes);
+    tensors.computes_delta = true;
+    const std::vector<double> delta = tensors.choose_out(generator, problem);
+    const Expected expected = expected_of(problem, delta);
+    tensors.lse.assign(expected.lse);
+    INFO(name_of(nominal));
+    AttendBackward call = tensors.backward(problem, Write::store, Write::store);
+    cpu_tiles().attend_backward(call);
+    check_gradients(tensors, problem, expected, dtypes, 1);
+    CHECK(tensors.gaps_intact());
+    CHECK(tensors.inputs_unchanged());
+    const std::vector<std::byte> dq = tensors.dq.memory(), computed = tensors.delta.memory();
+    cpu_tiles().row_dot(call.dout, *call.out, call.delta);
+    CHECK(tensors.delta.memory() == computed);
+    call.out.reset();
+    cpu_tiles().attend_backward(call);
+    CHECK(tensors.dq.memory() == dq);
+  }
+}
+
 TEST_CASE("gradients of one aligned segment equal those of the dense reference") {
   std::mt19937 generator(2);
   const std::int64_t S = 140;
@@ -312,6 +339,10 @@ TEST_CASE("shapes that disagree are refused") {
   refused([](AttendBackward& operation) { operation.dq.heads = 2; });
   refused([](AttendBackward& operation) { operation.dk.rows = 6; });
   refused([](AttendBackward& operation) { operation.dv.width = 3; });
+  refused([](AttendBackward& operation) {
+    operation.out = operation.dout;
+    operation.out->width = 3;
+  });
   refused([](AttendBackward& operation) { operation.write_dq = Write::merge; });
   refused([](AttendBackward& operation) { operation.write_dk = Write::merge; });
 }

@@ -265,21 +265,47 @@ class AttendCase {
     const bool rounds_dkv = !adds_dk && draw(generator_, 0, 2) > 0;
     const bool rounds_dq = !rounds_dkv || draw(generator_, 0, 2) > 0;  // or only dk and dv are
     TileTensors tensors = make_rounding(problem, expected, rounds_dq, rounds_dkv);
+    if (!adds && problem.sizes.nk % 4 < 2)
+      return with_delta(problem, tensors, adds_dk, rounding_dtypes(rounds_dq, rounds_dkv));
     const auto [first, second] = split(problem, generator_);
     if (adds) {
       tensors.rounds_dq = false;
       attend_backward(tensors, first, Write::store);
       tensors.rounds_dq = true;
     }
-    // What dk and dv are added to where dq is stored: 0.
-    if (adds_dk && !adds)
-      for (Tensor* tensor : {&tensors.dk, &tensors.dv})
-        for (std::int64_t key = 0; key < tensor->rows(); ++key) tensor->fill_row(key, 0);
+    if (adds_dk && !adds) clear_dkv(tensors);
     const std::string variant =
         attend_backward(tensors, adds ? second : problem, adds ? Write::add : Write::store,
                         adds_dk ? Write::add : Write::store);
     check_gradients(variant, tensors, problem, expected, adds ? 1.01 * unit_roundoff(tile_.nominal) : 0,
                     rounding_dtypes(rounds_dq, rounds_dkv));
+  }
+
+  // What dk and dv are added to where dq is stored.
+  static void clear_dkv(TileTensors& tensors) {
+    for (Tensor* tensor : {&tensors.dk, &tensors.dv})
+      for (std::int64_t key = 0; key < tensor->rows(); ++key) tensor->fill_row(key, 0);
+  }
+
+  // The call computes delta, of an out that is not this softmax's: any delta has gradients.
+  void with_delta(const Problem& problem, TileTensors& tensors, bool adds_dk, TileDTypes dtypes) {
+    dtypes.computes_delta = tensors.computes_delta = true;
+    std::mt19937 own(static_cast<unsigned>(problem.sizes.nq));
+    const std::vector<double> delta = tensors.choose_out(own, problem);
+    const Expected expected = expected_of(problem, delta);
+    if (adds_dk) clear_dkv(tensors);
+    const std::string variant =
+        attend_backward(tensors, problem, Write::store, adds_dk ? Write::add : Write::store);
+    check_gradients(variant, tensors, problem, expected, 0, dtypes);
+    // Of rows without keys dout is NaN, and so is delta.
+    const std::vector<double> computed = tensors.delta.values();
+    bool right = computed.size() == delta.size();
+    const double relative =
+        (static_cast<double>(problem.sizes.E) + 2) * unit_roundoff(wide(dtypes.nominal)) * 1.01;
+    for (std::size_t n = 0; right && n < delta.size(); ++n)
+      right = std::isnan(delta[n]) ? std::isnan(computed[n])
+                                   : std::abs(computed[n] - delta[n]) <= relative * delta[n];
+    report_.holds(variant, where_, "delta is not rowsum(dout out)", right);
   }
 
   Report& report_;

@@ -70,7 +70,7 @@ std::vector<int> visible_pairs(const Problem& problem) {
   return visible;
 }
 
-Expected expected_of(const Problem& problem) {
+Expected expected_of(const Problem& problem, const std::vector<double>& given_delta) {
   const auto& [nq, nk, H, G, D, E] = problem.sizes;
   const std::vector<int> visible = visible_pairs(problem);
   Expected result;
@@ -130,6 +130,7 @@ Expected expected_of(const Problem& problem) {
         }
         delta += p[n] * dp[n];
       }
+      if (!given_delta.empty()) delta = given_delta[at(i, H, h, 1, 0)];
       result.delta[at(i, H, h, 1, 0)] = delta;
       for (std::size_t n = 0; n < keys.size(); ++n) {
         const double ds = problem.scale * p[n] * (dp[n] - delta);
@@ -186,7 +187,8 @@ GradientTolerances gradient_tolerances(const Problem& problem, const Expected& e
   const auto rows = static_cast<double>(problem.sizes.nq * (problem.sizes.H / problem.sizes.G));
   const double e =
       u * ((static_cast<double>(problem.sizes.D) + 3) * expected.score_magnitude + L + 2) + l * L;
-  const double ds = e + r + l + (static_cast<double>(problem.sizes.E) + 4) * u;
+  const auto E = static_cast<double>(problem.sizes.E);
+  const double ds = e + r + l + (E + 4) * u + (dtypes.computes_delta ? (E + 2) * u : 0);
   const double second_order = 1 + 4 * r + 0.01;
   const double relative = unit_roundoff(dtypes.out);
   const double scaled = std::fabs(problem.scale) * underflow;

@@ -57,9 +57,9 @@ struct Expected {
   double score_magnitude = 0;  // A
 };
 
-// Gradients are those of this problem's own softmax. Entries of inputs that no visible pair touches are never
-// read and may be NaN.
-Expected expected_of(const Problem& problem);
+// Gradients are those of this problem's own softmax, or with another delta, [nq,H], if one is given. Entries
+// of inputs that no visible pair touches are never read and may be NaN.
+Expected expected_of(const Problem& problem, const std::vector<double>& given_delta = {});
 
 // |computed - exact| <= majorant * (matching majorant) + relative * |exact| + floor.
 struct Tolerance {
@@ -72,6 +72,8 @@ struct TileDTypes {
   DType nominal, out, lse;
   bool rounds_dq = false;   // dq is summed in the dtype of lse, and comes out rounded elsewhere
   bool rounds_dkv = false;  // dk and dv are
+  // The call computes delta, from products dout * out of one sign: off by relative (E + 2) u more.
+  bool computes_delta = false;
   std::int64_t merges = 0;
   double part_roundoff = 0;
 };

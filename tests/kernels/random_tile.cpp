@@ -147,6 +147,12 @@ Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, st
   return laid_out(random_layout(rows, generator, gap_unit, one_run), dtype, rows, heads, width, values);
 }
 
+kernels::AttendBackward with_delta(kernels::AttendBackward call) {
+  if (call.out) kernels::cpu_tiles().row_dot(call.dout, *call.out, call.delta);
+  call.out.reset();
+  return call;
+}
+
 // A tensor that is not there draws from a generator of its own, so that the others lie as without it.
 static std::mt19937& only_if(bool there, std::mt19937& generator) {
   static std::mt19937 other(1);
@@ -211,7 +217,7 @@ kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::W
                                               kernels::Write write_dk) {
   inputs_before_ = input_memory();
   inputs_before_.push_back(lse.memory());
-  inputs_before_.push_back(delta.memory());
+  inputs_before_.push_back(computes_delta ? out.memory() : delta.memory());
   return {.q = q.view(),
           .k = k.view(),
           .v = v.view(),
@@ -227,7 +233,21 @@ kernels::AttendBackward TileTensors::backward(const Problem& problem, kernels::W
           .write_dk = write_dk,
           .rounded_dq = rounds_dq ? std::optional(rounded_dq.view()) : std::nullopt,
           .rounded_dk = rounds_dkv ? std::optional(rounded_dk.view()) : std::nullopt,
-          .rounded_dv = rounds_dkv ? std::optional(rounded_dv.view()) : std::nullopt};
+          .rounded_dv = rounds_dkv ? std::optional(rounded_dv.view()) : std::nullopt,
+          .out = computes_delta ? std::optional(out.view()) : std::nullopt};
+}
+
+std::vector<double> TileTensors::choose_out(std::mt19937& generator, const Problem& problem) {
+  std::vector<double> values = random_values(generator, std::ssize(problem.dout), out.dtype());
+  std::vector<double> sums(static_cast<std::size_t>(problem.sizes.nq * problem.sizes.H));
+  const auto width = static_cast<std::size_t>(problem.sizes.E);
+  for (std::size_t x = 0; x < values.size(); ++x) {
+    values[x] = std::copysign(values[x], problem.dout[x]);
+    sums[x / width] += values[x] * problem.dout[x];
+  }
+  out.assign(values);
+  delta.assign(std::vector<double>(sums.size(), nan));
+  return sums;
 }
 
 std::vector<Tensor*> TileTensors::all() {
@@ -263,7 +283,7 @@ bool TileTensors::inputs_unchanged() {
   std::vector<std::vector<std::byte>> now = input_memory();
   if (inputs_before_.size() > now.size()) {
     now.push_back(lse.memory());
-    now.push_back(delta.memory());
+    now.push_back(computes_delta ? out.memory() : delta.memory());
   }
   return now == inputs_before_;
 }

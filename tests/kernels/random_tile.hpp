@@ -38,6 +38,9 @@ Tensor random_tensor(std::mt19937& generator, DType dtype, std::int64_t rows, st
                      std::int64_t width, const std::vector<double>& values = {}, std::int64_t gap_unit = 1,
                      bool one_run = false);
 
+// The call with delta given, which the CPU computes here if the call was to.
+kernels::AttendBackward with_delta(kernels::AttendBackward call);
+
 // How the rows of a tile's tensors lie.
 struct TileLayouts {
   std::int64_t gap_unit = 1;  // not of lse and delta
@@ -70,6 +73,10 @@ struct TileTensors {
   bool asks_max_logit = false;  // of attend()
   bool rounds_dq;               // backward() does, as TileDTypes::rounds_dq says at first
   bool rounds_dkv;
+  // backward() has the call compute delta from out: choose_out() makes one for it, whose products with dout
+  // are all of one sign, and returns the delta that it gives; delta becomes poison.
+  bool computes_delta = false;
+  std::vector<double> choose_out(std::mt19937& generator, const Problem& problem);
   // Where gradients come out.
   const Tensor& final_dq() const { return rounds_dq ? rounded_dq : dq; }
   const Tensor& final_dk() const { return rounds_dkv ? rounded_dk : dk; }

@@ -193,11 +193,35 @@ void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
   }
 }
 
+static bool zeroed_in_pieces(const DeviceView& zeroed) {
+  return zeroed.width == 0 || unit_bytes({&zeroed}) == 16;
+}
+
+bool prepares_at_once(const PreparationParams& p) {
+  const bool narrow = element_bytes(p.dout.dtype) == 2 && element_bytes(p.out.dtype) == 2;
+  return p.delta.rows > 0 && p.delta.heads > 0 && p.delta.dtype == DType::fp32 && p.dout.width > 0 &&
+         narrow && in_pieces({&p.dout, &p.out}, 16, 8) && zeroed_in_pieces(p.zeroed) &&
+         zeroed_in_pieces(p.zeroed_dk) && zeroed_in_pieces(p.zeroed_dv);
+}
+
+void launch_preparation(const PreparationParams& p, CUstream_st* stream) {
+  const bool zeros = p.zeroed.width + p.zeroed_dk.width + p.zeroed_dv.width > 0;
+  if (prepares_at_once(p) && (zeros || p.waits_first)) {  // else row_dot alone is 0.5 us faster
+    const RowDot<float, 8, 2> dot{p.dout, p.out, p.delta};
+    const Preparation all{dot, in_units(p.zeroed, 16), in_units(p.zeroed_dk, 16), in_units(p.zeroed_dv, 16),
+                          p.waits_first};
+    return launch(all, p.delta, p.dout.width, 8, stream);
+  }
+  launch_rowwise({Rowwise::Kind::row_dot, p.dout, p.out, p.delta, 0}, stream);
+  for (const DeviceView* zeroed : {&p.zeroed, &p.zeroed_dk, &p.zeroed_dv}) launch_fill(*zeroed, 0, stream);
+}
+
 std::span<const NamedKernel> elementwise_kernels() {
   static const NamedKernel kernels[] = {
       {"row_dot", "fp32", kernel_of<WideRowDot<float, 1>>()},
       {"row_dot", "fp32 vector", kernel_of<WideRowDot<float, 8>>()},
       {"row_dot", "2 bytes vector", kernel_of<RowDot<float, 8, 2>>()},
+      {"row_dot", "2 bytes vector, and zeros", kernel_of<Preparation>()},
       {"row_dot", "fp64", kernel_of<WideRowDot<double, 1>>()},
       {"row_dot", "fp64 vector", kernel_of<WideRowDot<double, 8>>()},
       {"merge", "fp32", kernel_of<MergeRows<float, 1>>()},

@@ -145,6 +145,40 @@ struct RowDot {
   }
 };
 
+// delta of a backward call, and zeros in what it adds to, whose widths and strides count pieces of 16 bytes.
+struct Preparation {
+  using Dot = RowDot<float, 8, 2>;
+  static constexpr int packs = Dot::packs;
+  Dot delta;
+  DeviceView zeroed;                // of delta's rows and heads
+  DeviceView zeroed_dk, zeroed_dv;  // of others, which the groups share
+  bool waits_first;
+
+  __device__ void run(const Group& group) const {
+    if (group.active) {
+      clear(zeroed, group.row, group.head, group);
+      clear_share(zeroed_dk, group);
+      clear_share(zeroed_dv, group);
+    }
+    delta.run(group);
+  }
+
+  static __device__ void clear(const DeviceView& view, std::int32_t row, std::int32_t head,
+                               const Group& group) {
+    if (view.width == 0) return;
+    uint4* const target = static_cast<uint4*>(view.data) + row_offset(view, row, head);
+    for (std::int32_t x = group.lane; x < view.width; x += group.lanes) target[x] = {};
+  }
+  // Group n of all takes rows n, n + groups, ... of the view's heads, one head after the other.
+  __device__ void clear_share(const DeviceView& view, const Group& group) const {
+    if (view.width == 0) return;
+    const std::int64_t groups = std::int64_t{delta.into.rows} * delta.into.heads,
+                       all = std::int64_t{view.rows} * view.heads;
+    for (std::int64_t n = std::int64_t{group.head} * delta.into.rows + group.row; n < all; n += groups)
+      clear(view, static_cast<std::int32_t>(n % view.rows), static_cast<std::int32_t>(n / view.rows), group);
+  }
+};
+
 template <class T, int N>
 struct MergeRows {
   static constexpr int packs = sizeof(T) == 4 ? 2 : 1;

@@ -26,12 +26,21 @@ struct Group {
   std::int32_t lane, lanes;
 };
 
+// Whether the next kernel may begin only when all before this one has ended: it can then read, without
+// waiting, what this one does not write.
+template <class Operation>
+__device__ bool waits_first(const Operation& operation) {
+  if constexpr (requires { operation.waits_first; }) return operation.waits_first;
+  return false;
+}
+
 // All lanes of a warp call Operation::run together, the same number of times.
 template <class Operation>
 __global__ void __launch_bounds__(group_threads)
     row_groups(const __grid_constant__ Operation operation, const __grid_constant__ RowGrid grid) {
-  launch_dependents();
+  if (!waits_first(operation)) launch_dependents();
   wait_on_dependent_grids();
+  if (waits_first(operation)) launch_dependents();
   const std::int32_t lanes = 1 << grid.log2_lanes;
   const std::uint32_t group_of_block = threadIdx.x >> grid.log2_lanes;
   const std::uint32_t first_of_warp = (threadIdx.x & ~31U) >> grid.log2_lanes;

@@ -37,12 +37,14 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if constexpr (!Shape::ordered) producer.start();
     init_barriers(memory);
   }
-  wait_on_dependent_grids();
+  const bool waits_late = params.call.follows_preparation;
+  if (!waits_late) wait_on_dependent_grids();
   __syncthreads();
   const int warpgroup = warpgroup_index();
   if (warpgroup == 0) {
     if constexpr (Shape::moves_registers) warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (waits_late && warp != 0) wait_on_dependent_grids();  // who reads delta, and who adds
     if (warp == 1) {
       if constexpr (Shape::ordered)
         produce_info<Shape>(params, memory, RoundsMeanwhile<T, Shape>(params, memory));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/cuda/elementwise/elementwise.hpp"
@@ -70,13 +71,14 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
                                     group, std::max(call.by_k.ring, 1));
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
   require_rings_run(call, params->blocks);
+  if (!Shape::by_chains && !params->stores_first_dq && call.write_dq == Write::store && !call.dq_is_zero)
+    throw std::logic_error("a backward kernel was to add to dq, which nobody sets to 0");
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter =
         Shape::ordered || params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    if (!Shape::by_chains && !params->stores_first_dq && call.write_dq == Write::store)
-      launch_fill(call.zeroed_dq, 0, stream);
-    if (needs_zeroed_dkv(call)) {
+    if (needs_zeroed_dkv(call) && !call.dkv_is_zero) {
+      params->call.follows_preparation = false;
       launch_fill(call.zeroed_dk, 0, stream);
       launch_fill(call.zeroed_dv, 0, stream);
     }
