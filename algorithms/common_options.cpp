@@ -81,8 +81,9 @@ OptionInfo accumulator_option() {
 OptionInfo row_dot_option() {
   return word_option(
       "row_dot", {"with_tile", "apart"},
-      "delta = rowsum(dO * O) is computed by the first backward tile, if that takes all of its "
-      "rows and stores dq, else by an operation of its own (with_tile); always so (apart)");
+      "delta = rowsum(dO * O) is computed by the first tile of softmax attention backward, if it has all "
+      "of a rank's rows, stores dq and nothing is sent before it, else by an operation of its own "
+      "(with_tile); always so (apart)");
 }
 
 OptionInfo gradient_wire_option() {

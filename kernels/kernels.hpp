@@ -79,15 +79,14 @@ struct Attend {
   std::optional<View> max_logit = {};
 };
 
-// lse and delta are final: P = exp(scale q.k - lse), dS = P (dout.v - delta), dq += scale dS k,
-// dk += scale dS^T q, dv += P^T dout. store: rows of the view without a contribution become 0; add: they
-// stay bit-identical. `write_dk` holds for dk and dv both; they sum over the H/G query heads of a group.
-// rounded_dq: if given, dq comes out there, in the dtype of q. dq, which is no narrower, is then what it may
-// be summed in: with `add` it is read, and afterwards nobody may ask what it holds.
-// rounded_dk, rounded_dv: both or neither, with store alone; likewise for dk and dv, in the dtypes of k and
-// v.
-// out: if given, the call first computes delta, as row_dot of dout and out, and writes it. What it prepares
-// besides, such as zeros in dq, can then be done by the same launch.
+// lse is final, and so is delta, unless the call computes it (out): P = exp(scale q.k - lse), dS = P (dout.v
+// - delta), dq += scale dS k, dk += scale dS^T q, dv += P^T dout. store: rows of the view without a
+// contribution become 0; add: they stay bit-identical. `write_dk` holds for dk and dv both; they sum over the
+// H/G query heads of a group. rounded_dq: if given, dq comes out there, in the dtype of q. dq, which is no
+// narrower, is then what it may be summed in: with `add` it is read, and afterwards nobody may ask what it
+// holds. rounded_dk, rounded_dv: both or neither, with store alone; likewise for dk and dv, in the dtypes of
+// k and v. out: if given, the call first computes delta, as row_dot of dout and out, and writes it. What it
+// prepares besides, such as zeros in dq, can then be done by the same launch.
 struct AttendBackward {
   View q, k, v, dout, lse, delta;
   View dq, dk, dv;

@@ -26,7 +26,15 @@ def toml(scenario):
     return "\n".join(lines) + "\n"
 
 
-def with_old_options(scenario):
+def algorithms_with(cplab, option):
+    """The names of the algorithms that have an option."""
+    listed = json.loads(subprocess.run([cplab, "list", "algorithms", "--json", "-"], capture_output=True, text=True,
+                                       check=True).stdout)
+    return {algorithm["name"] for algorithm in listed["algorithms"]
+            if any(of["key"] == option for of in algorithm["options"])}
+
+
+def with_old_options(scenario, with_row_dot):
     """What plans were like before they had these options."""
     schedule, parallel = dict(scenario.get("schedule", {})), scenario["parallel"]
     if parallel["algorithm"] == "ring" and "own_kv" not in schedule:
@@ -35,7 +43,7 @@ def with_old_options(scenario):
             schedule["accumulator"] = "nominal"
     if parallel["algorithm"] == "ring" and "gradient_sum" not in schedule:
         schedule.update(gradient_sum="apart", parts=1)
-    if parallel["algorithm"] in ("ring", "all_gather", "all_to_all", "head_strided"):
+    if parallel["algorithm"] in with_row_dot:
         schedule = {"row_dot": "apart"} | schedule
     schedule = {"channels": "nccl", "head_start_us": 0} | schedule
     if schedule["channels"] == "auto":  # NCCL's own choice of linear attention's
@@ -44,7 +52,8 @@ def with_old_options(scenario):
 
 
 def predicted(cplab, record, hardware):
-    scenario = {**with_old_options(record["scenario"]), "hardware": {"file": hardware}}
+    old = with_old_options(record["scenario"], algorithms_with(cplab, "row_dot"))
+    scenario = {**old, "hardware": {"file": hardware}}
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "record.toml")
         file.write_text(toml(scenario))

@@ -269,7 +269,10 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
     views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
   std::vector<std::int64_t> key = key_of(op, views, segments_of(placed.call));
   key.push_back(reserved_sms);
-  for (const Access& access : calls.plan().writes(op)) key.push_back(static_cast<std::int64_t>(access.mode));
+  for (const auto accesses : {calls.plan().reads(op), calls.plan().writes(op)})
+    for (const Access& access : accesses)
+      key.insert(key.end(),
+                 {static_cast<std::int64_t>(access.operand), static_cast<std::int64_t>(access.mode)});
   const auto known = std::find_if(remembered_.begin(), remembered_.end(),
                                   [&](const Remembered& r) { return r.call == key; });
   if (known != remembered_.end()) return known->variant;

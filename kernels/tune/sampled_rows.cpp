@@ -218,6 +218,8 @@ std::string wrong_gradients(const AttendBackward& call, const AttendBackward& be
                       .scale = call.scale,
                       .write_dq = call.write_dq,
                       .write_dk = call.write_dk};
+  std::optional<Part> out;
+  if (call.out) part.out = out.emplace(*call.out, of_q, heads).view();  // delta is then computed here, too
   cpu_tiles().attend_backward(part);
   const double limit = largest_error(call.q.dtype);
   const View& final_dq = call.rounded_dq ? *call.rounded_dq : call.dq;

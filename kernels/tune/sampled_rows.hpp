@@ -22,7 +22,8 @@ struct RowSample {
 // of 65536 that is missing, which is a relative error of about sqrt(64/65536) = 3e-2.
 double largest_error(DType dtype);
 
-// `call` as the kernel had it: inputs, and in out, lse (dq, dk, dv) what it wrote; `before` the same views
+// `call` as the kernel had it: inputs, and in out, lse (dq, dk, dv; delta is computed again from out, if the
+// call had that) what it wrote; `before` the same views
 // with what was there before (read where the call adds or merges). Empty: it is right; else what is wrong:
 // "out: relative error 0.31 in head 2, rows 0 to 23".
 std::string wrong_rows(const Attend& call, const Attend& before, const RowSample& sample = {});

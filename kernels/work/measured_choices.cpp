@@ -80,7 +80,7 @@ std::string call_class(const Attend& call, const VariantOptions& options) {
 }
 
 std::string call_class(const AttendBackward& call, const VariantOptions& options) {
-  return common("attend_backward", call, call.dq, call.write_dq, options) +
+  return common("attend_backward", call, call.dq, call.write_dq, options) + (call.out ? " delta" : "") +
          (call.rounded_dq ? " rounded" : "") + (call.rounded_dk ? " dk rounded" : "") +
          (call.write_dk == call.write_dq ? "" : " dk " + std::string(name_of(call.write_dk)));
 }

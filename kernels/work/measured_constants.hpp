@@ -122,8 +122,8 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_added_rows", 16, "us a tile", records::rings},
     {"rowwise_memory", 4.2161e12, "bytes/s", records::hopper_tables},
     {"hopper_fill", 1.2, "us, zeros before the fused backward, beside their bytes", records::hopper_tables},
-    // Where the call computes delta: how much less zeros take in that launch than their bytes do, and kernels
-    // that sum dq, because they load their first blocks meanwhile.
+    // Where the call computes delta: how much less all zeros take in that launch than their bytes do, and the
+    // kernel that sums dq in any order, because it loads its first blocks meanwhile.
     {"hopper_zeros_beside_delta", 1.5, "us, less than their bytes", records::prepared},
     {"hopper_loads_beside_delta", 1.0, "us of a launch", records::prepared},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},

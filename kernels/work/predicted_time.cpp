@@ -306,17 +306,19 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   // The fused kernels add to zeros that another launch writes: to dq, unless in turn the first piece can be
   // stored, and to dk and dv where several thread blocks add to a tile or some tiles have none. Where the
   // call computes delta it is that launch, and a kernel loads its first blocks meanwhile.
-  const auto zeros_us = [&](std::initializer_list<const View*> views) {
-    const double bytes_us = of_rowwise_us(views, options);
-    return call.out ? std::max(0.0, bytes_us - measured("hopper_zeros_beside_delta"))
-                    : bytes_us + measured("hopper_fill");
+  double zeros_us = 0;
+  int fills = 0;
+  const auto fill = [&](std::initializer_list<const View*> views) {
+    zeros_us += of_rowwise_us(views, options);
+    ++fills;
   };
   if (fused && !variant.in_chains && !stores_first_dq(chosen, call) && call.write_dq == Write::store)
-    tiles += zeros_us({&call.dq});
+    fill({&call.dq});
   const bool some_dead = static_cast<std::size_t>(live_tiles(chosen.by_k)) < chosen.by_k.tiles.size();
   // dk and dv are planes of one buffer in plans: one launch for both, if whole.
-  if (fused && call.write_dk == Write::store && (splits || some_dead))
-    tiles += zeros_us({&call.dk, &call.dv});
+  if (fused && call.write_dk == Write::store && (splits || some_dead)) fill({&call.dk, &call.dv});
+  tiles += call.out ? std::max(0.0, zeros_us - measured("hopper_zeros_beside_delta"))
+                    : zeros_us + fills * measured("hopper_fill");
   if (call.out && variant.family == Family::hopper_fused) tiles -= measured("hopper_loads_beside_delta");
   if (casts_dq(chosen, call)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
   if (casts_dkv(chosen, call))

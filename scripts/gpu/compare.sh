@@ -28,7 +28,8 @@ for link in ${links/+/ }; do
     if ! grep -q '"gradient_sum"' "$run"; then
       old+=(--set schedule.gradient_sum=apart --set schedule.gradient_wire_dtype=fp32 --set schedule.merge=incremental)
     fi
-    if ! grep -q '"row_dot": "' "$run"; then old+=(--set schedule.row_dot=apart); fi
+    row_dot=$(sed -n 's/.*"row_dot": "\([a-z_]*\)".*/\1/p' "$run" | head -n 1)
+    old+=(--set schedule.row_dot="${row_dot:-apart}")
     # The median of `run` with its own 5 and 20 iterations (128K: 2 and 11, long after the clock fell).
     "$cplab" simulate ring-h200 --quiet --operations --json "$work/predicted.json" --set hardware.file="$hardware" \
       --set simulate.iteration=15 \

@@ -19,7 +19,7 @@ Plan plan_of(const std::string& algorithm, int ranks) {
   return build_plan(testing::any_scenario(ranks, algorithm));
 }
 
-// Which operation writes delta; all of them do, or none.
+// The kinds of the operations that write delta.
 std::vector<OpKind> writers_of_delta(const RankPlan& rank) {
   std::vector<OpKind> kinds;
   for (const Operation& op : rank.operations) {
@@ -29,17 +29,9 @@ std::vector<OpKind> writers_of_delta(const RankPlan& rank) {
   return kinds;
 }
 
-// The plan with `change(rank, access)` made to each read of its last operation, which computes delta.
 template <class Change>
-Plan with_changed_reads(Plan plan, Change change) {
-  RankPlan& rank = plan.ranks[0];
-  Operation& op = rank.operations.back();
-  REQUIRE(rank.find(op, Operand::out) != nullptr);
-  std::vector<Access> reads(rank.reads(op).begin(), rank.reads(op).end());
-  for (Access& access : reads) change(rank, access);
-  op.reads = add_accesses(rank, reads);
-  derive_edges(rank);
-  return plan;
+Plan with_changed_reads(const Plan& plan, Change change) {
+  return with_changed(plan, Operand::out, &Operation::reads, change);
 }
 
 using Kinds = std::vector<OpKind>;

@@ -12,17 +12,23 @@
 
 namespace cplab::hand {
 
-// The plan with `change(rank, access)` made to each write of its last operation, which writes `rounded`.
+// The plan with `change(rank, access)` made to each read, or write, of its last operation, which has
+// `operand`.
 template <class Change>
-Plan with_changed_writes(Plan plan, Operand rounded, Change change) {
+Plan with_changed(Plan plan, Operand operand, Span Operation::*side, Change change) {
   RankPlan& rank = plan.ranks[0];
   Operation& op = rank.operations.back();
-  REQUIRE(rank.find(op, rounded) != nullptr);
-  std::vector<Access> writes(rank.writes(op).begin(), rank.writes(op).end());
-  for (Access& access : writes) change(rank, access);
-  op.writes = add_accesses(rank, writes);
+  REQUIRE(rank.find(op, operand) != nullptr);
+  const auto begin = rank.accesses.begin() + (op.*side).first;
+  std::vector<Access> accesses(begin, begin + (op.*side).count);
+  for (Access& access : accesses) change(rank, access);
+  op.*side = add_accesses(rank, accesses);
   derive_edges(rank);
   return plan;
+}
+template <class Change>
+Plan with_changed_writes(const Plan& plan, Operand operand, Change change) {
+  return with_changed(plan, operand, &Operation::writes, change);
 }
 
 // The plan with a cast behind that operation, which reads the sum once more.

@@ -184,28 +184,38 @@ TEST_CASE("operands are taken by name, in whatever order they stand") {
   CHECK_THROWS_WITH_AS((void)r.calls(lacks), "there is no operand k", std::invalid_argument);
 }
 
-TEST_CASE("attend_backward: nine operands, two write modes") {
-  Attention r;
+// Of a backward: the operands beside those of Attention, and all views but out.
+struct Backward : Attention {
   const Box delta_box{3, {{5, 3, 1}}, {0, 1}, {0, 2}, {0, 1}}, dq_box{4, odd_rows, {0, 1}, {2, 4}, {0, 3}};
   const Box dk_box{5, all_rows, {0, 1}, {1, 2}, {0, 3}}, dv_box{5, all_rows, {0, 1}, {1, 2}, {3, 5}};
-  Operation op = r.operation(
-      OpKind::attend_backward,
-      {{q, r.q_box}, {k, r.k_box}, {v, r.v_box}, {dout, r.dout_box}, {lse, r.lse_box}, {delta, delta_box}},
-      {{dq, dq_box, WriteMode::add}, {dk, dk_box}, {dv, dv_box}}, 0.5);
-  op.segments = {0, 2};
-  const CallConverter converter(r.plan, DType::bf16);
-  const auto calls = converter.calls(op);
-  REQUIRE(calls.size() == 1);
-  check(calls[0], {r.q_view,
-                   r.k_view,
-                   r.v_view,
-                   r.dout_view,
-                   r.lse_view,
-                   {fp32, 3, 2, 1, 1, 8, {3, 4 * 5}},
-                   {fp32, 3, 2, 3, 24, 3, {4, 4 * (12 + 6)}},
-                   {fp32, 8, 1, 3, 6, 3, {5, 4 * 3}},
-                   {fp32, 8, 1, 2, 4, 2, {5, 4 * (48 + 2)}}});
-  const auto& call = std::get<kernels::AttendBackward>(calls[0].call);
+  std::vector<Expected> views{q_view,
+                              k_view,
+                              v_view,
+                              dout_view,
+                              lse_view,
+                              {fp32, 3, 2, 1, 1, 8, {3, 4 * 5}},
+                              {fp32, 3, 2, 3, 24, 3, {4, 4 * (12 + 6)}},
+                              {fp32, 8, 1, 3, 6, 3, {5, 4 * 3}},
+                              {fp32, 8, 1, 2, 4, 2, {5, 4 * (48 + 2)}}};
+
+  // The call that has `read` beside q, k, v, dout and lse, and writes these.
+  PlacedCall call(const Named& read, const std::vector<Named>& writes) {
+    Operation op =
+        operation(OpKind::attend_backward,
+                  {{q, q_box}, {k, k_box}, {v, v_box}, {dout, dout_box}, {lse, lse_box}, read}, writes, 0.5);
+    op.segments = {0, 2};
+    const std::vector<PlacedCall> made = calls(op);
+    REQUIRE(made.size() == 1);
+    return made[0];
+  }
+};
+
+TEST_CASE("attend_backward: nine operands, two write modes") {
+  Backward r;
+  const PlacedCall placed =
+      r.call({delta, r.delta_box}, {{dq, r.dq_box, WriteMode::add}, {dk, r.dk_box}, {dv, r.dv_box}});
+  check(placed, r.views);
+  const auto& call = std::get<kernels::AttendBackward>(placed.call);
   CHECK(call.write_dq == Write::add);
   CHECK(call.write_dk == Write::store);
   CHECK(call.scale == 0.5);
@@ -213,28 +223,12 @@ TEST_CASE("attend_backward: nine operands, two write modes") {
 }
 
 TEST_CASE("attend_backward that computes delta: out is its last operand, delta one that it writes") {
-  Attention r;
-  const Box delta_box{3, {{5, 3, 1}}, {0, 1}, {0, 2}, {0, 1}}, dq_box{4, odd_rows, {0, 1}, {2, 4}, {0, 3}};
-  const Box dk_box{5, all_rows, {0, 1}, {1, 2}, {0, 3}}, dv_box{5, all_rows, {0, 1}, {1, 2}, {3, 5}};
-  Operation op = r.operation(
-      OpKind::attend_backward,
-      {{q, r.q_box}, {k, r.k_box}, {v, r.v_box}, {dout, r.dout_box}, {lse, r.lse_box}, {out, r.out_box}},
-      {{dq, dq_box}, {dk, dk_box}, {dv, dv_box}, {delta, delta_box}}, 0.5);
-  op.segments = {0, 2};
-  const CallConverter converter(r.plan, DType::bf16);
-  const auto calls = converter.calls(op);
-  REQUIRE(calls.size() == 1);
-  check(calls[0], {r.q_view,
-                   r.k_view,
-                   r.v_view,
-                   r.dout_view,
-                   r.lse_view,
-                   {fp32, 3, 2, 1, 1, 8, {3, 4 * 5}},
-                   {fp32, 3, 2, 3, 24, 3, {4, 4 * (12 + 6)}},
-                   {fp32, 8, 1, 3, 6, 3, {5, 4 * 3}},
-                   {fp32, 8, 1, 2, 4, 2, {5, 4 * (48 + 2)}},
-                   r.out_view});
-  CHECK(std::get<kernels::AttendBackward>(calls[0].call).out);
+  Backward r;
+  r.views.push_back(r.out_view);
+  const PlacedCall placed =
+      r.call({out, r.out_box}, {{dq, r.dq_box}, {dk, r.dk_box}, {dv, r.dv_box}, {delta, r.delta_box}});
+  check(placed, r.views);
+  CHECK(std::get<kernels::AttendBackward>(placed.call).out);
 }
 
 TEST_CASE("row_dot and the three forms of merge") {

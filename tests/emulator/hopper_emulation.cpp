@@ -104,6 +104,7 @@ testing::TileRunner Emulation::runner() {
     return attend_backward(tensors, testing::with_delta(call));
   };
   runner.tensor_cores_only = true;
+  runner.computes_delta = false;
   return runner;
 }
 

@@ -114,6 +114,7 @@ void check_cases(const HeadSizes& sizes, bool small_tiles, std::int64_t first, s
     if (kernels.sizes != sizes) continue;
     testing::TileRunner runner;
     runner.tensor_cores_only = true;
+    runner.computes_delta = false;
     runner.tensor_core_dtypes = {kernels.dtype};
     runner.tensor_core_sizes = {{sizes.key, sizes.value}};
     runner.most_rows = 150;

@@ -44,6 +44,11 @@ struct Executed {
 
 constexpr RowSample every_row{.rows = 1000, .groups = 2, .seed = 1}, few{.rows = 5, .groups = 2, .seed = 3};
 
+kernels::AttendBackward with_delta_given(kernels::AttendBackward call) {
+  call.out.reset();
+  return call;
+}
+
 TileDTypes gradients_of(DType dtype) {
   return {.nominal = dtype, .out = dtype, .lse = wide(dtype)};
 }
@@ -77,6 +82,26 @@ TEST_CASE("a rounded dq is asked for where it comes out, and the sum not at all"
     CHECK(executed.wrong(write, every_row) == "");
     executed.tensors.rounded_dq.fill_row(7, 3);
     CHECK(executed.wrong(write, every_row).find("dq: relative error") == 0);
+  }
+}
+
+// A delta that the kernel computed wrongly is in all that follows from it: gradients are those of the wrong
+// one.
+TEST_CASE("a delta that was computed wrongly is found") {
+  std::mt19937 generator(10);
+  const Sizes sizes{.nq = 40, .nk = 50, .H = 2, .G = 1, .D = 16, .E = 16};
+  const std::vector<Segment> all = {{.q_begin = 0, .q_count = 40, .k_begin = 0, .k_count = 50}};
+  for (const bool right : {true, false}) {
+    Executed executed(generator, random_problem(generator, sizes, all, DType::bf16),
+                      gradients_of(DType::bf16), Write::store);
+    executed.tensors.computes_delta = executed.before->computes_delta = true;
+    std::vector<double> delta = executed.tensors.choose_out(generator, executed.problem);
+    executed.before->out = executed.tensors.out;
+    if (!right)
+      for (double& each : delta) each *= 1.5;
+    executed.tensors.delta.assign(delta);
+    cpu_tiles().attend_backward(with_delta_given(executed.call(Write::store)));
+    CHECK((executed.wrong(Write::store, every_row) == "") == right);
   }
 }
 

@@ -181,9 +181,13 @@ const char* rowwise_name(const Rowwise& call) {
   return "";
 }
 
-void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
-  if (p.a.in_space || p.b.in_space || p.into.in_space)
+static void require_all_rows(std::initializer_list<const DeviceView*> views) {
+  if (std::any_of(views.begin(), views.end(), [](const DeviceView* view) { return view->in_space; }))
     throw std::logic_error("a row-wise kernel was given rows that are not all the call's");
+}
+
+void launch_rowwise(const RowwiseParams& p, CUstream_st* stream) {
+  require_all_rows({&p.a, &p.b, &p.into});
   switch (p.kind) {
     case Rowwise::Kind::row_dot: return launch_row_dot(p.a, p.b, p.into, stream);
     case Rowwise::Kind::copy: return launch_copy(p.a, p.into, stream);
@@ -205,6 +209,7 @@ bool prepares_at_once(const PreparationParams& p) {
 }
 
 void launch_preparation(const PreparationParams& p, CUstream_st* stream) {
+  require_all_rows({&p.dout, &p.out, &p.delta, &p.zeroed, &p.zeroed_dk, &p.zeroed_dv});
   const bool zeros = p.zeroed.width + p.zeroed_dk.width + p.zeroed_dv.width > 0;
   if (prepares_at_once(p) && (zeros || p.waits_first)) {  // else row_dot alone is 0.5 us faster
     const RowDot<float, 8, 2> dot{p.dout, p.out, p.delta};

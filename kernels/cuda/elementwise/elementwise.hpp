@@ -32,27 +32,27 @@ struct RowwiseParams {
 // "row_dot", "copy", "cast", ...
 const char* rowwise_name(const Rowwise&);
 
-// What a backward call needs before its tiles: delta = rowsum(dout * out), of no rows where it is given, and
-// zeros in `zeroed`, which has the rows and heads of delta, and in dk and dv; of no rows where nobody adds to
-// them.
-struct PreparationParams {
-  DeviceView dout, out, delta, zeroed, zeroed_dk, zeroed_dv;
-  // Where it is one launch: the next kernel may begin only when all that came before this one has ended.
-  bool waits_first = false;
-};
-// Whether launch_preparation() is one launch; else it is one for each, or none.
-bool prepares_at_once(const PreparationParams& params);
-
 // Each queues one kernel, or nothing if the views are empty; cudaGetLastError says whether it went. Views in
 // a row space are refused (std::logic_error): some of their rows are not the call's.
 void launch_merge(const MergeParams& params, CUstream_st* stream);
 void launch_merge_lse(const DeviceView& part, const DeviceView& into, CUstream_st* stream);
 void launch_rescale(const RescaleParams& params, CUstream_st* stream);
 void launch_rowwise(const RowwiseParams& params, CUstream_st* stream);
-void launch_preparation(const PreparationParams& params, CUstream_st* stream);
 inline void launch_fill(const DeviceView& into, double value, CUstream_st* stream) {
   launch_rowwise({Rowwise::Kind::fill, {}, {}, into, value}, stream);
 }
+
+// What a backward call needs before its tiles: delta = rowsum(dout * out), and zeros, in `zeroed`, which has
+// the rows and heads of delta, and in dk and dv. dout, out and delta are empty where the caller has delta,
+// the others where nothing is to be set to 0.
+struct PreparationParams {
+  DeviceView dout, out, delta, zeroed, zeroed_dk, zeroed_dv;
+  // Where it is one launch: the next kernel may begin only when all that came before this one has ended.
+  bool waits_first = false;
+};
+// Whether launch_preparation() can do it in one launch; else it takes one for each, or none.
+bool prepares_at_once(const PreparationParams& params);
+void launch_preparation(const PreparationParams& params, CUstream_st* stream);  // refuses what those do
 
 struct NamedKernel {
   const char* name;  // as rowwise_name()

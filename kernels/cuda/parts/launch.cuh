@@ -2,7 +2,9 @@
 // while the kernel before it on the stream ends. Such a kernel calls wait_on_dependent_grids() before it
 // touches anything that another kernel writes or reads. It may say itself, by launch_dependents(), when the
 // next one can start. Then more than two may be under way, but the wait of C for B includes that of B for A:
-// B is done only when its threads are, each of which has waited for A, and what A wrote is visible then.
+// B is done only when its thread blocks are, in each of which some thread has waited for A, and what A wrote
+// is visible then. If B waits before it calls launch_dependents(), all before B is done when C begins, and
+// C need wait only for what B itself writes (AttendBackwardParams::follows_preparation).
 // An event, a copy, or a kernel launched without the attribute waits for all of a kernel in any case.
 #pragma once
 

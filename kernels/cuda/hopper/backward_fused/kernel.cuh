@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (warpgroup == 0) {
     if constexpr (Shape::moves_registers) warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (waits_late && warp != 0) wait_on_dependent_grids();  // who reads delta, and who adds
+    // Consumers write nothing before info_full, at which warp 1 arrives after this.
+    if (waits_late && warp != 0) wait_on_dependent_grids();
     if (warp == 1) {
       if constexpr (Shape::ordered)
         produce_info<Shape>(params, memory, RoundsMeanwhile<T, Shape>(params, memory));
