@@ -103,7 +103,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
   result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
   if constexpr (requires { call.rounded_dq; }) {
-    result.casts_dq = kernels::cuda::casts_dq(taken, call);
+    result.casts_dq = kernels::cuda::casts_dq(taken, call) || kernels::cuda::rounds_at_end(taken, call);
     result.casts_dkv = kernels::cuda::casts_dkv(taken, call);
     result.computes_delta = call.out.has_value();
   }

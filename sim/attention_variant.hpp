@@ -33,7 +33,7 @@ struct AttentionVariant {
   KernelFamily family = KernelFamily::general;
   bool by_other_tiles = false;  // its family's tables are of a kernel whose tiles cost otherwise
   bool adds_by_tma = false;     // in the L2 cache, as in its family's tables; else row by row
-  bool casts_dq = false;        // a launch behind its own rounds dq, as a cast would
+  bool casts_dq = false;        // dq is rounded behind all tiles, which takes as long as a cast
   bool casts_dkv = false;       // another rounds dk and dv
   bool computes_delta = false;  // by a launch before its own
   std::optional<kernels::cuda::FallBack> fall_back;

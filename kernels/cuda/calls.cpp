@@ -90,6 +90,8 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   p->write_dk = call.write_dk;
   if (variant.in_chains) state_->set(p->chains, chosen.chains);
   if (rounds_dq(chosen, call)) state_->set(p->rounded_dq, *call.rounded_dq, of_q);
+  p->rounds_at_end = rounds_at_end(chosen, call);
+  if (p->rounds_at_end) state_->place_counters(p->end_counters, static_cast<std::size_t>(p->q.heads) + 3);
   const auto preparation = std::make_shared<PreparationParams>();
   if (call.out) {
     state_->set(preparation->dout, call.dout);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/work/fits.hpp"
+#include "kernels/work/measured_constants.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 #include "kernels/work/variants.hpp"
@@ -77,9 +78,25 @@ bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call) {
          whole_pieces(chosen.by_k, chosen.spaces->q.rows, call.q.width);
 }
 
+bool rounds_at_end(const ChosenBackward& chosen, const AttendBackward& call) {
+  const AttendBackwardVariant& variant = *chosen.variant;
+  if (!call.rounded_dq || variant.family != AttendBackwardVariant::Family::hopper_fused ||
+      variant.tile_rows == hopper_backward_small_tile_rows || live_tiles(chosen.by_k) == 0)
+    return false;
+  const std::int64_t sums_bytes = call.dq.rows * call.dq.heads * call.dq.width * bytes_of(DType::fp32);
+  if (sums_bytes > static_cast<std::int64_t>(measured("rounded_at_end_most"))) return false;
+  // All rows of the space are written: they must be the call's.
+  const auto has_whole_rows = [&](const View& view, DType dtype) {
+    const SpacedView spaced = in_space(view, chosen.spaces->q);
+    return view.dtype == dtype && spaced.map.empty() && spaced.device.listed == spaced.device.rows &&
+           hopper::has_tensor_map(spaced.device);
+  };
+  return has_whole_rows(call.dq, DType::fp32) && has_whole_rows(*call.rounded_dq, call.q.dtype);
+}
+
 bool rounds_dq(const ChosenBackward& chosen, const AttendBackward& call) {
   if (!call.rounded_dq) return false;
-  if (chosen.variant->in_chains) return true;
+  if (chosen.variant->in_chains || rounds_at_end(chosen, call)) return true;
   if (chosen.by_k.ring == 0 || !stores_first_dq(chosen, call)) return false;
   const SpacedView rounded = in_space(*call.rounded_dq, chosen.spaces->q);
   return rounded.map.empty() && rounded.device.dtype == call.q.dtype &&

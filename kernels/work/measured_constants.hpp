@@ -41,6 +41,7 @@ constexpr std::string_view drawn = "scenarios/measured/h100-2026-11-26/drawn/ker
 constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-26/turns-of-heads/sums-128.json";
 constexpr std::string_view heads_of_tile = "scenarios/measured/h100-2026-11-26/grouped/walked.json";
 constexpr std::string_view prepared = "scenarios/measured/h100-2026-11-26/delta-in-call/kernels.json";
+constexpr std::string_view at_end = "scenarios/measured/h100-2026-11-27/dq-at-end/kernels.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -126,6 +127,11 @@ constexpr MeasuredConstant measured_constants[] = {
     // kernel that sums dq in any order, because it loads its first blocks meanwhile.
     {"hopper_zeros_beside_delta", 1.5, "us, less than their bytes", records::prepared},
     {"hopper_loads_beside_delta", 1.0, "us of a launch", records::prepared},
+    // Rounding dq at the end of the launch: how much less that takes than a launch behind it, and what it may
+    // have in fp32: what is still in the L2 cache. Of more, a cast takes as long, or less where sequences are
+    // many.
+    {"hopper_rounds_at_end", 1.5, "us of a launch", records::at_end},
+    {"rounded_at_end_most", 48 << 20, "bytes", records::at_end},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},
     {"mma_backward_64_cost", 5.983, "us for 128 queries", records::mma_tables},

@@ -133,6 +133,10 @@ struct AttendBackwardParams {
   ChainList chains = {};  // of by_k, for kernels whose thread blocks take whole ones
   // Where the kernel writes dq rounded; dq itself is scratch then. None: another launch rounds, or nobody.
   DeviceView rounded_dq = {};
+  // Whether it rounds all of dq when there are no more tiles, and the counts that this needs: of each query
+  // head, and three more (DqEnd in hopper/backward_fused/dq_end.cuh); 0 between launches.
+  bool rounds_at_end = false;
+  std::int32_t* end_counters = nullptr;
   // Where they are to be stored, they hold zeros when the launch begins: kernels that add need that.
   bool dq_is_zero = false, dkv_is_zero = false;
   // The launch before this one prepares this call and nothing else, and has waited for all that came before

@@ -242,8 +242,23 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
                        : with.attend_backward_fused)(params, as);
     };
     if (kind != ordered) {
-      run();  // its bits may differ
+      const std::optional<HostView> rounded = rounded_dq_ && kind == fused
+                                                  ? std::optional<HostView>(std::in_place, *rounded_dq_, of_q)
+                                                  : std::nullopt;
+      const auto is_whole = [](const DeviceView& view) {
+        return view.map == nullptr && view.listed == view.rows && hopper::has_tensor_map(view);
+      };
+      std::vector<std::int32_t> counters(static_cast<std::size_t>(call.q.heads) + 3);
+      rounded_ = rounded && is_whole(rounded->device) && is_whole(params.dq) && params.by_k.live > 0;
+      if (rounded_) {
+        params.rounded_dq = rounded->device;
+        params.rounds_at_end = true;
+        params.end_counters = counters.data();
+      }
+      run();                                                            // its bits may differ
+      REQUIRE(counters == std::vector<std::int32_t>(counters.size()));  // ready for the next launch
       std::string name = "attend_backward fused,";
+      if (rounded_) name += " rounded,";
       if (hopper::loads_lse_delta_by_tma(params)) name += " lse by TMA,";
       if (hopper::writes_dkv_by_tma(params))
         name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";
@@ -292,13 +307,13 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
 
 testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors tensors,
                                                     const kernels::AttendBackward& call) {
-  if (only_ != ordered && hopper::fits_backward_chains_hopper(call, call.q.dtype, call.q.width) &&
+  if (!only_ && hopper::fits_backward_chains_hopper(call, call.q.dtype, call.q.width) &&
       kernels_for(call.q.dtype, call.q.width).attend_backward_chains != nullptr)
     if (const auto made = chain_tiles(call, hopper_backward_tile_rows))
       return attend_backward_by_chains(tensors, call, *made);
   kernels::AttendBackward launched = call;
   launched.rounded_dq.reset();
-  const bool stores = only_ != ordered && call.write_dq == Write::store && rounded_calls_++ % 2 == 0;
+  const bool stores = !only_ && call.write_dq == Write::store && rounded_calls_++ % 2 == 0;
   if (stores)
     launched.dq = *call.rounded_dq;
   else

@@ -38,7 +38,7 @@ class Emulation {
   testing::TileRun attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call);
   testing::TileRun attend_backward(testing::TileRunner::Tensors tensors, const kernels::AttendBackward& call);
   // By chains, if the call has them; else by turns as kernels do that store dq once, and as those that sum
-  // it. Of the ordered kernel alone: as those that sum it, which round it in rings.
+  // it. Of a given kernel: as those that sum it, which round it in rings, or at the end.
   testing::TileRun attend_backward_rounded(testing::TileRunner::Tensors tensors,
                                            const kernels::AttendBackward& call);
   testing::TileRun attend_backward_by_chains(testing::TileRunner::Tensors tensors,

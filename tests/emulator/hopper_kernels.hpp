@@ -129,13 +129,15 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.scheduler = hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units,
                                            together, group, std::max(call.by_k.ring, 1));
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
+  hopper::set_end<Shape>(params, call, units);
   hopper::require_rings_run(call, params.blocks);
   params.scale_log2 = hopper::scale_log2(call.scale);
+  params.ds_factor = hopper::ds_factor<T>(call.scale);
   std::int32_t counter = 0;
   if (launch.takes_by_counter || Shape::ordered) params.counter = &counter;
   emulated_threads = Shape::threads;
   const auto kernel = [&] { hopper::attend_backward_fused_kernel<T, Shape>(params); };
-  if constexpr (Shape::ordered) {
+  if (Shape::ordered || params.end.parts > 0) {
     run_together({.seed = launch.seed, .late_copies = launch.late_copies, .resident = launch.resident},
                  emulated_threads, params.blocks, hopper::fused_shared, kernel);
   } else {

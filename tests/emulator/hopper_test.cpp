@@ -80,6 +80,19 @@ TEST_CASE("hopper kernels: dq rounded by chains") {
     CHECK_MESSAGE(report.ran(each), std::string(each));
 }
 
+// By thread blocks that run together or one after the other: of these the last one rounds what others left.
+TEST_CASE("hopper kernels: dq rounded at the end") {
+  testing::Report report;
+  for (std::uint64_t seed = 1; seed <= 6; ++seed)
+    check_cases(report, seed, 71, 72, 150, Emulation(seed, 2, fused));
+  for (std::uint64_t seed = 1; seed <= 2; ++seed)
+    check_cases(report, seed, 35, 36, 150, Emulation(seed, 2, fused));
+  CHECK(report.summary());
+  for (const char* each : {"bf16 64", "fp16 64", "bf16 128", "fp16 128"})
+    CHECK_MESSAGE(report.ran(std::string("attend_backward fused, rounded, tiles stored, hopper ") + each),
+                  std::string(each));
+}
+
 // tests_emulator --no-skip --test-case='*soak*': minutes, for who changes how threads wait for each other.
 TEST_CASE("hopper kernels: soak" * doctest::skip()) {
   for (std::uint64_t seed = 100; seed < 130; ++seed) check_cases(seed, 0, 24, 150);

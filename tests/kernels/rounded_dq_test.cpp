@@ -35,25 +35,63 @@ TEST_CASE("rounded dq: stored by kernels that store it once, cast behind those t
 }
 
 // 16 x 1024 rows of 16 heads of 128: 134 MB of fp32 and 67 of bf16, which a cast reads and writes; the model
-// takes 4.2 TB/s for them and 3.2 us for a launch.
-TEST_CASE("rounded dq: what is predicted has the cast, if there is one") {
-  const Call shape{.S = 1024, .B = 16};
-  const std::vector<Segment> segments = shape.segments();
-  const AttendBackward call = rounding(shape, segments);
-  AttendBackward sum = call;
-  sum.rounded_dq.reset();
+// takes 4.2 TB/s for them and 3.2 us for a launch. At the end of the kernel's own launch, where a call is
+// smaller, that is 1.5 us less.
+TEST_CASE("rounded dq: what is predicted has the cast, or what takes its place") {
   const auto seconds = [&](const AttendBackward& of, const char* variant) {
     VariantOptions only = on_hopper;
     only.only = variant;
     return predicted_seconds(choose_variant(of, only), of, only);
   };
   const char* const fused = "attend_backward hopper fused bf16 128";
-  const double bytes = 16.0 * 1024 * 16 * 128 * (4 + 2);
-  CHECK(seconds(call, fused) - seconds(sum, fused) == doctest::Approx(3.2e-6 + bytes / 4.2161e12));
   const char* const apart = "attend_backward hopper bf16 128";
-  AttendBackward stored = sum;
-  stored.dq = *call.rounded_dq;
-  CHECK(seconds(call, apart) == seconds(stored, apart));
+  for (const std::int64_t batch : {16, 2}) {
+    const Call shape{.S = 1024, .B = batch};
+    const std::vector<Segment> segments = shape.segments();
+    const AttendBackward call = rounding(shape, segments);
+    AttendBackward sum = call;
+    sum.rounded_dq.reset();
+    const double bytes = static_cast<double>(batch) * 1024 * 16 * 128 * (4 + 2);
+    const double launch = batch == 16 ? 3.2e-6 : 1.7e-6;
+    CHECK(seconds(call, fused) - seconds(sum, fused) == doctest::Approx(launch + bytes / 4.2161e12));
+    AttendBackward stored = sum;
+    stored.dq = *call.rounded_dq;
+    CHECK(seconds(call, apart) == seconds(stored, apart));
+  }
+}
+
+// Of the 16-byte pieces that it stores, and of whole rows: all of the space that q and dq share.
+TEST_CASE("rounded dq: at the end of the launch that adds in any order, where all rows are the call's") {
+  VariantOptions options = on_hopper;
+  const Call shape{.S = 6144};  // 16 heads of 128: 48 MiB in fp32, which is the most
+  const std::vector<Segment> segments = shape.segments();
+  const AttendBackward call = rounding(shape, segments);
+  const auto check = [&](const char* variant, const AttendBackward& of, bool at_end, bool by_cast) {
+    CAPTURE(variant);
+    options.only = variant;
+    const ChosenBackward choice = choose_variant(of, options);
+    CHECK(rounds_at_end(choice, of) == at_end);
+    CHECK(rounds_at_end(choice, as_launched(of, choice)) == at_end);
+    CHECK(casts_dq(choice, of) == by_cast);
+    CHECK(rounds_dq(choice, of) == (of.rounded_dq && !by_cast));
+  };
+  const char* const fused = "attend_backward hopper fused bf16 128";
+  check(fused, call, true, false);
+  check("attend_backward hopper fused bf16 128, 64 keys", call, false, true);
+  check("attend_backward hopper ordered bf16 128", call, false, true);
+  AttendBackward sum = call, unaligned = call, apart = call;
+  sum.rounded_dq.reset();
+  check(fused, sum, false, false);
+  unaligned.rounded_dq->row_stride += 1;
+  check(fused, unaligned, false, true);
+  const Call longer{.S = 6208};
+  const std::vector<Segment> of_longer = longer.segments();
+  check(fused, rounding(longer, of_longer), false, true);
+  // Two runs of rows: those between them are not the call's.
+  const std::vector<RowRun> runs = {{.count = 3072}, {.begin = 5000, .count = 3072}};
+  for (View* view : {&apart.q, &apart.dout, &apart.lse, &apart.delta, &apart.dq, &*apart.rounded_dq})
+    view->runs = runs;
+  check(fused, apart, false, true);
 }
 
 TEST_CASE("rounded dq has the shape and the dtype of q") {

@@ -145,9 +145,9 @@ class FusedConsumer {
     if (masked) zero_dead_dp(dp, p);
     // wait_for_ds_buffer() contains a branch, above which the compiler moves no load: called between the two
     // halves where registers are short.
-    compute_ds<early_delta, 0, n_tiles / 2>(dp, p, lse_delta, minus_delta);
+    compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
     if constexpr (!early_dv) wait_for_ds_buffer();
-    compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, p, lse_delta, minus_delta);
+    compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
     if constexpr (!early_dv) pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
     if constexpr (early_dv) wait_for_ds_buffer();
@@ -225,7 +225,7 @@ class FusedConsumer {
   __device__ __forceinline__ void store_dq(int count, bool clean, const DqAccumulators& dq) {
     if (lane() == 0) arrive(shared_address(&memory_.ds_empty[DsTiles::stage(count)]));
     const int slot = InfoStages::stage(count);
-    const auto scale = static_cast<float>(params_.call.scale);
+    const float scale = gradient_factor<T>(params_.call);
     const bool boxed = clean || (ordered && params_.adds_every_row);  // in any order atomics take less time
     const bool staged = Shape::by_chains || (params_.adds_dq_by_tma && boxed);
     wait_for_dq_staging(count);
@@ -255,7 +255,7 @@ class FusedConsumer {
     const DkvStaging at = apart ? rounded_staging(memory_, warpgroup_) : fp32_staging(memory_);
     const typename DkvEpilogue<Shape>::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
     const typename DkvEpilogue<Shape>::Gradient dk{dk_, params_.dk, params_.call.dk,
-                                                   static_cast<float>(params_.call.scale), at.dk};
+                                                   gradient_factor<T>(params_.call), at.dk};
     wait_for_ds(count);
     issue_dq(count, dq);
     if constexpr (adding) {
@@ -318,7 +318,7 @@ class FusedConsumer {
       const DkvStaging at = old_staging(memory_, warpgroup_, opaque(count));
       wait(old_dkv_full(), memory_.bounds[InfoStages::stage(opaque(count))].segment & 1);
       epilogue.template add_to_old<T>(params_.dv, at.dv, dv_, 1);
-      epilogue.template add_to_old<T>(params_.dk, at.dk, dk_, static_cast<float>(params_.call.scale));
+      epilogue.template add_to_old<T>(params_.dk, at.dk, dk_, gradient_factor<T>(params_.call));
     } else {
       epilogue.template write<T>(dv, dk);
     }

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_chains.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_end.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_rounding.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_turns.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
@@ -55,7 +56,11 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if constexpr (Shape::by_chains)
       if (warp == 3) return DqRounding<T, Shape>(params, memory).finish();
     if (threadIdx.x % 32 != 0) return;
-    if (warp == 0) producer.run();
+    if (warp == 0) {
+      if constexpr (Shape::rounds_at_end) begin_end(params);
+      producer.run();
+      if constexpr (Shape::rounds_at_end) call_parts(params, memory);
+    }
     if (warp < 2) return;
     if constexpr (Shape::by_chains)
       run_dq_store_of_chains<Shape>(params, memory);
@@ -68,6 +73,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   } else {
     if constexpr (Shape::moves_registers) warpgroup_reg_alloc<Shape::consumer_registers>();
     FusedConsumer<T, Shape>(params, memory, warpgroup - 1).run();
+    if constexpr (Shape::rounds_at_end) round_parts<T>(params, memory);
   }
 }
 

@@ -31,6 +31,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
     if (dkv_write(call) == DkvWrite::added_tiles) return bind_backward_fused<T, typename Shape::Adding>(call);
   const auto params = std::make_shared<FusedParams>();
   params->scale_log2 = scale_log2(call.scale);
+  params->ds_factor = ds_factor<T>(call.scale);
   params->q = tensor_map(call.q, Shape::query_box_rows);
   params->k = tensor_map(call.k, 64);
   params->v = tensor_map(call.v, 64);
@@ -70,6 +71,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->scheduler = TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together,
                                     group, std::max(call.by_k.ring, 1));
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
+  set_end<Shape>(*params, call, units);
   require_rings_run(call, params->blocks);
   if (!Shape::by_chains && !params->stores_first_dq && call.write_dq == Write::store && !call.dq_is_zero)
     throw std::logic_error("a backward kernel was to add to dq, which nobody sets to 0");

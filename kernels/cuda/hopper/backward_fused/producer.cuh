@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cuda/hopper/backward_fused/dq_end.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
 
@@ -272,7 +273,7 @@ __device__ __forceinline__ void finish_info(const FusedParams& params, FusedStor
     const float lse = from[step * n], delta = from[step * n + to_delta];
     const bool empty = row >= block.end || lse == -infinity();
     lse_delta[64 * n] = empty ? infinity() : lse * log2_e;
-    lse_delta[64 * n + 2] = empty ? 0 : -delta;
+    lse_delta[64 * n + 2] = empty ? 0 : -delta * params.ds_factor;
     const std::uint32_t without_gradient = __ballot_sync(all_lanes, empty);
     if (lane == 0) memory.with_gradient[slot][n] = ~without_gradient;
     // Beyond the tensor TMA has loaded zeros and adds nothing.
@@ -346,7 +347,11 @@ __device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedSto
       start_dq_write(params, memory, part, memory.bounds[staged]);
       tma_store_wait();
     }
+    const int info = PipelineIndex<Shape::info_stages>::stage(count);
+    const bool last = params.end.parts > 0 && (memory.flags[info] & block_last) != 0;
+    const int first_head = memory.tile[memory.bounds[info].segment].first_head;
     arrive(shared_address(&memory.dq_empty[part]));
+    if (last) count_tile(params, first_head);
   }
 }
 

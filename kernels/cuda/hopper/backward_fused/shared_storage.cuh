@@ -26,6 +26,14 @@ inline DkvWrite dkv_write(const AttendBackwardParams& call) {
   return call.write_dk == Write::add ? DkvWrite::added_tiles : DkvWrite::rounded_tiles;
 }
 
+// dq as it is rounded at the end of a launch (dq_end.cuh): by parts of FusedShape::end_rows rows of a head,
+// numbered in the order in which the launch takes heads; a unit is the query heads of a tile.
+struct DqEnd {
+  int parts = 0;         // of all heads; 0: dq is not rounded there
+  int adds_of_unit = 0;  // how often the count of a unit is raised until all tiles have added to its dq
+  FastDivmod of_unit, of_head;  // by their parts
+};
+
 struct FusedParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
@@ -42,6 +50,7 @@ struct FusedParams {
   std::int32_t* counter = nullptr;  // of tiles fetched so far; null: block b takes tiles b, b + blocks, ...
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
+  float ds_factor = 1;  // of dP and delta in dS
   // Ordered: in the launch's order of heads those before upward_heads are walked upward, in the opposite
   // order, and of the others the tiles before upward_tiles (HeadGroups).
   int upward_heads = 0, upward_tiles = 0;
@@ -51,6 +60,7 @@ struct FusedParams {
   bool stores_first_dq = false;  // ordered: a cell's first piece of dq is stored, not added
   bool rounds_last_dq = false;   // ordered: the sum of a cell is rounded when its last piece has been added
   CUtensorMap dq_strips;         // to round dq: fp32, boxes of rounding_rows rows x 64 columns
+  DqEnd end;
 };
 
 // Ordered: the order in which the launch takes heads, a tile's or several together, `units` in all, at most
@@ -63,6 +73,15 @@ inline int set_order_of_heads(FusedParams& params, const AttendBackwardParams& c
   params.upward_heads = groups.opposite_heads;
   params.upward_tiles = groups.opposite_tiles;
   return groups.heads;
+}
+
+// units: heads, a tile's together.
+template <class Shape>
+void set_end(FusedParams& params, const AttendBackwardParams& call, int units) {
+  if (!Shape::rounds_at_end || !call.rounds_at_end) return;
+  const int of_head = (call.q.rows + Shape::end_rows - 1) / Shape::end_rows,
+            of_unit = of_head * params.heads_of_tile;
+  params.end = {of_unit * units, call.by_k.live * Shape::dq_parts, FastDivmod(of_unit), FastDivmod(of_head)};
 }
 
 // How the pieces of dq of many tiles of keys come together in memory: in any order; in the order of the work
@@ -109,6 +128,9 @@ struct FusedShape {
   static constexpr int info_stages = 8;
   // Of the ordered kernel: a block that is being added to dq, and one whose turn it is already.
   static constexpr int dq_turn_slots = 2;
+  // Whether dq may be rounded at the end of a launch: 32 KB at a time, of which two parts are known.
+  static constexpr bool rounds_at_end = order == DqOrder::any && consumers == 2;
+  static constexpr int end_rows = 8192 / D, end_slots = rounds_at_end ? 2 : 0;
   // Of lse and delta as TMA loads them: the next block's come while one's are prepared.
   static constexpr int loaded_stages = 2;
   // From the tile whose dk is being stored, by the next one, whose K and V are there, to those that the
@@ -139,7 +161,7 @@ struct FusedShape {
 // Of two queries: lse in units of log2, +inf where the row has no gradient, so that P is 0; and minus delta.
 struct alignas(16) LseDeltaPair {
   float2 lse;
-  float2 minus_delta;
+  float2 minus_delta;  // times ds_factor
 };
 
 __device__ __forceinline__ float lse_of(const LseDeltaPair* lse_delta, int query) {
@@ -210,6 +232,15 @@ struct CompleteCells {
 template <>
 struct CompleteCells<0> {};
 
+// At the end of a launch: rows of dq that are complete, and behind the last ones a cell of head -1.
+template <int slots>
+struct EndOfDq {
+  DqCell rows[slots];
+  std::uint64_t full[slots], empty[slots];
+};
+template <>
+struct EndOfDq<0> {};
+
 template <class Shape, bool by_chains>
 struct DqChains {};
 template <class Shape>
@@ -258,6 +289,7 @@ struct alignas(1024) FusedStorage {
   std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
   [[no_unique_address]] CompleteCells<Shape::rounding_buffers> complete;
   [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;
+  [[no_unique_address]] EndOfDq<Shape::end_slots> end;
   // At the end, and not there where dq is not rounded: what shared memory leaves is cache (launch.cuh).
   alignas(1024) [[no_unique_address]] RoundingBuffers<Shape::rounding_buffers> rounding;
 };
@@ -288,6 +320,10 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     }
     init_barrier(shared_address(&memory.ds_full[n]), warps);
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
+  }
+  if constexpr (Shape::rounds_at_end) {
+    for (std::uint64_t& barrier : memory.end.full) init_barrier(shared_address(&barrier), 1);
+    for (std::uint64_t& barrier : memory.end.empty) init_barrier(shared_address(&barrier), 32 * warps);
   }
   if constexpr (Shape::adds_tiles)
     for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);

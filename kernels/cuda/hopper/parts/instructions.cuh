@@ -103,17 +103,29 @@ __device__ __forceinline__ void add_one(std::int32_t* number) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(number) : "memory");
 }
 
-// Waits until a count in device memory, which only grows meanwhile, is `least` or more. What threads that
-// added to it had done, and released, has then happened. For counts of which each comes a microsecond or more
-// after the one before: while several are missing it sleeps, less than they take.
+// Whether a count in device memory, which only grows meanwhile, is `least` or more. What threads that added
+// to it had done, and released, has then happened.
+__device__ __forceinline__ bool reached(const std::int32_t* count, int least, int& now) {
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
+  return now >= least;
+}
+__device__ __forceinline__ bool reached(const std::int32_t* count, int least) {
+  int now;
+  return reached(count, least, now);
+}
+
+// Waits for that. For counts of which each comes a microsecond or more after the one before: while several
+// are missing it sleeps, less than they take.
 __device__ __forceinline__ void wait_for_count(const std::int32_t* count, int least) {
-  for (;;) {
-    int now;
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
-    if (now >= least) return;
+  for (int now; !reached(count, least, now);) {
     const int others = least - now - 1;
     if (others > 0) __nanosleep(static_cast<unsigned>(400 * min(others, 64)));  // up to twice as long
   }
+}
+
+// The same for a count that may be complete at any moment: without sleep.
+__device__ __forceinline__ void poll_for_count(const std::int32_t* count, int least) {
+  while (!reached(count, least)) continue;
 }
 
 // Before this thread adds to counts: what it has seen of device memory is released.
@@ -127,6 +139,11 @@ __device__ __forceinline__ void fence_view_async_global() {
 }
 
 // --- copies ---------------------------------------------------------------------------------------------
+
+// Four sums that other multiprocessors have added to: from the L2 cache, where they were added.
+__device__ __forceinline__ float4 load_added(const float* from) {
+  return __ldcg(reinterpret_cast<const float4*>(from));
+}
 
 // Prefetches a tensor map, or a cache line of device memory.
 __device__ __forceinline__ void prefetch_tensor_map(const CUtensorMap& map) {

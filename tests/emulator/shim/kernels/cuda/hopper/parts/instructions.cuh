@@ -58,6 +58,15 @@ inline void add_one(std::int32_t* number) {
 inline void wait_for_count(const std::int32_t* count, int least) {
   emulator::machine().wait_until("a count in memory", [=] { return *count >= least; });
 }
+inline void poll_for_count(const std::int32_t* count, int least) {
+  wait_for_count(count, least);
+}
+inline bool reached(const std::int32_t* count, int least) {
+  return *count >= least;
+}
+inline float4 load_added(const float* from) {
+  return *reinterpret_cast<const float4*>(from);
+}
 inline void fence_device_memory() {}
 inline void fence_view_async_global() {}
 inline void prefetch_tensor_map(const CUtensorMap&) {}
