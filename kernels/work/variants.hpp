@@ -189,8 +189,8 @@ std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVari
 // sets dq to 0 before (hopper::fused_heads_per_group(), heads_that_take_turns(), hopper::stores_first_dq()).
 int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call, int sms);
 bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call);
-// Whether a kernel that sums dq rounds the sum itself: by chains, in rings, and in any order at the end of its
-// launch. Whether another launch does, behind the variant's own; and whether others do of dk and dv. The
+// Whether a kernel that sums dq rounds the sum itself: by chains, in rings, and in any order at the end of
+// its launch. Whether another launch does, behind the variant's own; and whether others do of dk and dv. The
 // answers are the same for a call and for what as_launched() makes of it.
 bool rounds_dq(const ChosenBackward& chosen, const AttendBackward& call);
 bool rounds_at_end(const ChosenBackward& chosen, const AttendBackward& call);

@@ -111,8 +111,9 @@ Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored) {
 
 // The costs of kernels were set to the records of the H100, so that a bound says how well a model of this
 // form can do; the H200 had no part in it. Those of the second folder have the full masks of head size 128
-// that walk in rings; those of the third, problems whose dq the fused kernel rounds itself. Where it does, the
-// H200's records have it with a cast, slower by up to 4 %: 1.026 was found there, by default, at 1 x 1024.
+// that walk in rings; those of the third, problems whose dq the fused kernel rounds itself. Where it does,
+// the H200's records have it with a cast, slower by up to 4 %: 1.026 was found there, by default, at 1 x
+// 1024.
 TEST_CASE("no choice of a backward kernel takes much longer than the fastest kernel") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic})
     for (const char* const size : {"64", "128"}) {
