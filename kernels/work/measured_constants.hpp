@@ -127,10 +127,9 @@ constexpr MeasuredConstant measured_constants[] = {
     // kernel that sums dq in any order, because it loads its first blocks meanwhile.
     {"hopper_zeros_beside_delta", 1.5, "us, less than their bytes", records::prepared},
     {"hopper_loads_beside_delta", 1.0, "us of a launch", records::prepared},
-    // Rounding dq at the end of the launch: how much less that takes than a launch behind it, and what it may
-    // have in fp32: what is still in the L2 cache. Of more, a cast takes as long, or less where sequences are
-    // many.
-    {"hopper_rounds_at_end", 1.5, "us of a launch", records::at_end},
+    // What may be rounded at the end of the launch, in fp32: what is still in the L2 cache. Of more, a cast
+    // takes
+    // as long, or less where sequences are many.
     {"rounded_at_end_most", 48 << 20, "bytes", records::at_end},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},
