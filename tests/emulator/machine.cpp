@@ -13,8 +13,6 @@ namespace cplab::emulator {
 
 namespace {
 
-constexpr std::size_t stack_bytes = 128 << 10;
-
 Machine* running = nullptr;
 
 }  // namespace
@@ -48,7 +46,6 @@ void fiber_main(unsigned low, unsigned high) {
 
 // The fiber will call `entry`, which does not return.
 void prepare(Fiber& fiber, std::function<void()>& entry) {
-  fiber.stack.resize(stack_bytes);
   fiber.ready = nullptr;
   fiber.begun = false;
   fiber.finished = false;
@@ -58,7 +55,7 @@ void prepare(Fiber& fiber, std::function<void()>& entry) {
   fiber.groups.clear();
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack.data();
-  fiber.context.uc_stack.ss_size = fiber.stack.size();
+  fiber.context.uc_stack.ss_size = Stack::bytes;
   fiber.context.uc_link = nullptr;
   const auto address = reinterpret_cast<std::uintptr_t>(&entry);
   makecontext(&fiber.context, reinterpret_cast<void (*)()>(fiber_main), 2, static_cast<unsigned>(address),

@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "kernels/kernels.hpp"
+
 namespace cplab::emulator {
 
 // Bytes of shared memory, of the address space that shared_address speaks of.
@@ -63,7 +65,7 @@ class Machine {
     std::uint64_t b = 0;
     bool a_mn_major = false, b_mn_major = false;
     bool keep = false;
-    float (*value)(std::uint16_t bits) = nullptr;  // of an operand's element
+    kernels::DType dtype = kernels::DType::bf16;  // of both operands
   };
   void queue(const Product& product);
   void commit();

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -77,12 +78,14 @@ TEST_CASE("emulator: sums change at the wait that demands it, and not before") {
   Shared shared;
   Machine block(4, false);
   std::vector<float> before(128), after(128);
-  const auto one = [](std::uint16_t) { return 1.0f; };
   block.run(128, 0, shared.memory.get(), [&] {
     float sums[1][4] = {};
+    // 64 rows of 128 bytes are read, in part.
+    constexpr std::uint16_t one = 0x3f80;  // in bf16
+    for (int n = 0; n < 32; ++n)
+      std::memcpy(machine().shared() + (machine().thread() * 32 + n) * 2, &one, sizeof(one));
     const std::uint64_t descriptor = std::uint64_t{64} << 32 | std::uint64_t{1} << 62;
-    const Machine::Product product{
-        .sums = &sums[0][0], .columns = 8, .a = descriptor, .b = descriptor, .value = one};
+    const Machine::Product product{.sums = &sums[0][0], .columns = 8, .a = descriptor, .b = descriptor};
     machine().queue(product);
     machine().commit();
     machine().wait_products(1);

@@ -26,17 +26,23 @@ class Mirror {
 
   // The same view of the copy of whichever tensor `view` points into.
   View device(View view) const;
-  void upload();
+  // Makes everything NaN.
+  void poison();
+  // Adds kernels that bring, launched in their order, what `other` has of the same tensors. Which come last,
+  // behind one that takes its time, depends on the tensors' sizes.
+  std::vector<std::size_t> add_copies(kernels::CudaCalls& calls, const Mirror& other) const;
   std::vector<std::vector<std::byte>> download() const;
   void assign(const std::vector<std::vector<std::byte>>& memories) const;  // to the tensors
 
  private:
+  void upload();
   struct Copy {
     Tensor* tensor;
     std::size_t begin;  // of the tensor's memory in `memory`
     kernels::DeviceMemory memory;
   };
   std::vector<Copy> copies_;
+  kernels::DeviceMemory slow_;
 };
 
 // The attention kernels that run_on_gpu and bench take; set before threads start.
@@ -51,8 +57,10 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call);
 // same one would be chosen.
 std::string_view one_of_kernels(const kernels::AttendBackward& call);
 
-// Runs one call twice on copies of `tensors` and leaves the first result in them. `add` adds the call with
-// views from the mirror. options: of the call; their `choice` is always kernel_choice.
+// Runs one call twice on copies of `tensors`: with all of them there, and right behind kernels that bring
+// them, which it may not overtake, whatever of it is launched before these have ended. Leaves the second
+// result in `tensors`. `add` adds the call with views from the mirror. options: of the call; their `choice`
+// is always kernel_choice.
 TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
                    const std::function<std::size_t(kernels::CudaCalls&, const Mirror&)>& add,
                    const std::function<kernels::CallOptions(const Mirror&)>& options = {});

@@ -70,6 +70,46 @@ std::vector<int> visible_pairs(const Problem& problem) {
   return visible;
 }
 
+namespace {
+
+// The inner product of two rows, and that of their magnitudes. Several sums, because each addition of one
+// would wait for the one before.
+struct Dot {
+  double sum = 0, magnitude = 0;
+};
+Dot dot(const double* a, const double* b, std::int64_t width) {
+  constexpr std::int64_t lanes = 8;
+  Dot result;
+  double sums[lanes] = {}, magnitudes[lanes] = {};
+  std::int64_t x = 0;
+  for (; x + lanes <= width; x += lanes)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const double product = a[x + lane] * b[x + lane];
+      sums[lane] += product;
+      magnitudes[lane] += std::fabs(product);
+    }
+  for (; x < width; ++x) {
+    result.sum += a[x] * b[x];
+    result.magnitude += std::fabs(a[x] * b[x]);
+  }
+  for (std::int64_t lane = 0; lane < lanes; ++lane) {
+    result.sum += sums[lane];
+    result.magnitude += magnitudes[lane];
+  }
+  return result;
+}
+
+// Adds factor times a row to a sum, and the same of magnitudes to its majorant.
+void add_row(double factor, const double* row, std::int64_t width, double* __restrict sum, double magnitude,
+             double* __restrict majorant) {
+  for (std::int64_t x = 0; x < width; ++x) {
+    sum[x] += factor * row[x];
+    majorant[x] += magnitude * std::fabs(row[x]);
+  }
+}
+
+}  // namespace
+
 Expected expected_of(const Problem& problem, const std::vector<double>& given_delta) {
   const auto& [nq, nk, H, G, D, E] = problem.sizes;
   const std::vector<int> visible = visible_pairs(problem);
@@ -92,14 +132,10 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
       p.clear();
       for (std::int64_t j = 0; j < nk; ++j) {
         if (visible[static_cast<std::size_t>(i * nk + j)] == 0) continue;
-        double score = 0;
-        double magnitude = 0;
-        for (std::int64_t x = 0; x < D; ++x) {
-          const double product = problem.scale * problem.q[at(i, H, h, D, x)] * problem.k[at(j, G, g, D, x)];
-          score += product;
-          magnitude += std::fabs(product);
-        }
-        result.score_magnitude = std::max(result.score_magnitude, magnitude);
+        const Dot product = dot(&problem.q[at(i, H, h, D, 0)], &problem.k[at(j, G, g, D, 0)], D);
+        const double score = problem.scale * product.sum;
+        result.score_magnitude =
+            std::max(result.score_magnitude, std::fabs(problem.scale) * product.magnitude);
         keys.push_back(j);
         p.push_back(score);
         double& most = result.max_logit[static_cast<std::size_t>(h)];
@@ -118,16 +154,15 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
       dp_majorant.assign(keys.size(), 0);
       for (std::size_t n = 0; n < keys.size(); ++n) {
         p[n] = std::exp(p[n] - lse);
-        for (std::int64_t x = 0; x < E; ++x) {
-          const double value = problem.v[at(keys[n], G, g, E, x)];
-          const double dout_x = problem.dout[at(i, H, h, E, x)];
-          result.out[at(i, H, h, E, x)] += p[n] * value;
-          result.out_majorant[at(i, H, h, E, x)] += p[n] * std::fabs(value);
-          result.dv[at(keys[n], G, g, E, x)] += p[n] * dout_x;
-          result.dv_majorant[at(keys[n], G, g, E, x)] += p[n] * std::fabs(dout_x);
-          dp[n] += dout_x * value;
-          dp_majorant[n] += std::fabs(dout_x * value);
-        }
+        const double* const value = &problem.v[at(keys[n], G, g, E, 0)];
+        const double* const dout = &problem.dout[at(i, H, h, E, 0)];
+        add_row(p[n], value, E, &result.out[at(i, H, h, E, 0)], p[n],
+                &result.out_majorant[at(i, H, h, E, 0)]);
+        add_row(p[n], dout, E, &result.dv[at(keys[n], G, g, E, 0)], p[n],
+                &result.dv_majorant[at(keys[n], G, g, E, 0)]);
+        const Dot product = dot(dout, value, E);
+        dp[n] = product.sum;
+        dp_majorant[n] = product.magnitude;
         delta += p[n] * dp[n];
       }
       if (!given_delta.empty()) delta = given_delta[at(i, H, h, 1, 0)];
@@ -135,14 +170,10 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
       for (std::size_t n = 0; n < keys.size(); ++n) {
         const double ds = problem.scale * p[n] * (dp[n] - delta);
         const double ds_majorant = std::fabs(problem.scale) * p[n] * (dp_majorant[n] + std::fabs(delta));
-        for (std::int64_t x = 0; x < D; ++x) {
-          const double key = problem.k[at(keys[n], G, g, D, x)];
-          const double query = problem.q[at(i, H, h, D, x)];
-          result.dq[at(i, H, h, D, x)] += ds * key;
-          result.dq_majorant[at(i, H, h, D, x)] += ds_majorant * std::fabs(key);
-          result.dk[at(keys[n], G, g, D, x)] += ds * query;
-          result.dk_majorant[at(keys[n], G, g, D, x)] += ds_majorant * std::fabs(query);
-        }
+        add_row(ds, &problem.k[at(keys[n], G, g, D, 0)], D, &result.dq[at(i, H, h, D, 0)], ds_majorant,
+                &result.dq_majorant[at(i, H, h, D, 0)]);
+        add_row(ds, &problem.q[at(i, H, h, D, 0)], D, &result.dk[at(keys[n], G, g, D, 0)], ds_majorant,
+                &result.dk_majorant[at(keys[n], G, g, D, 0)]);
       }
     }
   }

@@ -9,14 +9,9 @@ struct __nv_bfloat16 {
 struct __nv_bfloat162 {
   __nv_bfloat16 x, y;
 };
-inline __nv_bfloat16 emulated_bfloat16(float x) {
-  __nv_bfloat16 result;
-  cplab::kernels::store_element(&result, cplab::kernels::DType::bf16, 0, static_cast<double>(x));
-  return result;
-}
-inline float emulated_float(__nv_bfloat16 x) {
-  return static_cast<float>(cplab::kernels::load_element(&x, cplab::kernels::DType::bf16, 0));
-}
+// conversions.cpp: inlined, they would double what the kernels take to compile.
+__nv_bfloat16 emulated_bfloat16(float x);
+float emulated_float(__nv_bfloat16 x);
 inline float2 __bfloat1622float2(__nv_bfloat162 x) {
   return {emulated_float(x.x), emulated_float(x.y)};
 }

@@ -9,14 +9,9 @@ struct __half {
 struct __half2 {
   __half x, y;
 };
-inline __half emulated_half(float x) {
-  __half result;
-  cplab::kernels::store_element(&result, cplab::kernels::DType::fp16, 0, static_cast<double>(x));
-  return result;
-}
-inline float emulated_float(__half x) {
-  return static_cast<float>(cplab::kernels::load_element(&x, cplab::kernels::DType::fp16, 0));
-}
+// conversions.cpp: inlined, they would double what the kernels take to compile.
+__half emulated_half(float x);
+float emulated_float(__half x);
 inline float2 __half22float2(__half2 x) {
   return {emulated_float(x.x), emulated_float(x.y)};
 }

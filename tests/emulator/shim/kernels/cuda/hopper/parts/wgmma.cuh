@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -23,11 +24,6 @@ template <int n>
 inline void warpgroup_fence_operand(float (&)[n]) {}
 template <int steps>
 inline void warpgroup_keep_operand(const std::uint32_t (&)[steps][4]) {}
-
-template <class T>
-float value_of(std::uint16_t bits) {
-  return emulated_float(T{bits});
-}
 
 template <class T, int N>
 struct Wgmma {
@@ -59,7 +55,7 @@ struct Wgmma {
                                .a_mn_major = a_mn_major,
                                .b_mn_major = b_mn_major,
                                .keep = keep != 0,
-                               .value = value_of<T>});
+                               .dtype = std::is_same_v<T, __nv_bfloat16> ? DType::bf16 : DType::fp16});
   }
 };
 
