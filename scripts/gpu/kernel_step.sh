@@ -57,7 +57,7 @@ for variant in "$@"; do
     found=$((found + 1))
     for tool in racecheck memcheck synccheck initcheck; do
       echo "$tool --case $number ${options[*]}" >>"$out/sanitizers.txt"
-      timeout 60 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$now" "${checks[@]}" \
+      timeout 60 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$now" --alone "${checks[@]}" \
         --case "$number" "${options[@]}" >"$results/last.txt" 2>&1
       code=$?
       if [ $code != 0 ] || ! grep -qE 'SUMMARY: 0 (hazards|errors)' "$results/last.txt"; then wrong=1; fi

@@ -76,7 +76,7 @@ if wants checkers; then
   checked() {  # TOOL MODE CASE
     local options=(--only attend --threads 1 --case "$3")
     if [ "$2" != best ]; then options+=("--$2"); fi
-    timeout -k 2 150 compute-sanitizer --tool "$1" --error-exitcode 9 tiles "${options[@]}" \
+    timeout -k 2 150 compute-sanitizer --tool "$1" --error-exitcode 9 tiles --alone "${options[@]}" \
       >"$results/$1-$2-$3.txt" 2>&1
   }
   for mode in best deterministic; do

@@ -22,7 +22,7 @@ fi
 if wants checkers; then
   step checkers
   for tool in memcheck racecheck; do
-    timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --only linear --cases 12 --threads 1 \
+    timeout -k 2 100 compute-sanitizer --tool $tool --error-exitcode 9 tiles --alone --only linear --cases 12 --threads 1 \
       >"$out/linear-$tool.txt" 2>&1
     echo "$tool rc $?: $(tail -1 "$out/linear-$tool.txt")"
   done

@@ -61,8 +61,8 @@ fi
 if wants checkers; then
   step checkers
   for tool in memcheck racecheck; do
-    held "$tool" timeout -k 2 60 compute-sanitizer --tool "$tool" --error-exitcode 1 "$(command -v tiles)" --only masked \
-      --cases "${CHECKED_CASES:-6}" --threads 1
+    held "$tool" timeout -k 2 60 compute-sanitizer --tool "$tool" --error-exitcode 1 "$(command -v tiles)" --alone \
+      --only masked --cases "${CHECKED_CASES:-6}" --threads 1
   done
 fi
 if wants bench; then

@@ -133,8 +133,8 @@ check() {
   local said code
   said=$(mktemp "$results/check-XXXX")
   # shellcheck disable=SC2086
-  timeout 240 compute-sanitizer --tool "$3" --error-exitcode 9 tiles --only attend --threads 4 --case "$1" --seed "$2" \
-    $4 >"$said" 2>&1
+  timeout 240 compute-sanitizer --tool "$3" --error-exitcode 9 tiles --alone --only attend --threads 4 --case "$1" \
+    --seed "$2" $4 >"$said" 2>&1
   code=$?
   echo "case $1, seed $2 $4, $3: rc $code: $(grep -E 'SUMMARY' "$said" | tail -1)"
 }

@@ -14,6 +14,7 @@ namespace cplab::testing {
 
 kernels::KernelChoice kernel_choice = kernels::KernelChoice::best;
 bool small_tiles = false;
+bool alone = false;
 
 std::string_view with_small_tiles(const kernels::AttendBackward& call) {
   if (!small_tiles) return {};
@@ -125,14 +126,17 @@ TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
   taken.choice = kernel_choice;
   kernels::CudaCalls calls(taken);
   const std::size_t number = add(calls, mirror);
-  std::vector<std::size_t> behind_copies = mirror.add_copies(calls, source);
-  behind_copies.push_back(number);
+  std::vector<std::size_t> again = alone ? std::vector<std::size_t>() : mirror.add_copies(calls, source);
+  again.push_back(number);
   kernels::DeviceMemory tables(calls.table_bytes());
   calls.upload(tables.data());
   kernels::launch_and_wait(calls, {&number, 1});
   const std::vector<std::vector<std::byte>> first = mirror.download();
-  mirror.poison();
-  kernels::launch_and_wait(calls, behind_copies);
+  if (alone)
+    mirror.upload();
+  else
+    mirror.poison();
+  kernels::launch_and_wait(calls, again);
   const std::vector<std::vector<std::byte>> second = mirror.download();
   mirror.assign(second);
   return {.variant = calls.variant(number), .repeatable = !calls.deterministic(number) || second == first};

@@ -26,6 +26,7 @@ class Mirror {
 
   // The same view of the copy of whichever tensor `view` points into.
   View device(View view) const;
+  void upload();
   // Makes everything NaN.
   void poison();
   // Adds kernels that bring, launched in their order, what `other` has of the same tensors. Which come last,
@@ -35,7 +36,6 @@ class Mirror {
   void assign(const std::vector<std::vector<std::byte>>& memories) const;  // to the tensors
 
  private:
-  void upload();
   struct Copy {
     Tensor* tensor;
     std::size_t begin;  // of the tensor's memory in `memory`
@@ -49,6 +49,9 @@ class Mirror {
 extern kernels::KernelChoice kernel_choice;
 // Of the portable ones, those with small tiles where there are any: the only ones on SM 8.6 and 8.9.
 extern bool small_tiles;
+// Calls are run twice, and not behind kernels that bring what they read: for the tools of compute-sanitizer,
+// which let no two kernels overlap and take minutes for such a copy.
+extern bool alone;
 
 // For CallOptions::only: the variant with small tiles that takes the call; empty: none, or not asked for.
 std::string_view with_small_tiles(const kernels::AttendBackward& call);

@@ -6,8 +6,9 @@
 //   fused backward
 // --portable, --deterministic, --apart: the attention kernels that every architecture has, or those that
 // give the same bits in every run (apart: not with the fused backward that adds to dq in order), instead of
-// the fastest on this GPU. --small-tiles: those of --portable that SM 8.6 and 8.9 have room for. Exit 0: all
-// within tolerance; 1: something is not; 2: usage; 77 (CTest: skipped): no GPU.
+// the fastest on this GPU. --small-tiles: those of --portable that SM 8.6 and 8.9 have room for. --alone: no
+// call follows kernels that bring what it reads; for the tools of compute-sanitizer. Exit 0: all within
+// tolerance; 1: something is not; 2: usage; 77 (CTest: skipped): no GPU.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -34,10 +35,11 @@ struct Options {
 };
 
 int usage() {
-  std::fprintf(stderr,
-               "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
-               "[--portable|--small-tiles|--deterministic|--apart] | --bench | --serve | --serve-linear | "
-               "--heights | --backward-heights\n");
+  std::fprintf(
+      stderr,
+      "tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N] "
+      "[--portable|--small-tiles|--deterministic|--apart] [--alone] | --bench | --serve | --serve-linear | "
+      "--heights | --backward-heights\n");
   return 2;
 }
 
@@ -55,6 +57,10 @@ bool parse(int count, char** arguments, Options& options) {
     }
     if (name == "--deterministic") {
       kernel_choice = kernels::KernelChoice::deterministic;
+      continue;
+    }
+    if (name == "--alone") {
+      alone = true;
       continue;
     }
     if (name == "--apart") {
