@@ -46,8 +46,8 @@ namespace {
 // Elements of a row that a single warp copies, 2 bytes at a time because it begins at no multiple of 4: takes
 // longer than launching whatever stands behind it.
 constexpr std::int64_t slow_row = 1 << 17;
-// So many of the copies stand behind it. With 8 kernels behind one that runs an H100 begins no other, with 4
-// it does.
+// So many of the copies stand behind it. A call's second kernel then has three between it and the slow one.
+// With more than six between an H100 begins nothing early (scripts/gpu/launch_chain.cu).
 constexpr std::size_t behind_slow = 2;
 
 // As bf16, of which a copy changes no bit.
