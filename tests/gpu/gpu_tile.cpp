@@ -47,7 +47,7 @@ namespace {
 // longer than launching whatever stands behind it.
 constexpr std::int64_t slow_row = 1 << 17;
 // So many of the copies stand behind it. A call's second kernel then has three between it and the slow one.
-// With more than six between an H100 begins nothing early (scripts/gpu/launch_chain.cu).
+// With more than six between an H100 begins nothing early (tests/gpu/launch_chain.cu).
 constexpr std::size_t behind_slow = 2;
 
 // As bf16, of which a copy changes no bit.
