@@ -44,43 +44,34 @@ struct Descriptor {
   std::uint32_t start, leading, stride;
 };
 
-// Elements of a product's operands in shared memory, in runs of eight side by side: the swizzle leaves 16
-// bytes together.
-class Operand {
- public:
-  Operand(const unsigned char* shared, std::uint64_t descriptor) : shared_(shared), from_(descriptor) {}
+using Bits = std::vector<std::uint16_t>;
 
-  // Of row r, places 0 .. depth - 1 of the summed index.
-  void load_k_major(int r, std::uint16_t* into) const {
-    for (int k = 0; k < depth; k += run) load(from_.k_major(r, k), into + k);
-  }
-  // Of place k of the summed index, columns 0 .. columns - 1.
-  void load_mn_major(int k, int columns, std::uint16_t* into) const {
-    for (int c = 0; c < columns; c += run) load(from_.mn_major(c, k), into + c);
-  }
+// An operand as shared memory has it: [n][depth], or [depth][n] if n runs along rows (mn_major). Read in runs
+// of eight elements: the swizzle leaves 16 bytes together.
+Bits stored(const unsigned char* shared, std::uint64_t descriptor, bool mn_major, int n) {
+  constexpr int run = 8;
+  const Descriptor from(descriptor);
+  const int rows = mn_major ? depth : n, row_elements = mn_major ? n : depth;
+  Bits bits(static_cast<std::size_t>(n * depth));
+  for (int r = 0; r < rows; ++r)
+    for (int x = 0; x < row_elements; x += run) {
+      const std::uint32_t byte = mn_major ? from.mn_major(x, r) : from.k_major(r, x);
+      if (byte + 2 * run > shared_bytes) throw std::runtime_error("an operand beyond shared memory");
+      std::memcpy(&bits[static_cast<std::size_t>(r * row_elements + x)], shared + byte, 2 * run);
+    }
+  return bits;
+}
 
- private:
-  static constexpr int run = 8;
-
-  void load(std::uint32_t byte, std::uint16_t* into) const {
-    if (byte + run * sizeof(*into) > shared_bytes)
-      throw std::runtime_error("an operand beyond shared memory");
-    std::memcpy(into, shared_ + byte, run * sizeof(*into));
-  }
-
-  const unsigned char* shared_;
-  Descriptor from_;
-};
-
-// Rows and columns exchanged.
-void transpose(const std::vector<std::uint16_t>& from, int rows, std::vector<std::uint16_t>& into) {
+Bits transposed(const Bits& from, int rows) {
   const int columns = static_cast<int>(from.size()) / rows;
+  Bits into(from.size());
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c)
       into[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
+  return into;
 }
 
-std::vector<float> values_of(const std::vector<std::uint16_t>& bits, DType dtype) {
+std::vector<float> values_of(const Bits& bits, DType dtype) {
   std::vector<float> values(bits.size());
   load_elements(reinterpret_cast<const std::byte*>(bits.data()), dtype,
                 static_cast<std::int64_t>(bits.size()), values.data());
@@ -98,9 +89,11 @@ template <std::size_t block>
 }
 
 // A row of a product: a[depth] times b[depth][columns], summed from the first place of the summed index on.
-// With vectors of four a quarter of an emulation's time was spent here. AVX2 has no fused multiply-add, so
-// the bits are everywhere the same.
-[[gnu::target_clones("avx2", "default")]] void multiply_row(const float* a, const float* b,
+// AVX2, where there is any, has no fused multiply-add: the bits are those of the default.
+#if defined(__x86_64__)
+[[gnu::target_clones("avx2", "default")]]
+#endif
+void multiply_row(const float* a, const float* b,
                                                             std::size_t columns, float* row) {
   constexpr std::size_t many = 32, few = 8;
   std::size_t c = 0;
@@ -112,9 +105,11 @@ template <std::size_t block>
 
 void Machine::State::multiply(std::size_t first_thread, std::size_t index) {
   const Product& shape = fibers[first_thread].products[index];
-  std::vector<std::uint16_t> a(product_rows * depth), b(static_cast<std::size_t>(depth * shape.columns));
-  std::vector<std::uint16_t> as_stored;
-  if (shape.a_registers != nullptr) {
+  Bits a(product_rows * depth);
+  if (shape.a_registers == nullptr) {
+    a = stored(shared, shape.a, shape.a_mn_major, product_rows);
+    if (shape.a_mn_major) a = transposed(a, depth);
+  } else {
     for (int t = 0; t < warpgroup_threads; ++t) {
       const std::uint32_t* const registers =
           fibers[first_thread + static_cast<std::size_t>(t)].products[index].a_registers;
@@ -126,26 +121,9 @@ void Machine::State::multiply(std::size_t first_thread, std::size_t index) {
               static_cast<std::uint16_t>(registers[part] >> 16 * half);
         }
     }
-  } else if (shape.a_mn_major) {
-    as_stored.resize(a.size());
-    for (int k = 0; k < depth; ++k)
-      Operand(shared, shape.a)
-          .load_mn_major(k, product_rows, &as_stored[static_cast<std::size_t>(k * product_rows)]);
-    transpose(as_stored, depth, a);
-  } else {
-    for (int r = 0; r < product_rows; ++r)
-      Operand(shared, shape.a).load_k_major(r, &a[static_cast<std::size_t>(r * depth)]);
   }
-  const Operand from(shared, shape.b);
-  if (shape.b_mn_major) {
-    for (int k = 0; k < depth; ++k)
-      from.load_mn_major(k, shape.columns, &b[static_cast<std::size_t>(k * shape.columns)]);
-  } else {
-    as_stored.resize(b.size());
-    for (int c = 0; c < shape.columns; ++c)
-      from.load_k_major(c, &as_stored[static_cast<std::size_t>(c * depth)]);
-    transpose(as_stored, shape.columns, b);
-  }
+  Bits b = stored(shared, shape.b, shape.b_mn_major, shape.columns);
+  if (!shape.b_mn_major) b = transposed(b, shape.columns);
   const std::vector<float> a_values = values_of(a, shape.dtype), b_values = values_of(b, shape.dtype);
   std::vector<float> row(static_cast<std::size_t>(shape.columns));
   for (int r = 0; r < product_rows; ++r) {
