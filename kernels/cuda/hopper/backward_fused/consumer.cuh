@@ -138,22 +138,17 @@ class FusedConsumer {
       issue_dkv(dv_, p_operand, dout);
       wait_for_ds(count - 1);
     }
-    const int tile = DsTiles::stage(count);
-    const auto wait_for_ds_buffer = [&] {
-      wait(shared_address(&memory_.ds_empty[tile]), DsTiles::parity(count) ^ 1);
-    };
     if (masked) zero_dead_dp(dp, p);
-    // wait_for_ds_buffer() contains a branch, above which the compiler moves no load: called between the two
-    // halves where registers are short.
+    // The wait contains a branch, above which no load is moved: between the halves where registers are short.
     compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
-    if constexpr (!early_dv) wait_for_ds_buffer();
+    if constexpr (!early_dv) wait_for_ds_buffer(count);
     compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
     if constexpr (!early_dv) pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
-    if constexpr (early_dv) wait_for_ds_buffer();
-    store_ds(memory_.ds[tile], ds);
+    if constexpr (early_dv) wait_for_ds_buffer(count);
+    store_ds(memory_.ds[DsTiles::stage(count)], ds);
     __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
+    if (lane() == 0) arrive(shared_address(&memory_.ds_full[DsTiles::stage(count)]));
     if constexpr (!early_dv) issue_dkv(dv_, p_operand, dout);
     issue_dq(count - 1, dq);
     issue_dkv(dk_, ds, q);
@@ -183,6 +178,11 @@ class FusedConsumer {
   __device__ __forceinline__ void wait_for_ds(int count) {
     wait(shared_address(&memory_.ds_full[DsTiles::stage(count)]), DsTiles::parity(count));
     fence_view_async_shared();
+  }
+
+  // Waits until dS of block `count` may be written.
+  __device__ __forceinline__ void wait_for_ds_buffer(int count) {
+    wait(shared_address(&memory_.ds_empty[DsTiles::stage(count)]), DsTiles::parity(count) ^ 1);
   }
 
   // Waits for K and V of the tile whose first block is `count`. K becomes an operand for dq, so rows that no
@@ -251,8 +251,8 @@ class FusedConsumer {
     const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
     const DkvEpilogue<Shape> dkv_epilogue(params_, memory_, tile);
     constexpr bool adding = Shape::adds_tiles;
-    const bool apart = !together && params_.dkv_write == DkvWrite::rounded_tiles;
-    const DkvStaging at = apart ? rounded_staging(memory_, warpgroup_) : fp32_staging(memory_);
+    const bool rounded = params_.dkv_write == DkvWrite::rounded_tiles, apart = !together && rounded;
+    const DkvStaging at = rounded ? rounded_staging(memory_, warpgroup_, count) : fp32_staging(memory_);
     const typename DkvEpilogue<Shape>::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
     const typename DkvEpilogue<Shape>::Gradient dk{dk_, params_.dk, params_.call.dk,
                                                    gradient_factor<T>(params_.call), at.dk};
@@ -265,10 +265,10 @@ class FusedConsumer {
         if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
         warpgroup_fence_operand(dv_[0]);
         dkv_epilogue.template write_or_stage<T>(dv);
-      }
-      if (lane() == 0 && (together || !dkv_epilogue.in_turn())) {
-        if constexpr (!together) tma_store_wait();
-        arrive(shared_address(&memory_.q_free));
+        if (lane() == 0 && !dkv_epilogue.in_turn()) {
+          tma_store_wait();
+          arrive(shared_address(&memory_.q_free));
+        }
       }
     }
     __syncwarp();
@@ -277,7 +277,9 @@ class FusedConsumer {
     if (Shape::keeps_k || lane() == 0) arrive(shared_address(&memory_.kv_empty));
     store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
     if constexpr (!adding) {
-      if (!apart) {
+      if (Shape::stores_rounded_rows && rounded) {
+        wait_for_ds_buffer(count + 1);
+      } else if (!apart) {
         if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
         named_barrier_sync(1, Shape::consumers * warpgroup_threads);
       } else if constexpr (!together) {

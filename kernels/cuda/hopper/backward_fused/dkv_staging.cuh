@@ -20,9 +20,15 @@ __device__ __forceinline__ DkvStaging fp32_staging(FusedStorage<Shape>& memory) 
 }
 
 // Rounded they take half of that, and fit where no other warpgroup reads: V of the own keys, and the own
-// staged dq. So neither waits for the other, which may be half a block behind.
+// staged dq; or, one after the other, the warp's own rows of dS of the block after `count`, the tile's last.
+// So no warpgroup waits for the other, which may be half a block behind.
 template <class Shape>
-__device__ __forceinline__ DkvStaging rounded_staging(FusedStorage<Shape>& memory, int warpgroup) {
+__device__ __forceinline__ DkvStaging rounded_staging(FusedStorage<Shape>& memory, int warpgroup, int count) {
+  if constexpr (Shape::stores_rounded_rows) {
+    unsigned char* const ds = memory.ds[PipelineIndex<Shape::ds_tiles>::stage(count + 1)][0];
+    const int own = (opaque(thread_index()) / 32 - 4) * 16 * 128;
+    return {ds + own, ds + own};
+  }
   constexpr int bytes = 16 * Shape::head_size * 2;
   static_assert(4 * bytes <= Shape::key_bytes && 4 * bytes <= Shape::dq_bytes);
   const int at = opaque(thread_index()) / 32 % 4 * bytes;

@@ -1,6 +1,7 @@
 // The epilogue of the fused backward kernel: dk and dv are stored or added as tiles of 16 rows by TMA, or row
 // by row where some of the 16 must not be touched. Rounded sums to be added to are loaded by TMA, beside the
-// last product, and stored as tiles.
+// last product, and stored as tiles. At head size 64 the consumers store rounded rows themselves: TMA comes
+// to them only when it has added the tile's last dq, for which the next tile would wait.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +81,8 @@ class DkvEpilogue {
   template <class T, class... Gradients>
   __device__ __forceinline__ void write(const Gradients&... gradients) const {
     if (leaves_by_tma()) {
+      if (Shape::stores_rounded_rows && params_.dkv_write == DkvWrite::rounded_tiles)
+        return (store_rounded<T>(gradients), ...);
       stage_tiles<T>(gradients...);
       send(gradients...);
     } else if (params_.splits_query_heads) {
@@ -142,12 +145,18 @@ class DkvEpilogue {
   }
   template <class T, class... Gradients>
   __device__ __forceinline__ void stage_tiles(const Gradients&... gradients) const {
-    if (params_.dkv_write == DkvWrite::rounded_tiles)
+    if (!Shape::stores_rounded_rows && params_.dkv_write == DkvWrite::rounded_tiles)
       (stage_rounded_of_16_rows<T>(gradients.staging, gradients.acc[0], gradients.factor), ...);
     else
       (stage_fp32_of_16_rows<0, D / 8>(gradients.staging, gradients.acc[0], gradients.factor), ...);
     fence_view_async_shared();
     __syncwarp();
+  }
+  template <class T>
+  __device__ __forceinline__ void store_rounded(const Gradient& gradient) const {
+    if constexpr (Shape::stores_rounded_rows)
+      store_rounded_16_rows<T>(gradient.staging, gradient.acc[0], gradient.factor, gradient.view,
+                               tile_.kv_head, first_, params_.call.k.rows);
   }
   template <class... Gradients>
   __device__ __forceinline__ void send(const Gradients&... gradients) const {

@@ -51,13 +51,13 @@ class FusedProducer {
       const int tile = memory_.tile_of[InfoStages::stage(count)];
       const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
       const int phase_before = (tile & 1) ^ 1;
-      if (begins_tile) {
-        wait(shared_address(&memory_.kv_empty), phase_before);
-        load_kv(tile);
-      }
+      // Where nothing is staged in the place of Q and dO, these are free before K and V.
+      constexpr bool q_first = Shape::stages_together && !Shape::adds_tiles;
+      if (begins_tile && !q_first) load_next_kv(tile, phase_before);
       wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
-      if (begins_tile) wait(shared_address(&memory_.q_free), phase_before);
+      if (begins_tile && !q_first) wait(shared_address(&memory_.q_free), phase_before);
       load_q_dout(block, Stages::stage(count));
+      if (begins_tile && q_first) load_next_kv(tile, phase_before);
     }
   }
 
@@ -179,6 +179,10 @@ class FusedProducer {
     publish(count, tile, block);
   }
 
+  __device__ __forceinline__ void load_next_kv(int tile, int phase_before) {
+    wait(shared_address(&memory_.kv_empty), phase_before);
+    load_kv(tile);
+  }
   __device__ __forceinline__ void load_kv(int tile) {
     const KeyTile& at = memory_.tile[tile];
     const std::uint32_t full = shared_address(&memory_.kv_full);

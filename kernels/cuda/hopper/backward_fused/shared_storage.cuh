@@ -154,6 +154,7 @@ struct FusedShape {
   // is staged first, where Q and dO were, and dk then there.
   static constexpr int dkv_bytes = keys * D * 4;
   static constexpr bool stages_together = 2 * dkv_bytes <= ds_bytes + dq_parts * dq_bytes;
+  static constexpr bool stores_rounded_rows = stages_together && !adds;  // epilogue.cuh
   static constexpr int staged_dkv_bytes = stages_together ? 2 * dkv_bytes : dkv_bytes;
   static_assert(stages_together || dkv_bytes <= 2 * stages * query_bytes);
 };
@@ -274,7 +275,7 @@ struct alignas(1024) FusedStorage {
   // Whether a key has a live pair; written and read by the warp that owns the key.
   unsigned char live[Shape::keys];
   std::uint64_t kv_full, kv_empty;
-  std::uint64_t q_free;  // dv has been stored, if it was staged in q
+  std::uint64_t q_free;  // what was staged in q has been stored; not by stores_rounded_rows
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t loaded_full[Shape::loaded_stages];

@@ -1,4 +1,4 @@
-// Results of a warp in shared memory, as tiles of 16 rows that TMA stores or adds.
+// Results of a warp in shared memory: as tiles of 16 rows that TMA stores or adds, or on their way to memory.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,28 @@ __device__ __forceinline__ void stage_rounded_of_16_rows(unsigned char* tile, co
       }
       *reinterpret_cast<std::uint32_t*>(pair) = Element<T>::pack(sum.x, sum.y);
     }
+}
+
+// Stores 16 rows of a warp's accumulators, times a factor and rounded, from row `first` of a head on, less
+// those from row `stop` on. A lane has pairs of columns; through `tile` of 2 KB, [row][64] and swizzled, it
+// gets eight, which it stores at once.
+template <class T, int n_tiles>
+__device__ __forceinline__ void store_rounded_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
+                                                      float factor, const DeviceView& into, int head,
+                                                      int first, int stop) {
+  static_assert(n_tiles == 8, "64 columns");
+  stage_rounded_of_16_rows<T>(tile, acc, factor);
+  __syncwarp();
+  const int lane = opaque(thread_index()) % 32, chunk = lane % 8;
+  T* const to = row_of<T>(into, head, first) + 8 * chunk;
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    const int row = 4 * n + lane / 8;
+    if (first + row < stop)
+      *reinterpret_cast<uint4*>(to + row * into.row_stride) =
+          *reinterpret_cast<const uint4*>(tile + row * 128 + ((chunk ^ row) % 8 << 4));
+  }
+  __syncwarp();
 }
 
 }  // namespace cplab::kernels::cuda::hopper
