@@ -60,8 +60,7 @@ class FusedConsumer {
         load_operand<Shape::key_half_bytes>(k_, memory_.k[warpgroup_] + thread_index() / 32 % 4 * 2048,
                                             last_step);
       }
-      // `opaque`, so that what follows from the count is computed where it is needed: of some ten places
-      // for it this one gave the fastest loop, by 1 % (head size 128).
+      // `opaque`: what follows from the count is computed where it is needed; of ten places the fastest, by 1 %.
 #pragma unroll 1
       while (run_block(opaque(count), dq, ds)) ++count;
       if constexpr (Shape::late_dk) end_block<0>(count, ds);
@@ -138,17 +137,21 @@ class FusedConsumer {
       issue_dkv(dv_, p_operand, dout);
       wait_for_ds(count - 1);
     }
+    const int tile = DsTiles::stage(count);
+    const auto wait_for_ds_buffer = [&] {
+      wait(shared_address(&memory_.ds_empty[tile]), DsTiles::parity(count) ^ 1);
+    };
     if (masked) zero_dead_dp(dp, p);
     // The wait contains a branch, above which no load is moved: between the halves where registers are short.
     compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
-    if constexpr (!early_dv) wait_for_ds_buffer(count);
+    if constexpr (!early_dv) wait_for_ds_buffer();
     compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
     if constexpr (!early_dv) pack_operand<T>(p, p_operand);
     pack_operand<T>(dp, ds);
-    if constexpr (early_dv) wait_for_ds_buffer(count);
-    store_ds(memory_.ds[DsTiles::stage(count)], ds);
+    if constexpr (early_dv) wait_for_ds_buffer();
+    store_ds(memory_.ds[tile], ds);
     __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.ds_full[DsTiles::stage(count)]));
+    if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
     if constexpr (!early_dv) issue_dkv(dv_, p_operand, dout);
     issue_dq(count - 1, dq);
     issue_dkv(dk_, ds, q);
@@ -178,11 +181,6 @@ class FusedConsumer {
   __device__ __forceinline__ void wait_for_ds(int count) {
     wait(shared_address(&memory_.ds_full[DsTiles::stage(count)]), DsTiles::parity(count));
     fence_view_async_shared();
-  }
-
-  // Waits until dS of block `count` may be written.
-  __device__ __forceinline__ void wait_for_ds_buffer(int count) {
-    wait(shared_address(&memory_.ds_empty[DsTiles::stage(count)]), DsTiles::parity(count) ^ 1);
   }
 
   // Waits for K and V of the tile whose first block is `count`. K becomes an operand for dq, so rows that no
@@ -265,10 +263,10 @@ class FusedConsumer {
         if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
         warpgroup_fence_operand(dv_[0]);
         dkv_epilogue.template write_or_stage<T>(dv);
-        if (lane() == 0 && !dkv_epilogue.in_turn()) {
-          tma_store_wait();
-          arrive(shared_address(&memory_.q_free));
-        }
+      }
+      if (!together && lane() == 0 && !dkv_epilogue.in_turn()) {
+        tma_store_wait();
+        arrive(shared_address(&memory_.q_free));
       }
     }
     __syncwarp();
@@ -278,7 +276,7 @@ class FusedConsumer {
     store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
     if constexpr (!adding) {
       if (Shape::stores_rounded_rows && rounded) {
-        wait_for_ds_buffer(count + 1);
+        wait(shared_address(&memory_.ds_empty[DsTiles::stage(count + 1)]), DsTiles::parity(count + 1) ^ 1);
       } else if (!apart) {
         if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
         named_barrier_sync(1, Shape::consumers * warpgroup_threads);

@@ -275,7 +275,7 @@ struct alignas(1024) FusedStorage {
   // Whether a key has a live pair; written and read by the warp that owns the key.
   unsigned char live[Shape::keys];
   std::uint64_t kv_full, kv_empty;
-  std::uint64_t q_free;  // what was staged in q has been stored; not by stores_rounded_rows
+  std::uint64_t q_free;  // what was staged in q has been stored
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t loaded_full[Shape::loaded_stages];
