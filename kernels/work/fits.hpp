@@ -79,6 +79,7 @@ bool stores_first_dq(const AttendBackwardParams& call);
 // Whether the sum of a cell is rounded when its last piece has been added: if
 // AttendBackwardParams::rounded_dq is there, which is for rounds_dq() of variants.hpp to say.
 bool rounds_last_dq(const AttendBackwardParams& call);
+// Whether dk and dv lie so that TMA can write them; consumers that store them 16 bytes at a time ask no more.
 bool writes_dkv_by_tma(const AttendBackwardParams& call);
 // Of the deterministic backward: whether TMA stores dq, in the dtype of q, or in fp32 at head size 128; dk
 // and dv, in that of k.

@@ -19,9 +19,11 @@ __device__ __forceinline__ DkvStaging fp32_staging(FusedStorage<Shape>& memory) 
   return {Shape::stages_together ? ds + Shape::dkv_bytes : memory.q[0] + at, ds};
 }
 
-// Rounded they take half of that, and fit where no other warpgroup reads: V of the own keys, and the own
-// staged dq; or, one after the other, the warp's own rows of dS of the block after `count`, the tile's last.
-// So no warpgroup waits for the other, which may be half a block behind.
+// Rounded they take half of that. Either V of the own keys and the own staged dq, which no other warpgroup
+// reads; neither waits for the other, which may be half a block behind. Or, one after the other, the warp's
+// own rows of dS of the block after `count`, the tile's last, when dq of the block before it has been
+// computed (ds_empty). In a tile of one block a product whose result is dropped (issue_dq()) may still read
+// them.
 template <class Shape>
 __device__ __forceinline__ DkvStaging rounded_staging(FusedStorage<Shape>& memory, int warpgroup, int count) {
   if constexpr (Shape::stores_rounded_rows) {

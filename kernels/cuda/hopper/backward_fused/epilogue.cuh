@@ -1,7 +1,8 @@
 // The epilogue of the fused backward kernel: dk and dv are stored or added as tiles of 16 rows by TMA, or row
 // by row where some of the 16 must not be touched. Rounded sums to be added to are loaded by TMA, beside the
-// last product, and stored as tiles. At head size 64 the consumers store rounded rows themselves: TMA comes
-// to them only when it has added the tile's last dq, for which the next tile would wait.
+// last product, and stored as tiles. At head size 64 consumers store rounded rows themselves, unless they
+// add: TMA would read them only after the tile's last dq has been added, we think, and the next tile would
+// wait.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +81,7 @@ class DkvEpilogue {
   // afterwards: lane 0 has to wait for that.
   template <class T, class... Gradients>
   __device__ __forceinline__ void write(const Gradients&... gradients) const {
-    if (leaves_by_tma()) {
+    if (leaves_as_tile()) {
       if (Shape::stores_rounded_rows && params_.dkv_write == DkvWrite::rounded_tiles)
         return (store_rounded<T>(gradients), ...);
       stage_tiles<T>(gradients...);
@@ -96,7 +97,7 @@ class DkvEpilogue {
   template <class T>
   __device__ __forceinline__ void write_or_stage(const Gradient& dv) const {
     if (!in_turn()) return write<T>(dv);
-    if (leaves_by_tma()) stage_tiles<T>(dv);
+    if (leaves_as_tile()) stage_tiles<T>(dv);
   }
 
   // Adds dk and dv in turn with the other query heads of the key head, which have other thread blocks. A head
@@ -105,7 +106,7 @@ class DkvEpilogue {
   // staged has been read afterwards.
   template <class T>
   __device__ __forceinline__ void add_in_turn(int place, const Gradient& dv, const Gradient& dk) const {
-    if (leaves_by_tma()) {
+    if (leaves_as_tile()) {
       if constexpr (Shape::stages_together) stage_tiles<T>(dv);
       stage_tiles<T>(dk);
     }
@@ -119,7 +120,7 @@ class DkvEpilogue {
       fence_view_async_global();
     }
     __syncwarp();
-    if (leaves_by_tma()) {
+    if (leaves_as_tile()) {
       send(dv, dk);
     } else {
       add(dv);
@@ -140,7 +141,8 @@ class DkvEpilogue {
     return row < tile_.rows.end && (!adds_ || live_[row - tile_.rows.begin] != 0);
   }
 
-  __device__ __forceinline__ bool leaves_by_tma() const {
+  // As 16 whole rows: by TMA, or rounded at head size 64 by store_rounded().
+  __device__ __forceinline__ bool leaves_as_tile() const {
     return !Shape::adds_tiles && params_.dkv_write != DkvWrite::row_by_row && is_whole();
   }
   template <class T, class... Gradients>

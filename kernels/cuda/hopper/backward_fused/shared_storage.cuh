@@ -15,7 +15,8 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// How dk and dv are written: 16 rows at once by TMA, fp32 or rounded to the dtype of k, or row by row.
+// How dk and dv are written: 16 rows at once, fp32 or rounded to the dtype of k, or row by row. TMA does the
+// former, but for rounded ones at head size 64, which consumers store (epilogue.cuh).
 // added_tiles: rounded, but TMA first loads what the sums are added to. That is another instance of the
 // kernel (Shape::adds_tiles): one that asked at run time took 1.5 % longer where it only stores.
 enum class DkvWrite { row_by_row, fp32_tiles, rounded_tiles, added_tiles };
@@ -150,8 +151,8 @@ struct FusedShape {
   static constexpr int ds_group_bytes = keys * 128;
   static constexpr int ds_bytes = ds_tiles * ds_groups * ds_group_bytes;
   static constexpr int dq_bytes = dq_rows * 64 * 4;  // of a part
-  // In the epilogue dk and dv are staged where dS and the staged dq were, if there is room for both; else dv
-  // is staged first, where Q and dO were, and dk then there.
+  // In the epilogue fp32 dk and dv are staged where dS and the staged dq were, if there is room for both;
+  // else dv is staged first, where Q and dO were, and dk then there. Rounded ones: dkv_staging.cuh.
   static constexpr int dkv_bytes = keys * D * 4;
   static constexpr bool stages_together = 2 * dkv_bytes <= ds_bytes + dq_parts * dq_bytes;
   static constexpr bool stores_rounded_rows = stages_together && !adds;  // epilogue.cuh
@@ -254,8 +255,8 @@ template <class Shape>
 struct alignas(1024) FusedStorage {
   unsigned char k[Shape::consumers][Shape::key_bytes], v[Shape::consumers][Shape::key_bytes];
   unsigned char q[Shape::stages][Shape::query_bytes], dout[Shape::stages][Shape::query_bytes];
-  // Tiles of dS, of 16 bits with the 128-byte swizzle. From here on dk is staged in the epilogue, or dk and
-  // dv.
+  // Tiles of dS, of 16 bits with the 128-byte swizzle. From here on fp32 dk is staged in the epilogue, or dk
+  // and dv.
   unsigned char ds[Shape::ds_tiles][Shape::ds_groups][Shape::ds_group_bytes];
   // Accumulators of each part of dq, 64 columns, for TMA: [column / 32][row][32 columns] of fp32, swizzled.
   unsigned char dq_staging[Shape::dq_parts][Shape::dq_bytes];
@@ -275,7 +276,7 @@ struct alignas(1024) FusedStorage {
   // Whether a key has a live pair; written and read by the warp that owns the key.
   unsigned char live[Shape::keys];
   std::uint64_t kv_full, kv_empty;
-  std::uint64_t q_free;  // what was staged in q has been stored
+  std::uint64_t q_free;  // TMA has read what was staged in q; unused where stores_rounded_rows
   std::uint64_t full[Shape::stages], empty[Shape::stages];
   std::uint64_t found_full[Shape::info_stages], info_full[Shape::info_stages];
   std::uint64_t loaded_full[Shape::loaded_stages];

@@ -44,8 +44,8 @@ __device__ __forceinline__ void stage_rounded_of_16_rows(unsigned char* tile, co
 }
 
 // Stores 16 rows of a warp's accumulators, times a factor and rounded, from row `first` of a head on, less
-// those from row `stop` on. A lane has pairs of columns; through `tile` of 2 KB, [row][64] and swizzled, it
-// gets eight, which it stores at once.
+// those from row `stop` on. A lane holds pairs of columns. Through `tile` (2 KB, [row][64], swizzled) it gets
+// eight columns of a row, and stores them at once.
 template <class T, int n_tiles>
 __device__ __forceinline__ void store_rounded_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
                                                       float factor, const DeviceView& into, int head,
