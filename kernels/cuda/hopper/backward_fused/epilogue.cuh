@@ -82,8 +82,8 @@ class DkvEpilogue {
   template <class T, class... Gradients>
   __device__ __forceinline__ void write(const Gradients&... gradients) const {
     if (leaves_as_tile()) {
-      if (Shape::stores_rounded_rows && params_.dkv_write == DkvWrite::rounded_tiles)
-        return (store_rounded<T>(gradients), ...);
+      if constexpr (Shape::stores_rounded_rows)
+        if (params_.dkv_write == DkvWrite::rounded_tiles) return (store_rounded<T>(gradients), ...);
       stage_tiles<T>(gradients...);
       send(gradients...);
     } else if (params_.splits_query_heads) {
@@ -156,9 +156,8 @@ class DkvEpilogue {
   }
   template <class T>
   __device__ __forceinline__ void store_rounded(const Gradient& gradient) const {
-    if constexpr (Shape::stores_rounded_rows)
-      store_rounded_16_rows<T>(gradient.staging, gradient.acc[0], gradient.factor, gradient.view,
-                               tile_.kv_head, first_, params_.call.k.rows);
+    store_rounded_16_rows<T>(gradient.staging, gradient.acc[0], gradient.factor, gradient.view, tile_.kv_head,
+                             first_, params_.call.k.rows);
   }
   template <class... Gradients>
   __device__ __forceinline__ void send(const Gradients&... gradients) const {

@@ -52,7 +52,7 @@ class FusedProducer {
       const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
       const int phase_before = (tile & 1) ^ 1;
       // Where nothing is staged in the place of Q and dO, these are free before K and V.
-      constexpr bool q_first = Shape::stages_together && !Shape::adds_tiles;
+      constexpr bool q_first = Shape::stores_rounded_rows;
       if (begins_tile && !q_first) load_next_kv(tile, phase_before);
       wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
       if (begins_tile && !q_first) wait(shared_address(&memory_.q_free), phase_before);

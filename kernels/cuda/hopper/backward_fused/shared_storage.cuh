@@ -155,7 +155,8 @@ struct FusedShape {
   // else dv is staged first, where Q and dO were, and dk then there. Rounded ones: dkv_staging.cuh.
   static constexpr int dkv_bytes = keys * D * 4;
   static constexpr bool stages_together = 2 * dkv_bytes <= ds_bytes + dq_parts * dq_bytes;
-  static constexpr bool stores_rounded_rows = stages_together && !adds;  // epilogue.cuh
+  // Consumers store rounded dk and dv themselves (epilogue.cuh), and nothing is staged where Q and dO are.
+  static constexpr bool stores_rounded_rows = stages_together && !adds;
   static constexpr int staged_dkv_bytes = stages_together ? 2 * dkv_bytes : dkv_bytes;
   static_assert(stages_together || dkv_bytes <= 2 * stages * query_bytes);
 };
