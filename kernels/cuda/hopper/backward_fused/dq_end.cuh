@@ -78,16 +78,16 @@ __device__ __forceinline__ void call_parts(const FusedParams& params, FusedStora
   if (atomic_add_one(counters.ended()) == params.blocks - 1) counters.reset();
 }
 
-// All threads of the consumers. Each takes eight columns of a row, and all rows of a part that it has at
-// once.
+// All threads of the consumers. Each takes four columns of each half of a row, so that what a warp loads or
+// stores at once lies side by side, and all rows of a part that it has at once.
 template <class T, class Shape>
 __device__ __forceinline__ void round_parts(const FusedParams& params, FusedStorage<Shape>& memory) {
   using Slots = PipelineIndex<Shape::end_slots>;
-  constexpr int lanes_of_row = Shape::head_size / 8,
+  constexpr int half_row = Shape::head_size / 2, lanes_of_row = half_row / 4,
                 step = warpgroup_threads * Shape::consumers / lanes_of_row, times = Shape::end_rows / step;
   if (params.end.parts == 0) return;
   const DeviceView &sums = params.call.dq, &into = params.call.rounded_dq;
-  const int thread = thread_index() - warpgroup_threads, column = thread % lanes_of_row * 8;
+  const int thread = thread_index() - warpgroup_threads, column = thread % lanes_of_row * 4;
   for (int count = 0;; ++count) {
     const int slot = Slots::stage(count);
     wait(shared_address(&memory.end.full[slot]), Slots::parity(count));
@@ -97,21 +97,22 @@ __device__ __forceinline__ void round_parts(const FusedParams& params, FusedStor
     const int first = at.begin + thread / lanes_of_row;
     const float* const from = head_of<float>(sums, at.head) + first * sums.row_stride + column;
     T* const to = head_of<T>(into, at.head) + first * into.row_stride + column;
-    float4 eight[times][2];
+    float4 four[times][2];
 #pragma unroll
     for (int n = 0; n < times; ++n)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         if (first + n * step < into.rows)
-          eight[n][half] = load_added(from + n * step * sums.row_stride + 4 * half);
+          four[n][half] = load_added(from + n * step * sums.row_stride + half * half_row);
 #pragma unroll
-    for (int n = 0; n < times; ++n) {
-      const auto& [a, b] = eight[n];
-      if (first + n * step < into.rows)
-        *reinterpret_cast<uint4*>(to + n * step * into.row_stride) =
-            make_uint4(Element<T>::pack(a.x, a.y), Element<T>::pack(a.z, a.w), Element<T>::pack(b.x, b.y),
-                       Element<T>::pack(b.z, b.w));
-    }
+    for (int n = 0; n < times; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float4& sum = four[n][half];
+        if (first + n * step < into.rows)
+          *reinterpret_cast<uint2*>(to + n * step * into.row_stride + half * half_row) =
+              make_uint2(Element<T>::pack(sum.x, sum.y), Element<T>::pack(sum.z, sum.w));
+      }
   }
 }
 
