@@ -116,19 +116,27 @@ struct FillBits {
 // Elements of a and b have at most `most_bytes` each.
 template <class T, int N, int most_bytes>
 struct RowDot {
-  static constexpr int packs = most_bytes == 2 ? 4 : most_bytes == 4 ? 2 : 1;
+  static constexpr int packs = most_bytes <= 4 ? 2 : 1;  // with more, too few thread blocks run at once
   DeviceView a, b, into;
 
   __device__ void run(const Group& group) const {
+    run(group, [] {});
+  }
+
+  // Active lanes call meanwhile() while what they read first is on its way.
+  template <class Meanwhile>
+  __device__ __forceinline__ void run(const Group& group, const Meanwhile& meanwhile) const {
     T sum = 0;
     if (group.active) {
       const std::int64_t a_row = row_offset(a, group.row, group.head);
       const std::int64_t b_row = row_offset(b, group.row, group.head);
       const std::int32_t step = group.lanes * N;
-      for (std::int32_t x = group.lane * N; x < a.width; x += packs * step) {
-        Batch<T, N, packs, most_bytes> left, right;
-        left.load(a, a_row, x, step, a.width);
-        right.load(b, b_row, x, step, a.width);
+      std::int32_t x = group.lane * N;
+      Batch<T, N, packs, most_bytes> left, right;
+      left.load(a, a_row, x, step, a.width);
+      right.load(b, b_row, x, step, a.width);
+      meanwhile();
+      while (x < a.width) {
 #pragma unroll
         for (int n = 0; n < packs; ++n) {
           if (x + n * step >= a.width) continue;
@@ -136,6 +144,10 @@ struct RowDot {
 #pragma unroll
           for (int i = 0; i < N; ++i) sum += of_a.value[i] * of_b.value[i];
         }
+        x += packs * step;
+        if (x >= a.width) break;
+        left.load(a, a_row, x, step, a.width);
+        right.load(b, b_row, x, step, a.width);
       }
     }
     for (std::int32_t distance = group.lanes / 2; distance > 0; distance /= 2)
@@ -155,12 +167,11 @@ struct Preparation {
   bool waits_first;
 
   __device__ void run(const Group& group) const {
-    if (group.active) {
+    delta.run(group, [&] {
       clear(zeroed, group.row, group.head, group);
       clear_share(zeroed_dk, group);
       clear_share(zeroed_dv, group);
-    }
-    delta.run(group);
+    });
   }
 
   static __device__ void clear(const DeviceView& view, std::int32_t row, std::int32_t head,
