@@ -134,7 +134,7 @@ struct RowDot {
       std::int32_t x = group.lane * N;
       Batch<T, N, packs, most_bytes> left, right;
       left.load(a, a_row, x, step, a.width);
-      right.load(b, b_row, x, step, a.width);
+      right.template load<true>(b, b_row, x, step, a.width);
       meanwhile();
       while (x < a.width) {
 #pragma unroll
@@ -147,7 +147,7 @@ struct RowDot {
         x += packs * step;
         if (x >= a.width) break;
         left.load(a, a_row, x, step, a.width);
-        right.load(b, b_row, x, step, a.width);
+        right.template load<true>(b, b_row, x, step, a.width);
       }
     }
     for (std::int32_t distance = group.lanes / 2; distance > 0; distance /= 2)

@@ -28,7 +28,7 @@ struct RawPack<T, 1, most_bytes> {
   T value;
 };
 
-template <class T, int N, int most_bytes>
+template <bool once = false, class T, int N, int most_bytes>
 __device__ __forceinline__ void load_raw(RawPack<T, N, most_bytes>& raw, const DeviceView& view,
                                          std::int64_t at) {
   if constexpr (N == 1) {
@@ -40,7 +40,7 @@ __device__ __forceinline__ void load_raw(RawPack<T, N, most_bytes>& raw, const D
     const auto* const from = reinterpret_cast<const uint4*>(static_cast<const char*>(view.data) + at * bytes);
 #pragma unroll
     for (int word = 0; word < most_bytes / 2; ++word)
-      if (2 * word < bytes) raw.words[word] = from[word];
+      if (2 * word < bytes) raw.words[word] = once ? __ldcs(from + word) : from[word];
   }
 }
 
@@ -103,11 +103,12 @@ struct Batch {
   RawPack<T, N, most_bytes> raw[packs];
 
   // Starts to read them.
+  template <bool once = false>
   __device__ __forceinline__ void load(const DeviceView& view, std::int64_t row, std::int32_t x,
                                        std::int32_t step, std::int32_t width) {
 #pragma unroll
     for (int n = 0; n < packs; ++n)
-      if (x + n * step < width) load_raw(raw[n], view, row + x + n * step);
+      if (x + n * step < width) load_raw<once>(raw[n], view, row + x + n * step);
   }
   __device__ __forceinline__ Pack<T, N> operator()(int n, const DeviceView& view) const {
     return widened(raw[n], view.dtype);
