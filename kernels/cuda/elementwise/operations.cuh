@@ -23,7 +23,7 @@ struct Cast {
     const std::int32_t step = group.lanes * N;
     for (std::int32_t x = group.lane * N; x < into.width; x += packs * step) {
       Batch<T, N, packs> batch;
-      batch.load(from, source, x, step, into.width);
+      batch.template load<true>(from, source, x, step, into.width);
 #pragma unroll
       for (int n = 0; n < packs; ++n)
         if (x + n * step < into.width) store_pack(batch(n, from), into, target + x + n * step);

@@ -248,8 +248,8 @@ class DeterministicConsumer {
       fence_view_async_shared();
       __syncwarp();
       if (lane() != 0 || first_row >= end) return;
-      tma_store(queries ? params_.dq : params_.dk, first_row, tile.head, shared_address(a));
-      if constexpr (!queries) tma_store(params_.dv, first_row, tile.head, shared_address(b));
+      tma_store_once(queries ? params_.dq : params_.dk, first_row, tile.head, shared_address(a));
+      if constexpr (!queries) tma_store_once(params_.dv, first_row, tile.head, shared_address(b));
       if (sums) tma_store(params_.dq, first_row, tile.head, shared_address(b), 2);
       return;
     }

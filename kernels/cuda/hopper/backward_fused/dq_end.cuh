@@ -110,8 +110,8 @@ __device__ __forceinline__ void round_parts(const FusedParams& params, FusedStor
       for (int half = 0; half < 2; ++half) {
         const float4& sum = four[n][half];
         if (first + n * step < into.rows)
-          *reinterpret_cast<uint2*>(to + n * step * into.row_stride + half * half_row) =
-              make_uint2(Element<T>::pack(sum.x, sum.y), Element<T>::pack(sum.z, sum.w));
+          store_once(to + n * step * into.row_stride + half * half_row,
+                     make_uint2(Element<T>::pack(sum.x, sum.y), Element<T>::pack(sum.z, sum.w)));
       }
   }
 }

@@ -109,8 +109,8 @@ class DqRounding {
       wait(shared_address(&memory_.complete.strip_empty[buffer]), Buffers::parity(loaded_) ^ 1);
       if (loaded_ % strips == 0) fence_view_async_global();  // for what the thread that adds has seen
       arrive_and_expect_tx(full, rounding_bytes);
-      tma_load(shared_address(memory_.rounding.strip[buffer]), params_.dq_strips,
-               cell.begin + row_of(loaded_), cell.head, full, column_of(loaded_) / 32);
+      tma_load_once(shared_address(memory_.rounding.strip[buffer]), params_.dq_strips,
+                    cell.begin + row_of(loaded_), cell.head, full, column_of(loaded_) / 32);
     }
     ++loaded_;
   }
@@ -142,9 +142,8 @@ class DqRounding {
         const auto a = *reinterpret_cast<const float4*>(from + low),
                    b = *reinterpret_cast<const float4*>(from + (low ^ 16));
         if (at < rows)
-          *reinterpret_cast<uint4*>(row + 32 * half) =
-              make_uint4(Element<T>::pack(a.x, a.y), Element<T>::pack(a.z, a.w), Element<T>::pack(b.x, b.y),
-                         Element<T>::pack(b.z, b.w));
+          store_once(row + 32 * half, make_uint4(Element<T>::pack(a.x, a.y), Element<T>::pack(a.z, a.w),
+                                                 Element<T>::pack(b.x, b.y), Element<T>::pack(b.z, b.w)));
       }
       row += 8 * into.row_stride;
     }

@@ -69,7 +69,7 @@ class DkvEpilogue {
     fence_view_async_shared();
     __syncwarp();
     if (thread_ % 32 == 0 && first_ < params_.call.k.rows)
-      tma_store(map, first_, tile_.kv_head, shared_address(staging));
+      tma_store_once(map, first_, tile_.kv_head, shared_address(staging));
   }
 
   // Whether add_in_turn() takes the place of write().
@@ -167,7 +167,7 @@ class DkvEpilogue {
     if (adds_)
       tma_reduce_add(gradient.map, first_, 0, tile_.kv_head, shared_address(gradient.staging));
     else
-      tma_store(gradient.map, first_, tile_.kv_head, shared_address(gradient.staging));
+      tma_store_once(gradient.map, first_, tile_.kv_head, shared_address(gradient.staging));
   }
   __device__ __forceinline__ void add(const Gradient& gradient) const {
     float* rows[2] = {};

@@ -188,9 +188,9 @@ class FusedProducer {
     const std::uint32_t full = shared_address(&memory_.kv_full);
     arrive_and_expect_tx(full, 2 * Shape::consumers * Shape::key_bytes);
     for (int n = 0; n < Shape::consumers; ++n)
-      tma_load(shared_address(memory_.k[n]), params_.k, at.rows.begin + 64 * n, at.kv_head, full);
+      tma_load_once(shared_address(memory_.k[n]), params_.k, at.rows.begin + 64 * n, at.kv_head, full);
     for (int n = 0; n < Shape::consumers; ++n)
-      tma_load(shared_address(memory_.v[n]), params_.v, at.rows.begin + 64 * n, at.kv_head, full);
+      tma_load_once(shared_address(memory_.v[n]), params_.v, at.rows.begin + 64 * n, at.kv_head, full);
   }
 
   __device__ __forceinline__ void load_q_dout(const Block& block, int stage) {

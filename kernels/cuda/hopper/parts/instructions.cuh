@@ -140,9 +140,18 @@ __device__ __forceinline__ void fence_view_async_global() {
 
 // --- copies ---------------------------------------------------------------------------------------------
 
-// Four sums that other multiprocessors have added to: from the L2 cache, where they were added.
+// How long the L2 cache keeps what a copy has read or written, where that is said (CUTLASS,
+// TMA::CacheHintSm90): of what nobody will read soon, less long than of anything else. `Once` in a name below
+// says that it is the former.
+constexpr std::uint64_t evict_first = 0x12F0000000000000, evict_last = 0x14F0000000000000;
+
+// Four sums that other multiprocessors have added to, for the last time that anybody reads them.
 __device__ __forceinline__ float4 load_added(const float* from) {
-  return __ldcg(reinterpret_cast<const float4*>(from));
+  return __ldcs(reinterpret_cast<const float4*>(from));
+}
+template <class Words>
+__device__ __forceinline__ void store_once(void* to, const Words& words) {
+  __stcs(static_cast<Words*>(to), words);
 }
 
 // Prefetches a tensor map, or a cache line of device memory.
@@ -166,6 +175,16 @@ __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& 
       : "memory");
 }
 
+// The same of a tile that nobody else will read.
+__device__ __forceinline__ void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head,
+                                              std::uint32_t barrier, int group = 0) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(into),
+      "l"(&map), "r"(0), "r"(row), "r"(group), "r"(head), "r"(barrier), "l"(evict_first)
+      : "memory");
+}
+
 // Likewise the tile that begins at (row, head) of a map made by heads_map().
 __device__ __forceinline__ void tma_load_heads(std::uint32_t into, const CUtensorMap& map, int row, int head,
                                                std::uint32_t barrier) {
@@ -185,6 +204,15 @@ __device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int h
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
       "r"(0), "r"(row), "r"(group), "r"(head), "r"(from)
+      : "memory");
+}
+__device__ __forceinline__ void tma_store_once(const CUtensorMap& map, int row, int head,
+                                               std::uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2, %3, %4}], [%5], "
+      "%6;\n"
+      "cp.async.bulk.commit_group;" ::"l"(&map),
+      "r"(0), "r"(row), "r"(0), "r"(head), "r"(from), "l"(evict_first)
       : "memory");
 }
 __device__ __forceinline__ void tma_store_wait() {
@@ -210,13 +238,16 @@ __device__ __forceinline__ void cp_async_wait_group() {
 }
 
 // Starts to add a tile of the map's rows x 64 floats to the tensor, from 32-column group `group` on, less
-// what lies beyond it. Each element is added atomically.
+// what lies beyond it. Each element is added atomically. Others will add to it or read it: the L2 cache keeps
+// it longer than anything else.
 __device__ __forceinline__ void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
                                                std::uint32_t from) {
   asm volatile(
-      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group.L2::cache_hint [%0, {%1, %2, "
+      "%3, "
+      "%4}], [%5], %6;\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
-      "r"(0), "r"(row), "r"(group), "r"(head), "r"(from)
+      "r"(0), "r"(row), "r"(group), "r"(head), "r"(from), "l"(evict_last)
       : "memory");
 }
 

@@ -59,8 +59,8 @@ __device__ __forceinline__ void store_rounded_16_rows(unsigned char* tile, const
   for (int n = 0; n < 4; ++n) {
     const int row = 4 * n + lane / 8;
     if (first + row < stop)
-      *reinterpret_cast<uint4*>(to + row * into.row_stride) =
-          *reinterpret_cast<const uint4*>(tile + row * 128 + ((chunk ^ row) % 8 << 4));
+      store_once(to + row * into.row_stride,
+                 *reinterpret_cast<const uint4*>(tile + row * 128 + ((chunk ^ row) % 8 << 4)));
   }
   __syncwarp();
 }
