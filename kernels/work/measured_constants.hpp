@@ -42,6 +42,7 @@ constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-26/turns-o
 constexpr std::string_view heads_of_tile = "scenarios/measured/h100-2026-11-26/grouped/walked.json";
 constexpr std::string_view prepared = "scenarios/measured/h100-2026-11-26/delta-in-call/kernels.json";
 constexpr std::string_view at_end = "scenarios/measured/h100-2026-11-27/dq-at-end/kernels.json";
+constexpr std::string_view cached = "scenarios/measured/h100-2026-11-27/cached/kernels-short.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -124,12 +125,13 @@ constexpr MeasuredConstant measured_constants[] = {
     {"rowwise_memory", 4.2161e12, "bytes/s", records::hopper_tables},
     {"hopper_fill", 1.2, "us, zeros before the fused backward, beside their bytes", records::hopper_tables},
     // Where the call computes delta: how much less all zeros take in that launch than their bytes do, and the
-    // kernel that sums dq in any order, because it loads its first blocks meanwhile.
+    // kernel that sums dq in any order, by head size, because it loads its first blocks meanwhile and, since
+    // the record named here, for the sums that the L2 cache keeps.
     {"hopper_zeros_beside_delta", 1.5, "us, less than their bytes", records::prepared},
-    {"hopper_loads_beside_delta", 1.0, "us of a launch", records::prepared},
+    {"hopper_loads_beside_delta_64", 3.0, "us of a launch", records::cached},
+    {"hopper_loads_beside_delta_128", 1.5, "us of a launch", records::cached},
     // What may be rounded at the end of the launch, in fp32: what is still in the L2 cache. Of more, a cast
-    // takes
-    // as long, or less where sequences are many.
+    // takes as long, or less where sequences are many.
     {"rounded_at_end_most", 48 << 20, "bytes", records::at_end},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},

@@ -319,7 +319,9 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   if (fused && call.write_dk == Write::store && (splits || some_dead)) fill({&call.dk, &call.dv});
   tiles += call.out ? std::max(0.0, zeros_us - measured("hopper_zeros_beside_delta"))
                     : zeros_us + fills * measured("hopper_fill");
-  if (call.out && variant.family == Family::hopper_fused) tiles -= measured("hopper_loads_beside_delta");
+  if (call.out && variant.family == Family::hopper_fused)
+    tiles -= call.q.width == 64 ? measured("hopper_loads_beside_delta_64")
+                                : measured("hopper_loads_beside_delta_128");
   // At the end of its own launch it takes as long as in a launch behind it, of short calls 1 to 4 us less: a
   // model that took those off chose worse (choice_record_test.cpp).
   if (casts_dq(chosen, call) || rounds_at_end(chosen, call))

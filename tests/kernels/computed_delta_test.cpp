@@ -38,7 +38,7 @@ TEST_CASE("computed delta: zeros need no launch of their own, and first blocks a
   const auto spared_us = [&](const char* variant) {
     return 1e6 * (seconds(call, variant) - seconds(computing_delta(call), variant));
   };
-  const double first_blocks = measured("hopper_loads_beside_delta"),
+  const double first_blocks = measured("hopper_loads_beside_delta_128"),
                zeros = measured("hopper_fill") + measured("hopper_zeros_beside_delta");
   CHECK(spared_us("attend_backward hopper fused bf16 128") == doctest::Approx(zeros + first_blocks));
   CHECK(spared_us("attend_backward hopper ordered bf16 128") == 0);  // stores the first piece of dq
@@ -58,7 +58,7 @@ TEST_CASE("computed delta: all zeros are in that launch") {
   };
   const double bytes = 1024.0 * 128 * 4 * (8 + 2), zeros_us = bytes / 4.2161e12 * 1e6;
   CHECK(1e6 * (seconds(call) - seconds(computing_delta(call))) ==
-        doctest::Approx(2 * measured("hopper_fill") + zeros_us + measured("hopper_loads_beside_delta")));
+        doctest::Approx(2 * measured("hopper_fill") + zeros_us + measured("hopper_loads_beside_delta_128")));
 }
 
 TEST_CASE("computed delta: out has the shape of dout, and masks of pairs have none") {

@@ -140,12 +140,11 @@ __device__ __forceinline__ void fence_view_async_global() {
 
 // --- copies ---------------------------------------------------------------------------------------------
 
-// How long the L2 cache keeps what a copy has read or written, where that is said (CUTLASS,
-// TMA::CacheHintSm90): of what nobody will read soon, less long than of anything else. `Once` in a name below
-// says that it is the former.
+// What the L2 cache gives up before, and after, anything else: policies for copies (CUTLASS,
+// TMA::CacheHintSm90). `_once` in a name below says evict first: the kernel has no more use for that memory.
 constexpr std::uint64_t evict_first = 0x12F0000000000000, evict_last = 0x14F0000000000000;
 
-// Four sums that other multiprocessors have added to, for the last time that anybody reads them.
+// Four sums that other multiprocessors have added to, by evict first. The caller has acquired them.
 __device__ __forceinline__ float4 load_added(const float* from) {
   return __ldcs(reinterpret_cast<const float4*>(from));
 }
@@ -175,7 +174,7 @@ __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& 
       : "memory");
 }
 
-// The same of a tile that nobody else will read.
+// The same, by evict first.
 __device__ __forceinline__ void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head,
                                               std::uint32_t barrier, int group = 0) {
   asm volatile(
@@ -238,8 +237,7 @@ __device__ __forceinline__ void cp_async_wait_group() {
 }
 
 // Starts to add a tile of the map's rows x 64 floats to the tensor, from 32-column group `group` on, less
-// what lies beyond it. Each element is added atomically. Others will add to it or read it: the L2 cache keeps
-// it longer than anything else.
+// what lies beyond it. Each element is added atomically. By evict last: others will add to the same.
 __device__ __forceinline__ void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
                                                std::uint32_t from) {
   asm volatile(

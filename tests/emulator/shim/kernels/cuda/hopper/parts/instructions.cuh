@@ -67,6 +67,10 @@ inline bool reached(const std::int32_t* count, int least) {
 inline float4 load_added(const float* from) {
   return *reinterpret_cast<const float4*>(from);
 }
+template <class Words>
+void store_once(void* to, const Words& words) {
+  *static_cast<Words*>(to) = words;
+}
 inline void fence_device_memory() {}
 inline void fence_view_async_global() {}
 inline void prefetch_tensor_map(const CUtensorMap&) {}
@@ -103,6 +107,11 @@ inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int he
       std::memcpy(shared, element != nullptr ? static_cast<const void*>(element) : &zero, bytes);
     });
   });
+}
+
+inline void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier,
+                          int group = 0) {
+  tma_load(into, map, row, head, barrier, group);
 }
 
 // Four heads of each row, zero outside the tensor.
@@ -147,6 +156,10 @@ inline void tma_store(const CUtensorMap& map, int row, int head, std::uint32_t f
     return bytes_of(map.view.dtype) == 2 ? read_tile<std::uint16_t>(map, row, group, head, from, write)
                                          : read_tile<float>(map, row, group, head, from, write);
   });
+}
+
+inline void tma_store_once(const CUtensorMap& map, int row, int head, std::uint32_t from) {
+  tma_store(map, row, head, from);
 }
 
 inline void tma_reduce_add(const CUtensorMap& map, int row, int group, int head, std::uint32_t from) {
