@@ -113,10 +113,11 @@ struct FillBits {
   }
 };
 
-// Elements of a and b have at most `most_bytes` each.
+// Elements of a and b have at most `most_bytes` each. Of dout and out of a backward, a and b, only the former
+// is read again.
 template <class T, int N, int most_bytes>
 struct RowDot {
-  static constexpr int packs = most_bytes <= 4 ? 2 : 1;  // with more, too few thread blocks run at once
+  static constexpr int packs = most_bytes <= 4 ? 2 : 1;  // with more, fewer thread blocks run at once
   DeviceView a, b, into;
 
   __device__ void run(const Group& group) const {

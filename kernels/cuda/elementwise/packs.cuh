@@ -102,7 +102,7 @@ template <class T, int N, int packs, int most_bytes = sizeof(T)>
 struct Batch {
   RawPack<T, N, most_bytes> raw[packs];
 
-  // Starts to read them.
+  // Starts to read them. once: nobody reads them again soon, so that they leave the L2 cache first.
   template <bool once = false>
   __device__ __forceinline__ void load(const DeviceView& view, std::int64_t row, std::int32_t x,
                                        std::int32_t step, std::int32_t width) {

@@ -208,8 +208,8 @@ __device__ __forceinline__ void tma_store(const CUtensorMap& map, int row, int h
 __device__ __forceinline__ void tma_store_once(const CUtensorMap& map, int row, int head,
                                                std::uint32_t from) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2, %3, %4}], [%5], "
-      "%6;\n"
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint "
+      "[%0, {%1, %2, %3, %4}], [%5], %6;\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
       "r"(0), "r"(row), "r"(0), "r"(head), "r"(from), "l"(evict_first)
       : "memory");
@@ -241,9 +241,8 @@ __device__ __forceinline__ void cp_async_wait_group() {
 __device__ __forceinline__ void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
                                                std::uint32_t from) {
   asm volatile(
-      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group.L2::cache_hint [%0, {%1, %2, "
-      "%3, "
-      "%4}], [%5], %6;\n"
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group.L2::cache_hint "
+      "[%0, {%1, %2, %3, %4}], [%5], %6;\n"
       "cp.async.bulk.commit_group;" ::"l"(&map),
       "r"(0), "r"(row), "r"(group), "r"(head), "r"(from), "l"(evict_last)
       : "memory");
