@@ -109,8 +109,8 @@ inline void tma_load(std::uint32_t into, const CUtensorMap& map, int row, int he
   });
 }
 
-inline void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head, std::uint32_t barrier,
-                          int group = 0) {
+inline void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head,
+                          std::uint32_t barrier, int group = 0) {
   tma_load(into, map, row, head, barrier, group);
 }
 
