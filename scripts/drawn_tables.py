@@ -5,6 +5,10 @@
     scripts/drawn_tables.py peers RECORDS    peers-SEED.json: ours of FlashAttention 4, forward and backward
     scripts/drawn_tables.py shapes RECORDS [deterministic]
                                              shapes-*.json: the default, or that, where it gained 5 % or more
+    scripts/drawn_tables.py runs RECORDS [OTHER_RECORDS]...
+                                            peers-backward-long*.json and -short*.json: ours of FlashAttention 4, of both
+                                            the fastest run; with OTHER_RECORDS, long ones also beside
+                                            the fastest of theirs in any of the folders
 
 The first two are of problems drawn from seeds: geometric means over all seeds, by head size and mask, in brackets the least
 and the most, or the least alone.
@@ -104,9 +108,31 @@ def peers(folder):
         line(direction, ratios(rows, "best", "fa4"), "least")
 
 
+def fastest(folders, kind):
+    """The highest rate of each candidate in any run."""
+    rows = {}
+    for folder in folders:
+        for record in loaded(folder, f"peers-backward-{kind}*.json"):
+            for row in record["rows"]:
+                key = (problem_of(0, row), (width_of(row), row["causal"]), row["candidate"])
+                rows[key] = max(rows.get(key, 0), row["flops_s"])
+    return rows
+
+
+def runs(folder, *others):
+    long, short = fastest([folder], "long"), fastest([folder], "short")
+    head()
+    line("long shapes", ratios(long, "best", "fa4"), "least")
+    if others:
+        ever = {**fastest([folder, *others], "long"), **{key: rate for key, rate in long.items() if key[2] != "fa4"}}
+        line("of their fastest run in all records", ratios(ever, "best", "fa4"), "least")
+    line("batches of short sequences", ratios(short, "best", "fa4"), "least")
+    line("long shapes, deterministic of default", ratios(long, "deterministic", "best"), "least")
+
+
 def main():
-    tables = {"turns": turns, "peers": peers, "shapes": shapes}
-    most = 4 if sys.argv[1:2] == ["shapes"] else 3
+    tables = {"turns": turns, "peers": peers, "shapes": shapes, "runs": runs}
+    most = {"shapes": 4, "runs": math.inf}.get(sys.argv[1] if len(sys.argv) > 1 else "", 3)
     if not 3 <= len(sys.argv) <= most or sys.argv[1] not in tables:
         sys.exit(__doc__.strip())
     tables[sys.argv[1]](*sys.argv[2:])

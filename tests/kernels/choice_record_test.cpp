@@ -46,6 +46,9 @@ Problem problem_of(const nlohmann::json& row) {
 // How dk and dv come out: rounded by the kernel, as sums in fp32, or either, as the kernels choose.
 enum class Dkv { stored, summed, either };
 
+// Where delta comes from.
+enum class Delta { given, computed };
+
 // Of a kernel, where dk and dv may be summed or not.
 std::string named(const std::string& kernel, bool sums_dkv) {
   return kernel + (sums_dkv ? ", dk and dv summed" : "");
@@ -91,7 +94,7 @@ Times read(const std::vector<std::string>& paths, const std::vector<std::string>
 struct Lost {
   double most = 0, mean = 0;
 };
-Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored, bool computes_delta = false) {
+Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored, Delta delta = Delta::given) {
   VariantOptions options = on_hopper;
   options.choice = choice;
   Lost lost;
@@ -108,7 +111,7 @@ Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored, bool c
     }
     AttendBackward call = dkv == Dkv::either ? rounding_all(shape, segments) : rounding(shape, segments);
     if (dkv == Dkv::summed) call.dk = call.dv = shape.view(shape.G, shape.D, sums);
-    if (computes_delta) call.out = call.dout;
+    if (delta == Delta::computed) call.out = call.dout;
     double least = 0;
     for (const AttendBackwardVariant* variant : variants_for(call, options))
       for (const bool sums_dkv : {false, true})
@@ -171,8 +174,8 @@ TEST_CASE("choices of a backward kernel that computes delta cost little") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
     const Times of_fit = read({cached + "kernels.json", cached + "kernels-short.json",
                                cached + "kernels-7.json", cached + "kernels-11.json"});
-    const Lost fitted = lost(of_fit, choice, Dkv::stored, true);
-    const Lost held_out = lost(read({cached + "kernels-23.json"}), choice, Dkv::stored, true);
+    const Lost fitted = lost(of_fit, choice, Dkv::stored, Delta::computed);
+    const Lost held_out = lost(read({cached + "kernels-23.json"}), choice, Dkv::stored, Delta::computed);
     CHECK(fitted.mean < 1.006);
     CHECK(fitted.most < 1.15);
     CHECK(held_out.mean < 1.015);

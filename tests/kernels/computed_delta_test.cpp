@@ -45,6 +45,21 @@ TEST_CASE("computed delta: zeros need no launch of their own, and first blocks a
   CHECK(spared_us("attend_backward hopper bf16 128") == 0);
 }
 
+// The same bytes at head size 64, whose kernel saves more.
+TEST_CASE("computed delta: what the loads of the first blocks save depends on the head size") {
+  const Call shape{.S = 4096, .H = 32, .G = 32, .D = 64};
+  const std::vector<Segment> segments = shape.segments();
+  const AttendBackward call = rounding(shape, segments);
+  VariantOptions only = on_hopper;
+  only.only = "attend_backward hopper fused bf16 64";
+  const auto seconds = [&](const AttendBackward& of) {
+    return predicted_seconds(choose_variant(of, only), of, only);
+  };
+  CHECK(1e6 * (seconds(call) - seconds(computing_delta(call))) ==
+        doctest::Approx(measured("hopper_fill") + measured("hopper_zeros_beside_delta") +
+                        measured("hopper_loads_beside_delta_64")));
+}
+
 // Eight heads on one, 1024 tokens: zeros of dq are 1.0 us, of the sums of dk and dv 0.25, so that the one
 // launch that has both, less 1.5, takes nothing for them.
 TEST_CASE("computed delta: all zeros are in that launch") {

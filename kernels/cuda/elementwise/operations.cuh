@@ -23,7 +23,7 @@ struct Cast {
     const std::int32_t step = group.lanes * N;
     for (std::int32_t x = group.lane * N; x < into.width; x += packs * step) {
       Batch<T, N, packs> batch;
-      batch.template load<true>(from, source, x, step, into.width);
+      batch.load_once(from, source, x, step, into.width);
 #pragma unroll
       for (int n = 0; n < packs; ++n)
         if (x + n * step < into.width) store_pack(batch(n, from), into, target + x + n * step);
@@ -135,7 +135,7 @@ struct RowDot {
       std::int32_t x = group.lane * N;
       Batch<T, N, packs, most_bytes> left, right;
       left.load(a, a_row, x, step, a.width);
-      right.template load<true>(b, b_row, x, step, a.width);
+      right.load_once(b, b_row, x, step, a.width);
       meanwhile();
       while (x < a.width) {
 #pragma unroll
@@ -148,7 +148,7 @@ struct RowDot {
         x += packs * step;
         if (x >= a.width) break;
         left.load(a, a_row, x, step, a.width);
-        right.template load<true>(b, b_row, x, step, a.width);
+        right.load_once(b, b_row, x, step, a.width);
       }
     }
     for (std::int32_t distance = group.lanes / 2; distance > 0; distance /= 2)

@@ -28,7 +28,7 @@ struct RawPack<T, 1, most_bytes> {
   T value;
 };
 
-template <bool once = false, class T, int N, int most_bytes>
+template <bool once, class T, int N, int most_bytes>
 __device__ __forceinline__ void load_raw(RawPack<T, N, most_bytes>& raw, const DeviceView& view,
                                          std::int64_t at) {
   if constexpr (N == 1) {
@@ -102,16 +102,27 @@ template <class T, int N, int packs, int most_bytes = sizeof(T)>
 struct Batch {
   RawPack<T, N, most_bytes> raw[packs];
 
-  // Starts to read them. once: nobody reads them again soon, so that they leave the L2 cache first.
-  template <bool once = false>
+  // Starts to read them.
   __device__ __forceinline__ void load(const DeviceView& view, std::int64_t row, std::int32_t x,
                                        std::int32_t step, std::int32_t width) {
-#pragma unroll
-    for (int n = 0; n < packs; ++n)
-      if (x + n * step < width) load_raw<once>(raw[n], view, row + x + n * step);
+    load_raws<false>(view, row, x, step, width);
+  }
+  // Likewise what nobody reads again soon, so that it leaves the L2 cache first.
+  __device__ __forceinline__ void load_once(const DeviceView& view, std::int64_t row, std::int32_t x,
+                                            std::int32_t step, std::int32_t width) {
+    load_raws<true>(view, row, x, step, width);
   }
   __device__ __forceinline__ Pack<T, N> operator()(int n, const DeviceView& view) const {
     return widened(raw[n], view.dtype);
+  }
+
+ private:
+  template <bool once>
+  __device__ __forceinline__ void load_raws(const DeviceView& view, std::int64_t row, std::int32_t x,
+                                            std::int32_t step, std::int32_t width) {
+#pragma unroll
+    for (int n = 0; n < packs; ++n)
+      if (x + n * step < width) load_raw<once>(raw[n], view, row + x + n * step);
   }
 };
 

@@ -38,7 +38,7 @@ struct alignas(16) float4 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
-struct uint2 {
+struct alignas(8) uint2 {
   unsigned x, y;
 };
 inline uint2 make_uint2(unsigned x, unsigned y) {

@@ -141,7 +141,7 @@ __device__ __forceinline__ void fence_view_async_global() {
 // --- copies ---------------------------------------------------------------------------------------------
 
 // What the L2 cache gives up before, and after, anything else: policies for copies (CUTLASS,
-// TMA::CacheHintSm90). `_once` in a name below says evict first: the kernel has no more use for that memory.
+// TMA::CacheHintSm90). `_once` in a name below says evict first: the caller has no more use for that memory.
 constexpr std::uint64_t evict_first = 0x12F0000000000000, evict_last = 0x14F0000000000000;
 
 // Four sums that other multiprocessors have added to, by evict first. The caller has acquired them.
