@@ -40,6 +40,9 @@ struct CallOptions {
   // Of calls that round dk and dv: whether grouped heads sum them in memory (ChosenBackward::sums_dkv), where
   // a kernel can; empty: as the model of times says.
   std::optional<bool> sums_dkv = {};
+  // Whether kernels that sum dq prepare and round it beside their tiles (cuda::works_beside_tiles()), where
+  // they can; empty: where it pays.
+  std::optional<bool> works_beside = {};
 };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs

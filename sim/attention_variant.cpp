@@ -119,6 +119,8 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
       if (result.casts_dkv) launched = kernels::cuda::with_summed_dkv(launched);
     }
     result.tiles_s = kernels::cuda::predicted_seconds(taken, launched, whole);
+    if constexpr (requires { call.rounded_dq; })
+      result.tiles_s -= kernels::cuda::hidden_seconds(taken, call, whole);
     result.tiles = tiles_of(taken, call);
   }
   return result;

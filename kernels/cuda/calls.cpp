@@ -91,7 +91,8 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   if (variant.in_chains) state_->set(p->chains, chosen.chains);
   if (rounds_dq(chosen, call)) state_->set(p->rounded_dq, *call.rounded_dq, of_q);
   p->rounds_at_end = rounds_at_end(chosen, call);
-  if (p->rounds_at_end) state_->place_counters(p->end_counters, static_cast<std::size_t>(p->q.heads) + 3);
+  const std::optional<BesideSchedule> schedule =
+      p->rounds_at_end ? state_->set_end(*p, chosen, call) : std::nullopt;
   const auto preparation = std::make_shared<PreparationParams>();
   if (call.out) {
     state_->set(preparation->dout, call.dout);
@@ -107,6 +108,12 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
       if (!dkv) state_->set(preparation->zeroed_dv, call.dv);
     }
   }
+  if (schedule)  // that launch does a part
+    for (DeviceView* view :
+         {&preparation->dout, &preparation->out, &preparation->delta, &preparation->zeroed}) {
+      view->rows = static_cast<std::int32_t>(schedule->rows);
+      view->heads = static_cast<std::int32_t>(schedule->heads);
+    }
   p->follows_preparation =
       prepares_at_once(*preparation) &&
       loads_beside_preparation(variant, p->by_k.live * key_tile_heads(call, variant), p->multiprocessors);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
+#include "kernels/work/dq_sections.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
@@ -14,40 +14,12 @@
 namespace cplab::kernels::cuda {
 namespace {
 
-// Of one tile: all rows between the first and the last that its segments have.
-RowRange hull_of(const WorkTile& tile, std::span<const DeviceSegment> segments) {
-  RowRange hull = {0, 0};
-  for (const DeviceSegment& segment : segments) {
-    const RowRange rows = queries_of(tile, segment);
-    if (rows.begin == rows.end) continue;
-    if (hull.begin == hull.end) hull = rows;
-    hull = {std::min(hull.begin, rows.begin), std::max(hull.end, rows.end)};
-  }
-  return hull;
-}
-
 struct Found {
   RowRange rows;
   std::vector<std::size_t> tiles;   // places in the list, ascending
   std::vector<std::int32_t> cells;  // pieces of each
   std::int64_t work = 0;            // pieces of all
 };
-
-// Hulls that meet, joined.
-std::vector<Found> join(const std::vector<RowRange>& hulls) {
-  std::vector<std::size_t> order(hulls.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return hulls[a].begin < hulls[b].begin; });
-  std::vector<Found> all;
-  for (const std::size_t tile : order) {
-    if (all.empty() || hulls[tile].begin >= all.back().rows.end) all.push_back({hulls[tile], {}, {}});
-    all.back().rows.end = std::max(all.back().rows.end, hulls[tile].end);
-    all.back().tiles.push_back(tile);
-  }
-  for (Found& found : all) std::sort(found.tiles.begin(), found.tiles.end());
-  return all;
-}
 
 // Counts the pieces of a chain's cells; false if there is one that is not whole, or cells that have none.
 bool count_pieces(Found& chain, const WorkTables& by_k, std::int64_t cell_rows) {
@@ -73,16 +45,9 @@ bool count_pieces(Found& chain, const WorkTables& by_k, std::int64_t cell_rows) 
 
 std::optional<TileChains> tile_chains(WorkTables& by_k, std::int64_t q_rows, std::int64_t width,
                                       std::int64_t heads_of_tile) {
-  const auto live = static_cast<std::size_t>(live_tiles(by_k));
-  if (live == 0) return {};
-  std::vector<RowRange> hulls;
-  for (std::size_t n = 0; n < live; ++n) {
-    const WorkTile& tile = by_k.tiles[n];
-    hulls.push_back(hull_of(
-        tile, std::span(by_k.segments)
-                  .subspan(static_cast<std::size_t>(tile.first), static_cast<std::size_t>(tile.count))));
-  }
-  std::vector<Found> found = join(hulls);
+  if (live_tiles(by_k) == 0) return {};
+  std::vector<Found> found;
+  for (TilesOfRows& each : joined_hulls(by_k)) found.push_back({each.rows, std::move(each.tiles), {}});
   std::int64_t rows = 0;
   for (Found& chain : found) {
     if (!count_pieces(chain, by_k, dq_cell_rows(width))) return {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "kernels/work/measured_constants.hpp"
@@ -278,6 +279,7 @@ struct CacheBytes {
   std::int64_t of_all, of_part;
   bool alike = false;      // all tiles take the same time, and groups need not be of equal size
   int walked_at_once = 1;  // of several heads that each tile walks over
+  int most_heads = std::numeric_limits<int>::max();
 };
 
 int heads_that_fit(int heads, int walked_heads, const DeviceView& walked, int element_bytes,
@@ -286,6 +288,7 @@ int heads_that_fit(int heads, int walked_heads, const DeviceView& walked, int el
   std::int64_t fit = std::max<std::int64_t>(bytes.of_all / (row_bytes * std::max(walked.listed, 1)), 1);
   if (rows_together > 0) fit = std::max(fit, bytes.of_part / (row_bytes * rows_together));
   const auto group = [&](std::int64_t all, std::int64_t most) {
+    most = std::min<std::int64_t>(most, bytes.most_heads);
     return bytes.alike ? std::clamp<std::int64_t>(most, 1, all) : equal_groups(all, most);
   };
   // Query heads share a key head.
@@ -313,7 +316,7 @@ int walked_at_once(int heads, int query_heads, std::int64_t width, FusedOrder or
   const int all = std::max(query_heads / std::max(heads, 1), 1);
   if (order == FusedOrder::turns) return 1;
   if (width == 64) return all;
-  return order == FusedOrder::any ? (all + 1) / 2 : 1;
+  return order == FusedOrder::any || order == FusedOrder::any_of_alike ? (all + 1) / 2 : 1;
 }
 
 }  // namespace
@@ -332,9 +335,15 @@ int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::
   // heads side by side help: 16 MiB. Masked ones at head size 128 lose again where dq leaves the cache: half
   // of that (heads-in-turn.json).
   CacheBytes bytes = {all, part};
-  if (order == FusedOrder::any && q.width == 64) bytes.of_part /= 2;
+  constexpr auto alike_rows = static_cast<int>(measured("fused_rows_of_alike")),
+                 uneven_rows = static_cast<int>(measured("fused_rows_of_uneven"));
+  const bool alike = order == FusedOrder::any_of_alike, any = alike || order == FusedOrder::any;
+  if (any && q.width == 64) bytes.of_part /= 2;
   if (order == FusedOrder::turns_of_uneven && q.width != 64) bytes = {all / 2, part / 2};
+  bytes.alike = alike;
   bytes.walked_at_once = walked_at_once(heads, query_heads, q.width, order);
+  const int rows = std::max(rows_together > 0 ? rows_together : q.listed, 1);
+  if (any) bytes.most_heads = std::max((alike ? alike_rows : uneven_rows) / rows, 1);
   return heads_that_fit(heads, query_heads, q, q_dout_and_dq, rows_together, bytes);
 }
 

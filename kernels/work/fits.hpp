@@ -117,9 +117,14 @@ int heads_per_group(int heads, int walked_heads, const DeviceView& walked, std::
                     bool alike = false);
 // Likewise of the fused backward, whose tiles walk over q, dout and dq. heads: how often a tile of keys is
 // taken (key_tile_heads()). Tiles add to dq in any order or take turns, those of an uneven list with masks
-// fewer heads at a time than others.
-enum class FusedOrder { any, turns, turns_of_uneven };
+// fewer heads at a time than others. In any order heads should be complete one after the other, because dq of
+// those is rounded while others are taken: so that few are side by side whose tiles are alike, and of others
+// no more than keep all multiprocessors busy with long tiles and then short ones.
+enum class FusedOrder { any, any_of_alike, turns, turns_of_uneven };
 FusedOrder order_of_turns(bool even, bool full);  // of a list, as in DqTurns
+inline FusedOrder any_order(bool alike) {
+  return alike ? FusedOrder::any_of_alike : FusedOrder::any;
+}
 int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::int32_t rows_together,
                           FusedOrder order);
 

@@ -41,6 +41,7 @@ constexpr std::string_view drawn = "scenarios/measured/h100-2026-11-26/drawn/ker
 constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-26/turns-of-heads/sums-128.json";
 constexpr std::string_view heads_of_tile = "scenarios/measured/h100-2026-11-26/grouped/walked.json";
 constexpr std::string_view prepared = "scenarios/measured/h100-2026-11-26/delta-in-call/kernels.json";
+constexpr std::string_view beside = "scenarios/measured/h100-2026-11-27/beside/kernels.json";
 constexpr std::string_view at_end = "scenarios/measured/h100-2026-11-27/dq-at-end/kernels.json";
 constexpr std::string_view cached = "scenarios/measured/h100-2026-11-27/cached/kernels-short.json";
 constexpr std::string_view none = "no record";
@@ -133,6 +134,16 @@ constexpr MeasuredConstant measured_constants[] = {
     // What may be rounded at the end of the launch, in fp32: what is still in the L2 cache. Of more, a cast
     // takes as long, or less where sequences are many.
     {"rounded_at_end_most", 48 << 20, "bytes", records::at_end},
+    // Beside the tiles of the fused kernel a warp prepares and rounds dq: how much of the time for that it
+    // hides;
+    // from how many rows on that all tiles walk over, and from how long a sequence (grouped: heads of keys,
+    // with
+    // a mask, at head size 128); and for how many tiles of each multiprocessor the launch before prepares.
+    {"beside_hidden", 0.4, "of the time that it takes alone", records::beside},
+    {"beside_least_walked", 4e5, "rows", records::beside},
+    {"beside_least_rows", 1000, "rows", records::beside},
+    {"beside_least_rows_grouped", 4000, "rows", records::beside},
+    {"beside_ahead", 0.9, "tiles of a multiprocessor", records::beside},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},
     {"mma_backward_64_cost", 5.983, "us for 128 queries", records::mma_tables},
@@ -150,6 +161,8 @@ constexpr MeasuredConstant measured_constants[] = {
     {"heads_per_group_cache", 32 << 20, "bytes", records::none},
     {"heads_per_group_cache_together", 8 << 20, "bytes", records::none},
     {"heads_per_group_cache_alike", 4 << 20, "bytes", records::heads},
+    {"fused_rows_of_alike", 8192, "rows of heads side by side", records::beside},
+    {"fused_rows_of_uneven", 32768, "rows of heads side by side", records::beside},
     {"fused_heads_cache_together", 16 << 20, "bytes", records::side_by_side},
     // Forward kernel for Hopper: how it is written. 0 and 1 are no and yes.
     {"hopper_forward_64_stages", 4, "blocks of K and V, tiles of 192 rows", records::stages},

@@ -219,7 +219,23 @@ double memory_of_chains_us(const ChosenBackward& chosen, const AttendBackward& c
          measured("hopper_chains_memory") / us;
 }
 
+double hidden_us(const ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
+  if (!works_beside_tiles(chosen, call)) return 0;
+  const DqSections sections = dq_sections(chosen.by_k, call.q.rows, dq_part_rows(call.q.width));
+  const BesideSchedule schedule = beside_schedule(chosen, call, sections, options.sms);
+  const auto parts = static_cast<double>(sections.parts.size()) * static_cast<double>(call.q.heads);
+  const double prepared = 1 - static_cast<double>(schedule.parts * schedule.heads) / parts,
+               rounded = static_cast<double>(schedule.rounded_parts) / parts;
+  return measured("beside_hidden") * (prepared * of_rowwise_us({&*call.out, &call.dout, &call.dq}, options) +
+                                      rounded * of_rowwise_us({&call.dq, &*call.rounded_dq}, options));
+}
+
 }  // namespace
+
+double hidden_seconds(const ChosenBackward& chosen, const AttendBackward& asked,
+                      const VariantOptions& options) {
+  return us * hidden_us(chosen, as_launched(asked, chosen), options);
+}
 
 double predicted_seconds(const ChosenForward& chosen, const Attend& call, const VariantOptions& options) {
   using Family = AttendVariant::Family;
@@ -326,6 +342,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   // model that took those off chose worse (choice_record_test.cpp).
   if (casts_dq(chosen, call) || rounds_at_end(chosen, call))
     tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
+  tiles -= hidden_us(chosen, call, options);
   if (casts_dkv(chosen, call))
     tiles += launch_us + of_rowwise_us({&call.dk, &call.dv, &*call.rounded_dk, &*call.rounded_dv}, options);
   double memory =

@@ -108,7 +108,9 @@ WorkTables backward_tiles(const TileProblem& problem, std::int64_t heads, std::i
                           const VariantOptions& options) {
   const TileWalk walk{
       .heads = heads, .heads_per_group = std::max<std::int64_t>(heads, 1), .sms = options.sms};
-  return cheapest_tiles(problem, height, {1, 1, 1}, walk).work;
+  WorkTables work = cheapest_tiles(problem, height, {1, 1, 1}, walk).work;
+  work.alike = are_alike(work, tile_times(work, {1, 1, 1}, problem.by_key));
+  return work;
 }
 
 // Tiles of keys that add to dq in the order that suits them: those of a sequence together, so that its q,
@@ -250,6 +252,11 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
 
 namespace {
 
+void decide_beside(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
+  chosen.works_beside =
+      options.works_beside ? *options.works_beside : pays_beside_tiles(chosen, call, options.sms);
+}
+
 // The variant, and its tiles as they were cut; order_key_tiles() sorts them. What is compared are times of
 // lists as cut.
 ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions& options) {
@@ -279,9 +286,10 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
       ChainTiles made = chain_tiles(call, variant.tile_rows).value();
       return ChosenBackward{&variant, {}, std::move(made.by_k), rows.spaces, std::move(made.chains)};
     }
-    return ChosenBackward{&variant, backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
-                          backward_tiles(keys_for(variant), call.k.heads, variant.tile_rows, options),
-                          rows.spaces};
+    return ChosenBackward{.variant = &variant,
+                          .by_q = backward_tiles(by_q, call.q.heads, variant.tile_rows, options),
+                          .by_k = backward_tiles(keys_for(variant), call.k.heads, variant.tile_rows, options),
+                          .spaces = rows.spaces};
   };
   // Tiles that take turns walk in rings where they can, unless other ranks' kernels have multiprocessors too.
   const auto in_rings = [&](ChosenBackward choice) {
@@ -291,6 +299,7 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
   };
   const ChosenBackward of_first = by(first);
   ChosenBackward chosen = in_rings(of_first);
+  decide_beside(chosen, call, options);
   // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle. Tiles
   // of queries and of keys apart compute S and dP twice, but in twice as many tiles, and nobody fills dq
   // before or waits for a turn to add to it: that pays for short sequences. So do chains, for the shortest.
@@ -319,6 +328,7 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
     ChosenBackward other = same_tiles ? of_first : by(variant);
     other.variant = &variant;
     other = in_rings(std::move(other));
+    decide_beside(other, call, options);
     const double other_s = predicted_seconds(other, call, options);
     if (other_s >= least_s) continue;
     chosen = std::move(other);
@@ -357,7 +367,9 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
         predicted_seconds(other, call, options) < predicted_seconds(chosen, call, options))
       chosen = std::move(other);
   }
-  order_key_tiles(chosen, as_launched(call, chosen), options);
+  const AttendBackward launched = as_launched(call, chosen);
+  order_key_tiles(chosen, launched, options);
+  decide_beside(chosen, launched, options);  // which depends on the order
   return chosen;
 }
 

@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 
+#include "kernels/work/dq_sections.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/rings.hpp"
 #include "kernels/work/tile_cuts.hpp"
@@ -79,6 +80,53 @@ WorkList list_of(const WorkTables& tables) {
           .ring = tables.ring};
 }
 
+// A call whose kernel prepares and rounds dq beside tiles: what the launch before has not prepared is NaN.
+class BesideCall {
+ public:
+  BesideCall(const WorkTables& by_k, const AttendBackwardParams& params)
+      : sections_(dq_sections(by_k, params.q.rows, dq_part_rows(params.q.width))),
+        units_(hopper::splits_query_heads(params) ? params.q.heads : params.k.heads) {}
+
+  std::int64_t sections() const { return static_cast<std::int64_t>(sections_.all.size()); }
+
+  void set(AttendBackwardParams& params, const DeviceView& out, int together, std::uint64_t seed) const {
+    std::mt19937 generator(static_cast<unsigned>(seed));
+    const auto up_to = [&](int most) { return static_cast<int>(generator() % (most + 1U)); };
+    const int heads_of_tile = params.q.heads / units_, parts = static_cast<int>(sections_.parts.size()),
+              all = static_cast<int>(sections_.all.size());
+    if (all > 1)
+      params.sections = {sections_.of_tile.data(), sections_.all.data(), sections_.parts.data(), all, parts};
+    BesideTiles& beside = params.beside;
+    beside.out = out;
+    beside.heads_together = std::min(together, units_);
+    const int groups = up_to((units_ + together - 1) / together);
+    beside.ahead_heads = std::min(groups * together, units_) * heads_of_tile;
+    beside.ahead_sections = groups == 1 ? up_to(all) : all;
+    beside.ahead_parts = beside.ahead_sections == all
+                             ? parts
+                             : sections_.all[static_cast<std::size_t>(beside.ahead_sections)].first_part;
+    beside.rounded_parts = up_to(parts * params.q.heads);
+    for (const DqPart& part : sections_.parts)
+      for (int head = 0; head < params.q.heads; ++head)
+        for (int row = part.begin; row < part.end; ++row)
+          prepare(params, row, head, head < beside.ahead_heads && part.section < beside.ahead_sections);
+  }
+
+ private:
+  static void prepare(const AttendBackwardParams& params, int row, int head, bool ahead) {
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    const auto at = [&](const DeviceView& view) {
+      return static_cast<float*>(view.data) + head * view.head_stride +
+             (view.map != nullptr ? view.map[row] : row) * view.row_stride;
+    };
+    std::fill_n(at(params.dq), params.dq.width, ahead ? 0.0F : nan);
+    if (!ahead) *at(params.delta) = nan;
+  }
+
+  DqSections sections_;
+  int units_;
+};
+
 constexpr std::int64_t most_emulated_ring = 4;
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
@@ -101,6 +149,7 @@ testing::TileRunner Emulation::runner() {
   };
   runner.attend_backward = [this](testing::TileRunner::Tensors tensors, std::int64_t,
                                   const kernels::AttendBackward& call) {
+    out_ = call.out;
     return attend_backward(tensors, testing::with_delta(call));
   };
   runner.tensor_cores_only = true;
@@ -222,6 +271,8 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   params.by_k = list_of(by_k);
   if (kind != apart) {
     const int together = static_cast<int>(1 + seed_ % 3);
+    std::optional<BesideCall> beside;
+    DeviceView out_device;
     const auto run = [&] {
       if (call.write_dq == Write::store)  // where the first piece is stored, what was there is not read
         kernels::cpu_tiles().fill(call.dq, kind == ordered && hopper::stores_first_dq(params)
@@ -237,6 +288,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       // As many thread blocks run as a ring has tiles, or some more.
       as.multiprocessors = std::max(as.multiprocessors, by_k.ring);
       as.resident = std::max(as.resident, by_k.ring);
+      if (beside) beside->set(params, out_device, as.heads_per_group, as.seed);
       (kind == ordered ? with.attend_backward_ordered
        : small         ? with.attend_backward_64_keys
                        : with.attend_backward_fused)(params, as);
@@ -248,10 +300,21 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       const auto is_whole = [](const DeviceView& view) {
         return view.map == nullptr && view.listed == view.rows && hopper::has_tensor_map(view);
       };
-      std::vector<std::int32_t> counters(static_cast<std::size_t>(call.q.heads) + 3);
+      std::vector<std::int32_t> counters;
       rounded_ = rounded && is_whole(rounded->device) && is_whole(params.dq) && params.by_k.live > 0;
       if (rounded_) {
         params.rounded_dq = rounded->device;
+        const std::optional<HostView> out = out_ && call.write_dq == Write::store && beside_calls_++ % 3 != 0
+                                                ? std::optional<HostView>(std::in_place, *out_, of_q)
+                                                : std::nullopt;
+        if (out && is_whole(out->device) && is_whole(params.dout)) {
+          beside.emplace(by_k, params);
+          out_device = out->device;
+        }
+        const std::int32_t part_rows = dq_part_rows(call.q.width);
+        params.sections.part_count = (params.q.rows + part_rows - 1) / part_rows;
+        counters.resize(
+            static_cast<std::size_t>(end_counters(beside ? beside->sections() : 1, params.q.heads)));
         params.rounds_at_end = true;
         params.end_counters = counters.data();
       }
@@ -259,6 +322,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       REQUIRE(counters == std::vector<std::int32_t>(counters.size()));  // ready for the next launch
       std::string name = "attend_backward fused,";
       if (rounded_) name += " rounded,";
+      if (beside) name += " beside tiles,";
       if (hopper::loads_lse_delta_by_tma(params)) name += " lse by TMA,";
       if (hopper::writes_dkv_by_tma(params))
         name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";

@@ -50,8 +50,9 @@ class Emulation {
   std::optional<Backward> only_;
   std::optional<kernels::View> rounded_dq_;  // of the call that is being made, for kernels that round
   bool rounded_ = false;                     // the kernel has
+  std::optional<kernels::View> out_;         // likewise, for kernels that compute delta
   std::uint64_t forward_calls_;
-  std::int64_t backward_calls_ = 0, rounded_calls_ = 0, rounded_dkv_calls_ = 0;
+  std::int64_t backward_calls_ = 0, rounded_calls_ = 0, rounded_dkv_calls_ = 0, beside_calls_ = 0;
   std::uint64_t cuts_ = 0;
 };
 

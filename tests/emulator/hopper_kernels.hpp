@@ -110,6 +110,8 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.delta = {call.delta, Shape::queries};
   params.dq = {call.dq, Shape::dq_rows, 64};
   params.dq_strips = {call.dq, hopper::rounding_rows, 64};
+  params.out_strips = {call.beside.out, hopper::rounding_rows};
+  params.dout_strips = {call.dout, hopper::rounding_rows};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};
   params.dkv_write = hopper::dkv_write(call);
@@ -129,7 +131,7 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.scheduler = hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units,
                                            together, group, std::max(call.by_k.ring, 1));
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
-  hopper::set_end<Shape>(params, call, units);
+  hopper::set_end<Shape>(params, call, units, together);
   hopper::require_rings_run(call, params.blocks);
   params.scale_log2 = hopper::scale_log2(call.scale);
   params.ds_factor = hopper::ds_factor<T>(call.scale);

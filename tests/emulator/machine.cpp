@@ -234,15 +234,15 @@ void Machine::store(std::function<std::function<void()>()> read) {
     read()();
 }
 
-void Machine::tma_store_wait() {
+void Machine::tma_store_wait(std::size_t but) {
   // Others go on while the copy engine has not read yet.
   auto left = static_cast<int>(state_->random() % 24);
   ++state_->reading;
   wait_until("its stores to be read", [left]() mutable { return left-- <= 0; });
   --state_->reading;
   Fiber& fiber = state_->fibers[state_->current];
-  for (const auto& read : fiber.stores) fiber.writes.push_back(read());
-  fiber.stores.clear();
+  for (; fiber.stores.size() > but; fiber.stores.erase(fiber.stores.begin()))
+    fiber.writes.push_back(fiber.stores.front()());
 }
 
 void Machine::tma_store_wait_until_written() {

@@ -53,7 +53,7 @@ class Machine {
   // A copy out of shared memory: `read` returns what writes memory. With `late_copies` it reads when the
   // calling thread waits for that, and writes when the thread waits for that, or else at the block's end.
   void store(std::function<std::function<void()>()> read);
-  void tma_store_wait();
+  void tma_store_wait(std::size_t but = 0);  // but so many, the last ones
   void tma_store_wait_until_written();
 
   // Products of a warpgroup: queued by each of its 128 threads, done by the wait that requires them.

@@ -101,12 +101,15 @@ void attention(DType dtype, const Shape& shape, bool causal) {
 
 // What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward; and
 // behind either "-stores-dkv" or "-sums-dkv" (CallOptions::sums_dkv), or "-row-dot": delta is then an
-// operation of its own, as in plans whose backward calls add to dq.
+// operation of its own, as in plans whose backward calls add to dq; and behind the first of these "-beside"
+// or
+// "-behind" (CallOptions::works_beside).
 struct ServedChoice {
   kernels::KernelChoice kernels = kernels::KernelChoice::best;
   std::string backward;  // the variant's name; empty: any
   std::optional<bool> sums_dkv = {};
   bool row_dot = false;
+  std::optional<bool> works_beside = {};
 };
 std::map<std::string, ServedChoice> served_choices(int head_size) {
   using namespace kernels::cuda;
@@ -126,6 +129,8 @@ std::map<std::string, ServedChoice> served_choices(int head_size) {
   const std::map<std::string, ServedChoice> alone = choices;
   for (const auto& [name, choice] : alone) {
     choices[name + "-stores-dkv"] = {choice.kernels, choice.backward, false};
+    choices[name + "-stores-dkv-beside"] = {choice.kernels, choice.backward, false, false, true};
+    choices[name + "-stores-dkv-behind"] = {choice.kernels, choice.backward, false, false, false};
     choices[name + "-sums-dkv"] = {choice.kernels, choice.backward, true};
     choices[name + "-row-dot"] = {choice.kernels, choice.backward, {}, true};
   }
@@ -139,7 +144,10 @@ class Served {
  public:
   Served(const Packed& packed, const ServedChoice& choice, const DeviceMemory& memory)
       : calls_(choice.kernels),
-        gradients_({.choice = choice.kernels, .only = choice.backward, .sums_dkv = choice.sums_dkv}),
+        gradients_({.choice = choice.kernels,
+                    .only = choice.backward,
+                    .sums_dkv = choice.sums_dkv,
+                    .works_beside = choice.works_beside}),
         problem_(problem_of(DType::bf16, packed)),
         wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width),
         wide_dkv_(DType::fp32, 2 * grouped_rows(packed), packed.kv_heads, packed.width),

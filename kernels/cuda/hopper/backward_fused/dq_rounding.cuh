@@ -24,8 +24,49 @@ __device__ __forceinline__ void publish_cell(FusedStorage<Shape>& memory, int nu
   arrive(shared_address(&complete.full[slot]));
 }
 
-// The warp that rounds: all lanes call everything. A cell comes in strips of 32 rows and 64 columns, of which
-// those of the next cell may be on their way too.
+// A cell comes in strips of 32 rows and 64 columns: of the n-th its first row in the cell, and first column.
+template <class Shape>
+struct RoundingStrip {
+  static constexpr int column_groups = Shape::head_size / 64;
+  static_assert(Shape::queries / rounding_rows * column_groups == rounding_strips);
+  static_assert(rounding_bytes == rounding_rows * 64 * 4);
+  static __device__ __forceinline__ int row(int n) { return n / column_groups * rounding_rows; }
+  static __device__ __forceinline__ int column(int n) { return n % column_groups * 64; }
+};
+
+// One thread: starts to load a strip that begins in that row and column.
+__device__ __forceinline__ void load_strip(unsigned char* strip, const CUtensorMap& sums, int row, int head,
+                                           int column, std::uint32_t full) {
+  arrive_and_expect_tx(full, rounding_bytes);
+  tma_load_once(shared_address(strip), sums, row, head, full, column / 32);
+}
+
+// All lanes of a warp: stores such a strip, rounded, but for rows from `end` on. Eight columns of eight rows
+// at once, first those of one half. A quarter of the warp reads four chunks of four columns of two rows,
+// which the swizzle has in different banks.
+template <class T>
+__device__ __forceinline__ void store_strip(const unsigned char* strip, const DeviceView& into, int row,
+                                            int end, int head, int column) {
+  const int lane = thread_index() % 32, eight = lane % 4, in_eight = lane / 4;
+  const int first = row + in_eight, rows = end - first;
+  const int low = in_eight * 128 + (2 * eight ^ in_eight) * 16;
+  T* at_row = head_of<T>(into, head) + first * into.row_stride + column + 8 * eight;
+#pragma unroll
+  for (int at = 0; at < rounding_rows; at += 8) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned char* const from = strip + half * rounding_rows * 128 + at * 128;
+      const auto a = *reinterpret_cast<const float4*>(from + low),
+                 b = *reinterpret_cast<const float4*>(from + (low ^ 16));
+      if (at < rows)
+        store_once(at_row + 32 * half, make_uint4(Element<T>::pack(a.x, a.y), Element<T>::pack(a.z, a.w),
+                                                  Element<T>::pack(b.x, b.y), Element<T>::pack(b.z, b.w)));
+    }
+    at_row += 8 * into.row_stride;
+  }
+}
+
+// The warp that rounds: all lanes call everything. Strips of the next cell may be on their way too.
 template <class T, class Shape>
 class DqRounding {
  public:
@@ -53,12 +94,10 @@ class DqRounding {
   }
 
  private:
-  static constexpr int strips = rounding_strips, column_groups = Shape::head_size / 64,
-                       buffers = Shape::rounding_buffers;
+  static constexpr int strips = rounding_strips, buffers = Shape::rounding_buffers;
   using Slots = PipelineIndex<CompleteCells<buffers>::slots>;
   using Buffers = PipelineIndex<buffers>;
-  static_assert(Shape::queries / rounding_rows * column_groups == strips);
-  static_assert(rounding_bytes == rounding_rows * 64 * 4);
+  using Strip = RoundingStrip<Shape>;
 
   static __device__ __forceinline__ bool all_see(const BarrierPhase& phase) {
     return __all_sync(all_lanes, is_over(phase)) != 0;
@@ -92,11 +131,6 @@ class DqRounding {
   __device__ __forceinline__ const DqCell& cell_of(int strip) const {
     return memory_.complete.cell[Slots::stage(strip / strips)];
   }
-  static __device__ __forceinline__ int row_of(int strip) {
-    return strip % strips / column_groups * rounding_rows;
-  }
-  static __device__ __forceinline__ int column_of(int strip) { return strip % column_groups * 64; }
-
   __device__ __forceinline__ void load() {
     const DqCell& cell = cell_of(loaded_);
     if (cell.head < 0) {
@@ -108,45 +142,22 @@ class DqRounding {
       const std::uint32_t full = shared_address(&memory_.complete.strip_full[buffer]);
       wait(shared_address(&memory_.complete.strip_empty[buffer]), Buffers::parity(loaded_) ^ 1);
       if (loaded_ % strips == 0) fence_view_async_global();  // for what the thread that adds has seen
-      arrive_and_expect_tx(full, rounding_bytes);
-      tma_load_once(shared_address(memory_.rounding.strip[buffer]), params_.dq_strips,
-                    cell.begin + row_of(loaded_), cell.head, full, column_of(loaded_) / 32);
+      load_strip(memory_.rounding.strip[buffer], params_.dq_strips, cell.begin + Strip::row(loaded_ % strips),
+                 cell.head, Strip::column(loaded_ % strips), full);
     }
     ++loaded_;
   }
 
   __device__ __forceinline__ void round() {
     const int buffer = Buffers::stage(rounded_);
-    store(memory_.rounding.strip[buffer]);
+    const DqCell& cell = cell_of(rounded_);
+    const DeviceView& into = params_.call.rounded_dq;
+    store_strip<T>(memory_.rounding.strip[buffer], into, cell.begin + Strip::row(rounded_ % strips),
+                   into.rows, cell.head, Strip::column(rounded_ % strips));
     arrive(shared_address(&memory_.complete.strip_empty[buffer]));
     if (rounded_ % strips == strips - 1)
       arrive(shared_address(&memory_.complete.empty[Slots::stage(rounded_ / strips)]));
     ++rounded_;
-  }
-
-  // Eight columns of eight rows at once, first those of one half. A quarter of the warp reads four chunks of
-  // four columns of two rows, which the swizzle has in different banks. Rows beyond the tensor, which TMA has
-  // loaded as 0, are left out.
-  __device__ __forceinline__ void store(const unsigned char* strip) const {
-    const DeviceView& into = params_.call.rounded_dq;
-    const DqCell& cell = cell_of(rounded_);
-    const int lane = thread_index() % 32, eight = lane % 4, in_eight = lane / 4;
-    const int first = cell.begin + row_of(rounded_) + in_eight, rows = into.rows - first;
-    const int low = in_eight * 128 + (2 * eight ^ in_eight) * 16;
-    T* row = head_of<T>(into, cell.head) + first * into.row_stride + column_of(rounded_) + 8 * eight;
-#pragma unroll
-    for (int at = 0; at < rounding_rows; at += 8) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const unsigned char* const from = strip + half * rounding_rows * 128 + at * 128;
-        const auto a = *reinterpret_cast<const float4*>(from + low),
-                   b = *reinterpret_cast<const float4*>(from + (low ^ 16));
-        if (at < rows)
-          store_once(row + 32 * half, make_uint4(Element<T>::pack(a.x, a.y), Element<T>::pack(a.z, a.w),
-                                                 Element<T>::pack(b.x, b.y), Element<T>::pack(b.z, b.w)));
-      }
-      row += 8 * into.row_stride;
-    }
   }
 
   const FusedParams& params_;

@@ -33,6 +33,7 @@
 #include <limits>
 
 #include "kernels/cuda/hopper/backward_fused/dq_rounding.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_store.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/hopper/parts/instructions.cuh"

@@ -45,7 +45,13 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->adds_every_row = Shape::ordered && adds_every_row(call);
   if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
   params->rounds_last_dq = Shape::ordered && rounds_last_dq(call);
-  if (Shape::by_chains || params->rounds_last_dq) params->dq_strips = accumulator_map(call.dq, rounding_rows);
+  const bool beside = Shape::rounds_at_end && call.beside.out.rows > 0;
+  if (Shape::by_chains || params->rounds_last_dq || beside)
+    params->dq_strips = accumulator_map(call.dq, rounding_rows);
+  if (beside) {
+    params->out_strips = tensor_map(call.beside.out, rounding_rows);
+    params->dout_strips = tensor_map(call.dout, rounding_rows);
+  }
   params->dkv_write = dkv_write(call);
   if (params->dkv_write != DkvWrite::row_by_row) {
     params->dk = tensor_map(call.dk, 16);
@@ -56,7 +62,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->heads_of_tile = params->splits_query_heads ? 1 : group;
   const int units = call.q.heads / params->heads_of_tile;
   const FusedOrder order =
-      Shape::ordered ? order_of_turns(call.turns.even, call.turns.full) : FusedOrder::any;
+      Shape::ordered ? order_of_turns(call.turns.even, call.turns.full) : any_order(call.by_k.alike);
   int together = fused_heads_per_group(units, call.q.heads, call.q, call.by_k.rows_together, order);
   if constexpr (Shape::by_chains) together = units;  // all heads of the longest chain first
   if constexpr (Shape::ordered) {
@@ -71,7 +77,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->scheduler = TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together,
                                     group, std::max(call.by_k.ring, 1));
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
-  set_end<Shape>(*params, call, units);
+  set_end<Shape>(*params, call, units, together);
   require_rings_run(call, params->blocks);
   if (!Shape::by_chains && !params->stores_first_dq && call.write_dq == Write::store && !call.dq_is_zero)
     throw std::logic_error("a backward kernel was to add to dq, which nobody sets to 0");
@@ -85,7 +91,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
       launch_fill(call.zeroed_dv, 0, stream);
     }
     if (params->blocks == 0) return;
-    const std::int64_t bytes = Shape::by_chains || params->rounds_last_dq
+    const std::int64_t bytes = Shape::by_chains || params->rounds_last_dq || params->end.beside
                                    ? fused_shared_bytes<Shape>
                                    : fused_shared_bytes_without_rounding<Shape>;
     launch_dependent(attend_backward_fused_kernel<T, Shape>, static_cast<unsigned>(params->blocks),

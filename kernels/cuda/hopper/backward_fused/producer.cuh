@@ -1,12 +1,12 @@
-// The producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, a warp that loads
-// lse and delta, and two threads that add staged dq to memory (ordered: dq_turns.cuh; by chains, which also
-// round it: dq_chains.cuh).
+// Of the producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, and a warp that
+// loads lse and delta. The others add staged dq to memory (dq_store.cuh; ordered: dq_turns.cuh; by chains,
+// which also round it: dq_chains.cuh), or work beside tiles (dq_beside.cuh).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/hopper/backward_fused/dq_end.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_beside.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
 
@@ -41,24 +41,32 @@ class FusedProducer {
       if (!fetch_next_tile()) return publish(0, 0, nowhere());
       start();
     }
+    begin();
+    for (int count = 0; load_block(count); ++count) continue;
+  }
+
+  // Loads K and V of the first tile, and finds its first blocks.
+  __device__ __forceinline__ void begin() {
     load_kv(0);  // before the segments have been read, which takes as long as this copy
     publish(0, 0, first_block_of(0));
-    for (int count = -1;; ++count) {
-      look_ahead(count + 2);
-      if (count < 0) continue;
-      const Block& block = memory_.found[InfoStages::stage(count)];
-      if (!block.live()) return;
-      const int tile = memory_.tile_of[InfoStages::stage(count)];
-      const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
-      const int phase_before = (tile & 1) ^ 1;
-      // Where nothing is staged in the place of Q and dO, these are free before K and V.
-      constexpr bool q_first = Shape::stores_rounded_rows;
-      if (begins_tile && !q_first) load_next_kv(tile, phase_before);
-      wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
-      if (begins_tile && !q_first) wait(shared_address(&memory_.q_free), phase_before);
-      load_q_dout(block, Stages::stage(count));
-      if (begins_tile && q_first) load_next_kv(tile, phase_before);
-    }
+    look_ahead(1);
+  }
+  // Loads what block `count` needs, as soon as there is room; false if there is no such block.
+  __device__ __forceinline__ bool load_block(int count) {
+    look_ahead(count + 2);
+    const Block& block = memory_.found[InfoStages::stage(count)];
+    if (!block.live()) return false;
+    const int tile = memory_.tile_of[InfoStages::stage(count)];
+    const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
+    const int phase_before = (tile & 1) ^ 1;
+    // Where nothing is staged in the place of Q and dO, these are free before K and V.
+    constexpr bool q_first = Shape::stores_rounded_rows;
+    if (begins_tile && !q_first) load_next_kv(tile, phase_before);
+    wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
+    if (begins_tile && !q_first) wait(shared_address(&memory_.q_free), phase_before);
+    load_q_dout(block, Stages::stage(count));
+    if (begins_tile && q_first) load_next_kv(tile, phase_before);
+    return true;
   }
 
  private:
@@ -100,6 +108,21 @@ class FusedProducer {
     entered.first_head = first_head_of(unit);
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
+    if constexpr (Shape::rounds_at_end)
+      if (params_.end.parts > 0) find_patch(tile, index, unit);
+  }
+
+  __device__ __forceinline__ void find_patch(int tile, int index, int unit) {
+    const DqEnd& end = params_.end;
+    const SectionList& sections = params_.call.sections;
+    const int section = sections.of_tile != nullptr ? sections.of_tile[index] : 0;
+    memory_.patch_of_tile[tile] = section * end.units + unit;
+    if (!end.beside || (unit < end.ahead_units && section < end.ahead_sections)) {
+      memory_.parts_before_tile[tile] = 0;
+      return;
+    }
+    const int parts = sections.all != nullptr ? sections.all[section].parts : sections.part_count;
+    memory_.parts_before_tile[tile] = parts * params_.heads_of_tile;
   }
 
   // Of the heads of a tile. In turn the query heads of a key head are as far apart as can be: those that add
@@ -301,62 +324,52 @@ struct NothingMeanwhile {
   __device__ __forceinline__ void end() {}
 };
 
-// One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
+// A warp that loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
 // before the block before it is prepared, because they take longer than a block's turn.
+template <class Shape>
+class InfoProducer {
+ public:
+  __device__ __forceinline__ InfoProducer(const FusedParams& params, FusedStorage<Shape>& memory)
+      : params_(params), memory_(memory) {}
+
+  // The next block, which the meanwhile waits for; false if there is none, which consumers then know.
+  template <class Meanwhile>
+  __device__ __forceinline__ bool produce(Meanwhile& meanwhile) {
+    using InfoStages = PipelineIndex<Shape::info_stages>;
+    const int slot = InfoStages::stage(count_);
+    meanwhile.wait_for(shared_address(&memory_.found_full[slot]), InfoStages::parity(count_));
+    const bool live = memory_.found[slot].live();
+    if constexpr (Shape::rounds_at_end)
+      if (live && params_.end.beside && memory_.tile_of[slot] != tile_)
+        wait_for_preparation(params_, memory_, tile_ = memory_.tile_of[slot]);
+    if (live && params_.loads_lse_delta_by_tma) load_info<Shape>(params_, memory_, count_);
+    if (live && !params_.loads_lse_delta_by_tma) copy_info<Shape>(params_.call, memory_, count_);
+    cp_async_commit_group();
+    if (count_ > 0) {
+      cp_async_wait_group<1>();
+      finish_info<Shape>(params_, memory_, count_ - 1);
+    }
+    ++count_;
+    if (live) return true;
+    if (thread_index() % 32 == 0) memory_.flags[slot] = 0;
+    arrive(shared_address(&memory_.info_full[slot]));
+    return false;
+  }
+
+ private:
+  const FusedParams& params_;
+  FusedStorage<Shape>& memory_;
+  int count_ = 0;  // blocks so far
+  int tile_ = -1;  // of the last one, where that is asked
+};
+
+// One warp, all of that.
 template <class Shape, class Meanwhile>
 __device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory,
                                              Meanwhile meanwhile) {
-  using InfoStages = PipelineIndex<Shape::info_stages>;
-  for (int count = 0;; ++count) {
-    const int slot = InfoStages::stage(count);
-    meanwhile.wait_for(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
-    const bool live = memory.found[slot].live();
-    if (live && params.loads_lse_delta_by_tma) load_info<Shape>(params, memory, count);
-    if (live && !params.loads_lse_delta_by_tma) copy_info<Shape>(params.call, memory, count);
-    cp_async_commit_group();
-    if (count > 0) {
-      cp_async_wait_group<1>();
-      finish_info<Shape>(params, memory, count - 1);
-    }
-    if (live) continue;
-    if (thread_index() % 32 == 0) memory.flags[slot] = 0;
-    arrive(shared_address(&memory.info_full[slot]));
-    return meanwhile.end();
-  }
-}
-
-// Starts to add a part of dq that has been staged for a block to memory, by TMA, or to store it.
-template <class Shape>
-__device__ __forceinline__ void start_dq_write(const FusedParams& params, FusedStorage<Shape>& memory,
-                                               int part, const Block& block, bool stored = false) {
-  fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
-  const int row = block.begin + (Shape::shares_queries ? Shape::dq_rows * part : 0),
-            group = Shape::shares_queries ? 0 : 2 * part;
-  const std::uint32_t from = shared_address(memory.dq_staging[part]);
-  if (Shape::ordered && stored)
-    tma_store(params.dq, row, block.head, from, group);
-  else
-    tma_reduce_add(params.dq, row, group, block.head, from);
-}
-
-// One thread for each part of dq: adds what has been staged of it to memory.
-template <class Shape>
-__device__ __forceinline__ void run_dq_store(const FusedParams& params, FusedStorage<Shape>& memory,
-                                             int part) {
-  for (int count = 0;; ++count) {
-    wait(shared_address(&memory.dq_full[part]), count & 1);
-    const int staged = memory.dq_staged[part];
-    if (staged == dq_end) return;
-    if (staged != dq_nothing_staged) {
-      start_dq_write(params, memory, part, memory.bounds[staged]);
-      tma_store_wait();
-    }
-    const int info = PipelineIndex<Shape::info_stages>::stage(count);
-    const bool last = params.end.parts > 0 && (memory.flags[info] & block_last) != 0;
-    const int first_head = memory.tile[memory.bounds[info].segment].first_head;
-    arrive(shared_address(&memory.dq_empty[part]));
-    if (last) count_tile(params, first_head);
-  }
+  InfoProducer<Shape> info(params, memory);
+  while (info.produce(meanwhile)) continue;
+  meanwhile.end();
 }
 
 }  // namespace cplab::kernels::cuda::hopper

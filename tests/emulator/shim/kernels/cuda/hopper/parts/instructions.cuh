@@ -41,6 +41,13 @@ inline void wait_for_any(const BarrierPhase& a, const BarrierPhase& b, const Bar
   emulator::machine().wait_until("any of three barriers",
                                  [=] { return is_over(a) || is_over(b) || is_over(c); });
 }
+// After others may have gone on.
+inline bool is_over_within(const BarrierPhase& phase, int) {
+  int left = 3;
+  emulator::machine().wait_until("a barrier, for a while",
+                                 [=]() mutable { return is_over(phase) || left-- <= 0; });
+  return is_over(phase);
+}
 inline void named_barrier_sync(int id, int threads) {
   emulator::machine().meet(id, threads);
 }
@@ -175,6 +182,9 @@ inline void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
 
 inline void tma_store_wait() {
   emulator::machine().tma_store_wait();
+}
+inline void tma_store_wait_but_one() {
+  emulator::machine().tma_store_wait(1);
 }
 inline void tma_store_wait_until_written() {
   emulator::machine().tma_store_wait_until_written();
