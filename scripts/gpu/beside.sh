@@ -51,7 +51,7 @@ check() {
 fused_cases() {
   local number width
   # shellcheck disable=SC2016
-  seq 0 60 | xargs -P 8 -I{} sh -c 'tiles --only attend --threads 2 --case {} --seed 2 >"$0/case-{}" 2>&1' "$results"
+  seq 0 60 | xargs -P 8 -I{} bash -c 'tiles --only attend --threads 2 --case {} --seed 2 >"$0/case-{}" 2>&1' "$results"
   for number in $(seq 0 60); do
     for width in 64 128; do
       grep -qE "hopper fused (bf16|fp16) $width +[0-9]" "$results/case-$number" && echo "$width $number"

@@ -188,7 +188,7 @@ TileRunner gpu_attention() {
       if (taken.only.empty()) taken.only = one_of_kernels(call);
       // Of calls that may do either, half do each: the model would hardly sum dk and dv of tiles as small.
       taken.sums_dkv = call.k.rows % 2 == 0;
-      taken.works_beside = call.k.rows % 4 < 3;  // it would not pay in calls as small
+      taken.works_beside = true;  // where calls compute delta; it would not pay if they are as small
       return taken;
     };
     return run_on_gpu(tensors, shift, add, options);
