@@ -96,13 +96,20 @@ bool rounds_in_any_order(const ChosenBackward& chosen, const AttendBackward& cal
          has_whole_rows(*call.rounded_dq, call.q.dtype, chosen.spaces->q);
 }
 
-}  // namespace
-
-namespace {
+// Whether a thread block has as many query heads as key_tile_heads() says: sums of dk and dv are those of one
+// alone only where TMA adds them (hopper::splits_query_heads()).
+bool takes_those_heads(const ChosenBackward& chosen, const AttendBackward& call) {
+  const auto is_mapped = [&](const View& view) {
+    const SpacedView spaced = in_space(view, chosen.spaces->k);
+    return spaced.map.empty() && hopper::has_tensor_map(spaced.device);
+  };
+  return key_tile_heads(call, *chosen.variant) <= call.k.heads ||
+         (call.dk.dtype == call.dv.dtype && is_mapped(call.dk) && is_mapped(call.dv));
+}
 
 bool can_work_beside(const ChosenBackward& chosen, const AttendBackward& call) {
-  return call.out && call.write_dq == Write::store && call.q.heads > 0 && rounds_in_any_order(chosen, call) &&
-         has_whole_rows(*call.out, call.q.dtype, chosen.spaces->q) &&
+  return call.out && takes_those_heads(chosen, call) && call.write_dq == Write::store && call.q.heads > 0 &&
+         rounds_in_any_order(chosen, call) && has_whole_rows(*call.out, call.q.dtype, chosen.spaces->q) &&
          has_whole_rows(call.dout, call.q.dtype, chosen.spaces->q);
 }
 

@@ -141,6 +141,12 @@ TEST_CASE("beside tiles: not where there are few, or sequences are short, or ano
   const Scheduled not_asked({.S = 4096}, false);
   CHECK_FALSE(not_asked.beside());
   CHECK(not_asked.hidden_s == 0);
+  // Sums of dk and dv that TMA cannot add: a thread block has all query heads of a key head.
+  Scheduled grouped({.S = 4096, .G = 4}, true);
+  grouped.call.dk = grouped.call.dv = Call{.S = 4096}.view(4, 128, sums);
+  CHECK(grouped.beside());
+  grouped.call.dv.row_stride += 1;
+  CHECK_FALSE(grouped.beside());
   Scheduled without({.S = 4096});
   CHECK(without.beside());
   without.call.out.reset();
