@@ -9,20 +9,12 @@ cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
 need compute-sanitizer
-machine() { nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader; }
 
 # BATCHxSEQUENCE HEADS KV_HEADS WIDTH MASK
 verify() {
-  local result code
-  result=$(mktemp "$results/verify-XXXX")
-  local arguments=(ring-h200 --quiet --set parallel.ranks=1 --set "problem.batch=${1%x*}" --set "problem.sequence=${1#*x}"
-    --set "problem.heads=$2" --set "problem.kv_heads=$3" --set "problem.head_size=$4" --set "problem.mask=$5"
-    --set parallel.placement=contiguous)
-  timeout 90 cplab verify "${arguments[@]}" --device gpu --timeout 60 >"$result" 2>&1
-  code=$?
-  timeout 60 cplab run "${arguments[@]}" --iterations 1 --operations --json "$result.json" >"$result.run" 2>&1
-  echo "$*: rc $code: $(tail -1 "$result" | cut -c1-100); $(
-    grep -oE 'attend_backward [a-z]+ [a-z0-9 ]+' "$result.json" | sort -u | paste -sd, -)"
+  verify_line "$*" --set parallel.ranks=1 --set "problem.batch=${1%x*}" --set "problem.sequence=${1#*x}" \
+    --set "problem.heads=$2" --set "problem.kv_heads=$3" --set "problem.head_size=$4" --set "problem.mask=$5" \
+    --set parallel.placement=contiguous
 }
 problems() {
   local width shape
@@ -33,7 +25,7 @@ problems() {
   done
 }
 machine >"$out/beside-verify.txt"
-export -f verify
+export -f verify verify_line
 export results
 # shellcheck disable=SC2016
 problems | xargs -P 8 -d '\n' -I{} bash -c 'verify $1' _ {} | tee -a "$out/beside-verify.txt"

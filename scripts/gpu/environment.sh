@@ -26,6 +26,21 @@ else
 fi
 export gpus
 
+machine() { nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader; }
+
+# NAME ARGUMENTS...: one line: what verify said of ring-h200 with these arguments, and the kernels of the backward that the
+# same plan takes.
+verify_line() {
+  local name=$1 said code
+  shift
+  said=$(mktemp "$results/verify-XXXX")
+  timeout 90 cplab verify ring-h200 --quiet "$@" --device gpu --timeout 60 >"$said" 2>&1
+  code=$?
+  timeout 60 cplab run ring-h200 --quiet "$@" --iterations 1 --operations --json "$said.json" >"$said.run" 2>&1
+  echo "$name: rc $code: $(tail -1 "$said" | cut -c1-100); $(
+    grep -oE 'attend_backward [a-z]+ [a-z0-9 ]+' "$said.json" | sort -u | paste -sd, -)"
+}
+
 # What fails must say which rank and operation, end in time with the right code, and leave nothing behind.
 failing() {  # NAME COMMAND...
   local name=$1 began=$SECONDS

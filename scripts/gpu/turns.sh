@@ -13,20 +13,6 @@ wants() { [[ ",$parts," == *",$1,"* ]]; }
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
-machine() { nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader; }
-
-# NAME ARGUMENTS...: one line: what verify said, and the kernels of the backward that the same plan takes.
-verify() {
-  local name=$1 result code
-  shift
-  result=$(mktemp "$results/verify-XXXX")
-  local arguments=(ring-h200 --quiet --set problem.heads=4 "$@")
-  timeout 90 cplab verify "${arguments[@]}" --device gpu --timeout 60 >"$result" 2>&1
-  code=$?
-  timeout 60 cplab run "${arguments[@]}" --iterations 1 --operations --json "$result.json" >"$result.run" 2>&1
-  echo "$name: rc $code: $(tail -1 "$result" | cut -c1-100); $(
-    grep -oE 'attend_backward [a-z]+ [a-z0-9 ]+' "$result.json" | sort -u | paste -sd, -)"
-}
 
 # What is to be verified, a line each: name | settings | other arguments.
 cases() {
@@ -104,12 +90,12 @@ one() {
   IFS='|' read -r name settings more <<<"$1"
   for setting in $settings; do arguments+=(--set "$setting"); done
   # shellcheck disable=SC2086
-  verify "$name" "${arguments[@]}" $more
+  verify_line "$name" --set problem.heads=4 "${arguments[@]}" $more
 }
 
 if wants verify; then
   machine >"$out/verify.txt"
-  export -f verify one
+  export -f verify_line one
   export results
   # Several at once: the dense reference on the CPU takes longer than the GPU does.
   # shellcheck disable=SC2016
@@ -118,7 +104,7 @@ fi
 
 if wants grouped; then
   machine >"$out/grouped.txt"
-  export -f verify one
+  export -f verify_line one
   export results
   # shellcheck disable=SC2016
   grouped_cases | xargs -P 16 -d '\n' -I{} bash -c 'one "$1"' _ {} | sort | tee -a "$out/grouped.txt"

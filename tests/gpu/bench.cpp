@@ -102,8 +102,7 @@ void attention(DType dtype, const Shape& shape, bool causal) {
 // What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward; and
 // behind either "-stores-dkv" or "-sums-dkv" (CallOptions::sums_dkv), or "-row-dot": delta is then an
 // operation of its own, as in plans whose backward calls add to dq; and behind the first of these "-beside"
-// or
-// "-behind" (CallOptions::works_beside).
+// or "-behind" (CallOptions::works_beside).
 struct ServedChoice {
   kernels::KernelChoice kernels = kernels::KernelChoice::best;
   std::string backward;  // the variant's name; empty: any

@@ -167,8 +167,9 @@ TEST_CASE("choices of a backward kernel for drawn problems cost little") {
 }
 
 // The same where the call computes delta, as on one rank, and short sequences, whose launches begin and end
-// for as long as their tiles take. What a cost was set by, and the seed that had no part in it. Found, the
-// worse of both choices: means 1.004 and 1.011, most 1.14 and 1.15.
+// for as long as their tiles take. Problems that two costs were set by, in records of before, and those
+// of the seed that had no part in it. Found, the worse of both choices: means 1.004 and 1.011, most 1.14
+// and 1.15.
 TEST_CASE("choices of a backward kernel that computes delta cost little") {
   const std::string beside = "h100-2026-11-27/beside/";
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
