@@ -322,10 +322,9 @@ class FusedConsumer {
     } else {
       epilogue.template write<T>(dv, dk);
     }
-    if (lane() == 0) {
-      tma_store_wait();
-      arrive(shared_address(&memory_.q_free));
-    }
+    if (lane() == 0) tma_store_wait();
+    __syncwarp();
+    arrive(shared_address(&memory_.q_free));  // all lanes, each for what it has staged there
   }
   __device__ __forceinline__ std::uint32_t old_dkv_full() const {
     return shared_address(&memory_.old_dkv_full[opaque(thread_index()) / 32 - 4]);

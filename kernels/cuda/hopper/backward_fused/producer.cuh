@@ -41,32 +41,24 @@ class FusedProducer {
       if (!fetch_next_tile()) return publish(0, 0, nowhere());
       start();
     }
-    begin();
-    for (int count = 0; load_block(count); ++count) continue;
-  }
-
-  // Loads K and V of the first tile, and finds its first blocks.
-  __device__ __forceinline__ void begin() {
     load_kv(0);  // before the segments have been read, which takes as long as this copy
     publish(0, 0, first_block_of(0));
-    look_ahead(1);
-  }
-  // Loads what block `count` needs, as soon as there is room; false if there is no such block.
-  __device__ __forceinline__ bool load_block(int count) {
-    look_ahead(count + 2);
-    const Block& block = memory_.found[InfoStages::stage(count)];
-    if (!block.live()) return false;
-    const int tile = memory_.tile_of[InfoStages::stage(count)];
-    const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
-    const int phase_before = (tile & 1) ^ 1;
-    // Where nothing is staged in the place of Q and dO, these are free before K and V.
-    constexpr bool q_first = Shape::stores_rounded_rows;
-    if (begins_tile && !q_first) load_next_kv(tile, phase_before);
-    wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
-    if (begins_tile && !q_first) wait(shared_address(&memory_.q_free), phase_before);
-    load_q_dout(block, Stages::stage(count));
-    if (begins_tile && q_first) load_next_kv(tile, phase_before);
-    return true;
+    for (int count = -1;; ++count) {
+      look_ahead(count + 2);
+      if (count < 0) continue;
+      const Block& block = memory_.found[InfoStages::stage(count)];
+      if (!block.live()) return;
+      const int tile = memory_.tile_of[InfoStages::stage(count)];
+      const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
+      const int phase_before = (tile & 1) ^ 1;
+      // Where nothing is staged in the place of Q and dO, these are free before K and V.
+      constexpr bool q_first = Shape::stores_rounded_rows;
+      if (begins_tile && !q_first) load_next_kv(tile, phase_before);
+      wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
+      if (begins_tile && !q_first) wait(shared_address(&memory_.q_free), phase_before);
+      load_q_dout(block, Stages::stage(count));
+      if (begins_tile && q_first) load_next_kv(tile, phase_before);
+    }
   }
 
  private:
@@ -324,52 +316,31 @@ struct NothingMeanwhile {
   __device__ __forceinline__ void end() {}
 };
 
-// A warp that loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
+// One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
 // before the block before it is prepared, because they take longer than a block's turn.
-template <class Shape>
-class InfoProducer {
- public:
-  __device__ __forceinline__ InfoProducer(const FusedParams& params, FusedStorage<Shape>& memory)
-      : params_(params), memory_(memory) {}
-
-  // The next block, which the meanwhile waits for; false if there is none, which consumers then know.
-  template <class Meanwhile>
-  __device__ __forceinline__ bool produce(Meanwhile& meanwhile) {
-    using InfoStages = PipelineIndex<Shape::info_stages>;
-    const int slot = InfoStages::stage(count_);
-    meanwhile.wait_for(shared_address(&memory_.found_full[slot]), InfoStages::parity(count_));
-    const bool live = memory_.found[slot].live();
-    if constexpr (Shape::rounds_at_end)
-      if (live && params_.end.beside && memory_.tile_of[slot] != tile_)
-        wait_for_preparation(params_, memory_, tile_ = memory_.tile_of[slot]);
-    if (live && params_.loads_lse_delta_by_tma) load_info<Shape>(params_, memory_, count_);
-    if (live && !params_.loads_lse_delta_by_tma) copy_info<Shape>(params_.call, memory_, count_);
-    cp_async_commit_group();
-    if (count_ > 0) {
-      cp_async_wait_group<1>();
-      finish_info<Shape>(params_, memory_, count_ - 1);
-    }
-    ++count_;
-    if (live) return true;
-    if (thread_index() % 32 == 0) memory_.flags[slot] = 0;
-    arrive(shared_address(&memory_.info_full[slot]));
-    return false;
-  }
-
- private:
-  const FusedParams& params_;
-  FusedStorage<Shape>& memory_;
-  int count_ = 0;  // blocks so far
-  int tile_ = -1;  // of the last one, where that is asked
-};
-
-// One warp, all of that.
 template <class Shape, class Meanwhile>
 __device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory,
                                              Meanwhile meanwhile) {
-  InfoProducer<Shape> info(params, memory);
-  while (info.produce(meanwhile)) continue;
-  meanwhile.end();
+  using InfoStages = PipelineIndex<Shape::info_stages>;
+  for (int count = 0, tile = -1;; ++count) {
+    const int slot = InfoStages::stage(count);
+    meanwhile.wait_for(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
+    const bool live = memory.found[slot].live();
+    if constexpr (Shape::rounds_at_end)
+      if (live && params.end.beside && memory.tile_of[slot] != tile)
+        wait_for_preparation(params, memory, tile = memory.tile_of[slot]);
+    if (live && params.loads_lse_delta_by_tma) load_info<Shape>(params, memory, count);
+    if (live && !params.loads_lse_delta_by_tma) copy_info<Shape>(params.call, memory, count);
+    cp_async_commit_group();
+    if (count > 0) {
+      cp_async_wait_group<1>();
+      finish_info<Shape>(params, memory, count - 1);
+    }
+    if (live) continue;
+    if (thread_index() % 32 == 0) memory.flags[slot] = 0;
+    arrive(shared_address(&memory.info_full[slot]));
+    return meanwhile.end();
+  }
 }
 
 }  // namespace cplab::kernels::cuda::hopper

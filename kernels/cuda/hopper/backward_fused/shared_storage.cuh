@@ -355,7 +355,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   init_barrier(shared_address(&memory.kv_full), 1);
   // All lanes arrive that read K themselves: to racecheck one lane's arrival does not order what others read.
   init_barrier(shared_address(&memory.kv_empty), Shape::keeps_k ? 32 * warps : warps);
-  init_barrier(shared_address(&memory.q_free), warps);
+  init_barrier(shared_address(&memory.q_free), Shape::adds_tiles ? 32 * warps : warps);
   for (int n = 0; n < Shape::info_stages; ++n) {
     init_barrier(shared_address(&memory.found_full[n]), 1);
     init_barrier(shared_address(&memory.info_full[n]), 32);
