@@ -112,6 +112,8 @@ class CudaCalls {
   std::string fall_back(std::size_t call) const;
   // Whether it gives the same bits in every run.
   bool deterministic(std::size_t call) const;
+  // Whether its kernel works beside its tiles (CallOptions::works_beside).
+  bool works_beside(std::size_t call) const;
 
  private:
   struct State;

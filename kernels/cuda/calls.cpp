@@ -92,7 +92,7 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   if (rounds_dq(chosen, call)) state_->set(p->rounded_dq, *call.rounded_dq, of_q);
   p->rounds_at_end = rounds_at_end(chosen, call);
   const std::optional<BesideSchedule> schedule =
-      p->rounds_at_end ? state_->set_end(*p, chosen, call) : std::nullopt;
+      p->rounds_at_end ? state_->place_end(*p, chosen, call) : std::nullopt;
   const auto preparation = std::make_shared<PreparationParams>();
   if (call.out) {
     state_->set(preparation->dout, call.dout);
@@ -153,6 +153,7 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
         launch_casts(stream);
       });
   state_->calls[number].deterministic = variant.deterministic;
+  state_->calls[number].works_beside = schedule.has_value();
   return state_->note(number, cuda::fall_back(asked, state_->options));
 }
 
@@ -242,6 +243,10 @@ std::string CudaCalls::fall_back(std::size_t call) const {
 
 bool CudaCalls::deterministic(std::size_t call) const {
   return state_->calls.at(call).deterministic;
+}
+
+bool CudaCalls::works_beside(std::size_t call) const {
+  return state_->calls.at(call).works_beside;
 }
 
 }  // namespace cplab::kernels

@@ -29,7 +29,7 @@ struct CudaCalls::State {
   struct Call {
     std::string variant;
     std::function<void(CudaStream)> launch;
-    bool deterministic = true;
+    bool deterministic = true, works_beside = false;
     std::string fall_back = {};  // from which kernel, and why
     // Of dynamic mask attention: the scan of the keep mask, and what comes after it.
     std::function<void(CudaStream)> scan = {}, products = {};
@@ -159,11 +159,11 @@ struct CudaCalls::State {
     point<cuda::DqPart>(into.parts, sections.parts);
   }
 
-  // What a call needs that rounds dq at the end of its launch; and if it works beside tiles, what of that the
-  // launch before does.
-  std::optional<cuda::BesideSchedule> set_end(cuda::AttendBackwardParams& p,
-                                              const cuda::ChosenBackward& chosen,
-                                              const AttendBackward& call) {
+  // Tables and counters of what a call needs that rounds dq at the end of its launch; and if it works beside
+  // tiles, what of that the launch before does.
+  std::optional<cuda::BesideSchedule> place_end(cuda::AttendBackwardParams& p,
+                                                const cuda::ChosenBackward& chosen,
+                                                const AttendBackward& call) {
     const std::int32_t part_rows = cuda::dq_part_rows(call.q.width);
     p.sections.part_count = (p.q.rows + part_rows - 1) / part_rows;
     std::optional<cuda::BesideSchedule> schedule;

@@ -139,7 +139,8 @@ TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
   kernels::launch_and_wait(calls, again);
   const std::vector<std::vector<std::byte>> second = mirror.download();
   mirror.assign(second);
-  return {.variant = calls.variant(number), .repeatable = !calls.deterministic(number) || second == first};
+  return {.variant = calls.variant(number) + (calls.works_beside(number) ? ", beside tiles" : ""),
+          .repeatable = !calls.deterministic(number) || second == first};
 }
 
 namespace {
