@@ -59,13 +59,13 @@ class AllGather final : public SoftmaxAlgorithm {
   const std::int64_t chunk = o.count("gather_head_chunk"), width = chunk ? chunk : b.problem().kv_heads;
   HeadGather all{s, some ? seen(s.keys, b.problem().visible()) : all_tokens(s.keys),
                  equal_parts(s.key_heads(), width)};
-  const int slots = std::min(2, all.parts());
+  const int slots = all.parts() < 2 ? all.parts() : 2;
   std::vector<Tile> tiles;  // by chunk of the own queries
   Box kv;
   const HeadGather::At held = [&](int part) { return all.slot(kv, part % b.declared(kv).slots, part); };
 };
 
-void validate(const Scenario& s) {
+void validate_all_gather(const Scenario& s) {
   require_softmax(s);
   const std::int64_t chunk = s.schedule.count("gather_head_chunk");
   if (chunk != 0 && s.problem.kv_heads % chunk != 0)
@@ -92,7 +92,7 @@ Algorithm all_gather_algorithm() {
       accumulator_option(),
       row_dot_option(),
       pack_above_option()};
-  a.validate = validate;
+  a.validate = validate_all_gather;
   a.build = run_over_whole_group<AllGather>;
   return a;
 }

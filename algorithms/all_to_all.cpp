@@ -36,7 +36,7 @@ class Local final : public SoftmaxAlgorithm {
   const Tile tile = s.tile(0, Take::all);
 };
 
-void build(Builder& b) {
+void build_all_to_all(Builder& b) {
   const Scope whole(b);
   const Team self = alone(b.everyone());
   const Distribution all = split_heads(whole.tokens);
@@ -47,7 +47,7 @@ void build(Builder& b) {
   run_whole(whole, trade);
 }
 
-void validate(const Scenario& s) {
+void validate_all_to_all(const Scenario& s) {
   require_softmax(s);
   require_divided_heads(s, s.parallel.ranks, "parallel.ranks");
 }
@@ -64,8 +64,8 @@ Algorithm all_to_all_algorithm() {
   a.options = trade_option_infos();
   a.options.push_back(accumulator_option());
   a.options.push_back(row_dot_option());
-  a.validate = validate;
-  a.build = build;
+  a.validate = validate_all_to_all;
+  a.build = build_all_to_all;
   return a;
 }
 

@@ -33,7 +33,7 @@ std::int64_t tokens_of(const TokenRun& run, std::int64_t length) {
 }
 
 // A chunk of queries, and the gathered keys of its sequence.
-struct Chunk {
+struct TileChunk {
   TokenRun queries;
   std::int64_t q_begin = 0;  // in the queries of the tile
   SequenceRows keys;
@@ -41,12 +41,12 @@ struct Chunk {
 };
 
 // The chunks of a tile over gathered keys; none of other tiles.
-std::vector<Chunk> chunks_of(const RankPlan& rank, const Operation& op, const Placement& placement,
-                             const std::vector<SequenceRows>& keys) {
+std::vector<TileChunk> chunks_of(const RankPlan& rank, const Operation& op, const Placement& placement,
+                                 const std::vector<SequenceRows>& keys) {
   const View &q = rank.view_of(op, Operand::q), &k = rank.view_of(op, Operand::k);
   if (rank.buffers[q.buffer].rows != placement.rows() || rank.buffers[k.buffer].rows != keys.back().end)
     return {};
-  std::vector<Chunk> chunks;
+  std::vector<TileChunk> chunks;
   for (const TokenRun& run : placement.runs(rank.position)) {
     std::int64_t place = 0;
     for (const RowRange& range : rank.rows_of(q)) {
@@ -67,7 +67,7 @@ struct Call {
 };
 
 // Gives tiles over gathered keys the calls that call_of has for their chunks (none: the right one).
-bool change_calls(Plan& plan, const std::function<std::optional<Call>(const Chunk&)>& call_of) {
+bool change_calls(Plan& plan, const std::function<std::optional<Call>(const TileChunk&)>& call_of) {
   const Scenario& s = plan.scenario;
   bool changed = false;
   for (RankPlan& rank : plan.ranks) {
@@ -75,10 +75,10 @@ bool change_calls(Plan& plan, const std::function<std::optional<Call>(const Chun
     const std::vector<SequenceRows> keys = gathered_rows(s, placement);
     for (Operation& op : rank.operations) {
       if (op.kind != OpKind::attend || s.parallel.ranks == 1) continue;
-      const std::vector<Chunk> chunks = chunks_of(rank, op, placement, keys);
+      const std::vector<TileChunk> chunks = chunks_of(rank, op, placement, keys);
       std::vector<Segment> segments;
       bool here = false;
-      for (const Chunk& c : chunks) {
+      for (const TileChunk& c : chunks) {
         const std::int64_t n = c.queries.valid, right = s.problem.visible().right;
         const std::int64_t seen = right < 0 ? c.keys.length : std::min(c.keys.length, c.end() + right);
         const std::optional<Call> wrong = call_of(c);
@@ -142,10 +142,11 @@ void cu_seqlens_cache_by_shape(Plan& plan) {
 
 void no_visible_clamp(Plan& plan) {
   const Window visible = plan.scenario.problem.visible();
-  const bool changed = visible.right == 0 && change_calls(plan, [&](const Chunk& c) -> std::optional<Call> {
-                         if (c.end() <= c.keys.length) return {};
-                         return Call{c.end(), visible};
-                       });
+  const bool changed =
+      visible.right == 0 && change_calls(plan, [&](const TileChunk& c) -> std::optional<Call> {
+        if (c.end() <= c.keys.length) return {};
+        return Call{c.end(), visible};
+      });
   if (!changed)
     no_place("no-visible-clamp",
              "gathered keys, a causal mask, and a sequence that ends inside a chunk (all_gather, padding)");
@@ -154,7 +155,7 @@ void no_visible_clamp(Plan& plan) {
 void window_one_shift(Plan& plan) {
   const Problem& p = plan.scenario.problem;
   const Window visible = p.visible();
-  const bool changed = change_calls(plan, [&](const Chunk& c) -> std::optional<Call> {
+  const bool changed = change_calls(plan, [&](const TileChunk& c) -> std::optional<Call> {
     const std::int64_t chunks = (c.keys.end - c.keys.begin) / c.queries.rows;
     const std::int64_t longest =
         (*std::ranges::max_element(p.padded_lengths) + chunks - 1) / chunks;  // rows of its chunks

@@ -2,6 +2,8 @@
 // their D rows: while a rank combines one slice the next arrives, and every rank sends its state once,
 // whatever P is. (P - 2 + slices) (latency + bytes / slices / bandwidth), beside the chunks' own pairs on a
 // lane of its own.
+#include <algorithm>
+
 #include "algorithms/decoupled.hpp"
 
 namespace cplab {

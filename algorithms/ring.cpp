@@ -48,12 +48,12 @@ void resolve_defaults(Scenario& s) {
   resolve_ring_defaults(s, rings);
 }
 
-void validate(const Scenario& s) {
+void validate_ring(const Scenario& s) {
   require_softmax(s);
   validate_ring_options(s.schedule);
 }
 
-void build(Builder& b) {
+void build_ring(Builder& b) {
   const Scope whole(b);
   RingAttention ring(whole, ring_options(b.scenario().schedule));
   WithQuerySum with_sum(whole, ring);
@@ -72,8 +72,8 @@ Algorithm ring_algorithm() {
   a.options = ring_option_infos();
   a.options.push_back(own_kv_option());
   a.resolve_defaults = resolve_defaults;
-  a.validate = validate;
-  a.build = build;
+  a.validate = validate_ring;
+  a.build = build_ring;
   return a;
 }
 

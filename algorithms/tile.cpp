@@ -161,19 +161,19 @@ std::vector<std::int64_t> take_live(std::span<const TokenRun> runs, const std::v
 }
 
 // Rows [first, end) of a run.
-struct Stretch {
+struct LiveKeys {
   std::int64_t first = 0, end = 0;
 };
 
 // By key run: from the first row that a query sees to the last; empty where none does.
-std::vector<Stretch> live_stretches(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
-                                    Window visible) {
-  std::vector<Stretch> live(k_runs.size());
+std::vector<LiveKeys> live_keys_of(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
+                                   Window visible) {
+  std::vector<LiveKeys> live(k_runs.size());
   for_each_pair(q_runs, k_runs, [&](const TokenRun& q, const TokenRun& k) {
     const Band band = band_between(q, k, visible);
     if (band.empty()) return;
     const Segment segment = segment_of(q, k, band);
-    Stretch& stretch = live[static_cast<std::size_t>(&k - k_runs.data())];
+    LiveKeys& stretch = live[static_cast<std::size_t>(&k - k_runs.data())];
     const bool first = stretch.first == stretch.end;
     stretch.first = first ? segment.k_begin : std::min(stretch.first, segment.k_begin);
     stretch.end = std::max(stretch.end, segment.k_begin + segment.k_count);
@@ -182,7 +182,7 @@ std::vector<Stretch> live_stretches(std::span<const TokenRun> q_runs, std::span<
 }
 
 // Row by row what lies in those stretches.
-Rows rows_in(std::span<const Stretch> live, std::span<const TokenRun> runs) {
+Rows rows_in(std::span<const LiveKeys> live, std::span<const TokenRun> runs) {
   Rows rows;
   for (std::size_t i = 0; i < live.size(); ++i)
     rows.append(runs[i].row + live[i].first, live[i].end - live[i].first);
@@ -192,7 +192,7 @@ Rows rows_in(std::span<const Stretch> live, std::span<const TokenRun> runs) {
 // The key runs cut to what is live.
 std::vector<TokenRun> live_runs(std::span<const TokenRun> q_runs, std::span<const TokenRun> k_runs,
                                 Window visible) {
-  const std::vector<Stretch> live = live_stretches(q_runs, k_runs, visible);
+  const std::vector<LiveKeys> live = live_keys_of(q_runs, k_runs, visible);
   std::vector<TokenRun> cut;
   for (std::size_t i = 0; i < k_runs.size(); ++i) {
     if (live[i].first == live[i].end) continue;
@@ -291,11 +291,11 @@ ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, 
 }
 
 Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible) {
-  return rows_in(live_stretches(q, k, visible), k);
+  return rows_in(live_keys_of(q, k, visible), k);
 }
 
 Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible) {
-  const std::vector<Stretch> live = live_stretches(q, unseen, visible);
+  const std::vector<LiveKeys> live = live_keys_of(q, unseen, visible);
   const Rows rows = rows_in(live, unseen);
   std::size_t left = 0;
   for (std::size_t i = 0; i < live.size(); ++i)

@@ -5,6 +5,15 @@
 #include <stdexcept>
 
 namespace cplab::measure {
+
+kernels::View rows_first(kernels::DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t columns) {
+  return {nullptr, dtype, rows, heads, columns, heads * columns, columns, {}};
+}
+
+std::int64_t bytes_of(const kernels::View& v) {
+  return v.rows * v.heads * v.width * static_cast<std::int64_t>(kernels::bytes_of(v.dtype));
+}
+
 namespace {
 
 using kernels::Chunk;
@@ -13,14 +22,6 @@ using kernels::DType;
 using kernels::View;
 
 using Names = std::vector<std::string>;
-
-View rows_first(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t columns) {
-  return {nullptr, dtype, rows, heads, columns, heads * columns, columns, {}};
-}
-
-std::int64_t bytes_of(const View& v) {
-  return v.rows * v.heads * v.width * static_cast<std::int64_t>(kernels::bytes_of(v.dtype));
-}
 
 bool holds(const Names& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -79,13 +80,13 @@ kernels::LinearInter inter_call(const ChunkShape& shape, const Operands& operand
           .chunks = on};
 }
 
-constexpr std::int64_t block = 256;  // tokens
+constexpr std::int64_t block_tokens = 256;
 
 }  // namespace
 
 ChunkShape ChunkForm::shape(std::int64_t tokens, std::int64_t value_size) const {
   ChunkShape shape{kind, states, results, cut, tokens, 16, 128, value_size, 0};
-  if (length == Length::blocks) shape.chunk = block;
+  if (length == Length::blocks) shape.chunk = block_tokens;
   if (length == Length::waves) shape.chunk = tokens / (value_size > 64 ? 8 : 16);
   return shape;
 }

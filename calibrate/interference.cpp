@@ -12,7 +12,7 @@ namespace {
 // Large enough that few of them last as long as a sample. NCCL's are below the size from which it sends in
 // another way.
 constexpr std::int64_t nccl_bytes = 128 << 20, copy_bytes = 256 << 20;
-constexpr AttentionShape shape{1, 8192, 16, 128, false};  // many waves of thread blocks
+constexpr AttentionShape beside_shape{1, 8192, 16, 128, false};  // many waves of thread blocks
 constexpr std::int64_t elementwise_bytes = 256 << 20;
 constexpr int samples = 5;
 constexpr int most_shifts = 150;  // more cannot be queued behind a closed gate
@@ -29,7 +29,7 @@ constexpr Subject subjects[] = {{"attend", {0.020, 2, 10, 0}},   {"attend_backwa
 std::unique_ptr<Load> load_of(const Subject& subject, const DeviceMemory& arena, std::int64_t l2_bytes) {
   const std::string kind = subject.kind;
   if (kind.starts_with("attend"))
-    return std::make_unique<Load>(arena, l2_bytes, shape, kind == "attend_backward");
+    return std::make_unique<Load>(arena, l2_bytes, beside_shape, kind == "attend_backward");
   return std::make_unique<Load>(arena, l2_bytes, kind, elementwise_bytes);
 }
 

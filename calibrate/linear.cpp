@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t most_arena_bytes = std::int64_t{5} << 30;
 
 // A serial walk over 131072 tokens takes 50 ms: few of those.
-Effort effort_for(double seconds) {
+Effort walk_effort(double seconds) {
   if (seconds > 0.005) return {0.02, 1, 4, 3};
   return {0.01, 4, 50, 3};
 }
@@ -62,7 +62,7 @@ class Linear {
     load.prepare(++seed_, bench_.stream());
     const auto queue = [&](std::int64_t i, CudaStream stream) { load.queue(i, stream); };
     bench_.warm_up(queue, 1);
-    return bench_.typical(queue, effort_for(bench_.sample(1, queue)));
+    return bench_.typical(queue, walk_effort(bench_.sample(1, queue)));
   }
 
   void add(const ChunkForm& form, const ChunkShape& shape) {

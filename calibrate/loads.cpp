@@ -18,14 +18,6 @@ std::int64_t padded(std::int64_t bytes) {
   return (bytes + line - 1) / line * line;
 }
 
-std::int64_t bytes_of(const View& v) {
-  return v.rows * v.heads * v.width * static_cast<std::int64_t>(kernels::bytes_of(v.dtype));
-}
-
-View rows_first(DType dtype, std::int64_t rows, std::int64_t head_count, std::int64_t columns) {
-  return {nullptr, dtype, rows, head_count, columns, head_count * columns, columns, {}};
-}
-
 View row_numbers(std::int64_t rows, std::int64_t head_count) {  // lse, delta: heads first
   return {nullptr, DType::fp32, rows, head_count, 1, 1, rows, {}};
 }

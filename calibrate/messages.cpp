@@ -82,7 +82,7 @@ class ChannelProbe {
 
 // One kind over one transport, as plans count its bytes. `call` queues it with `bytes`, what a rank gives to
 // each other one, or the operand of an all_reduce; wire: bytes on the wire for each of those.
-struct Subject {
+struct LinkCall {
   const char* kind;
   bool by_nccl;  // or by copy engines
   double wire;
@@ -104,7 +104,7 @@ class Links {
     // NCCL connects at the first use of an algorithm: all of them before times are taken, and those that
     // every plan may use before its memory is read.
     for (const bool first : {true, false}) {
-      for (const Subject& subject : subjects_) {
+      for (const LinkCall& subject : subjects_) {
         const std::string kind = subject.kind;
         if (!subject.by_nccl || (kind == "exchange" || kind == "all_gather") != first) continue;
         for (std::int64_t bytes = least_bytes; bytes <= most_bytes; bytes *= 4)
@@ -116,14 +116,14 @@ class Links {
     }
     copies_.prepare(rank, receive_.data());
     copies_.reach_all(rank);
-    for (const Subject& subject : subjects_)
+    for (const LinkCall& subject : subjects_)
       if (!subject.by_nccl) bench_.warm_up(with(subject, most_bytes), 3);
   }
 
   void measure(int sms, Tables& tables) {
     ChannelProbe probe(bench_, sms);
     if (rank_ == 0) tables.communicator_bytes = communicator_bytes_;
-    for (const Subject& subject : subjects_) {
+    for (const LinkCall& subject : subjects_) {
       MessageTable table;
       table.kind = subject.kind;
       table.transport = subject.by_nccl ? "nccl" : "copy";
@@ -143,7 +143,7 @@ class Links {
   }
 
  private:
-  static Bench::Queue with(const Subject& subject, std::int64_t bytes) {
+  static Bench::Queue with(const LinkCall& subject, std::int64_t bytes) {
     return [&subject, bytes](std::int64_t, CudaStream stream) { subject.call(bytes, stream); };
   }
 
@@ -177,7 +177,7 @@ class Links {
   std::int64_t free_before_, communicator_bytes_ = 0;
   NcclRank nccl_;
   CopyRing& copies_;
-  std::vector<Subject> subjects_;
+  std::vector<LinkCall> subjects_;
 };
 
 void measure_group(int ranks, const Options& options, Measurement& into) {

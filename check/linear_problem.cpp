@@ -8,8 +8,6 @@
 namespace cplab::checking {
 namespace {
 
-constexpr const char* part = "takes part of the columns only";
-
 class LinearTest {
  public:
   LinearTest(const Problem& problem, const RankModel& rank, const Operation& op)
@@ -50,11 +48,11 @@ class LinearTest {
       case Operand::dq:
       case Operand::dk:
       case Operand::log_decay:
-      case Operand::dlog_decay: return box.width() == problem_.head_size ? nullptr : part;
+      case Operand::dlog_decay: return box.width() == problem_.head_size ? nullptr : part_of_columns;
       case Operand::beta:
-      case Operand::dbeta: return box.width() == 1 ? nullptr : part;
+      case Operand::dbeta: return box.width() == 1 ? nullptr : part_of_columns;
       case Operand::transition: return transition(box);
-      default: return box.width() == problem_.value_size ? nullptr : part;
+      default: return box.width() == problem_.value_size ? nullptr : part_of_columns;
     }
   }
   const char* transition(const Box& box) const {

@@ -21,6 +21,7 @@ namespace cplab::checking {
 
 inline constexpr std::int64_t most_tokens = std::int64_t{1} << 31;  // so that pairs are counted exactly
 inline constexpr std::uint32_t none = no_index;
+inline constexpr const char* part_of_columns = "takes part of the columns only";
 
 // Collects findings: one per (kind, rank, operation, buffer), and of one kind on one rank at most `limit`.
 class Findings {

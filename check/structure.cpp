@@ -107,12 +107,11 @@ class Resolver {
   const char* test_problem(const Operation& op) const {
     const auto is = [](const Box& box, std::int64_t width) { return box.width() == width; };
     const std::int64_t D = problem_.head_size, E = problem_.value_size;
-    constexpr const char* part = "takes part of the columns only";
     if (const char* what = wrong_linear_operation(problem_, rank_, op)) return what;
-    if (op.kind == OpKind::row_dot) return is(box(op, Operand::dout), E) ? nullptr : part;
+    if (op.kind == OpKind::row_dot) return is(box(op, Operand::dout), E) ? nullptr : part_of_columns;
     if (op.kind != OpKind::attend && op.kind != OpKind::attend_backward) return nullptr;
     const Box &q = box(op, Operand::q), &k = box(op, Operand::k);
-    if (!is(q, D) || !is(box(op, Operand::v), E)) return part;
+    if (!is(q, D) || !is(box(op, Operand::v), E)) return part_of_columns;
     if (!(std::abs(op.value - problem_.scale) <= 1e-12 * std::abs(problem_.scale)))
       return "scales the logits by another factor than the problem's";
     if (op.softcap != problem_.softcap) return "caps the logits at another number than the problem's";

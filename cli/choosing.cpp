@@ -13,12 +13,14 @@
 
 namespace cplab {
 
-using namespace kernels;
+namespace cuda = kernels::cuda;
+namespace tune = kernels::tune;
+using kernels::ChoiceWay;
 using tune::Machine;
 
 ChoiceWay choice_way(const Arguments& arguments, ChoiceWay otherwise) {
   std::vector<std::string> legal;
-  for (const std::string_view name : choice_way_names) legal.emplace_back(name);
+  for (const std::string_view name : kernels::choice_way_names) legal.emplace_back(name);
   const std::string word = arguments.word("choose", name_of(otherwise), legal);
   for (std::size_t n = 0; n < legal.size(); ++n)
     if (word == legal[n]) return static_cast<ChoiceWay>(n);
@@ -40,9 +42,9 @@ AttentionCalls::AttentionCalls(const Plan& plan, const Say& say) {
       // Kernels ask how operands are aligned; whoever allocates buffers aligns them for all.
       for (std::size_t i = 0; i < views.size(); ++i)
         views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
-      if (const auto* forward = std::get_if<Attend>(&placed.call))
+      if (const auto* forward = std::get_if<kernels::Attend>(&placed.call))
         calls.emplace_back(*forward);
-      else if (const auto* backward = std::get_if<AttendBackward>(&placed.call))
+      else if (const auto* backward = std::get_if<kernels::AttendBackward>(&placed.call))
         calls.emplace_back(*backward);
     }
   }
@@ -74,7 +76,8 @@ Cache open_cache(const std::string& path, const Machine& here) {
 TuningMachine gpu_machine(bool deterministic, bool shared_gpu, int reserved_sms_of(const Schedule&, int),
                           const Schedule& schedule) {
   const auto options = [=] {
-    CallOptions of{.choice = deterministic ? KernelChoice::deterministic : KernelChoice::best};
+    kernels::CallOptions of{.choice = deterministic ? kernels::KernelChoice::deterministic
+                                                    : kernels::KernelChoice::best};
     of.reserved_sms = reserved_sms_of(schedule, tune::machine_of_gpu().sms);
     of.shared_gpu = shared_gpu;
     return tune::variants_of_gpu(of);

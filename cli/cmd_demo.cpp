@@ -26,7 +26,7 @@ constexpr const char* scenario_name = "ring.toml";
 const std::vector<std::string> small_size{"problem.batch=1", "problem.sequence=203", "problem.heads=4",
                                           "problem.kv_heads=2", "problem.head_size=16"};
 
-struct Row {
+struct DemoRow {
   std::string kv_slots, placement;
   Prediction prediction;
   double exposed_s = 0;
@@ -46,8 +46,8 @@ bool verify_small(const std::vector<std::string>& sets, std::uint64_t seed) {
   return verify(plan, random_inputs(file.scenario.problem, seed), options).ok();
 }
 
-Row demo_row(const std::vector<std::string>& sets, std::uint64_t seed) {
-  Row row;
+DemoRow demo_row(const std::vector<std::string>& sets, std::uint64_t seed) {
+  DemoRow row;
   const ScenarioFile file = read_scenario(scenario_name, sets);
   const Plan plan = plan_of(file, PlanUse::check);
   row.prediction = predict(file, plan);
@@ -61,10 +61,10 @@ Row demo_row(const std::vector<std::string>& sets, std::uint64_t seed) {
 // Of the rows that fit and are right, and are as fast as the fastest within what the model can tell apart,
 // the one with the least memory.
 constexpr double indistinguishable = 0.01;
-std::optional<std::size_t> best_row(const std::vector<Row>& rows) {
-  const auto eligible = [](const Row& row) { return row.verified && row.prediction.fit.fits; };
+std::optional<std::size_t> best_row(const std::vector<DemoRow>& rows) {
+  const auto eligible = [](const DemoRow& row) { return row.verified && row.prediction.fit.fits; };
   double fastest = std::numeric_limits<double>::infinity();
-  for (const Row& row : rows) {
+  for (const DemoRow& row : rows) {
     if (eligible(row)) fastest = std::min(fastest, row.prediction.figures.time_s);
   }
   std::optional<std::size_t> best;
@@ -76,7 +76,7 @@ std::optional<std::size_t> best_row(const std::vector<Row>& rows) {
   return best;
 }
 
-TextTable demo_table(const std::vector<Row>& rows) {
+TextTable demo_table(const std::vector<DemoRow>& rows) {
   TextTable table({{"kv_slots", ""},
                    {"placement", "", Align::left},
                    {"time", "ms"},
@@ -86,7 +86,7 @@ TextTable demo_table(const std::vector<Row>& rows) {
                    {"peak memory", "GiB"},
                    {"fits", "", Align::left},
                    {"verified", "", Align::left}});
-  for (const Row& row : rows) {
+  for (const DemoRow& row : rows) {
     const Prediction& p = row.prediction;
     table.add_row({row.kv_slots, row.placement, format_ms(p.figures.time_s), format_ms(p.low_s),
                    format_ms(p.high_s), format_ms(row.exposed_s), format_gib(p.figures.peak_bytes, 3),
@@ -95,7 +95,7 @@ TextTable demo_table(const std::vector<Row>& rows) {
   return table;
 }
 
-void write_demo_json(std::ostream& out, const ScenarioFile& file, const std::vector<Row>& rows,
+void write_demo_json(std::ostream& out, const ScenarioFile& file, const std::vector<DemoRow>& rows,
                      std::optional<std::size_t> best) {
   JsonWriter json(out);
   begin_result(json, "demo", "demo", versions_of_build());
@@ -135,7 +135,7 @@ int command_demo(const Arguments& arguments, Console& console) {
   const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
   const ScenarioFile file = read_scenario(scenario_name, sets);
   say_notes(console, file);
-  std::vector<Row> rows;
+  std::vector<DemoRow> rows;
   Progress progress(console, "simulating and verifying");
   for (const char* kv_slots : {"2", "3", "all"}) {
     for (const char* placement : {"contiguous", "zigzag", "striped"}) {
@@ -149,7 +149,7 @@ int command_demo(const Arguments& arguments, Console& console) {
   }
   progress.end();
   std::set<std::string> said;
-  for (const Row& row : rows) {
+  for (const DemoRow& row : rows) {
     for (const std::string& note : row.prediction.notes) {
       if (said.insert(note).second) console.say("note: " + note);
     }
@@ -162,7 +162,7 @@ int command_demo(const Arguments& arguments, Console& console) {
   out << describe(file.scenario) << "\non " << file.hardware_given << ", over kv_slots and placements\n\n";
   table.write(out, console.color());
   if (best) {
-    const Row& row = rows[*best];
+    const DemoRow& row = rows[*best];
     out << fmt::format("\n* best: kv_slots {}, {}: {} ms, {} GiB of each GPU left\n", row.kv_slots,
                        row.placement, format_ms(row.prediction.figures.time_s),
                        format_gib(row.prediction.fit.headroom_bytes, 1));
@@ -177,7 +177,7 @@ int command_demo(const Arguments& arguments, Console& console) {
   console.write_json_to_option([&](std::ostream& stream) { write_demo_json(stream, file, rows, best); });
   console.write_csv_to_option([&](std::ostream& stream) { table.write_csv(stream); });
   const bool all_verified =
-      std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.verified; });
+      std::all_of(rows.begin(), rows.end(), [](const DemoRow& row) { return row.verified; });
   return all_verified ? exit_fine : exit_wrong;
 }
 

@@ -16,20 +16,20 @@
 namespace cplab {
 namespace {
 
-using namespace kernels::cuda;
+namespace cuda = kernels::cuda;
 
 // Of all kernels where nothing was compiled: what a build with nvcc would have.
-constexpr KernelBuild usual_build{.hopper = true, .full = false};
+constexpr cuda::KernelBuild usual_build{.hopper = true, .full = false};
 
-struct Row {
-  const KernelEntry* entry = nullptr;
-  const CompiledKernel* compiled = nullptr;  // null: a build without nvcc
+struct ListedKernel {
+  const cuda::KernelEntry* entry = nullptr;
+  const cuda::CompiledKernel* compiled = nullptr;  // null: a build without nvcc
 };
 
 struct Listing {
-  KernelBuild build;
-  std::vector<Row> rows;
-  std::vector<Architecture> gpus;
+  cuda::KernelBuild build;
+  std::vector<ListedKernel> rows;
+  std::vector<cuda::Architecture> gpus;
   std::vector<KernelRate> rates;
   bool with_rates = false;
   std::string left_out;  // empty: nothing
@@ -45,7 +45,7 @@ std::string left_out_text(bool compiled) {
 
 // Words that all occur in the name, whatever their order: "hopper fused" finds "attend_backward hopper fused
 // bf16 128".
-bool matches(const KernelEntry& entry, const std::string& words) {
+bool matches(const cuda::KernelEntry& entry, const std::string& words) {
   const std::string name = entry.name();
   std::size_t begin = 0;
   while (begin < words.size()) {
@@ -56,26 +56,26 @@ bool matches(const KernelEntry& entry, const std::string& words) {
   return true;
 }
 
-std::vector<Row> rows_of(const KernelBuild& build, const CompiledKernels* compiled,
-                         const std::string& words) {
-  std::vector<Row> rows;
-  const std::span<const KernelEntry> entries = kernel_entries(build);
+std::vector<ListedKernel> rows_of(const cuda::KernelBuild& build, const cuda::CompiledKernels* compiled,
+                                  const std::string& words) {
+  std::vector<ListedKernel> rows;
+  const std::span<const cuda::KernelEntry> entries = kernel_entries(build);
   for (std::size_t n = 0; n < entries.size(); ++n)
     if (matches(entries[n], words)) rows.push_back({&entries[n], compiled ? &compiled->kernels[n] : nullptr});
   if (!rows.empty()) return rows;
   std::vector<std::string> names;
-  for (const KernelEntry& entry : entries) names.push_back(entry.variant);
+  for (const cuda::KernelEntry& entry : entries) names.push_back(entry.variant);
   throw InputError("kernels " + words + ": no kernel of that name; did you mean \"" + nearest(words, names) +
                    "\"?");
 }
 
-std::vector<Architecture> gpus_of(const Arguments& arguments) {
+std::vector<cuda::Architecture> gpus_of(const Arguments& arguments) {
   std::vector<std::string> legal;
-  for (const Architecture& gpu : architectures) legal.emplace_back(gpu.name);
+  for (const cuda::Architecture& gpu : cuda::architectures) legal.emplace_back(gpu.name);
   const std::string wanted =
       arguments.has("architecture") ? arguments.word("architecture", "", legal) : std::string();
-  std::vector<Architecture> gpus;
-  for (const Architecture& gpu : architectures)
+  std::vector<cuda::Architecture> gpus;
+  for (const cuda::Architecture& gpu : cuda::architectures)
     if (wanted.empty() || gpu.name == wanted) gpus.push_back(gpu);
   return gpus;
 }
@@ -84,17 +84,17 @@ std::string size_text(int size) {
   return size == 0 ? "any" : std::to_string(size);
 }
 
-std::string head_text(const KernelEntry& entry) {
+std::string head_text(const cuda::KernelEntry& entry) {
   if (entry.key_size == entry.value_size) return size_text(entry.key_size);
   return size_text(entry.key_size) + "/" + size_text(entry.value_size);
 }
 
-std::string tile_text(const KernelEntry& entry) {
+std::string tile_text(const cuda::KernelEntry& entry) {
   return entry.tile_rows == 0 ? "-" : fmt::format("{}x{}", entry.tile_rows, entry.tile_columns);
 }
 
 // What an architecture runs of a kernel: nothing where it is not claimed or has no code.
-const CompiledCode* code_on(const Row& row, const Architecture& gpu) {
+const cuda::CompiledCode* code_on(const ListedKernel& row, const cuda::Architecture& gpu) {
   return row.compiled && claims(row.entry->claim, gpu) ? row.compiled->code_for(gpu) : nullptr;
 }
 
@@ -111,9 +111,9 @@ TextTable kernel_table(const Listing& listing) {
           Column{"warps", ""}, Column{"occupancy", "%"}, Column{"limit", "", Align::left}})
       columns.push_back(column);
   TextTable table(columns);
-  for (const Row& row : listing.rows) {
-    const KernelEntry& entry = *row.entry;
-    for (const Architecture& gpu : listing.gpus) {
+  for (const ListedKernel& row : listing.rows) {
+    const cuda::KernelEntry& entry = *row.entry;
+    for (const cuda::Architecture& gpu : listing.gpus) {
       if (!claims(entry.claim, gpu)) continue;
       std::vector<std::string> cells{entry.name(),
                                      head_text(entry),
@@ -121,8 +121,8 @@ TextTable kernel_table(const Listing& listing) {
                                      entry.stages == 0 ? "-" : std::to_string(entry.stages),
                                      std::to_string(entry.threads),
                                      std::string(gpu.name)};
-      if (const CompiledCode* code = code_on(row, gpu)) {
-        const Occupancy held = occupancy(gpu, row.compiled->needs(*code));
+      if (const cuda::CompiledCode* code = code_on(row, gpu)) {
+        const cuda::Occupancy held = occupancy(gpu, row.compiled->needs(*code));
         for (std::string& cell : std::vector<std::string>{
                  code->architecture, std::to_string(code->registers),
                  std::to_string(code->spill_store_bytes + code->spill_load_bytes),
@@ -140,13 +140,13 @@ TextTable kernel_table(const Listing& listing) {
   return table;
 }
 
-void write_code(JsonWriter& json, const Row& row, const Architecture& gpu) {
+void write_code(JsonWriter& json, const ListedKernel& row, const cuda::Architecture& gpu) {
   json.field("architecture", gpu.name);
   json.field("claimed", claims(row.entry->claim, gpu));
-  const CompiledCode* code = code_on(row, gpu);
+  const cuda::CompiledCode* code = code_on(row, gpu);
   if (!code) return;
-  const BlockNeeds needs = row.compiled->needs(*code);
-  const Occupancy held = occupancy(gpu, needs);
+  const cuda::BlockNeeds needs = row.compiled->needs(*code);
+  const cuda::Occupancy held = occupancy(gpu, needs);
   json.field("code", code->architecture);
   json.field("registers", code->registers);
   json.field("barriers", code->barriers);
@@ -161,7 +161,7 @@ void write_code(JsonWriter& json, const Row& row, const Architecture& gpu) {
   json.field("limit", name_of(held.limit));
 }
 
-void write_entry(JsonWriter& json, const KernelEntry& entry) {
+void write_entry(JsonWriter& json, const cuda::KernelEntry& entry) {
   json.field("variant", entry.variant);
   json.field("part", entry.part);
   json.field("kind", entry.kind);
@@ -185,7 +185,7 @@ void write_kernels_json(std::ostream& out, const Listing& listing) {
   json.field("hopper", listing.build.hopper);
   json.field("full", listing.build.full);
   if (!listing.left_out.empty()) json.field("left_out", listing.left_out);
-  json.objects("architectures", listing.gpus, [&](const Architecture& gpu) {
+  json.objects("cuda::architectures", listing.gpus, [&](const cuda::Architecture& gpu) {
     json.field("architecture", gpu.name);
     json.field("compile_and_occupancy_only", !has_record(gpu));
     json.field("registers", gpu.registers);
@@ -197,9 +197,10 @@ void write_kernels_json(std::ostream& out, const Listing& listing) {
     json.field("blocks", gpu.blocks);
     json.field("barriers", gpu.barriers);
   });
-  json.objects("kernels", listing.rows, [&](const Row& row) {
+  json.objects("kernels", listing.rows, [&](const ListedKernel& row) {
     write_entry(json, *row.entry);
-    json.objects("architectures", listing.gpus, [&](const Architecture& gpu) { write_code(json, row, gpu); });
+    json.objects("cuda::architectures", listing.gpus,
+                 [&](const cuda::Architecture& gpu) { write_code(json, row, gpu); });
   });
   if (listing.with_rates) write_rates(json, listing.rates);
   json.end_object();
@@ -208,7 +209,7 @@ void write_kernels_json(std::ostream& out, const Listing& listing) {
 }  // namespace
 
 int command_kernels(const Arguments& arguments, Console& console) {
-  const CompiledKernels* compiled = compiled_kernels();
+  const cuda::CompiledKernels* compiled = cuda::compiled_kernels();
   Listing listing;
   listing.build = compiled ? compiled->build : usual_build;
   listing.gpus = gpus_of(arguments);
@@ -220,7 +221,7 @@ int command_kernels(const Arguments& arguments, Console& console) {
   if (arguments.has("hardware")) {
     listing.with_rates = true;
     std::vector<std::string> variants;
-    for (const Row& row : listing.rows) variants.push_back(row.entry->variant);
+    for (const ListedKernel& row : listing.rows) variants.push_back(row.entry->variant);
     listing.rates = kernel_rates(arguments.text("hardware", ""), arguments.all("set"), variants);
   }
   if (!listing.left_out.empty()) console.say("note: " + listing.left_out);
@@ -230,7 +231,7 @@ int command_kernels(const Arguments& arguments, Console& console) {
   out << "\ntile: queries x keys, tokens x columns of a state; blocks, warps: of a multiprocessor at once, "
          "theoretical\n";
   std::string not_run;
-  for (const Architecture& gpu : listing.gpus)
+  for (const cuda::Architecture& gpu : listing.gpus)
     if (!has_record(gpu)) not_run += (not_run.empty() ? "" : ", ") + std::string(gpu.name);
   if (compiled && !not_run.empty())
     out << not_run << ": compile- and occupancy-only, no record has a run on one\n";

@@ -22,31 +22,32 @@ namespace cplab {
 namespace {
 
 constexpr std::array tensors{"out", "dq", "dk", "dv"};
-using Figures = std::array<double, tensors.size()>;
+using TensorErrors = std::array<double, tensors.size()>;
 
-struct Method {
+struct LaspMethod {
   const char* name;
   const char* algorithm;
   bool bf16_numbers = false;  // token numbers, and states of a rank's own tokens, in bf16
   bool down_sweep = false;    // the published one
 };
-constexpr std::array methods{Method{"naive", "lasp_naive", true}, Method{"cache", "lasp_cache", true},
-                             Method{"fuse", "lasp_fuse"}, Method{"fuse_parallel", "lasp_fuse_parallel"},
-                             Method{"blelloch", "lasp_blelloch", false, true}};
+constexpr std::array methods{LaspMethod{"naive", "lasp_naive", true}, LaspMethod{"cache", "lasp_cache", true},
+                             LaspMethod{"fuse", "lasp_fuse"},
+                             LaspMethod{"fuse_parallel", "lasp_fuse_parallel"},
+                             LaspMethod{"blelloch", "lasp_blelloch", false, true}};
 
 struct Job {
   std::int64_t replicas = 1, ranks = 1;
-  std::array<Figures, methods.size()> published{};
+  std::array<TensorErrors, methods.size()> published{};
 };
 
-struct Source {
+struct ErrorsSource {
   std::int64_t samples = 1;
   std::vector<Job> jobs;
 };
 
-Source read_source(const Table& root) {
+ErrorsSource read_errors_source(const Table& root) {
   const Table table = root.table("published");
-  Source source;
+  ErrorsSource source;
   source.samples = table.integer("samples");
   if (source.samples < 1) table.fail("samples", "must be 1 or more");
   for (const Table& row : table.tables("row")) {
@@ -118,15 +119,15 @@ double mean_difference(const Tensor& a, const Tensor& b, std::int64_t rank, std:
   return sum / static_cast<double>(batch * rows * width);
 }
 
-Figures differences(const Outputs& a, const Outputs& b, std::int64_t rank, std::int64_t ranks) {
-  Figures figures{};
+TensorErrors differences(const Outputs& a, const Outputs& b, std::int64_t rank, std::int64_t ranks) {
+  TensorErrors figures{};
   for (std::size_t t = 0; t < tensors.size(); ++t)
     figures[t] = mean_difference(a[tensors[t]], b[tensors[t]], rank, ranks);
   return figures;
 }
 
-void add_rows(ReproduceReport& report, const std::string& label, const Figures* published,
-              const Figures& ours) {
+void add_rows(ReproduceReport& report, const std::string& label, const TensorErrors* published,
+              const TensorErrors& ours) {
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const std::optional<double> figure = published ? std::optional((*published)[t]) : std::nullopt;
     ReproduceRow row =
@@ -162,7 +163,7 @@ std::string wrong_ranks(const Outputs& wrong, const Outputs& right, std::int64_t
   return text.empty() ? "no rank" : text;
 }
 
-void add_notes(ReproduceReport& report, const Source& source) {
+void add_notes(ReproduceReport& report, const ErrorsSource& source) {
   const auto add = [&](std::string note) { report.notes.push_back(std::move(note)); };
   add("The test printed rank 0 alone and had no threshold. Rank 0's out and dq need no state of other ranks, "
       "so that it never saw the scan of the forward.");
@@ -188,7 +189,7 @@ ReproduceReport reproduce_lasp_errors(const std::string& file, const std::vector
                                       Progress& progress) {
   require_settable(sets);
   const ScenarioFile given = read_scenario(file, sets);
-  const Source source = read_source(given.table);
+  const ErrorsSource source = read_errors_source(given.table);
   ReproduceReport report;
   report.header = header_of(given);
   report.name = "lasp-errors";
@@ -207,7 +208,7 @@ ReproduceReport reproduce_lasp_errors(const std::string& file, const std::vector
     report.ranks.push_back(job.ranks);
     const std::string label = fmt::format("DP{} SP{}/", job.replicas, job.ranks);
     for (std::size_t m = 0; m < methods.size(); ++m) {
-      const Method& method = methods[m];
+      const LaspMethod& method = methods[m];
       const auto& kernels = method.down_sweep ? blelloch_kernels() : std::vector<std::string>();
       const Outputs ours = executions.run(method.algorithm, job.ranks, kernels, method.bf16_numbers,
                                           method.down_sweep ? "published-down-sweep" : nullptr);

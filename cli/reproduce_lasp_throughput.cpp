@@ -47,20 +47,20 @@ LaspBenchmark benchmark_of(const Method& method, const Elements& elements) {
 }
 
 // What a chain of operations that ends last is made of, in seconds.
-struct Row {
+struct ThroughputRow {
   double tokens_s = 0;
   double seconds = 0;
   UseSeconds chain;
 };
-struct Rows {
-  Row forward, both;
+struct ThroughputRows {
+  ThroughputRow forward, both;
   double message_bytes = 0, link_bytes_s = 0;  // the states of one rank in fp32
   bool with_fault = false;
   CheckResult scan, right_scan;  // of the forward: with the method's fault, and without
 };
 
-Rows simulated(const std::string& file, const std::vector<std::string>& sets, const PublishedTable& table,
-               const Method& method, const Source& source) {
+ThroughputRows simulated(const std::string& file, const std::vector<std::string>& sets,
+                         const PublishedTable& table, const Method& method, const Source& source) {
   std::vector<std::string> with = sets;
   with.insert(with.end(), {fmt::format("parallel.ranks={}", table.ranks),
                            fmt::format("parallel.replicas={}", table.replicas),
@@ -86,14 +86,14 @@ Rows simulated(const std::string& file, const std::vector<std::string>& sets, co
                           heads * static_cast<double>(problem.head_size * problem.value_size)};
   const LaspBenchmark benchmark = benchmark_of(method, elements);
   const double tokens = static_cast<double>(table.batch * problem.sequence);
-  Rows result;
+  ThroughputRows result;
   result.message_bytes = 4 * elements.state;
   result.link_bytes_s = hardware.node.link_bytes_s;
   for (const bool both : {false, true}) {
     Scenario one = scenario.scenario;
     one.problem.direction = both ? Direction::forward_backward : Direction::forward;
     Plan plan = build_plan(one);
-    Row& row = both ? result.both : result.forward;
+    ThroughputRow& row = both ? result.both : result.forward;
     if (!both) result.right_scan = check(plan);
     if (!method.fault.empty() && table.ranks >= method.fault_from_ranks) {
       const Fault* fault = find_fault(method.fault);
@@ -118,7 +118,7 @@ Rows simulated(const std::string& file, const std::vector<std::string>& sets, co
 struct Figure {
   std::string label;
   double published = 0, ours = 0;  // million tokens/s
-  Row row;
+  ThroughputRow row;
   double error() const { return ours / published - 1; }
 };
 
@@ -171,7 +171,7 @@ std::string about_parameter(const std::string& name, const Parameter& p) {
 }
 
 // What the messages of a forward take at least.
-std::string about_wire(const std::string& where, const Rows& rows, double published_s) {
+std::string about_wire(const std::string& where, const ThroughputRows& rows, double published_s) {
   constexpr double ms = 1e3;
   return fmt::format(
       "{}: of its messages of {:.1f} MB {} wait for each other in the forward. That is {:.2f} ms at the "
@@ -182,7 +182,7 @@ std::string about_wire(const std::string& where, const Rows& rows, double publis
       rows.link_bytes_s / 1e9, published_s * ms);
 }
 
-std::string about_fault(const std::string& where, const Method& method, const Rows& rows) {
+std::string about_fault(const std::string& where, const Method& method, const ThroughputRows& rows) {
   return fmt::format(
       "{}: simulated with the scan that was timed ({}), which gives wrong states from {} ranks on: {} "
       "messages, {} of "
@@ -251,11 +251,11 @@ ReproduceReport reproduce_lasp_throughput(const std::string& file, const std::ve
           fmt::format("{}, DP {} SP {}, {}", table.name, table.replicas, table.ranks, wanted);
       progress.stage(where);
       const double tokens = static_cast<double>(table.batch * problem.sequence);
-      const Rows rows = simulated(file, sets, table, *method, source);
+      const ThroughputRows rows = simulated(file, sets, table, *method, source);
       if (rows.with_fault) over_the_wire.push_back(about_fault(where, *method, rows));
       if (table.ranks > 8) over_the_wire.push_back(about_wire(where, rows, 1e-6 * tokens / table.forward[m]));
       for (const bool both : {false, true}) {
-        const Row& row = both ? rows.both : rows.forward;
+        const ThroughputRow& row = both ? rows.both : rows.forward;
         Figure figure{where + (both ? ", forward+backward" : ", forward"),
                       both ? table.both[m] : table.forward[m], row.tokens_s / 1e6, row};
         report.rows.push_back(reproduced(figure.label, figure.published, figure.ours, true, "Mtok/s"));

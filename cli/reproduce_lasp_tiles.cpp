@@ -12,12 +12,10 @@ namespace cplab {
 
 namespace {
 
-using kernels::View;
-
 // Copies of rows in fp32, which live as long as this.
 class WideRows {
  public:
-  void widen(View& view) {
+  void widen(kernels::View& view) {
     if (view.dtype == kernels::DType::fp64) return;
     const kernels::ViewRows rows(view);
     std::vector<float>& values =
@@ -28,7 +26,7 @@ class WideRows {
     view = {values.data(), kernels::DType::fp32,    view.rows,  view.heads,
             view.width,    view.heads * view.width, view.width, {}};
   }
-  void widen(std::optional<View>& view) {
+  void widen(std::optional<kernels::View>& view) {
     if (view) widen(*view);
   }
 
@@ -55,25 +53,25 @@ kernels::LinearTiles wide() {
   tiles.local = [](const kernels::LinearLocal& call) {
     kernels::LinearLocal with = call;
     WideRows rows;
-    for (View* view : {&with.q, &with.k, &with.v}) rows.widen(*view);
+    for (kernels::View* view : {&with.q, &with.k, &with.v}) rows.widen(*view);
     base().local(with);
   };
   tiles.local_backward = [](const kernels::LinearLocalBackward& call) {
     kernels::LinearLocalBackward with = call;
     WideRows rows;
-    for (View* view : {&with.q, &with.k, &with.v, &with.dout}) rows.widen(*view);
+    for (kernels::View* view : {&with.q, &with.k, &with.v, &with.dout}) rows.widen(*view);
     base().local_backward(with);
   };
   tiles.state = [](const kernels::LinearState& call) {
     kernels::LinearState with = call;
     WideRows rows;
-    for (View* view : {&with.rows, &with.columns}) rows.widen(*view);
+    for (kernels::View* view : {&with.rows, &with.columns}) rows.widen(*view);
     base().state(with);
   };
   tiles.inter = [](const kernels::LinearInter& call) {
     kernels::LinearInter with = call;
     WideRows rows;
-    for (std::optional<View>* view : {&with.q, &with.k, &with.v, &with.dout}) rows.widen(*view);
+    for (std::optional<kernels::View>* view : {&with.q, &with.k, &with.v, &with.dout}) rows.widen(*view);
     base().inter(with);
   };
   return tiles;

@@ -22,14 +22,14 @@ namespace {
 
 using Strides = std::vector<std::int64_t>;
 
-struct Source {
+struct LlamaSource {
   std::vector<std::int64_t> ranks;
   std::vector<Strides> forward, backward, memory;
 };
 
-Source read_source(const Table& root) {
+LlamaSource read_llama_source(const Table& root) {
   const Table table = root.table("published");
-  Source source;
+  LlamaSource source;
   source.ranks = table.integers("ranks");
   const auto lists = [&](const char* key, std::size_t size) {
     std::vector<Strides> all = table.integer_lists(key);
@@ -338,7 +338,7 @@ ReproduceReport reproduce_llama_strides(const std::string& file, const std::vect
   }
   const ScenarioFile original = read_scenario(file, sets);
   require_machine(original);
-  const Source source = read_source(original.table);
+  const LlamaSource source = read_llama_source(original.table);
   ReproduceReport report;
   report.name = "llama-strides";
   report.header = header_of(original);

@@ -39,26 +39,26 @@ constexpr std::array<Chart, 4> charts{{
 }};
 
 // What a time has beside the null model. The parts and the null model sum to it.
-enum Part : std::uint8_t { shapes, beside, merges, copies, delta, waits, transfers, idle, part_count };
+enum MagiPart : std::uint8_t { shapes, beside, merges, copies, delta, waits, transfers, idle, part_count };
 constexpr std::array<const char*, part_count> part_names{
     "kernel shapes", "beside communication", "merges",           "copies and sums",
     "row_dot",       "exposed waiting",      "exposed transfer", "nothing runs"};
 using Parts = std::array<double, part_count>;  // seconds
 
-struct Method {
+struct MagiMethod {
   std::string name;
   std::vector<std::string> sets;     // as of --set
   std::vector<double> published_ms;  // by chart
 };
 
-struct Source {
+struct MagiSource {
   std::vector<std::int64_t> sequence;
   std::array<std::vector<double>, charts.size()> tflops;  // by chart, over the sequence
-  std::vector<Method> methods;
+  std::vector<MagiMethod> methods;
 };
 
-Source read_source(const Table& root) {
-  Source source;
+MagiSource read_magi_source(const Table& root) {
+  MagiSource source;
   const Table published = root.table("published"), kernel = published.table("kernel");
   source.sequence = kernel.integers("sequence");
   for (std::size_t c = 0; c < charts.size(); ++c) {
@@ -68,7 +68,7 @@ Source read_source(const Table& root) {
   }
   kernel.finish();
   for (const Table& entry : published.tables("method")) {
-    Method method;
+    MagiMethod method;
     for (const std::string& key : entry.keys()) {
       if (key == "name") {
         method.name = entry.text(key);
@@ -103,7 +103,7 @@ double flops_of(const Problem& problem, const Chart& chart, std::int64_t sequenc
 }
 
 // The machine of the scenario, with the published kernels instead of its own.
-Hardware machine(const ScenarioFile& file, const Source& source) {
+Hardware machine(const ScenarioFile& file, const MagiSource& source) {
   const Problem& problem = file.scenario.problem;
   Hardware hardware = read_hardware_of(file);
   std::erase_if(hardware.kernels, [](const KernelTable& table) {
@@ -129,7 +129,7 @@ Hardware machine(const ScenarioFile& file, const Source& source) {
   return hardware;
 }
 
-Part part_of(OpKind kind) {
+MagiPart part_of(OpKind kind) {
   if (kind == OpKind::merge) return merges;
   return kind == OpKind::row_dot ? delta : copies;
 }
@@ -186,27 +186,28 @@ Parts taken_apart(const Plan& plan, const Prediction& prediction, const Hardware
 }
 
 // One of the charts for one method. Seconds.
-struct Figure {
+struct MagiFigure {
   double published = 0, null = 0, ours = 0;
   Parts parts{};
 };
-using Figures4 = std::array<Figure, charts.size()>;
+using Figures4 = std::array<MagiFigure, charts.size()>;
 
-std::string numbers(const Figures4& figures, const std::function<double(const Figure&)>& of, int decimals) {
+std::string numbers(const Figures4& figures, const std::function<double(const MagiFigure&)>& of,
+                    int decimals) {
   std::string text;
-  for (const Figure& each : figures)
+  for (const MagiFigure& each : figures)
     text += fmt::format("{}{:.{}f}", text.empty() ? "" : ", ", of(each), decimals);
   return text;
 }
 
-bool beats_null(const Figure& f) {
+bool beats_null(const MagiFigure& f) {
   return std::abs(f.ours - f.published) < std::abs(f.null - f.published);
 }
 
 void add_rows(ReproduceReport& report, const std::string& method, const Figures4& figures) {
   constexpr double ms = 1e3;
   for (std::size_t c = 0; c < charts.size(); ++c) {
-    const Figure& f = figures[c];
+    const MagiFigure& f = figures[c];
     const std::string label = method + " " + charts[c].label;
     report.rows.push_back(reproduced(label, f.published * ms, f.ours * ms, true, "ms"));
     report.rows.push_back(reproduced(label + "/null", f.published * ms, f.null * ms, false, "ms"));
@@ -219,23 +220,23 @@ void add_rows(ReproduceReport& report, const std::string& method, const Figures4
 void add_notes(ReproduceReport& report, const std::string& method, const Figures4& figures) {
   std::string parts;
   for (std::size_t p = 0; p < part_count; ++p) {
-    const auto part = [&](const Figure& f) { return f.parts[p] * 1e3; };
+    const auto part = [&](const MagiFigure& f) { return f.parts[p] * 1e3; };
     if (std::all_of(figures.begin(), figures.end(),
-                    [&](const Figure& f) { return std::abs(part(f)) < 0.005; }))
+                    [&](const MagiFigure& f) { return std::abs(part(f)) < 0.005; }))
       continue;
     parts += fmt::format("{}{} {}", parts.empty() ? "" : "; ", part_names[p], numbers(figures, part, 2));
   }
   report.notes.push_back(fmt::format(
       "{}: published above the null model: {} ms. Our plan's operations account for {} ms: {}.", method,
       numbers(
-          figures, [](const Figure& f) { return (f.published - f.null) * 1e3; }, 2),
+          figures, [](const MagiFigure& f) { return (f.published - f.null) * 1e3; }, 2),
       numbers(
-          figures, [](const Figure& f) { return (f.ours - f.null) * 1e3; }, 2),
+          figures, [](const MagiFigure& f) { return (f.ours - f.null) * 1e3; }, 2),
       parts));
   std::string errors, not_in;
   std::ptrdiff_t wins = 0;
   for (std::size_t c = 0; c < charts.size(); ++c) {
-    const Figure& f = figures[c];
+    const MagiFigure& f = figures[c];
     errors += fmt::format("{}{} % against {} %", c == 0 ? "" : ", ",
                           format_signed_percent(f.ours / f.published - 1),
                           format_signed_percent(f.null / f.published - 1));
@@ -249,7 +250,7 @@ void add_notes(ReproduceReport& report, const std::string& method, const Figures
 }
 
 std::string about_ring_steps(const Figures4& figures, std::int64_t ranks) {
-  const Figure& f = figures[2];
+  const MagiFigure& f = figures[2];
   const double step = 1e3 / static_cast<double>(ranks);
   return fmt::format(
       "A step of the ring, causal forward: {:.2f} ms published, {:.2f} ours, of which attention on its tiles "
@@ -258,7 +259,7 @@ std::string about_ring_steps(const Figures4& figures, std::int64_t ranks) {
       f.parts[merges] * step, f.parts[copies] * step, (f.parts[waits] + f.parts[transfers]) * step);
 }
 
-std::vector<std::string> first_notes(const Source& source, const ScenarioFile& file) {
+std::vector<std::string> first_notes(const MagiSource& source, const ScenarioFile& file) {
   const Problem& problem = file.scenario.problem;
   return {
       fmt::format(
@@ -297,7 +298,7 @@ ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<st
   }
   const ScenarioFile original = read_scenario(file, sets);
   require_machine(original);
-  const Source source = read_source(original.table);
+  const MagiSource source = read_magi_source(original.table);
   const Hardware hardware = machine(original, source);
   const Problem& problem = original.scenario.problem;
   ReproduceReport report;
@@ -308,7 +309,7 @@ ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<st
                              original.hardware_given, problem.padded_lengths.front(), problem.heads,
                              problem.kv_heads, problem.head_size, name(problem.dtype));
   report.notes = first_notes(source, original);
-  for (const Method& method : source.methods) {
+  for (const MagiMethod& method : source.methods) {
     Figures4 figures;
     for (const bool causal : {false, true}) {
       progress.stage(fmt::format("{}, {}", method.name, causal ? "causal" : "full"));
@@ -320,7 +321,7 @@ ReproduceReport reproduce_magi_cp8(const std::string& file, const std::vector<st
       const Prediction prediction = predict(scenario, plan, hardware);
       for (std::size_t c = 0; c < charts.size(); ++c) {
         if (charts[c].causal != causal) continue;
-        Figure& f = figures[c];
+        MagiFigure& f = figures[c];
         f.published = method.published_ms[c] * 1e-3;
         f.null = flops_of(problem, charts[c], problem.padded_lengths.front()) /
                  static_cast<double>(original.scenario.parallel.ranks) / (source.tflops[c].back() * 1e12);

@@ -19,14 +19,14 @@ namespace {
 
 constexpr double mib = 1024.0 * 1024.0;
 
-struct Part {
+struct MemoryPart {
   std::string column, name;
   double bytes = 0;
   bool derived = false;
 };
 
 // What the published file says beside the scenario.
-struct Source {
+struct TeSource {
   std::vector<std::int64_t> ranks;
   std::map<std::string, std::vector<double>> columns;  // MiB, by rank count
   double unexplained_units = 0, workspace_units = 0, spare_lse = 0;
@@ -38,9 +38,9 @@ const std::vector<std::string>& column_names() {
   return names;
 }
 
-Source read_source(const Table& root) {
+TeSource read_te_source(const Table& root) {
   const Table table = root.table("published");
-  Source source;
+  TeSource source;
   source.ranks = table.integers("ranks");
   std::vector<std::string> columns = column_names();
   columns.push_back("total");
@@ -79,10 +79,10 @@ bool is_lse(const Buffer& buffer) {
   return buffer.role == Role::wide && buffer.width == 1;
 }
 
-std::vector<Part> parts_of(const ScenarioFile& file, const Source& source) {
+std::vector<MemoryPart> parts_of(const ScenarioFile& file, const TeSource& source) {
   const Problem& problem = file.scenario.problem;
   const Peak peak = peak_of(file);
-  std::vector<Part> parts;
+  std::vector<MemoryPart> parts;
   bool has_dout = false;
   std::int64_t rows = 0;
   for (const std::uint32_t index : peak.memory.peak_buffers) {
@@ -116,7 +116,7 @@ std::vector<Part> parts_of(const ScenarioFile& file, const Source& source) {
 
 // Columns, each followed by its parts, then the total. `published` gives the number of a column, or nothing.
 template <class PublishedNumber>
-void add_rows(ReproduceReport& report, const std::string& prefix, const std::vector<Part>& parts,
+void add_rows(ReproduceReport& report, const std::string& prefix, const std::vector<MemoryPart>& parts,
               PublishedNumber published) {
   const auto add = [&](const std::string& label, double bytes, std::optional<double> figure, bool derived) {
     ReproduceRow row{prefix + label, figure, bytes / mib, std::nullopt, derived, "MiB"};
@@ -128,13 +128,13 @@ void add_rows(ReproduceReport& report, const std::string& prefix, const std::vec
   for (const std::string& column : column_names()) {
     double sum = 0;
     bool derived = true;
-    for (const Part& part : parts) {
+    for (const MemoryPart& part : parts) {
       if (part.column != column) continue;
       sum += part.bytes;
       derived = derived && part.derived;
     }
     add(column, sum, published(column), derived);
-    for (const Part& part : parts) {
+    for (const MemoryPart& part : parts) {
       if (part.column != column || part.name.empty()) continue;
       add(column + "/" + part.name, part.bytes, std::nullopt, part.derived);
     }
@@ -198,7 +198,7 @@ ReproduceReport reproduce_te_p2p_memory(const std::string& file, const std::vect
     return read_scenario(file, with);
   };
   const ScenarioFile original = read_scenario(file, {});
-  const Source source = read_source(original.table);
+  const TeSource source = read_te_source(original.table);
   const bool changed = !sets.empty();
 
   ReproduceReport report;

@@ -1,6 +1,7 @@
 // The requirements of kernels.hpp as code; see call_checks.hpp.
 #include "kernels/call_checks.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <stdexcept>
@@ -45,6 +46,10 @@ void check_rounded(const std::optional<View>& rounded, const View& sum, const Vi
 
 void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
+}
+
+bool any_fp64(std::initializer_list<const View*> views) {
+  return std::any_of(views.begin(), views.end(), [](const View* view) { return view->dtype == DType::fp64; });
 }
 
 bool same_shape(const View& a, const View& b) {

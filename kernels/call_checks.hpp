@@ -2,6 +2,8 @@
 // that fit together. Each throws std::invalid_argument naming the operation and what is wrong.
 #pragma once
 
+#include <initializer_list>
+
 #include "kernels/kernels.hpp"
 
 namespace cplab::kernels {
@@ -11,6 +13,8 @@ void require(bool holds, const char* what);
 
 // True if both views have the same rows, heads and width.
 bool same_shape(const View& a, const View& b);
+
+bool any_fp64(std::initializer_list<const View*> views);
 
 // Extents are not negative, there is memory unless the view is empty, the row runs add up to the rows.
 void check_view(const View& view);

@@ -5,14 +5,13 @@
 #include <initializer_list>
 
 #include "plan/structure.hpp"
+#include "plan/structure_operands.hpp"
 
 namespace cplab {
 namespace {
 
-constexpr const char* wrong_shape =
+constexpr const char* wrong_state_shape =
     "has operands whose shapes do not fit each other, or not one slot and plane";
-constexpr const char* wrong_role = "has an operand of the wrong dtype role";
-constexpr const char* wrong_mode = "writes in a mode that it does not have";
 constexpr const char* wrong_chunk = "has a chunk outside its views";
 
 class Linear {
@@ -72,9 +71,9 @@ class Linear {
     using enum Operand;
     const View& x = plan_.views[a.view];
     if (x.slot_end - x.slot_begin != 1 || plane_cut(buffer(x), x) != 0 || heads(x) != heads_)
-      return wrong_shape;
+      return wrong_state_shape;
     const auto is = [&](bool fits, Role role) {
-      return !fits ? wrong_shape : buffer(x).role != role ? wrong_role : nullptr;
+      return !fits ? wrong_state_shape : buffer(x).role != role ? wrong_role : nullptr;
     };
     const bool per_token = rows(x) == tokens_;
     switch (a.operand) {
@@ -83,9 +82,9 @@ class Linear {
       case v:
       case dout: return is(per_token && width(x) == values_, Role::nominal);
       case dq:
-      case dk: return per_token && width(x) == keys_ ? nullptr : wrong_shape;
+      case dk: return per_token && width(x) == keys_ ? nullptr : wrong_state_shape;
       case out:
-      case dv: return per_token && width(x) == values_ ? nullptr : wrong_shape;
+      case dv: return per_token && width(x) == values_ ? nullptr : wrong_state_shape;
       case log_decay:
       case dlog_decay: return is(per_token && width(x) == keys_, Role::wide);
       case beta:
@@ -156,7 +155,7 @@ class Linear {
     };
     if (!one(from) || !one(into) || rows(from) != rows(into) || heads(from) != heads(into) ||
         width(from) != width(into) || n == 0 || rows(from) % n != 0)
-      return wrong_shape;
+      return wrong_state_shape;
     if (buffer(into).role != Role::wide) return wrong_role;
     if (op_.head_end - op_.head_begin != heads(from) || op_.head_begin < 0)
       return "names heads that its views do not have";
@@ -164,7 +163,7 @@ class Linear {
       const View& t = view(Operand::transition);
       if (!one(t) || heads(t) != heads(from) || rows(t) != rows(from) ||
           (width(t) != 1 && width(t) != rows(from) / n))
-        return wrong_shape;
+        return wrong_state_shape;
       if (buffer(t).role != Role::wide) return wrong_role;
     }
     std::vector<char> named(list.size(), 0);

@@ -14,8 +14,6 @@ namespace {
 constexpr const char* wrong_count = "has the wrong number of operands";
 constexpr const char* wrong_names = "has operands under other names than its kind has";
 constexpr const char* wrong_shape = "has operands whose shapes do not fit each other";
-constexpr const char* wrong_mode = "writes in a mode that it does not have";
-constexpr const char* wrong_role = "has an operand of the wrong dtype role";
 
 class Operands {
  public:

@@ -1,4 +1,4 @@
-// What is wrong with the operands of one operation; for plan/structure.cpp only.
+// What is wrong with the operands of one operation; for plan/structure*.cpp only.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@ struct WrongOperands {
   FindingKind kind = FindingKind::coverage;
   std::string what;  // "has operands whose shapes do not fit each other"; empty: nothing is wrong
 };
+
+inline constexpr const char* wrong_mode = "writes in a mode that it does not have";
+inline constexpr const char* wrong_role = "has an operand of the wrong dtype role";
 
 // Every index of the operation must have been tested before. `view_rows`: by view, its number of rows.
 WrongOperands wrong_operands(const RankPlan&, const Operation&, const std::vector<std::int64_t>& view_rows);

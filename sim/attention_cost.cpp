@@ -16,27 +16,13 @@
 #include "plan/live_pairs.hpp"
 #include "sim/attention_variant.hpp"
 #include "sim/masked_cost.hpp"
+#include "sim/waves.hpp"
 
 namespace cplab {
 namespace {
 
 double blocks_of(std::int64_t rows, std::int64_t heads, int tile_rows) {
   return static_cast<double>(rows / tile_rows + (rows % tile_rows != 0)) * static_cast<double>(heads);
-}
-
-struct Waves {
-  int count = 1;
-  int tail_sms = 1;
-  double fill = 1;  // share of multiprocessor time in use
-};
-
-Waves waves_of(double blocks, int sms) {
-  Waves waves;
-  const double count = std::max(1.0, std::ceil(blocks / sms));
-  waves.count = static_cast<int>(std::min(count, 1e9));
-  waves.tail_sms = std::clamp(static_cast<int>(blocks - (count - 1) * sms), 1, sms);
-  waves.fill = std::max(1.0, blocks) / (count * sms);
-  return waves;
 }
 
 double square_pairs(std::int64_t sequence, bool causal) {

@@ -8,8 +8,6 @@
 namespace cplab {
 namespace {
 
-constexpr double us = 1e6;
-
 // Rounds of a ring: with more members a round passes on several of their parts at once, which changes nothing
 // but the simulator's own speed.
 constexpr int max_rounds = 64;
@@ -62,7 +60,7 @@ void Engine::begin_collective(std::uint32_t slot) {
   } else if (op.kind == OpKind::barrier) {
     // A tree of messages without data: one start-up a level.
     const MessageCost& cost = message_cost(op, group_paths_[op.group].widest, 1);
-    estimate = {cost.startup_us / us * std::ceil(std::log2(static_cast<double>(n))),
+    estimate = {cost.startup_us / us_per_s * std::ceil(std::log2(static_cast<double>(n))),
                 worst(cost.origin, Origin::extrapolated)};
   } else if (collective.most == 0) {
     collective_over(slot);
@@ -72,7 +70,7 @@ void Engine::begin_collective(std::uint32_t slot) {
     return;
   }
   for (const OpRef member : collective.members) time(member).origin = estimate.origin;
-  flows_.timer(now_us() + estimate.seconds * us, token(TokenKind::collective, 0, slot));
+  flows_.timer(now_us() + estimate.seconds * us_per_s, token(TokenKind::collective, 0, slot));
 }
 
 std::uint64_t Engine::operand_bytes(const RankPlan& rank, const Operation& op) const {

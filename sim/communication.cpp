@@ -9,8 +9,6 @@
 namespace cplab {
 namespace {
 
-constexpr double us = 1e6;
-
 // Flows of one operation that move at once on each path; more would change nothing but the simulator's own
 // speed, since they share the operation's cap.
 constexpr int max_moving = 8;
@@ -56,8 +54,8 @@ const Engine::MessageCost& Engine::message_cost(const Operation& op, Path path, 
   if (!is_new) return *(last_cost_ = &cost);
   const MessageChoice choice = find_flow(hardware_, use);
   const Estimate estimate = lookup(choice.table->points, use.bytes, choice.table->provenance.origin);
-  cost.startup_us = std::max(0.0, startup_s(*choice.table, hardware_.curve_bytes_s(path)) * us);
-  cost.cap_bytes_us = use.bytes / (estimate.seconds * us - cost.startup_us);
+  cost.startup_us = std::max(0.0, startup_s(*choice.table, hardware_.curve_bytes_s(path)) * us_per_s);
+  cost.cap_bytes_us = use.bytes / (estimate.seconds * us_per_s - cost.startup_us);
   cost.origin = worst(estimate.origin, choice.origin_floor);
   if (hardware_.link_bytes_s(path) < hardware_.curve_bytes_s(path))  // a slower link than was measured
     cost.origin = worst(
@@ -163,7 +161,7 @@ void Engine::on_resident(OpRef ref) {
 // The communication is complete.
 void Engine::leave(OpRef ref) {
   LaneRun& run = lane(ref);
-  time(ref).wait_s = run.wait_us / us;
+  time(ref).wait_s = run.wait_us / us_per_s;
   events_.clear();
   gpus_[ref.rank].release_communication(now_us(), ref.operation, run.sms, operation(ref).transport,
                                         run.pressure, events_);
@@ -234,7 +232,7 @@ void Engine::begin_transfer(const Transfer& transfer, double startup_us) {
     if (transfer.receiver != transfer.sender) begin_activity(transfer.receiver);
   }
   if (transfer.sender.rank == transfer.receiver.rank)  // to itself: a copy, read and written
-    startup_us = 2 * static_cast<double>(transfer.bytes) / hardware_.gpu.copy_bytes_s * us;
+    startup_us = 2 * static_cast<double>(transfer.bytes) / hardware_.gpu.copy_bytes_s * us_per_s;
   if (startup_us > 0)
     flows_.timer(now_us() + startup_us, token(TokenKind::startup, 0, slot));
   else

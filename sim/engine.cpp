@@ -10,8 +10,6 @@
 namespace cplab {
 namespace {
 
-constexpr double us = 1e6;  // microseconds per second
-
 std::size_t key_of(Lane lane) {
   return static_cast<std::size_t>(lane.kind) * 256 + lane.index;
 }
@@ -107,7 +105,7 @@ void Engine::on_timer(FlowEngine::Token t) {
       std::vector<OpRef> ready;
       walk_.begin(ready);
       for (std::uint32_t r = 0; r < hosts_.size(); ++r) {
-        if (options_.cuda_graph) hosts_[r].free_us = hardware_.host.graph_launch_s * us;
+        if (options_.cuda_graph) hosts_[r].free_us = hardware_.host.graph_launch_s * us_per_s;
       }
       for (const OpRef ref : ready) on_ready(ref, no_operation, ref.rank);
       break;
@@ -121,8 +119,8 @@ void Engine::on_timer(FlowEngine::Token t) {
 double Engine::issue_us(const Operation& op) const {
   if (options_.cuda_graph || op.kind == OpKind::host_sync) return 0;
   const HostSpec& host = hardware_.host;
-  if (!is_communication(op.kind)) return host.kernel_launch_s * us;
-  return (op.transport == Transport::copy ? host.copy_launch_s : host.communication_launch_s) * us;
+  if (!is_communication(op.kind)) return host.kernel_launch_s * us_per_s;
+  return (op.transport == Transport::copy ? host.copy_launch_s : host.communication_launch_s) * us_per_s;
 }
 
 // Issues the operations below `wanted`. Later ones can wait: when they are wanted, the completions that
@@ -140,7 +138,7 @@ void Engine::advance_host(std::uint32_t rank) {
     }
     const OpRef ref{rank, host.next++};
     host.free_us += issue_us(operation(ref));
-    time(ref).issue_s = host.free_us / us;
+    time(ref).issue_s = host.free_us / us_per_s;
     cause(ref).issue = host.release;
     if (operation(ref).kind == OpKind::host_sync) host.sync = ref.operation;
     if (lane(ref).ready == ref.operation) schedule_start(ref);
@@ -176,7 +174,7 @@ double Engine::head_start_over_us(OpRef ref) {
   double from_us = -1;
   for (const std::uint32_t edge : plan_.ranks[ref.rank].after_started(operation(ref)))
     if (operation({ref.rank, edge}).transport == Transport::nccl)
-      from_us = std::max(from_us, time({ref.rank, edge}).start_s * us);
+      from_us = std::max(from_us, time({ref.rank, edge}).start_s * us_per_s);
   if (from_us < 0) return 0;
   return std::max(from_us, lane(ref).free_us) + head_start_us(plan_.scenario.schedule);
 }
@@ -191,8 +189,8 @@ void Engine::schedule_start(OpRef ref) {
   double gap_us = !crosses ? 0 : options_.cuda_graph ? host.graph_node_s : host.dependency_s;
   double latency_us = host.launch_latency_s;
   if (sync) gap_us = latency_us = host.sync_s;
-  const double device_us = std::max(lane(ref).ready_us + gap_us * us, head_start_over_us(ref));
-  const double issued_us = time(ref).issue_s * us + latency_us * us;
+  const double device_us = std::max(lane(ref).ready_us + gap_us * us_per_s, head_start_over_us(ref));
+  const double issued_us = time(ref).issue_s * us_per_s + latency_us * us_per_s;
   if (issued_us > device_us) why.start = Cause::host;
   const double at_us = std::max(device_us, issued_us);
   if (at_us <= now_us())
@@ -206,7 +204,7 @@ void Engine::schedule_start(OpRef ref) {
 void Engine::start(OpRef ref) {
   lane(ref).ready = no_operation;
   const Operation& op = operation(ref);
-  time(ref).start_s = now_us() / us;
+  time(ref).start_s = now_us() / us_per_s;
   if (op.kind == OpKind::host_sync) {
     time(ref).start_s = std::max(0.0, time(ref).start_s - hardware_.host.sync_s);
     time(ref).origin = hardware_.host.provenance.origin;
@@ -226,7 +224,7 @@ void Engine::start_kernel(OpRef ref) {
     finish(ref);
   } else if (op.lane.kind == LaneKind::copy && op.kind == OpKind::copy) {
     tell_started(ref);
-    flows_.timer(now_us() + cost.seconds * us, token(TokenKind::local, ref.rank, ref.operation));
+    flows_.timer(now_us() + cost.seconds * us_per_s, token(TokenKind::local, ref.rank, ref.operation));
   } else {
     events_.clear();
     gpus_[ref.rank].submit_kernel(now_us(), ref.operation, op.kind, cost, events_);
@@ -238,7 +236,7 @@ void Engine::handle(std::uint32_t rank) {
   for (const Multiprocessors::Event& event : events_) {
     const OpRef ref{rank, event.operation};
     if (event.kind == Multiprocessors::EventKind::kernel_finished) {
-      const double duration_us = now_us() - time(ref).start_s * us;
+      const double duration_us = now_us() - time(ref).start_s * us_per_s;
       if (event.lost_us > 0 && duration_us > 0) {
         cause(ref).lost_share = static_cast<float>(std::min(1.0, event.lost_us / duration_us));
         cause(ref).base = event.origin;
@@ -247,7 +245,7 @@ void Engine::handle(std::uint32_t rank) {
       finish(ref);
       continue;
     }
-    time(ref).start_s = now_us() / us;
+    time(ref).start_s = now_us() / us_per_s;
     if (event.cause != no_operation) cause(ref).start = event.cause, cause(ref).start_rank = -1;
     tell_started(ref);
     if (event.kind == Multiprocessors::EventKind::communication_placed) resident_.push_back(ref);
@@ -266,7 +264,7 @@ void Engine::tell_started(OpRef ref) {
 }
 
 void Engine::finish(OpRef ref) {
-  time(ref).end_s = now_us() / us;
+  time(ref).end_s = now_us() / us_per_s;
   lane(ref).free_us = now_us();
   finished_.push_back(ref);
 }
@@ -285,7 +283,7 @@ void Engine::drain() {
       if (host.sync == ref.operation) {
         host.sync = no_operation;
         continue_host(ref.rank, now_us(), ref.operation);
-        if (options_.cuda_graph) host.free_us += hardware_.host.graph_launch_s * us;
+        if (options_.cuda_graph) host.free_us += hardware_.host.graph_launch_s * us_per_s;
       }
       ready.clear();
       walk_.complete(ref, ready);

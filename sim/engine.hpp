@@ -2,6 +2,7 @@
 // flow_engine.hpp). Time in microseconds.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <deque>

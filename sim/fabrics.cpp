@@ -6,8 +6,6 @@
 namespace cplab {
 namespace {
 
-constexpr double us = 1e6;  // microseconds per second
-
 std::string no_levels(const NetworkSpec& network) {
   return network.levels.empty() ? "" : "this fabric has no levels of switches with limited uplinks";
 }
@@ -31,7 +29,7 @@ std::vector<Fabric::Switches> tree_switches(const Hardware& hardware) {
   std::vector<Fabric::Switches> switches;
   for (const SwitchLevel& level : hardware.network.levels) {
     const int ranks = level.nodes * hardware.node.gpus;
-    switches.push_back({[ranks](int rank) { return rank / ranks; }, level.up_bytes_s / us});
+    switches.push_back({[ranks](int rank) { return rank / ranks; }, level.up_bytes_s / us_per_s});
   }
   return switches;
 }
@@ -49,7 +47,7 @@ std::vector<Fabric::Switches> rail_switches(const Hardware& hardware) {
   const auto rail_of = [gpus, rails, nodes = level.nodes](int rank) {
     return rank / gpus / nodes * rails + rank % gpus * rails / gpus;
   };
-  return {{rail_of, level.up_bytes_s / us}};
+  return {{rail_of, level.up_bytes_s / us_per_s}};
 }
 
 constexpr std::array types{
@@ -76,13 +74,13 @@ Fabric make_fabric(const Hardware& hardware, int ranks, int ports) {
   Fabric fabric;
   fabric.ranks = ranks;
   fabric.ranks_per_node = hardware.node.gpus;
-  fabric.link_bytes_us = hardware.node.link_bytes_s / us;
+  fabric.link_bytes_us = hardware.node.link_bytes_s / us_per_s;
   fabric.ports = ports;
   const NetworkSpec& network = hardware.network;
   const FabricType& type = fabric_type(network);
   if (!type.joins_nodes) return fabric;
   fabric.ranks_per_nic = hardware.node.gpus / network.nics;
-  fabric.nic_bytes_us = network.nic_bytes_s / us;
+  fabric.nic_bytes_us = network.nic_bytes_s / us_per_s;
   fabric.switches = type.switches(hardware);
   return fabric;
 }

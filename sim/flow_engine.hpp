@@ -13,6 +13,8 @@
 
 namespace cplab {
 
+inline constexpr double us_per_s = 1e6;
+
 // Links. A flow between two ranks takes the links of the lowest level that joins them: level 0 inside a node
 // (each rank's link up and the peer's down), level 1 + v over the network through the switch levels below v
 // (NIC up, uplinks of v switches, the same downwards, NIC down). Everything else does not block.

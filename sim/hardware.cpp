@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
 #include <tuple>
 
 #include "plan/islands.hpp"
 #include "sim/fabrics.hpp"
+#include "sim/plausible.hpp"
 
 namespace cplab {
 
@@ -90,17 +90,12 @@ constexpr double most_bytes_s = 1e18;
 constexpr double most_flops_s = 1e24;
 constexpr double most_slowdown = 1e6;
 
-std::string text_of(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
-
 // NaN is in no range.
 void require_range(double value, double low, double high, const char* unit, const char* table,
                    const std::string& key) {
-  require(value >= low && value <= high, table, key,
-          "must be from " + text_of(low) + " to " + text_of(high) + unit + ", but is " + text_of(value));
+  require(
+      value >= low && value <= high, table, key,
+      "must be from " + six_digits(low) + " to " + six_digits(high) + unit + ", but is " + six_digits(value));
 }
 
 void require_seconds(double value, const char* table, const std::string& key) {
@@ -115,8 +110,9 @@ void check_curve(const std::vector<CurvePoint>& points, const char* table, const
   require(!points.empty(), table, key, "needs at least one point");
   for (std::size_t i = 0; i < points.size(); ++i) {
     require(points[i].bytes > 0 && points[i].seconds > 0, table, key, "bytes and seconds must be positive");
-    require(points[i].bytes <= most_bytes && points[i].seconds <= longest_s, table, key,
-            "bytes must be at most " + text_of(most_bytes) + " and seconds at most " + text_of(longest_s));
+    require(
+        points[i].bytes <= most_bytes && points[i].seconds <= longest_s, table, key,
+        "bytes must be at most " + six_digits(most_bytes) + " and seconds at most " + six_digits(longest_s));
     if (i == 0) continue;
     require(points[i].bytes > points[i - 1].bytes, table, key, "bytes must ascend");
     require(points[i].seconds >= points[i - 1].seconds, table, key, "seconds must not descend");
@@ -171,7 +167,7 @@ void check_kernel(const KernelTable& table) {
         "kernel", key,
         "a point has at most " + std::to_string(limits::sequences) + " sequences of " +
             std::to_string(limits::tokens) + " tokens and " + std::to_string(limits::heads) + " heads");
-    require(point.seconds <= longest_s, "kernel", key, "seconds must be at most " + text_of(longest_s));
+    require(point.seconds <= longest_s, "kernel", key, "seconds must be at most " + six_digits(longest_s));
   }
 }
 
@@ -236,9 +232,10 @@ void validate(const Hardware& hardware) {
   check_each(hardware.kernels, check_kernel);
   check_each(hardware.messages, [&](const MessageTable& table) { check_message(hardware, table); });
   check_each(hardware.interference, [](const InterferenceRow& row) {
-    require(row.slowdown >= 1 && row.slowdown <= most_slowdown, "interference",
-            "class=" + std::string(name(row.kind)),
-            "slowdown must be from 1 to " + text_of(most_slowdown) + ", but is " + text_of(row.slowdown));
+    require(
+        row.slowdown >= 1 && row.slowdown <= most_slowdown, "interference",
+        "class=" + std::string(name(row.kind)),
+        "slowdown must be from 1 to " + six_digits(most_slowdown) + ", but is " + six_digits(row.slowdown));
   });
 }
 

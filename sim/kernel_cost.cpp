@@ -7,22 +7,10 @@
 
 #include "sim/attention_cost.hpp"
 #include "sim/linear_cost.hpp"
+#include "sim/waves.hpp"
 
 namespace cplab {
 namespace {
-
-struct Waves {
-  int count = 1;
-  int tail_sms = 1;
-};
-
-Waves waves_of(double blocks, int sms) {
-  Waves waves;
-  const double count = std::max(1.0, std::ceil(blocks / sms));
-  waves.count = static_cast<int>(std::min(count, 1e9));
-  waves.tail_sms = std::clamp(static_cast<int>(blocks - (count - 1) * sms), 1, sms);
-  return waves;
-}
 
 class StandardCost {
  public:

@@ -12,6 +12,13 @@
 #include "sim/kernel_cost.hpp"
 
 namespace cplab {
+
+std::string six_digits(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
 namespace {
 
 using Unit = NumberUnit;
@@ -87,16 +94,10 @@ const char* unit_text(Unit unit) {
   return "";
 }
 
-std::string text_of(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  return text.data();
-}
-
 // 5e10 as "50e9": thousands as people count them.
 std::string in_thousands(double value) {
   const int power = value >= 1e3 ? static_cast<int>(std::floor(std::log10(value) / 3)) * 3 : 0;
-  return text_of(value / std::pow(10.0, power)) + (power > 0 ? "e" + std::to_string(power) : "");
+  return six_digits(value / std::pow(10.0, power)) + (power > 0 ? "e" + std::to_string(power) : "");
 }
 
 // "; did you mean 50e9 (400 Gb/s) or 400e9 (400 GB/s)?"; empty if no unit makes sense of the value.
@@ -106,8 +107,8 @@ std::string meant(const PlausibleRange& range, double value) {
   for (const Scale& scale : scales(range.unit)) {
     const double scaled = value * scale.factor;
     if (scaled < range.usual_low || scaled > range.usual_high) continue;
-    ideas.push_back((scale.exponent ? text_of(value) + scale.exponent : in_thousands(scaled)) + " (" +
-                    text_of(value) + " " + scale.name + ")");
+    ideas.push_back((scale.exponent ? six_digits(value) + scale.exponent : in_thousands(scaled)) + " (" +
+                    six_digits(value) + " " + scale.name + ")");
     if (ideas.size() == (two ? 2 : 1)) break;
   }
   if (ideas.empty()) return "";
@@ -121,8 +122,8 @@ const PlausibleRange& range_of(std::string_view key) {
 [[noreturn]] void refuse(const PlausibleRange& range, double value, const std::string& table,
                          const std::string& key) {
   throw HardwareError(table, key,
-                      text_of(value) + unit_text(range.unit) + " is in no machine: from " +
-                          text_of(range.low) + " to " + text_of(range.high) + " is plausible (" +
+                      six_digits(value) + unit_text(range.unit) + " is in no machine: from " +
+                          six_digits(range.low) + " to " + six_digits(range.high) + " is plausible (" +
                           std::string(range.reason) + ")" + meant(range, value));
 }
 
@@ -173,7 +174,7 @@ std::string meant_seconds(double seconds, double amount, double least_rate, doub
   for (const Scale& scale : scales(Unit::seconds)) {
     const double rate = amount / (seconds * scale.factor);
     if (rate >= least_rate && rate <= most_rate)
-      return "; did you mean " + text_of(seconds) + scale.exponent + " (" + text_of(seconds) + " " +
+      return "; did you mean " + six_digits(seconds) + scale.exponent + " (" + six_digits(seconds) + " " +
              scale.name + ")?";
   }
   return "";
@@ -203,7 +204,7 @@ void check_attention(const Hardware& hardware, const KernelTable& table, int ent
     const double flops = point_flops(table, point), rate = flops / point.seconds;
     const std::string row = "batch " + std::to_string(point.batch) + ", sequence " +
                             std::to_string(point.sequence) + ", heads " + std::to_string(point.heads) +
-                            " in " + text_of(point.seconds) + " s is " + rate_text(rate, "FLOP/s");
+                            " in " + six_digits(point.seconds) + " s is " + rate_text(rate, "FLOP/s");
     const std::string beside =
         rate_text(peak, "FLOP/s") + " (gpu.peak_flops." + std::string(name(table.dtype)) + ")";
     if (rate > above_peak * peak)
@@ -226,7 +227,7 @@ void check_rows(const std::vector<CurvePoint>& points, double usual, double fast
   constexpr double slow = 1e-3, patience_s = 0.01, growth_s = 1e-4;
   for (auto at = points.rbegin(); at != points.rend(); ++at) {  // the largest shows its unit best
     const CurvePoint& point = *at;
-    const std::string row = text_of(point.bytes) + " bytes in " + text_of(point.seconds) + " s is " +
+    const std::string row = six_digits(point.bytes) + " bytes in " + six_digits(point.seconds) + " s is " +
                             rate_text(point.bytes / point.seconds, "B/s");
     if (point.bytes / point.seconds > fastest)
       refuse_row(table, entry, key, row + ", beyond " + beside + ": are these bytes, and seconds?");
@@ -240,11 +241,11 @@ void check_rows(const std::vector<CurvePoint>& points, double usual, double fast
   if (more_s > growth_s && more_bytes < slow * usual * more_s) {
     const bool mib = more_bytes * 1048576 / more_s <= fastest;
     refuse_row(table, entry, key,
-               "from " + text_of(points.front().bytes) + " to " + text_of(points.back().bytes) +
-                   " bytes the time grows by " + text_of(more_s) + " s, less than a thousandth of " + beside +
-                   "; did you mean " +
-                   (mib ? "MiB? Write bytes, such as " + text_of(points.back().bytes) + " x 1048576"
-                        : "KiB? Write bytes, such as " + text_of(points.back().bytes) + " x 1024"));
+               "from " + six_digits(points.front().bytes) + " to " + six_digits(points.back().bytes) +
+                   " bytes the time grows by " + six_digits(more_s) + " s, less than a thousandth of " +
+                   beside + "; did you mean " +
+                   (mib ? "MiB? Write bytes, such as " + six_digits(points.back().bytes) + " x 1048576"
+                        : "KiB? Write bytes, such as " + six_digits(points.back().bytes) + " x 1024"));
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "sim/hardware.hpp"
@@ -21,6 +22,9 @@ struct PlausibleRange {
   std::string_view reason;  // of low and high
 };
 std::span<const PlausibleRange> plausible_ranges();
+
+// A number in a message: 0.001, 4.5e+11.
+std::string six_digits(double value);
 
 // Throws HardwareError for a number outside its range that is not one that validate refuses (0 and less),
 // with the value in the unit that was probably meant.

@@ -11,10 +11,6 @@
 namespace cplab {
 namespace {
 
-std::size_t at(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 double dot(const double* a, const double* b, std::int64_t count) {
   return std::inner_product(a, a + count, b, 0.0);
 }
@@ -23,12 +19,12 @@ double dot(const double* a, const double* b, std::int64_t count) {
 struct HeadRows {
   std::int64_t width = 0;
   std::vector<double> values;
-  const double* operator[](std::int64_t t) const { return &values[at(t * width)]; }
+  const double* operator[](std::int64_t t) const { return &values[as_index(t * width)]; }
 };
 
 HeadRows rows_of(std::span<const double> tensor, std::int64_t heads, std::int64_t head, std::int64_t width) {
   HeadRows rows{width, {}};
-  for (std::size_t first = at(head * width); first < tensor.size(); first += at(heads * width))
+  for (std::size_t first = as_index(head * width); first < tensor.size(); first += as_index(heads * width))
     rows.values.insert(rows.values.end(), tensor.begin() + static_cast<std::ptrdiff_t>(first),
                        tensor.begin() + static_cast<std::ptrdiff_t>(first) + width);
   return rows;
@@ -61,7 +57,7 @@ class Head {
         dout_(rows_of(in.dout, shape.H, head, shape.E)),
         log_decay_(rows_of(in.log_decay, shape.H, head, shape.D)),
         beta_(rows_of(in.beta, shape.H, head, 1)) {
-    if (decays()) slope_ = in.slopes[at(head)];
+    if (decays()) slope_ = in.slopes[as_index(head)];
   }
 
   void run() {
@@ -89,7 +85,7 @@ class Head {
   // `products` in a sum.
   void set(const Result& result, std::int64_t t, std::int64_t width, std::int64_t x, double of_states,
            double near, double terms, double sums, bool rounds) const {
-    const std::size_t i = at((t * shape_.H + head_) * width + x);
+    const std::size_t i = as_index((t * shape_.H + head_) * width + x);
     const double right2 = square(result.right[i]);
     result.error.terms[i] = terms;
     result.error.variance[i] = of_states + (rounds ? e2_ * near : 0) + f2_ * sums * (near + right2) / 2 +
@@ -108,7 +104,7 @@ class Head {
     const double sums = f2_ * static_cast<double>(summed_at_edge(tokens)) / 4;
     for (std::size_t n = 0; n < edges_.size(); ++n) {
       if (edges_[n] != p) continue;
-      const std::size_t first = (n * at(shape_.H) + at(head_)) * state.value.size();
+      const std::size_t first = (n * as_index(shape_.H) + as_index(head_)) * state.value.size();
       for (std::size_t i = 0; i < state.value.size(); ++i) {
         into.terms[first + i] = state.terms[i];
         if (tokens == 0) continue;  // exactly 0
@@ -147,36 +143,36 @@ class Head {
                                       : Result{right_.dq, errors_.dq, roundings_.dq};
     near_pairs(t, s, reverse);
     state.over_rows(reverse ? k_[t] : q_[t], sums_);
-    for (std::int64_t x = 0; x < E; ++x) product(of_rows, t, E, x, D, pairs_of_rows_[at(x)]);
+    for (std::int64_t x = 0; x < E; ++x) product(of_rows, t, E, x, D, pairs_of_rows_[as_index(x)]);
     if (!has_backward()) return;
     state.over_columns(reverse ? v_[t] : dout_[t], sums_);
-    for (std::int64_t d = 0; d < D; ++d) product(of_columns, t, D, d, E, pairs_of_columns_[at(d)]);
+    for (std::int64_t d = 0; d < D; ++d) product(of_columns, t, D, d, E, pairs_of_columns_[as_index(d)]);
   }
 
   // From the sums of squares for one element of a product over `size` numbers of a state.
   void product(const Result& result, std::int64_t t, std::int64_t width, std::int64_t x, std::int64_t size,
                double pairs) const {
-    const double peak = sums_.peak[at(x)], casts = e2_ * roundings_.state_casts;
-    set(result, t, width, x, sums_.variance[at(x)] + casts * peak, std::max(peak, pairs), sums_.terms[at(x)],
-        static_cast<double>(size + near_tokens) / 2, decays());
+    const double peak = sums_.peak[as_index(x)], casts = e2_ * roundings_.state_casts;
+    set(result, t, width, x, sums_.variance[as_index(x)] + casts * peak, std::max(peak, pairs),
+        sums_.terms[as_index(x)], static_cast<double>(size + near_tokens) / 2, decays());
   }
 
   // Squares of pairs with the tokens before (reverse: behind) t that are near, times the squares of rows.
   void near_pairs(std::int64_t t, std::int64_t s, bool reverse) {
     constexpr double next_to_nothing = 1e-12;
     const std::int64_t D = shape_.D, E = shape_.E;
-    pairs_of_rows_.assign(at(E), 0);
-    pairs_of_columns_.assign(at(D), 0);
+    pairs_of_rows_.assign(as_index(E), 0);
+    pairs_of_columns_.assign(as_index(D), 0);
     for (std::int64_t m = 0; m < std::min(near_tokens, s + 1); ++m) {
       const double decay2 = std::exp(-2 * slope_ * static_cast<double>(m));
       if (decay2 < next_to_nothing) break;
       const std::int64_t u = reverse ? t + m : t - m;
       const double *a = reverse ? q_[u] : k_[u], *b = reverse ? dout_[u] : v_[u];
       const double of_rows = decay2 * square(dot(reverse ? k_[t] : q_[t], a, D));
-      for (std::int64_t x = 0; x < E; ++x) pairs_of_rows_[at(x)] += of_rows * square(b[x]);
+      for (std::int64_t x = 0; x < E; ++x) pairs_of_rows_[as_index(x)] += of_rows * square(b[x]);
       if (!has_backward()) continue;
       const double of_columns = decay2 * square(dot(reverse ? v_[t] : dout_[t], b, E));
-      for (std::int64_t d = 0; d < D; ++d) pairs_of_columns_[at(d)] += of_columns * square(a[d]);
+      for (std::int64_t d = 0; d < D; ++d) pairs_of_columns_[as_index(d)] += of_columns * square(a[d]);
     }
   }
 
@@ -214,13 +210,13 @@ class Head {
     const std::int64_t first = t / stride() * stride();
     if (again_.empty() || again_first_ != first) {
       again_first_ = first;
-      again_.assign(1, kept_[at(t / stride())]);
+      again_.assign(1, kept_[as_index(t / stride())]);
       for (std::int64_t next = first; next < t; ++next) {
         again_.push_back(again_.back());
         step(next, again_.back());
       }
     }
-    return again_[at(t - first)];
+    return again_[as_index(t - first)];
   }
 
   void backward_by_tokens() {
@@ -252,30 +248,30 @@ class Head {
                      const TrackedState& m) {
     const std::int64_t D = shape_.D, E = shape_.E;
     const double products = f2_ * static_cast<double>(D) / 2;
-    Vectors vectors{std::vector<double>(v_[t], v_[t] + E), std::vector<double>(at(E)),
-                    std::vector<double>(at(E)), std::vector<double>(at(E))};
+    Vectors vectors{std::vector<double>(v_[t], v_[t] + E), std::vector<double>(as_index(E)),
+                    std::vector<double>(as_index(E)), std::vector<double>(as_index(E))};
     const double strength2 = token.k != nullptr ? square(token.beta) : 1;
     double beta_variance = 0, beta_terms = 0;
     for (std::int64_t e = 0; e < E; ++e) {
       double f_terms = 0, f_squares = 0, u_terms = square(v_[t][e]);
       for (std::int64_t d = 0; d < D; ++d) {
-        const std::size_t i = at(d * E + e);
+        const std::size_t i = as_index(d * E + e);
         const double k = k_[t][d], k2 = square(k);
-        vectors.f[at(e)] += k * m.value[i];
-        vectors.f_variance[at(e)] += k2 * m.variance[i];
+        vectors.f[as_index(e)] += k * m.value[i];
+        vectors.f_variance[as_index(e)] += k2 * m.variance[i];
         f_squares += k2 * square(m.value[i]);
         f_terms += k2 * m.terms[i];
         if (token.k == nullptr) continue;
-        vectors.u[at(e)] -= k * x.value[i];
-        vectors.u_variance[at(e)] += k2 * x.variance[i];
+        vectors.u[as_index(e)] -= k * x.value[i];
+        vectors.u_variance[as_index(e)] += k2 * x.variance[i];
         u_terms += k2 * square(x.value[i]);
       }
-      const double f2 = square(vectors.f[at(e)]), u2 = square(vectors.u[at(e)]);
-      vectors.f_variance[at(e)] += products * (f_squares + f2) / 2;
-      if (token.k != nullptr) vectors.u_variance[at(e)] += products * (u_terms + u2) / 2;
-      set({right_.dv, errors_.dv, roundings_.dkv}, t, E, e, strength2 * vectors.f_variance[at(e)], 0,
+      const double f2 = square(vectors.f[as_index(e)]), u2 = square(vectors.u[as_index(e)]);
+      vectors.f_variance[as_index(e)] += products * (f_squares + f2) / 2;
+      if (token.k != nullptr) vectors.u_variance[as_index(e)] += products * (u_terms + u2) / 2;
+      set({right_.dv, errors_.dv, roundings_.dkv}, t, E, e, strength2 * vectors.f_variance[as_index(e)], 0,
           strength2 * f_terms, 2, false);
-      beta_variance += vectors.f_variance[at(e)] * u2 + f2 * vectors.u_variance[at(e)];
+      beta_variance += vectors.f_variance[as_index(e)] * u2 + f2 * vectors.u_variance[as_index(e)];
       beta_terms += f2 * u2;
     }
     if (token.k != nullptr) wide(right_.dbeta, errors_.dbeta, t, 1, 0, beta_variance, beta_terms);
@@ -287,13 +283,13 @@ class Head {
     const double strength2 = token.k != nullptr ? square(token.beta) : 1;
     double variance = 0, terms = 0;
     for (std::int64_t e = 0; e < shape_.E; ++e) {
-      const std::size_t i = at(d * shape_.E + e);
-      const double u2 = square(vectors.u[at(e)]), m2 = square(m.value[i]);
-      variance += m.variance[i] * u2 + m2 * vectors.u_variance[at(e)];
+      const std::size_t i = as_index(d * shape_.E + e);
+      const double u2 = square(vectors.u[as_index(e)]), m2 = square(m.value[i]);
+      variance += m.variance[i] * u2 + m2 * vectors.u_variance[as_index(e)];
       terms += m2 * u2;
       if (token.k == nullptr) continue;
-      const double f2 = square(vectors.f[at(e)]), x2 = square(x.value[i]);
-      variance += x.variance[i] * f2 + x2 * vectors.f_variance[at(e)];
+      const double f2 = square(vectors.f[as_index(e)]), x2 = square(x.value[i]);
+      variance += x.variance[i] * f2 + x2 * vectors.f_variance[as_index(e)];
       terms += x2 * f2;
     }
     set({right_.dk, errors_.dk, roundings_.dkv}, t, shape_.D, d, strength2 * variance, strength2 * terms,
@@ -302,7 +298,7 @@ class Head {
 
   void decay_gradient(std::int64_t t, std::int64_t d, const TrackedState& x, const TrackedState& m) const {
     double variance = 0, terms = 0;
-    for (std::size_t i = at(d * shape_.E); i < at((d + 1) * shape_.E); ++i) {
+    for (std::size_t i = as_index(d * shape_.E); i < as_index((d + 1) * shape_.E); ++i) {
       variance += m.variance[i] * square(x.value[i]) + square(m.value[i]) * x.variance[i];
       terms += square(m.value[i] * x.value[i]);
     }
@@ -328,7 +324,7 @@ class Head {
   double slope_ = 0;
   TrackedState::Sums sums_;
   std::vector<double> pairs_of_rows_, pairs_of_columns_;
-  std::vector<double> zeros_ = std::vector<double>(at(shape_.D));
+  std::vector<double> zeros_ = std::vector<double>(as_index(shape_.D));
   std::vector<TrackedState> kept_, again_;
   std::int64_t again_first_ = 0;
 };

@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "data is copied as it 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t alignment = 64;
 
-[[noreturn]] void fail(const std::string& file, const std::string& message) {
+[[noreturn]] void fail_npy(const std::string& file, const std::string& message) {
   throw InputError(file + ": " + message);
 }
 
@@ -46,7 +46,7 @@ class HeaderParser {
       expect(':');
       if (key == "descr" && !descr) {
         descr = true;
-        if (peek() == '[') fail(file_, "holds a structured array; save plain float32 or float64 arrays");
+        if (peek() == '[') fail_npy(file_, "holds a structured array; save plain float32 or float64 arrays");
         header.descr = text_literal();
       } else if (key == "fortran_order" && !order) {
         order = true;
@@ -66,7 +66,9 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void broken(const std::string& what) const { fail(file_, "malformed .npy header: " + what); }
+  [[noreturn]] void broken(const std::string& what) const {
+    fail_npy(file_, "malformed .npy header: " + what);
+  }
 
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
@@ -175,33 +177,33 @@ struct Start {
 
 // Where the header begins and ends, from at least the first 12 bytes (or the whole file).
 std::pair<std::size_t, std::size_t> header_place(std::string_view bytes, const std::string& file) {
-  if (bytes.substr(0, magic.size()) != magic) fail(file, "is not a NumPy .npy file (wrong first bytes)");
-  if (bytes.size() < magic.size() + 4) fail(file, "the .npy header is cut off");
+  if (bytes.substr(0, magic.size()) != magic) fail_npy(file, "is not a NumPy .npy file (wrong first bytes)");
+  if (bytes.size() < magic.size() + 4) fail_npy(file, "the .npy header is cut off");
   const auto byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(bytes[i])}; };
   const std::size_t major = byte(6);
   if (major < 1 || major > 3)
-    fail(file, "has .npy format version " + std::to_string(major) + "; 1 to 3 are read");
+    fail_npy(file, "has .npy format version " + std::to_string(major) + "; 1 to 3 are read");
   const std::size_t begin = major == 1 ? 10 : most_before_header;
-  if (bytes.size() < begin) fail(file, "the .npy header is cut off");
+  if (bytes.size() < begin) fail_npy(file, "the .npy header is cut off");
   std::size_t length = byte(8) | byte(9) << 8;
   if (major > 1) length |= byte(10) << 16 | byte(11) << 24;
   if (length > longest_header)
-    fail(file, "has a header of " + std::to_string(length) + " bytes; at most " +
-                   std::to_string(longest_header) + " are read");
+    fail_npy(file, "has a header of " + std::to_string(length) + " bytes; at most " +
+                       std::to_string(longest_header) + " are read");
   return {begin, begin + length};
 }
 
 // `bytes`: the file at least to the end of the header; `file_bytes`: the size of the whole.
 Start parse_start(std::string_view bytes, std::uintmax_t file_bytes, const std::string& file) {
   const auto [begin, end] = header_place(bytes, file);
-  if (bytes.size() < end) fail(file, "the .npy header is cut off");
+  if (bytes.size() < end) fail_npy(file, "the .npy header is cut off");
   Header header = HeaderParser(bytes.substr(begin, end - begin), file).parse();
   if (header.descr != "<f4" && header.descr != "<f8") {
-    fail(file, "has dtype '" + header.descr +
-                   "'; float32 ('<f4') and float64 ('<f8') are read: save array.astype(numpy.float32)");
+    fail_npy(file, "has dtype '" + header.descr +
+                       "'; float32 ('<f4') and float64 ('<f8') are read: save array.astype(numpy.float32)");
   }
   if (header.fortran_order && header.shape.size() > 1) {
-    fail(file, "is in Fortran order; save numpy.ascontiguousarray(array)");
+    fail_npy(file, "is in Fortran order; save numpy.ascontiguousarray(array)");
   }
   Start start;
   start.data_begin = end;
@@ -209,9 +211,9 @@ Start parse_start(std::string_view bytes, std::uintmax_t file_bytes, const std::
   start.array.fp64 = header.descr == "<f8";
   const std::optional<std::size_t> expected = data_bytes(start.array.shape, start.array.fp64 ? 8 : 4);
   if (!expected || file_bytes - end != *expected) {
-    fail(file, "holds " + std::to_string(file_bytes - end) + " bytes of data, and its shape " +
-                   shape_text(start.array.shape) + " takes " +
-                   (expected ? std::to_string(*expected) : std::string("more than can be")));
+    fail_npy(file, "holds " + std::to_string(file_bytes - end) + " bytes of data, and its shape " +
+                       shape_text(start.array.shape) + " takes " +
+                       (expected ? std::to_string(*expected) : std::string("more than can be")));
   }
   return start;
 }
@@ -232,12 +234,12 @@ NpyArray parse_npy(std::string_view bytes, const std::string& file) {
 
 NpyArray read_npy(const std::string& path, const NpyShapeCheck& check_shape) {
   std::error_code error;
-  if (path.find('\0') != std::string::npos) fail(path, "a file name holds no NUL");
-  if (!std::filesystem::exists(path, error)) fail(path, "no such file");
-  if (!std::filesystem::is_regular_file(path, error)) fail(path, "is not a file");
+  if (path.find('\0') != std::string::npos) fail_npy(path, "a file name holds no NUL");
+  if (!std::filesystem::exists(path, error)) fail_npy(path, "no such file");
+  if (!std::filesystem::is_regular_file(path, error)) fail_npy(path, "is not a file");
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   std::ifstream in(path, std::ios::binary);
-  if (error || !in) fail(path, "cannot be read");
+  if (error || !in) fail_npy(path, "cannot be read");
   // As many of the next bytes as there are, `most` at most.
   std::string bytes;
   const auto read_on = [&](std::size_t most) {
@@ -245,7 +247,7 @@ NpyArray read_npy(const std::string& path, const NpyShapeCheck& check_shape) {
     bytes.resize(before + most);
     in.read(bytes.data() + before, static_cast<std::streamsize>(most));
     bytes.resize(before + static_cast<std::size_t>(in.gcount()));
-    if (in.bad()) fail(path, "cannot be read");
+    if (in.bad()) fail_npy(path, "cannot be read");
   };
   read_on(most_before_header);
   const std::size_t header_end = header_place(bytes, path).second;
@@ -266,7 +268,7 @@ NpyArray read_npy(const std::string& path, const NpyShapeCheck& check_shape) {
     if (!in) break;
   }
   append_values(bytes, array);  // one float32 may be left
-  if (array.values.size() != count) fail(path, "has changed while it was read");
+  if (array.values.size() != count) fail_npy(path, "has changed while it was read");
   return array;
 }
 

@@ -10,10 +10,6 @@
 namespace cplab {
 namespace {
 
-std::size_t at(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
-
 // One row of `advance`.
 void advance_row(double factor, double rows, double sums, double a, const double* __restrict b,
                  std::int64_t E, double* __restrict value, double* __restrict terms, double* __restrict peak,
@@ -42,10 +38,10 @@ double sum_weighted(const double* weights, const double* values, std::int64_t co
 }  // namespace
 
 TrackedState::TrackedState(std::int64_t D, std::int64_t E, const StateRoundings& roundings)
-    : value(at(D * E)),
-      terms(at(D * E)),
-      peak(at(D * E)),
-      variance(at(D * E)),
+    : value(as_index(D * E)),
+      terms(as_index(D * E)),
+      peak(as_index(D * E)),
+      variance(as_index(D * E)),
       D_(D),
       E_(E),
       roundings_(roundings) {}
@@ -53,7 +49,7 @@ TrackedState::TrackedState(std::int64_t D, std::int64_t E, const StateRoundings&
 void TrackedState::advance(double factor, double slope, const double* a, const double* b) {
   const double sums = roundings_.sums * (1 + square(slope));
   for (std::int64_t d = 0; d < D_; ++d) {
-    const std::size_t row = at(d * E_);
+    const std::size_t row = as_index(d * E_);
     advance_row(factor, roundings_.rows, sums, a[d], b, E_, &value[row], &terms[row], &peak[row],
                 &variance[row]);
   }
@@ -71,7 +67,7 @@ void TrackedState::scale_rows(const double* log_factors) {
   for (std::int64_t d = 0; d < D_; ++d) {
     const double factor = std::exp(log_factors[d]);
     const double inexact = roundings_.sums * (1 + square(log_factors[d]));
-    for (std::size_t i = at(d * E_); i < at((d + 1) * E_); ++i) {
+    for (std::size_t i = as_index(d * E_); i < as_index((d + 1) * E_); ++i) {
       value[i] *= factor;
       terms[i] *= square(factor);
       peak[i] *= square(factor);
@@ -84,27 +80,28 @@ void TrackedState::scale_rows(const double* log_factors) {
 // its column; variances go with the squares of these.
 void TrackedState::reflect(const double* k, double beta) {
   for (auto* sums : {&along_, &along_variance_, &along_terms_, &along_peak_, &along_value_})
-    sums->assign(at(E_), 0);
+    sums->assign(as_index(E_), 0);
   for (std::int64_t d = 0; d < D_; ++d) {
-    const std::size_t row = at(d * E_);
+    const std::size_t row = as_index(d * E_);
     add_weighted(k[d], &value[row], along_.data(), E_);
     add_weighted(square(k[d]), &variance[row], along_variance_.data(), E_);
     add_weighted(square(k[d]), &terms[row], along_terms_.data(), E_);
     add_weighted(square(k[d]), &peak[row], along_peak_.data(), E_);
-    for (std::int64_t x = 0; x < E_; ++x) along_value_[at(x)] += square(k[d] * value[row + at(x)]);
+    for (std::int64_t x = 0; x < E_; ++x)
+      along_value_[as_index(x)] += square(k[d] * value[row + as_index(x)]);
   }
   const double products = static_cast<double>(D_) / 2;
   for (std::int64_t d = 0; d < D_; ++d) {
     const double own = 1 - 2 * beta * square(k[d]), others = square(beta * k[d]);
     for (std::int64_t x = 0; x < E_; ++x) {
-      const std::size_t i = at(d * E_ + x);
+      const std::size_t i = as_index(d * E_ + x);
       const auto passed = [&](double old, double along) { return std::max(0.0, own * old + others * along); };
       const double before2 = square(value[i]);
-      value[i] -= beta * k[d] * along_[at(x)];
-      terms[i] = passed(terms[i], along_terms_[at(x)]);
-      peak[i] = std::max(passed(peak[i], along_peak_[at(x)]), square(value[i]));
-      const double along = (along_value_[at(x)] + square(along_[at(x)])) / 2;
-      variance[i] = passed(variance[i], along_variance_[at(x)]) +
+      value[i] -= beta * k[d] * along_[as_index(x)];
+      terms[i] = passed(terms[i], along_terms_[as_index(x)]);
+      peak[i] = std::max(passed(peak[i], along_peak_[as_index(x)]), square(value[i]));
+      const double along = (along_value_[as_index(x)] + square(along_[as_index(x)])) / 2;
+      variance[i] = passed(variance[i], along_variance_[as_index(x)]) +
                     roundings_.sums * (2 * before2 + square(value[i]) + others * products * along);
     }
   }
@@ -122,28 +119,28 @@ void TrackedState::pass_transposed(const TokenTransition& token) {
 
 void TrackedState::add_outer(double strength, const double* a, const double* b) {
   for (std::int64_t d = 0; d < D_; ++d) {
-    const std::size_t row = at(d * E_);
+    const std::size_t row = as_index(d * E_);
     advance_row(1, roundings_.rows + roundings_.sums, roundings_.sums, strength * a[d], b, E_, &value[row],
                 &terms[row], &peak[row], &variance[row]);
   }
 }
 
 void TrackedState::over_rows(const double* reader, Sums& sums) const {
-  for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(at(E_), 0);
+  for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(as_index(E_), 0);
   for (std::int64_t d = 0; d < D_; ++d) {
     const double weight = square(reader[d]);
-    add_weighted(weight, &variance[at(d * E_)], sums.variance.data(), E_);
-    add_weighted(weight, &peak[at(d * E_)], sums.peak.data(), E_);
-    add_weighted(weight, &terms[at(d * E_)], sums.terms.data(), E_);
+    add_weighted(weight, &variance[as_index(d * E_)], sums.variance.data(), E_);
+    add_weighted(weight, &peak[as_index(d * E_)], sums.peak.data(), E_);
+    add_weighted(weight, &terms[as_index(d * E_)], sums.terms.data(), E_);
   }
 }
 
 void TrackedState::over_columns(const double* reader, Sums& sums) const {
-  for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(at(D_), 0);
+  for (auto* each : {&sums.variance, &sums.peak, &sums.terms}) each->assign(as_index(D_), 0);
   for (std::int64_t d = 0; d < D_; ++d) {
-    sums.variance[at(d)] = sum_weighted(reader, &variance[at(d * E_)], E_);
-    sums.peak[at(d)] = sum_weighted(reader, &peak[at(d * E_)], E_);
-    sums.terms[at(d)] = sum_weighted(reader, &terms[at(d * E_)], E_);
+    sums.variance[as_index(d)] = sum_weighted(reader, &variance[as_index(d * E_)], E_);
+    sums.peak[as_index(d)] = sum_weighted(reader, &peak[as_index(d * E_)], E_);
+    sums.terms[as_index(d)] = sum_weighted(reader, &terms[as_index(d * E_)], E_);
   }
 }
 

@@ -103,10 +103,6 @@ RowMatrix<T> gather_rows(const ViewRows& rows, std::int64_t first, std::int64_t 
   return values;
 }
 
-inline bool is_fp64(const View& view) {
-  return view.dtype == DType::fp64;
-}
-
 // States of an operand that may be absent.
 template <class T>
 class States {

@@ -267,7 +267,7 @@ RowMatrix<T> transition_of(const Chunk& chunk, std::int64_t head, const Transiti
 }
 
 template <class T>
-void own_states(const LinearState& call) {
+void own_states_by_tokens(const LinearState& call) {
   const ViewRows rows(call.rows), columns(call.columns);
   const std::int64_t D = call.rows.width;
   // Of keys, k is `rows`; without beta nobody reads it.
@@ -304,7 +304,7 @@ void local_backward_by_tokens(const LinearLocalBackward& call) {
 }
 
 void state_by_tokens(const LinearState& call) {
-  is_fp64(call.rows) ? own_states<double>(call) : own_states<float>(call);
+  is_fp64(call.rows) ? own_states_by_tokens<double>(call) : own_states_by_tokens<float>(call);
 }
 
 }  // namespace cplab::kernels

@@ -25,10 +25,6 @@ T careful_lse(T a, T b) {
   return high + std::log1p(std::exp(low - high));
 }
 
-bool is_fp64(const View& view) {
-  return view.dtype == DType::fp64;
-}
-
 template <class T>
 void merge_rows(const MergeRule& rule, const Merge& operation) {
   const ViewRows part_out(operation.part_out);

@@ -11,7 +11,7 @@
 namespace cplab::kernels {
 namespace {
 
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+constexpr double bias_of_masked = -std::numeric_limits<double>::infinity();
 
 // 1 or 0, by key.
 std::vector<double> selected(const SelectKeys& call, const std::vector<double>& biases) {
@@ -31,7 +31,7 @@ std::vector<double> selected(const SelectKeys& call, const std::vector<double>& 
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::nth_element(order.begin(), order.begin() + call.top_k, order.end(), before);
     for (auto key = order.begin(); key != order.begin() + call.top_k; ++key)
-      kept[*key] = biases[*key] == minus_infinity ? 0 : 1;
+      kept[*key] = biases[*key] == bias_of_masked ? 0 : 1;
   }
   for (std::int64_t first = 0; call.block > 1 && first < n; first += call.block) {
     const std::int64_t count = std::min(n - first, call.block);

@@ -11,6 +11,10 @@
 
 namespace cplab::kernels {
 
+inline bool is_fp64(const View& view) {
+  return view.dtype == DType::fp64;
+}
+
 class ViewRows {
  public:
   // Of the view, which must have passed check_view(), it refers only to the memory afterwards.

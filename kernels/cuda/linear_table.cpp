@@ -22,7 +22,7 @@ void add_hopper(Table<LinearKernel>& table, std::integer_sequence<int, head_size
 #endif
 
 // A family for one machine adds its kernels here, as in kernel_table.cpp.
-Table<LinearKernel> make_table() {
+Table<LinearKernel> make_linear_table() {
   Table<LinearKernel> table;
 #ifdef CPLAB_HOPPER_KERNELS
   add_hopper(table, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
@@ -38,7 +38,7 @@ Table<LinearKernel> make_table() {
 }  // namespace
 
 const LinearKernel& kernel_of(const LinearVariant& variant) {
-  static const Table<LinearKernel> table = make_table();
+  static const Table<LinearKernel> table = make_linear_table();
   return table.at(variant.name);
 }
 

@@ -25,7 +25,7 @@ void add_general(Table<MaskedBackwardKernel>& table) {
 }
 
 template <class Kernel, class Variant>
-Table<Kernel> make_table(std::span<const Variant> variants) {
+Table<Kernel> make_masked_table(std::span<const Variant> variants) {
   Table<Kernel> table;
   add_mma(table, std::integer_sequence<int, CPLAB_MMA_HEAD_SIZES>{});
 #ifdef CPLAB_FULL_KERNELS
@@ -39,12 +39,13 @@ Table<Kernel> make_table(std::span<const Variant> variants) {
 }  // namespace
 
 const MaskedKernel& kernel_of(const MaskedVariant& variant) {
-  static const auto table = make_table<MaskedKernel>(masked_variants(built_kernels()));
+  static const auto table = make_masked_table<MaskedKernel>(masked_variants(built_kernels()));
   return table.at(variant.name);
 }
 
 const MaskedBackwardKernel& kernel_of(const MaskedBackwardVariant& variant) {
-  static const auto table = make_table<MaskedBackwardKernel>(masked_backward_variants(built_kernels()));
+  static const auto table =
+      make_masked_table<MaskedBackwardKernel>(masked_backward_variants(built_kernels()));
   return table.at(variant.name);
 }
 

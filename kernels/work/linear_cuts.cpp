@@ -25,10 +25,6 @@ std::int32_t pieces(std::int64_t width, std::int64_t columns) {
   return static_cast<std::int32_t>((width + columns - 1) / columns);
 }
 
-bool any_fp64(std::initializer_list<const View*> views) {
-  return std::any_of(views.begin(), views.end(), [](const View* view) { return view->dtype == DType::fp64; });
-}
-
 View first_of(std::initializer_list<const std::optional<View>*> views) {
   for (const std::optional<View>* view : views)
     if (*view) return **view;
@@ -69,7 +65,7 @@ struct WalkShape {
   }
 };
 
-void require_launchable(const LinearCut& cut) {
+void require_launchable_cut(const LinearCut& cut) {
   require(cut.thread_blocks < std::int64_t{1} << 31, "a call of linear attention has too many thread blocks");
 }
 
@@ -92,7 +88,7 @@ LinearCut cut_in_parts(const WalkShape& shape, std::int32_t columns, std::int64_
     cut.key_columns = pieces(pieces(shape.D, cut.parts), columns) * columns;
   }
   cut.thread_blocks = shape.chunks * shape.heads * cut.parts;
-  require_launchable(cut);
+  require_launchable_cut(cut);
   require(cut.counters < std::int64_t{1} << 28,
           "a call of linear attention in slices is too large for a GPU");
   return cut;
@@ -190,7 +186,7 @@ LinearCut cut_of(const LinearState& call) {
   }
   cut.parts = cut.key_parts * cut.value_parts;
   cut.thread_blocks = chunk_count(call.chunks) * call.rows.heads * cut.parts;
-  require_launchable(cut);
+  require_launchable_cut(cut);
   return cut;
 }
 
@@ -200,7 +196,7 @@ LinearCut cut_of(const LinearScan& call, std::int64_t groups) {
       rows_of_a_state(call.state.rows, state_count(call)) * pieces(call.state.width, 4);
   cut.parts = pieces(elements, linear_threads);
   cut.thread_blocks = groups * call.state.heads * cut.parts;
-  require_launchable(cut);
+  require_launchable_cut(cut);
   return cut;
 }
 
@@ -211,7 +207,7 @@ LinearCut cut_of(const LinearCombine& call) {
       rows_of_a_state(call.into.rows, state_count(call)) * pieces(call.into.width, 4);
   cut.parts = pieces(elements, linear_threads);
   cut.thread_blocks = chunk_count(call.chunks) * call.into.heads * cut.parts;
-  require_launchable(cut);
+  require_launchable_cut(cut);
   return cut;
 }
 
@@ -219,7 +215,7 @@ LinearCut hopper_cut(std::int64_t chunks, std::int64_t heads, int multiprocessor
   LinearCut cut;
   cut.thread_blocks = chunks * heads;
   cut.multiprocessors = multiprocessors;
-  require_launchable(cut);
+  require_launchable_cut(cut);
   return cut;
 }
 

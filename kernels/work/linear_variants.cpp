@@ -11,6 +11,7 @@
 
 #include "kernels/call_checks.hpp"
 #include "kernels/work/fits.hpp"
+#include "kernels/work/head_sizes.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
@@ -26,8 +27,6 @@ std::string general_name(Operation operation, DType accumulator) {
   return std::string(name_of(operation)) + (of_states ? "" : " general") +
          (accumulator == DType::fp64 ? " fp64" : " fp32");
 }
-
-constexpr int hopper_head_sizes[] = {CPLAB_HOPPER_HEAD_SIZES};
 
 void add_hopper(std::vector<LinearVariant>& all) {
   for (const Operation operation : {Operation::local, Operation::local_backward, Operation::state})
@@ -64,18 +63,12 @@ void add_general(std::vector<LinearVariant>& all, const KernelBuild& build) {
 }
 
 // Variants of one machine come first. A family is a function that adds it, a case in fits() and in cut_by().
-std::vector<LinearVariant> list(const KernelBuild& build) {
+std::vector<LinearVariant> variants_of_build(const KernelBuild& build) {
   std::vector<LinearVariant> all;
   if (build.hopper) add_hopper(all);
   add_mma(all);
   add_general(all, build);
   return all;
-}
-
-bool any_fp64(std::initializer_list<const View*> views) {
-  for (const View* view : views)
-    if (view->dtype == DType::fp64) return true;
-  return false;
 }
 
 bool has_fp64(const LinearLocal& call) {
@@ -260,8 +253,8 @@ bool LinearVariant::fits(const LinearInter& call) const {
 
 std::span<const LinearVariant> linear_variants(const KernelBuild& build) {
   static const std::array<std::vector<LinearVariant>, 4> lists = {
-      list({.hopper = false, .full = false}), list({.hopper = true, .full = false}),
-      list({.hopper = false, .full = true}), list({.hopper = true, .full = true})};
+      variants_of_build({.hopper = false, .full = false}), variants_of_build({.hopper = true, .full = false}),
+      variants_of_build({.hopper = false, .full = true}), variants_of_build({.hopper = true, .full = true})};
   return lists[(build.hopper ? 1U : 0U) + (build.full ? 2U : 0U)];
 }
 

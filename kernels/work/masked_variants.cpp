@@ -6,18 +6,12 @@
 #include <stdexcept>
 
 #include "kernels/call_checks.hpp"
+#include "kernels/work/head_sizes.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
 
 // From kernels/CMakeLists.txt, which also compiles the kernels of these head sizes.
-constexpr int mma_head_sizes[] = {CPLAB_MMA_HEAD_SIZES};
-constexpr int full_head_sizes[] = {CPLAB_FULL_HEAD_SIZES};
-
-std::string suffix(DType dtype, int head_size) {
-  return (dtype == DType::bf16 ? " bf16 " : " fp16 ") + std::to_string(head_size);
-}
-
 template <class Variant>
 std::vector<Variant> list_of(bool full, std::string (*mma_name)(DType, int), std::string (*general)(DType)) {
   using Family = typename Variant::Family;
@@ -80,7 +74,7 @@ Unmet unmet_mma(const MaskedAttendBackward& call, DType dtype, int head_size) {
 }
 
 template <class Call>
-bool has_fp64(const Call& call) {
+bool has_fp64_operand(const Call& call) {
   const auto is = [](const View& view) { return view.dtype == DType::fp64; };
   return is(call.tile.q) || is(call.tile.k) || is(call.tile.v) || (call.mask.bias && is(*call.mask.bias));
 }
@@ -92,8 +86,8 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Call& ca
   for (const Variant& variant : variants)
     if (!variant.unmet(call)) return variant;
   throw std::invalid_argument(
-      has_fp64(call) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
-                     : "no kernel of dynamic mask attention of this build fits the call");
+      has_fp64_operand(call) ? "this build has no attention kernels for fp64 on a GPU (-D CPLAB_KERNELS=full)"
+                             : "no kernel of dynamic mask attention of this build fits the call");
 }
 
 template <class Variant, class Call>
@@ -121,24 +115,10 @@ std::int64_t scanned(const Call& call) {
 
 }  // namespace
 
-std::string masked_forward_name(DType dtype, int head_size) {
-  return "attend masked mma" + suffix(dtype, head_size);
-}
-std::string masked_backward_name(DType dtype, int head_size) {
-  return "attend_backward masked mma" + suffix(dtype, head_size);
-}
-std::string general_masked_forward_name(DType accumulator) {
-  return accumulator == DType::fp64 ? "attend masked general fp64" : "attend masked general";
-}
-std::string general_masked_backward_name(DType accumulator) {
-  return accumulator == DType::fp64 ? "attend_backward masked general fp64"
-                                    : "attend_backward masked general";
-}
-
 template <class Call>
 Unmet MaskedVariantOf<Call>::unmet(const Call& call) const {
   if (family == Family::mma) return unmet_mma(call, dtype, head_size);
-  if (has_fp64(call) == (dtype == DType::fp64)) return {};
+  if (has_fp64_operand(call) == (dtype == DType::fp64)) return {};
   return Misfit{"", dtype == DType::fp64 ? "nothing is fp64" : "an operand is fp64"};
 }
 template struct MaskedVariantOf<MaskedAttend>;

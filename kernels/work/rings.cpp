@@ -41,13 +41,13 @@ std::int64_t tiles_of_sequences(std::span<const WorkTile> tiles, std::span<const
 
 }  // namespace
 
-bool walk_in_rings(WorkTables& by_k, std::int64_t cell_rows, std::int64_t most) {
+bool walk_in_rings(WorkTables& by_k, std::int64_t rows_of_cell, std::int64_t most) {
   if (!by_k.even) return false;
   std::vector<WorkTile> tiles = tiles_by_rows(by_k);
   const std::int64_t ring = tiles_of_sequences(tiles, by_k.segments);
   if (ring < 2 || ring > most) return false;
   const auto cells_of = [&](const DeviceSegment& segment) {
-    return (segment.q_end - segment.q_begin + cell_rows - 1) / cell_rows;
+    return (segment.q_end - segment.q_begin + rows_of_cell - 1) / rows_of_cell;
   };
   if (std::any_of(by_k.segments.begin(), by_k.segments.end(),
                   [&](const DeviceSegment& segment) { return cells_of(segment) < 2 * ring; }))
@@ -62,7 +62,7 @@ bool walk_in_rings(WorkTables& by_k, std::int64_t cell_rows, std::int64_t most) 
     tiles[n].first = static_cast<std::int32_t>(segments.size());
     DeviceSegment later = whole, sooner = whole;
     if (first < cells) {
-      later.q_begin = sooner.q_end = static_cast<std::int32_t>(whole.q_begin + first * cell_rows);
+      later.q_begin = sooner.q_end = static_cast<std::int32_t>(whole.q_begin + first * rows_of_cell);
       segments.push_back(later);
     }
     segments.push_back(sooner);

@@ -26,6 +26,6 @@ constexpr std::int64_t most_ring_tiles(std::int64_t sms) {
 // it begins. Returns false, and leaves the list alone, where that is not so; and where there are not two
 // cells for each tile: a tile would come to a cell one block's time after the one before it, which is less
 // than it takes to pass a turn (0.82 of the speed at 1 x 1024 of head size 64).
-bool walk_in_rings(WorkTables& by_k, std::int64_t cell_rows, std::int64_t most);
+bool walk_in_rings(WorkTables& by_k, std::int64_t rows_of_cell, std::int64_t most);
 
 }  // namespace cplab::kernels::cuda

@@ -230,10 +230,10 @@ double length_of(const DeviceSegment& s, std::int64_t begin, std::int64_t end, s
   return length * static_cast<double>(block) / 128;
 }
 
-constexpr std::int64_t group = 64;  // rows of a warpgroup
+constexpr std::int64_t warpgroup_rows = 64;
 
 std::int64_t warpgroups_of(const WorkTile& tile) {
-  return (tile.end - tile.begin + group - 1) / group;
+  return (tile.end - tile.begin + warpgroup_rows - 1) / warpgroup_rows;
 }
 
 // Whether a tile of queries has rows that not all of its segments have: of several sequences. If its
@@ -256,8 +256,9 @@ TileLength length_of(const WorkTables& work, const WorkTile& tile, bool by_key, 
     const DeviceSegment& listed = work.segments[static_cast<std::size_t>(at)];
     const DeviceSegment s = by_key ? transposed(listed) : listed;
     length.of_tile += length_of(s, tile.begin, tile.end, block);
-    for (std::int64_t row = tile.begin; row < tile.end; row += group)
-      length.of_warpgroups += length_of(s, row, std::min<std::int64_t>(row + group, tile.end), block);
+    for (std::int64_t row = tile.begin; row < tile.end; row += warpgroup_rows)
+      length.of_warpgroups +=
+          length_of(s, row, std::min<std::int64_t>(row + warpgroup_rows, tile.end), block);
   }
   length.of_warpgroups /= static_cast<double>(warpgroups_of(tile));
   return length;

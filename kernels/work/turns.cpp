@@ -15,11 +15,11 @@ namespace {
 // Calls visit(first cell, end of cells, pieces) where a unit adds that many pieces to each of the cells. Its
 // pieces have as many rows as cells: where they straddle cells, all cells but the outermost have two.
 template <class Visit>
-void for_each_stretch(const RowRange& rows, std::int64_t cell_rows, Visit visit) {
+void for_each_stretch(const RowRange& rows, std::int64_t rows_of_cell, Visit visit) {
   if (rows.begin == rows.end) return;
-  const std::int64_t pieces = (rows.end - rows.begin + cell_rows - 1) / cell_rows;
-  const std::int64_t first = rows.begin / cell_rows, end = (rows.end - 1) / cell_rows + 1;
-  if (rows.begin % cell_rows == 0) return visit(first, end, 1);
+  const std::int64_t pieces = (rows.end - rows.begin + rows_of_cell - 1) / rows_of_cell;
+  const std::int64_t first = rows.begin / rows_of_cell, end = (rows.end - 1) / rows_of_cell + 1;
+  if (rows.begin % rows_of_cell == 0) return visit(first, end, 1);
   // Piece n lies in cells first + n and first + n + 1, the last one perhaps in the former alone.
   visit(first, first + 1, 1);
   visit(first + 1, first + pieces, 2);
@@ -38,7 +38,7 @@ std::vector<RowRange> units_of(const WorkTables& by_k) {
   return units;
 }
 
-// Where the cells of dq lie: row r of a unit is in cell (r + its shift) / cell_rows.
+// Where the cells of dq lie: row r of a unit is in cell (r + its shift) / rows_of_cell.
 struct CellGrid {
   std::vector<std::int32_t> shift_of_unit;
   std::int64_t cells = 0;
@@ -47,7 +47,7 @@ struct CellGrid {
 // Units that have rows in common, directly or by others, have one shift; that of the next ones makes their
 // cells come after those before. Of the shifts that do, it is the one with which units of most rows begin
 // where a cell does, so that their pieces lie in one.
-CellGrid cell_grid(const std::vector<RowRange>& units, std::int64_t cell_rows) {
+CellGrid cell_grid(const std::vector<RowRange>& units, std::int64_t rows_of_cell) {
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
@@ -56,20 +56,20 @@ CellGrid cell_grid(const std::vector<RowRange>& units, std::int64_t cell_rows) {
   for (auto first = order.begin(); first != order.end();) {
     const std::int64_t begin = units[*first].begin;
     std::int64_t end = units[*first].end;
-    std::vector<std::int64_t> rows_behind(static_cast<std::size_t>(cell_rows));  // by the distance, modulo
+    std::vector<std::int64_t> rows_behind(static_cast<std::size_t>(rows_of_cell));  // by the distance, modulo
     auto next = first;
     for (; next != order.end() && (next == first || units[*next].begin < end); ++next) {
       const RowRange& unit = units[*next];
-      rows_behind[static_cast<std::size_t>((unit.begin - begin) % cell_rows)] += unit.end - unit.begin;
+      rows_behind[static_cast<std::size_t>((unit.begin - begin) % rows_of_cell)] += unit.end - unit.begin;
       end = std::max(end, unit.end);
     }
     // Where the first cell begins: at `begin`, or some rows before it.
     const std::int64_t behind =
         std::max_element(rows_behind.begin(), rows_behind.end()) - rows_behind.begin();
-    const std::int64_t origin = behind == 0 ? begin : begin + behind - cell_rows;
+    const std::int64_t origin = behind == 0 ? begin : begin + behind - rows_of_cell;
     for (; first != next; ++first)
-      grid.shift_of_unit[*first] = static_cast<std::int32_t>(grid.cells * cell_rows - origin);
-    grid.cells += (end - origin + cell_rows - 1) / cell_rows;
+      grid.shift_of_unit[*first] = static_cast<std::int32_t>(grid.cells * rows_of_cell - origin);
+    grid.cells += (end - origin + rows_of_cell - 1) / rows_of_cell;
   }
   return grid;
 }
@@ -85,12 +85,12 @@ RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
 }
 
 DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) {
-  const std::int64_t cell_rows = dq_cell_rows(width);
+  const std::int64_t rows_of_cell = dq_cell_rows(width);
   const std::vector<RowRange> units = units_of(by_k);
-  const CellGrid grid = cell_grid(units, cell_rows);
+  const CellGrid grid = cell_grid(units, rows_of_cell);
   // Tables, counters and the kernel have cells and runs as 32-bit numbers.
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  require(grid.cells * cell_rows <= most, "a list of segments is too long for a GPU");
+  require(grid.cells * rows_of_cell <= most, "a list of segments is too long for a GPU");
   DqTurns turns;
   turns.cells = static_cast<std::int32_t>(grid.cells);
   turns.even = by_k.even;
@@ -102,7 +102,7 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
   const auto add_unit = [&](std::size_t unit) {
     const std::int64_t shift = grid.shift_of_unit[unit];
     const RowRange shifted = {units[unit].begin + shift, units[unit].end + shift};
-    for_each_stretch(shifted, cell_rows, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
+    for_each_stretch(shifted, rows_of_cell, [&](std::int64_t first, std::int64_t end, std::int32_t pieces) {
       for (auto cell = static_cast<std::size_t>(first); cell < static_cast<std::size_t>(end); ++cell) {
         const TurnRun run{.cell = static_cast<std::int32_t>(cell), .before = before[cell], .own = pieces};
         before[cell] += pieces;
@@ -142,11 +142,11 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
 }
 
 bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width) {
-  const std::int64_t cell_rows = dq_cell_rows(width);
+  const std::int64_t rows_of_cell = dq_cell_rows(width);
   std::vector<RowRange> units = units_of(by_k);
   std::erase_if(units, [](const RowRange& unit) { return unit.begin == unit.end; });
   for (const RowRange& unit : units)
-    if (unit.begin % cell_rows != 0 || (unit.end % cell_rows != 0 && unit.end != rows)) return false;
+    if (unit.begin % rows_of_cell != 0 || (unit.end % rows_of_cell != 0 && unit.end != rows)) return false;
   std::sort(units.begin(), units.end(),
             [](const RowRange& a, const RowRange& b) { return a.begin < b.begin; });
   std::int64_t covered = 0;

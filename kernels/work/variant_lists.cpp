@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/work/head_sizes.hpp"
 #include "kernels/work/kernel_entries.hpp"
 #include "kernels/work/variants.hpp"
 
@@ -13,9 +14,6 @@ namespace cplab::kernels::cuda {
 namespace {
 
 // From kernels/CMakeLists.txt, which also compiles the kernels of these head sizes.
-constexpr int hopper_head_sizes[] = {CPLAB_HOPPER_HEAD_SIZES};
-constexpr int mma_head_sizes[] = {CPLAB_MMA_HEAD_SIZES};
-constexpr int full_head_sizes[] = {CPLAB_FULL_HEAD_SIZES};
 constexpr auto full_head_pairs = head_pairs<CPLAB_FULL_HEAD_PAIRS>();
 
 constexpr DType dtypes_16_bit[] = {DType::bf16, DType::fp16};

@@ -1,6 +1,7 @@
-// Names of variants; see variants.hpp.
+// Names of variants; see variants.hpp and masked_variants.hpp.
 #include <string>
 
+#include "kernels/work/masked_variants.hpp"
 #include "kernels/work/variants.hpp"
 
 namespace cplab::kernels::cuda {
@@ -47,6 +48,19 @@ std::string hopper_backward_chains_name(DType dtype, int head_size) {
 }
 std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
   return "attend_backward hopper" + suffix(dtype, head_size);
+}
+std::string masked_forward_name(DType dtype, int head_size) {
+  return "attend masked mma" + suffix(dtype, head_size);
+}
+std::string masked_backward_name(DType dtype, int head_size) {
+  return "attend_backward masked mma" + suffix(dtype, head_size);
+}
+std::string general_masked_forward_name(DType accumulator) {
+  return accumulator == DType::fp64 ? "attend masked general fp64" : "attend masked general";
+}
+std::string general_masked_backward_name(DType accumulator) {
+  return accumulator == DType::fp64 ? "attend_backward masked general fp64"
+                                    : "attend_backward masked general";
 }
 
 }  // namespace cplab::kernels::cuda

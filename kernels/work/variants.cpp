@@ -90,11 +90,12 @@ struct CallRows {
       : q(call.q.rows), k(call.k.rows), live(live_segments(call.segments)) {
     if (variant.sm_major == 0) return;
     spaces = row_spaces(call);
-    q = spaces->q.rows;
-    k = spaces->k.rows;
-    q_ranges = spaces->q.ranges();
-    k_ranges = spaces->k.ranges();
-    live = in_space(live, spaces->q, spaces->k);
+    const RowSpaces& in = spaces.value();  // a variant that fits the call has them
+    q = in.q.rows;
+    k = in.k.rows;
+    q_ranges = in.q.ranges();
+    k_ranges = in.k.ranges();
+    live = in_space(live, in.q, in.k);
   }
 
   std::optional<RowSpaces> spaces;

@@ -9,6 +9,7 @@
 
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
+#include "tests/algorithms/operation_changes.hpp"
 #include "tests/hand_plans/attention_plans.hpp"
 
 using namespace cplab;
@@ -18,12 +19,6 @@ namespace {
 
 Segment& segment(Plan& plan, int rank, const Operation& op) {
   return plan.ranks[static_cast<std::size_t>(rank)].segments[op.segments.first];
-}
-
-// Turns an operation into one that touches nothing, so that no index changes.
-void silence(Operation& op) {
-  op.kind = OpKind::host_sync;
-  op.reads = op.writes = op.parts = op.segments = {};
 }
 
 }  // namespace

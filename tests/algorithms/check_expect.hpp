@@ -40,6 +40,14 @@ inline void require_finding(const Plan& plan, FindingKind kind, int rank, const 
   CHECK(has(result, kind, rank, operation));
 }
 
+// A finding whose message says so.
+inline void require_message(const Plan& plan, const std::string& part) {
+  const CheckResult result = check(plan);
+  INFO(text(result));
+  CHECK(std::ranges::any_of(result.findings,
+                            [&](const Finding& f) { return f.message.find(part) != std::string::npos; }));
+}
+
 // A finding of that kind somewhere.
 inline void require_anywhere(const Plan& plan, FindingKind kind) {
   const CheckResult result = check(plan);

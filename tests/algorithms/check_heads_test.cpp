@@ -19,7 +19,7 @@ using namespace cplab::hand;
 namespace {
 
 // The n-th operation of that kind.
-std::size_t nth(const Plan& plan, int rank, OpKind kind, int n) {
+std::size_t nth_index(const Plan& plan, int rank, OpKind kind, int n) {
   const std::vector<Operation>& list = plan.ranks[static_cast<std::size_t>(rank)].operations;
   for (std::size_t i = 0; i < list.size(); ++i)
     if (list[i].kind == kind && n-- == 0) return i;
@@ -28,7 +28,7 @@ std::size_t nth(const Plan& plan, int rank, OpKind kind, int n) {
 }
 
 Operation& nth_op(Plan& plan, int rank, OpKind kind, int n) {
-  return plan.ranks[static_cast<std::size_t>(rank)].operations[nth(plan, rank, kind, n)];
+  return plan.ranks[static_cast<std::size_t>(rank)].operations[nth_index(plan, rank, kind, n)];
 }
 
 View& view_of(Plan& plan, int rank, const Operation& op, Operand operand) {
@@ -37,7 +37,7 @@ View& view_of(Plan& plan, int rank, const Operation& op, Operand operand) {
 }
 
 // A finding of coverage whose message has these words.
-void require_words(const Plan& plan, int rank, const std::string& words) {
+void require_coverage_words(const Plan& plan, int rank, const std::string& words) {
   const CheckResult result = check(plan);
   INFO("expected \"" << words << "\", found:\n" << text(result));
   CHECK(std::ranges::any_of(result.findings, [&](const Finding& f) {
@@ -45,28 +45,28 @@ void require_words(const Plan& plan, int rank, const std::string& words) {
   }));
 }
 
-struct Shape {
+struct HeadCounts {
   std::int32_t heads, kv_heads;
   int ranks;
 };
-constexpr Shape shapes[] = {{8, 2, 4}, {6, 3, 2}, {8, 1, 4}, {12, 4, 3}, {4, 4, 2}, {12, 3, 6}};
+constexpr HeadCounts head_counts[] = {{8, 2, 4}, {6, 3, 2}, {8, 1, 4}, {12, 4, 3}, {4, 4, 2}, {12, 3, 6}};
 
 // One rank, causal, H = 4: the tiles [begin, end) of query heads, each with the key heads that it needs;
 // their dK and dV into parts of their own, which `sums` adds up: (from, into), counted in tiles.
-struct Tile {
+struct HeadTile {
   std::int32_t begin, end, key_begin, key_end;
 };
-Plan tiled(std::int32_t kv_heads, const std::vector<Tile>& tiles,
+Plan tiled(std::int32_t kv_heads, const std::vector<HeadTile>& tiles,
            const std::vector<std::pair<int, int>>& sums) {
   Plan plan = empty_plan(1, 6, true, Direction::forward_backward, DType::fp64);
   plan.scenario.problem.kv_heads = kv_heads;
   Rank rank(plan, 0);
   const Tensors t = tensors(plan, rank);
   const Segment causal{0, 6, 0, 6, 0, -1, 0};
-  const auto of = [&](std::uint32_t buffer, const Tile& x) {
+  const auto of = [&](std::uint32_t buffer, const HeadTile& x) {
     return rank.view(heads_of(buffer, x.begin, x.end));
   };
-  for (const Tile& x : tiles) {
+  for (const HeadTile& x : tiles) {
     const At kv = heads_of(t.kv, x.key_begin, x.key_end);
     rank.attend(compute,
                 {of(t.q, x), keys(plan, rank, kv), values(plan, rank, kv), of(t.out, x), of(t.lse, x)},
@@ -75,7 +75,7 @@ Plan tiled(std::int32_t kv_heads, const std::vector<Tile>& tiles,
   rank.phase(Phase::backward);
   rank.row_dot(compute, rank.view({t.dout}), rank.view({t.out}), rank.view({t.delta}));
   std::vector<std::uint32_t> parts;
-  for (const Tile& x : tiles) {
+  for (const HeadTile& x : tiles) {
     const At kv = heads_of(t.kv, x.key_begin, x.key_end);
     parts.push_back(rank.buffer("part" + std::to_string(parts.size()), Role::wide, Category::working, 1, 6,
                                 kv_heads, 14));
@@ -97,7 +97,7 @@ Plan tiled(std::int32_t kv_heads, const std::vector<Tile>& tiles,
 }  // namespace
 
 TEST_CASE("check: key heads on several ranks, each with some of their query heads") {
-  for (const Shape& s : shapes) {
+  for (const HeadCounts& s : head_counts) {
     for (const Home home : {Home::reduce_scatter, Home::exchange, Home::all_reduce}) {
       if (home == Home::all_reduce && s.ranks % s.kv_heads != 0) continue;
       for (const std::int32_t at_once : {0, 1, 2}) {
@@ -114,27 +114,28 @@ TEST_CASE("check: key heads on several ranks, each with some of their query head
 }
 
 TEST_CASE("check: query heads one by one, their dK summed in any association") {
-  const std::vector<Tile> ones{{0, 1, 0, 1}, {1, 2, 0, 1}, {2, 3, 0, 1}, {3, 4, 0, 1}};
+  const std::vector<HeadTile> ones{{0, 1, 0, 1}, {1, 2, 0, 1}, {2, 3, 0, 1}, {3, 4, 0, 1}};
   require_right(tiled(1, ones, {{1, 0}, {2, 0}, {3, 0}}));
   require_right(tiled(1, ones, {{3, 2}, {2, 1}, {1, 0}}));
   require_right(tiled(1, ones, {{3, 1}, {2, 0}, {1, 0}}));
-  const std::vector<Tile> uneven{{1, 4, 0, 1}, {0, 1, 0, 1}};
+  const std::vector<HeadTile> uneven{{1, 4, 0, 1}, {0, 1, 0, 1}};
   require_right(tiled(1, uneven, {{1, 0}}));
 }
 
 TEST_CASE("check: a query head that is missing, or there twice") {
-  const std::vector<Tile> ones{{0, 1, 0, 1}, {1, 2, 0, 1}, {2, 3, 0, 1}, {3, 4, 0, 1}};
-  require_words(tiled(1, ones, {{1, 0}, {3, 0}}), 0,
-                "lacks 21 live (query, key) pairs of the keys tokens 0..5 of sequence 0 with query head 2");
-  require_words(tiled(1, ones, {{3, 0}}), 0, "with query heads 1..2");
-  require_words(tiled(1, ones, {{1, 0}, {2, 0}, {3, 2}, {2, 0}}), 0,
-                "cover a pair twice, for tokens 0..5 of sequence 0 with query head 2");
-  require_words(tiled(1, ones, {{1, 0}, {2, 1}, {3, 1}, {1, 0}}), 0, "cover a pair twice");
+  const std::vector<HeadTile> ones{{0, 1, 0, 1}, {1, 2, 0, 1}, {2, 3, 0, 1}, {3, 4, 0, 1}};
+  require_coverage_words(
+      tiled(1, ones, {{1, 0}, {3, 0}}), 0,
+      "lacks 21 live (query, key) pairs of the keys tokens 0..5 of sequence 0 with query head 2");
+  require_coverage_words(tiled(1, ones, {{3, 0}}), 0, "with query heads 1..2");
+  require_coverage_words(tiled(1, ones, {{1, 0}, {2, 0}, {3, 2}, {2, 0}}), 0,
+                         "cover a pair twice, for tokens 0..5 of sequence 0 with query head 2");
+  require_coverage_words(tiled(1, ones, {{1, 0}, {2, 1}, {3, 1}, {1, 0}}), 0, "cover a pair twice");
   // Heads of the second key head are called by their own numbers.
-  const std::vector<Tile> halves{{0, 2, 0, 1}, {2, 3, 1, 2}, {3, 4, 1, 2}};
+  const std::vector<HeadTile> halves{{0, 2, 0, 1}, {2, 3, 1, 2}, {3, 4, 1, 2}};
   require_right(tiled(2, halves, {{1, 0}, {2, 0}}));
-  require_words(tiled(2, halves, {{1, 0}}), 0, "with query head 3");
-  require_words(tiled(2, halves, {{2, 0}}), 0, "with query head 2");
+  require_coverage_words(tiled(2, halves, {{1, 0}}), 0, "with query head 3");
+  require_coverage_words(tiled(2, halves, {{2, 0}}), 0, "with query head 2");
 }
 
 TEST_CASE("check: sums of other queries for other query heads") {
@@ -172,27 +173,27 @@ TEST_CASE("check: sums of other queries for other query heads") {
   };
   require_right(quarters({{3, 0}, {2, 1}, {1, 0}}));
   require_right(quarters({{1, 0}, {3, 2}, {2, 0}}));
-  require_words(
+  require_coverage_words(
       quarters({{3, 0}, {2, 0}}), 0,
       "lacks 6 live (query, key) pairs of the keys tokens 0..5 of sequence 0 with query heads 2..3");
-  require_words(
+  require_coverage_words(
       quarters({{3, 0}, {1, 0}}), 0,
       "lacks 15 live (query, key) pairs of the keys tokens 0..5 of sequence 0 with query heads 0..1");
-  require_words(quarters({{3, 2}, {3, 1}, {2, 1}, {1, 0}}), 0,
-                "cover a pair twice, for tokens 0..5 of sequence 0 with query heads 2..3");
+  require_coverage_words(quarters({{3, 2}, {3, 1}, {2, 1}, {1, 0}}), 0,
+                         "cover a pair twice, for tokens 0..5 of sequence 0 with query heads 2..3");
 }
 
 TEST_CASE("check: a tile that begins inside a group of query heads and ends inside the next") {
   // H / G = 2: query heads 1 and 2 are of key heads 0 and 1, as the tile pairs them.
-  const std::vector<Tile> straddling{{1, 3, 0, 2}, {0, 1, 0, 1}, {3, 4, 1, 2}};
+  const std::vector<HeadTile> straddling{{1, 3, 0, 2}, {0, 1, 0, 1}, {3, 4, 1, 2}};
   require_right(tiled(2, straddling, {{1, 0}, {2, 0}}));
-  require_words(tiled(2, straddling, {{1, 0}}), 0, "with query head 3");
+  require_coverage_words(tiled(2, straddling, {{1, 0}}), 0, "with query head 3");
   // With one key head for both, query head 2 has another's.
-  require_words(tiled(2, {{1, 3, 0, 1}, {0, 1, 0, 1}, {3, 4, 1, 2}}, {{1, 0}, {2, 0}}), 0,
-                "takes query heads 1..2 with key heads 0..0, which are not their group");
+  require_coverage_words(tiled(2, {{1, 3, 0, 1}, {0, 1, 0, 1}, {3, 4, 1, 2}}, {{1, 0}, {2, 0}}), 0,
+                         "takes query heads 1..2 with key heads 0..0, which are not their group");
   // H / G = 1, and two query heads for each key head.
-  require_words(tiled(4, {{0, 4, 0, 2}}, {}), 0, "which are not their group");
-  require_words(tiled(4, {{0, 3, 1, 4}, {3, 4, 3, 4}}, {{1, 0}}), 0, "which are not their group");
+  require_coverage_words(tiled(4, {{0, 4, 0, 2}}, {}), 0, "which are not their group");
+  require_coverage_words(tiled(4, {{0, 3, 1, 4}, {3, 4, 3, 4}}, {{1, 0}}), 0, "which are not their group");
 }
 
 TEST_CASE("check: heads of an operation that lie in several columns of their buffers") {
@@ -226,25 +227,26 @@ TEST_CASE("check: heads of an operation that lie in several columns of their buf
 }
 
 TEST_CASE("check: replicas of a key head are each counted once") {
-  for (const Shape& s : shapes) {
+  for (const HeadCounts& s : head_counts) {
     if (s.heads == s.kv_heads) continue;
     CAPTURE(s.heads);
     CAPTURE(s.kv_heads);
     CAPTURE(s.ranks);
     const Plan right = replicated({s.heads, s.kv_heads, s.ranks, 4, Home::exchange});
     Plan missing = right;  // the part of rank 0 is never added
-    remove_operation(missing.ranks[1], nth(missing, 1, OpKind::add, s.ranks - 1));
+    remove_operation(missing.ranks[1], nth_index(missing, 1, OpKind::add, s.ranks - 1));
     require_anywhere(missing, FindingKind::coverage);
     const std::int32_t group = s.heads / s.kv_heads, last = std::min(s.heads / s.ranks, group) - 1;
     const std::string heads =
         last == 0 ? " with query head 0" : " with query heads 0.." + std::to_string(last);
-    require_words(missing, 1, "of the keys tokens 4..7 of sequence 0" + (last + 1 < group ? heads : ""));
+    require_coverage_words(missing, 1,
+                           "of the keys tokens 4..7 of sequence 0" + (last + 1 < group ? heads : ""));
 
     Plan twice = right;
-    const std::size_t at = nth(twice, 1, OpKind::add, s.ranks - 1);
+    const std::size_t at = nth_index(twice, 1, OpKind::add, s.ranks - 1);
     const Operation copy = twice.ranks[1].operations[at];
     insert_operation(twice.ranks[1], at + 1, copy);
-    require_words(twice, 1, "cover a pair twice");
+    require_coverage_words(twice, 1, "cover a pair twice");
 
     Plan other = right;  // added to the gradient of another key head
     if (s.kv_heads > 1) {
@@ -268,7 +270,7 @@ TEST_CASE("check: sums over ranks that hold other key heads, or that hold the wh
   wrong.groups[2].ranks = {0, 2};
   wrong.groups[3].ranks = {1, 3};
   for (const int r : {1, 2}) nth_op(wrong, r, OpKind::all_reduce, 0).group = r == 1 ? 3 : 2;
-  require_words(wrong, 0, "adds dk");
+  require_coverage_words(wrong, 0, "adds dk");
 
   // All replicas have the sum of all: adding up what every rank holds counts each head twice.
   Plan twice = replicated({8, 2, 4, 4, Home::exchange});
@@ -282,9 +284,9 @@ TEST_CASE("check: sums over ranks that hold other key heads, or that hold the wh
         rank.all_reduce(comm, whole, whole, {}, Reduction::sum, static_cast<std::uint16_t>(2 + r / 2));
     const Operation sum = rank.op(i);
     remove_operation(rank.plan(), i);
-    insert_operation(rank.plan(), nth(twice, r, OpKind::exchange, 0), sum);
+    insert_operation(rank.plan(), nth_index(twice, r, OpKind::exchange, 0), sum);
   }
-  require_words(with_edges(twice), 0, "cover a pair twice");
+  require_coverage_words(with_edges(twice), 0, "cover a pair twice");
 }
 
 TEST_CASE("check: a query head with the key head of another") {
@@ -297,7 +299,7 @@ TEST_CASE("check: a query head with the key head of another") {
       view.head_begin = 0, view.head_end = 1;
     }
     require_finding(plan, FindingKind::coverage, 0, operation_id(plan.ranks[0], tile));
-    require_words(plan, 0, "takes query heads 2..2 with key heads 0..0, which are not their group");
+    require_coverage_words(plan, 0, "takes query heads 2..2 with key heads 0..0, which are not their group");
   }
 }
 

@@ -13,13 +13,6 @@
 using namespace cplab;
 using namespace cplab::hand;
 
-namespace {
-
-constexpr auto nominal = Role::nominal;
-constexpr auto working = Category::working;
-
-}  // namespace
-
 TEST_CASE("check: parts of one collective share a view only where nothing moves") {
   // An all_gather of K and V: the own part is copied, stays where it is, or is written while it is sent.
   enum class Own : std::uint8_t { copied, in_place, overwritten };
@@ -100,7 +93,7 @@ TEST_CASE("check: launches of three ranks that go round") {
     plan.groups.push_back({"pairs", {0, 1, 2}});
     for (int r = 0; r < 3; ++r) {
       Rank rank(plan, r);
-      const auto inbox = rank.buffer("inbox", nominal, working, 2, 4, 2, 14);
+      const auto inbox = rank.buffer("inbox", Role::nominal, Category::working, 2, 4, 2, 14);
       const std::uint32_t kv = rank.view({rank.find("kv")});
       const auto meet = [&](int peer, std::int32_t slot) {
         rank.communicate({LaneKind::comm, static_cast<std::uint8_t>(1 + slot)}, OpKind::exchange,

@@ -17,10 +17,6 @@ using namespace cplab::hand;
 
 namespace {
 
-constexpr auto nominal = Role::nominal;
-constexpr auto wide = Role::wide;
-constexpr auto working = Category::working;
-
 // A plan of one rank under construction: attention over all its tokens, full mask, with the steps of forward
 // and backward as calls.
 struct One {
@@ -75,7 +71,7 @@ TEST_CASE("check: queries that come twice count twice for their keys") {
     One one(8);
     one.forward({full(8, 8)});
     one.row_dot();
-    const auto rows = one.rank.buffer("dq_rows", nominal, working, 1, twice ? 16 : 8, 4, 8);
+    const auto rows = one.rank.buffer("dq_rows", Role::nominal, Category::working, 1, twice ? 16 : 8, 4, 8);
     const std::vector<RowRange> map =
         twice ? std::vector<RowRange>{{0, 8, 1}, {0, 8, 1}} : std::vector<RowRange>{{0, 8, 1}};
     const std::uint32_t tile = one.backward(map, rows, full(twice ? 16 : 8, 8));
@@ -120,8 +116,8 @@ TEST_CASE("check: rows that begin alike but step otherwise are not the same rows
     one.forward({full(8, 8)});
     one.row_dot();
     // dq of the even rows, twice over half of the keys each; the second is added to the rows 0..3.
-    const auto part = one.rank.buffer("dq_part", wide, working, 1, 4, 4, 8);
-    const auto sum = one.rank.buffer("dq_sum", wide, working, 1, 8, 4, 8);
+    const auto part = one.rank.buffer("dq_part", Role::wide, Category::working, 1, 4, 4, 8);
+    const auto sum = one.rank.buffer("dq_sum", Role::wide, Category::working, 1, 8, 4, 8);
     one.rank.fill(compute, one.rank.view({sum}));
     one.backward({{0, 4, 2}}, part, full(4, 8), store);
     const std::vector<RowRange> into =
@@ -144,7 +140,7 @@ TEST_CASE("check: a maximum over ranks is that of equal contents, or a finding")
     Plan plan = ring(2, 4, Merge::incremental, Direction::forward);
     for (int r = 0; r < 2; ++r) {
       Rank rank(plan, r);
-      const auto copy = rank.buffer("copies", nominal, working, 1, 4, 4, 6);
+      const auto copy = rank.buffer("copies", Role::nominal, Category::working, 1, 4, 4, 6);
       const std::uint32_t out = rank.find("out");
       // What `copies` holds when it is reduced. equal, incomplete: rank 0's out on both ranks; other: each
       // rank's own out; unwritten: nothing on rank 0.
@@ -225,7 +221,7 @@ TEST_CASE("check: LSEs and row sums are kept wide, and nothing goes through inte
   for (const Role role : {Role::wide, Role::nominal, Role::integer}) {
     Plan plan = single(8);
     Rank rank(plan, 0);
-    const auto other = rank.buffer("other", role, working, 1, 8, 4, 1);
+    const auto other = rank.buffer("other", role, Category::working, 1, 8, 4, 1);
     const std::uint32_t lse = rank.find("lse");
     std::vector<Operation>& list = rank.plan().operations;
     rank.cast(compute, rank.view({lse}), rank.view({other}));
@@ -243,8 +239,9 @@ TEST_CASE("check: what a peer has not written is reported on the rank that reads
   for (int r = 0; r < 2; ++r) {
     Rank rank(plan, r);
     if (r == 1)  // indices of buffers that rank 0 does not have
-      for (int i = 0; i < 40; ++i) rank.buffer("spare" + std::to_string(i), nominal, working, 1, 4, 1, 1);
-    const auto sum = rank.buffer("sum", wide, working, 1, 4, 1, 1);
+      for (int i = 0; i < 40; ++i)
+        rank.buffer("spare" + std::to_string(i), Role::nominal, Category::working, 1, 4, 1, 1);
+    const auto sum = rank.buffer("sum", Role::wide, Category::working, 1, 4, 1, 1);
     if (r == 0) rank.fill(compute, rank.view({sum}));
     const std::uint32_t view = rank.view({sum});
     rank.all_reduce(compute, view, view);
@@ -258,7 +255,7 @@ TEST_CASE("check: delta head by head before a tile of grouped heads") {
   one.rank.phase(Phase::backward);
   one.rank.fill(compute, one.rank.view({one.t.delta}));
   one.rank.fill(compute, one.rank.view({one.t.dkv}));
-  const auto one_head = one.rank.buffer("delta_of_head", wide, working, 1, 8, 1, 1);
+  const auto one_head = one.rank.buffer("delta_of_head", Role::wide, Category::working, 1, 8, 1, 1);
   for (std::int32_t h = 0; h < 4; ++h) {
     const auto of = [&](std::uint32_t b, std::vector<RowRange> rows) {
       At at{b};
@@ -279,7 +276,7 @@ TEST_CASE("check: delta head by head before a tile of grouped heads") {
 TEST_CASE("check: small files that name very many rows are refused, not followed") {
   One one(std::int64_t{1} << 26, Direction::forward);
   const std::int64_t n = one.n;
-  const auto copy = one.rank.buffer("copy", nominal, working, 1, n, 4, 8);
+  const auto copy = one.rank.buffer("copy", Role::nominal, Category::working, 1, n, 4, 8);
   one.rank.copy(compute, one.rank.view({one.t.q}, {{0, n / 2, 2}, {1, n / 2, 2}}), one.rank.view({copy}));
   CHECK_THROWS_AS(check(one.plan), PlanTooLarge);
 }

@@ -16,21 +16,21 @@
 #include "tests/algorithms/scenarios.hpp"
 
 using namespace cplab;
+using testing::Options;
 using testing::Shape;
+using testing::word;
 
 namespace {
-
-using Options = std::vector<std::pair<std::string, OptionValue>>;
 
 constexpr std::int64_t D = 16, E = 8;
 
 // Of a rank and a phase.
-struct Form {
+struct ClosedForm {
   std::vector<std::int64_t> forward, backward;  // bytes sent, by rank
   std::int64_t forward_rounds = 0, backward_rounds = 0;
 };
 
-struct Case {
+struct FormCase {
   std::string algorithm;
   int P;
   std::int64_t H, G;
@@ -38,14 +38,14 @@ struct Case {
   std::string placement = {};
 };
 
-std::int64_t rows(int P) {
+std::int64_t rows_for(int P) {
   return P % 3 == 0 ? 6 : 4;
 }
 
-Shape shape_of(const Case& c, bool backward) {
+Shape shape_of(const FormCase& c, bool backward) {
   return {.ranks = c.P,
           .placement = c.placement,
-          .lengths = {rows(c.P) * c.P},
+          .lengths = {rows_for(c.P) * c.P},
           .heads = c.H,
           .kv_heads = c.G,
           .head_size = D,
@@ -55,7 +55,7 @@ Shape shape_of(const Case& c, bool backward) {
           .algorithm = c.algorithm};
 }
 
-void check_form(const Case& c, const Form& form) {
+void check_form(const FormCase& c, const ClosedForm& form) {
   std::string text =
       c.algorithm + " P " + std::to_string(c.P) + " heads " + std::to_string(c.H) + ":" + std::to_string(c.G);
   for (const auto& [key, value] : c.options) text += " " + key + "=" + to_string(value);
@@ -78,10 +78,6 @@ std::vector<std::int64_t> everywhere(int P, std::int64_t bytes) {
   return std::vector<std::int64_t>(static_cast<std::size_t>(P), bytes);
 }
 
-OptionValue word(const char* text) {
-  return std::string(text);
-}
-
 // Key heads that query heads [begin, end) read.
 std::int64_t key_heads_of(std::int64_t H, std::int64_t G, std::int64_t begin, std::int64_t end) {
   return (end - 1) / (H / G) - begin / (H / G) + 1;
@@ -97,8 +93,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> heads_for(int P) {
 // backward dout and delta go there, dq, dK and dV back. A rank sends each peer the peer's share of heads, and
 // each peer's rows of its own share. dK and dV are sums over ranks, in the wire's dtype, only where some key
 // head is held by two of them.
-std::pair<std::int64_t, std::int64_t> traded(std::int64_t n, std::int64_t H, std::int64_t G, std::int64_t A,
-                                             std::int64_t place, std::int64_t w) {
+std::pair<std::int64_t, std::int64_t> traded_bytes(std::int64_t n, std::int64_t H, std::int64_t G,
+                                                   std::int64_t A, std::int64_t place, std::int64_t w) {
   const std::int64_t share = H / A;
   std::int64_t forward = 0, backward = 0, all = 0;
   for (std::int64_t a = 0; a < A; ++a) all += key_heads_of(H, G, a * share, (a + 1) * share);
@@ -118,7 +114,7 @@ std::pair<std::int64_t, std::int64_t> traded(std::int64_t n, std::int64_t H, std
 TEST_CASE("closed form, ring: whole, P - 1 hops of kv, backward P - 1 of kv and of gradients") {
   for (int P = 1; P <= 16; ++P)
     for (const std::int64_t w : {4, 2}) {
-      const std::int64_t kv = rows(P) * 2 * (D + E);
+      const std::int64_t kv = rows_for(P) * 2 * (D + E);
       check_form(
           {"ring",
            P,
@@ -134,8 +130,8 @@ TEST_CASE("closed form, ring: whole, P - 1 hops of kv, backward P - 1 of kv and 
 // hops of K and V, and once more from the last rank home.
 TEST_CASE("closed form, ring: needed, contiguous causal, r + 1 shares leave rank r and none the last") {
   for (int P = 1; P <= 16; ++P) {
-    const std::int64_t kv = rows(P) * 2 * (D + E);
-    Form form{{}, {}, P - 1, P > 1 ? P + 1 : 0};
+    const std::int64_t kv = rows_for(P) * 2 * (D + E);
+    ClosedForm form{{}, {}, P - 1, P > 1 ? P + 1 : 0};
     for (int r = 0; r < P; ++r) {
       const std::int64_t shares = r < P - 1 ? r + 1 : 0;
       form.forward.push_back(shares * kv * 2);
@@ -151,7 +147,7 @@ TEST_CASE("closed form, all_gather: P - 1 times kv, again or kept, P - 1 times g
     for (const std::int64_t w : {4, 2})
       for (const char* again : {"again", "keep"})
         for (const std::int64_t chunk : {0, 1, 2}) {
-          const std::int64_t kv = rows(P) * 4 * (D + E), parts = chunk == 0 ? 1 : 4 / chunk;
+          const std::int64_t kv = rows_for(P) * 4 * (D + E), parts = chunk == 0 ? 1 : 4 / chunk;
           const bool twice = std::string_view(again) == "again";
           check_form({"all_gather",
                       P,
@@ -169,7 +165,7 @@ TEST_CASE("closed form, all_gather: P - 1 times kv, again or kept, P - 1 times g
 // is cut and packed; a reduce-scatter for each of the backward's.
 TEST_CASE("long: closed form, head_strided: the bytes of all_gather, rounds by the strides") {
   for (int P = 1; P <= 16; ++P) {
-    const std::int64_t kv = rows(P) * 8 * (D + E);
+    const std::int64_t kv = rows_for(P) * 8 * (D + E);
     for (const auto& [h, f, first, last] : std::vector<std::array<std::int64_t, 4>>{
              {1, 0, 0, 0}, {2, 0, 0, 0}, {4, 1, 0, 0}, {4, 0, 1, 3}, {4, 2, 2, 0}, {8, 3, 0, 5}}) {
       for (const bool packs : {true, false}) {
@@ -194,9 +190,9 @@ TEST_CASE("closed form, all_to_all: shares of heads there and back, key heads as
   for (int P = 1; P <= 16; ++P)
     for (const auto& [H, G] : heads_for(P))
       for (const std::int64_t w : {4, 2}) {
-        Form form{{}, {}, P > 1 ? 3 : 0, P > 1 ? 3 : 0};
+        ClosedForm form{{}, {}, P > 1 ? 3 : 0, P > 1 ? 3 : 0};
         for (int r = 0; r < P; ++r) {
-          const auto [forward, backward] = traded(rows(P), H, G, P, r, w);
+          const auto [forward, backward] = traded_bytes(rows_for(P), H, G, P, r, w);
           form.forward.push_back(forward);
           form.backward.push_back(backward);
         }
@@ -216,16 +212,16 @@ TEST_CASE("long: closed form, hierarchical and usp: a trade inside and a ring ac
           const bool usp = name[0] == 'u', strided = std::string_view(name) == "usp strided";
           // usp trades q, K and V apart, and dq, dK and dV.
           const std::int64_t trades = A > 1 ? (usp ? 4 : 3) : 0;
-          Form form{{}, {}, trades + R - 1, trades + (R > 1 ? R : 0)};
+          ClosedForm form{{}, {}, trades + R - 1, trades + (R > 1 ? R : 0)};
           for (int r = 0; r < P; ++r) {
             const std::int64_t place = strided ? r / R : r % A;
-            const auto [forward, backward] = traded(rows(P), H, G, A, place, 4);
+            const auto [forward, backward] = traded_bytes(rows_for(P), H, G, A, place, 4);
             const std::int64_t kv =
-                A * rows(P) * key_heads_of(H, G, place * share, (place + 1) * share) * (D + E);
+                A * rows_for(P) * key_heads_of(H, G, place * share, (place + 1) * share) * (D + E);
             form.forward.push_back(forward + (R - 1) * kv * 2);
             form.backward.push_back(backward + (R - 1) * kv * (2 + 4));
           }
-          Case c{
+          FormCase c{
               usp ? "usp" : name, P, H, G, {{"inner_ranks", std::int64_t{A}}, {"rotation", word("whole")}}};
           if (strided) c.options.push_back({"inner_order", word("strided")});
           check_form(c, form);
@@ -243,10 +239,10 @@ TEST_CASE(
         const bool contiguous = std::string_view(placement) == "contiguous";
         const bool trades =
             std::string_view(algorithm) == "hierarchical" || std::string_view(algorithm) == "usp";
-        Case c{algorithm, P, 2 * P, 2 * P, {}, placement};
+        FormCase c{algorithm, P, 2 * P, 2 * P, {}, placement};
         if (trades) c.options = {{"inner_ranks", std::int64_t{1}}};
         const std::vector<double> flops = check(build_plan(testing::scenario(shape_of(c, true)))).flops;
-        const std::int64_t n = rows(P), S = n * P, products = 2 * (D + E) + 2 * (3 * D + 2 * E);
+        const std::int64_t n = rows_for(P), S = n * P, products = 2 * (D + E) + 2 * (3 * D + 2 * E);
         for (std::int64_t r = 0; r < P; ++r) {
           CAPTURE(algorithm);
           CAPTURE(P);

@@ -15,10 +15,6 @@ using namespace cplab::hand;
 
 namespace {
 
-Plan plan_of(const std::string& algorithm, int ranks) {
-  return build_plan(testing::any_scenario(ranks, algorithm));
-}
-
 // The kinds of the operations that write delta.
 std::vector<OpKind> writers_of_delta(const RankPlan& rank) {
   std::vector<OpKind> kinds;
@@ -85,23 +81,23 @@ TEST_CASE("computed delta: from an out that is another tensor") {
 
 TEST_CASE("computed delta: what is malformed") {
   const Plan plan = plan_of("ring", 1);
-  check_says(with_changed_writes(plan, Operand::delta,
-                                 [](RankPlan&, Access& a) {
-                                   if (a.operand == Operand::delta) a.mode = WriteMode::add;
-                                 }),
-             "must write delta with store");
-  check_says(with_changed_reads(plan,
-                                [](RankPlan& rank, Access& a) {
-                                  if (a.operand != Operand::out) return;
-                                  View of_half = rank.views[a.view];
-                                  of_half.head_end = of_half.head_begin + 1;
-                                  a.view = add_view(rank, of_half);
-                                }),
-             "has operands whose shapes do not fit each other");
-  check_says(with_changed_reads(plan,
-                                [](RankPlan& rank, Access& a) {
-                                  if (a.operand == Operand::out)
-                                    a.view = rank.find(rank.operations.back(), Operand::dq)->view;
-                                }),
-             "has an operand of the wrong dtype role");
+  require_message(with_changed_writes(plan, Operand::delta,
+                                      [](RankPlan&, Access& a) {
+                                        if (a.operand == Operand::delta) a.mode = WriteMode::add;
+                                      }),
+                  "must write delta with store");
+  require_message(with_changed_reads(plan,
+                                     [](RankPlan& rank, Access& a) {
+                                       if (a.operand != Operand::out) return;
+                                       View of_half = rank.views[a.view];
+                                       of_half.head_end = of_half.head_begin + 1;
+                                       a.view = add_view(rank, of_half);
+                                     }),
+                  "has operands whose shapes do not fit each other");
+  require_message(with_changed_reads(plan,
+                                     [](RankPlan& rank, Access& a) {
+                                       if (a.operand == Operand::out)
+                                         a.view = rank.find(rank.operations.back(), Operand::dq)->view;
+                                     }),
+                  "has an operand of the wrong dtype role");
 }

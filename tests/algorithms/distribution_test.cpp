@@ -10,12 +10,14 @@
 #include <tuple>
 
 #include "algorithms/redistribution.hpp"
+#include "tests/algorithms/row_list.hpp"
 #include "tests/algorithms/scenarios.hpp"
 #include "tests/scenarios/random_distribution.hpp"
 
 using namespace cplab;
 using testing::random_distribution;
 using testing::RandomDistribution;
+using testing::row_list;
 using testing::rows_of;
 using testing::Token;
 using testing::tokens_of;
@@ -25,13 +27,6 @@ namespace {
 Distribution placed_tokens(const testing::Shape& shape) {
   const Scenario s = testing::without_algorithm(shape);
   return placed(s.problem, Placement(s.problem, s.parallel, s.placement, 0), s.parallel.ranks);
-}
-
-std::vector<std::int64_t> listed(const std::vector<RowRange>& ranges) {
-  std::vector<std::int64_t> rows;
-  for (const RowRange& range : ranges)
-    for (std::int64_t i = 0; i < range.count; ++i) rows.push_back(range.begin + i * range.step);
-  return rows;
 }
 
 // Who gives a token and head to a member that has it afterwards: itself, else the lowest holder; -1: nobody.
@@ -55,7 +50,7 @@ void check_pieces(const Distribution& from, const Distribution& to) {
     for (int giver = 0; giver < from.size(); ++giver) {
       const auto here = tokens_of(from[giver]);
       for (const Moved& piece : how.pieces(giver, receiver)) {
-        const auto from_rows = listed(piece.from_rows), into_rows = listed(piece.into_rows);
+        const auto from_rows = row_list(piece.from_rows), into_rows = row_list(piece.into_rows);
         REQUIRE(from_rows.size() == into_rows.size());
         REQUIRE(piece.heads.count() > 0);
         for (std::size_t i = 0; i < from_rows.size(); ++i) {
@@ -211,7 +206,7 @@ TEST_CASE("S3-7: there and back, every row comes home, for random padded lengths
         std::map<std::int64_t, Token> came;
         for (int giver = 0; giver < shape.ranks; ++giver) {
           for (const Moved& piece : there.pieces(giver, place)) {
-            const auto from = listed(piece.from_rows), into = listed(piece.into_rows);
+            const auto from = row_list(piece.from_rows), into = row_list(piece.into_rows);
             for (std::size_t k = 0; k < into.size(); ++k)
               came[into[k]] = tokens_of(tokens[giver]).at(from[k]);
           }

@@ -16,11 +16,10 @@
 #include "tests/algorithms/scenarios.hpp"
 
 using namespace cplab;
+using testing::Options;
 using testing::Shape;
 
 namespace {
-
-using Options = std::vector<std::pair<std::string, OptionValue>>;
 
 // What every rank does, in order: kind, phase, lane, FLOPs and bytes of every operation.
 std::vector<std::string> operations(const Plan& plan) {

@@ -11,6 +11,7 @@
 
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
+#include "tests/algorithms/operation_changes.hpp"
 #include "tests/hand_plans/linear_plans.hpp"
 
 namespace cplab::hand {
@@ -40,10 +41,6 @@ inline Access& operand(Plan& plan, int rank, const Operation& op, Operand name) 
 inline RowRange& rows(Plan& plan, int rank, const Operation& op, Operand name) {
   RankPlan& r = at(plan, rank);
   return r.row_ranges[r.views[operand(plan, rank, op, name).view].ranges.first];
-}
-inline void silence(Operation& op) {
-  op.kind = OpKind::host_sync;
-  op.reads = op.writes = op.parts = op.segments = op.chunks = {};
 }
 
 // A finding of that rank, operation (its kind in the plan, or none) and kind, whose message has `words`.

@@ -4,34 +4,29 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <bit>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
+#include "tests/algorithms/logarithms.hpp"
 #include "tests/hand_plans/linear_plans.hpp"
 
 using namespace cplab;
 using namespace cplab::hand;
+using testing::ceil_log2;
+using testing::floor_log2;
 
 namespace {
 
-int floor_log2(int n) {
-  return std::bit_width(static_cast<unsigned>(n)) - 1;
-}
-int ceil_log2(int n) {
-  return n <= 1 ? 0 : floor_log2(n - 1) + 1;
-}
-
 // Lengths that give the ranks pieces of different lengths, and the last ones none where P is large.
-std::int64_t tokens_of(int P) {
+std::int64_t token_count(int P) {
   return P < 3 ? 5 : 3 * P - 4;
 }
 
 CheckResult require_scan(int P, Direction direction, const ScanRanks& scan) {
-  const CheckResult result = check(scanned(P, tokens_of(P), direction, scan));
+  const CheckResult result = check(scanned(P, token_count(P), direction, scan));
   INFO("P = " << P << "\n" << text(result));
   CHECK(result.ok());
   return result;

@@ -45,15 +45,6 @@ void change_max_logit(RankPlan& rank, Change change) {
   }
 }
 
-// The finding of malformed operations says so.
-void require_message(const Plan& plan, const std::string& part) {
-  const CheckResult result = check(plan);
-  INFO(text(result));
-  bool found = false;
-  for (const Finding& f : result.findings) found = found || f.message.find(part) != std::string::npos;
-  CHECK(found);
-}
-
 }  // namespace
 
 TEST_CASE("max_logit: right plans, by hand and of every algorithm") {

@@ -13,21 +13,17 @@
 #include "algorithms/list.hpp"
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
-#include "tests/algorithms/scenarios.hpp"
+#include "tests/algorithms/ring_plans.hpp"
 #include "tests/hand_plans/random_mutation.hpp"
 
 using namespace cplab;
+using testing::ring_scenario;
 using testing::Shape;
 
 namespace {
 
-Scenario ring_scenario(Shape shape) {
-  shape.algorithm = "ring";
-  return testing::scenario(shape);
-}
-
 // Checks the plan and the figures that do not depend on options.
-void require_right(const Shape& shape) {
+void require_right_ring(const Shape& shape) {
   const Scenario s = ring_scenario(shape);
   const Plan plan = build_plan(s);
   const CheckResult result = check(plan);
@@ -60,27 +56,27 @@ void require_right(const Shape& shape) {
   }
 }
 
-const std::vector<std::pair<bool, Window>> masks{{false, {}},     {true, {}},       {false, {5, 0}},
-                                                 {false, {3, 4}}, {false, {-1, 2}}, {false, {0, -1}}};
+const std::vector<std::pair<bool, Window>> ring_masks{{false, {}},     {true, {}},       {false, {5, 0}},
+                                                      {false, {3, 4}}, {false, {-1, 2}}, {false, {0, -1}}};
 
 }  // namespace
 
 TEST_CASE("check: ring plans of every placement, mask and rank count are right") {
   for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"})
     for (int P = 1; P <= 9; ++P)
-      for (const auto& [causal, window] : masks)
+      for (const auto& [causal, window] : ring_masks)
         for (const bool backward : {false, true})
-          require_right({.ranks = P,
-                         .placement = placement,
-                         .lengths = {61},
-                         .padded_lengths = {64},
-                         .causal = causal,
-                         .window = window,
-                         .backward = backward});
+          require_right_ring({.ranks = P,
+                              .placement = placement,
+                              .lengths = {61},
+                              .padded_lengths = {64},
+                              .causal = causal,
+                              .window = window,
+                              .backward = backward});
 }
 
 TEST_CASE("check: ring plans of up to 64 ranks are right") {
-  for (int P = 10; P <= 64; P += P < 16 ? 1 : 8) require_right({.ranks = P, .lengths = {2 * P * 3}});
+  for (int P = 10; P <= 64; P += P < 16 ? 1 : 8) require_right_ring({.ranks = P, .lengths = {2 * P * 3}});
 }
 
 TEST_CASE("check: ring plans with packed sequences are right") {
@@ -91,13 +87,13 @@ TEST_CASE("check: ring plans with packed sequences are right") {
   for (const char* placement : {"zigzag", "contiguous", "striped", "hybrid"})
     for (const int P : {1, 2, 3, 4, 7})
       for (std::size_t i = 0; i < lengths.size(); ++i)
-        for (const auto& [causal, window] : masks)
-          require_right({.ranks = P,
-                         .placement = placement,
-                         .lengths = lengths[i],
-                         .padded_lengths = padded[i],
-                         .causal = causal,
-                         .window = window});
+        for (const auto& [causal, window] : ring_masks)
+          require_right_ring({.ranks = P,
+                              .placement = placement,
+                              .lengths = lengths[i],
+                              .padded_lengths = padded[i],
+                              .causal = causal,
+                              .window = window});
 }
 
 TEST_CASE("check: ring plans of every option value are right") {
@@ -114,7 +110,7 @@ TEST_CASE("check: ring plans of every option value are right") {
             } catch (const ScenarioError&) {
               continue;  // a combination that the algorithm refuses
             }
-            require_right(shape);
+            require_right_ring(shape);
           }
         }
       }
@@ -134,7 +130,7 @@ TEST_CASE("check: gradients in parts of the heads, and a backward that keeps its
                                {"own_kv", std::string(own_kv)},
                                {"rotation", std::string(rotation)},
                                {"between", std::string(between)}};
-              require_right(shape);
+              require_right_ring(shape);
             }
   for (const char* algorithm : {"hierarchical", "usp"})
     for (int P = 1; P <= 9; ++P) {
@@ -157,7 +153,7 @@ TEST_CASE("long: check: rings whose kernels add to the sums that come, in parts,
         for (const char* wire : {"fp32", "nominal"})
           for (const char* own_kv : {"receive", "keep"})
             for (const std::int64_t parts : {1, 2, 5})
-              for (const auto& [causal, window] : masks)
+              for (const auto& [causal, window] : ring_masks)
                 for (const char* between : {"nothing", "layers"}) {
                   Shape shape{.ranks = P,
                               .placement = placement,
@@ -227,5 +223,5 @@ TEST_CASE("check: thousands of sequences on several ranks") {
   std::vector<std::int64_t> lengths;
   for (std::int64_t b = 0; b < 2000; ++b) lengths.push_back(17 + b * 31 % 90);
   for (const char* placement : {"zigzag", "striped"})
-    require_right({.ranks = 4, .placement = placement, .lengths = lengths});
+    require_right_ring({.ranks = 4, .placement = placement, .lengths = lengths});
 }

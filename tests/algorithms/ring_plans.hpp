@@ -2,20 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "algorithms/build.hpp"
 #include "tests/algorithms/scenarios.hpp"
 
 namespace cplab::testing {
-
-inline OptionValue word(const char* text) {
-  return std::string(text);
-}
-inline OptionValue count(std::int64_t value) {
-  return value;
-}
 
 inline Scenario ring_scenario(Shape shape) {
   shape.algorithm = "ring";

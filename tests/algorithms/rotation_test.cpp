@@ -7,6 +7,7 @@
 #include <set>
 
 #include "algorithms/build.hpp"
+#include "tests/algorithms/row_list.hpp"
 #include "tests/algorithms/scenarios.hpp"
 
 using namespace cplab;
@@ -35,11 +36,9 @@ struct Ring {
   Distribution tokens;
 };
 
-std::set<std::int64_t> listed(const Rows& rows) {
-  std::set<std::int64_t> list;
-  for (const RowRange& range : rows.ranges())
-    for (std::int64_t i = 0; i < range.count; ++i) list.insert(range.begin + i);
-  return list;
+std::set<std::int64_t> set_of_rows(const Rows& rows) {
+  const std::vector<std::int64_t> list = testing::row_list(rows.ranges());
+  return {list.begin(), list.end()};
 }
 
 // Rows of the owner's keys that a holder's queries see: of every run from the first to the last such row.
@@ -76,7 +75,7 @@ std::vector<Ring> small_rings() {
   return rings;
 }
 
-std::string name_of(const Ring& ring) {
+std::string ring_name(const Ring& ring) {
   return ring.shape_.placement + " P " + std::to_string(ring.shape_.ranks) + " window " +
          std::to_string(ring.window().left) + "," + std::to_string(ring.window().right) + " sequences " +
          std::to_string(ring.shape_.lengths.size());
@@ -86,7 +85,7 @@ std::string name_of(const Ring& ring) {
 
 TEST_CASE("rotation: needed distances and rows are those that somebody sees, by brute force") {
   for (const Ring& ring : small_rings()) {
-    CAPTURE(name_of(ring));
+    CAPTURE(ring_name(ring));
     const int P = ring.shape_.ranks;
     std::vector<int> distances{0};
     for (int d = 1; d < P; ++d) {
@@ -109,7 +108,7 @@ TEST_CASE("rotation: needed distances and rows are those that somebody sees, by 
             here.merge(seen_by(ring, (owner + distances[later]) % P, owner));
           if (v == 0)
             for (std::int64_t row = 0; row < ring.tokens[owner].rows(); ++row) here.insert(row);
-          CHECK(listed(r.arrived(v)) == here);
+          CHECK(set_of_rows(r.arrived(v)) == here);
           CHECK(r.leaving(v).common(r.ending(v)).empty());
           CHECK(r.leaving(v).united(r.ending(v)) == r.arrived(v));
           CHECK(r.returning(v).minus(ring.at(r.holder(v), Travel::needed, phase).ending(v)).empty());
@@ -154,14 +153,14 @@ TEST_CASE("rotation: whole, every member is visited with all rows, backward from
 
 TEST_CASE("rotation: rows that earlier holders have seen, by brute force") {
   for (const Ring& ring : small_rings()) {
-    CAPTURE(name_of(ring));
+    CAPTURE(ring_name(ring));
     const int P = ring.shape_.ranks;
     for (int place = 0; place < P; ++place) {
       const Rotation r = ring.at(place, Travel::whole, Phase::backward);
       for (int v = 0; v < r.visits(); ++v) {
         std::set<std::int64_t> before;
         for (int u = 0; u < v; ++u) before.merge(seen_by(ring, (r.owner(v) + P - 1 - u) % P, r.owner(v)));
-        CHECK(listed(r.seen(v)) == before);
+        CHECK(set_of_rows(r.seen(v)) == before);
       }
     }
   }
@@ -169,7 +168,7 @@ TEST_CASE("rotation: rows that earlier holders have seen, by brute force") {
 
 TEST_CASE("rotation: the bytes that choose the default are those of the plan") {
   for (const Ring& ring : small_rings()) {
-    CAPTURE(name_of(ring));
+    CAPTURE(ring_name(ring));
     for (const char* rotation : {"whole", "needed"}) {
       Shape shape = ring.shape_;
       shape.algorithm = "ring";

@@ -17,12 +17,6 @@ using namespace cplab::hand;
 
 namespace {
 
-Plan plan_of(const std::string& algorithm, int ranks, DType dtype = DType::bf16) {
-  Scenario s = testing::any_scenario(ranks, algorithm);
-  s.problem.dtype = dtype;
-  return build_plan(s);
-}
-
 // Operations of a rank that round dq: as backward tiles, and as casts.
 std::pair<int, int> tiles_and_casts(const RankPlan& rank) {
   std::pair<int, int> found;
@@ -34,16 +28,16 @@ std::pair<int, int> tiles_and_casts(const RankPlan& rank) {
   return found;
 }
 
-using Roundings = std::pair<int, int>;
+using RoundingCounts = std::pair<int, int>;
 
 }  // namespace
 
 // A ring of two adds a second tile to the first one's dq. Ranks that have all keys have one tile, or one for
 // every part of the heads.
 TEST_CASE("tiles that store dq once round it, else a cast does") {
-  CHECK(tiles_and_casts(plan_of("ring", 1).ranks[0]) == Roundings{1, 0});
-  CHECK(tiles_and_casts(plan_of("ring", 2).ranks[0]) == Roundings{0, 1});
-  CHECK(tiles_and_casts(plan_of("all_to_all", 1).ranks[0]) == Roundings{1, 0});
+  CHECK(tiles_and_casts(plan_of("ring", 1).ranks[0]) == RoundingCounts{1, 0});
+  CHECK(tiles_and_casts(plan_of("ring", 2).ranks[0]) == RoundingCounts{0, 1});
+  CHECK(tiles_and_casts(plan_of("all_to_all", 1).ranks[0]) == RoundingCounts{1, 0});
   for (const RankPlan& rank : plan_of("all_gather", 4).ranks) {
     const auto [tiles, casts] = tiles_and_casts(rank);
     CHECK(tiles >= 1);
@@ -59,15 +53,15 @@ TEST_CASE("sequences of more than 1024 tokens leave it to a cast") {
     s.problem.batch = 2;
     const Plan plan = build_plan(testing::resolve_with_heads(s));
     require_right(plan);
-    CHECK(tiles_and_casts(plan.ranks[0]) == (tokens == 1024 ? Roundings{1, 0} : Roundings{0, 1}));
+    CHECK(tiles_and_casts(plan.ranks[0]) == (tokens == 1024 ? RoundingCounts{1, 0} : RoundingCounts{0, 1}));
   }
 }
 
 TEST_CASE("nothing is rounded where dq is summed in the problem's dtype") {
-  CHECK(tiles_and_casts(plan_of("ring", 1, DType::fp64).ranks[0]) == Roundings{0, 0});
+  CHECK(tiles_and_casts(plan_of("ring", 1, DType::fp64).ranks[0]) == RoundingCounts{0, 0});
   Scenario s = testing::any_scenario(1, "ring");
   s.schedule.set("accumulator", std::string("nominal"));
-  CHECK(tiles_and_casts(build_plan(s).ranks[0]) == Roundings{0, 0});
+  CHECK(tiles_and_casts(build_plan(s).ranks[0]) == RoundingCounts{0, 0});
 }
 
 TEST_CASE("dynamic masks: a cast rounds dq") {
@@ -76,7 +70,7 @@ TEST_CASE("dynamic masks: a cast rounds dq") {
   s.problem.bias = BiasForm::keys;
   const Plan plan = build_plan(testing::resolve_with_heads(s));
   require_right(plan);
-  CHECK(tiles_and_casts(plan.ranks[0]) == Roundings{0, 1});
+  CHECK(tiles_and_casts(plan.ranks[0]) == RoundingCounts{0, 1});
 }
 
 TEST_CASE("plans with a rounded dq are right, for every algorithm") {

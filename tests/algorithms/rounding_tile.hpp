@@ -1,4 +1,4 @@
-// One rank whose last operation is a backward tile that rounds gradients, and mistakes in it.
+// Plans whose backward tiles round gradients, and mistakes in one rank whose last operation is such a tile.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -6,11 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/build.hpp"
 #include "derive/edges.hpp"
 #include "derive/edits.hpp"
 #include "tests/algorithms/check_expect.hpp"
+#include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab::hand {
+
+inline Plan plan_of(const std::string& algorithm, int ranks, DType dtype = DType::bf16) {
+  Scenario s = testing::any_scenario(ranks, algorithm);
+  s.problem.dtype = dtype;
+  return build_plan(s);
+}
 
 // The plan with `change(rank, access)` made to each read, or write, of its last operation, which has
 // `operand`.
@@ -49,38 +57,29 @@ inline Plan with_cast_behind(Plan plan, Operand sum, Operand rounded) {
   return plan;
 }
 
-// Some finding of the checker has that text.
-inline void check_says(const Plan& plan, const std::string& part) {
-  const CheckResult result = check(plan);
-  INFO(text(result));
-  bool found = false;
-  for (const Finding& f : result.findings) found |= f.message.find(part) != std::string::npos;
-  CHECK(found);
-}
-
 // What the checker says of a tile whose rounded gradient is added to, takes the place of its sum, or has half
 // of the heads.
 inline void check_malformed(const Plan& plan, Operand sum, Operand rounded, const std::string& added,
                             const std::string& half) {
-  check_says(with_changed_writes(plan, rounded,
-                                 [&](RankPlan&, Access& a) {
-                                   if (a.operand == rounded) a.mode = WriteMode::add;
-                                 }),
-             added);
-  check_says(with_changed_writes(plan, rounded,
-                                 [&](RankPlan& rank, Access& a) {
-                                   if (a.operand == sum)
-                                     a.view = rank.find(rank.operations.back(), rounded)->view;
-                                 }),
-             "has an operand of the wrong dtype role");
-  check_says(with_changed_writes(plan, rounded,
-                                 [&](RankPlan& rank, Access& a) {
-                                   if (a.operand != rounded) return;
-                                   View of_half = rank.views[a.view];
-                                   of_half.head_end = of_half.head_begin + 1;
-                                   a.view = add_view(rank, of_half);
-                                 }),
-             half);
+  require_message(with_changed_writes(plan, rounded,
+                                      [&](RankPlan&, Access& a) {
+                                        if (a.operand == rounded) a.mode = WriteMode::add;
+                                      }),
+                  added);
+  require_message(with_changed_writes(plan, rounded,
+                                      [&](RankPlan& rank, Access& a) {
+                                        if (a.operand == sum)
+                                          a.view = rank.find(rank.operations.back(), rounded)->view;
+                                      }),
+                  "has an operand of the wrong dtype role");
+  require_message(with_changed_writes(plan, rounded,
+                                      [&](RankPlan& rank, Access& a) {
+                                        if (a.operand != rounded) return;
+                                        View of_half = rank.views[a.view];
+                                        of_half.head_end = of_half.head_begin + 1;
+                                        a.view = add_view(rank, of_half);
+                                      }),
+                  half);
 }
 
 }  // namespace cplab::hand

@@ -10,15 +10,16 @@
 #include "algorithms/resolve.hpp"
 #include "algorithms/scan.hpp"
 #include "check/check.hpp"
+#include "tests/algorithms/logarithms.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab {
 namespace {
 
-using Rounds = std::vector<ScanRound> (*)(int);
+using RoundsOfScan = std::vector<ScanRound> (*)(int);
 
 // The operator of words: associative, not commutative, without an inverse.
-std::vector<std::string> scanned(const std::vector<ScanRound>& rounds, int n) {
+std::vector<std::string> scanned_words(const std::vector<ScanRound>& rounds, int n) {
   std::vector<std::string> words;
   for (int i = 0; i < n; ++i) words.push_back(std::string(1, static_cast<char>('A' + i)));
   for (const ScanRound& round : rounds) {
@@ -30,11 +31,7 @@ std::vector<std::string> scanned(const std::vector<ScanRound>& rounds, int n) {
   return words;
 }
 
-int floor_log2(int n) {
-  return n < 1 ? 0 : static_cast<int>(std::floor(std::log2(n)));
-}
-
-std::size_t messages(const std::vector<ScanRound>& rounds) {
+std::size_t message_count(const std::vector<ScanRound>& rounds) {
   std::size_t sum = 0;
   for (const ScanRound& round : rounds) sum += round.size();
   return sum;
@@ -63,9 +60,9 @@ Scenario lasp(const std::string& algorithm, std::int64_t P) {
 }  // namespace
 
 TEST_CASE("every scan leaves all elements up to an index with it, for 1 to 26 of them") {
-  for (const Rounds schedule : {brent_kung, kogge_stone, chain})
+  for (const RoundsOfScan schedule : {brent_kung, kogge_stone, chain})
     for (int n = 1; n <= 26; ++n) {
-      const std::vector<std::string> words = scanned(schedule(n), n);
+      const std::vector<std::string> words = scanned_words(schedule(n), n);
       for (int i = 0; i < n; ++i) {
         const std::string& word = words[static_cast<std::size_t>(i)];
         REQUIRE(static_cast<int>(word.size()) == i + 1);
@@ -76,9 +73,9 @@ TEST_CASE("every scan leaves all elements up to an index with it, for 1 to 26 of
 
 TEST_CASE("rounds of scans follow their formulas, and spans refuse what does not follow") {
   for (int n = 2; n <= 200; ++n) {
-    CHECK(static_cast<int>(brent_kung(n).size()) == floor_log2(n) + floor_log2(2 * n / 3));
+    CHECK(static_cast<int>(brent_kung(n).size()) == testing::floor_log2(n) + testing::floor_log2(2 * n / 3));
     CHECK(static_cast<int>(kogge_stone(n).size()) == static_cast<int>(std::ceil(std::log2(n))));
-    CHECK(messages(chain(n)) == static_cast<std::size_t>(n - 1));
+    CHECK(message_count(chain(n)) == static_cast<std::size_t>(n - 1));
   }
   ScanSpans spans(4);
   spans.apply({{0, 1}, {2, 3}});

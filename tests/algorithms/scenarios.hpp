@@ -13,6 +13,14 @@
 
 namespace cplab::testing {
 
+using Options = std::vector<std::pair<std::string, OptionValue>>;
+inline OptionValue word(const char* text) {
+  return std::string(text);
+}
+inline OptionValue count(std::int64_t value) {
+  return value;
+}
+
 struct Shape {
   int ranks = 4;
   std::string placement{};  // empty: the algorithm's default
@@ -23,7 +31,7 @@ struct Shape {
   std::int64_t heads = 2, kv_heads = 1, head_size = 16, value_size = 8;
   DType dtype = DType::bf16;
   bool backward = true;
-  std::vector<std::pair<std::string, OptionValue>> options{};
+  Options options{};
   std::string algorithm{};  // empty: any
   Attention attention = Attention::softmax;
   Transition transition = Transition::decay;

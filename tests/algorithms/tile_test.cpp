@@ -11,22 +11,24 @@
 #include "algorithms/placement.hpp"
 #include "algorithms/tile.hpp"
 #include "plan/live_pairs.hpp"
+#include "tests/algorithms/row_list.hpp"
 #include "tests/algorithms/scenarios.hpp"
 
 using namespace cplab;
+using testing::row_list;
 
 namespace {
 
-struct Token {
+struct PlacedToken {
   std::int64_t sequence = -1, position = -1;
   bool valid = false;
 };
 
 // Local rows of a rank, token by token, from the definition of the placement alone. Placement hybrid: what
 // other ranks have more rows is no token.
-std::vector<Token> tokens_of(const Scenario& s, int rank) {
+std::vector<PlacedToken> placed_tokens_of(const Scenario& s, int rank) {
   const std::int64_t P = s.parallel.ranks;
-  std::vector<Token> rows;
+  std::vector<PlacedToken> rows;
   for (std::size_t b = 0; b < s.problem.lengths.size(); ++b) {
     const std::int64_t home = s.parallel.homes.empty() ? -1 : s.parallel.homes[b];
     const bool zigzag = s.placement == "zigzag" || s.placement == "hybrid";
@@ -48,17 +50,10 @@ std::vector<Token> tokens_of(const Scenario& s, int rank) {
   return rows;
 }
 
-bool visible(Window w, const Token& q, const Token& k) {
+bool visible(Window w, const PlacedToken& q, const PlacedToken& k) {
   const std::int64_t d = k.position - q.position;
   return q.valid && k.valid && q.sequence == k.sequence && (w.left < 0 || d >= -w.left) &&
          (w.right < 0 || d <= w.right);
-}
-
-std::vector<std::int64_t> rows_of(const Rows& rows) {
-  std::vector<std::int64_t> all;
-  for (const RowRange& range : rows.ranges())
-    for (std::int64_t i = 0; i < range.count; ++i) all.push_back(range.begin + i);
-  return all;
 }
 
 void compare(const Scenario& s) {
@@ -77,11 +72,11 @@ void compare(const Scenario& s) {
     }
   }
   for (int q_rank = 0; q_rank < P; ++q_rank) {
-    std::vector<Token> q = tokens_of(s, q_rank);
+    std::vector<PlacedToken> q = placed_tokens_of(s, q_rank);
     if (s.placement == "hybrid") q.resize(static_cast<std::size_t>(placement.rows()));
     REQUIRE(static_cast<std::int64_t>(q.size()) == placement.rows());
     for (int k_rank = 0; k_rank < P; ++k_rank) {
-      std::vector<Token> k = tokens_of(s, k_rank);
+      std::vector<PlacedToken> k = placed_tokens_of(s, k_rank);
       if (s.placement == "hybrid") k.resize(static_cast<std::size_t>(placement.rows()));
       std::set<std::pair<std::int64_t, std::int64_t>> live, covered;
       for (std::size_t i = 0; i < q.size(); ++i)
@@ -89,7 +84,7 @@ void compare(const Scenario& s) {
           if (visible(w, q[i], k[j])) live.emplace(i, j);
       for (const Take take : {Take::live, Take::queries, Take::all}) {
         const Tile tile = row_tile(placement.runs(q_rank), placement.runs(k_rank), w, take);
-        const auto q_rows = rows_of(tile.q_rows), k_rows = rows_of(tile.k_rows);
+        const auto q_rows = row_list(tile.q_rows.ranges()), k_rows = row_list(tile.k_rows.ranges());
         if (take != Take::live) REQUIRE(q_rows.size() == q.size());
         if (take == Take::all) REQUIRE(k_rows.size() == k.size());
         covered.clear();
@@ -155,6 +150,8 @@ TEST_CASE("tiles cover exactly the live pairs, for every placement, mask and len
   }
 }
 
+namespace {
+
 // Lists of runs at any strides of tokens and rows, in any order, several sequences mixed.
 std::vector<TokenRun> random_runs(std::mt19937& random, bool one_stride) {
   const auto below = [&](std::int64_t n) {
@@ -178,13 +175,15 @@ std::vector<TokenRun> random_runs(std::mt19937& random, bool one_stride) {
   return runs;
 }
 
-std::map<std::int64_t, Token> tokens_by_row(const std::vector<TokenRun>& runs) {
-  std::map<std::int64_t, Token> tokens;
+std::map<std::int64_t, PlacedToken> tokens_by_row(const std::vector<TokenRun>& runs) {
+  std::map<std::int64_t, PlacedToken> tokens;
   for (const TokenRun& run : runs)
     for (std::int64_t i = 0; i < run.rows; ++i)
       tokens[run.row + i * run.row_step] = {run.sequence, run.position + i * run.stride, i < run.valid};
   return tokens;
 }
+
+}  // namespace
 
 TEST_CASE("tiles between any two lists of rows cover exactly the live pairs, once") {
   std::mt19937 random(7);

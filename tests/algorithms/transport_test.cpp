@@ -22,7 +22,7 @@ Scenario ring_of_four(const std::string& transport, std::vector<int> islands) {
   return s;
 }
 
-std::int64_t messages(const Plan& plan, Transport transport) {
+std::int64_t messages_over(const Plan& plan, Transport transport) {
   for (const TransportUse& use : transports_of(plan))
     if (use.transport == transport) return use.messages;
   return 0;
@@ -41,8 +41,8 @@ TEST_CASE("islands: a rank joins the first whose members it all reaches, and the
 
 TEST_CASE("auto: without a word about nodes all ranks share one, and everything is copied") {
   const Plan plan = build_plan(ring_of_four("auto", {}));
-  CHECK(messages(plan, Transport::copy) == 12);  // P (P - 1)
-  CHECK(messages(plan, Transport::nccl) == 0);
+  CHECK(messages_over(plan, Transport::copy) == 12);  // P (P - 1)
+  CHECK(messages_over(plan, Transport::nccl) == 0);
   for (const RankPlan& rank : plan.ranks)
     for (const Operation& op : rank.operations) CHECK(op.lane.index < beside_copies);
 }
@@ -50,8 +50,8 @@ TEST_CASE("auto: without a word about nodes all ranks share one, and everything 
 TEST_CASE("auto: of a ring over two nodes of two, half of the hops are copies and half go over nccl") {
   const Plan plan = build_plan(ring_of_four("auto", {0, 0, 1, 1}));
   // 3 hops; in each 0 -> 1 and 2 -> 3 stay in a node, 1 -> 2 and 3 -> 0 leave it.
-  CHECK(messages(plan, Transport::copy) == 6);
-  CHECK(messages(plan, Transport::nccl) == 6);
+  CHECK(messages_over(plan, Transport::copy) == 6);
+  CHECK(messages_over(plan, Transport::nccl) == 6);
   const std::vector<TransportUse> uses = transports_of(plan);
   REQUIRE(uses.size() == 2);
   CHECK(uses[0].bytes == uses[1].bytes);
@@ -68,14 +68,14 @@ TEST_CASE("auto: of a ring over two nodes of two, half of the hops are copies an
 
 TEST_CASE("auto: GPUs that do not reach each other use nccl alone, on the lane of the schedule") {
   const Plan plan = build_plan(ring_of_four("auto", {0, 1, 2, 3}));
-  CHECK(messages(plan, Transport::nccl) == 12);
+  CHECK(messages_over(plan, Transport::nccl) == 12);
   for (const RankPlan& rank : plan.ranks)
     for (const Operation& op : rank.operations) CHECK(op.lane.index < beside_copies);
 }
 
 TEST_CASE("a transport that is asked for is taken, whatever the machine") {
-  CHECK(messages(build_plan(ring_of_four("nccl", {})), Transport::nccl) == 12);
-  CHECK(messages(build_plan(ring_of_four("copy", {0, 1, 2, 3})), Transport::copy) == 12);
+  CHECK(messages_over(build_plan(ring_of_four("nccl", {})), Transport::nccl) == 12);
+  CHECK(messages_over(build_plan(ring_of_four("copy", {0, 1, 2, 3})), Transport::copy) == 12);
 }
 
 TEST_CASE("sums over more members than the link copy takes go over nccl") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "tests/cli/program.hpp"
 
@@ -29,7 +30,7 @@ const json& segment(const json& report, const std::string& name) {
   throw std::out_of_range(name);
 }
 
-void expect_refused(const std::vector<std::string>& words, const std::string& message) {
+void expect_not_compared(const std::vector<std::string>& words, const std::string& message) {
   const ProgramResult result = run_cplab(words);
   CHECK(result.code == 2);
   CHECK(result.out.empty());
@@ -105,7 +106,7 @@ TEST_CASE("compare: a prediction beside a run on the CPU") {
   CHECK(report.at("measured").at("machine") == "cpu");
   CHECK(report.at("memory_error_bytes") == 0);
   CHECK(report.at("rank_memory_error_bytes") == 0);
-  expect_refused({"compare", measured, predicted}, "the prediction comes first");
+  expect_not_compared({"compare", measured, predicted}, "the prediction comes first");
 }
 
 TEST_CASE("compare: what it refuses, and why") {
@@ -113,27 +114,28 @@ TEST_CASE("compare: what it refuses, and why") {
   const std::string a = simulated(folder, "a.json");
   const std::string bare = simulated(folder, "bare.json", {});
   const std::string slots = simulated(folder, "slots.json", {"--operations", "--set", "schedule.kv_slots=3"});
-  expect_refused({"compare"}, "two results are needed");
-  expect_refused({"compare", a}, "two results are needed");
-  expect_refused({"compare", a, a, a}, "one argument too many");
-  expect_refused({"compare", a, folder.path("missing.json")}, "no such file");
-  expect_refused({"compare", a, a, "--set", "problem.heads=2"}, "--set: ");
-  expect_refused({"compare", a, bare}, "bare.json: no operations in it; write it with cplab simulate");
-  expect_refused({"compare", bare, a}, "--operations");
-  expect_refused({"compare", a, slots}, "schedule.kv_slots is 2 in " + a + ", 3 in " + slots);
-  expect_refused({"compare", a, folder.write("list.json", "[]")}, "list.json: /: ");
-  expect_refused({"compare", a, folder.write("cut.json", read_file(a).substr(0, 1000))}, "cut.json:");
+  expect_not_compared({"compare"}, "two results are needed");
+  expect_not_compared({"compare", a}, "two results are needed");
+  expect_not_compared({"compare", a, a, a}, "one argument too many");
+  expect_not_compared({"compare", a, folder.path("missing.json")}, "no such file");
+  expect_not_compared({"compare", a, a, "--set", "problem.heads=2"}, "--set: ");
+  expect_not_compared({"compare", a, bare}, "bare.json: no operations in it; write it with cplab simulate");
+  expect_not_compared({"compare", bare, a}, "--operations");
+  expect_not_compared({"compare", a, slots}, "schedule.kv_slots is 2 in " + a + ", 3 in " + slots);
+  expect_not_compared({"compare", a, folder.write("list.json", "[]")}, "list.json: /: ");
+  expect_not_compared({"compare", a, folder.write("cut.json", read_file(a).substr(0, 1000))}, "cut.json:");
   json other = json::parse(read_file(a));
   other.at("operations").erase(5);
   const std::string gone = folder.write("gone.json", other.dump());
-  expect_refused({"compare", a, gone}, "is in " + a + " only");
-  expect_refused({"compare", gone, a}, "is in " + a + " only");
+  expect_not_compared({"compare", a, gone}, "is in " + a + " only");
+  expect_not_compared({"compare", gone, a}, "is in " + a + " only");
   other = json::parse(read_file(a));
   other.at("operations").at(5).at("kind") = "fill";
-  expect_refused({"compare", a, folder.write("kind.json", other.dump())}, "the plans differ: operation 0/");
+  expect_not_compared({"compare", a, folder.write("kind.json", other.dump())},
+                      "the plans differ: operation 0/");
   other = json::parse(read_file(a));
   other.at("operations").at(5).at("end_s") = nullptr;
-  expect_refused({"compare", a, folder.write("null.json", other.dump())}, "/operations/5/end_s: ");
+  expect_not_compared({"compare", a, folder.write("null.json", other.dump())}, "/operations/5/end_s: ");
 }
 
 TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {

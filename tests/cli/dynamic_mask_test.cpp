@@ -22,7 +22,7 @@ using namespace cplab;
 namespace {
 
 // Packed, with padding; `keys` of [problem].
-std::string scenario_text(const std::string& keys, const std::string& algorithm) {
+std::string masked_scenario(const std::string& keys, const std::string& algorithm) {
   return "[problem]\nattention = \"dynamic_mask\"\n" + keys +
          "\nlengths = [21, 0, 30]\npadded_lengths = [24, 3, 30]\nheads = 6\nkv_heads = 2\nhead_size = 8\n"
          "value_size = 4\ndtype = \"bf16\"\nmask = \"causal\"\n[parallel]\nranks = 3\nalgorithm = \"" +
@@ -39,7 +39,7 @@ TEST_CASE("dynamic mask: verify reads biases and writes their gradients, on ever
       const TemporaryFolder folder;
       const std::string file = folder.write(
           "x.toml",
-          scenario_text("bias = \"" + std::string(bias) + "\"\nkeep = \"top_k\"\ntop_k = 7", algorithm));
+          masked_scenario("bias = \"" + std::string(bias) + "\"\nkeep = \"top_k\"\ntop_k = 7", algorithm));
       const std::string in = folder.path("in"), out = folder.path("out");
       std::filesystem::create_directories(in);
       const Problem p = read_scenario(file, {}).scenario.problem;
@@ -76,7 +76,7 @@ TEST_CASE("dynamic mask: verify reads biases and writes their gradients, on ever
 TEST_CASE("dynamic mask: a plan is written and read back, and is wrong with the columns of other keys") {
   const TemporaryFolder folder;
   const std::string file =
-      folder.write("x.toml", scenario_text("bias = \"full\"\nkeep = \"relu\"\nsoftcap = 3.0", "ring"));
+      folder.write("x.toml", masked_scenario("bias = \"full\"\nkeep = \"relu\"\nsoftcap = 3.0", "ring"));
   const std::string plan = folder.path("plan.json");
   REQUIRE(run_cplab({"show", file, "--json", plan}).code == 0);
   const ProgramResult right = run_cplab({"check", "--plan", plan, "--json", "-"});
@@ -119,7 +119,7 @@ TEST_CASE("dynamic mask: what a scenario cannot have is refused with what would 
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& keys, const std::string& algorithm, const char* key,
                            const char* says) {
-    const std::string file = folder.write("x.toml", scenario_text(keys, algorithm));
+    const std::string file = folder.write("x.toml", masked_scenario(keys, algorithm));
     const ProgramResult result = run_cplab({"check", file});
     CAPTURE(keys);
     CAPTURE(result.err);
@@ -137,7 +137,7 @@ TEST_CASE("dynamic mask: what a scenario cannot have is refused with what would 
   refused("max_logit = true", "ring", "problem.max_logit", "false");
   refused("bias = \"keys\"", "usp", "problem.attention", "ring, all_gather and all_to_all");
   refused("bias = \"keys\"\nslopes = \"alibi\"", "ring", "problem.slopes", "linear");
-  const std::string file = folder.write("x.toml", scenario_text("bias = \"keys\"", "ring"));
+  const std::string file = folder.write("x.toml", masked_scenario("bias = \"keys\"", "ring"));
   const ProgramResult other = run_cplab({"check", "ring-small", "--set", "problem.bias=\"keys\""});
   CHECK(other.code == 2);
   CHECK(other.err.find("legal with attention = \"dynamic_mask\" alone") != std::string::npos);
@@ -150,7 +150,7 @@ TEST_CASE("dynamic mask: run and simulate say that keys are selected before, and
   for (const bool selects : {true, false}) {
     const std::string keys =
         std::string("bias = \"keys\"") + (selects ? "\nkeep = \"top_k\"\ntop_k = 3" : "");
-    const std::string file = folder.write("x.toml", scenario_text(keys, "ring") + machine);
+    const std::string file = folder.write("x.toml", masked_scenario(keys, "ring") + machine);
     for (const std::vector<std::string>& command :
          {std::vector<std::string>{"simulate", file}, {"run", file, "--device", "cpu"}}) {
       CAPTURE(command.front());

@@ -1,19 +1,20 @@
 // Numbers of hardware files as a user meets them: implausible ones by file and by --set, and which of them a
 // time depends on.
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/hardware_file.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
 
 using nlohmann::json;
 
-namespace {
+using cplab::testing::contains;
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+namespace {
 
 json simulated(const std::vector<std::string>& sets) {
   std::vector<std::string> arguments{"simulate", some_scenario, "--json", "-", "--quiet"};

@@ -28,7 +28,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& fragment) {
+void expect_refused_input(const std::vector<std::string>& arguments, const std::string& fragment) {
   const ProgramResult result = run_cplab(arguments);
   CAPTURE(fragment);
   CAPTURE(result.err.substr(0, 500));
@@ -39,7 +39,7 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
   CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
 }
 
-const std::string scenario_text =
+const std::string hostile_base =
     "[problem]\nbatch = 1\nsequence = 8\nheads = 2\nkv_heads = 1\nhead_size = 2\ndtype = \"fp32\"\n"
     "mask = \"causal\"\n[parallel]\nranks = 2\nalgorithm = \"ring\"\n";
 
@@ -55,30 +55,31 @@ TEST_CASE("control characters of scenario files reach no terminal") {
   const TemporaryFolder folder;
   const std::string escape = "\\u001b]0;x\\u0007\\u009b31m\\u007f\\nline\\u202e";  // as TOML writes them
   const auto with = [&](const std::string& line) {
-    return folder.write("bad.toml", line + "\n" + scenario_text);
+    return folder.write("bad.toml", line + "\n" + hostile_base);
   };
-  expect_refused({"check", with("\"" + escape + "\" = 1")}, "\\x1b]0;x\\x07\\u009b31m\\x7f\\nline\\u202e");
+  expect_refused_input({"check", with("\"" + escape + "\" = 1")},
+                       "\\x1b]0;x\\x07\\u009b31m\\x7f\\nline\\u202e");
   const auto value = [&](const std::string& from, const std::string& to) {
-    return folder.write("bad.toml", replaced(scenario_text, from, to));
+    return folder.write("bad.toml", replaced(hostile_base, from, to));
   };
-  expect_refused({"check", value("\"fp32\"", "\"" + escape + "\"")}, "problem.dtype: \"\\x1b]0;x");
-  expect_refused({"check", value("heads = 2", "heads = \"" + escape + "\"")}, "must be an integer");
-  expect_refused({"check", value("\"ring\"", "\"" + escape + "\"")}, "no algorithm \"\\x1b]0;x");
-  expect_refused(
-      {"check", folder.write("bad.toml", scenario_text + "[hardware]\nfile = \"" + escape + "\"\n")},
+  expect_refused_input({"check", value("\"fp32\"", "\"" + escape + "\"")}, "problem.dtype: \"\\x1b]0;x");
+  expect_refused_input({"check", value("heads = 2", "heads = \"" + escape + "\"")}, "must be an integer");
+  expect_refused_input({"check", value("\"ring\"", "\"" + escape + "\"")}, "no algorithm \"\\x1b]0;x");
+  expect_refused_input(
+      {"check", folder.write("bad.toml", hostile_base + "[hardware]\nfile = \"" + escape + "\"\n")},
       "hardware.file: \"");
-  expect_refused({"check", folder.write("bad.toml", "a = \"\x1b[31m\"\n")}, "not TOML");
-  expect_refused({"check", folder.write("bad.toml", "# caf\xe9\n")}, "not TOML");
-  expect_refused({"check", "no\x1b[31m\nsuch"}, "no\\x1b[31m\\nsuch");
-  expect_refused({"check", "ring-small", "--set", "problem.h\x1b[2J=1"}, "problem.h\\x1b[2J");
+  expect_refused_input({"check", folder.write("bad.toml", "a = \"\x1b[31m\"\n")}, "not TOML");
+  expect_refused_input({"check", folder.write("bad.toml", "# caf\xe9\n")}, "not TOML");
+  expect_refused_input({"check", "no\x1b[31m\nsuch"}, "no\\x1b[31m\\nsuch");
+  expect_refused_input({"check", "ring-small", "--set", "problem.h\x1b[2J=1"}, "problem.h\\x1b[2J");
   const std::string file = folder.write("\x1b[31mname.toml", "[problem]\n");
-  expect_refused({"check", file}, "\\x1b[31mname.toml:1");
+  expect_refused_input({"check", file}, "\\x1b[31mname.toml:1");
 }
 
 TEST_CASE("control characters of plan files reach no terminal, neither as text nor as JSON") {
   const TemporaryFolder folder;
   const std::string good = folder.path("plan.json");
-  REQUIRE(run_cplab({"show", folder.write("s.toml", scenario_text), "--json", good, "--quiet"}).code == 0);
+  REQUIRE(run_cplab({"show", folder.write("s.toml", hostile_base), "--json", good, "--quiet"}).code == 0);
   const std::string text = read_file(good);
   const std::string escape = "\\u001b]0;x\\u0007\\u009b31m\\u007f\\nline";  // as JSON writes them
   // A buffer's name stands in the findings of a plan whose lanes do not wait for each other.
@@ -90,9 +91,9 @@ TEST_CASE("control characters of plan files reach no terminal, neither as text n
   CHECK(shown.code == 1);
   CHECK(shown.out.find("\\x1b]0;x\\x07\\u009b31m\\x7f\\nline") != std::string::npos);
   CHECK(is_printable(shown.out));
-  const ProgramResult json = run_cplab({"check", "--plan", plan, "--json", "-"});
-  CHECK(json.out.find("\\u001b]0;x\\u0007\\u009b31m\\u007f\\nline") != std::string::npos);
-  CHECK(is_printable(json.out));
+  const ProgramResult as_json = run_cplab({"check", "--plan", plan, "--json", "-"});
+  CHECK(as_json.out.find("\\u001b]0;x\\u0007\\u009b31m\\u007f\\nline") != std::string::npos);
+  CHECK(is_printable(as_json.out));
   // Our own colours still do.
   const ProgramResult colored = run_cplab({"check", "--plan", plan, "--color", "always"});
   CHECK(colored.out.find("\033[1;31m") != std::string::npos);
@@ -110,8 +111,8 @@ TEST_CASE("TOML of any depth is refused with its line, and no legal file is") {
   const TemporaryFolder folder;
   const auto refuse = [&](const std::string& text, int line) {
     const std::string file = folder.write("deep.toml", text);
-    expect_refused({"check", file},
-                   "deep.toml:" + std::to_string(line) + ": tables and lists stand more than 64");
+    expect_refused_input({"check", file},
+                         "deep.toml:" + std::to_string(line) + ": tables and lists stand more than 64");
   };
   refuse("x = 1\na" + repeated(".a", 40000) + " = 1\n", 2);
   refuse("\n\n[a" + repeated(".a", 40000) + "]\n", 3);
@@ -123,10 +124,11 @@ TEST_CASE("TOML of any depth is refused with its line, and no legal file is") {
   refuse("[a" + repeated(".a", 40) + "]\nb" + repeated(".b", 40) + " = 1\n", 2);
   refuse("x = [\n" + repeated("[\n", 70) + repeated("]\n", 70) + "]\n", 64);
   // Not TOML long before anything looks deep.
-  expect_refused({"check", folder.write("deep.toml", "?\n\n\n\na" + repeated(".a", 1000) + " = 1\n")},
-                 "deep.toml:1:1: not TOML");
-  expect_refused({"check", "ring-small", "--set", "a" + repeated(".a", 40000) + "=1"}, "names in the key");
-  expect_refused({"check", "ring-small", "--set", "problem.heads=" + repeated("[", 40000)}, "too deep");
+  expect_refused_input({"check", folder.write("deep.toml", "?\n\n\n\na" + repeated(".a", 1000) + " = 1\n")},
+                       "deep.toml:1:1: not TOML");
+  expect_refused_input({"check", "ring-small", "--set", "a" + repeated(".a", 40000) + "=1"},
+                       "names in the key");
+  expect_refused_input({"check", "ring-small", "--set", "problem.heads=" + repeated("[", 40000)}, "too deep");
 
   using cplab::line_nested_too_deep;
   const std::string dots = repeated(".", 1000), lists = repeated("[", 1000);
@@ -166,23 +168,23 @@ TEST_CASE("what is no regular file is refused at once") {
       if (command[0] == "compare") all.push_back(file);
       return all;
     };
-    expect_refused(with(pipe), "is a pipe, not a file");
-    expect_refused(with("/dev/urandom"), "is a device, not a file");
-    expect_refused(with("/dev/zero"), "is a device, not a file");
-    expect_refused(with(folder.path("")), "is a directory");
-    expect_refused(with(local), "is a socket, not a file");
-    if (command.size() == 2) expect_refused(with(loop), "Too many levels of symbolic links");
+    expect_refused_input(with(pipe), "is a pipe, not a file");
+    expect_refused_input(with("/dev/urandom"), "is a device, not a file");
+    expect_refused_input(with("/dev/zero"), "is a device, not a file");
+    expect_refused_input(with(folder.path("")), "is a directory");
+    expect_refused_input(with(local), "is a socket, not a file");
+    if (command.size() == 2) expect_refused_input(with(loop), "Too many levels of symbolic links");
   }
   close(listener);
-  expect_refused(
+  expect_refused_input(
       {"check",
-       folder.write("nul.toml", scenario_text + "[hardware]\nfile = \"hardware/h100x8.toml\\u0000.x\"\n")},
+       folder.write("nul.toml", hostile_base + "[hardware]\nfile = \"hardware/h100x8.toml\\u0000.x\"\n")},
       "hardware.file: a file name holds no NUL");
   const std::string inputs = folder.path("in");
   std::filesystem::create_directory(inputs);
   REQUIRE(mkfifo((inputs + "/q.npy").c_str(), 0600) == 0);
-  expect_refused({"verify", folder.write("s.toml", scenario_text), "--inputs", inputs},
-                 "q.npy: is not a file");
+  expect_refused_input({"verify", folder.write("s.toml", hostile_base), "--inputs", inputs},
+                       "q.npy: is not a file");
 }
 
 TEST_CASE("long: the longest problems are simulated to an end") {
@@ -198,10 +200,11 @@ TEST_CASE("long: the longest problems are simulated to an end") {
 TEST_CASE("names of a megabyte neither fill the screen nor take minutes") {
   const TemporaryFolder folder;
   const std::string name(1 << 20, 'x');
-  expect_refused({"check", folder.write("long.toml", "[problem]\n" + name + " = 1\n")}, "unknown key");
-  expect_refused({"check", folder.write("long.toml", replaced(scenario_text, "fp32", name))},
-                 "problem.dtype");
-  expect_refused({"check", folder.write("long.toml", name + "\n")}, "not TOML");
-  expect_refused({"check", "--plan", folder.write("long.json", "{\"" + name + "\": 1}")}, "unknown key");
-  expect_refused({"check", "--plan", folder.write("long.json", "[\"" + name)}, "no JSON");
+  expect_refused_input({"check", folder.write("long.toml", "[problem]\n" + name + " = 1\n")}, "unknown key");
+  expect_refused_input({"check", folder.write("long.toml", replaced(hostile_base, "fp32", name))},
+                       "problem.dtype");
+  expect_refused_input({"check", folder.write("long.toml", name + "\n")}, "not TOML");
+  expect_refused_input({"check", "--plan", folder.write("long.json", "{\"" + name + "\": 1}")},
+                       "unknown key");
+  expect_refused_input({"check", "--plan", folder.write("long.json", "[\"" + name)}, "no JSON");
 }

@@ -16,7 +16,7 @@ using namespace cplab;
 
 namespace {
 
-std::string scenario_text(const std::string& transition, const std::string& algorithm) {
+std::string linear_scenario(const std::string& transition, const std::string& algorithm) {
   return "[problem]\nattention = \"linear\"\ntransition = \"" + transition +
          "\"\nlengths = [21, 0, 30]\npadded_lengths = [24, 3, 30]\nheads = 2\nhead_size = 8\nvalue_size = 4\n"
          "dtype = \"bf16\"\nmask = \"causal\"\n[parallel]\nranks = 3\nalgorithm = \"" +
@@ -38,7 +38,7 @@ void write_inputs(const std::string& scenario, const std::string& folder) {
 
 TEST_CASE("linear attention: verify reads and writes its tensors, and compares states that no file holds") {
   const TemporaryFolder folder;
-  const std::string file = folder.write("x.toml", scenario_text("matrix", "affine_all_gather"));
+  const std::string file = folder.write("x.toml", linear_scenario("matrix", "affine_all_gather"));
   const std::string in = folder.path("in"), out = folder.path("out");
   write_inputs(file, in);
   const ProgramResult result = run_cplab({"verify", file, "--inputs", in, "--save", out, "--json", "-"});
@@ -69,7 +69,7 @@ TEST_CASE("linear attention: a plan is written and read back with its slopes and
   const TemporaryFolder folder;
   for (const auto& [transition, algorithm] :
        {std::pair{"decay", "lasp_blelloch"}, {"column", "affine_all_gather"}}) {
-    const std::string file = folder.write("x.toml", scenario_text(transition, algorithm));
+    const std::string file = folder.write("x.toml", linear_scenario(transition, algorithm));
     const std::string plan = folder.path("plan.json");
     REQUIRE(run_cplab({"show", file, "--json", plan}).code == 0);
     const json problem = json::parse(read_file(plan)).at("scenario").at("problem");
@@ -105,7 +105,7 @@ TEST_CASE("linear attention: chunks of an operation that has none are refused") 
 
 TEST_CASE("linear attention: results of other slopes are not compared") {
   const TemporaryFolder folder;
-  const std::string file = folder.write("x.toml", scenario_text("decay", "lasp_fuse"));
+  const std::string file = folder.write("x.toml", linear_scenario("decay", "lasp_fuse"));
   const auto run = [&](const char* name, const char* slopes) {
     const ProgramResult result =
         run_cplab({"run", file, "--device", "cpu", "--operations", "--iterations", "1", "--warmup", "0",

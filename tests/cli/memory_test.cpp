@@ -21,19 +21,19 @@ class Limit {
   Limit& operator=(const Limit&) = delete;
 };
 
-void expect_refused(const std::vector<std::string>& arguments, const std::vector<std::string>& fragments) {
+void expect_no_room(const std::vector<std::string>& arguments, const std::vector<std::string>& fragments) {
   const ProgramResult result = run_cplab(arguments);
   CAPTURE(result.err);
   CHECK(result.code == 3);
   for (const std::string& fragment : fragments) CHECK(result.err.find(fragment) != std::string::npos);
 }
 
-const std::string scenario_text =
+const std::string small_scenario =
     "[problem]\nbatch = 2\nsequence = 64\nheads = 4\nkv_heads = 2\nhead_size = 8\ndtype = \"fp32\"\n"
     "mask = \"causal\"\n[parallel]\nranks = 4\nalgorithm = \"ring\"\n";
 
 cplab::Scenario scenario_with(const std::vector<std::string>& sets) {
-  return cplab::parse_scenario(scenario_text, "s.toml", sets).scenario;
+  return cplab::parse_scenario(small_scenario, "s.toml", sets).scenario;
 }
 
 // The peak resident memory of a command in a process of its own.
@@ -64,34 +64,34 @@ double named_need(const std::string& message) {
 
 TEST_CASE("long: plans that do not fit: by ranks, by sequences, and what would do") {
   const TemporaryFolder folder;
-  const std::string file = folder.write("good.toml", scenario_text);
+  const std::string file = folder.write("good.toml", small_scenario);
   const Limit limit("8G");
-  expect_refused({"check", file, "--set", "parallel.ranks=65536"},
+  expect_no_room({"check", file, "--set", "parallel.ranks=65536"},
                  {"--set parallel.ranks: the plan of 65536 ranks and 2 sequences needs about ",
                   "CPLAB_MEMORY", "Enough for parallel.ranks = "});
   for (const char* command : {"check", "verify"}) {
-    expect_refused({command, file, "--set", "problem.batch=1M"},
+    expect_no_room({command, file, "--set", "problem.batch=1M"},
                    {"--set problem.batch: the plan of 4 ranks and 1048576 sequences needs about ",
                     "or for problem.batch = "});
   }
   const std::string large =
-      folder.write("large.toml", scenario_text + "[hardware]\nfile = \"hardware/h100x64.toml\"\n");
+      folder.write("large.toml", small_scenario + "[hardware]\nfile = \"hardware/h100x64.toml\"\n");
   const Limit small("200M");
   for (const char* command : {"show", "simulate"}) {
-    expect_refused({command, large, "--set", "problem.batch=1M"},
+    expect_no_room({command, large, "--set", "problem.batch=1M"},
                    {"--set problem.batch: the plan of 4 ranks"});
   }
-  expect_refused({"run", file, "--device", "cpu", "--set", "problem.batch=1M"}, {"--set problem.batch"});
+  expect_no_room({"run", file, "--device", "cpu", "--set", "problem.batch=1M"}, {"--set problem.batch"});
   std::string packed = "[problem]\nlengths = [";
   for (int i = 0; i < 100000; ++i) packed += "7,";
-  packed += "7]\n" + scenario_text.substr(scenario_text.find("heads"));
-  expect_refused({"check", folder.write("packed.toml", packed)},
+  packed += "7]\n" + small_scenario.substr(small_scenario.find("heads"));
+  expect_no_room({"check", folder.write("packed.toml", packed)},
                  {"packed.toml:2: problem.lengths: the plan of 4 ranks and 100001 sequences"});
 }
 
 TEST_CASE("what is named as enough is, and twice that is not") {
   const TemporaryFolder folder;
-  const std::string file = folder.write("good.toml", scenario_text);
+  const std::string file = folder.write("good.toml", small_scenario);
   const Limit limit("2G");
   const ProgramResult refused = run_cplab({"show", file, "--set", "parallel.ranks=65536"});
   const std::string before = "Enough for parallel.ranks = ";
@@ -100,32 +100,32 @@ TEST_CASE("what is named as enough is, and twice that is not") {
   REQUIRE(at != std::string::npos);
   const int enough = std::stoi(refused.err.substr(at + before.size()));
   CHECK(enough >= 2);
-  expect_refused({"show", file, "--set", "parallel.ranks=" + std::to_string(2 * enough)},
+  expect_no_room({"show", file, "--set", "parallel.ranks=" + std::to_string(2 * enough)},
                  {before + std::to_string(enough)});
 }
 
 TEST_CASE("tensors that do not fit are refused before they are made") {
   const TemporaryFolder folder;
-  const std::string file = folder.write("good.toml", scenario_text);
+  const std::string file = folder.write("good.toml", small_scenario);
   const Limit limit("4G");
-  expect_refused({"verify", file, "--set", "problem.sequence=512M"},
+  expect_no_room({"verify", file, "--set", "problem.sequence=512M"},
                  {"--set problem.sequence: 1073741824 tokens: executing this on the CPU needs about ",
                   "inputs ", "the dense reference ", "its error model "});
-  expect_refused({"run", file, "--device", "cpu", "--set", "problem.sequence=512M"},
+  expect_no_room({"run", file, "--device", "cpu", "--set", "problem.sequence=512M"},
                  {"arenas of the ranks "});
 }
 
 TEST_CASE("files that do not fit") {
   const TemporaryFolder folder;
-  std::string json = "[";
-  for (int i = 0; i < 1000000; ++i) json += "[],";
-  const std::string plan = folder.write("wide.json", json + "[]]");
+  std::string list_text = "[";
+  for (int i = 0; i < 1000000; ++i) list_text += "[],";
+  const std::string plan = folder.write("wide.json", list_text + "[]]");
   std::string toml = "a = [";
   for (int i = 0; i < 1000000; ++i) toml += "1,";
   const std::string scenario = folder.write("wide.toml", toml + "1]\n");
   const Limit limit("1M");
-  expect_refused({"check", "--plan", plan}, {"wide.json: reading this file needs about "});
-  expect_refused({"check", scenario}, {"wide.toml: reading this file needs about "});
+  expect_no_room({"check", "--plan", plan}, {"wide.json: reading this file needs about "});
+  expect_no_room({"check", scenario}, {"wide.toml: reading this file needs about "});
 }
 
 TEST_CASE("a wrong CPLAB_MEMORY is a usage error") {
@@ -167,7 +167,7 @@ TEST_CASE("long: a command stays below the memory that it was said to need, and 
 #endif
   const TemporaryFolder folder;
   const std::string file =
-      folder.write("good.toml", scenario_text + "[hardware]\nfile = \"hardware/h100x64.toml\"\n");
+      folder.write("good.toml", small_scenario + "[hardware]\nfile = \"hardware/h100x64.toml\"\n");
   for (const auto& [command, batch] :
        {std::pair{"show", "200000"}, {"simulate", "200000"}, {"check", "20000"}}) {
     const std::string set = std::string("problem.batch=") + batch;

@@ -12,15 +12,14 @@
 #include "cli/verify/npy.hpp"
 #include "report/plan_json.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
 
 using nlohmann::json;
 
-namespace {
+using cplab::testing::contains;
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+namespace {
 
 json json_of(std::vector<std::string> arguments, int code = 0) {
   arguments.insert(arguments.end(), {"--json", "-"});

@@ -17,6 +17,9 @@
 #include <vector>
 
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
+
+using cplab::testing::contains;
 
 namespace {
 
@@ -67,10 +70,6 @@ void limit_files() {  // as a full disk, for whoever need not be root
 
 void stdout_to(const char* path) {
   ::dup2(::open(path, O_WRONLY), 1);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Names of the folder, the program's own streams apart.

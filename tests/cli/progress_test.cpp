@@ -18,6 +18,9 @@
 #include "exec/cpu/executor.hpp"
 #include "sim/simulate.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
+
+using cplab::testing::contains;
 
 namespace {
 
@@ -67,10 +70,6 @@ Terminal on_terminal(const std::vector<std::string>& arguments, const char* afte
   waitpid(child, &status, 0);
   if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
   return result;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // The live lines, each without the sequence that clears the one before.

@@ -4,23 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;
 
 namespace {
-
-json reproduce(const std::vector<std::string>& sets = {}) {
-  std::vector<std::string> arguments{"reproduce", "lasp-throughput", "--json", "-"};
-  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(result.err);
-  REQUIRE(result.code == 0);
-  return json::parse(result.out);
-}
 
 // From the publication, typed in here once more: million tokens/s forward, forward and backward.
 const std::map<std::string, std::pair<double, double>> published{
@@ -46,7 +40,7 @@ bool has_note(const json& report, const std::string& begin, const std::string& p
 }  // namespace
 
 TEST_CASE("lasp-throughput gives every published figure with one of ours, and explains each") {
-  const json report = reproduce();
+  const json report = reproduced("lasp-throughput");
   CHECK(report.at("name") == "lasp-throughput");
   CHECK(report.at("rows").size() == 2 * published.size());
   std::map<std::string, json> rows;
@@ -73,7 +67,7 @@ TEST_CASE("lasp-throughput gives every published figure with one of ours, and ex
 
 TEST_CASE(
     "lasp-throughput: at most four parameters are fitted, and the columns' figures follow from the rows") {
-  const json report = reproduce();
+  const json report = reproduced("lasp-throughput");
   std::size_t fitted = 0, parameters = 0;
   for (const json& note : report.at("notes")) {
     const auto text = note.get<std::string>();
@@ -116,7 +110,7 @@ TEST_CASE(
 }
 
 TEST_CASE("lasp-throughput says what the tables do not support") {
-  const json report = reproduce();
+  const json report = reproduced("lasp-throughput");
   CHECK(has_note(report, "The source says \"2x over other methods\"", "0.80 forward and 1.01 with backward"));
   CHECK(has_note(report, "The source counts 14 steps", "13 rounds"));
   // Brent and Kung's scan and a shift: 26 + 15 messages for 16 ranks, 2 x (11 + 7) for two groups of 8; 7 + 1
@@ -137,7 +131,8 @@ TEST_CASE("lasp-throughput: a machine's links may be set, the published problem 
     CHECK(result.code == 2);
     CHECK(result.err.find(set) != std::string::npos);
   }
-  const json slow = reproduce({"hardware.node.link_bytes_s=28e9"}), fast = reproduce();
+  const json slow = reproduced("lasp-throughput", {"hardware.node.link_bytes_s=28e9"}),
+             fast = reproduced("lasp-throughput");
   for (std::size_t i = 0; i < slow.at("rows").size(); ++i)
     CHECK(slow.at("rows")[i].at("ours").get<double>() <=
           fast.at("rows")[i].at("ours").get<double>() * (1 + 1e-9));

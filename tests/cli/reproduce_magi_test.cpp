@@ -6,43 +6,26 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;
 
 namespace {
 
-json reproduce(const std::vector<std::string>& sets = {}) {
-  std::vector<std::string> arguments{"reproduce", "magi-cp8", "--json", "-"};
-  for (const std::string& set : sets) {
-    arguments.emplace_back("--set");
-    arguments.push_back(set);
-  }
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(result.err);
-  REQUIRE(result.code == 0);
-  return json::parse(result.out);
-}
-
-std::map<std::string, json> by_label(const json& report) {
-  std::map<std::string, json> rows;
-  for (const json& row : report.at("rows")) rows[row.at("label")] = row;
-  REQUIRE(rows.size() == report.at("rows").size());  // no label twice
-  return rows;
-}
-
 // From the publication, typed in here once more: full forward, full backward, causal forward, causal
 // backward.
-const std::map<std::string, std::vector<double>> published{{"ulysses", {29.07, 76.38, 14.62, 37.77}},
-                                                           {"ring_p2p", {34.45, 88.60, 20.88, 50.87}},
-                                                           {"ring_allgather", {29.03, 82.56, 14.63, 42.62}},
-                                                           {"usp", {30.38, 77.17, 14.84, 38.47}}};
+const std::map<std::string, std::vector<double>> published_magi{
+    {"ulysses", {29.07, 76.38, 14.62, 37.77}},
+    {"ring_p2p", {34.45, 88.60, 20.88, 50.87}},
+    {"ring_allgather", {29.03, 82.56, 14.63, 42.62}},
+    {"usp", {30.38, 77.17, 14.84, 38.47}}};
 const std::vector<std::string> figures{"full forward", "full backward", "causal forward", "causal backward"};
 
 }  // namespace
 
 TEST_CASE("magi-cp8 gives every published figure with a finite time of ours, its parts and the null model") {
-  const json report = reproduce();
+  const json report = reproduced("magi-cp8");
   CHECK(report.at("name") == "magi-cp8");
   CHECK(report.at("command") == "reproduce");
   CHECK(report.at("ranks") == json({8}));
@@ -52,7 +35,7 @@ TEST_CASE("magi-cp8 gives every published figure with a finite time of ours, its
   const double full = 4.0 * 65536 * 65536 * 64 * 128 / 8, causal = full / 2 * 65537 / 65536;
   const std::vector<double> null_ms{full / 701e12 * 1e3, 2.5 * full / 601e12 * 1e3, causal / 679e12 * 1e3,
                                     2.5 * causal / 585e12 * 1e3};
-  for (const auto& [method, times] : published) {
+  for (const auto& [method, times] : published_magi) {
     for (std::size_t i = 0; i < figures.size(); ++i) {
       const std::string label = method + " " + figures[i];
       CAPTURE(label);
@@ -74,8 +57,8 @@ TEST_CASE("magi-cp8 gives every published figure with a finite time of ours, its
       CHECK(ours > null_ms[i] * 0.9);
     }
   }
-  CHECK(report.at("rows").size() % (published.size() * figures.size()) == 0);
-  for (const auto& [method, times] : published) {
+  CHECK(report.at("rows").size() % (published_magi.size() * figures.size()) == 0);
+  for (const auto& [method, times] : published_magi) {
     std::size_t about = 0;
     for (const json& note : report.at("notes")) about += note.get<std::string>().starts_with(method + ": ");
     CHECK(about == 2);  // what the operations say, and whether the null model is beaten
@@ -83,7 +66,7 @@ TEST_CASE("magi-cp8 gives every published figure with a finite time of ours, its
 }
 
 TEST_CASE("magi-cp8: the deferred correction and the copied halves are operations of the ring alone") {
-  const auto rows = by_label(reproduce());
+  const auto rows = by_label(reproduced("magi-cp8"));
   for (const std::string chart : {"full", "causal"}) {
     CHECK(rows.at("ring_p2p " + chart + " forward/merges").at("ours") > 0.1);
     CHECK(rows.at("ulysses " + chart + " forward/merges").at("ours") == 0);
@@ -99,7 +82,8 @@ TEST_CASE("magi-cp8: the deferred correction and the copied halves are operation
 }
 
 TEST_CASE("magi-cp8 runs on another machine, but not with another problem or schedule") {
-  const auto rows = by_label(reproduce()), slow = by_label(reproduce({"hardware.gpu.copy_bytes_s=1e12"}));
+  const auto rows = by_label(reproduced("magi-cp8")),
+             slow = by_label(reproduced("magi-cp8", {"hardware.gpu.copy_bytes_s=1e12"}));
   CHECK(slow.at("ring_p2p full forward/merges").at("ours") >
         rows.at("ring_p2p full forward/merges").at("ours"));
   CHECK(slow.at("ring_p2p full forward").at("published") == rows.at("ring_p2p full forward").at("published"));

@@ -9,35 +9,15 @@
 #include "algorithms/build.hpp"
 #include "cli/scenario_file.hpp"
 #include "derive/memory.hpp"
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;
 
-namespace {
-
-json reproduce(std::vector<std::string> sets) {
-  std::vector<std::string> arguments{"reproduce", "te-p2p-memory", "--json", "-"};
-  for (std::string& set : sets) {
-    arguments.emplace_back("--set");
-    arguments.push_back(std::move(set));
-  }
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(result.err);
-  REQUIRE(result.code == 0);
-  return json::parse(result.out);
-}
-
-std::map<std::string, json> by_label(const json& report) {
-  std::map<std::string, json> rows;
-  for (const json& row : report.at("rows")) rows[row.at("label")] = row;
-  REQUIRE(rows.size() == report.at("rows").size());  // no label twice
-  return rows;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("te-p2p-memory gives the published figures to the MiB") {
-  const json report = reproduce({});
+  const json report = reproduced("te-p2p-memory", {});
   CHECK(report.at("name") == "te-p2p-memory");
   CHECK(report.at("command") == "reproduce");
   CHECK(report.at("notes").size() >= 5);
@@ -85,7 +65,7 @@ TEST_CASE("te-p2p-memory: derived rows are the buffers of the plan at its peak")
   for (const std::vector<std::string>& sets :
        {std::vector<std::string>{}, {"problem.kv_heads=4"}, {"problem.dtype=fp32"}, {"problem.mask=full"}}) {
     CAPTURE(sets);
-    const auto rows = by_label(reproduce(sets));
+    const auto rows = by_label(reproduced("te-p2p-memory", sets));
     std::vector<std::string> with = sets;
     with.emplace_back("parallel.ranks=8");
     const auto file = cplab::read_scenario("published/te-p2p-memory.toml", with);
@@ -116,7 +96,7 @@ TEST_CASE("te-p2p-memory: derived rows are the buffers of the plan at its peak")
 }
 
 TEST_CASE("long: te-p2p-memory: derived rows are what simulate reports at every published rank count") {
-  const json report = reproduce({});
+  const json report = reproduced("te-p2p-memory", {});
   CHECK(report.at("ranks") == json({4, 8, 16, 32, 64}));
   CHECK(report.at("scenario").at("parallel").at("ranks") == 8);  // as the file has it
   const auto rows = by_label(report);
@@ -147,7 +127,7 @@ TEST_CASE("long: te-p2p-memory: derived rows are what simulate reports at every 
 }
 
 TEST_CASE("te-p2p-memory: the two-slot variant does not grow with the number of ranks") {
-  const auto rows = by_label(reproduce({}));
+  const auto rows = by_label(reproduced("te-p2p-memory", {}));
   // In units of one rank's Q (2048 / C MiB), everything derived but the inputs is constant from C = 4 on.
   double first = -1;
   for (const int ranks : {4, 8, 16, 32, 64}) {

@@ -7,14 +7,13 @@
 
 #include "cli/scenario_file.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
+
+using cplab::testing::contains;
 
 namespace {
 
 using namespace cplab;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 OptionValue word(const char* text) {
   return std::string(text);

@@ -6,8 +6,11 @@
 #include <cmath>
 
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
 
 using namespace cplab;
+
+using cplab::testing::contains;
 
 namespace {
 
@@ -23,19 +26,13 @@ Problem read(const std::string& lines, std::int64_t heads = 4) {
   return p;
 }
 
-std::string error_of(const std::string& lines) {
+std::string error_of_lines(const std::string& lines) {
   try {
     (void)read(lines);
     return "";
   } catch (const InputError& error) {
     return error.what();
   }
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  CAPTURE(text);
-  CAPTURE(part);
-  return text.find(part) != std::string::npos;
 }
 
 const std::string lines = R"([problem]
@@ -91,19 +88,20 @@ TEST_CASE("slopes and transition, and their defaults") {
 }
 
 TEST_CASE("slopes and transition that are not legal") {
-  CHECK(contains(error_of("slopes = [0.5, 0.5]"), "x.toml:2: problem.slopes: holds 2 slopes for 4 heads"));
-  CHECK(contains(error_of("slopes = -1"), "x.toml:2: problem.slopes: a slope is -1"));
-  CHECK(contains(error_of("slopes = nan"), "x.toml:2: problem.slopes: must be finite"));
-  CHECK(contains(error_of("slopes = inf"), "x.toml:2: problem.slopes: must be finite"));
-  CHECK(contains(error_of("slopes = true"), "x.toml:2: problem.slopes: legal: \"alibi\""));
-  CHECK(contains(error_of("slopes = \"alibbi\""), "did you mean \"alibi\"?"));
-  CHECK(contains(error_of("slopes = [\"a\"]"), "x.toml:2: problem.slopes"));
-  CHECK(contains(error_of("transition = \"gla\""), "did you mean \"column\"?"));
-  CHECK(contains(error_of("transition = \"gated_delta_net\""), "did you mean \"matrix\"?"));
-  CHECK(contains(error_of("transition = \"retention\""), "did you mean \"decay\"?"));
-  CHECK(contains(error_of("transition = 1"), "x.toml:2: problem.transition"));
-  CHECK(
-      contains(error_of("transition = \"matrix\"\nslopes = 1"), "x.toml:3: problem.slopes: only transition"));
+  CHECK(contains(error_of_lines("slopes = [0.5, 0.5]"),
+                 "x.toml:2: problem.slopes: holds 2 slopes for 4 heads"));
+  CHECK(contains(error_of_lines("slopes = -1"), "x.toml:2: problem.slopes: a slope is -1"));
+  CHECK(contains(error_of_lines("slopes = nan"), "x.toml:2: problem.slopes: must be finite"));
+  CHECK(contains(error_of_lines("slopes = inf"), "x.toml:2: problem.slopes: must be finite"));
+  CHECK(contains(error_of_lines("slopes = true"), "x.toml:2: problem.slopes: legal: \"alibi\""));
+  CHECK(contains(error_of_lines("slopes = \"alibbi\""), "did you mean \"alibi\"?"));
+  CHECK(contains(error_of_lines("slopes = [\"a\"]"), "x.toml:2: problem.slopes"));
+  CHECK(contains(error_of_lines("transition = \"gla\""), "did you mean \"column\"?"));
+  CHECK(contains(error_of_lines("transition = \"gated_delta_net\""), "did you mean \"matrix\"?"));
+  CHECK(contains(error_of_lines("transition = \"retention\""), "did you mean \"decay\"?"));
+  CHECK(contains(error_of_lines("transition = 1"), "x.toml:2: problem.transition"));
+  CHECK(contains(error_of_lines("transition = \"matrix\"\nslopes = 1"),
+                 "x.toml:3: problem.slopes: only transition"));
 }
 
 TEST_CASE("what linear attention does not have, and what softmax has not") {

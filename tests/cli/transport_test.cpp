@@ -4,17 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
 
 using nlohmann::json;
 
+using cplab::testing::contains;
+
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-ProgramResult cplab(const char* command, const std::vector<std::string>& sets,
-                    const std::vector<std::string>& options = {}) {
+ProgramResult run_transport(const char* command, const std::vector<std::string>& sets,
+                            const std::vector<std::string>& options = {}) {
   std::vector<std::string> arguments{command, some_scenario};
   for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
   arguments.insert(arguments.end(), options.begin(), options.end());
@@ -25,7 +24,7 @@ json transports(const char* command, const std::vector<std::string>& sets,
                 const std::vector<std::string>& options = {}) {
   std::vector<std::string> all = options;
   all.insert(all.end(), {"--json", "-", "--quiet"});
-  const ProgramResult result = cplab(command, sets, all);
+  const ProgramResult result = run_transport(command, sets, all);
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
   return json::parse(result.out).at("transports");
@@ -40,7 +39,7 @@ TEST_CASE("auto within a node: everything is copied, and simulate says so in tex
   CHECK(used[0].at("messages") == 56);  // P (P - 1)
   // K and V of 16K rows, 8 heads, 128 + 128 columns of 2 bytes: 64 MiB a message.
   CHECK(used[0].at("bytes") == std::int64_t{56} * 64 * 1024 * 1024);
-  CHECK(contains(cplab("simulate", {"problem.direction=forward"}).out,
+  CHECK(contains(run_transport("simulate", {"problem.direction=forward"}).out,
                  "transport: copy 56 messages of 3.50 GiB in all"));
 }
 
@@ -53,8 +52,8 @@ TEST_CASE("auto over two nodes: copies within each, NCCL between them") {
   CHECK(used[0].at("transport") == "nccl");
   CHECK(used[0].at("messages") == 30);
   CHECK(used[1].at("messages") == 15 * 14);
-  CHECK(contains(cplab("simulate", far).out, "transport: nccl 30 messages of"));
-  CHECK(cplab("check", far).code == 0);
+  CHECK(contains(run_transport("simulate", far).out, "transport: nccl 30 messages of"));
+  CHECK(run_transport("check", far).code == 0);
   CHECK(transports("run",
                    {"hardware.file=h100x64", "parallel.ranks=16", "problem.sequence=256",
                     "problem.direction=forward"},
@@ -65,7 +64,7 @@ TEST_CASE("auto over two nodes: copies within each, NCCL between them") {
 
 TEST_CASE("copy over two nodes is refused with what does it") {
   const ProgramResult refused =
-      cplab("simulate", {"hardware.file=h100x64", "parallel.ranks=16", "schedule.transport=copy"});
+      run_transport("simulate", {"hardware.file=h100x64", "parallel.ranks=16", "schedule.transport=copy"});
   CHECK(refused.code == 2);
   CHECK(
       contains(refused.err, "schedule.transport=\"auto\" copies within a node and takes NCCL between nodes"));
@@ -75,13 +74,14 @@ TEST_CASE("show recommends auto where something could be copied, and only there"
   const std::string idea = "transport auto copies within a node";
   // Short steps on a long way: the link binds.
   const std::vector<std::string> bound{"problem.sequence=8K", "schedule.transport=nccl"};
-  CHECK(contains(cplab("show", bound).out, idea));
-  CHECK(!contains(cplab("show", {"problem.sequence=8K"}).out, idea));
+  CHECK(contains(run_transport("show", bound).out, idea));
+  CHECK(!contains(run_transport("show", {"problem.sequence=8K"}).out, idea));
   // A GPU a node: there is nothing to copy.
-  CHECK(!contains(cplab("show", {"problem.sequence=8K", "schedule.transport=nccl", "hardware.file=h100x64",
-                                 "hardware.node.gpus=1", "hardware.network.nics=1"})
-                      .out,
-                  idea));
+  CHECK(!contains(
+      run_transport("show", {"problem.sequence=8K", "schedule.transport=nccl", "hardware.file=h100x64",
+                             "hardware.node.gpus=1", "hardware.network.nics=1"})
+          .out,
+      idea));
 }
 
 TEST_CASE("a machine whose file has no copies takes NCCL") {

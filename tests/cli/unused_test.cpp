@@ -6,14 +6,13 @@
 
 #include "cli/verify/npy.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
 
 using nlohmann::json;
 
-namespace {
+using cplab::testing::contains;
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+namespace {
 
 ProgramResult fine(const std::vector<std::string>& arguments) {
   const ProgramResult result = run_cplab(arguments);

@@ -5,15 +5,19 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <utility>
 
 #include "cli/synonyms.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
+
+using cplab::testing::contains;
 
 namespace {
 
 using namespace cplab;
 
-std::string error_of(const std::vector<std::string>& arguments) {
+std::string error_of_program(const std::vector<std::string>& arguments) {
   const ProgramResult result = run_cplab(arguments);
   CAPTURE(arguments);
   CHECK(result.code == 2);
@@ -21,12 +25,8 @@ std::string error_of(const std::vector<std::string>& arguments) {
   return result.err;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string set_error(const std::string& set, const char* command = "check") {
-  return error_of({command, some_scenario, "--set", set});
+  return error_of_program({command, some_scenario, "--set", set});
 }
 
 }  // namespace
@@ -138,23 +138,25 @@ TEST_CASE("what is understood and not there is said to be not in this version") 
 }
 
 TEST_CASE("commands and options by meaning") {
-  CHECK(contains(error_of({"predict", some_scenario}), "did you mean simulate?"));
-  CHECK(contains(error_of({"bench", some_scenario}), "did you mean run?"));
-  CHECK(contains(error_of({"validate", some_scenario}), "did you mean verify?"));
-  CHECK(contains(error_of({"check", some_scenario, "--cp", "4"}), "did you mean --set parallel.ranks=...?"));
-  CHECK(contains(error_of({"check", some_scenario, "--seq-length", "4"}),
+  CHECK(contains(error_of_program({"predict", some_scenario}), "did you mean simulate?"));
+  CHECK(contains(error_of_program({"bench", some_scenario}), "did you mean run?"));
+  CHECK(contains(error_of_program({"validate", some_scenario}), "did you mean verify?"));
+  CHECK(contains(error_of_program({"check", some_scenario, "--cp", "4"}),
+                 "did you mean --set parallel.ranks=...?"));
+  CHECK(contains(error_of_program({"check", some_scenario, "--seq-length", "4"}),
                  "did you mean --set problem.sequence=...?"));
-  CHECK(contains(error_of({"check", some_scenario, "--output", "4"}), "did you mean --json FILE?"));
-  CHECK(contains(error_of({"check", some_scenario, "--no-color"}), "did you mean --color never?"));
-  CHECK(contains(error_of({"run", "ring-small", "--device", "cuda"}), "did you mean gpu?"));
-  CHECK(contains(error_of({"list", "machines"}), "did you mean hardware?"));
+  CHECK(contains(error_of_program({"check", some_scenario, "--output", "4"}), "did you mean --json FILE?"));
+  CHECK(contains(error_of_program({"check", some_scenario, "--no-color"}), "did you mean --color never?"));
+  CHECK(contains(error_of_program({"run", "ring-small", "--device", "cuda"}), "did you mean gpu?"));
+  CHECK(contains(error_of_program({"list", "machines"}), "did you mean hardware?"));
 }
 
 TEST_CASE("what a new user types") {
-  CHECK(contains(error_of({"ring"}), "ring: a scenario, not a command; did you mean cplab simulate ring"));
-  CHECK(contains(error_of({"faults/ring"}), "did you mean cplab simulate faults/ring"));
+  CHECK(contains(error_of_program({"ring"}),
+                 "ring: a scenario, not a command; did you mean cplab simulate ring"));
+  CHECK(contains(error_of_program({"faults/ring"}), "did you mean cplab simulate faults/ring"));
   CHECK(run_cplab({"help", "simulate"}).out == run_cplab({"simulate", "--help"}).out);
-  CHECK(contains(error_of({"help", "simulat"}), "did you mean simulate?"));
+  CHECK(contains(error_of_program({"help", "simulat"}), "did you mean simulate?"));
   CHECK(run_cplab({"check", some_scenario, "--set", " problem.heads = 64 "}).code == 0);
   CHECK(contains(set_error("hardware=h200x4"), "did you mean --set hardware.file=h200x4?"));
   CHECK(contains(set_error("problem.mask=true"), "did you mean \"causal\"?"));

@@ -11,7 +11,7 @@
 namespace cplab {
 namespace {
 
-constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t largest_int = std::numeric_limits<std::int64_t>::max();
 
 template <class Break>
 void check_refused(Break breaks) {
@@ -32,7 +32,7 @@ TEST_CASE("indices and boxes out of range are refused before anything runs") {
   check_refused([](RankPlan& r) { r.buffers[0].offset = -256; });
   check_refused([](RankPlan& r) { r.buffers[0].offset += 1; });
   check_refused([](RankPlan& r) { r.buffers[0].bytes -= 1; });
-  check_refused([](RankPlan& r) { r.buffers[0].rows = huge / 4; });
+  check_refused([](RankPlan& r) { r.buffers[0].rows = largest_int / 4; });
   check_refused([](RankPlan& r) { r.buffers[0].rows = -1; });
   check_refused([](RankPlan& r) { r.buffers[0].planes = 99; });
   check_refused([](RankPlan& r) { r.views[0].buffer = 1000; });
@@ -40,9 +40,9 @@ TEST_CASE("indices and boxes out of range are refused before anything runs") {
   check_refused([](RankPlan& r) { r.views[0].head_begin = -1; });
   check_refused([](RankPlan& r) { r.views[0].width_end = std::numeric_limits<std::int32_t>::max(); });
   check_refused([](RankPlan& r) { r.views[0].ranges.count = 1000000; });
-  check_refused([](RankPlan& r) { r.row_ranges[0].begin = huge; });
-  check_refused([](RankPlan& r) { r.row_ranges[0].count = huge; });
-  check_refused([](RankPlan& r) { r.row_ranges[0].step = huge; });
+  check_refused([](RankPlan& r) { r.row_ranges[0].begin = largest_int; });
+  check_refused([](RankPlan& r) { r.row_ranges[0].count = largest_int; });
+  check_refused([](RankPlan& r) { r.row_ranges[0].step = largest_int; });
   check_refused([](RankPlan& r) { r.row_ranges[0].step = 0; });
   check_refused([](RankPlan& r) { r.accesses[0].view = 1000; });
   check_refused([](RankPlan& r) { r.operations[0].reads.first = 4000000000u; });

@@ -32,7 +32,7 @@ double place(const Buffer& b, std::int64_t slot, std::int64_t row, std::int64_t 
   return static_cast<double>(start + lines * b.planes + line * (b.width - b.planes) + column - b.planes);
 }
 
-double element(const kernels::View& view, std::int64_t row, std::int64_t head, std::int64_t x) {
+double view_element(const kernels::View& view, std::int64_t row, std::int64_t head, std::int64_t x) {
   std::int64_t physical = row;
   if (!view.runs.empty()) {
     std::size_t run = 0;
@@ -43,7 +43,7 @@ double element(const kernels::View& view, std::int64_t row, std::int64_t head, s
                                physical * view.row_stride + head * view.head_stride + x);
 }
 
-std::vector<std::int64_t> rows_of(const std::vector<RowRange>& ranges, std::int64_t all) {
+std::vector<std::int64_t> row_numbers(const std::vector<RowRange>& ranges, std::int64_t all) {
   std::vector<std::int64_t> rows;
   if (ranges.empty()) {
     for (std::int64_t r = 0; r < all; ++r) rows.push_back(r);
@@ -95,13 +95,13 @@ TEST_CASE("pieces name the elements of their box") {
             std::int64_t first = begin;
             for (int piece = 0; piece < (cut ? 2 : 1); ++piece) {
               const kernels::View& view = pieces[at++];
-              const auto rows = rows_of(ranges, placed.rows);
+              const auto rows = row_numbers(ranges, placed.rows);
               REQUIRE(view.rows == static_cast<std::int64_t>(rows.size()));
               REQUIRE(view.heads == 2);
               for (std::int64_t i = 0; i < view.rows; ++i) {
                 for (std::int64_t h = 0; h < 2; ++h) {
                   for (std::int64_t x = 0; x < view.width; ++x) {
-                    REQUIRE(element(view, i, h, x) ==
+                    REQUIRE(view_element(view, i, h, x) ==
                             place(placed, slot, rows[static_cast<std::size_t>(i)], 1 + h, first + x));
                   }
                 }

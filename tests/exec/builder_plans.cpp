@@ -4,13 +4,10 @@
 #include <span>
 
 #include "algorithms/scope.hpp"
+#include "algorithms/softmax.hpp"
 
 namespace cplab {
 namespace {
-
-constexpr Lane compute{LaneKind::compute, 0};
-constexpr Lane comm{LaneKind::comm, 0};
-constexpr Lane beside{LaneKind::comm, 1};
 
 // Buffers of the rank's own rows.
 struct Own {
@@ -30,7 +27,7 @@ struct Own {
     dq = b.buffer({"dq", Role::nominal, Category::output, 1, n, p.heads, p.head_size});
     dkv = Scope(b).kv_buffer("dkv", Role::nominal, Category::output, 1, n);
     delta = Scope(b).lse_buffer("delta", Category::working, 1, n);
-    b.row_dot(compute, dout, out, delta);
+    b.row_dot(compute_lane, dout, out, delta);
   }
   Box q, kv, out, lse, dout, dq, dkv, delta;
 };
@@ -55,18 +52,18 @@ std::vector<Box> pieces(const Box& all, int count, std::int64_t rows) {
 void attend_all(Builder& b, const Own& own, const Box& all, std::span<const int> positions) {
   const auto q_runs = b.placement().runs(b.position());
   const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), Take::all);
-  b.attend(compute, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows), values(b, all).rows(t.k_rows),
-                     own.out.rows(t.q_rows), own.lse.rows(t.q_rows), t.segments});
+  b.attend(compute_lane, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows), values(b, all).rows(t.k_rows),
+                          own.out.rows(t.q_rows), own.lse.rows(t.q_rows), t.segments});
 }
 
 void differentiate_all(Builder& b, const Own& own, const Box& all, const Box& dall,
                        std::span<const int> positions) {
   const auto q_runs = b.placement().runs(b.position());
   const ListTile t = tile_between(q_runs, joined(b, positions), b.problem().visible(), Take::all);
-  b.attend_backward(compute, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows),
-                              values(b, all).rows(t.k_rows), own.dout.rows(t.q_rows), own.lse.rows(t.q_rows),
-                              own.delta.rows(t.q_rows), own.dq.rows(t.q_rows), keys(b, dall).rows(t.k_rows),
-                              values(b, dall).rows(t.k_rows), t.segments});
+  b.attend_backward(compute_lane, {own.q.rows(t.q_rows), keys(b, all).rows(t.k_rows),
+                                   values(b, all).rows(t.k_rows), own.dout.rows(t.q_rows),
+                                   own.lse.rows(t.q_rows), own.delta.rows(t.q_rows), own.dq.rows(t.q_rows),
+                                   keys(b, dall).rows(t.k_rows), values(b, dall).rows(t.k_rows), t.segments});
 }
 
 // The whole group once more: what runs on a lane of its own needs a communicator of its own.
@@ -87,19 +84,19 @@ void build_gathered(Builder& b) {
   Own own(b);
   // Under "layers" the backward may not use what the forward gathered: it gathers again, into the same bytes.
   const Box all = gathered("kv_all", "gathered");
-  b.all_gather(comm, Transport::nccl, team, own.kv, pieces(all, b.P(), n));
-  b.barrier(beside, Transport::nccl, b.team("beside"));
+  b.all_gather(comm_lane, Transport::nccl, team, own.kv, pieces(all, b.P(), n));
+  b.barrier(beside_lane, Transport::nccl, b.team("beside"));
   const std::uint32_t barrier = b.last();
   b.wait_for_start(barrier);
   attend_all(b, own, all, team.positions);
   if (!b.backward()) return;
   own.gradients(b);
   const Box again = gathered("kv_again", "gathered");
-  b.all_gather(comm, Transport::nccl, team, own.kv, pieces(again, b.P(), n));
-  b.host_sync(comm);
+  b.all_gather(comm_lane, Transport::nccl, team, own.kv, pieces(again, b.P(), n));
+  b.host_sync(comm_lane);
   const Box dall = gathered("dkv_all", "");
   differentiate_all(b, own, again, dall, team.positions);
-  b.reduce_scatter(comm, Transport::nccl, team, pieces(dall, b.P(), n), own.dkv);
+  b.reduce_scatter(comm_lane, Transport::nccl, team, pieces(dall, b.P(), n), own.dkv);
 }
 
 std::vector<TeamSpec> pairs(const Scenario& scenario) {
@@ -112,22 +109,22 @@ std::vector<TeamSpec> pairs(const Scenario& scenario) {
   return {inner, outer};
 }
 
-void build_two_level(Builder& b) {
+void build_two_stages(Builder& b) {
   const Team &inner = b.team("inner"), &outer = b.team("outer");
   const std::int64_t n = b.rows();
   Own own(b);
   const Box pair = Scope(b).kv_buffer("kv_pair", Role::nominal, Category::working, 1, 2 * n);
   const Box all = Scope(b).kv_buffer("kv_all", Role::nominal, Category::working, 1, n * b.P());
-  b.all_gather(comm, Transport::nccl, inner, own.kv, pieces(pair, 2, n));
-  b.all_gather(comm, Transport::nccl, outer, pair, pieces(all, outer.size(), 2 * n));
+  b.all_gather(comm_lane, Transport::nccl, inner, own.kv, pieces(pair, 2, n));
+  b.all_gather(comm_lane, Transport::nccl, outer, pair, pieces(all, outer.size(), 2 * n));
   attend_all(b, own, all, b.everyone().positions);
   if (!b.backward()) return;
   own.gradients(b);
   const Box dall = Scope(b).kv_buffer("dkv_all", Role::nominal, Category::working, 1, n * b.P());
   const Box dpair = Scope(b).kv_buffer("dkv_pair", Role::nominal, Category::working, 1, 2 * n);
   differentiate_all(b, own, all, dall, b.everyone().positions);
-  b.reduce_scatter(comm, Transport::nccl, outer, pieces(dall, outer.size(), 2 * n), dpair);
-  b.reduce_scatter(comm, Transport::nccl, inner, pieces(dpair, 2, n), own.dkv);
+  b.reduce_scatter(comm_lane, Transport::nccl, outer, pieces(dall, outer.size(), 2 * n), dpair);
+  b.reduce_scatter(comm_lane, Transport::nccl, inner, pieces(dpair, 2, n), own.dkv);
 }
 
 void build_traded(Builder& b) {
@@ -152,10 +149,10 @@ void build_traded(Builder& b) {
     return list;
   };
   const auto there = [&](const Box& from, const Box& into, std::int64_t heads) {
-    b.all_to_all(comm, Transport::nccl, team, by_heads(from, heads), pieces(into, P, n));
+    b.all_to_all(comm_lane, Transport::nccl, team, by_heads(from, heads), pieces(into, P, n));
   };
   const auto back = [&](const Box& from, const Box& into, std::int64_t heads) {
-    b.all_to_all(comm, Transport::nccl, team, pieces(from, P, n), by_heads(into, heads));
+    b.all_to_all(comm_lane, Transport::nccl, team, pieces(from, P, n), by_heads(into, heads));
   };
   const Box q = trade("q_traded", Category::working, h, p.head_size);
   const Box kv = trade("kv_traded", Category::working, g, p.head_size + p.value_size, p.head_size);
@@ -164,8 +161,8 @@ void build_traded(Builder& b) {
   there(own.kv, kv, g);
   const std::vector<TokenRun> runs = joined(b, team.positions);
   const ListTile t = tile_between(runs, runs, p.visible(), Take::all);
-  b.attend(compute, {q.rows(t.q_rows), keys(b, kv).rows(t.k_rows), values(b, kv).rows(t.k_rows),
-                     out.rows(t.q_rows), lse.rows(t.q_rows), t.segments});
+  b.attend(compute_lane, {q.rows(t.q_rows), keys(b, kv).rows(t.k_rows), values(b, kv).rows(t.k_rows),
+                          out.rows(t.q_rows), lse.rows(t.q_rows), t.segments});
   back(out, own.out, h);
   back(lse, own.lse, h);
   if (!b.backward()) return;
@@ -176,7 +173,7 @@ void build_traded(Builder& b) {
   const Box dkv = trade("dkv_traded", Category::working, g, p.head_size + p.value_size, p.head_size);
   there(own.dout, dout, h);
   there(own.delta, delta, h);
-  b.attend_backward(compute,
+  b.attend_backward(compute_lane,
                     {q.rows(t.q_rows), keys(b, kv).rows(t.k_rows), values(b, kv).rows(t.k_rows),
                      dout.rows(t.q_rows), lse.rows(t.q_rows), delta.rows(t.q_rows), dq.rows(t.q_rows),
                      keys(b, dkv).rows(t.k_rows), values(b, dkv).rows(t.k_rows), t.segments});
@@ -204,7 +201,7 @@ Algorithm traded_algorithm() {
 Algorithm two_level_algorithm() {
   Algorithm a;
   a.name = "two_level";
-  a.build = build_two_level;
+  a.build = build_two_stages;
   a.teams = pairs;
   return a;
 }

@@ -3,8 +3,12 @@
 #pragma once
 
 #include "algorithms/algorithm.hpp"
+#include "plan/plan.hpp"
 
 namespace cplab {
+
+// Of what goes on beside the communication of comm_lane (algorithms/softmax.hpp).
+inline constexpr Lane beside_lane{LaneKind::comm, 1};
 
 // Every rank gathers all K and V (one all_gather), attends once, and sums the gradients by a reduce_scatter.
 // The backward gathers again, into a buffer that shares a slab with the forward's. The forward's tile waits

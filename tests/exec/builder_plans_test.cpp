@@ -5,6 +5,7 @@
 #include "algorithms/build.hpp"
 #include "algorithms/resolve.hpp"
 #include "algorithms/scope.hpp"
+#include "algorithms/softmax.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "derive/memory.hpp"
@@ -139,7 +140,6 @@ TEST_CASE("an edge that waits for a start orders no data") {
 // Rank 0 joins a barrier and attends beside it; what it then sends is what rank 1 waits for before it joins.
 template <bool waits>
 void build_crossed(Builder& b) {
-  constexpr Lane compute{LaneKind::compute, 0}, comm{LaneKind::comm, 0}, beside{LaneKind::comm, 1};
   const Problem& p = b.problem();
   const auto tensor = [&](const char* name, Category category, std::int64_t width) {
     return b.buffer({name, Role::nominal, category, 1, b.rows(), p.heads, width});
@@ -149,16 +149,16 @@ void build_crossed(Builder& b) {
   const Box kv = Scope(b).kv_buffer("kv", Role::nominal, Category::input, 1, b.rows());
   const Box lse = Scope(b).lse_buffer("lse", Category::output, 1, b.rows());
   const Tile t = Scope(b).tile(b.position(), Take::all);
-  const auto attend = [&] { b.attend(compute, {q, keys(b, kv), values(b, kv), out, lse, t.segments}); };
+  const auto attend = [&] { b.attend(compute_lane, {q, keys(b, kv), values(b, kv), out, lse, t.segments}); };
   if (b.position() == 0) {
-    b.barrier(beside, Transport::nccl, b.team("beside"));
+    b.barrier(beside_lane, Transport::nccl, b.team("beside"));
     if (waits) b.wait_for_start(b.last());
     attend();
-    b.exchange(comm, Transport::nccl, {send(out, 1)});
+    b.exchange(comm_lane, Transport::nccl, {send(out, 1)});
   } else {
     attend();
-    b.exchange(beside, Transport::nccl, {receive(tensor("theirs", Category::working, p.value_size), 0)});
-    b.barrier(beside, Transport::nccl, b.team("beside"));
+    b.exchange(beside_lane, Transport::nccl, {receive(tensor("theirs", Category::working, p.value_size), 0)});
+    b.barrier(beside_lane, Transport::nccl, b.team("beside"));
   }
 }
 

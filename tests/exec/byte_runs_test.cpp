@@ -10,14 +10,10 @@
 namespace cplab {
 namespace {
 
-using kernels::DType;
-using kernels::RowRun;
-using kernels::View;
-
-View tensor(void* data, std::int64_t rows, std::int64_t heads, std::int64_t width) {
-  View view;
+kernels::View tensor(void* data, std::int64_t rows, std::int64_t heads, std::int64_t width) {
+  kernels::View view;
   view.data = data;
-  view.dtype = DType::bf16;
+  view.dtype = kernels::DType::bf16;
   view.rows = rows;
   view.heads = heads;
   view.width = width;
@@ -36,21 +32,21 @@ TEST_CASE("two dense tensors are one run") {
 TEST_CASE("a layout that differs cuts at every head, a row map at every run") {
   std::vector<std::uint16_t> a(6 * 2 * 4), b(6 * 2 * 4);
   std::iota(a.begin(), a.end(), std::uint16_t{0});
-  View from = tensor(a.data(), 6, 2, 4);
-  View heads_first = tensor(b.data(), 6, 2, 4);
+  kernels::View from = tensor(a.data(), 6, 2, 4);
+  kernels::View heads_first = tensor(b.data(), 6, 2, 4);
   heads_first.row_stride = 4;
   heads_first.head_stride = 6 * 4;
   CHECK(contiguous_byte_runs(from, heads_first).size() == 12);
   CHECK(contiguous_byte_runs(heads_first, heads_first).size() == 1);
-  View some_rows = heads_first;
+  kernels::View some_rows = heads_first;
   some_rows.rows = 3;
   CHECK(contiguous_byte_runs(some_rows, some_rows).size() == 2);
 
   // Rows 4, 5, 1, 3 of `from`: one run for 4 and 5, one each for 1 and 3.
-  const std::vector<RowRun> row_runs{{4, 2, 1}, {0, 0, 1}, {1, 2, 2}};
+  const std::vector<kernels::RowRun> row_runs{{4, 2, 1}, {0, 0, 1}, {1, 2, 2}};
   from.rows = 4;
   from.runs = row_runs;
-  const View into = tensor(b.data(), 4, 2, 4);
+  const kernels::View into = tensor(b.data(), 4, 2, 4);
   const auto pieces = contiguous_byte_runs(from, into);
   REQUIRE(pieces.size() == 3);
   for (const ByteRun& run : pieces) std::copy_n(run.from, run.bytes, run.into);

@@ -12,12 +12,12 @@ namespace {
 
 using kernels::cuda::MeasuredChoices;
 
-constexpr int world = 3;
+constexpr int process_count = 3;
 
 TEST_CASE("the process of rank 0 chooses kernels for all") {
   const int port = processes::free_port();
-  const auto outcomes = processes::run(world, [&](int rank, processes::Outcome& own) {
-    const auto meeting = processes::join(rank, world, port);
+  const auto outcomes = processes::run(process_count, [&](int rank, processes::Outcome& own) {
+    const auto meeting = processes::join(rank, process_count, port);
     int asked = 0;
     const MeasuredChoices choices = decided_by_rank_0(meeting.get(), processes::patience_s, [&] {
       ++asked;
@@ -30,7 +30,7 @@ TEST_CASE("the process of rank 0 chooses kernels for all") {
     own.values[1] = variant != nullptr && *variant == "kernel of rank 0" ? 1 : 0;
   });
   processes::check_all_fine(outcomes);
-  for (int rank = 0; rank < world; ++rank) {
+  for (int rank = 0; rank < process_count; ++rank) {
     const auto& own = outcomes[static_cast<std::size_t>(rank)];
     CHECK(own.values[0] == (rank == 0 ? 1 : 0));
     CHECK(own.values[1] == 1);
@@ -39,8 +39,8 @@ TEST_CASE("the process of rank 0 chooses kernels for all") {
 
 TEST_CASE("where rank 0 cannot decide the others stop, with its reason") {
   const int port = processes::free_port();
-  const auto outcomes = processes::run(world, [&](int rank, processes::Outcome&) {
-    const auto meeting = processes::join(rank, world, port);
+  const auto outcomes = processes::run(process_count, [&](int rank, processes::Outcome&) {
+    const auto meeting = processes::join(rank, process_count, port);
     decided_by_rank_0(meeting.get(), processes::patience_s,
                       []() -> MeasuredChoices { throw std::runtime_error("no kernel is right"); });
   });

@@ -17,7 +17,7 @@ using hand::comm;
 using hand::compute;
 using hand::compute1;
 
-constexpr std::uint64_t orders = 20;
+constexpr std::uint64_t order_count = 20;
 
 CpuOptions random_order(std::uint64_t seed) {
   CpuOptions options;
@@ -30,8 +30,8 @@ std::set<std::vector<double>> results(
     const Plan& plan, int rank, const char* buffer,
     const std::vector<std::pair<const char*, std::vector<double>>>& inputs = {}) {
   std::set<std::vector<double>> all;
-  for (std::uint64_t seed = 0; seed <= orders; ++seed) {
-    CpuExecutor executor(plan, seed == orders ? CpuOptions{} : random_order(seed));
+  for (std::uint64_t seed = 0; seed <= order_count; ++seed) {
+    CpuExecutor executor(plan, seed == order_count ? CpuOptions{} : random_order(seed));
     for (const RankPlan& r : plan.ranks) {
       for (const auto& [name, values] : inputs) {
         if (executor.has(r.rank, name)) executor.write(r.rank, name, values);

@@ -14,7 +14,7 @@ namespace cplab {
 namespace {
 
 // ||a - b|| / ||b||; elements that are the same, -inf among them, differ by 0.
-double difference(const Tensor& a, const Tensor& b) {
+double relative_difference(const Tensor& a, const Tensor& b) {
   double error = 0, norm = 0;
   for (std::size_t i = 0; i < b.values.size(); ++i) {
     if (a.values[i] == b.values[i]) continue;
@@ -24,7 +24,7 @@ double difference(const Tensor& a, const Tensor& b) {
   return norm > 0 ? std::sqrt(error / norm) : std::sqrt(error);
 }
 
-constexpr const char* names[] = {"out", "lse", "dq", "dk", "dv"};
+constexpr const char* attention_outputs[] = {"out", "lse", "dq", "dk", "dv"};
 
 // Dense, packed, grouped heads, windows; heads that 2, 3, 4 and 8 ranks divide.
 std::vector<ScenarioSpec> problems() {
@@ -49,7 +49,7 @@ std::vector<ScenarioSpec> problems() {
   return {dense, grouped, packed, window, packed_window, full};
 }
 
-ScenarioSpec of(ScenarioSpec spec, const Algorithm& algorithm, std::int64_t ranks) {
+ScenarioSpec on_ranks(ScenarioSpec spec, const Algorithm& algorithm, std::int64_t ranks) {
   spec.algorithm = algorithm.name;
   spec.ranks = ranks;
   return spec;
@@ -64,13 +64,13 @@ TEST_CASE("fp64: all algorithms give the same out, lse, dq, dk and dv to 1e-12")
       std::optional<Outputs> first;
       for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
         CAPTURE(algorithm.name);
-        const VerifyResult result = verify_spec(of(spec, algorithm, ranks));
+        const VerifyResult result = verify_spec(on_ranks(spec, algorithm, ranks));
         for (const Finding& finding : result.findings) FAIL_CHECK(finding.message);
         REQUIRE(result.outputs.has_value());
         if (!first) first = result.outputs;
-        for (const char* name : names) {
+        for (const char* name : attention_outputs) {
           CAPTURE(name);
-          CHECK(difference((*result.outputs)[name], (*first)[name]) <= 1e-12);
+          CHECK(relative_difference((*result.outputs)[name], (*first)[name]) <= 1e-12);
         }
       }
     }
@@ -81,7 +81,7 @@ TEST_CASE("fp64: every algorithm gives the same bits in random orders of executi
   for (ScenarioSpec spec : problems()) {
     for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
       CAPTURE(algorithm.name);
-      const ScenarioSpec four = of(spec, algorithm, 4);
+      const ScenarioSpec four = on_ranks(spec, algorithm, 4);
       const VerifyResult program = verify_spec(four);
       REQUIRE(program.outputs.has_value());
       for (std::uint64_t seed = 1; seed <= 10; ++seed) {
@@ -103,7 +103,7 @@ TEST_CASE("S3-4: every length from 1 to 4P, dense and packed, equals dense atten
         CAPTURE(algorithm.name);
         CAPTURE(ranks);
         CAPTURE(length);
-        ScenarioSpec spec = of({}, algorithm, ranks);
+        ScenarioSpec spec = on_ranks({}, algorithm, ranks);
         spec.heads = 12;
         spec.kv_heads = 4;
         spec.head_size = 4;
@@ -126,7 +126,7 @@ TEST_CASE("S3-11: sequences of no token, first, last, between and all of them") 
           CAPTURE(algorithm.name);
           CAPTURE(placement);
           CAPTURE(lengths.size());
-          ScenarioSpec spec = of({}, algorithm, 4);
+          ScenarioSpec spec = on_ranks({}, algorithm, 4);
           spec.placement = placement;
           spec.lengths = lengths;
           for (const std::int64_t length : lengths) spec.padded_lengths.push_back(length + padding);
@@ -141,14 +141,14 @@ TEST_CASE("S3-11: sequences of no token, first, last, between and all of them") 
 TEST_CASE("S4-4, S4-5: chunks of padding alone, and tails of padding") {
   for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
-    ScenarioSpec spec = of({}, algorithm, 2);
+    ScenarioSpec spec = on_ranks({}, algorithm, 2);
     spec.lengths = {9, 8, 8, 12, 8, 12};
     spec.padded_lengths = {12, 8, 8, 12, 8, 12};
     check_clean(spec);
     spec.lengths = {7};
     spec.padded_lengths = {8};
     check_clean(spec);
-    spec = of({}, algorithm, 4);
+    spec = on_ranks({}, algorithm, 4);
     spec.head_size = spec.value_size = 4;
     spec.heads = 4;
     spec.kv_heads = 1;
@@ -162,7 +162,7 @@ TEST_CASE("S4-4, S4-5: chunks of padding alone, and tails of padding") {
 TEST_CASE("S3-10: two calls of one shape and different lengths differ, and both are right") {
   for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
-    ScenarioSpec one = of({}, algorithm, 4), other;
+    ScenarioSpec one = on_ranks({}, algorithm, 4), other;
     one.lengths = {16, 9, 3};
     one.padded_lengths = {16, 16, 16};
     other = one;
@@ -182,7 +182,7 @@ TEST_CASE("S3-9: gradients are those of the forward, by finite differences, with
          std::vector<std::pair<bool, Window>>{{true, {3, 0}}, {false, {2, 4}}, {false, {-1, 1}}}) {
       CAPTURE(algorithm.name);
       CAPTURE(window.left);
-      ScenarioSpec spec = of({}, algorithm, 4);
+      ScenarioSpec spec = on_ranks({}, algorithm, 4);
       spec.causal = causal;
       spec.window = window;
       spec.lengths = {13, 6};
@@ -222,14 +222,14 @@ TEST_CASE("S3-9: gradients are those of the forward, by finite differences, with
 TEST_CASE("S3-3, S0-5: buffers hold NaN before they are written, and results are finite") {
   for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
-    ScenarioSpec spec = of({}, algorithm, 4);
+    ScenarioSpec spec = on_ranks({}, algorithm, 4);
     spec.dtype = DType::bf16;
     spec.window = {3, 0};
     spec.lengths = {9, 0, 40};
     spec.padded_lengths = {24, 8, 40};
     const VerifyResult result = verify_spec(spec);
     REQUIRE(result.outputs.has_value());
-    for (const char* name : names)
+    for (const char* name : attention_outputs)
       for (const double x : (*result.outputs)[name].values) {
         CHECK_FALSE(std::isnan(x));
         if (std::string_view(name) != "lse") CHECK(std::isfinite(x));
@@ -240,7 +240,7 @@ TEST_CASE("S3-3, S0-5: buffers hold NaN before they are written, and results are
 TEST_CASE("S3-8: both dense formats give the same bits") {
   for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     CAPTURE(algorithm.name);
-    Scenario s = scenario(of({}, algorithm, 4));
+    Scenario s = scenario(on_ranks({}, algorithm, 4));
     const Inputs inputs = random_inputs(s.problem, 2);
     const VerifyResult one = verify(build_plan(s), inputs, {});
     s.problem.format = Format::sbhd;
@@ -261,7 +261,7 @@ TEST_CASE("S3-12: masks are exact, token by token") {
         CAPTURE(algorithm.name);
         CAPTURE(placement);
         CAPTURE(window.left);
-        ScenarioSpec spec = of({}, algorithm, 2);
+        ScenarioSpec spec = on_ranks({}, algorithm, 2);
         spec.placement = placement;
         spec.causal = causal;
         spec.window = window;
@@ -328,7 +328,7 @@ TEST_CASE("S3-5: no host waits, however many sequences there are") {
   for (const Algorithm& algorithm : testing::algorithms_for(Attention::softmax)) {
     for (const std::size_t sequences : {1u, 40u}) {
       CAPTURE(algorithm.name);
-      ScenarioSpec spec = of({}, algorithm, 4);
+      ScenarioSpec spec = on_ranks({}, algorithm, 4);
       spec.lengths.assign(sequences, 11);
       for (const RankPlan& rank : build_plan(scenario(spec)).ranks)
         for (const Operation& op : rank.operations) CHECK(op.kind != OpKind::host_sync);

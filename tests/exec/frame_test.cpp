@@ -8,8 +8,12 @@
 #include <cstring>
 #include <string>
 
+#include "tests/contains.hpp"
+
 namespace cplab::wire {
 namespace {
+
+using testing::contains;
 
 constexpr Kind kinds[] = {Kind::hello,   Kind::refuse,  Kind::joined, Kind::gather,
                           Kind::barrier, Kind::failure, Kind::leave};
@@ -22,7 +26,7 @@ Frame frame(Kind kind, std::size_t payload, int rank = 1, std::uint32_t detail =
 }
 
 // The refusal's text; "" if the bytes are taken.
-std::string refusal(std::span<const std::byte> bytes, Sender sender) {
+std::string frame_refusal(std::span<const std::byte> bytes, Sender sender) {
   try {
     decode(bytes, sender);
   } catch (const NotOurs& error) {
@@ -31,12 +35,8 @@ std::string refusal(std::span<const std::byte> bytes, Sender sender) {
   return "";
 }
 
-std::string refusal(const Header& header, Sender sender) {
-  return refusal(std::as_bytes(std::span(&header, 1)), sender);
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+std::string frame_refusal(const Header& header, Sender sender) {
+  return frame_refusal(std::as_bytes(std::span(&header, 1)), sender);
 }
 
 void check_same(const Frame& a, const Frame& b) {
@@ -54,7 +54,7 @@ TEST_CASE("each sender may say some kinds, each up to its size, and nothing else
       CAPTURE(static_cast<int>(sender));
       const auto most = max_payload(kind, sender);
       if (!most) {
-        CHECK(contains(refusal(encode(frame(kind, 0)), sender), "which is not due"));
+        CHECK(contains(frame_refusal(encode(frame(kind, 0)), sender), "which is not due"));
         continue;
       }
       const std::size_t size = static_cast<std::size_t>(std::min<std::uint64_t>(*most, 300'000));
@@ -63,9 +63,9 @@ TEST_CASE("each sender may say some kinds, each up to its size, and nothing else
       check_same(back[0], frame(kind, size));
       Header header = header_of(frame(kind, 0));
       header.bytes = *most + 1;
-      CHECK(contains(refusal(header, sender), std::to_string(*most) + " are the most"));
+      CHECK(contains(frame_refusal(header, sender), std::to_string(*most) + " are the most"));
       header.bytes = ~std::uint64_t{0};
-      CHECK(contains(refusal(header, sender), "are the most"));
+      CHECK(contains(frame_refusal(header, sender), "are the most"));
     }
   }
   // The whole of what somebody without the token can say.
@@ -76,11 +76,11 @@ TEST_CASE("each sender may say some kinds, each up to its size, and nothing else
 
 TEST_CASE("fields that no process of ours writes are refused as soon as they are there") {
   const Header good = header_of(frame(Kind::barrier, 0));
-  CHECK(refusal(good, Sender::member).empty());
+  CHECK(frame_refusal(good, Sender::member).empty());
   const auto with = [&](auto&& change) {
     Header header = good;
     change(header);
-    return refusal(header, Sender::member);
+    return frame_refusal(header, Sender::member);
   };
   CHECK(contains(with([](Header& h) { h.magic ^= 1; }), "no message of cplab"));
   CHECK(contains(with([](Header& h) { h.version = 1; }), "another version of cplab (protocol 1, here 2)"));
@@ -95,8 +95,9 @@ TEST_CASE("fields that no process of ours writes are refused as soon as they are
                  "unknown cause 3"));
 
   const char http[] = "GET / HTTP/1.1\r\n";
-  CHECK(contains(refusal(std::as_bytes(std::span(http, 8)), Sender::stranger), "no message of cplab"));
-  CHECK(refusal(std::as_bytes(std::span(http, 7)), Sender::stranger).empty());  // may become anything yet
+  CHECK(contains(frame_refusal(std::as_bytes(std::span(http, 8)), Sender::stranger), "no message of cplab"));
+  CHECK(
+      frame_refusal(std::as_bytes(std::span(http, 7)), Sender::stranger).empty());  // may become anything yet
   const Bytes old = [] {
     Header header = header_of(Frame());
     header.version = 1;
@@ -104,7 +105,7 @@ TEST_CASE("fields that no process of ours writes are refused as soon as they are
     std::memcpy(bytes.data(), &header, bytes.size());
     return bytes;
   }();
-  CHECK(contains(refusal(old, Sender::stranger), "another version"));
+  CHECK(contains(frame_refusal(old, Sender::stranger), "another version"));
 }
 
 TEST_CASE("frames come out the same in pieces of any size") {
@@ -158,7 +159,7 @@ TEST_CASE("who announces much and sends little makes nobody allocate much") {
 TEST_CASE("rank 0 may speak as a member from the word joined on, in the same breath") {
   Bytes bytes = encode(frame(Kind::joined, 0));
   const Bytes gather = encode(frame(Kind::gather, 50'000));
-  CHECK(contains(refusal(gather, Sender::host), "not due"));
+  CHECK(contains(frame_refusal(gather, Sender::host), "not due"));
   bytes.insert(bytes.end(), gather.begin(), gather.end());
   CHECK(decode(bytes, Sender::host).size() == 2);
 }

@@ -13,8 +13,7 @@
 #include "tests/scenarios/choices.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
 
-using namespace cplab;
-
+namespace cplab {
 namespace {
 
 struct HardCase {
@@ -143,3 +142,5 @@ TEST_CASE("hard cases pass on random and on one-hot data, in every placement: al
 TEST_CASE("hard cases pass on random and on one-hot data, in every placement: algorithms 3, 6, ...") {
   verify_hard_cases(2, 3);
 }
+
+}  // namespace cplab

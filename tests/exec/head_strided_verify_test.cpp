@@ -11,8 +11,6 @@
 namespace cplab {
 namespace {
 
-using Options = std::vector<std::pair<std::string, OptionValue>>;
-
 ScenarioSpec head_strided(const Options& options = {}) {
   ScenarioSpec spec;
   spec.algorithm = "head_strided";

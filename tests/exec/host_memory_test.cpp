@@ -8,31 +8,23 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "tests/exec/temporary_folder.hpp"
+
 namespace cplab {
 namespace {
 
 class Root {
  public:
-  Root() {
-    std::string name = (std::filesystem::temp_directory_path() / "cplab_memory_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-    write("/proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    8000 kB\n");
-  }
-  ~Root() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  Root(const Root&) = delete;
-  Root& operator=(const Root&) = delete;
+  Root() { write("/proc/meminfo", "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:    8000 kB\n"); }
   void write(const std::string& file, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(path_ + file).parent_path());
-    std::ofstream(path_ + file) << text;
+    const std::filesystem::path path = folder_.path.string() + file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
   }
-  HostMemory left() const { return host_memory_below(path_); }
+  HostMemory left() const { return host_memory_below(folder_.path.string()); }
 
  private:
-  std::string path_;
+  TemporaryFolder folder_;
 };
 
 TEST_CASE("without cgroups the machine decides") {

@@ -21,9 +21,9 @@ namespace {
 
 using by_hand::hear;
 using by_hand::hello;
+using by_hand::job_token;
 using by_hand::knock;
 using by_hand::say;
-using by_hand::token;
 using by_hand::wait_until_joined;
 using by_hand::with_token;
 using processes::check_all_fine;
@@ -34,7 +34,7 @@ using processes::patience_s;
 using processes::sleep_ms;
 using processes::thrown;
 
-std::unique_ptr<Rendezvous> join(int rank, int world, int port) {
+std::unique_ptr<Rendezvous> join_with_token(int rank, int world, int port) {
   return Rendezvous::join(with_token(rank, world, port), patience_s);
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("strangers at the port of rank 0 are turned away one by one, and the l
     std::memcpy(bytes.data(), &header, sizeof(header));
     return bytes;
   }();
-  const wire::Bytes good = hello({1, 2, token, "job"});
+  const wire::Bytes good = hello({1, 2, job_token, "job"});
   struct Stranger {
     wire::Bytes says;
     const char* answer;  // null: the connection is closed without a word
@@ -81,12 +81,12 @@ TEST_CASE("strangers at the port of rank 0 are turned away one by one, and the l
       {wire::encode({wire::Kind::hello, 1, 0, 2, wire::bytes_of("xy")}), nullptr},
       {hello({1, 2, "", "job"}), "another launch token"},
       {hello({1, 2, "0123456789abcdeg", "job"}), "another launch token"},
-      {hello({1, 2, std::string(token) + token, "job"}), "another launch token"},
-      {hello({1, 2, token, "another"}), "belongs to another launch"},
-      {hello({1, 3, token, "job"}), "counts 3 processes, rank 0 counts 2"},
-      {hello({1, ~std::uint64_t{0}, token, "job"}), "counts 18446744073709551615 processes"},
-      {hello({2, 2, token, "job"}), "there is no rank 2"},
-      {hello({0, 2, token, "job"}), "there is no rank 0"},
+      {hello({1, 2, std::string(job_token) + job_token, "job"}), "another launch token"},
+      {hello({1, 2, job_token, "another"}), "belongs to another launch"},
+      {hello({1, 3, job_token, "job"}), "counts 3 processes, rank 0 counts 2"},
+      {hello({1, ~std::uint64_t{0}, job_token, "job"}), "counts 18446744073709551615 processes"},
+      {hello({2, 2, job_token, "job"}), "there is no rank 2"},
+      {hello({0, 2, job_token, "job"}), "there is no rank 0"},
       {wire::Bytes(8, std::byte{'G'}), nullptr},
       {wire::Bytes(good.begin(), good.begin() + 20), nullptr},  // half a header, then silence
       {wire::Bytes(good.begin(), good.end() - 1), nullptr},     // all but the last byte
@@ -95,7 +95,7 @@ TEST_CASE("strangers at the port of rank 0 are turned away one by one, and the l
   const auto outcomes = processes::run(2, [&](int rank, Outcome& own) {
     if (rank == 0) {
       const long before = resident_bytes();
-      const auto meeting = join(0, 2, port);
+      const auto meeting = join_with_token(0, 2, port);
       meeting->barrier(patience_s);
       own.values[0] = static_cast<double>(resident_bytes() - before);
       return;
@@ -118,7 +118,7 @@ TEST_CASE("strangers at the port of rank 0 are turned away one by one, and the l
     for (std::thread& thread : at_once) thread.join();
     for (const std::string& each : wrong)
       if (!each.empty()) throw std::logic_error(each);
-    join(1, 2, port)->barrier(patience_s);
+    join_with_token(1, 2, port)->barrier(patience_s);
   });
   check_all_fine(outcomes);
   CHECK(outcomes[0].values[0] < 16 << 20);
@@ -131,7 +131,7 @@ void join_among_silent(bool few_descriptors) {
     if (rank == 0) {
       if (few_descriptors) limit_descriptors(24);
       const double before_s = cpu_seconds();
-      const auto meeting = join(0, 3, port);
+      const auto meeting = join_with_token(0, 3, port);
       meeting->barrier(patience_s);
       own.values[0] = cpu_seconds() - before_s;
       return;
@@ -143,7 +143,7 @@ void join_among_silent(bool few_descriptors) {
     } else {
       sleep_ms(150);  // the silent ones are there already, rank 1 is not
     }
-    const auto meeting = join(rank, 3, port);
+    const auto meeting = join_with_token(rank, 3, port);
     meeting->barrier(patience_s);
   });
   check_all_fine(outcomes);
@@ -163,11 +163,11 @@ TEST_CASE("without a descriptor for a connection rank 0 waits, does not spin, an
   const int port = free_port();
   const auto outcomes = processes::run(2, [&](int rank, Outcome& own) {
     if (rank == 1) {
-      join(1, 2, port)->barrier(patience_s);
+      join_with_token(1, 2, port)->barrier(patience_s);
       return;
     }
     std::unique_ptr<Rendezvous> meeting;
-    std::thread joining([&] { meeting = join(0, 2, port); });
+    std::thread joining([&] { meeting = join_with_token(0, 2, port); });
     // All descriptors that there may be are in use, but those of the listener and the service thread.
     std::vector<wire::Socket> held;
     limit_descriptors(64);
@@ -193,7 +193,7 @@ TEST_CASE("who is silent, or says its hello byte by byte, is dropped after a whi
       if (!hear(connection).empty()) throw std::logic_error("an answer");
       return;
     }
-    const wire::Bytes whole = hello({1, 2, token, std::string(1000, 'j')});
+    const wire::Bytes whole = hello({1, 2, job_token, std::string(1000, 'j')});
     std::vector<wire::Frame> frames;
     for (const std::byte byte : whole) {
       say(connection.socket(), {byte});
@@ -215,7 +215,7 @@ TEST_CASE("a crowd of strangers makes a short message") {
     if (rank == 0) Rendezvous::join(with_token(0, 2, port), 1.5);
     for (std::uint64_t i = 0; i < 200; ++i) {
       wire::Connection connection(knock(port), wire::Sender::host);
-      say(connection.socket(), hello({1, i + 3, token, "job"}));
+      say(connection.socket(), hello({1, i + 3, job_token, "job"}));
       hear(connection);
     }
   });
@@ -257,7 +257,7 @@ TEST_CASE("a faulty member is named by all others") {
       {header_with(wire::Kind::joined, nothing), "RendezvousError", "rank 2"},
       {header_with(wire::Kind::barrier, [](wire::Header& h) { h.sequence = 5; }), "RendezvousError",
        "message 5 of rank 2 where 0 was due"},
-      {hello({2, 3, token, "job"}), "RendezvousError", "which is not due"},
+      {hello({2, 3, job_token, "job"}), "RendezvousError", "which is not due"},
       // It sends half of the bytes that its header announced, and closes.
       {header_with(wire::Kind::gather, [](wire::Header& h) { h.bytes = std::uint64_t{1} << 30; }), "PeerLost",
        "rank 2 is gone"},
@@ -269,7 +269,7 @@ TEST_CASE("a faulty member is named by all others") {
     const int port = free_port();
     const auto outcomes = processes::run(3, [&](int rank, Outcome& own) {
       if (rank < 2) {
-        const auto meeting = join(rank, 3, port);
+        const auto meeting = join_with_token(rank, 3, port);
         const long before = resident_bytes();
         const auto note = [&] { own.values[0] = static_cast<double>(resident_bytes() - before); };
         try {
@@ -281,7 +281,7 @@ TEST_CASE("a faulty member is named by all others") {
         return;
       }
       wire::Connection connection(knock(port), wire::Sender::host);
-      say(connection.socket(), hello({2, 3, token, "job"}));
+      say(connection.socket(), hello({2, 3, job_token, "job"}));
       wait_until_joined(connection, 3);
       say(connection.socket(), fault.says);
       if (fault.type == "PeerLost") return;
@@ -301,13 +301,13 @@ TEST_CASE("a member that runs ahead of the others fills nobody's memory") {
   const int port = free_port();
   const auto outcomes = processes::run(2, [&](int rank, Outcome&) {
     if (rank == 0) {
-      const auto meeting = join(0, 2, port);
+      const auto meeting = join_with_token(0, 2, port);
       while (!meeting->poll_failure()) sleep_ms(1);
       meeting->throw_if_failed();
       return;
     }
     wire::Connection connection(knock(port), wire::Sender::host);
-    say(connection.socket(), hello({1, 2, token, "job"}));
+    say(connection.socket(), hello({1, 2, job_token, "job"}));
     wait_until_joined(connection, 2);
     for (std::uint64_t call = 0; call < 2; ++call)
       say(connection.socket(),
@@ -323,7 +323,7 @@ TEST_CASE("processes of different versions both say so") {
   const auto outcomes = processes::run(2, [&](int process, Outcome& own) {
     if (process == 0) Rendezvous::join(with_token(0, 2, port), 2);
     wire::Connection connection(knock(port), wire::Sender::host);
-    wire::Bytes bytes = hello({1, 2, token, "job"});
+    wire::Bytes bytes = hello({1, 2, job_token, "job"});
     bytes[offsetof(wire::Header, version)] = std::byte{99};
     say(connection.socket(), bytes);
     const auto frames = hear(connection);  // its header has the version; ours could read the rest, too

@@ -5,10 +5,14 @@
 
 #include <map>
 #include <string>
+#include <tuple>
+
+#include "tests/contains.hpp"
 
 namespace cplab {
 namespace {
 
+using testing::contains;
 using Variables = std::map<std::string, std::string>;
 
 // Launches over several hosts need a token: this one, unless the variables have another.
@@ -23,7 +27,7 @@ Launch discover(const Variables& variables) {
 }
 
 // The message of the LaunchError, "" if there is none.
-std::string refusal(const Variables& variables) {
+std::string launch_refusal(const Variables& variables) {
   try {
     discover(variables);
   } catch (const LaunchError& error) {
@@ -35,10 +39,6 @@ std::string refusal(const Variables& variables) {
 Variables with(Variables variables, const Variables& changes) {
   for (const auto& [name, value] : changes) variables[name] = value;
   return variables;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 const Variables torchrun = {{"RANK", "5"},
@@ -116,7 +116,7 @@ TEST_CASE("mpirun's variables") {
 
   const Variables nodes =
       with(mpirun, {{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
-  CHECK(contains(refusal(nodes), "MASTER_ADDR is not set; set it"));
+  CHECK(contains(launch_refusal(nodes), "MASTER_ADDR is not set; set it"));
   CHECK(discover(with(nodes, {{"MASTER_ADDR", "10.0.0.1"}})).master_address == "10.0.0.1");
 
   const Launch hydra =
@@ -142,14 +142,14 @@ TEST_CASE("srun's variables, and those of a mere allocation") {
   CHECK(nodes.local_rank == 1);
   CHECK(nodes.master_address == "n0");
   CHECK(discover(with(srun_nodes, {{"SLURM_NODEID", "1"}})).local_world == 4);
-  CHECK(contains(refusal(with(srun_nodes, {{"MASTER_ADDR", ""}})), "MASTER_ADDR is not set; set it"));
-  CHECK(
-      contains(refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", ""}})), "SLURM_STEP_TASKS_PER_NODE"));
-  CHECK(contains(refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", "4(x2"}})),
+  CHECK(contains(launch_refusal(with(srun_nodes, {{"MASTER_ADDR", ""}})), "MASTER_ADDR is not set; set it"));
+  CHECK(contains(launch_refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", ""}})),
                  "SLURM_STEP_TASKS_PER_NODE"));
-  CHECK(contains(refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", "4,"}})),
+  CHECK(contains(launch_refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", "4(x2"}})),
                  "SLURM_STEP_TASKS_PER_NODE"));
-  CHECK(contains(refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}})), "SLURM_NODEID"));
+  CHECK(contains(launch_refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", "4,"}})),
+                 "SLURM_STEP_TASKS_PER_NODE"));
+  CHECK(contains(launch_refusal(with(srun_nodes, {{"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}})), "SLURM_NODEID"));
 
   CHECK_FALSE(discover(with(srun, {{"SLURM_STEP_ID", ""}})).processes);            // a batch script
   CHECK_FALSE(discover(with(srun, {{"SLURM_STEP_ID", "4294967290"}})).processes);  // a shell of salloc
@@ -168,7 +168,7 @@ TEST_CASE("the launcher within another one decides") {
 TEST_CASE("a launch over several hosts needs a token, one on a single host makes its own") {
   CHECK(discover(torchrun).token == usual_token);
   for (const Variables& nodes : {torchrun, srun_nodes}) {
-    const std::string message = refusal(with(nodes, {{"CPLAB_TOKEN", ""}}));
+    const std::string message = launch_refusal(with(nodes, {{"CPLAB_TOKEN", ""}}));
     CHECK(contains(message, "CPLAB_TOKEN is not set"));
     CHECK(contains(message, "runs on several hosts"));
     CHECK(contains(message, "export CPLAB_TOKEN=$(openssl rand -hex 16)"));
@@ -177,12 +177,12 @@ TEST_CASE("a launch over several hosts needs a token, one on a single host makes
   CHECK(discover(with(here, {{"CPLAB_TOKEN", ""}})).token.empty());
   CHECK(discover(here).token == usual_token);
   for (const std::size_t length : {std::size_t{1}, std::size_t{15}, std::size_t{257}}) {
-    const std::string message = refusal(with(here, {{"CPLAB_TOKEN", std::string(length, 'x')}}));
+    const std::string message = launch_refusal(with(here, {{"CPLAB_TOKEN", std::string(length, 'x')}}));
     CHECK(contains(message, "CPLAB_TOKEN has " + std::to_string(length) + " characters; 16 to 256"));
     CHECK_FALSE(contains(message, "xx"));  // it is a secret
   }
   CHECK(discover(with(here, {{"CPLAB_TOKEN", std::string(256, 'x')}})).token.size() == 256);
-  CHECK(contains(refusal(with(here, {{"TORCHELASTIC_RUN_ID", std::string(2000, 'j')}})),
+  CHECK(contains(launch_refusal(with(here, {{"TORCHELASTIC_RUN_ID", std::string(2000, 'j')}})),
                  "name of this run has 2002 characters"));
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("variables that are wrong are named") {
            {srun, "SLURM_NNODES", "one"}}) {
     CAPTURE(name);
     CAPTURE(value);
-    CHECK(contains(refusal(with(scheme, {{name, value}})), name));
+    CHECK(contains(launch_refusal(with(scheme, {{name, value}})), name));
   }
 }
 

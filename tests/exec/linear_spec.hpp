@@ -14,7 +14,7 @@
 
 namespace cplab {
 
-struct LinearSpec {
+struct LinearScenarioSpec {
   std::string algorithm = "lasp_blelloch";
   std::int64_t ranks = 4;
   DType dtype = DType::fp64;
@@ -30,7 +30,7 @@ struct LinearSpec {
   std::vector<std::pair<std::string, OptionValue>> options;
 };
 
-inline Scenario scenario(const LinearSpec& spec) {
+inline Scenario linear_scenario(const LinearScenarioSpec& spec) {
   Scenario s;
   Problem& p = s.problem;
   p.packed = !spec.lengths.empty();
@@ -58,11 +58,11 @@ inline Scenario scenario(const LinearSpec& spec) {
 inline std::vector<std::string> linear_algorithms(Transition transition) {
   std::vector<std::string> names;
   for (const Algorithm& algorithm : algorithms()) {
-    LinearSpec spec;
+    LinearScenarioSpec spec;
     spec.algorithm = algorithm.name;
     spec.transition = transition;
     try {
-      (void)scenario(spec);
+      (void)linear_scenario(spec);
       names.push_back(spec.algorithm);
     } catch (const ScenarioError&) {
       continue;
@@ -86,8 +86,8 @@ inline void check_tensors(const Plan& plan, const VerifyResult& result) {
   }
 }
 
-inline VerifyResult verify_linear(const LinearSpec& spec, const CpuOptions& options = {}) {
-  const Plan plan = build_plan(scenario(spec));
+inline VerifyResult verify_linear(const LinearScenarioSpec& spec, const CpuOptions& options = {}) {
+  const Plan plan = build_plan(linear_scenario(spec));
   VerifyResult result = verify(plan, random_inputs(plan.scenario.problem, 1), {options});
   check_tensors(plan, result);
   return result;

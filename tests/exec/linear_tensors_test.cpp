@@ -3,25 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <limits>
-#include <random>
 
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
+#include "tests/exec/temporary_folder.hpp"
 
 namespace cplab {
 namespace {
-
-struct Folder {
-  Folder()
-      : path(std::filesystem::temp_directory_path() /
-             ("cplab-linear-tensors-" + std::to_string(std::random_device{}()))) {}
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
 
 Problem linear_problem(Transition transition) {
   Problem p;
@@ -72,8 +63,7 @@ TEST_CASE("random inputs of linear attention: factors and strengths, and rows of
 TEST_CASE("a log_decay that would make states grow is refused, in padding it may be anything") {
   const Problem p = linear_problem(Transition::matrix);
   const Inputs inputs = random_inputs(p, 9);
-  Folder folder;
-  std::filesystem::create_directories(folder.path);
+  const TemporaryFolder folder;
   const auto write = [&](const char* name, const std::vector<double>& values) {
     std::ofstream(folder.path / (std::string(name) + ".npy"), std::ios::binary)
         << format_npy(inputs[name].shape, values, true);

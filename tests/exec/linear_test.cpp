@@ -14,11 +14,11 @@
 namespace cplab {
 namespace {
 
-struct Tensors {
+struct RandomTensors {
   std::vector<double> q, k, v, dout;
 };
 
-Tensors random_tensors(std::int64_t S, std::int64_t heads, std::int64_t D, std::int64_t E) {
+RandomTensors random_tensors(std::int64_t S, std::int64_t heads, std::int64_t D, std::int64_t E) {
   std::mt19937 generator(5);
   std::uniform_real_distribution<double> uniform(-1, 1);
   const auto tensor = [&](std::int64_t width) {
@@ -44,7 +44,7 @@ TEST_CASE("states, scan, exchange, local, inter and combine on two ranks equal t
   for (const auto& lengths : shape.chunks)
     begins.push_back(std::accumulate(lengths.begin(), lengths.end(), begins.back()));
   const std::int64_t S = begins.back();
-  const Tensors t = random_tensors(S, p.heads, p.head_size, p.value_size);
+  const RandomTensors t = random_tensors(S, p.heads, p.head_size, p.value_size);
   const reference::LinearResult exact = reference::linear_recurrence(
       {.S = S, .H = p.heads, .D = p.head_size, .E = p.value_size},
       {.q = t.q, .k = t.k, .v = t.v, .dout = t.dout, .slopes = p.slopes}, std::vector<std::int64_t>{S});

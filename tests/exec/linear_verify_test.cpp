@@ -23,7 +23,7 @@ std::set<std::string> names_of(const VerifyResult& result, int rank) {
 TEST_CASE("linear attention: every algorithm, dtype and kind of lengths is within tolerance") {
   for (const std::string& algorithm : linear_algorithms(Transition::decay)) {
     for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
-      LinearSpec spec;
+      LinearScenarioSpec spec;
       spec.algorithm = algorithm;
       spec.dtype = dtype;
       CAPTURE(algorithm);
@@ -44,7 +44,7 @@ TEST_CASE("linear attention: factors of columns and delta rules, with their grad
     CHECK_FALSE(algorithms.empty());
     for (const std::string& algorithm : algorithms) {
       for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
-        LinearSpec spec;
+        LinearScenarioSpec spec;
         spec.algorithm = algorithm;
         spec.transition = transition;
         spec.dtype = dtype;
@@ -62,7 +62,7 @@ TEST_CASE("linear attention: factors of columns and delta rules, with their grad
 }
 
 TEST_CASE("linear attention: states are compared where they are, forward alone without those of queries") {
-  LinearSpec spec;
+  LinearScenarioSpec spec;
   spec.algorithm = "lasp_ring_decoupled";
   const VerifyResult result = verify_linear(spec);
   CHECK(names_of(result, 0) == std::set<std::string>{"out", "dq", "dk", "dv", "dstate"});
@@ -73,14 +73,14 @@ TEST_CASE("linear attention: states are compared where they are, forward alone w
 }
 
 TEST_CASE("linear attention: a stream has one state at an edge, of the sequence that crosses it") {
-  LinearSpec spec;
+  LinearScenarioSpec spec;
   spec.algorithm = "lasp_ring_decoupled";
   spec.placement = "stream";
   spec.lengths = {20, 12, 9, 3};
   spec.padded_lengths = {20, 12, 10, 3};
   // 45 rows on 4 ranks, 12 each: sequence 0 crosses the edge at 12; 1 that at 24, before its token 4; 2 that
   // at 36, before its token 4.
-  const Plan plan = build_plan(scenario(spec));
+  const Plan plan = build_plan(linear_scenario(spec));
   const auto edge = [&](std::size_t rank, std::string_view tensor) {
     for (const StateBuffer& buffer : state_buffers(plan, plan.ranks[rank]))
       if (buffer.tensor == tensor && buffer.states.size() == 1)
@@ -104,11 +104,11 @@ TEST_CASE("linear attention: a stream has one state at an edge, of the sequence 
 }
 
 TEST_CASE("linear attention: of whole sequences every one has a state, where its tokens end too") {
-  LinearSpec spec;
+  LinearScenarioSpec spec;
   spec.algorithm = "lasp_ring_decoupled";
   spec.lengths = {20, 0, 5};
   spec.padded_lengths = {20, 4, 16};
-  const Plan plan = build_plan(scenario(spec));
+  const Plan plan = build_plan(linear_scenario(spec));
   const std::vector<StateBuffer> buffers = state_buffers(plan, plan.ranks[2]);
   REQUIRE(buffers.size() == 2);
   REQUIRE(buffers[0].states.size() == 3);
@@ -123,12 +123,12 @@ TEST_CASE("linear attention: of whole sequences every one has a state, where its
 
 // What a rank received is changed by one part in 2^-6 of one number before it is compared.
 TEST_CASE("linear attention: a wrong state is found, named, and said where it lies") {
-  LinearSpec spec;
+  LinearScenarioSpec spec;
   spec.algorithm = "lasp_ring_decoupled";
   spec.dtype = DType::bf16;
   for (const double slope : {0.1, 8.0}) {
     spec.slopes = {slope};
-    const Plan plan = build_plan(scenario(spec));
+    const Plan plan = build_plan(linear_scenario(spec));
     const Inputs inputs = random_inputs(plan.scenario.problem, 1);
     CpuExecutor executor(plan, {});
     scatter(plan, inputs, executor);
@@ -152,12 +152,12 @@ TEST_CASE("linear attention: a wrong state is found, named, and said where it li
 
 // Behind the last token nothing reads: R is exactly 0 there, and no number next to it will do.
 TEST_CASE("linear attention: a state without tokens is exactly zero") {
-  LinearSpec spec;
+  LinearScenarioSpec spec;
   spec.algorithm = "lasp_ring_decoupled";
   spec.dtype = DType::fp32;
   spec.lengths = {20, 5};
   spec.padded_lengths = {20, 16};
-  const Plan plan = build_plan(scenario(spec));
+  const Plan plan = build_plan(linear_scenario(spec));
   const Inputs inputs = random_inputs(plan.scenario.problem, 1);
   CpuExecutor executor(plan, {});
   scatter(plan, inputs, executor);
@@ -174,13 +174,13 @@ TEST_CASE("linear attention: a state without tokens is exactly zero") {
 }
 
 TEST_CASE("conversions of states on their way: one for every hop of a chain, twice the depth of a tree") {
-  LinearSpec spec;
+  LinearScenarioSpec spec;
   spec.dtype = DType::bf16;
   spec.ranks = 8;
   const auto casts = [&](const char* algorithm, const char* wire) {
     spec.algorithm = algorithm;
     spec.options = {{"state_wire_dtype", std::string(wire)}};
-    return count_state_casts(build_plan(scenario(spec)));
+    return count_state_casts(build_plan(linear_scenario(spec)));
   };
   CHECK(casts("lasp_ring_decoupled", "fp32") == 0);
   CHECK(casts("lasp_ring_decoupled", "nominal") == 7);
@@ -195,8 +195,8 @@ TEST_CASE("conversions of states on their way: one for every hop of a chain, twi
 }
 
 TEST_CASE("linear attention: a plan whose buffers are not those of its scenario is found, and not executed") {
-  LinearSpec spec;
-  Plan plan = build_plan(scenario(spec));
+  LinearScenarioSpec spec;
+  Plan plan = build_plan(linear_scenario(spec));
   plan.scenario.problem.value_size += 2;  // as in a file that was edited
   const VerifyResult result = verify(plan, random_inputs(plan.scenario.problem, 1), {});
   CHECK_FALSE(result.outputs.has_value());
@@ -207,7 +207,7 @@ TEST_CASE("linear attention: a plan whose buffers are not those of its scenario 
 TEST_CASE("long: linear attention with long chunks, one block after the other, and no decay at all") {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const double slope : {0.0, 0.004, 0.7}) {
-      LinearSpec spec;
+      LinearScenarioSpec spec;
       spec.dtype = dtype;
       spec.sequence = 3000;
       spec.ranks = 3;

@@ -11,10 +11,10 @@
 namespace cplab {
 namespace {
 
-using Key = std::tuple<std::uint32_t, std::uint32_t, std::int64_t>;  // operation, buffer, bytes
+using LoggedKey = std::tuple<std::uint32_t, std::uint32_t, std::int64_t>;  // operation, buffer, bytes
 
-std::vector<Key> keys(const std::vector<MemoryEvent>& events) {
-  std::vector<Key> out;
+std::vector<LoggedKey> logged_keys(const std::vector<MemoryEvent>& events) {
+  std::vector<LoggedKey> out;
   for (const MemoryEvent& e : events) out.emplace_back(e.operation, e.buffer, e.bytes);
   std::sort(out.begin(), out.end());
   return out;
@@ -34,8 +34,8 @@ TEST_CASE("a buffer is logged when an operation uses it, and not otherwise") {
   const MemoryLog& log = result.memory[0];
   REQUIRE(log.uses.size() == 3);
   CHECK(log.uses[0] == MemoryUse{0, used, 8, 24, hand::compute, true});  // rows 1 and 3
-  CHECK(keys(memory_events(plan.ranks[0], log)) ==
-        std::vector<Key>{{0, used, 32}, {0, input, 32}, {1, used, -32}});
+  CHECK(logged_keys(memory_events(plan.ranks[0], log)) ==
+        std::vector<LoggedKey>{{0, used, 32}, {0, input, 32}, {1, used, -32}});
 }
 
 }  // namespace

@@ -16,8 +16,8 @@
 namespace cplab {
 namespace {
 
+using by_hand::job_token;
 using by_hand::knock;
-using by_hand::token;
 using processes::check_all_fine;
 using processes::contains;
 using processes::free_port;
@@ -63,7 +63,7 @@ TEST_CASE("processes that do not fit together") {
   }
 }
 
-wire::Bytes bytes_of(const wire::Header& header) {
+wire::Bytes header_bytes(const wire::Header& header) {
   const auto bytes = std::as_bytes(std::span(&header, 1));
   return {bytes.begin(), bytes.end()};
 }
@@ -107,7 +107,7 @@ TEST_CASE("another program at the port") {
     std::string message;
     try {
       Launch launch = launch_of(1, 2, port);
-      launch.token = token;
+      launch.token = job_token;
       Rendezvous::join(launch, patience_s);
     } catch (const RendezvousError& error) {
       message = error.what();
@@ -132,7 +132,7 @@ TEST_CASE("another program at the port") {
       if (process == 0) Rendezvous::join(launch_of(0, 2, port), 1);
       const wire::Socket socket = knock(port);
       const wire::Header header = {wire::magic, wire::version + 1, wire::Kind::hello, 1, 0, 2, 0};
-      by_hand::say(socket, bytes_of(header));
+      by_hand::say(socket, header_bytes(header));
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     });
     CHECK(thrown(outcomes[0]) == "RendezvousTimeout");
@@ -145,12 +145,12 @@ TEST_CASE("another program at the port") {
       const auto outcomes = processes::run(3, [&](int process, Outcome&) {
         if (process < 2) {
           Launch launch = launch_of(process, 3, port);
-          launch.token = token;
+          launch.token = job_token;
           Rendezvous::join(launch, patience_s)->barrier(patience_s);
           return;
         }
         wire::Connection connection(knock(port), wire::Sender::member);
-        by_hand::say(connection.socket(), by_hand::hello({2, 3, token, ""}));
+        by_hand::say(connection.socket(), by_hand::hello({2, 3, job_token, ""}));
         wire::Header header = {wire::magic, wire::version, wire::Kind::hello, 2, 0, 3, 0};
         std::vector<wire::Frame> frames;
         const auto read_until = [&](auto&& enough) {
@@ -170,7 +170,7 @@ TEST_CASE("another program at the port") {
         if (what == 0) header.magic += 1;
         if (what == 1) header.bytes = ~std::uint64_t{0};
         header.sequence = what == 2 ? 1 : 0;
-        by_hand::say(connection.socket(), bytes_of(header));
+        by_hand::say(connection.socket(), header_bytes(header));
         read_until([] { return false; });
       });
       for (const int rank : {0, 1}) {

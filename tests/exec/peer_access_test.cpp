@@ -27,8 +27,8 @@ Plan circle(Transport transport) {
   return plan;
 }
 
-std::string refusal(const Plan& plan, const std::function<int(int)>& device_of,
-                    const std::set<std::pair<int, int>>& missing) {
+std::string access_refusal(const Plan& plan, const std::function<int(int)>& device_of,
+                           const std::set<std::pair<int, int>>& missing) {
   try {
     require_peer_access(plan, device_of, [&](int from, int into) {
       return missing.count({from, into}) == 0;
@@ -59,32 +59,32 @@ TEST_CASE("peer access of sums: whoever sums reads, and an all_reduce also write
   const auto own = [](int rank) { return rank; };
   const std::string why =
       " over the link copy, but GPU 0 has no peer access to GPU 1; schedule.transport=nccl does without";
-  CHECK(refusal(summed(OpKind::reduce_scatter), own, {{1, 0}}) == "");
-  CHECK(refusal(summed(OpKind::reduce_scatter), own, {{0, 1}}) ==
+  CHECK(access_refusal(summed(OpKind::reduce_scatter), own, {{1, 0}}) == "");
+  CHECK(access_refusal(summed(OpKind::reduce_scatter), own, {{0, 1}}) ==
         "rank 0, operation 0/forward/0 sums what it receives from rank 1" + why);
-  CHECK(refusal(summed(OpKind::all_reduce), own, {{0, 1}}) ==
+  CHECK(access_refusal(summed(OpKind::all_reduce), own, {{0, 1}}) ==
         "rank 0, operation 0/forward/0 sums with rank 1" + why);
-  CHECK(refusal(summed(OpKind::all_reduce), own, {{1, 0}}).starts_with("rank 1, "));
+  CHECK(access_refusal(summed(OpKind::all_reduce), own, {{1, 0}}).starts_with("rank 1, "));
 }
 
 TEST_CASE("peer access") {
   const auto own = [](int rank) { return rank; };
   const Plan plan = circle(Transport::copy);
-  CHECK(refusal(plan, own, {}) == "");
+  CHECK(access_refusal(plan, own, {}) == "");
   // Only the direction that a message goes counts: nobody sends from 0 to 2.
-  CHECK(refusal(plan, own, {{0, 2}, {1, 0}, {2, 1}}) == "");
-  CHECK(refusal(plan, own, {{1, 2}}) ==
+  CHECK(access_refusal(plan, own, {{0, 2}, {1, 0}, {2, 1}}) == "");
+  CHECK(access_refusal(plan, own, {{1, 2}}) ==
         "rank 1, operation 1/forward/0 sends to rank 2 over the link copy, but GPU 1 has no peer access to "
         "GPU 2; schedule.transport=nccl does without");
   SUBCASE("ranks of one GPU reach each other") {
-    CHECK(refusal(plan, [](int) { return 0; }, {{0, 0}}) == "");
-    CHECK(refusal(plan, [](int rank) { return rank / 2; }, {{0, 1}}).starts_with("rank 1, "));
+    CHECK(access_refusal(plan, [](int) { return 0; }, {{0, 0}}) == "");
+    CHECK(access_refusal(plan, [](int rank) { return rank / 2; }, {{0, 1}}).starts_with("rank 1, "));
   }
   SUBCASE("a rank out of reach is somebody else's") {
-    CHECK(refusal(plan, [](int rank) { return rank == 2 ? -1 : rank; }, {{1, 2}, {2, 0}}) == "");
+    CHECK(access_refusal(plan, [](int rank) { return rank == 2 ? -1 : rank; }, {{1, 2}, {2, 0}}) == "");
   }
   SUBCASE("NCCL does without") {
-    CHECK(refusal(circle(Transport::nccl), own, {{0, 1}, {1, 2}}) == "");
+    CHECK(access_refusal(circle(Transport::nccl), own, {{0, 1}, {1, 2}}) == "");
   }
 }
 

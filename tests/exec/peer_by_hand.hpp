@@ -11,8 +11,8 @@
 namespace cplab::by_hand {
 
 // Of the launches that with_token makes, as is the job "job".
-constexpr const char* token = "0123456789abcdef";
-Launch with_token(int rank, int world, int port, const std::string& secret = token);
+constexpr const char* job_token = "0123456789abcdef";
+Launch with_token(int rank, int world, int port, const std::string& secret = job_token);
 
 // A connection to whoever listens at the port, for which it waits 5 s.
 wire::Socket knock(int port);

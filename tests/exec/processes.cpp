@@ -123,10 +123,6 @@ std::string thrown(const Outcome& outcome) {
   return outcome.ended ? outcome.thrown : "killed";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 bool contains(const Outcome& outcome, const std::string& part) {
   return contains(std::string(outcome.text), part);
 }

@@ -8,6 +8,7 @@
 
 #include "exec/processes/launch.hpp"
 #include "exec/processes/rendezvous.hpp"
+#include "tests/contains.hpp"
 
 namespace cplab::processes {
 
@@ -38,7 +39,7 @@ int free_port();
 Launch launch_of(int rank, int world, int port);
 
 std::string thrown(const Outcome& outcome);  // "" for none, "killed" for one that did not end
-bool contains(const std::string& text, const std::string& part);
+using testing::contains;
 bool contains(const Outcome& outcome, const std::string& part);  // in its text
 // CHECKs that no process threw or was killed.
 void check_all_fine(const std::vector<Outcome>& outcomes);

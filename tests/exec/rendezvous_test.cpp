@@ -34,7 +34,7 @@ using processes::thrown;
 constexpr double promptly_s = 1;
 
 // What rank `rank` gives in call `call`: lengths differ, 0 included.
-std::vector<std::byte> bytes_of(int rank, int call) {
+std::vector<std::byte> given_bytes(int rank, int call) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(rank * 1000 * (call % 3)));
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(i * 7 + static_cast<std::size_t>(rank + call));
@@ -45,7 +45,7 @@ TEST_CASE("one process meets itself") {
   const auto meeting = Rendezvous::join(Launch(), 0);
   CHECK(meeting->rank() == 0);
   CHECK(meeting->world() == 1);
-  const auto bytes = bytes_of(1, 1);
+  const auto bytes = given_bytes(1, 1);
   const std::vector<std::vector<std::byte>> expected = {bytes};
   CHECK(meeting->all_gather(bytes, 0) == expected);
   meeting->barrier(0);
@@ -61,10 +61,10 @@ TEST_CASE("a gather brings everybody's bytes by rank, call after call") {
   check_all_fine(processes::run(4, [&](int rank, Outcome&) {
     const auto meeting = join(rank, 4, port);
     for (int call = 0; call < 200; ++call) {
-      const auto gathered = meeting->all_gather(bytes_of(rank, call), patience_s);
+      const auto gathered = meeting->all_gather(given_bytes(rank, call), patience_s);
       if (gathered.size() != 4) throw std::logic_error("size");
       for (int other = 0; other < 4; ++other)
-        if (gathered[other] != bytes_of(other, call)) throw std::logic_error("content");
+        if (gathered[other] != given_bytes(other, call)) throw std::logic_error("content");
       const auto values = meeting->all_gather_value(rank * 10 + call, patience_s);
       for (int other = 0; other < 4; ++other)
         if (values[other] != other * 10 + call) throw std::logic_error("value");
@@ -115,7 +115,7 @@ TEST_CASE("a process that is killed is missed by all others within a second") {
           own.values[0] = now_s();
           std::raise(SIGKILL);
         }
-        if (!asking) meeting->all_gather(bytes_of(rank, 1), patience_s);
+        if (!asking) meeting->all_gather(given_bytes(rank, 1), patience_s);
         while (!meeting->poll_failure()) sleep_ms(1);
         own.values[0] = now_s();
         meeting->throw_if_failed();
@@ -149,7 +149,7 @@ TEST_CASE("a process that dies in the middle of a large message is missed") {
       sleep_ms(5);
       std::raise(SIGKILL);
     }
-    meeting->all_gather(bytes_of(rank, 1), patience_s);
+    meeting->all_gather(given_bytes(rank, 1), patience_s);
     meeting->barrier(patience_s);  // should the message have got through
   });
   for (const int rank : {0, 2}) {
@@ -283,7 +283,7 @@ TEST_CASE("timeouts name the ranks that are missing") {
     const int port = free_port();
     const auto outcomes = processes::run(4, [&](int rank, Outcome& own) {
       const auto meeting = join(rank, 4, port);
-      if (rank != 2) meeting->all_gather(bytes_of(rank, 1), 0.5);
+      if (rank != 2) meeting->all_gather(given_bytes(rank, 1), 0.5);
       while (!meeting->poll_failure()) sleep_ms(1);  // of the first that gave up
       own.values[0] = 1;
     });

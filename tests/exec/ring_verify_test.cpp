@@ -46,7 +46,6 @@ TEST_CASE("windows, packed sequences, replicas, head groups and schedules pass")
     specs.back().sequence = 1;
     specs.push_back(base);
     specs.back().backward = false;
-    using Options = std::vector<std::pair<std::string, OptionValue>>;
     for (const Options& options :
          {Options{{"merge", word("deferred")}}, Options{{"merge", word("fused")}},
           Options{{"merge", word("deferred")}, {"accumulator", word("nominal")}},

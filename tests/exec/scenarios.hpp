@@ -11,6 +11,8 @@
 
 namespace cplab {
 
+using Options = std::vector<std::pair<std::string, OptionValue>>;
+
 struct ScenarioSpec {
   std::int64_t ranks = 4;
   DType dtype = DType::fp64;
@@ -27,7 +29,7 @@ struct ScenarioSpec {
   bool max_logit = false;
   std::int64_t replicas = 1;
   std::string algorithm;  // empty: any that takes the placement
-  std::vector<std::pair<std::string, OptionValue>> options;
+  Options options;
 };
 
 inline Scenario scenario(const ScenarioSpec& spec) {

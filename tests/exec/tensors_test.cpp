@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <random>
 #include <set>
 
 #include "algorithms/build.hpp"
@@ -16,6 +15,7 @@
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
 #include "tests/exec/scenarios.hpp"
+#include "tests/exec/temporary_folder.hpp"
 
 namespace cplab {
 namespace {
@@ -299,23 +299,14 @@ TEST_CASE("values are rounded to nearest even") {
   CHECK(rounded(1 + 0x1p-52, DType::fp64) == 1 + 0x1p-52);
 }
 
-struct Folder {
-  Folder()
-      : path(std::filesystem::temp_directory_path() /
-             ("cplab-tensors-" + std::to_string(std::random_device{}()))) {}
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
-
 TEST_CASE("inputs are read from files, rounded, and refused if they do not fit") {
   ScenarioSpec spec;
   spec.dtype = DType::fp16;
   const Problem p = scenario(spec).problem;
   const Inputs inputs = random_inputs(p, 9);
-  Folder folder;
+  const TemporaryFolder folder;
   const std::string directory = folder.path.string();
-  CHECK_THROWS_AS(read_inputs(p, directory), InputError);
-  std::filesystem::create_directories(folder.path);
+  CHECK_THROWS_AS(read_inputs(p, (folder.path / "missing").string()), InputError);
   const auto write = [&](const char* name, std::vector<std::int64_t> shape,
                          const std::vector<double>& values) {
     std::ofstream(folder.path / name, std::ios::binary) << format_npy(shape, values, true);
@@ -361,9 +352,10 @@ TEST_CASE("outputs are saved as the contract says") {
     scatter(plan, random_inputs(plan.scenario.problem, 1), executor);
     executor.run();
     const Outputs outputs = gather(plan, executor);
-    Folder folder;
-    save_outputs(plan.scenario.problem, outputs, (folder.path / "new").string());
-    const auto load = [&](const char* name) { return read_npy((folder.path / "new" / name).string()); };
+    const TemporaryFolder folder;
+    const std::filesystem::path saved = folder.path / "new" / "too";
+    save_outputs(plan.scenario.problem, outputs, saved.string());
+    const auto load = [&](const char* name) { return read_npy((saved / name).string()); };
     CHECK(load("out.npy").shape == std::vector<std::int64_t>{8, 4, 4});
     CHECK(load("lse.npy").shape == std::vector<std::int64_t>{4, 8});
     CHECK(load("dq.npy").shape == std::vector<std::int64_t>{8, 4, 8});

@@ -20,9 +20,9 @@ namespace {
 
 using by_hand::hear;
 using by_hand::hello;
+using by_hand::job_token;
 using by_hand::knock;
 using by_hand::say;
-using by_hand::token;
 using by_hand::with_token;
 using processes::contains;
 using processes::free_port;
@@ -43,7 +43,7 @@ TEST_CASE("who has another token learns nothing of the launch") {
     wire::Connection connection(knock(port), wire::Sender::host);
     say(connection.socket(), hello({1, 2, "fedcba9876543210", "guess"}));
     const std::string answer = wire::text_of(hear(connection).at(0));
-    if (answer.find("job") != std::string::npos || answer.find(token) != std::string::npos)
+    if (answer.find("job") != std::string::npos || answer.find(job_token) != std::string::npos)
       throw std::logic_error("it said: " + answer);
   });
   CHECK(thrown(outcomes[0]) == "RendezvousTimeout");
@@ -101,13 +101,14 @@ TEST_CASE("a token that others can read is not taken") {
 TEST_CASE("processes that were given different tokens say what is wrong") {
   const int port = free_port();
   const auto outcomes = processes::run(2, [&](int rank, Outcome&) {
-    Rendezvous::join(with_token(rank, 2, port, rank == 0 ? token : "another-secret-1"), rank == 0 ? 1 : 0.8);
+    Rendezvous::join(with_token(rank, 2, port, rank == 0 ? job_token : "another-secret-1"),
+                     rank == 0 ? 1 : 0.8);
   });
   for (const Outcome& outcome : outcomes) {
     CAPTURE(outcome.text);
     CHECK(thrown(outcome) == "RendezvousTimeout");
     CHECK(contains(outcome, "another launch token (CPLAB_TOKEN) than that of rank 0"));
-    CHECK_FALSE(contains(outcome, token));
+    CHECK_FALSE(contains(outcome, job_token));
     CHECK_FALSE(contains(outcome, "another-secret-1"));
   }
 }

@@ -11,7 +11,7 @@
 namespace cplab {
 namespace {
 
-double rounded(double x, DType dtype) {
+double rounded_narrow(double x, DType dtype) {
   const auto narrow = static_cast<float>(x);
   return dtype == DType::bf16 ? kernels::float_from_bf16(kernels::bf16_from_float(narrow))
                               : kernels::float_from_fp16(kernels::fp16_from_float(narrow));
@@ -27,11 +27,11 @@ double error_of_sums(double first, int additions, DType dtype) {
   double squares = 0;
   for (int trial = 0; trial < trials; ++trial) {
     const double start = first + some(random);
-    double exact = start, sum = rounded(start, dtype);
+    double exact = start, sum = rounded_narrow(start, dtype);
     for (int n = 1; n < additions; ++n) {
       const double x = some(random);
       exact += x;
-      sum = rounded(sum + x, dtype);
+      sum = rounded_narrow(sum + x, dtype);
     }
     squares += square(sum / exact - 1);
   }

@@ -21,7 +21,7 @@ using testing::rows_of;
 using testing::Token;
 using testing::tokens_of;
 
-constexpr std::int64_t width = 3;
+constexpr std::int64_t tensor_width = 3;
 
 // What the algorithm below does; algorithms are functions and hold nothing.
 struct Wanted {
@@ -30,15 +30,15 @@ struct Wanted {
   Layout from_layout = Layout::rows_first, to_layout = Layout::rows_first;
   std::int64_t planes = 0, most_pieces = 16;
 };
-const Wanted* wanted = nullptr;
+const Wanted* wanted_transfer = nullptr;
 
 // One tensor from "source" to "target".
 void build_transfer(Builder& b) {
-  const Wanted& w = *wanted;
+  const Wanted& w = *wanted_transfer;
   const Redistribution how(w.from, w.to);
   const auto buffer = [&](const char* name, Category category, const Holding& holding, Layout layout) {
-    return b.buffer({name, Role::nominal, category, 1, holding.rows(), holding.heads.count(), width, w.planes,
-                     layout, holding.heads.begin});
+    return b.buffer({name, Role::nominal, category, 1, holding.rows(), holding.heads.count(), tensor_width,
+                     w.planes, layout, holding.heads.begin});
   };
   const auto place = static_cast<std::size_t>(b.position());
   const Holding &from = w.from.members[place], &to = w.to.members[place];
@@ -55,8 +55,8 @@ void build_transfer(Builder& b) {
 }
 
 // Of a buffer as an executor reads and writes it, slot by slot, row by row, head by head.
-std::size_t element(const Holding& h, std::int64_t row, std::int64_t head, std::int64_t column) {
-  return static_cast<std::size_t>((row * h.heads.count() + head - h.heads.begin) * width + column);
+std::size_t element_index(const Holding& h, std::int64_t row, std::int64_t head, std::int64_t column) {
+  return static_cast<std::size_t>((row * h.heads.count() + head - h.heads.begin) * tensor_width + column);
 }
 
 // A number of its own for every element of every member, with bits to the last place.
@@ -78,7 +78,7 @@ int giver_of(const Distribution& from, int receiver, Token token, std::int64_t h
 }
 
 void check_transfer(const Wanted& w, std::uint64_t seed) {
-  wanted = &w;
+  wanted_transfer = &w;
   ScenarioSpec spec;
   spec.ranks = w.from.size();
   Algorithm algorithm;
@@ -94,11 +94,11 @@ void check_transfer(const Wanted& w, std::uint64_t seed) {
   for (int member = 0; member < sources.size(); ++member) {
     if (!executor.has(member, "source")) continue;
     const Holding& h = sources[member];
-    std::vector<double> values(static_cast<std::size_t>(h.rows() * h.heads.count() * width), 1e6);
+    std::vector<double> values(static_cast<std::size_t>(h.rows() * h.heads.count() * tensor_width), 1e6);
     for (const auto& [row, token] : tokens_of(h))
       for (std::int64_t head = h.heads.begin; head < h.heads.end; ++head)
-        for (std::int64_t c = 0; c < width; ++c)
-          values[element(h, row, head, c)] = value(member, token, head, c);
+        for (std::int64_t c = 0; c < tensor_width; ++c)
+          values[element_index(h, row, head, c)] = value(member, token, head, c);
     executor.write(member, "source", values);
   }
   executor.run();
@@ -110,11 +110,11 @@ void check_transfer(const Wanted& w, std::uint64_t seed) {
     for (std::int64_t row = 0; row < h.rows(); ++row) {
       for (std::int64_t head = h.heads.begin; head < h.heads.end; ++head) {
         const bool held = tokens.contains(row);
-        for (std::int64_t c = 0; c < width; ++c) {
+        for (std::int64_t c = 0; c < tensor_width; ++c) {
           if (!w.adjoint) {
             const int giver = held ? giver_of(w.from, member, tokens.at(row), head) : -1;
             if (giver >= 0)
-              CHECK(values.at(element(h, row, head, c)) == value(giver, tokens.at(row), head, c));
+              CHECK(values.at(element_index(h, row, head, c)) == value(giver, tokens.at(row), head, c));
             continue;
           }
           // The sum in the order of the team; rows that nobody took, or that hold no token, are 0.
@@ -129,7 +129,7 @@ void check_transfer(const Wanted& w, std::uint64_t seed) {
             sum = first ? addend : sum + addend;
             first = false;
           }
-          CHECK(values.at(element(h, row, head, c)) == sum);
+          CHECK(values.at(element_index(h, row, head, c)) == sum);
         }
       }
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -80,17 +81,6 @@ Operand::Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_
   const std::vector<std::byte>& block = block_of(dtype, noise);
   for (std::size_t at = 0; at < memory_.size(); at += block.size())
     memory_.copy_in({block.data(), std::min(block.size(), memory_.size() - at)}, at);
-}
-
-std::vector<Segment> sequences(std::span<const std::int64_t> lengths, bool causal) {
-  std::vector<Segment> segments;
-  std::int64_t row = 0;
-  for (const std::int64_t length : lengths) {
-    segments.push_back(
-        {.q_begin = row, .q_count = length, .k_begin = row, .k_count = length, .right = causal ? 0 : -1});
-    row += length;
-  }
-  return segments;
 }
 
 AttentionProblem::AttentionProblem(const AttentionShape& shape, std::vector<Segment> segments)

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "kernels/cuda.hpp"
 #include "tests/gpu/device_memory.hpp"
+#include "tests/kernels/sequences.hpp"
 #include "tests/kernels/tensor.hpp"
 
 namespace cplab::testing {
@@ -41,9 +41,6 @@ struct AttentionShape {
   std::vector<kernels::RowRun> q_runs = {}, k_runs = {};
   std::int64_t value_width = width;  // of v and out
 };
-
-// Sequences of `lengths` rows one after the other, q's rows and k's the same.
-std::vector<kernels::Segment> sequences(std::span<const std::int64_t> lengths, bool causal);
 
 // All tensors of one problem, and the calls on them. The spans in a call are this object's.
 class AttentionProblem {

@@ -115,7 +115,7 @@ class ForcedBackward {
   std::optional<DeviceMemory> tables_;
 };
 
-struct Shape {
+struct HeightShape {
   std::int64_t B, S, H, D;
 };
 
@@ -143,7 +143,7 @@ std::vector<double> medians(const std::vector<std::unique_ptr<Call>>& all, int r
 
 // `rows`: what a tile's height is called.
 template <class Call>
-void print_medians(const Shape& shape, bool causal, const char* rows,
+void print_medians(const HeightShape& shape, bool causal, const char* rows,
                    const std::vector<std::unique_ptr<Call>>& all, double flops, const DeviceMemory& busy,
                    bool& first) {
   const std::vector<double> seconds = medians(all, flops > 4e11 ? 2 : 8, busy);
@@ -159,7 +159,7 @@ void print_medians(const Shape& shape, bool causal, const char* rows,
   }
 }
 
-AttentionProblem problem_of(const Shape& shape, bool causal) {
+AttentionProblem problem_of(const HeightShape& shape, bool causal) {
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shape.B), shape.S);
   return AttentionProblem({.q_rows = shape.B * shape.S,
                            .k_rows = shape.B * shape.S,
@@ -170,7 +170,7 @@ AttentionProblem problem_of(const Shape& shape, bool causal) {
                           sequences(lengths, causal));
 }
 
-void time_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool& first) {
+void time_shape(const HeightShape& shape, bool causal, const DeviceMemory& busy, bool& first) {
   const AttentionProblem problem = problem_of(shape, causal);
   const Attend call = problem.forward();
   std::vector<std::unique_ptr<Forced>> all;
@@ -180,7 +180,7 @@ void time_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool&
   print_medians(shape, causal, "rows", all, problem.flops(), busy, first);
 }
 
-void time_backward_shape(const Shape& shape, bool causal, const DeviceMemory& busy, bool& first) {
+void time_backward_shape(const HeightShape& shape, bool causal, const DeviceMemory& busy, bool& first) {
   const AttentionProblem problem = problem_of(shape, causal);
   const Operand dq(kernels::DType::fp32, shape.B * shape.S, shape.H, shape.D);
   kernels::AttendBackward call = problem.backward(kernels::Write::add);
@@ -199,10 +199,11 @@ void time_backward_heights() {
   const DeviceMemory busy(std::size_t{2} << 30);
   bool first = true;
   std::printf("[");
-  for (const Shape& shape :
-       {Shape{1, 256, 16, 128}, Shape{1, 512, 16, 128}, Shape{1, 1024, 16, 128}, Shape{1, 2048, 16, 128},
-        Shape{1, 4096, 16, 128}, Shape{2, 512, 16, 128}, Shape{2, 1024, 16, 128}, Shape{4, 512, 16, 128},
-        Shape{8, 2048, 16, 128}, Shape{2, 8192, 16, 128}, Shape{64, 256, 16, 128}, Shape{1, 1024, 32, 128}})
+  for (const HeightShape& shape :
+       {HeightShape{1, 256, 16, 128}, HeightShape{1, 512, 16, 128}, HeightShape{1, 1024, 16, 128},
+        HeightShape{1, 2048, 16, 128}, HeightShape{1, 4096, 16, 128}, HeightShape{2, 512, 16, 128},
+        HeightShape{2, 1024, 16, 128}, HeightShape{4, 512, 16, 128}, HeightShape{8, 2048, 16, 128},
+        HeightShape{2, 8192, 16, 128}, HeightShape{64, 256, 16, 128}, HeightShape{1, 1024, 32, 128}})
     for (const bool causal : {false, true}) time_backward_shape(shape, causal, busy, first);
   std::printf("\n]\n");
 }
@@ -213,10 +214,11 @@ void time_heights() {
   std::printf("[");
   for (const std::int64_t D : {64, 128}) {
     const std::int64_t H = 2048 / D;
-    for (const Shape& shape :
-         {Shape{1, 512, H, D}, Shape{1, 1024, H, D}, Shape{1, 2048, H, D}, Shape{1, 4096, H, D},
-          Shape{8, 2048, H, D}, Shape{2, 8192, H, D}, Shape{1, 16384, H, D}, Shape{16, 1024, H, D},
-          Shape{32, 512, H, D}, Shape{64, 256, H, D}})
+    for (const HeightShape& shape :
+         {HeightShape{1, 512, H, D}, HeightShape{1, 1024, H, D}, HeightShape{1, 2048, H, D},
+          HeightShape{1, 4096, H, D}, HeightShape{8, 2048, H, D}, HeightShape{2, 8192, H, D},
+          HeightShape{1, 16384, H, D}, HeightShape{16, 1024, H, D}, HeightShape{32, 512, H, D},
+          HeightShape{64, 256, H, D}})
       for (const bool causal : {false, true}) time_shape(shape, causal, busy, first);
   }
   std::printf("\n]\n");

@@ -1,4 +1,5 @@
 // Times of the kernels of linear attention on whole problems: no checks.
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -13,14 +14,14 @@ using kernels::ChunkWork;
 using kernels::CudaCalls;
 using kernels::DeviceMemory;
 
-struct Shape {
+struct LinearShape {
   std::int64_t pieces, tokens, H, D, E;  // tokens of a piece
   std::int64_t chunk_tokens;
   ChunkWork work;
   const char* work_name;
 };
 
-std::vector<Chunk> chunks_of(const Shape& shape) {
+std::vector<Chunk> chunks_of(const LinearShape& shape) {
   std::vector<Chunk> chunks;
   for (std::int64_t piece = 0; piece < shape.pieces; ++piece)
     for (std::int64_t at = 0; at < shape.tokens; at += shape.chunk_tokens)
@@ -37,7 +38,7 @@ std::vector<Chunk> chunks_of(const Shape& shape) {
 
 // flops: of the recurrence cut in blocks of 64 tokens.
 template <class Call>
-void time_call(const Shape& shape, const Call& call, double flops, double bytes) {
+void time_call(const LinearShape& shape, const Call& call, double flops, double bytes) {
   CudaCalls calls(kernel_choice);
   const std::vector<std::size_t> numbers(4, calls.add(call));
   const DeviceMemory tables(calls.table_bytes());
@@ -53,7 +54,7 @@ void time_call(const Shape& shape, const Call& call, double flops, double bytes)
   std::fflush(stdout);
 }
 
-void time_shape(const Shape& shape) {
+void time_shape(const LinearShape& shape) {
   const std::int64_t rows = shape.pieces * shape.tokens;
   const std::vector<Chunk> list = chunks_of(shape);
   const auto states = static_cast<std::int64_t>(list.size());

@@ -41,9 +41,9 @@ class Result {
 };
 
 // One sequence of `tokens` on one rank, in chunks, with the slopes of Lightning attention's first layer.
-class Served {
+class ServedLinear {
  public:
-  Served(std::int64_t tokens, std::int64_t H, std::int64_t D, std::int64_t E, std::int64_t chunk_tokens)
+  ServedLinear(std::int64_t tokens, std::int64_t H, std::int64_t D, std::int64_t E, std::int64_t chunk_tokens)
       : chunks_(list_of(tokens, chunk_tokens)),
         slopes_(slopes_of(H)),
         q_(DType::bf16, tokens, H, D, {.seed = 1}),
@@ -128,7 +128,7 @@ class Served {
 
 void serve_linear() {
   const DeviceMemory memory(std::size_t{2} << 30);
-  std::unique_ptr<Served> served;
+  std::unique_ptr<ServedLinear> served;
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string command, part;
@@ -137,7 +137,7 @@ void serve_linear() {
     words >> command;
     if (command == "linear" && words >> tokens >> H >> D >> E >> chunk_tokens && chunk_tokens > 0) {
       served.reset();
-      served = std::make_unique<Served>(tokens, H, D, E, chunk_tokens);
+      served = std::make_unique<ServedLinear>(tokens, H, D, E, chunk_tokens);
       std::cout << "ok" << std::endl;
     } else if (command == "part" && words >> part >> repeats && repeats > 0 && served) {
       std::cout << served->seconds(part, repeats, memory) << ' ' << served->variant(part) << std::endl;

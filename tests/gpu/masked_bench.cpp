@@ -25,7 +25,7 @@ struct Density {
   double share;
 };
 
-struct Shape {
+struct MaskedShape {
   std::int64_t S, heads;
   bool full;  // a bias for each pair, else for each key
 };
@@ -33,7 +33,7 @@ struct Shape {
 constexpr std::int64_t D = 128;
 
 // Of one head, in bf16: [S, S], or [S] where there is one number for a key.
-std::vector<std::uint16_t> keep_numbers(const Shape& shape, const Density& density) {
+std::vector<std::uint16_t> keep_numbers(const MaskedShape& shape, const Density& density) {
   std::minstd_rand generator(7);
   const auto limit = static_cast<std::uint32_t>(density.share * std::minstd_rand::max());
   const auto kept = [&] { return static_cast<std::uint32_t>(generator()) <= limit; };
@@ -54,7 +54,7 @@ std::vector<std::uint16_t> keep_numbers(const Shape& shape, const Density& densi
 }
 
 // [S, heads, S] or [S, heads, 1], head after head.
-View mask_view(const DeviceMemory& memory, const Shape& shape) {
+View mask_view(const DeviceMemory& memory, const MaskedShape& shape) {
   const std::int64_t row = shape.full ? shape.S : 1;
   return {.data = memory.data(),
           .dtype = DType::bf16,
@@ -74,7 +74,7 @@ double seconds_of(const CudaCalls& calls, std::size_t call) {
 
 class Problems {
  public:
-  explicit Problems(const Shape& shape)
+  explicit Problems(const MaskedShape& shape)
       : shape_(shape),
         attention_(
             {.q_rows = shape.S, .k_rows = shape.S, .heads = shape.heads, .kv_heads = shape.heads, .width = D},
@@ -191,7 +191,7 @@ class Problems {
     kernels::launch_and_wait(copies, all);
   }
 
-  Shape shape_;
+  MaskedShape shape_;
   AttentionProblem attention_;
   DeviceMemory bias_, keep_, dbias_;
   std::vector<kernels::RowRun> columns_;
@@ -200,10 +200,10 @@ class Problems {
 }  // namespace
 
 void bench_masked() {
-  const Shape shapes[] = {{8192, 16, true}, {32768, 4, true}, {8192, 16, false}, {32768, 4, false}};
+  const MaskedShape shapes[] = {{8192, 16, true}, {32768, 4, true}, {8192, 16, false}, {32768, 4, false}};
   bool first = true;
   std::printf("[");
-  for (const Shape& shape : shapes) {
+  for (const MaskedShape& shape : shapes) {
     Problems problems(shape);
     for (const double share : {1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.0})
       problems.time({"blocks", share}, first);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"

@@ -7,10 +7,6 @@
 namespace cplab::hand {
 namespace {
 
-std::int64_t rows_of_rank(const Plan& plan) {
-  return plan.scenario.problem.padded_lengths[0] / plan.scenario.parallel.ranks;
-}
-
 Segment full(std::int64_t queries, std::int64_t keys) {
   return {0, queries, 0, keys, 0, -1, -1};
 }

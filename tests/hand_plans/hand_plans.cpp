@@ -207,6 +207,15 @@ Plan ranks_in_one_group(int ranks, std::string group_name, DType dtype) {
   return plan;
 }
 
+std::int64_t rows_of_rank(const Plan& plan) {
+  const std::int64_t P = plan.scenario.parallel.ranks;
+  const bool stream = plan.scenario.placement == "stream";
+  std::int64_t rows = 0;
+  for (const std::int64_t padded : plan.scenario.problem.padded_lengths)
+    rows += stream ? padded : (padded + P - 1) / P;
+  return stream ? (rows + P - 1) / P : rows;
+}
+
 Buffer column(const std::string& name, std::int64_t rows, Category category) {
   Buffer b;
   b.name = name;

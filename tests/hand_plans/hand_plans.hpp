@@ -118,6 +118,9 @@ class Rank {
 // `ranks` empty ranks in one group of that name; the problem is the default one, in `dtype`.
 Plan ranks_in_one_group(int ranks, std::string group_name = "all", DType dtype = DType::fp64);
 
+// The rows that each rank has of all sequences together, as the placement of the plan gives them.
+std::int64_t rows_of_rank(const Plan&);
+
 // A buffer [1, rows, 1, 1], nominal: doubles in an fp64 problem.
 Buffer column(const std::string& name, std::int64_t rows, Category category = Category::working);
 

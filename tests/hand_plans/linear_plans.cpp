@@ -23,15 +23,6 @@ Plan empty_linear_plan(int P, const std::vector<std::int64_t>& lengths, Directio
   return plan;
 }
 
-std::int64_t rows_of_rank(const Plan& plan) {
-  const std::int64_t P = plan.scenario.parallel.ranks;
-  const bool stream = plan.scenario.placement == "stream";
-  std::int64_t rows = 0;
-  for (const std::int64_t padded : plan.scenario.problem.padded_lengths)
-    rows += stream ? padded : (padded + P - 1) / P;
-  return stream ? (rows + P - 1) / P : rows;
-}
-
 std::vector<TokenPiece> pieces_of(const Plan& plan, int rank) {
   const Problem& p = plan.scenario.problem;
   const std::int64_t P = plan.scenario.parallel.ranks, n = rows_of_rank(plan);
@@ -96,13 +87,14 @@ std::uint32_t states(const Plan& plan, Rank& rank, const std::string& name, std:
   return rank.buffer(b);
 }
 
+std::vector<Access> accesses(const std::vector<Named>& operands) {
+  std::vector<Access> list;
+  for (const Named& n : operands) list.push_back({n.view, n.mode, n.operand});
+  return list;
+}
+
 std::uint32_t linear(const Plan& plan, Rank& rank, OpKind kind, const std::vector<Named>& reads,
                      const std::vector<Named>& writes, const std::vector<Chunk>& chunks, bool reverse) {
-  const auto accesses = [](const std::vector<Named>& list) {
-    std::vector<Access> result;
-    for (const Named& n : list) result.push_back({n.view, n.mode, n.operand});
-    return result;
-  };
   const std::uint32_t i = rank.operation(compute, kind, accesses(reads), accesses(writes));
   Operation& op = rank.op(i);
   op.chunks = append(rank.plan().chunks, chunks);

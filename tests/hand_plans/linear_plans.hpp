@@ -24,7 +24,6 @@ struct TokenPiece {
   std::int64_t count() const { return end - begin; }
 };
 std::vector<TokenPiece> pieces_of(const Plan&, int rank);
-std::int64_t rows_of_rank(const Plan&);
 
 struct LinearBuffers {
   std::uint32_t q, kv, out, dout, dq, dkv;
@@ -41,6 +40,7 @@ struct Named {
   ViewIndex view;
   WriteMode mode = store;
 };
+std::vector<Access> accesses(const std::vector<Named>& operands);  // as Rank::operation takes them
 // Any operation of linear attention, on all heads.
 std::uint32_t linear(const Plan&, Rank&, OpKind, const std::vector<Named>& reads,
                      const std::vector<Named>& writes, const std::vector<Chunk>&, bool reverse = false);

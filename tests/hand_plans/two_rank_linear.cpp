@@ -4,23 +4,10 @@
 #include <numeric>
 
 #include "tests/hand_plans/hand_plans.hpp"
+#include "tests/hand_plans/linear_plans.hpp"
 
 namespace cplab::hand {
 namespace {
-
-constexpr std::int64_t H = 2, D = 4, E = 3;
-
-struct Named {
-  Operand operand;
-  ViewIndex view;
-  WriteMode mode = store;
-};
-
-std::vector<Access> accesses(const std::vector<Named>& operands) {
-  std::vector<Access> list;
-  for (const Named& n : operands) list.push_back({n.view, n.mode, n.operand});
-  return list;
-}
 
 // Chunks of one piece whose edges both have state 0.
 std::vector<Chunk> chunks_of(const std::vector<std::int64_t>& lengths) {
@@ -42,6 +29,8 @@ std::vector<Chunk> chunks_of(const std::vector<std::int64_t>& lengths) {
 
 class LinearRank {
  public:
+  static constexpr std::int64_t H = 2, D = 4, E = 3;
+
   LinearRank(Plan& plan, int r, const std::vector<std::int64_t>& lengths)
       : rank_(plan, r),
         peer_(1 - r),
@@ -139,9 +128,9 @@ Plan two_rank_linear(const LinearShape& shape) {
   Plan plan = ranks_in_one_group(2, "all", DType::fp64);
   Problem& p = plan.scenario.problem;
   p.attention = Attention::linear;
-  p.heads = p.kv_heads = H;
-  p.head_size = D;
-  p.value_size = E;
+  p.heads = p.kv_heads = LinearRank::H;
+  p.head_size = LinearRank::D;
+  p.value_size = LinearRank::E;
   p.causal = true;
   p.slopes = shape.slopes;
   for (int r = 0; r < 2; ++r) {

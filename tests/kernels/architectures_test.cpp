@@ -22,7 +22,8 @@ const Architecture& sm(const std::string& name) {
   throw std::invalid_argument(name);
 }
 
-void check(const std::string& gpu, const BlockNeeds& needs, int blocks, int warps, OccupancyLimit limit) {
+void check_occupancy(const std::string& gpu, const BlockNeeds& needs, int blocks, int warps,
+                     OccupancyLimit limit) {
   CAPTURE(gpu);
   const Occupancy held = occupancy(sm(gpu), needs);
   CHECK(held.blocks == blocks);
@@ -56,38 +57,38 @@ TEST_CASE("budgets of the architectures are those of the programming guide's tab
 TEST_CASE("occupancy by registers: whole units of 256 a warp, in files of 16384") {
   // 136 x 32 = 4352 = 17 x 256: 3 warps in a file, 12 in a multiprocessor, one block of 8.
   for (const char* gpu : {"8.0", "8.6", "8.9", "9.0"})
-    check(gpu, {256, 136}, 1, 8, OccupancyLimit::registers);
+    check_occupancy(gpu, {256, 136}, 1, 8, OccupancyLimit::registers);
   // 128 x 32 = 4096: 4 warps in a file, 16, two blocks of 8.
-  check("9.0", {256, 128}, 2, 16, OccupancyLimit::registers);
+  check_occupancy("9.0", {256, 128}, 2, 16, OccupancyLimit::registers);
   // 168 x 32 = 5376 = 21 x 256: 3 in a file, 12: the one block of 12 warps that kernels for Hopper are.
-  check("9.0", {384, 168, 0, 194 << 10}, 1, 12, OccupancyLimit::registers);
-  check("9.0", {512, 128, 0, 217 << 10}, 1, 16, OccupancyLimit::registers);
+  check_occupancy("9.0", {384, 168, 0, 194 << 10}, 1, 12, OccupancyLimit::registers);
+  check_occupancy("9.0", {512, 128, 0, 217 << 10}, 1, 16, OccupancyLimit::registers);
   // 33 x 32 = 1056, rounded up to 1280: 12 in a file, 48; 33 threads are two warps.
-  check("9.0", {33, 33}, 24, 48, OccupancyLimit::registers);
+  check_occupancy("9.0", {33, 33}, 24, 48, OccupancyLimit::registers);
 }
 
 TEST_CASE("occupancy by warps and by blocks") {
-  check("8.0", {256, 32}, 8, 64, OccupancyLimit::warps);
-  check("8.6", {256, 32}, 6, 48, OccupancyLimit::warps);
-  check("8.6", {1024, 32}, 1, 32, OccupancyLimit::warps);  // 48 warps hold no second block of 32
-  check("8.0", {32, 16}, 32, 32, OccupancyLimit::blocks);
-  check("8.6", {32, 16}, 16, 16, OccupancyLimit::blocks);
-  check("8.9", {32, 16}, 24, 24, OccupancyLimit::blocks);
+  check_occupancy("8.0", {256, 32}, 8, 64, OccupancyLimit::warps);
+  check_occupancy("8.6", {256, 32}, 6, 48, OccupancyLimit::warps);
+  check_occupancy("8.6", {1024, 32}, 1, 32, OccupancyLimit::warps);  // 48 warps hold no second block of 32
+  check_occupancy("8.0", {32, 16}, 32, 32, OccupancyLimit::blocks);
+  check_occupancy("8.6", {32, 16}, 16, 16, OccupancyLimit::blocks);
+  check_occupancy("8.9", {32, 16}, 24, 24, OccupancyLimit::blocks);
 }
 
 TEST_CASE("occupancy by shared memory: 1 KiB of each block is the runtime's, units of 128 bytes") {
   // 81 KiB with the runtime's: 2 of 164 (registers allow 2 as well), 1 of 100, 2 of 228.
-  check("8.0", {256, 128, 0, 80 << 10}, 2, 16, OccupancyLimit::registers);
-  check("8.6", {256, 128, 0, 80 << 10}, 1, 8, OccupancyLimit::shared_memory);
-  check("9.0", {256, 64, 0, 80 << 10}, 2, 16, OccupancyLimit::shared_memory);
+  check_occupancy("8.0", {256, 128, 0, 80 << 10}, 2, 16, OccupancyLimit::registers);
+  check_occupancy("8.6", {256, 128, 0, 80 << 10}, 1, 8, OccupancyLimit::shared_memory);
+  check_occupancy("9.0", {256, 64, 0, 80 << 10}, 2, 16, OccupancyLimit::shared_memory);
   // Half of 228 KiB less 1 KiB is 115712: one byte more is 128 more, of which there is no room for two.
-  check("9.0", {256, 64, 0, 115712}, 2, 16, OccupancyLimit::shared_memory);
-  check("9.0", {256, 64, 0, 115713}, 1, 8, OccupancyLimit::shared_memory);
+  check_occupancy("9.0", {256, 64, 0, 115712}, 2, 16, OccupancyLimit::shared_memory);
+  check_occupancy("9.0", {256, 64, 0, 115713}, 1, 8, OccupancyLimit::shared_memory);
 }
 
 TEST_CASE("occupancy by named barriers, which are counted from Hopper on") {
-  check("8.6", {64, 16, 5}, 16, 32, OccupancyLimit::blocks);
-  check("9.0", {64, 16, 5}, 12, 24, OccupancyLimit::barriers);  // of 64
+  check_occupancy("8.6", {64, 16, 5}, 16, 32, OccupancyLimit::blocks);
+  check_occupancy("9.0", {64, 16, 5}, 12, 24, OccupancyLimit::barriers);  // of 64
 }
 
 TEST_CASE("what cannot be launched says why") {

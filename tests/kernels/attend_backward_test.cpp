@@ -163,8 +163,8 @@ TEST_CASE("add leaves rows without a contribution bit for bit, and adds to the o
             }
             for (std::int64_t x = 0; x < sum.width(); ++x) {
               const double exact = 0.75 + term.at(row, head, x);  // one rounding, in the dtype of the sum
-              const double rounded = out == DType::fp32 ? static_cast<float>(exact) : exact;
-              CHECK(sum.at(row, head, x) == rounded);
+              const double once_rounded = out == DType::fp32 ? static_cast<float>(exact) : exact;
+              CHECK(sum.at(row, head, x) == once_rounded);
             }
           }
         }
@@ -183,7 +183,7 @@ TEST_CASE("dq and dk may be written in different modes") {
   const Problem problem = random_problem(
       generator, sizes, {{.q_begin = 0, .q_count = 10, .k_begin = 0, .k_count = 12}}, DType::fp32);
   const Expected expected = expected_of(problem);
-  TileTensors tensors(generator, problem, {.nominal = DType::fp32, .out = DType::fp32, .lse = DType::fp32});
+  TileTensors tensors(generator, problem, fp32_tile);
   set_statistics(tensors, expected);
   cpu_tiles().attend_backward(tensors.backward(problem, Write::store, Write::store));
   const std::vector<double> dq = tensors.dq.values();
@@ -226,7 +226,7 @@ TEST_CASE("a key that only a row of final lse -inf sees keeps its bits under add
   const Segment diagonal{
       .q_begin = 0, .q_count = 80, .k_begin = 0, .k_count = 80, .offset = 0, .left = 0, .right = 0};
   const Problem problem = random_problem(generator, sizes, {diagonal}, DType::fp32);
-  TileTensors tensors(generator, problem, {.nominal = DType::fp32, .out = DType::fp32, .lse = DType::fp32});
+  TileTensors tensors(generator, problem, fp32_tile);
   set_statistics(tensors, expected_of(problem));
   tensors.lse.fill_row(33, -infinity);
   for (Tensor* gradient : {&tensors.dq, &tensors.dk, &tensors.dv})
@@ -290,19 +290,14 @@ TEST_CASE("P and dS are rounded to nominal before the second products") {
     tensors.lse.assign({0});
     tensors.delta.assign({0});
     cpu_tiles().attend_backward(tensors.backward(problem, Write::store, Write::store));
-    const auto rounded = [&](double value) {
-      double stored = 0;
-      kernels::store_element(&stored, dtype, 0, value);
-      return kernels::load_element(&stored, dtype, 0);
-    };
     const double p = std::exp(-static_cast<double>(1.3F));
     const double ds = p * tensors.v.at(1, 0);
-    CHECK(tensors.dv.at(1, 0) == rounded(p));
-    CHECK(tensors.dk.at(1, 0) == static_cast<double>(static_cast<float>(rounded(ds)) * 1.3F));
+    CHECK(tensors.dv.at(1, 0) == rounded(p, dtype));
+    CHECK(tensors.dk.at(1, 0) == static_cast<double>(static_cast<float>(rounded(ds, dtype)) * 1.3F));
     CHECK(tensors.dq.at(0, 0) == -tensors.dk.at(1, 0));
     // The cases are such that rounding shows, and that rounding P first would give another dS.
-    CHECK(rounded(p) != p);
-    CHECK(rounded(ds) != rounded(rounded(p) * tensors.v.at(1, 0)));
+    CHECK(rounded(p, dtype) != p);
+    CHECK(rounded(ds, dtype) != rounded(rounded(p, dtype) * tensors.v.at(1, 0), dtype));
   }
 }
 
@@ -326,7 +321,7 @@ TEST_CASE("shapes that disagree are refused") {
   const Problem problem = random_problem(
       generator, sizes, {{.q_begin = 0, .q_count = 6, .k_begin = 0, .k_count = 7}}, DType::fp32);
   const auto refused = [&](auto change) {
-    TileTensors tensors(generator, problem, {.nominal = DType::fp32, .out = DType::fp32, .lse = DType::fp32});
+    TileTensors tensors(generator, problem, fp32_tile);
     AttendBackward operation = tensors.backward(problem, Write::store, Write::store);
     change(operation);
     CHECK_THROWS_AS(cpu_tiles().attend_backward(operation), std::invalid_argument);

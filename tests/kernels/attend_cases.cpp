@@ -1,6 +1,8 @@
 // The cases of attention on a device (tile_cases.hpp): shapes, masks, layouts and dtypes.
 #include <algorithm>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/tile_case.hpp"

@@ -10,6 +10,7 @@
 #include "kernels/kernels.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
+#include "tests/kernels/sequences.hpp"
 
 namespace cplab::testing {
 namespace {
@@ -21,12 +22,6 @@ using kernels::Write;
 Segment full(std::int64_t nq, std::int64_t nk) {
   return {.q_begin = 0, .q_count = nq, .k_begin = 0, .k_count = nk};
 }
-
-Segment causal(std::int64_t n) {
-  return {.q_begin = 0, .q_count = n, .k_begin = 0, .k_count = n, .offset = 0, .left = -1, .right = 0};
-}
-
-constexpr TileDTypes fp32_tile{.nominal = DType::fp32, .out = DType::fp32, .lse = DType::fp32};
 
 }  // namespace
 
@@ -90,7 +85,7 @@ TEST_CASE("a bad key reaches exactly the rows that see it") {
       for (const std::int64_t j : {0, 63, 100, 149}) {
         for (const bool in_value : {true, false}) {
           const Sizes sizes{.nq = n, .nk = n, .H = 2, .G = 1, .D = 4, .E = 3};
-          const Problem clean = random_problem(generator, sizes, {causal(n)}, dtype);
+          const Problem clean = random_problem(generator, sizes, {sequence(0, n, true)}, dtype);
           Problem dirty = clean;
           std::vector<double>& values = in_value ? dirty.v : dirty.k;
           const std::int64_t width = in_value ? sizes.E : sizes.D;
@@ -130,7 +125,7 @@ TEST_CASE("a NaN query poisons its own row only, even if all its scores are NaN"
   std::mt19937 generator(4);
   const Problem problem = [&] {
     Problem made = random_problem(generator, {.nq = 70, .nk = 70, .H = 1, .G = 1, .D = 2, .E = 2},
-                                  {causal(70)}, DType::fp32);
+                                  {sequence(0, 70, true)}, DType::fp32);
     made.q[0] = nan;   // row 0, one visible key
     made.q[80] = nan;  // row 40
     return made;

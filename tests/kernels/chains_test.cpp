@@ -4,30 +4,27 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "tests/kernels/chosen_variant.hpp"
+#include "tests/kernels/sequences.hpp"
 
 namespace cplab::testing {
 namespace {
 
 using namespace kernels;
 using namespace kernels::cuda;
-using Family = AttendBackwardVariant::Family;
+using BackwardFamily = AttendBackwardVariant::Family;
 
 std::optional<ChainTiles> chains_of(const Call& shape, std::span<const Segment> segments) {
   return chain_tiles(rounding(shape, segments), hopper_backward_tile_rows);
 }
 
-Segment sequence(std::int64_t begin, std::int64_t count, bool causal) {
-  return {.q_begin = begin, .q_count = count, .k_begin = begin, .k_count = count, .right = causal ? 0 : -1};
-}
-
-Family taken(const Call& shape, KernelChoice choice = KernelChoice::best) {
+BackwardFamily taken(const Call& shape, KernelChoice choice = KernelChoice::best) {
   const std::vector<Segment> segments = shape.segments();
-  VariantOptions options = on_hopper;
-  options.choice = choice;
-  return choose_variant(rounding(shape, segments), options).variant->family;
+  return choose_variant(rounding(shape, segments), with_choice(on_hopper, choice)).variant->family;
 }
 
 }  // namespace
@@ -73,20 +70,22 @@ TEST_CASE("chains: none where blocks are not whole, rows see nothing, or there a
 }
 
 TEST_CASE("chains are taken for the shortest sequences of head size 64") {
-  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64}) == Family::hopper_chains);
-  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64, .causal = false}) == Family::hopper_chains);
-  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64}) == Family::hopper_chains);
-  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64, .causal = false}) != Family::hopper_chains);
-  CHECK(taken({.S = 512, .H = 32, .G = 32, .D = 64}) == Family::hopper_deterministic);  // few chains
-  CHECK(taken({.S = 2048, .B = 8, .H = 32, .G = 32, .D = 64}) == Family::hopper_ordered);
-  CHECK(taken({.S = 8192, .B = 2, .H = 32, .G = 32, .D = 64}) == Family::hopper_fused);
-  CHECK(taken({.S = 256, .B = 64}) == Family::hopper_deterministic);  // head size 128
+  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_chains);
+  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64, .causal = false}) ==
+        BackwardFamily::hopper_chains);
+  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_chains);
+  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64, .causal = false}) !=
+        BackwardFamily::hopper_chains);
+  CHECK(taken({.S = 512, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_deterministic);  // few chains
+  CHECK(taken({.S = 2048, .B = 8, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_ordered);
+  CHECK(taken({.S = 8192, .B = 2, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_fused);
+  CHECK(taken({.S = 256, .B = 64}) == BackwardFamily::hopper_deterministic);  // head size 128
   const Call shorts{.S = 256, .B = 64, .H = 32, .G = 32, .D = 64};
-  CHECK(taken(shorts, KernelChoice::deterministic) == Family::hopper_chains);
-  CHECK(taken(shorts, KernelChoice::apart) == Family::hopper_deterministic);
+  CHECK(taken(shorts, KernelChoice::deterministic) == BackwardFamily::hopper_chains);
+  CHECK(taken(shorts, KernelChoice::apart) == BackwardFamily::hopper_deterministic);
   // A batch of any size: tiles are not too many to be thought about.
-  CHECK(taken({.S = 256, .B = 256, .H = 32, .G = 32, .D = 64}) == Family::hopper_chains);
-  CHECK(taken({.S = 256, .B = 256}) == Family::hopper_deterministic);
+  CHECK(taken({.S = 256, .B = 256, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_chains);
+  CHECK(taken({.S = 256, .B = 256}) == BackwardFamily::hopper_deterministic);
 }
 
 }  // namespace cplab::testing

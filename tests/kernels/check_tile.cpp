@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"

@@ -6,29 +6,34 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/work/measured_constants.hpp"
 #include "tests/kernels/chosen_variant.hpp"
+#include "tests/kernels/sequences.hpp"
 #include "tests/kernels/square_call.hpp"
 
 namespace cplab::testing {
 namespace {
 
+using namespace kernels;
 using namespace kernels::cuda;
 
 // Sequences one behind the other.
-struct Problem {
+struct RecordedProblem {
   std::vector<std::int64_t> lengths;
   std::int64_t heads, kv_heads, width;
   bool causal;
-  auto operator<=>(const Problem&) const = default;
+  std::int64_t rows() const { return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}); }
+  auto operator<=>(const RecordedProblem&) const = default;
 };
 
-Problem problem_of(const nlohmann::json& row) {
-  Problem problem{.lengths = {}, .heads = 0, .kv_heads = 0, .width = 0, .causal = row.at("mask") == "causal"};
+RecordedProblem problem_of(const nlohmann::json& row) {
+  RecordedProblem problem{
+      .lengths = {}, .heads = 0, .kv_heads = 0, .width = 0, .causal = row.at("mask") == "causal"};
   if (row.contains("shape")) {
     const nlohmann::json& shape = row.at("shape");  // sequences, rows of each, heads, head size
     problem.lengths.assign(shape[0].get<std::size_t>(), shape[1].get<std::int64_t>());
@@ -55,7 +60,7 @@ std::string named(const std::string& kernel, bool sums_dkv) {
 }
 
 // Median seconds by kernel. What a later record has of a problem takes the place of what an earlier one has.
-using Times = std::map<Problem, std::map<std::string, double>>;
+using Times = std::map<RecordedProblem, std::map<std::string, double>>;
 Times read(const std::vector<std::string>& paths) {
   Times times;
   for (const std::string& path : paths) {
@@ -75,11 +80,9 @@ Times read(const std::vector<std::string>& paths) {
 }
 
 // Whether the fused kernel rounds dq itself: records from before it did have it with a cast.
-bool rounded_at_end(const Problem& problem) {
-  std::int64_t rows = 0;
-  for (const std::int64_t length : problem.lengths) rows += length;
+bool rounded_at_end(const RecordedProblem& problem) {
   constexpr std::int64_t most = static_cast<std::int64_t>(measured("rounded_at_end_most"));
-  return rows * problem.heads * problem.width * 4 <= most;
+  return problem.rows() * problem.heads * problem.width * 4 <= most;
 }
 
 // Records from before that, and the problems of a later record where it does.
@@ -95,22 +98,13 @@ struct Lost {
   double most = 0, mean = 0;
 };
 Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored, Delta delta = Delta::given) {
-  VariantOptions options = on_hopper;
-  options.choice = choice;
+  const VariantOptions options = with_choice(on_hopper, choice);
   Lost lost;
   for (const auto& [problem, by_kernel] : times) {
-    Call shape{.S = 0, .H = problem.heads, .G = problem.kv_heads, .D = problem.width};
-    std::vector<Segment> segments;
-    for (const std::int64_t length : problem.lengths) {
-      segments.push_back({.q_begin = shape.S,
-                          .q_count = length,
-                          .k_begin = shape.S,
-                          .k_count = length,
-                          .right = problem.causal ? 0 : -1});
-      shape.S += length;
-    }
+    const std::vector<Segment> segments = sequences(problem.lengths, problem.causal);
+    const Call shape{.S = problem.rows(), .H = problem.heads, .G = problem.kv_heads, .D = problem.width};
     AttendBackward call = dkv == Dkv::either ? rounding_all(shape, segments) : rounding(shape, segments);
-    if (dkv == Dkv::summed) call.dk = call.dv = shape.view(shape.G, shape.D, sums);
+    if (dkv == Dkv::summed) call.dk = call.dv = shape.view(shape.G, shape.D, dtype_of_sums);
     if (delta == Delta::computed) call.out = call.dout;
     double least = 0;
     for (const AttendBackwardVariant* variant : variants_for(call, options))

@@ -2,38 +2,33 @@
 #include <doctest/doctest.h>
 
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/work/candidates.hpp"
 #include "kernels/work/measured_choices.hpp"
 #include "kernels/work/predicted_time.hpp"
+#include "tests/kernels/backward_names.hpp"
+#include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/square_call.hpp"
 
 namespace cplab::testing {
 namespace {
 
+using namespace kernels;
 using namespace kernels::cuda;
-
-constexpr VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
 
 VariantOptions in_way(ChoiceWay way, VariantOptions options = on_hopper) {
   options.way = way;
   return options;
 }
 
-VariantOptions with_same_bits(VariantOptions options) {
-  options.choice = KernelChoice::deterministic;
-  return options;
-}
-
-std::string backward_name(const Call& call, const VariantOptions& options) {
-  const std::vector<Segment> segments = call.segments();
-  return choose_variant(backward(call, segments), options).variant->name;
-}
-
 // Gradients of keys and values in the dtype of k, stored.
-AttendBackward rounded(const Call& call, std::span<const Segment> segments) {
+AttendBackward rounding_dkv(const Call& call, std::span<const Segment> segments) {
   AttendBackward of = backward(call, segments);
   of.dk.dtype = of.dv.dtype = call.dtype;
   return of;
@@ -41,7 +36,7 @@ AttendBackward rounded(const Call& call, std::span<const Segment> segments) {
 
 std::string rounded_name(const Call& call, const VariantOptions& options) {
   const std::vector<Segment> segments = call.segments();
-  return choose_variant(rounded(call, segments), options).variant->name;
+  return choose_variant(rounding_dkv(call, segments), options).variant->name;
 }
 
 std::string adding_name(const Call& call, const VariantOptions& options) {
@@ -78,8 +73,7 @@ TEST_CASE("candidates are what is allowed, has room and fits, in the order of th
   CHECK(names(on_hopper) ==
         std::vector<std::string>{"attend hopper bf16 64", "attend hopper bf16 64, 128 rows",
                                  "attend hopper bf16 64, 64 rows", "attend mma bf16 64", "attend general"});
-  CHECK(names({.sm_major = 8, .sms = 108, .build = {}}) ==
-        std::vector<std::string>{"attend mma bf16 64", "attend general"});
+  CHECK(names(on_ampere) == std::vector<std::string>{"attend mma bf16 64", "attend general"});
   int of_table = 0;
   for (const Candidate& candidate : candidates(forward(call, segments), on_hopper)) {
     CHECK(candidate.predicted_s > 0);
@@ -101,13 +95,12 @@ TEST_CASE("candidates are what is allowed, has room and fits, in the order of th
 // dk and dv by mma.sync take 130 KiB at head size 128 (page 14), and a block of an SM 8.6 has 99; with small
 // tiles 97.
 TEST_CASE("a variant that the architecture has no room for is no candidate") {
-  CHECK(backward_name({}, {.sm_major = 8, .sms = 108, .build = {}}) == "attend_backward mma bf16 128");
-  CHECK(backward_name({}, {.sm_major = 8, .sms = 84, .build = {}, .sm_minor = 6}) ==
-        "attend_backward mma bf16 128, small tiles");
+  CHECK(backward_name({}, on_ampere) == mma_kernel);
+  CHECK(backward_name({}, {.sm_major = 8, .sms = 84, .build = {}, .sm_minor = 6}) == mma_small_kernel);
   CHECK(backward_name({.D = 64}, {.sm_major = 8, .sms = 84, .build = {}, .sm_minor = 6}) ==
         "attend_backward mma bf16 64");
   CHECK(backward_name({}, {.sm_major = 12, .sms = 170, .build = {}}) ==
-        "attend_backward mma bf16 128");  // not in the table of architectures
+        mma_kernel);  // not in the table of architectures
 }
 
 // The table takes large tiles where there is room. Where they and small ones are candidates, either can be
@@ -141,29 +134,25 @@ TEST_CASE("small tiles are taken on 8.6 and 8.9, and can be forced elsewhere") {
 TEST_CASE("the predicted time of one tile") {
   const auto zeros = [](int tiles) { return 1.2e-6 + tiles * 128 * 128 * 4 / 4.2161e12; };
   const Call one{.S = 128, .H = 1, .G = 1, .causal = false};
-  CHECK(predicted(one, "attend_backward hopper fused bf16 128") ==
-        doctest::Approx(13.946e-6 + zeros(1)).epsilon(1e-9));
+  CHECK(predicted(one, fused_kernel) == doctest::Approx(13.946e-6 + zeros(1)).epsilon(1e-9));
   // 132 heads are one wave of 132 multiprocessors, 133 are two.
   const Call wave{.S = 128, .H = 132, .G = 132, .causal = false},
       more{.S = 128, .H = 133, .G = 133, .causal = false};
-  CHECK(predicted(wave, "attend_backward hopper fused bf16 128") ==
-        doctest::Approx(13.946e-6 + zeros(132)).epsilon(1e-9));
-  CHECK(predicted(more, "attend_backward hopper fused bf16 128") ==
+  CHECK(predicted(wave, fused_kernel) == doctest::Approx(13.946e-6 + zeros(132)).epsilon(1e-9));
+  CHECK(predicted(more, fused_kernel) ==
         doctest::Approx(3.2e-6 + 2 * 2.7 * 3.98e-6 + zeros(133)).epsilon(1e-9));
   // Two key tiles with a full mask walk in a ring: 3.2 + 3.7 * 4.44 + 5. Where they may not, they queue: 3.2
   // + 3.7 * 4.08 + 2.4. The first piece is stored. With 66 heads side by side one tile of each begins on 66
   // multiprocessors, and nobody queues: two waves.
   const Call two{.S = 256, .H = 1, .G = 1, .causal = false};
   VariantOptions few = with_same_bits(on_hopper);
-  CHECK(predicted(two, "attend_backward hopper ordered bf16 128", few) ==
-        doctest::Approx((3.2 + 3.7 * 4.44 + 5) * 1e-6).epsilon(1e-9));
+  CHECK(predicted(two, ordered_kernel, few) == doctest::Approx((3.2 + 3.7 * 4.44 + 5) * 1e-6).epsilon(1e-9));
   few.shared_gpu = true;
-  CHECK(predicted(two, "attend_backward hopper ordered bf16 128", few) ==
+  CHECK(predicted(two, ordered_kernel, few) ==
         doctest::Approx((3.2 + 3.7 * 4.08 + 2.4) * 1e-6).epsilon(1e-9));
   few.sms = 66;
   const Call many{.S = 256, .H = 66, .G = 66, .causal = false};
-  CHECK(predicted(many, "attend_backward hopper ordered bf16 128", few) ==
-        doctest::Approx((3.2 + 2 * 3.7 * 4.08) * 1e-6).epsilon(1e-9));
+  CHECK(predicted(many, ordered_kernel, few) == doctest::Approx((3.2 + 2 * 3.7 * 4.08) * 1e-6).epsilon(1e-9));
 }
 
 // 0.762 of that for half the keys, (3.2 + 2.7 * 3.03276) us: with 66 heads two of them run at once
@@ -171,30 +160,30 @@ TEST_CASE("the predicted time of one tile") {
 // 128 keys is too few for either, and for many waves the large tile takes less. Gradients are added to, which
 // tiles apart do row by row.
 TEST_CASE("the predicted time of small tiles, and where they are taken") {
-  const char* const small = "attend_backward hopper fused bf16 128, 64 keys";
-  const char* const large = "attend_backward hopper fused bf16 128";
   const auto zeros = [](int tiles) { return 1.2e-6 + tiles * 128 * 128 * 4 / 4.2161e12; };
   const Call wave{.S = 128, .H = 66, .G = 66, .causal = false},
       more{.S = 128, .H = 67, .G = 67, .causal = false};
   const double cost = 0.762 * 3.98;
-  CHECK(predicted(wave, small) == doctest::Approx((3.2 + 2.7 * cost) * 1e-6 + zeros(66)).epsilon(1e-9));
-  CHECK(predicted(more, small) == doctest::Approx((3.2 + 2 * 2.7 * cost) * 1e-6 + zeros(67)).epsilon(1e-9));
+  CHECK(predicted(wave, fused_small_kernel) ==
+        doctest::Approx((3.2 + 2.7 * cost) * 1e-6 + zeros(66)).epsilon(1e-9));
+  CHECK(predicted(more, fused_small_kernel) ==
+        doctest::Approx((3.2 + 2 * 2.7 * cost) * 1e-6 + zeros(67)).epsilon(1e-9));
   for (const ChoiceWay way : {ChoiceWay::table, ChoiceWay::heuristic}) {
     const VariantOptions options = in_way(way);
-    CHECK(adding_name(wave, options) == small);
-    CHECK(adding_name(more, options) == large);
-    CHECK(adding_name({.S = 512, .causal = false}, options) == small);
-    CHECK(adding_name({.S = 512}, options) == small);
-    CHECK(adding_name({.S = 8192, .B = 2, .causal = false}, options) == large);
-    CHECK(adding_name({.S = 8192, .B = 2}, options) == large);
+    CHECK(adding_name(wave, options) == fused_small_kernel);
+    CHECK(adding_name(more, options) == fused_kernel);
+    CHECK(adding_name({.S = 512, .causal = false}, options) == fused_small_kernel);
+    CHECK(adding_name({.S = 512}, options) == fused_small_kernel);
+    CHECK(adding_name({.S = 8192, .B = 2, .causal = false}, options) == fused_kernel);
+    CHECK(adding_name({.S = 8192, .B = 2}, options) == fused_kernel);
     CHECK(adding_name({.S = 512, .dtype = DType::fp16}, options) ==
           "attend_backward hopper fused fp16 128, 64 keys");
     CHECK(adding_name({.S = 512, .H = 32, .G = 32, .D = 64}, options) ==
           "attend_backward hopper fused bf16 64");
   }
   VariantOptions forced = on_hopper;
-  forced.only = large;
-  CHECK(backward_name({.S = 512}, forced) == large);
+  forced.only = fused_kernel;
+  CHECK(backward_name({.S = 512}, forced) == fused_kernel);
 }
 
 // Tiles of 128 keys, 4 of the 7 products, and tiles of 128 queries, the other 3, all in one launch, beyond
@@ -202,12 +191,11 @@ TEST_CASE("the predicted time of small tiles, and where they are taken") {
 // tiles of queries begin when the first others end, and last as long as those again. Two query heads of a key
 // head are walked by one tile of keys. Results that are added to go row by row, 16 us a tile.
 TEST_CASE("the predicted time of tiles of queries and of keys apart, and where they are taken") {
-  const char* const apart = "attend_backward hopper bf16 128";
   VariantOptions only = on_hopper;
-  only.only = apart;
+  only.only = apart_kernel;
   const auto seconds = [&](const Call& call, Write write_dk) {
     const std::vector<Segment> segments = call.segments();
-    AttendBackward of = rounded(call, segments);
+    AttendBackward of = rounding_dkv(call, segments);
     of.write_dk = write_dk;
     return predicted_seconds(choose_variant(of, only), of, only);
   };
@@ -221,11 +209,11 @@ TEST_CASE("the predicted time of tiles of queries and of keys apart, and where t
   CHECK(seconds(more, Write::store) == doctest::Approx((3.2 + 2 * queries) * 1e-6).epsilon(1e-4));
   CHECK(seconds(shared, Write::store) == doctest::Approx((3.2 + 3 * 5.6 * 4 / 7) * 1e-6).epsilon(1e-9));
   for (const VariantOptions& options : {on_hopper, with_same_bits(on_hopper)}) {
-    CHECK(rounded_name(wave, options) == apart);
-    CHECK(rounded_name({.S = 512}, options) == apart);
-    CHECK(rounded_name({.S = 1024}, options) == apart);
-    CHECK(rounded_name({.S = 256, .B = 4, .causal = false}, options) == apart);
-    CHECK(rounded_name({.S = 8192, .B = 2}, options) != apart);
+    CHECK(rounded_name(wave, options) == apart_kernel);
+    CHECK(rounded_name({.S = 512}, options) == apart_kernel);
+    CHECK(rounded_name({.S = 1024}, options) == apart_kernel);
+    CHECK(rounded_name({.S = 256, .B = 4, .causal = false}, options) == apart_kernel);
+    CHECK(rounded_name({.S = 8192, .B = 2}, options) != apart_kernel);
   }
 }
 
@@ -236,7 +224,7 @@ TEST_CASE("a tile of keys has one epilogue for its query heads, and rows that it
   Call two{.S = 128, .H = 2, .G = 1, .causal = false};
   const std::vector<Segment> segments = two.segments();
   VariantOptions options = on_hopper;
-  options.only = "attend_backward hopper fused bf16 128";
+  options.only = fused_kernel;
   AttendBackward call = backward(two, segments);
   const double zeros = 1.2e-6 + 2 * 128 * 128 * 4 / 4.2161e12;
   call.dk.dtype = call.dv.dtype = DType::bf16;
@@ -274,15 +262,15 @@ TEST_CASE("the predicted time of tiles whose keys and values differ in size, and
 // h100-2026-11-25/peers, and 72.1 in turn on an H200, h200x2-2026-11-23/round); but in rings.
 TEST_CASE("the heuristic takes the kernel that was measured faster, whether its tiles queue or not") {
   VariantOptions shared = with_same_bits(on_hopper);
-  CHECK(rounded_name({.S = 1024, .causal = false}, shared) == "attend_backward hopper ordered bf16 128");
+  CHECK(rounded_name({.S = 1024, .causal = false}, shared) == ordered_kernel);
   shared.shared_gpu = true;
   const VariantOptions table = shared, model = in_way(ChoiceWay::heuristic, table);
   const Call small{.S = 1024, .causal = false}, middle{.S = 2048, .causal = false},
       large{.S = 8192, .B = 2, .causal = false};
   for (const VariantOptions& options : {table, model}) {
-    CHECK(rounded_name(small, options) == "attend_backward hopper bf16 128");
-    CHECK(rounded_name(middle, options) == "attend_backward hopper ordered bf16 128");
-    CHECK(rounded_name(large, options) == "attend_backward hopper ordered bf16 128");
+    CHECK(rounded_name(small, options) == apart_kernel);
+    CHECK(rounded_name(middle, options) == ordered_kernel);
+    CHECK(rounded_name(large, options) == ordered_kernel);
   }
 }
 
@@ -291,11 +279,10 @@ TEST_CASE(
   const VariantOptions model = in_way(ChoiceWay::heuristic);
   CHECK(backward_name({.dtype = DType::fp32}, model) == "attend_backward general");
   CHECK(backward_name({.D = 80}, model) == "attend_backward general");
-  CHECK(backward_name({}, in_way(ChoiceWay::heuristic, {.sm_major = 8, .sms = 108, .build = {}})) ==
-        "attend_backward mma bf16 128");
+  CHECK(backward_name({}, in_way(ChoiceWay::heuristic, on_ampere)) == mma_kernel);
   VariantOptions portable = model;
   portable.choice = KernelChoice::portable;
-  CHECK(backward_name({}, portable) == "attend_backward mma bf16 128");
+  CHECK(backward_name({}, portable) == mma_kernel);
 }
 
 TEST_CASE("measured choices are taken by class, and by the table where nothing was measured") {
@@ -305,17 +292,16 @@ TEST_CASE("measured choices are taken by class, and by the table where nothing w
   MeasuredChoices choices;
   for (const ChoiceWay way : {ChoiceWay::autotune, ChoiceWay::hybrid}) {
     VariantOptions options = in_way(way);
-    CHECK(choose_variant(of, options).variant->name ==
-          "attend_backward hopper fused bf16 128");  // no choices
+    CHECK(choose_variant(of, options).variant->name == fused_kernel);  // no choices
     options.choices = &choices;
-    choices.set(call_class(of, options), "attend_backward mma bf16 128");
-    CHECK(choose_variant(of, options).variant->name == "attend_backward mma bf16 128");
-    CHECK(backward_name({.S = 8192}, options) == "attend_backward hopper fused bf16 128");  // another class
+    choices.set(call_class(of, options), mma_kernel);
+    CHECK(choose_variant(of, options).variant->name == mma_kernel);
+    CHECK(backward_name({.S = 8192}, options) == fused_kernel);  // another class
     // What cannot take the call is not taken, whoever says that it was measured.
     choices.set(call_class(of, options), "attend_backward hopper fused fp16 128");
-    CHECK(choose_variant(of, options).variant->name == "attend_backward hopper fused bf16 128");
+    CHECK(choose_variant(of, options).variant->name == fused_kernel);
     choices.set(call_class(of, options), "no such kernel");
-    CHECK(choose_variant(of, options).variant->name == "attend_backward hopper fused bf16 128");
+    CHECK(choose_variant(of, options).variant->name == fused_kernel);
   }
 }
 

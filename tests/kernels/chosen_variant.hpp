@@ -1,4 +1,4 @@
-// What choose_variant() takes for equal sequences on an H100 or H200, for tests of the choice.
+// What choose_variant() takes for equal sequences on an H100 or H200, or an A100, for tests of the choice.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,17 @@
 namespace cplab::testing {
 
 inline constexpr kernels::cuda::VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
+inline constexpr kernels::cuda::VariantOptions on_ampere{.sm_major = 8, .sms = 108, .build = {}};
+
+constexpr kernels::cuda::VariantOptions with_choice(kernels::cuda::VariantOptions options,
+                                                    kernels::KernelChoice choice) {
+  options.choice = choice;
+  return options;
+}
+
+constexpr kernels::cuda::VariantOptions with_same_bits(const kernels::cuda::VariantOptions& options) {
+  return with_choice(options, kernels::KernelChoice::deterministic);
+}
 
 inline kernels::cuda::ChosenForward chosen_forward(const Call& call,
                                                    const kernels::cuda::VariantOptions& options = on_hopper) {
@@ -27,6 +38,10 @@ inline kernels::cuda::ChosenBackward chosen_backward(
 
 inline std::string forward_name(const Call& call, const kernels::cuda::VariantOptions& options) {
   return chosen_forward(call, options).variant->name;
+}
+
+inline std::string backward_name(const Call& call, const kernels::cuda::VariantOptions& options) {
+  return chosen_backward(call, options).variant->name;
 }
 
 // Begins and ends of the tiles cover the rows without gap or overlap, and none is higher than `most`.

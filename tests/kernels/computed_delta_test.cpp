@@ -8,6 +8,7 @@
 #include "kernels/masked.hpp"
 #include "kernels/work/measured_constants.hpp"
 #include "kernels/work/predicted_time.hpp"
+#include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
 namespace cplab::testing {
@@ -41,9 +42,9 @@ TEST_CASE("computed delta: zeros need no launch of their own, and first blocks a
   };
   const double first_blocks = measured("hopper_loads_beside_delta_128"),
                zeros = measured("hopper_fill") + measured("hopper_zeros_beside_delta");
-  CHECK(spared_us("attend_backward hopper fused bf16 128") == doctest::Approx(zeros + first_blocks));
-  CHECK(spared_us("attend_backward hopper ordered bf16 128") == 0);  // stores the first piece of dq
-  CHECK(spared_us("attend_backward hopper bf16 128") == 0);
+  CHECK(spared_us(fused_kernel) == doctest::Approx(zeros + first_blocks));
+  CHECK(spared_us(ordered_kernel) == 0);  // stores the first piece of dq
+  CHECK(spared_us(apart_kernel) == 0);
 }
 
 // The same bytes at head size 64, whose kernel saves more.
@@ -69,7 +70,7 @@ TEST_CASE("computed delta: all zeros are in that launch") {
   const std::vector<Segment> segments = shape.segments();
   const AttendBackward call = with_summed_dkv(rounding_all(shape, segments));
   VariantOptions only = on_hopper;
-  only.only = "attend_backward hopper fused bf16 128";
+  only.only = fused_kernel;
   const auto seconds = [&](const AttendBackward& of) {
     return predicted_seconds(choose_variant(of, only), of, only);
   };

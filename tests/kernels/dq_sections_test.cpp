@@ -11,11 +11,13 @@
 #include "kernels/work/predicted_time.hpp"
 #include "kernels/work/turns.hpp"
 #include "kernels/work/variants.hpp"
+#include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
 namespace cplab::testing {
 namespace {
 
+using namespace kernels;
 using namespace kernels::cuda;
 
 // Tiles of 128 keys, each with one segment [q_begin, q_end) that all of its keys see.
@@ -31,7 +33,7 @@ WorkTables tiles_over(const std::vector<RowRange>& queries) {
   return by_k;
 }
 
-void check_rows(const DqSections& sections, std::int64_t rows, std::int32_t part_rows) {
+void check_parts(const DqSections& sections, std::int64_t rows, std::int32_t part_rows) {
   std::vector<int> times(static_cast<std::size_t>(rows), 0);
   for (std::size_t n = 0; n < sections.all.size(); ++n) {
     const DqSection& section = sections.all[n];
@@ -61,14 +63,14 @@ TEST_CASE("sections of q: rows that tiles share, in the order of the list") {
   CHECK(sections.parts[0].begin == 320);
   CHECK(sections.parts[static_cast<std::size_t>(sections.all[1].first_part)].begin == 130);
   CHECK(sections.parts.back().end == 130);
-  check_rows(sections, 420, 64);
+  check_parts(sections, 420, 64);
 }
 
 TEST_CASE("sections of q: none without tiles, one where tiles overlap in turn") {
   CHECK(dq_sections({}, 100, 64).all.empty());
   const DqSections sections = dq_sections(tiles_over({{0, 96}, {64, 160}, {128, 256}}), 256, 64);
   CHECK(sections.all.size() == 1);
-  check_rows(sections, 256, 64);
+  check_parts(sections, 256, 64);
 }
 
 namespace {
@@ -80,8 +82,7 @@ struct Scheduled {
     call = rounding(shape, segments);
     call.out = call.dout;
     VariantOptions only = on_hopper;
-    only.only =
-        shape.D == 64 ? "attend_backward hopper fused bf16 64" : "attend_backward hopper fused bf16 128";
+    only.only = shape.D == 64 ? "attend_backward hopper fused bf16 64" : fused_kernel;
     only.works_beside = asked;
     chosen = choose_variant(call, only);
     sections = dq_sections(chosen.by_k, call.q.rows, dq_part_rows(call.q.width));
@@ -143,7 +144,7 @@ TEST_CASE("beside tiles: not where there are few, or sequences are short, or ano
   CHECK(not_asked.hidden_s == 0);
   // Sums of dk and dv that TMA cannot add: a thread block has all query heads of a key head.
   Scheduled grouped({.S = 4096, .G = 4}, true);
-  grouped.call.dk = grouped.call.dv = Call{.S = 4096}.view(4, 128, sums);
+  grouped.call.dk = grouped.call.dv = Call{.S = 4096}.view(4, 128, dtype_of_sums);
   CHECK(grouped.beside());
   grouped.call.dv.row_stride += 1;
   CHECK_FALSE(grouped.beside());

@@ -17,13 +17,6 @@ namespace {
 
 using kernels::cpu_tiles;
 
-// `value` as `dtype` holds it.
-double rounded(double value, DType dtype) {
-  double stored = 0;
-  kernels::store_element(&stored, dtype, 0, value);
-  return kernels::load_element(&stored, dtype, 0);
-}
-
 }  // namespace
 
 TEST_CASE("row_dot sums in fp32, or fp64 for fp64, within the bound of a dot product") {

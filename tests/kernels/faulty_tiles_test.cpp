@@ -121,9 +121,7 @@ TEST_CASE("nominal-accumulator rounds the running out to the dtype of the part")
   for (std::int64_t x = 0; x < width; ++x) {
     right_error = std::fmax(right_error, std::fabs(right.at(0, 0, x) - mean[static_cast<std::size_t>(x)]));
     faulty_error = std::fmax(faulty_error, std::fabs(faulty.at(0, 0, x) - mean[static_cast<std::size_t>(x)]));
-    double stored = 0;
-    kernels::store_element(&stored, DType::bf16, 0, faulty.at(0, 0, x));
-    if (kernels::load_element(&stored, DType::bf16, 0) == faulty.at(0, 0, x)) ++representable;
+    if (rounded(faulty.at(0, 0, x), DType::bf16) == faulty.at(0, 0, x)) ++representable;
   }
   CHECK(representable == width);
   // fp32: per step two weights and an lse of at most log 16, as in merge_test.cpp.
@@ -149,9 +147,7 @@ TEST_CASE("nominal-accumulator rounds in the fused merge too, and nothing where 
     }
     std::int64_t differing = 0;
     for (std::size_t x = 0; x < 200; ++x) {
-      double stored = 0;
-      kernels::store_element(&stored, dtype, 0, results[0].values()[x]);
-      CHECK(results[1].values()[x] == kernels::load_element(&stored, dtype, 0));
+      CHECK(results[1].values()[x] == rounded(results[0].values()[x], dtype));
       if (results[1].values()[x] != results[0].values()[x]) ++differing;
     }
     CHECK((differing > 0) == (dtype == DType::bf16));

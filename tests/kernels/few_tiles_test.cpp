@@ -9,6 +9,7 @@
 #include "kernels/work/measured_constants.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/variants.hpp"
+#include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/tile_cases.hpp"
 
@@ -61,10 +62,10 @@ TEST_CASE("fewer rows a tile where there are few tiles") {
 TEST_CASE("fewer keys a tile where there are few tiles") {
   const Call few{.S = 512, .causal = false}, many{.S = 8192, .B = 2, .causal = false};
   const ChosenBackward small = chosen_backward(few), large = chosen_backward(many);
-  CHECK(small.variant->name == "attend_backward hopper fused bf16 128, 64 keys");
+  CHECK(small.variant->name == fused_small_kernel);
   CHECK(covers(small.by_k.tiles, 512, 64));
   CHECK(small.by_k.tiles.size() == 8);
-  CHECK(large.variant->name == "attend_backward hopper fused bf16 128");
+  CHECK(large.variant->name == fused_kernel);
   CHECK(large.by_k.tiles.size() == 128);
 }
 

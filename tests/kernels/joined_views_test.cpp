@@ -15,15 +15,16 @@ using kernels::cuda::joined;
 
 namespace {
 
-constexpr std::int64_t rows = 6, heads = 2, width = 4;
-std::array<float, 4 * rows * heads * width> memory;
+// Of a plane of a slot.
+constexpr std::int64_t plane_rows = 6, plane_heads = 2, plane_width = 4;
+std::array<float, 4 * plane_rows * plane_heads * plane_width> slot;
 
-View at(std::int64_t element, std::int64_t row_stride, std::int64_t head_stride) {
-  return {.data = memory.data() + element,
+View view_at(std::int64_t element, std::int64_t row_stride, std::int64_t head_stride) {
+  return {.data = slot.data() + element,
           .dtype = DType::fp32,
-          .rows = rows,
-          .heads = heads,
-          .width = width,
+          .rows = plane_rows,
+          .heads = plane_heads,
+          .width = plane_width,
           .row_stride = row_stride,
           .head_stride = head_stride,
           .runs = {}};
@@ -34,13 +35,13 @@ void check_both(const View& both, const View& first, const View& second) {
   const auto place = [](const View& v, std::int64_t row, std::int64_t head) {
     return static_cast<const float*>(v.data) + row * v.row_stride + head * v.head_stride;
   };
-  CHECK(both.rows * both.heads == 2 * rows * heads);
+  CHECK(both.rows * both.heads == 2 * plane_rows * plane_heads);
   std::vector<const float*> found, expected;
   for (std::int64_t row = 0; row < both.rows; ++row)
     for (std::int64_t head = 0; head < both.heads; ++head) found.push_back(place(both, row, head));
   for (const View* view : {&first, &second})
-    for (std::int64_t row = 0; row < rows; ++row)
-      for (std::int64_t head = 0; head < heads; ++head) expected.push_back(place(*view, row, head));
+    for (std::int64_t row = 0; row < plane_rows; ++row)
+      for (std::int64_t head = 0; head < plane_heads; ++head) expected.push_back(place(*view, row, head));
   std::sort(found.begin(), found.end());
   std::sort(expected.begin(), expected.end());
   CHECK(found == expected);
@@ -53,10 +54,11 @@ TEST_CASE("views are joined where the second begins at the end of the first") {
   struct Case {
     std::int64_t second, row_stride, head_stride;
   };
-  for (const Case& c :
-       {Case{rows * heads * width, heads * width, width}, Case{rows * heads * width, width, rows * width},
-        Case{heads * width, 2 * heads * width, width}}) {
-    const View first = at(0, c.row_stride, c.head_stride), second = at(c.second, c.row_stride, c.head_stride);
+  for (const Case& c : {Case{plane_rows * plane_heads * plane_width, plane_heads * plane_width, plane_width},
+                        Case{plane_rows * plane_heads * plane_width, plane_width, plane_rows * plane_width},
+                        Case{plane_heads * plane_width, 2 * plane_heads * plane_width, plane_width}}) {
+    const View first = view_at(0, c.row_stride, c.head_stride),
+               second = view_at(c.second, c.row_stride, c.head_stride);
     const auto both = joined(first, second);
     REQUIRE(both);
     check_both(*both, first, second);
@@ -65,10 +67,12 @@ TEST_CASE("views are joined where the second begins at the end of the first") {
 }
 
 TEST_CASE("views are not joined if they overlap, leave a gap, or are not alike") {
-  const View first = at(0, heads * width, width), second = at(rows * heads * width, heads * width, width);
+  const View first = view_at(0, plane_heads * plane_width, plane_width),
+             second = view_at(plane_rows * plane_heads * plane_width, plane_heads * plane_width, plane_width);
   REQUIRE(joined(first, second));
   CHECK(!joined(first, first));
-  CHECK(!joined(first, at(rows * heads * width + width, heads * width, width)));
+  CHECK(!joined(first, view_at(plane_rows * plane_heads * plane_width + plane_width,
+                               plane_heads * plane_width, plane_width)));
   View other = second;
   other.dtype = DType::bf16;
   CHECK(!joined(first, other));
@@ -78,7 +82,7 @@ TEST_CASE("views are not joined if they overlap, leave a gap, or are not alike")
   other = second;
   other.row_stride *= 2;
   CHECK(!joined(first, other));
-  const std::vector<RowRun> runs = {{0, rows, 1}};
+  const std::vector<RowRun> runs = {{0, plane_rows, 1}};
   other = second;
   other.runs = runs;
   CHECK(!joined(first, other));

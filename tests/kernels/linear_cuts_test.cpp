@@ -3,12 +3,13 @@
 
 #include <doctest/doctest.h>
 
-#include <array>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "kernels/work/linear_variants.hpp"
+#include "tests/kernels/chosen_variant.hpp"
+#include "tests/kernels/unread_view.hpp"
 
 namespace cplab::testing {
 namespace {
@@ -16,21 +17,8 @@ namespace {
 using namespace kernels;
 using namespace kernels::cuda;
 
-// Nothing is read through the pointer.
-View view(std::int64_t rows, std::int64_t heads, std::int64_t width, DType dtype) {
-  alignas(16) static std::array<std::byte, 16> memory;
-  return {.data = memory.data(),
-          .dtype = dtype,
-          .rows = rows,
-          .heads = heads,
-          .width = width,
-          .row_stride = heads * width,
-          .head_stride = width,
-          .runs = {}};
-}
-
 // Two sequences of 512 tokens in chunks of 256, or each in one.
-struct Problem {
+struct LinearCalls {
   std::int64_t H = 12, D = 128, E = 64;
   DType dtype = DType::bf16;
   std::int64_t chunk_tokens = 256;
@@ -48,78 +36,78 @@ struct Problem {
     return {.list = list, .slopes = slopes, .work = work};
   }
   LinearLocal local() {
-    const View q = view(1024, H, D, dtype), v = view(1024, H, E, dtype);
+    const View q = unread_view(1024, H, D, dtype), v = unread_view(1024, H, E, dtype);
     return {.q = q, .k = q, .v = v, .out = v, .chunks = chunks()};
   }
   LinearLocalBackward backward() {
-    const View q = view(1024, H, D, dtype), v = view(1024, H, E, dtype);
+    const View q = unread_view(1024, H, D, dtype), v = unread_view(1024, H, E, dtype);
     return {.q = q, .k = q, .v = v, .dout = v, .dq = q, .dk = q, .dv = v, .chunks = chunks()};
   }
 };
 
-const VariantOptions general{.choice = KernelChoice::portable, .sm_major = 8, .sms = 108, .build = {}};
+constexpr VariantOptions portable_kernels = with_choice(on_ampere, KernelChoice::portable);
 
 }  // namespace
 
 TEST_CASE("local: blocked, serial and sliced are cut as their papers' kernels are") {
-  Problem problem;
-  ChosenLinear chosen = choose_variant(problem.local(), general);
+  LinearCalls problem;
+  ChosenLinear chosen = choose_variant(problem.local(), portable_kernels);
   CHECK(chosen.variant->name == "linear_local mma bf16");
   CHECK(chosen.cut.columns == 64);
   CHECK(chosen.cut.thread_blocks == 4 * 12);  // chunks, heads: 64 columns of E are all of them
 
   problem.chunk_tokens = 512;
   problem.work = ChunkWork::serial;  // lasp_naive: (B H, E / 32)
-  CHECK(choose_variant(problem.local(), general).cut.thread_blocks == 2 * 12 * (64 / 32));
+  CHECK(choose_variant(problem.local(), portable_kernels).cut.thread_blocks == 2 * 12 * (64 / 32));
   problem.work = ChunkWork::sliced;  // lasp_fuse: (D / 64, E / 64, B H)
-  chosen = choose_variant(problem.local(), general);
+  chosen = choose_variant(problem.local(), portable_kernels);
   CHECK(chosen.cut.thread_blocks == 2 * 12 * (128 / 64) * (64 / 64));
   CHECK(chosen.cut.counters == chosen.cut.thread_blocks);
-  chosen = choose_variant(problem.backward(), general);
+  chosen = choose_variant(problem.backward(), portable_kernels);
   CHECK(chosen.cut.thread_blocks == 2 * 12 * (128 / 64) * (64 / 64));
   CHECK(chosen.cut.counters == 3 * chosen.cut.thread_blocks);
 }
 
 TEST_CASE("backward: blocked work has a part for 64 columns of each gradient") {
-  Problem problem;
-  const ChosenLinear chosen = choose_variant(problem.backward(), general);
+  LinearCalls problem;
+  const ChosenLinear chosen = choose_variant(problem.backward(), portable_kernels);
   CHECK(chosen.variant->name == "linear_local_backward mma bf16");
   CHECK(chosen.cut.parts == 128 / 64 + 128 / 64 + 64 / 64);
   CHECK(chosen.cut.shared_bytes <= linear_shared_limit);
 }
 
 TEST_CASE("tensor cores take whole 16 bytes of one dtype, the general kernels the rest") {
-  const auto name = [](Problem problem) { return choose_variant(problem.local(), general).variant->name; };
+  const auto name = [](LinearCalls problem) {
+    return choose_variant(problem.local(), portable_kernels).variant->name;
+  };
   CHECK(name({.dtype = DType::fp16}) == "linear_local mma fp16");
   CHECK(name({.D = 40}) == "linear_local mma bf16");
   CHECK(name({.D = 42}) == "linear_local general fp32");
   CHECK(name({.D = 192}) == "linear_local general fp32");
   CHECK(name({.dtype = DType::fp32}) == "linear_local general fp32");
-  Problem problem;
+  LinearCalls problem;
   LinearLocal call = problem.local();
   call.k.dtype = DType::fp16;
-  CHECK(choose_variant(call, general).variant->name == "linear_local general fp32");
+  CHECK(choose_variant(call, portable_kernels).variant->name == "linear_local general fp32");
   // 512 tokens of both kernels are cut alike.
   problem.work = ChunkWork::serial;
-  const LinearCut mma = choose_variant(problem.backward(), general).cut;
+  const LinearCut mma = choose_variant(problem.backward(), portable_kernels).cut;
   problem.dtype = DType::fp32;
-  CHECK(choose_variant(problem.backward(), general).cut.thread_blocks == mma.thread_blocks);
+  CHECK(choose_variant(problem.backward(), portable_kernels).cut.thread_blocks == mma.thread_blocks);
 }
 
 TEST_CASE("Hopper's kernels take blocked work of their sizes whose rows TMA can read") {
-  const VariantOptions hopper{
-      .choice = KernelChoice::best, .sm_major = 9, .sms = 132, .build = {.hopper = true, .full = false}};
   const auto taken = [&](const auto& call) {
-    return choose_variant(call, hopper).variant->family == LinearVariant::Family::hopper;
+    return choose_variant(call, on_hopper).variant->family == LinearVariant::Family::hopper;
   };
-  Problem problem;
-  const ChosenLinear chosen = choose_variant(problem.local(), hopper);
+  LinearCalls problem;
+  const ChosenLinear chosen = choose_variant(problem.local(), on_hopper);
   CHECK(chosen.variant->name == "linear_local hopper bf16 128x64");
   CHECK(chosen.cut.thread_blocks == 4 * 12);  // chunks, heads
   CHECK(chosen.cut.multiprocessors == 132);
   CHECK(taken(problem.backward()));
   LinearLocal call = problem.local();
-  const View states = view(4 * 128, 12, 64, DType::fp32);
+  const View states = unread_view(4 * 128, 12, 64, DType::fp32);
   call.state = states;
   CHECK(taken(call));
   call.out.dtype = DType::fp32;  // results may be of any dtype of theirs, anywhere
@@ -133,7 +121,8 @@ TEST_CASE("Hopper's kernels take blocked work of their sizes whose rows TMA can 
   call = problem.local();
   call.final_state = states;
   CHECK_FALSE(taken(call));
-  CHECK_FALSE(choose_variant(problem.local(), general).variant->family == LinearVariant::Family::hopper);
+  CHECK_FALSE(choose_variant(problem.local(), portable_kernels).variant->family ==
+              LinearVariant::Family::hopper);
   problem.D = 192;
   CHECK_FALSE(taken(problem.local()));
   problem.D = 128;
@@ -142,9 +131,9 @@ TEST_CASE("Hopper's kernels take blocked work of their sizes whose rows TMA can 
 }
 
 TEST_CASE("serial work gives every part columns of all gradients") {
-  Problem problem{.D = 40, .E = 128, .dtype = DType::fp32};
+  LinearCalls problem{.D = 40, .E = 128, .dtype = DType::fp32};
   problem.work = ChunkWork::serial;
-  const LinearCut cut = choose_variant(problem.backward(), general).cut;
+  const LinearCut cut = choose_variant(problem.backward(), portable_kernels).cut;
   CHECK(cut.parts == 4);
   CHECK(cut.value_columns == 32);
   CHECK(cut.key_columns * cut.parts >= 40);
@@ -152,36 +141,36 @@ TEST_CASE("serial work gives every part columns of all gradients") {
 }
 
 TEST_CASE("large heads take fewer columns at a time, too large ones are refused") {
-  Problem problem{.D = 448, .E = 448};
-  CHECK(choose_variant(problem.local(), general).cut.columns == 32);
+  LinearCalls problem{.D = 448, .E = 448};
+  CHECK(choose_variant(problem.local(), portable_kernels).cut.columns == 32);
   problem = {.D = 960, .E = 960};
-  CHECK(choose_variant(problem.local(), general).cut.columns == 16);
-  CHECK(choose_variant(problem.backward(), general).cut.shared_bytes <= linear_shared_limit);
+  CHECK(choose_variant(problem.local(), portable_kernels).cut.columns == 16);
+  CHECK(choose_variant(problem.backward(), portable_kernels).cut.shared_bytes <= linear_shared_limit);
   problem = {.D = 1024, .E = 16};
-  CHECK_THROWS_AS(choose_variant(problem.local(), general), std::invalid_argument);
+  CHECK_THROWS_AS(choose_variant(problem.local(), portable_kernels), std::invalid_argument);
 }
 
 TEST_CASE("fp64 has kernels in full builds only") {
-  Problem problem{.dtype = DType::fp64};
-  CHECK_THROWS_AS(choose_variant(problem.local(), general), std::invalid_argument);
-  VariantOptions full = general;
+  LinearCalls problem{.dtype = DType::fp64};
+  CHECK_THROWS_AS(choose_variant(problem.local(), portable_kernels), std::invalid_argument);
+  VariantOptions full = portable_kernels;
   full.build.full = true;
   CHECK(choose_variant(problem.local(), full).variant->name == "linear_local general fp64");
 }
 
 TEST_CASE("a transition of every token has no kernel on a GPU") {
-  Problem problem;
+  LinearCalls problem;
   LinearLocal call = problem.local();
-  call.log_decay = view(1024, 12, 128, DType::fp32);
+  call.log_decay = unread_view(1024, 12, 128, DType::fp32);
   CHECK_THROWS_WITH_AS(
-      choose_variant(call, general),
+      choose_variant(call, portable_kernels),
       "linear attention with a transition of every token runs on CPUs only: GPU kernels have "
       "one factor a head",
       std::invalid_argument);
 }
 
 TEST_CASE("inter: blocked work cuts chunks every 64 tokens, and these know where they lie") {
-  Problem problem{.chunk_tokens = 128};
+  LinearCalls problem{.chunk_tokens = 128};
   problem.list = {{.row = 3, .count = 130, .state = 0, .left = 1, .left_exponent = 7},
                   {.row = 133, .count = 0}};
   const std::vector<DeviceChunk> parts = short_chunks(problem.list);

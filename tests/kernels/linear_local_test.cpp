@@ -2,9 +2,11 @@
 // recurrence over the whole sequence.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "tests/kernels/linear_case.hpp"
@@ -78,10 +80,10 @@ void check_result(const LinearCase& c, Rank& rank, ChunkWork work) {
   CHECK(rank.gaps_intact());
 }
 
-constexpr double slopes[] = {0, 1e-4, 0.5, 8};
+constexpr double decay_slopes[] = {0, 1e-4, 0.5, 8};
 
 std::vector<LinearCase> decay_cases(std::mt19937& generator, DType nominal) {
-  const std::vector<double> four(std::begin(slopes), std::end(slopes));
+  const std::vector<double> four(std::begin(decay_slopes), std::end(decay_slopes));
   const reference::LinearShape small{.S = 0, .H = 4, .D = 5, .E = 3};
   std::vector<LinearCase> cases;
   cases.push_back(linear_case(generator, small, four, nominal, 0, {1}, 0));

@@ -9,12 +9,6 @@
 namespace cplab::testing {
 namespace {
 
-double rounded(double x, DType dtype) {
-  double stored = 0;
-  kernels::store_element(&stored, dtype, 0, x);
-  return kernels::load_element(&stored, dtype, 0);
-}
-
 // As weigh() of kernels/cuda/linear/walk_mma.cuh.
 double two_numbers(double x, DType dtype) {
   const double scale = dtype == DType::fp16 ? 2048 : 1, first = rounded(x, dtype);

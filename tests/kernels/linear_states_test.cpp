@@ -2,11 +2,13 @@
 // alone; and what calls must not be.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/linear_case.hpp"
@@ -24,15 +26,15 @@ using kernels::LinearState;
 using kernels::Write;
 
 // States of one number for one head, and what they are afterwards.
-Tensor numbers(const std::vector<double>& values) {
+Tensor number_states(const std::vector<double>& values) {
   Tensor tensor(DType::fp32, std::ssize(values), 1, 1);
   tensor.assign(values);
   return tensor;
 }
 
-std::vector<double> scanned(std::vector<double> values, const std::vector<Chunk>& chunks, bool reverse,
-                            std::vector<double>* final_values = nullptr, bool sums_only = false) {
-  Tensor states = numbers(values), final_states(DType::fp32, 2, 1, 1);
+std::vector<double> scanned_states(std::vector<double> values, const std::vector<Chunk>& chunks, bool reverse,
+                                   std::vector<double>* final_values = nullptr, bool sums_only = false) {
+  Tensor states = number_states(values), final_states(DType::fp32, 2, 1, 1);
   const std::vector<double> slopes = {std::log(2)};
   cpu_linear_tiles().scan({.state = states.view(),
                            .final_state = final_values ? std::optional(final_states.view()) : std::nullopt,
@@ -71,16 +73,16 @@ TEST_CASE("a scan by hand: prefixes, suffixes, resets and what leaves the piece"
       {.row = 3, .count = 1, .state = 2, .left = 1, .right = 0, .left_exponent = 3, .right_exponent = 0},
       {.row = 4, .count = 3, .state = 3, .left = -1, .right = -1, .resets = true}};
   std::vector<double> last;
-  check_close(scanned({8, 4, 2, 1}, chunks, false, &last), {0, 8, 6, 0});
+  check_close(scanned_states({8, 4, 2, 1}, chunks, false, &last), {0, 8, 6, 0});
   check_close(last, {5, 0});
-  check_close(scanned({8, 4, 2, 1}, chunks, true, &last), {4.5, 2, 0, 0});
+  check_close(scanned_states({8, 4, 2, 1}, chunks, true, &last), {4.5, 2, 0, 0});
   check_close(last, {0, 10.25});
-  check_close(scanned({8, 4, 2, 1}, chunks, true, &last, true), {8, 4, 2, 1});  // sums alone
+  check_close(scanned_states({8, 4, 2, 1}, chunks, true, &last, true), {8, 4, 2, 1});  // sums alone
   check_close(last, {0, 10.25});
   // States are found by their number, not by their place in the list.
   std::vector<Chunk> renamed = chunks;
   std::swap(renamed[0].state, renamed[2].state);
-  check_close(scanned({2, 4, 8, 1}, renamed, false), {6, 8, 0, 0});
+  check_close(scanned_states({2, 4, 8, 1}, renamed, false), {6, 8, 0, 0});
 }
 
 // One-hot: only the state of chunk j is not 0. Exactly the chunks behind it hold lambda^(tokens between) of
@@ -100,8 +102,8 @@ TEST_CASE("a scan passes one chunk's state to those behind it alone") {
       prefix[i] = std::exp2(static_cast<double>(chunks[j].row + lengths[j] - chunks[i].row));
     for (std::size_t i = 0; i < j; ++i)
       suffix[i] = std::exp2(static_cast<double>(chunks[i].row + lengths[i] - chunks[j].row));
-    check_close(scanned(own, chunks, false), prefix);
-    check_close(scanned(own, chunks, true), suffix);
+    check_close(scanned_states(own, chunks, false), prefix);
+    check_close(scanned_states(own, chunks, true), suffix);
   }
 }
 

@@ -59,7 +59,7 @@ std::vector<double> random_keep(std::mt19937& g, std::int64_t rows, std::int64_t
 }
 
 // NaN in bias and keep wherever no pair reads them, and in whole rows of q and dout without any kept key.
-void poison(MaskedProblem& m, const MaskedExpected& right) {
+void poison_unread(MaskedProblem& m, const MaskedExpected& right) {
   const Sizes& s = m.problem.sizes;
   const std::vector<int> visible = visible_pairs(m.problem);
   std::vector<bool> seen(m.keep.size());
@@ -329,7 +329,7 @@ void masked_case(Report& report, const CaseName& name, const MaskedRunner& runne
   if (draw(g, 0, 7) > 0) m.bias = random_values(g, m.mask_rows() * m.bias_heads * m.columns, tile.nominal);
   if (draw(g, 0, 7) > 0) m.keep = random_keep(g, m.mask_rows(), m.keep_heads, m.columns, m.full);
   const MaskedExpected right = expected_of(m);
-  poison(m, right);
+  poison_unread(m, right);
   MaskedCase(report, runner, d, right, g).run();
 }
 

@@ -5,14 +5,6 @@
 #include "tests/kernels/masked_cases.hpp"
 
 namespace cplab::testing {
-namespace {
-
-std::size_t at(std::int64_t row, std::int64_t heads, std::int64_t head, std::int64_t width, std::int64_t x) {
-  return static_cast<std::size_t>((row * heads + head) * width + x);
-}
-
-}  // namespace
-
 std::int64_t MaskedProblem::column_of(std::int64_t key) const {
   for (const RowRun& run : column_runs) {
     if (key < run.count) return run.begin + key * run.step;
@@ -23,7 +15,7 @@ std::int64_t MaskedProblem::column_of(std::int64_t key) const {
 
 std::size_t MaskedProblem::index(std::int64_t heads, std::int64_t h, std::int64_t i, std::int64_t j) const {
   const std::int64_t head = h / (problem.sizes.H / heads);
-  return full ? at(i, heads, head, columns, column_of(j)) : at(j, heads, head, 1, 0);
+  return full ? place_of(i, heads, head, columns, column_of(j)) : place_of(j, heads, head, 1, 0);
 }
 
 MaskedExpected expected_of(const MaskedProblem& masked) {
@@ -56,7 +48,8 @@ MaskedExpected expected_of(const MaskedProblem& masked) {
         double z = masked.bias.empty() ? 0 : masked.bias[masked.index(masked.bias_heads, h, i, j)];
         double magnitude = std::fabs(z);
         for (std::int64_t x = 0; x < D; ++x) {
-          const double product = problem.scale * problem.q[at(i, H, h, D, x)] * problem.k[at(j, G, g, D, x)];
+          const double product =
+              problem.scale * problem.q[place_of(i, H, h, D, x)] * problem.k[place_of(j, G, g, D, x)];
           z += product;
           magnitude += std::fabs(product);
         }
@@ -66,7 +59,7 @@ MaskedExpected expected_of(const MaskedProblem& masked) {
         p.push_back(masked.softcap > 0 ? masked.softcap * t : z);
         slope.push_back(1 - t * t);
       }
-      double& lse = r.lse[at(i, H, h, 1, 0)];
+      double& lse = r.lse[place_of(i, H, h, 1, 0)];
       lse = -infinity;
       if (keys.empty()) continue;
       result.row_counts[static_cast<std::size_t>(i)] = true;
@@ -80,17 +73,18 @@ MaskedExpected expected_of(const MaskedProblem& masked) {
         p[n] = std::exp(p[n] - lse);
         result.key_counts[static_cast<std::size_t>(keys[n])] = true;
         for (std::int64_t x = 0; x < E; ++x) {
-          const double value = problem.v[at(keys[n], G, g, E, x)], dout = problem.dout[at(i, H, h, E, x)];
-          r.out[at(i, H, h, E, x)] += p[n] * value;
-          r.out_majorant[at(i, H, h, E, x)] += p[n] * std::fabs(value);
-          r.dv[at(keys[n], G, g, E, x)] += p[n] * dout;
-          r.dv_majorant[at(keys[n], G, g, E, x)] += p[n] * std::fabs(dout);
+          const double value = problem.v[place_of(keys[n], G, g, E, x)],
+                       dout = problem.dout[place_of(i, H, h, E, x)];
+          r.out[place_of(i, H, h, E, x)] += p[n] * value;
+          r.out_majorant[place_of(i, H, h, E, x)] += p[n] * std::fabs(value);
+          r.dv[place_of(keys[n], G, g, E, x)] += p[n] * dout;
+          r.dv_majorant[place_of(keys[n], G, g, E, x)] += p[n] * std::fabs(dout);
           dp[n] += dout * value;
           dp_majorant[n] += std::fabs(dout * value);
         }
         delta += p[n] * dp[n];
       }
-      r.delta[at(i, H, h, 1, 0)] = delta;
+      r.delta[place_of(i, H, h, 1, 0)] = delta;
       for (std::size_t n = 0; n < keys.size(); ++n) {
         const double dz = p[n] * (dp[n] - delta) * slope[n];
         const double majorant = p[n] * (dp_majorant[n] + std::fabs(delta));
@@ -101,11 +95,12 @@ MaskedExpected expected_of(const MaskedProblem& masked) {
           result.bias_counts[of_bias] = true;
         }
         for (std::int64_t x = 0; x < D; ++x) {
-          const double key = problem.k[at(keys[n], G, g, D, x)], query = problem.q[at(i, H, h, D, x)];
-          r.dq[at(i, H, h, D, x)] += problem.scale * dz * key;
-          r.dq_majorant[at(i, H, h, D, x)] += std::fabs(problem.scale * key) * majorant;
-          r.dk[at(keys[n], G, g, D, x)] += problem.scale * dz * query;
-          r.dk_majorant[at(keys[n], G, g, D, x)] += std::fabs(problem.scale * query) * majorant;
+          const double key = problem.k[place_of(keys[n], G, g, D, x)],
+                       query = problem.q[place_of(i, H, h, D, x)];
+          r.dq[place_of(i, H, h, D, x)] += problem.scale * dz * key;
+          r.dq_majorant[place_of(i, H, h, D, x)] += std::fabs(problem.scale * key) * majorant;
+          r.dk[place_of(keys[n], G, g, D, x)] += problem.scale * dz * query;
+          r.dk_majorant[place_of(keys[n], G, g, D, x)] += std::fabs(problem.scale * query) * majorant;
         }
       }
     }

@@ -24,7 +24,7 @@ using namespace cplab::kernels;
 using reference::BiasForm;
 using reference::KeepRule;
 
-struct Shape {
+struct MaskedShape {
   std::int64_t S = 1, H = 1, G = 1, D = 1, E = 1;
   BiasForm form = BiasForm::keys;
   std::int64_t bias_heads = 1;
@@ -34,7 +34,7 @@ struct Shape {
   bool shuffled = false;  // full: rows of k in another order than the columns of bias
 };
 
-std::string text(const Shape& s) {
+std::string text(const MaskedShape& s) {
   return "S " + std::to_string(s.S) + " H " + std::to_string(s.H) + " G " + std::to_string(s.G) + " D " +
          std::to_string(s.D) + " E " + std::to_string(s.E) + " form " +
          std::to_string(static_cast<int>(s.form)) + " bias heads " + std::to_string(s.bias_heads) + " rule " +
@@ -44,8 +44,8 @@ std::string text(const Shape& s) {
 }
 
 // All operands of one problem in poisoned memory at random layouts, and the right result.
-struct Problem {
-  Shape s;
+struct MaskedOperands {
+  MaskedShape s;
   DType dtype;
   std::int64_t columns;  // of the bias
   Tensor q, k, v, dout, bias, keep, out, lse, delta, dq, dk, dv, dbias;
@@ -57,7 +57,7 @@ struct Problem {
   }
   std::int64_t bias_rows() const { return s.S; }
 
-  Problem(const Shape& shape, DType type, std::uint32_t seed, std::mt19937 g = {})
+  MaskedOperands(const MaskedShape& shape, DType type, std::uint32_t seed, std::mt19937 g = {})
       : s(shape),
         dtype(type),
         columns(shape.form == BiasForm::full ? shape.S + 3 : 1),
@@ -184,12 +184,12 @@ struct Problem {
   }
 };
 
-std::vector<Shape> shapes() {
-  std::vector<Shape> list;
+std::vector<MaskedShape> masked_shapes() {
+  std::vector<MaskedShape> list;
   std::mt19937 g(7);
   const auto pick = [&](std::initializer_list<std::int64_t> of) { return of.begin()[g() % of.size()]; };
   for (int n = 0; n < 60; ++n) {
-    Shape s;
+    MaskedShape s;
     s.S = pick({1, 2, 5, 31, 64, 65, 130, 200});
     s.G = pick({1, 2, 3}), s.H = s.G * pick({1, 2, 4});
     s.D = pick({1, 3, 8}), s.E = pick({1, 2, 5});
@@ -210,9 +210,9 @@ std::vector<Shape> shapes() {
 
 TEST_CASE("masked tiles: random shapes in fp64 are the reference's") {
   std::uint32_t seed = 1;
-  for (const Shape& shape : shapes()) {
+  for (const MaskedShape& shape : masked_shapes()) {
     CAPTURE(text(shape));
-    Problem p(shape, DType::fp64, seed++);
+    MaskedOperands p(shape, DType::fp64, seed++);
     const std::vector<Segment> segments = p.segments();
     masked_attend_cpu(p.forward(segments));
     masked_attend_backward_cpu(p.backward(segments));
@@ -223,9 +223,9 @@ TEST_CASE("masked tiles: random shapes in fp64 are the reference's") {
 // P and dz are rounded to 8 bits and summed over up to 200 keys: an error of a few 2^-9 of the largest value.
 TEST_CASE("masked tiles: random shapes in bf16 are near the reference's, and skipping changes no bit") {
   std::uint32_t seed = 1;
-  for (const Shape& shape : shapes()) {
+  for (const MaskedShape& shape : masked_shapes()) {
     CAPTURE(text(shape));
-    Problem skips(shape, DType::bf16, seed), whole(shape, DType::bf16, seed);
+    MaskedOperands skips(shape, DType::bf16, seed), whole(shape, DType::bf16, seed);
     ++seed;
     const std::vector<Segment> segments = skips.segments();
     masked_attend_cpu(skips.forward(segments));
@@ -233,8 +233,8 @@ TEST_CASE("masked tiles: random shapes in bf16 are near the reference's, and ski
     skips.require_right(0.05);
     masked_attend_cpu(whole.forward(segments), false);
     masked_attend_backward_cpu(whole.backward(segments), false);
-    for (const auto member :
-         {&Problem::out, &Problem::lse, &Problem::dq, &Problem::dk, &Problem::dv, &Problem::dbias})
+    for (const auto member : {&MaskedOperands::out, &MaskedOperands::lse, &MaskedOperands::dq,
+                              &MaskedOperands::dk, &MaskedOperands::dv, &MaskedOperands::dbias})
       REQUIRE((skips.*member).memory() == (whole.*member).memory());
   }
 }
@@ -242,9 +242,10 @@ TEST_CASE("masked tiles: random shapes in bf16 are near the reference's, and ski
 TEST_CASE("masked tiles: two tiles of keys, merged and added, are one") {
   for (const BiasForm form : {BiasForm::full, BiasForm::keys}) {
     for (const KeepRule rule : {KeepRule::none, KeepRule::top_k, KeepRule::relu}) {
-      Shape shape{100, 4, 2, 4, 3, form, form == BiasForm::full ? 4 : 2, true, {rule, 5, 4}, 3.0, false};
+      const std::int64_t bias_heads = form == BiasForm::full ? 4 : 2;
+      MaskedShape shape{100, 4, 2, 4, 3, form, bias_heads, true, {rule, 5, 4}, 3.0, false};
       CAPTURE(text(shape));
-      Problem p(shape, DType::fp64, 11);
+      MaskedOperands p(shape, DType::fp64, 11);
       // Causal: the first 60 keys with all queries, the other 40 with the last 40 queries. What comes second
       // leaves the rows of the first alone.
       const std::vector<Segment> first{{0, 100, 0, 60, 0, -1, 0}}, second{{60, 40, 60, 40, 0, -1, 0}};
@@ -263,8 +264,8 @@ TEST_CASE("masked tiles: two tiles of keys, merged and added, are one") {
 }
 
 TEST_CASE("masked tiles: what counts for nothing may be NaN, and nothing poisoned stays in a bias gradient") {
-  Shape shape{70, 2, 1, 3, 2, BiasForm::full, 2, true, {KeepRule::top_k, 4, 0}, 0, false};
-  Problem p(shape, DType::fp32, 5);
+  MaskedShape shape{70, 2, 1, 3, 2, BiasForm::full, 2, true, {KeepRule::top_k, 4, 0}, 0, false};
+  MaskedOperands p(shape, DType::fp32, 5);
   for (std::int64_t i = 0; i < 70; ++i)
     for (std::int64_t h = 0; h < 2; ++h) {
       for (std::int64_t j = 0; j < 70; ++j)
@@ -279,8 +280,8 @@ TEST_CASE("masked tiles: what counts for nothing may be NaN, and nothing poisone
 }
 
 TEST_CASE("masked tiles: rows without a kept key are 0 and minus infinity, their gradients 0") {
-  Shape shape{40, 2, 2, 3, 2, BiasForm::keys, 2, true, {KeepRule::top_k, 1, 0}, 0, false};
-  Problem p(shape, DType::fp32, 9);
+  MaskedShape shape{40, 2, 2, 3, 2, BiasForm::keys, 2, true, {KeepRule::top_k, 1, 0}, 0, false};
+  MaskedOperands p(shape, DType::fp32, 9);
   for (std::int64_t j = 0; j < 40; ++j)
     for (std::int64_t h = 0; h < 2; ++h) p.keep.set(j, h, 0, j == 30);
   const std::vector<Segment> segments = p.segments();
@@ -300,11 +301,11 @@ TEST_CASE("masked tiles: rows without a kept key are 0 and minus infinity, their
 }
 
 TEST_CASE("masked tiles: a broadcast mask and bias are the same ones written out") {
-  Shape shape{50, 4, 2, 3, 2, BiasForm::keys, 2, true, {KeepRule::top_k, 9, 0}, 1.5, false};
-  Problem few(shape, DType::fp32, 3);
-  Shape wide_shape = shape;
+  MaskedShape shape{50, 4, 2, 3, 2, BiasForm::keys, 2, true, {KeepRule::top_k, 9, 0}, 1.5, false};
+  MaskedOperands few(shape, DType::fp32, 3);
+  MaskedShape wide_shape = shape;
   wide_shape.form = BiasForm::full, wide_shape.bias_heads = 4;
-  Problem many(wide_shape, DType::fp32, 3);
+  MaskedOperands many(wide_shape, DType::fp32, 3);
   for (auto [into, from] : {std::pair{&many.q, &few.q},
                             {&many.k, &few.k},
                             {&many.v, &few.v},
@@ -318,7 +319,7 @@ TEST_CASE("masked tiles: a broadcast mask and bias are the same ones written out
         many.keep.set(i, h, j, few.keep.at(j, h / 2));
       }
   const std::vector<Segment> segments = few.segments();
-  for (Problem* p : {&few, &many}) {
+  for (MaskedOperands* p : {&few, &many}) {
     masked_attend_cpu(p->forward(segments));
     masked_attend_backward_cpu(p->backward(segments));
   }
@@ -337,8 +338,8 @@ TEST_CASE("masked tiles: a broadcast mask and bias are the same ones written out
 }
 
 TEST_CASE("masked tiles: calls that do not fit together are refused") {
-  Shape shape{8, 4, 2, 3, 2, BiasForm::full, 4, false, {}, 0, false};
-  Problem p(shape, DType::fp32, 3);
+  MaskedShape shape{8, 4, 2, 3, 2, BiasForm::full, 4, false, {}, 0, false};
+  MaskedOperands p(shape, DType::fp32, 3);
   const std::vector<Segment> segments = p.segments();
   const auto refused = [&](auto change) {
     MaskedAttend call = p.forward(segments);

@@ -8,7 +8,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/tensor.hpp"
+#include "tests/kernels/unread_view.hpp"
 
 namespace cplab::testing {
 namespace {
@@ -16,25 +18,12 @@ namespace {
 using namespace cplab::kernels;
 using cuda::KeyReach;
 
-const auto aligned = reinterpret_cast<void*>(std::uintptr_t{256});
-
-View view_of(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width) {
-  return {.data = aligned,
-          .dtype = dtype,
-          .rows = rows,
-          .heads = heads,
-          .width = width,
-          .row_stride = heads * width,
-          .head_stride = width,
-          .runs = {}};
-}
-
-struct Call {
+struct MaskedCall {
   std::vector<Segment> segments = {{.q_begin = 0, .q_count = 300, .k_begin = 0, .k_count = 300, .right = 0}};
   std::vector<RowRun> columns = {{0, 300, 1}};
-  View q = view_of(DType::bf16, 300, 4, 128), k = view_of(DType::bf16, 300, 2, 128);
-  View lse = view_of(DType::fp32, 300, 4, 1), pairs = view_of(DType::bf16, 300, 4, 304);
-  View keys = view_of(DType::bf16, 300, 2, 1);
+  View q = unread_view(300, 4, 128, DType::bf16), k = unread_view(300, 2, 128, DType::bf16);
+  View lse = unread_view(300, 4, 1, DType::fp32), pairs = unread_view(300, 4, 304, DType::bf16);
+  View keys = unread_view(300, 2, 1, DType::bf16);
 
   MaskedAttend forward(bool full = true) const {
     MaskedAttend call{.tile = {.q = q, .k = k, .v = k, .out = q, .lse = lse, .segments = segments},
@@ -60,58 +49,57 @@ struct Call {
   }
 };
 
-constexpr cuda::VariantOptions options{.sm_major = 9, .sms = 132, .build = {}};
-
 }  // namespace
 
 TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16-bit dtype") {
-  Call call;
-  CHECK(choose_variant(call.forward(), options).variant->name == "attend masked mma bf16 128");
-  CHECK(choose_variant(call.backward(), options).variant->name == "attend_backward masked mma bf16 128");
-  CHECK(choose_variant(call.backward(false), options).variant->name == "attend_backward masked mma bf16 128");
-  CHECK(!fall_back(call.forward(), options));
+  MaskedCall call;
+  CHECK(choose_variant(call.forward(), on_hopper).variant->name == "attend masked mma bf16 128");
+  CHECK(choose_variant(call.backward(), on_hopper).variant->name == "attend_backward masked mma bf16 128");
+  CHECK(choose_variant(call.backward(false), on_hopper).variant->name ==
+        "attend_backward masked mma bf16 128");
+  CHECK(!fall_back(call.forward(), on_hopper));
 
   MaskedAttend behind = call.forward(false);  // bias and keep mask lie behind V
   behind.tile.v.row_stride += 2;
-  CHECK(!fall_back(behind, options));
+  CHECK(!fall_back(behind, on_hopper));
   behind.tile.k.row_stride += 2;
-  CHECK(fall_back(behind, options).has_value());
+  CHECK(fall_back(behind, on_hopper).has_value());
 
   MaskedAttend other = call.forward();
   other.mask.bias->dtype = DType::fp32;
-  CHECK(choose_variant(other, options).variant->name == "attend masked general");
-  CHECK(fall_back(other, options)->text() == "not attend masked mma bf16 128: bias is not bf16");
+  CHECK(choose_variant(other, on_hopper).variant->name == "attend masked general");
+  CHECK(fall_back(other, on_hopper)->text() == "not attend masked mma bf16 128: bias is not bf16");
 
   MaskedAttendBackward few = call.backward();
-  few.dbias = few.mask.bias = view_of(DType::bf16, 300, 2, 304);
-  CHECK(fall_back(few, options)->text() == "not attend_backward masked mma bf16 128: dbias has 2 heads");
+  few.dbias = few.mask.bias = unread_view(300, 2, 304, DType::bf16);
+  CHECK(fall_back(few, on_hopper)->text() == "not attend_backward masked mma bf16 128: dbias has 2 heads");
   few.dbias.reset();
-  CHECK(!fall_back(few, options));
+  CHECK(!fall_back(few, on_hopper));
 
   MaskedAttend wide = call.forward();
   wide.tile.q.dtype = wide.tile.k.dtype = wide.tile.v.dtype = DType::fp64;
-  CHECK_THROWS_AS(choose_variant(wide, options), std::invalid_argument);
+  CHECK_THROWS_AS(choose_variant(wide, on_hopper), std::invalid_argument);
 }
 
 TEST_CASE(
     "masked variants: tiles are cells, and those of keys are kept where dk or the bias gradient is stored") {
-  Call call;
-  const auto chosen = choose_variant(call.forward(), options);
+  MaskedCall call;
+  const auto chosen = choose_variant(call.forward(), on_hopper);
   REQUIRE(chosen.work.tiles.size() == 5);
   for (const cuda::WorkTile& tile : chosen.work.tiles) CHECK(tile.begin % cuda::cell_rows == 0);
 
   call.segments = {{.q_begin = 0, .q_count = 10, .k_begin = 70, .k_count = 10}};
   MaskedAttendBackward back = call.backward(false);
   back.tile.write_dk = back.tile.write_dq = Write::add;
-  CHECK(choose_variant(back, options).by_k.tiles.size() == 5);  // the bias gradient is stored
+  CHECK(choose_variant(back, on_hopper).by_k.tiles.size() == 5);  // the bias gradient is stored
   back.write_dbias = Write::add;
-  CHECK(choose_variant(back, options).by_k.tiles.size() == 1);
-  CHECK(choose_variant(back, options).by_q.tiles.size() == 1);
+  CHECK(choose_variant(back, on_hopper).by_k.tiles.size() == 1);
+  CHECK(choose_variant(back, on_hopper).by_q.tiles.size() == 1);
 }
 
 // Causal, 300 rows: cell c of queries sees keys 0 .. 64 c + 63, the last one 0 .. 299.
 TEST_CASE("masked variants: the scan reads what the segments show to each cell of queries") {
-  Call call;
+  MaskedCall call;
   const std::vector<KeyReach> reach = cuda::key_reaches(call.segments, 300);
   REQUIRE(reach.size() == 5);
   for (int cell = 0; cell < 5; ++cell) {

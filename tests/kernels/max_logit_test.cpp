@@ -15,8 +15,6 @@ namespace {
 using kernels::cpu_tiles;
 using kernels::Write;
 
-constexpr TileDTypes fp32_tile{.nominal = DType::fp32, .out = DType::fp32, .lse = DType::fp32};
-
 Problem any_problem(std::mt19937& generator, std::vector<Segment> segments) {
   return random_problem(generator, {.nq = 9, .nk = 11, .H = 4, .G = 2, .D = 6, .E = 5}, std::move(segments),
                         DType::fp32);

@@ -39,18 +39,18 @@ long double exact_lse(long double a, long double b) {
   return std::max(a, b) + std::log1p(std::exp(-std::fabs(a - b)));
 }
 
-struct Accumulator {
+struct MergeSide {
   Tensor out, lse;
 };
 
-Accumulator accumulator(std::mt19937& generator, DType dtype, const std::vector<double>& out,
-                        const std::vector<double>& lse, std::int64_t width) {
+MergeSide merge_side(std::mt19937& generator, DType dtype, const std::vector<double>& out,
+                     const std::vector<double>& lse, std::int64_t width) {
   const auto rows = static_cast<std::int64_t>(lse.size());
   return {random_tensor(generator, dtype, rows, 1, width, out),
           random_tensor(generator, dtype, rows, 1, 1, lse)};
 }
 
-void merge(Accumulator& part, Accumulator& into) {
+void merge(MergeSide& part, MergeSide& into) {
   cpu_tiles().merge({.part_out = part.out.view(),
                      .part_lse = part.lse.view(),
                      .into_out = into.out.view(),
@@ -75,9 +75,9 @@ TEST_CASE("merge and merge_lse are right however far the two sides are apart") {
       b.push_back(pair.b);
     }
     const std::vector<double> twos(a.size(), 2), threes(a.size(), 3);
-    Accumulator into = accumulator(generator, dtype, twos, a, 1);
-    Accumulator part = accumulator(generator, dtype, threes, b, 1);
-    Accumulator folded = accumulator(generator, dtype, {}, a, 1);
+    MergeSide into = merge_side(generator, dtype, twos, a, 1);
+    MergeSide part = merge_side(generator, dtype, threes, b, 1);
+    MergeSide folded = merge_side(generator, dtype, {}, a, 1);
     merge(part, into);
     cpu_tiles().merge_lse({.part_lse = part.lse.view(), .into_lse = folded.lse.view()});
     for (std::size_t n = 0; n < a.size(); ++n) {
@@ -105,8 +105,8 @@ TEST_CASE("merge keeps the smaller side where the larger lse is 0") {
   std::mt19937 generator(7);
   for (const DType dtype : {DType::fp64, DType::fp32}) {
     for (const double distance : {1.0, 10.0, 17.5, 30.0, 60.0}) {
-      Accumulator into = accumulator(generator, dtype, {0}, {0}, 1);
-      Accumulator part = accumulator(generator, dtype, {1}, {-distance}, 1);
+      MergeSide into = merge_side(generator, dtype, {0}, {0}, 1);
+      MergeSide part = merge_side(generator, dtype, {1}, {-distance}, 1);
       merge(part, into);
       const double exact = std::log1p(std::exp(-distance));
       CHECK(std::fabs(into.lse.at(0, 0) - exact) <= 4 * unit_roundoff(dtype) * exact);
@@ -119,11 +119,10 @@ TEST_CASE("a side of lse -inf is not read and does not disturb the other") {
   for (const DType dtype : {DType::fp64, DType::fp32}) {
     for (const double garbage : {nan, infinity, -0.0}) {
       // Rows: only the part has seen keys; only the accumulator has; neither.
-      Accumulator into =
-          accumulator(generator, dtype, {garbage, 0.3, garbage}, {-infinity, -5, -infinity}, 1);
-      Accumulator part =
-          accumulator(generator, dtype, {0.7, garbage, garbage}, {1234.5, -infinity, -infinity}, 1);
-      const Accumulator before = into;
+      MergeSide into = merge_side(generator, dtype, {garbage, 0.3, garbage}, {-infinity, -5, -infinity}, 1);
+      MergeSide part =
+          merge_side(generator, dtype, {0.7, garbage, garbage}, {1234.5, -infinity, -infinity}, 1);
+      const MergeSide before = into;
       merge(part, into);
       CHECK(into.out.bits(0, 0) == part.out.bits(0, 0));
       CHECK(into.lse.at(0, 0) == 1234.5);
@@ -141,8 +140,8 @@ TEST_CASE("a side of lse -inf is not read and does not disturb the other") {
 
 TEST_CASE("a NaN lse shows on either side") {
   std::mt19937 generator(3);
-  Accumulator into = accumulator(generator, DType::fp32, {1, 1}, {nan, 2}, 1);
-  Accumulator part = accumulator(generator, DType::fp32, {1, 1}, {2, nan}, 1);
+  MergeSide into = merge_side(generator, DType::fp32, {1, 1}, {nan, 2}, 1);
+  MergeSide part = merge_side(generator, DType::fp32, {1, 1}, {2, nan}, 1);
   merge(part, into);
   for (const double value : into.lse.values()) CHECK(std::isnan(value));
   for (const double value : into.out.values()) CHECK(std::isnan(value));
@@ -157,19 +156,19 @@ TEST_CASE("incremental and deferred merging agree on adversarial sequences") {
     const std::int64_t rows = 50;
     const std::int64_t width = 3;
     const std::int64_t steps = 12;
-    std::vector<Accumulator> parts;
+    std::vector<MergeSide> parts;
     for (std::int64_t step = 0; step < steps; ++step) {
       std::vector<double> lse, out = random_values(generator, rows * width, dtype);
       for (std::int64_t row = 0; row < rows; ++row) lse.push_back(levels[draw(generator, 0, 11)]);
       for (std::int64_t row = 0; row < rows; ++row)
         if (lse[static_cast<std::size_t>(row)] == -infinity)
           for (std::int64_t x = 0; x < width; ++x) out[static_cast<std::size_t>(row * width + x)] = nan;
-      parts.push_back(accumulator(generator, dtype, out, lse, width));
+      parts.push_back(merge_side(generator, dtype, out, lse, width));
     }
     const std::vector<double> nothing(static_cast<std::size_t>(rows), -infinity);
-    Accumulator incremental = accumulator(generator, dtype, {}, nothing, width);
-    Accumulator deferred = accumulator(generator, dtype, {}, nothing, width);
-    for (Accumulator& part : parts) {
+    MergeSide incremental = merge_side(generator, dtype, {}, nothing, width);
+    MergeSide deferred = merge_side(generator, dtype, {}, nothing, width);
+    for (MergeSide& part : parts) {
       merge(part, incremental);
       cpu_tiles().merge_lse({.part_lse = part.lse.view(), .into_lse = deferred.lse.view()});
     }
@@ -222,8 +221,8 @@ TEST_CASE("rescale stores or adds, and never reads an empty part") {
 
 TEST_CASE("merges of shapes that disagree are refused") {
   std::mt19937 generator(6);
-  Accumulator two = accumulator(generator, DType::fp32, {1, 1}, {0, 0}, 1);
-  Accumulator three = accumulator(generator, DType::fp32, {1, 1, 1}, {0, 0, 0}, 1);
+  MergeSide two = merge_side(generator, DType::fp32, {1, 1}, {0, 0}, 1);
+  MergeSide three = merge_side(generator, DType::fp32, {1, 1, 1}, {0, 0, 0}, 1);
   const kernels::Merge merges[] = {
       {two.out.view(), two.lse.view(), three.out.view(), three.lse.view()},
       {two.out.view(), three.lse.view(), two.out.view(), two.lse.view()},

@@ -8,10 +8,6 @@
 namespace cplab::testing {
 namespace {
 
-std::size_t at(std::int64_t row, std::int64_t heads, std::int64_t head, std::int64_t width, std::int64_t x) {
-  return static_cast<std::size_t>((row * heads + head) * width + x);
-}
-
 double largest(const std::vector<double>& values) {
   double magnitude = 0;
   for (const double value : values)
@@ -132,7 +128,7 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
       p.clear();
       for (std::int64_t j = 0; j < nk; ++j) {
         if (visible[static_cast<std::size_t>(i * nk + j)] == 0) continue;
-        const Dot product = dot(&problem.q[at(i, H, h, D, 0)], &problem.k[at(j, G, g, D, 0)], D);
+        const Dot product = dot(&problem.q[place_of(i, H, h, D, 0)], &problem.k[place_of(j, G, g, D, 0)], D);
         const double score = problem.scale * product.sum;
         result.score_magnitude =
             std::max(result.score_magnitude, std::fabs(problem.scale) * product.magnitude);
@@ -141,7 +137,7 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
         double& most = result.max_logit[static_cast<std::size_t>(h)];
         most = std::max(most, score);
       }
-      double& lse = result.lse[at(i, H, h, 1, 0)];
+      double& lse = result.lse[place_of(i, H, h, 1, 0)];
       lse = -infinity;
       if (keys.empty()) continue;
       const double highest = *std::max_element(p.begin(), p.end());
@@ -154,26 +150,26 @@ Expected expected_of(const Problem& problem, const std::vector<double>& given_de
       dp_majorant.assign(keys.size(), 0);
       for (std::size_t n = 0; n < keys.size(); ++n) {
         p[n] = std::exp(p[n] - lse);
-        const double* const value = &problem.v[at(keys[n], G, g, E, 0)];
-        const double* const dout = &problem.dout[at(i, H, h, E, 0)];
-        add_row(p[n], value, E, &result.out[at(i, H, h, E, 0)], p[n],
-                &result.out_majorant[at(i, H, h, E, 0)]);
-        add_row(p[n], dout, E, &result.dv[at(keys[n], G, g, E, 0)], p[n],
-                &result.dv_majorant[at(keys[n], G, g, E, 0)]);
+        const double* const value = &problem.v[place_of(keys[n], G, g, E, 0)];
+        const double* const dout = &problem.dout[place_of(i, H, h, E, 0)];
+        add_row(p[n], value, E, &result.out[place_of(i, H, h, E, 0)], p[n],
+                &result.out_majorant[place_of(i, H, h, E, 0)]);
+        add_row(p[n], dout, E, &result.dv[place_of(keys[n], G, g, E, 0)], p[n],
+                &result.dv_majorant[place_of(keys[n], G, g, E, 0)]);
         const Dot product = dot(dout, value, E);
         dp[n] = product.sum;
         dp_majorant[n] = product.magnitude;
         delta += p[n] * dp[n];
       }
-      if (!given_delta.empty()) delta = given_delta[at(i, H, h, 1, 0)];
-      result.delta[at(i, H, h, 1, 0)] = delta;
+      if (!given_delta.empty()) delta = given_delta[place_of(i, H, h, 1, 0)];
+      result.delta[place_of(i, H, h, 1, 0)] = delta;
       for (std::size_t n = 0; n < keys.size(); ++n) {
         const double ds = problem.scale * p[n] * (dp[n] - delta);
         const double ds_majorant = std::fabs(problem.scale) * p[n] * (dp_majorant[n] + std::fabs(delta));
-        add_row(ds, &problem.k[at(keys[n], G, g, D, 0)], D, &result.dq[at(i, H, h, D, 0)], ds_majorant,
-                &result.dq_majorant[at(i, H, h, D, 0)]);
-        add_row(ds, &problem.q[at(i, H, h, D, 0)], D, &result.dk[at(keys[n], G, g, D, 0)], ds_majorant,
-                &result.dk_majorant[at(keys[n], G, g, D, 0)]);
+        add_row(ds, &problem.k[place_of(keys[n], G, g, D, 0)], D, &result.dq[place_of(i, H, h, D, 0)],
+                ds_majorant, &result.dq_majorant[place_of(i, H, h, D, 0)]);
+        add_row(ds, &problem.q[place_of(i, H, h, D, 0)], D, &result.dk[place_of(keys[n], G, g, D, 0)],
+                ds_majorant, &result.dk_majorant[place_of(keys[n], G, g, D, 0)]);
       }
     }
   }

@@ -23,6 +23,7 @@
 // |dout|, |v| <= 1) times that of dS: 2^-117.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -44,6 +45,12 @@ struct Problem {
   std::vector<Segment> segments;
   std::vector<double> q, k, v, dout;  // [nq,H,D], [nk,G,D], [nk,G,E], [nq,H,E]
 };
+
+// Of a number in [rows, heads, width].
+inline std::size_t place_of(std::int64_t row, std::int64_t heads, std::int64_t head, std::int64_t width,
+                            std::int64_t x) {
+  return static_cast<std::size_t>((row * heads + head) * width + x);
+}
 
 // [nq, nk], straight from the definition of Segment. A pair in two segments counts twice: 2.
 std::vector<int> visible_pairs(const Problem& problem);
@@ -77,6 +84,8 @@ struct TileDTypes {
   std::int64_t merges = 0;
   double part_roundoff = 0;
 };
+
+inline constexpr TileDTypes fp32_tile{.nominal = DType::fp32, .out = DType::fp32, .lse = DType::fp32};
 
 Tolerance out_tolerance(const Problem& problem, const Expected& expected, const TileDTypes& dtypes);
 Tolerance max_logit_tolerance(const Problem& problem, const Expected& expected, const TileDTypes& dtypes);

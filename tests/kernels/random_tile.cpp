@@ -101,11 +101,7 @@ std::vector<Segment> random_segments(std::mt19937& generator, std::int64_t nq, s
 std::vector<double> random_values(std::mt19937& generator, std::int64_t count, DType dtype) {
   std::uniform_real_distribution<double> uniform(-1, 1);
   std::vector<double> values(static_cast<std::size_t>(count));
-  for (double& value : values) {
-    double stored = 0;
-    kernels::store_element(&stored, dtype, 0, uniform(generator));
-    value = kernels::load_element(&stored, dtype, 0);
-  }
+  for (double& value : values) value = rounded(uniform(generator), dtype);
   return values;
 }
 

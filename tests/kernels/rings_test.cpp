@@ -11,6 +11,7 @@
 
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/turns.hpp"
+#include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/key_tile_list.hpp"
 #include "tests/kernels/square_call.hpp"
@@ -173,7 +174,7 @@ TEST_CASE("rings: nobody queues, and nobody waits for ever") {
 // Rounding wants a call that stores dq and has a place for it where whole rows can be stored.
 TEST_CASE("rings: not every call in rings rounds dq in the kernel, and then another launch casts it") {
   VariantOptions options = on_hopper;
-  options.only = "attend_backward hopper ordered bf16 128";
+  options.only = ordered_kernel;
   const Call shape{.S = 1024, .B = 2, .causal = false};
   const std::vector<Segment> segments = shape.segments();
   const AttendBackward rounds = rounding(shape, segments);
@@ -196,7 +197,7 @@ TEST_CASE("rings: not every call in rings rounds dq in the kernel, and then anot
 // The last piece of the first sequence ends where the second one begins, which is no whole cell.
 TEST_CASE("rings: pieces that are not whole cells are neither stored nor rounded") {
   VariantOptions options = on_hopper;
-  options.only = "attend_backward hopper ordered bf16 128";
+  options.only = ordered_kernel;
   const Call shape{.S = 1000, .causal = false};
   const std::vector<Segment> segments = {{.q_count = 500, .k_count = 500},
                                          {.q_begin = 500, .q_count = 500, .k_begin = 500, .k_count = 500}};
@@ -210,7 +211,7 @@ TEST_CASE("rings: pieces that are not whole cells are neither stored nor rounded
 TEST_CASE(
     "rings: a full mask's tiles that take turns, up to a quarter of the multiprocessors, on a GPU alone") {
   const auto chosen = [](std::int64_t S, bool causal, VariantOptions options) {
-    options.only = "attend_backward hopper ordered bf16 128";
+    options.only = ordered_kernel;
     const Call call{.S = S, .B = 2, .causal = causal};
     const std::vector<Segment> segments = call.segments();
     const ChosenBackward choice = choose_variant(rounding(call, segments), options);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/call_checks.hpp"
@@ -17,7 +18,7 @@ using namespace kernels::cuda;
 
 namespace {
 
-VariantOptions with(std::optional<bool> sums_dkv) {
+VariantOptions with_sums(std::optional<bool> sums_dkv) {
   VariantOptions options = on_hopper;
   options.sums_dkv = sums_dkv;
   return options;
@@ -65,15 +66,14 @@ TEST_CASE("rounded dk, dv: stored by one thread block where tiles are enough, or
 TEST_CASE("rounded dk, dv: kernels that do not split query heads store them") {
   const Call few{.S = 8192, .H = 8, .G = 1};
   const std::vector<Segment> segments = few.segments();
-  const VariantOptions ampere{.sm_major = 8, .sms = 108, .build = {}};
-  CHECK(!choose_variant(rounding_all(few, segments), ampere).sums_dkv);
+  CHECK(!choose_variant(rounding_all(few, segments), on_ampere).sums_dkv);
 }
 
 TEST_CASE("rounded dk, dv: a caller may say which way") {
   const Call few{.S = 8192, .H = 8, .G = 1}, many{.S = 2048, .B = 16, .H = 32, .G = 8};
   const std::vector<Segment> of_few = few.segments(), of_many = many.segments();
-  CHECK(!choose_variant(rounding_all(few, of_few), with(false)).sums_dkv);
-  CHECK(choose_variant(rounding_all(many, of_many), with(true)).sums_dkv);
+  CHECK(!choose_variant(rounding_all(few, of_few), with_sums(false)).sums_dkv);
+  CHECK(choose_variant(rounding_all(many, of_many), with_sums(true)).sums_dkv);
 }
 
 // What is chosen is the faster one of the two, as predicted.
@@ -86,7 +86,7 @@ TEST_CASE("rounded dk, dv: the choice compares both ways") {
       const std::vector<Segment> segments = shape.segments();
       const AttendBackward call = rounding_all(shape, segments);
       const auto seconds = [&](std::optional<bool> sums_dkv) {
-        return predicted_seconds(choose_variant(call, with(sums_dkv)), call, on_hopper);
+        return predicted_seconds(choose_variant(call, with_sums(sums_dkv)), call, on_hopper);
       };
       CHECK(seconds({}) == std::min(seconds(false), seconds(true)));
     }

@@ -1,10 +1,12 @@
 // Backward calls that round dq: which kernel takes them, and who rounds.
 #include <doctest/doctest.h>
 
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/call_checks.hpp"
 #include "kernels/work/predicted_time.hpp"
+#include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
 namespace cplab::testing {
@@ -43,8 +45,6 @@ TEST_CASE("rounded dq: what is predicted has the cast, or what takes its place")
     only.only = variant;
     return predicted_seconds(choose_variant(of, only), of, only);
   };
-  const char* const fused = "attend_backward hopper fused bf16 128";
-  const char* const apart = "attend_backward hopper bf16 128";
   for (const std::int64_t batch : {16, 2}) {
     const Call shape{.S = 1024, .B = batch};
     const std::vector<Segment> segments = shape.segments();
@@ -52,10 +52,11 @@ TEST_CASE("rounded dq: what is predicted has the cast, or what takes its place")
     AttendBackward sum = call;
     sum.rounded_dq.reset();
     const double bytes = static_cast<double>(batch) * 1024 * 16 * 128 * (4 + 2);
-    CHECK(seconds(call, fused) - seconds(sum, fused) == doctest::Approx(3.2e-6 + bytes / 4.2161e12));
+    CHECK(seconds(call, fused_kernel) - seconds(sum, fused_kernel) ==
+          doctest::Approx(3.2e-6 + bytes / 4.2161e12));
     AttendBackward stored = sum;
     stored.dq = *call.rounded_dq;
-    CHECK(seconds(call, apart) == seconds(stored, apart));
+    CHECK(seconds(call, apart_kernel) == seconds(stored, apart_kernel));
   }
 }
 
@@ -74,23 +75,22 @@ TEST_CASE("rounded dq: at the end of the launch that adds in any order, where al
     CHECK(casts_dq(choice, of) == by_cast);
     CHECK(rounds_dq(choice, of) == (of.rounded_dq && !by_cast));
   };
-  const char* const fused = "attend_backward hopper fused bf16 128";
-  check(fused, call, true, false);
-  check("attend_backward hopper fused bf16 128, 64 keys", call, false, true);
-  check("attend_backward hopper ordered bf16 128", call, false, true);
+  check(fused_kernel, call, true, false);
+  check(fused_small_kernel, call, false, true);
+  check(ordered_kernel, call, false, true);
   AttendBackward sum = call, unaligned = call, apart = call;
   sum.rounded_dq.reset();
-  check(fused, sum, false, false);
+  check(fused_kernel, sum, false, false);
   unaligned.rounded_dq->row_stride += 1;
-  check(fused, unaligned, false, true);
+  check(fused_kernel, unaligned, false, true);
   const Call longer{.S = 6208};
   const std::vector<Segment> of_longer = longer.segments();
-  check(fused, rounding(longer, of_longer), false, true);
+  check(fused_kernel, rounding(longer, of_longer), false, true);
   // Two runs of rows: those between them are not the call's.
   const std::vector<RowRun> runs = {{.count = 3072}, {.begin = 5000, .count = 3072}};
   for (View* view : {&apart.q, &apart.dout, &apart.lse, &apart.delta, &apart.dq, &*apart.rounded_dq})
     view->runs = runs;
-  check(fused, apart, false, true);
+  check(fused_kernel, apart, false, true);
 }
 
 TEST_CASE("rounded dq has the shape and the dtype of q") {

@@ -5,7 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -14,6 +15,7 @@
 #include "kernels/work/fits.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
+#include "tests/kernels/unread_view.hpp"
 
 namespace cplab::testing {
 namespace {
@@ -21,17 +23,10 @@ namespace {
 using namespace kernels::cuda;
 using kernels::bytes_of;
 
-// [rows, 2 heads, 64] of bf16, or of another dtype; nothing is read through the pointer.
-View view_of(const std::vector<RowRun>& runs, DType dtype = DType::bf16) {
-  alignas(16) static std::array<std::byte, 16> memory;
-  View view{.data = memory.data(),
-            .dtype = dtype,
-            .rows = 0,
-            .heads = 2,
-            .width = 64,
-            .row_stride = 128,
-            .head_stride = 64,
-            .runs = runs};
+// [rows, 2 heads, 64] of bf16, or of another dtype.
+View view_of_runs(const std::vector<RowRun>& runs, DType dtype = DType::bf16) {
+  View view = unread_view(0, 2, 64, dtype);
+  view.runs = runs;
   for (const RowRun& run : runs) view.rows += run.count;
   return view;
 }
@@ -86,21 +81,21 @@ void check_rows(const View& view, const RowSpace& space) {
 TEST_CASE("one run is its own space, whatever its step") {
   for (const RowRun& run : {RowRun{0, 10, 1}, RowRun{7, 10, 3}, RowRun{7, 1, 1}}) {
     const std::vector<RowRun> runs = {run};
-    const View view = view_of(runs);
+    const View view = view_of_runs(runs);
     const RowSpace space = row_space(view, {}).value();
     CHECK(space.rows == run.count);
     CHECK(space.pieces == std::vector<RowPiece>{{0, 0, run.count}});
     check_rows(view, space);
   }
-  View whole = view_of({});
+  View whole = view_of_runs({});
   whole.rows = 30;
   CHECK(row_space(whole, {})->pieces == std::vector<RowPiece>{{0, 0, 30}});
-  CHECK(row_space(view_of({}), {})->rows == 0);
+  CHECK(row_space(view_of_runs({}), {})->rows == 0);
 }
 
 TEST_CASE("runs count from the first row of memory, in units of their step, and runs that touch are one") {
   const std::vector<RowRun> list = {{40, 5, 2}, {10, 3, 2}, {16, 2, 2}, {60, 1, 7}, {100, 0, 1}};
-  const RowSpace space = row_space(view_of(list), {}).value();
+  const RowSpace space = row_space(view_of_runs(list), {}).value();
   CHECK(space.pieces == std::vector<RowPiece>{{0, 15, 5}, {5, 0, 5}, {10, 25, 1}});
   CHECK(space.rows == 26);
   const std::vector<RowRange> ranges = space.ranges();
@@ -108,25 +103,25 @@ TEST_CASE("runs count from the first row of memory, in units of their step, and 
   CHECK(ranges[0].begin == 0);
   CHECK(ranges[0].end == 5);
   CHECK(ranges[2].begin == 25);
-  check_rows(view_of(list), space);
+  check_rows(view_of_runs(list), space);
   // Single rows have the largest step that fits.
-  CHECK(row_space(view_of({{4, 1, 1}, {10, 1, 1}, {13, 1, 1}}), {})->pieces ==
+  CHECK(row_space(view_of_runs({{4, 1, 1}, {10, 1, 1}, {13, 1, 1}}), {})->pieces ==
         std::vector<RowPiece>{{0, 0, 1}, {1, 2, 2}});
 }
 
 TEST_CASE("what is no list of one step has no space") {
-  CHECK(!row_space(view_of({{9, 4, -1}}), {}));
-  CHECK(!row_space(view_of({{0, 4, 1}, {10, 4, 2}}), {}));
-  CHECK(!row_space(view_of({{0, 4, 2}, {11, 4, 2}}), {}));  // at another remainder
-  CHECK(!row_space(view_of({{0, 4, 1}, {3, 4, 1}}), {}));   // row 3 twice
-  CHECK(!row_space(view_of({{0, 4, 1}, {std::int64_t{1} << 30, 4, 1}}), {}));
+  CHECK(!row_space(view_of_runs({{9, 4, -1}}), {}));
+  CHECK(!row_space(view_of_runs({{0, 4, 1}, {10, 4, 2}}), {}));
+  CHECK(!row_space(view_of_runs({{0, 4, 2}, {11, 4, 2}}), {}));  // at another remainder
+  CHECK(!row_space(view_of_runs({{0, 4, 1}, {3, 4, 1}}), {}));   // row 3 twice
+  CHECK(!row_space(view_of_runs({{0, 4, 1}, {std::int64_t{1} << 30, 4, 1}}), {}));
 }
 
 TEST_CASE("pieces end where another view's runs do, which needs a map unless it lies alike") {
   const std::vector<RowRun> list = {{10, 6, 1}, {30, 4, 1}}, moved = {{110, 6, 1}, {130, 4, 1}},
                             other = {{0, 3, 1}, {50, 5, 1}, {20, 2, 1}}, steps = {{5, 5, -1}, {20, 5, 2}};
-  const View q = view_of(list), dout = view_of(moved), dq = view_of(other, DType::fp32);
-  View out = view_of({});
+  const View q = view_of_runs(list), dout = view_of_runs(moved), dq = view_of_runs(other, DType::fp32);
+  View out = view_of_runs({});
   out.rows = 10;
   const RowSpace space = row_space(q, {&dout, &dq, &out}).value();
   CHECK(space.pieces == std::vector<RowPiece>{{0, 0, 3}, {3, 3, 3}, {6, 20, 2}, {8, 22, 2}});
@@ -141,7 +136,7 @@ TEST_CASE("pieces end where another view's runs do, which needs a map unless it 
   CHECK(gradients.map[10] < 0);  // nobody's
   CHECK(in_space(out, space).device.rows == 10);
   // Runs of several steps do not cut; rows are looked up one by one.
-  const View lse = view_of(steps, DType::fp32);
+  const View lse = view_of_runs(steps, DType::fp32);
   CHECK(row_space(q, {&lse})->pieces.size() == 2);
   check_rows(lse, *row_space(q, {&lse}));
   CHECK(!in_space(lse, space).device.consecutive);
@@ -154,7 +149,8 @@ TEST_CASE("random lists: every row is found") {
     const std::vector<RowRun> first = random_runs(rows, generator, draw(generator, 1, 30)),
                               second = random_runs(rows, generator, draw(generator, 1, 30));
     const Layout third = random_layout(rows, generator);
-    const View q = view_of(first), out = view_of(second), lse = view_of(third.runs, DType::fp32);
+    const View q = view_of_runs(first), out = view_of_runs(second),
+               lse = view_of_runs(third.runs, DType::fp32);
     if (rows > 0 && third.runs.empty()) continue;
     const std::optional<RowSpace> space = row_space(q, {&out});
     REQUIRE(space);
@@ -168,7 +164,8 @@ TEST_CASE("segments in row spaces have the pairs of the call") {
     const std::int64_t nq = draw(generator, 1, 40), nk = draw(generator, 1, 40);
     const std::vector<RowRun> q_runs = random_runs(nq, generator, draw(generator, 1, 20)),
                               k_runs = random_runs(nk, generator, draw(generator, 1, 20));
-    const RowSpace q = row_space(view_of(q_runs), {}).value(), k = row_space(view_of(k_runs), {}).value();
+    const RowSpace q = row_space(view_of_runs(q_runs), {}).value(),
+                   k = row_space(view_of_runs(k_runs), {}).value();
     const std::vector<DeviceSegment> live = live_segments(random_segments(generator, nq, nk));
     const auto pairs = [](const std::vector<DeviceSegment>& segments, const std::vector<std::int64_t>& is,
                           const std::vector<std::int64_t>& js) {
@@ -209,7 +206,7 @@ TEST_CASE("segments in row spaces have the pairs of the call") {
 TEST_CASE("a call has spaces only if TMA reads what it must") {
   const std::vector<RowRun> list = {{10, 6, 1}, {30, 4, 1}}, other = {{0, 10, 1}};
   std::vector<kernels::Segment> segments = {{.q_begin = 0, .q_count = 10, .k_begin = 0, .k_count = 10}};
-  const View q = view_of(list), k = view_of(other), lse = view_of(other, DType::fp32);
+  const View q = view_of_runs(list), k = view_of_runs(other), lse = view_of_runs(other, DType::fp32);
   kernels::Attend call{.q = q, .k = k, .v = k, .out = k, .lse = lse, .segments = segments};
   CHECK(row_spaces(call));
   CHECK(row_spaces(call)->q.pieces.size() == 2);
@@ -232,7 +229,7 @@ TEST_CASE("a call has spaces only if TMA reads what it must") {
   // As many single rows on both sides as to make a million segments of one.
   std::vector<RowRun> singles;
   for (std::int64_t n = 0; n < 1100; ++n) singles.push_back({n * n, 1, 1});
-  call.q = call.k = call.v = call.out = view_of(singles);
+  call.q = call.k = call.v = call.out = view_of_runs(singles);
   segments[0] = {.q_begin = 0, .q_count = 1100, .k_begin = 0, .k_count = 1100};
   call.segments = segments;
   CHECK(!row_spaces(call));

@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tests/kernels/oracle.hpp"
@@ -42,7 +44,8 @@ struct Executed {
   std::optional<TileTensors> before;
 };
 
-constexpr RowSample every_row{.rows = 1000, .groups = 2, .seed = 1}, few{.rows = 5, .groups = 2, .seed = 3};
+constexpr RowSample every_row{.rows = 1000, .groups = 2, .seed = 1},
+    few_rows{.rows = 5, .groups = 2, .seed = 3};
 
 kernels::AttendBackward with_delta_given(kernels::AttendBackward call) {
   call.out.reset();
@@ -66,7 +69,7 @@ TEST_CASE("right gradients pass, whatever the layout, the segments and how they 
       Executed executed(generator, problem, gradients_of(dtype), write);
       INFO(name_of(dtype), ", trial ", trial);
       CHECK(executed.wrong(write, every_row) == "");
-      CHECK(executed.wrong(write, few) == "");
+      CHECK(executed.wrong(write, few_rows) == "");
     }
 }
 
@@ -120,7 +123,7 @@ TEST_CASE("right results of the forward pass, stored or merged") {
       }
       TileTensors before = tensors;
       cpu_tiles().attend(tensors.attend(problem, write));
-      CHECK(wrong_rows(tensors.attend(problem, write), before.attend(problem, write), few) == "");
+      CHECK(wrong_rows(tensors.attend(problem, write), before.attend(problem, write), few_rows) == "");
     }
 }
 
@@ -133,7 +136,7 @@ TEST_CASE("a row that is wrong is found, and named") {
   const auto broken = [&](auto change) {
     Executed executed(generator, problem, gradients_of(DType::bf16), Write::store);
     change(executed.tensors);
-    return executed.wrong(Write::store, few);
+    return executed.wrong(Write::store, few_rows);
   };
   CHECK(broken([](TileTensors&) {}) == "");
   CHECK(broken([](TileTensors& t) { t.dq.set(3, 0, 2, 5); }).find("in head 0, rows 0 to 4") !=
@@ -156,9 +159,9 @@ TEST_CASE("keys that were left out are found") {
   const auto call = [&] { return tensors.attend(problem, Write::store); };
   problem.segments.pop_back();
   cpu_tiles().attend(call());
-  CHECK(wrong_rows(call(), before.attend(problem, Write::store), few) == "");
+  CHECK(wrong_rows(call(), before.attend(problem, Write::store), few_rows) == "");
   problem.segments = all;
-  CHECK(wrong_rows(call(), before.attend(problem, Write::store), few).find("out: relative error") == 0);
+  CHECK(wrong_rows(call(), before.attend(problem, Write::store), few_rows).find("out: relative error") == 0);
 }
 
 // Queries that see no key have out = 0: a kernel that leaves them as they were is wrong, whatever was there.
@@ -169,7 +172,7 @@ TEST_CASE("where zeros are right a NaN is found") {
   TileTensors tensors(generator, problem, {.nominal = DType::bf16, .out = DType::bf16, .lse = DType::fp32});
   TileTensors before = tensors;
   const auto wrong = [&] {
-    return wrong_rows(tensors.attend(problem, Write::store), before.attend(problem, Write::store), few);
+    return wrong_rows(tensors.attend(problem, Write::store), before.attend(problem, Write::store), few_rows);
   };
   cpu_tiles().attend(tensors.attend(problem, Write::store));
   CHECK(wrong() == "");

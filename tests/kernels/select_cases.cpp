@@ -1,6 +1,8 @@
 // Selections of keys for any device, against counting which keys come before each.
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <string>
 #include <vector>
 
 #include "tests/kernels/masked_cases.hpp"

@@ -1,17 +1,22 @@
 // Attention calls of equal sequences, without memory: for what depends on shapes alone.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "kernels/kernels.hpp"
+#include "tests/kernels/sequences.hpp"
+#include "tests/kernels/unread_view.hpp"
 
 namespace cplab::testing {
 
-using namespace kernels;
+using kernels::Attend;
+using kernels::AttendBackward;
+using kernels::DType;
+using kernels::Segment;
+using kernels::View;
 
 // B sequences of S rows one behind the other, H query heads and G key heads. Nothing is read through the
 // pointer.
@@ -22,29 +27,17 @@ struct Call {
   std::int64_t E = D;  // of values
 
   View view(std::int64_t heads, std::int64_t width, DType view_dtype) const {
-    alignas(16) static std::array<std::byte, 16> memory;
-    return {.data = memory.data(),
-            .dtype = view_dtype,
-            .rows = B * S,
-            .heads = heads,
-            .width = width,
-            .row_stride = heads * width,
-            .head_stride = width,
-            .runs = {}};
+    return unread_view(B * S, heads, width, view_dtype);
   }
   std::vector<Segment> segments() const {
-    std::vector<Segment> all;
-    for (std::int64_t b = 0; b < B; ++b)
-      all.push_back(
-          {.q_begin = b * S, .q_count = S, .k_begin = b * S, .k_count = S, .right = causal ? 0 : -1});
-    return all;
+    return sequences(std::vector<std::int64_t>(static_cast<std::size_t>(B), S), causal);
   }
 };
 
-inline constexpr DType sums = DType::fp32;
+inline constexpr DType dtype_of_sums = DType::fp32;
 
 inline Attend forward(const Call& call, std::span<const Segment> segments) {
-  const DType lse = call.dtype == DType::fp64 ? DType::fp64 : sums;
+  const DType lse = call.dtype == DType::fp64 ? DType::fp64 : dtype_of_sums;
   return {.q = call.view(call.H, call.D, call.dtype),
           .k = call.view(call.G, call.D, call.dtype),
           .v = call.view(call.G, call.E, call.dtype),
@@ -59,11 +52,11 @@ inline AttendBackward backward(const Call& call, std::span<const Segment> segmen
           .k = call.view(call.G, call.D, call.dtype),
           .v = call.view(call.G, call.E, call.dtype),
           .dout = call.view(call.H, call.E, call.dtype),
-          .lse = call.view(call.H, 1, sums),
-          .delta = call.view(call.H, 1, sums),
-          .dq = call.view(call.H, call.D, sums),
-          .dk = call.view(call.G, call.D, sums),
-          .dv = call.view(call.G, call.E, sums),
+          .lse = call.view(call.H, 1, dtype_of_sums),
+          .delta = call.view(call.H, 1, dtype_of_sums),
+          .dq = call.view(call.H, call.D, dtype_of_sums),
+          .dk = call.view(call.G, call.D, dtype_of_sums),
+          .dv = call.view(call.G, call.E, dtype_of_sums),
           .segments = segments,
           .scale = 0.1};
 }
@@ -82,8 +75,8 @@ inline AttendBackward rounding_all(const Call& shape, std::span<const Segment> s
   AttendBackward call = rounding(shape, segments);
   call.rounded_dk = call.dk;
   call.rounded_dv = call.dv;
-  call.dk = shape.view(shape.G, shape.D, sums);
-  call.dv = shape.view(shape.G, shape.E, sums);
+  call.dk = shape.view(shape.G, shape.D, dtype_of_sums);
+  call.dv = shape.view(shape.G, shape.E, dtype_of_sums);
   return call;
 }
 

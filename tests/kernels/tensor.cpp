@@ -8,8 +8,8 @@
 namespace cplab::testing {
 namespace {
 
-constexpr std::byte poison{0xff};
-constexpr std::int64_t guard = 16;  // elements in front of and behind everything
+constexpr std::byte poison_byte{0xff};
+constexpr std::int64_t guard_elements = 16;  // elements in front of and behind everything
 
 }  // namespace
 
@@ -46,6 +46,12 @@ double unit_roundoff(DType dtype) {
     case DType::fp16: return 0x1p-11;
   }
   return 0;
+}
+
+double rounded(double value, DType dtype) {
+  double stored = 0;
+  kernels::store_element(&stored, dtype, 0, value);
+  return kernels::load_element(&stored, dtype, 0);
 }
 
 Layout random_layout(std::int64_t rows, std::mt19937& generator, std::int64_t gap_unit, bool one_run) {
@@ -128,7 +134,7 @@ Tensor::Tensor(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t 
   const std::int64_t physical_rows = runs_.empty() ? rows : layout.physical_rows;
   const std::int64_t padded = width + layout.width_gap;
   const std::int64_t beside = layout.heads_outside ? 0 : layout.before_heads + layout.behind_heads;
-  first_ = guard + (layout.heads_outside ? 0 : layout.before_heads);
+  first_ = guard_elements + (layout.heads_outside ? 0 : layout.before_heads);
   row_stride_ = layout.heads_outside ? padded : heads * padded + beside;
   head_stride_ = layout.heads_outside ? physical_rows * padded : padded;
   if (runs_.empty()) {
@@ -137,8 +143,8 @@ Tensor::Tensor(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t 
     for (const RowRun& run : runs_)
       for (std::int64_t row = 0; row < run.count; ++row) physical_.push_back(run.begin + row * run.step);
   }
-  const std::int64_t elements = physical_rows * (heads * padded + beside) + 2 * guard;
-  memory_.assign(static_cast<std::size_t>(elements) * kernels::bytes_of(dtype), poison);
+  const std::int64_t elements = physical_rows * (heads * padded + beside) + 2 * guard_elements;
+  memory_.assign(static_cast<std::size_t>(elements) * kernels::bytes_of(dtype), poison_byte);
 }
 
 View Tensor::view() {
@@ -207,8 +213,8 @@ std::string Tensor::touched_gap() const {
   const auto bytes = static_cast<std::int64_t>(kernels::bytes_of(dtype_));
   for (std::int64_t row = 0; row < rows_; ++row)
     for (std::int64_t head = 0; head < heads_; ++head)
-      std::fill_n(rest.begin() + element(row, head, 0) * bytes, width_ * bytes, poison);
-  const auto touched = [](std::byte byte) { return byte != poison; };
+      std::fill_n(rest.begin() + element(row, head, 0) * bytes, width_ * bytes, poison_byte);
+  const auto touched = [](std::byte byte) { return byte != poison_byte; };
   const auto first = std::find_if(rest.begin(), rest.end(), touched);
   if (first == rest.end()) return "";
   const auto last = std::find_if(rest.rbegin(), rest.rend(), touched).base() - 1;

@@ -29,6 +29,9 @@ DType wide(DType dtype);
 // 2^-53, 2^-24, 2^-8, 2^-11: the largest relative error of rounding to nearest.
 double unit_roundoff(DType dtype);
 
+// `value` as `dtype` holds it.
+double rounded(double value, DType dtype);
+
 // A view of a whole tensor [rows, heads, width] with strides of 3 elements: for tensors without rows, or of
 // one element, where strides do not matter.
 View tiny_view(void* data, DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width);

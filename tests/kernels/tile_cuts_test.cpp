@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/work/measured_constants.hpp"
+#include "tests/kernels/packed_tiles.hpp"
 #include "tests/kernels/random_tile.hpp"
 
 namespace cplab::testing {
@@ -17,25 +18,13 @@ namespace {
 using namespace kernels::cuda;
 using kernels::Segment;
 
-// Sequences one behind the other, the same rows in q and k.
-std::vector<DeviceSegment> packed(const std::vector<std::int64_t>& lengths, bool causal = true) {
-  std::vector<Segment> segments;
-  std::int64_t begin = 0;
-  for (const std::int64_t length : lengths) {
-    segments.push_back(
-        {.q_begin = begin, .q_count = length, .k_begin = begin, .k_count = length, .right = causal ? 0 : -1});
-    begin += length;
-  }
-  return live_segments(segments);
-}
-
-constexpr TileCosts equal = {1, 1, 1}, hopper_64 = {0.855, 1.138, 1.505};
+constexpr TileCosts hopper_64_costs = {0.855, 1.138, 1.505};
 
 // A tile's length beyond its blocks, and that of a block with dead pairs beyond one without.
-constexpr double beyond = kernels::measured("tile_cost_beyond_keys"),
-                 masked = kernels::measured("tile_cost_of_masked_block");
+constexpr double beyond_cost = kernels::measured("tile_cost_beyond_keys"),
+                 masked_cost = kernels::measured("tile_cost_of_masked_block");
 
-TileWalk walk(std::int64_t heads, std::int64_t sms, bool fixed_share = false) {
+TileWalk walk_over(std::int64_t heads, std::int64_t sms, bool fixed_share = false) {
   return {.heads = heads, .heads_per_group = heads, .sms = sms, .fixed_share = fixed_share};
 }
 
@@ -74,7 +63,7 @@ TEST_CASE("no tile straddles the border of a range, however short, and none is o
   for (const bool by_key : {false, true}) {
     const TileProblem problem{
         .live = live, .rows = 350, .by_key = by_key, .keep_empty = true, .ranges = ranges};
-    const WorkTables work = cheapest_tiles(problem, 128, equal, walk(1, 1)).work;
+    const WorkTables work = cheapest_tiles(problem, 128, equal_costs, walk_over(1, 1)).work;
     std::vector<std::int32_t> begins;
     for (const WorkTile& tile : work.tiles) {
       begins.push_back(tile.begin);
@@ -142,7 +131,7 @@ TEST_CASE("tiles without segments come last, whatever they cost") {
     }
     const std::vector<DeviceSegment> live = live_segments(segments);
     const TileProblem problem{.live = live, .rows = rows, .keep_empty = true};
-    const WorkTables work = cheapest_tiles(problem, 192, hopper, walk(draw(generator, 1, 40), 132)).work;
+    const WorkTables work = cheapest_tiles(problem, 192, hopper, walk_over(draw(generator, 1, 40), 132)).work;
     std::int64_t covered = 0, with_segments = 0;
     for (const WorkTile& tile : work.tiles) {
       covered += tile.end - tile.begin;
@@ -160,7 +149,7 @@ TEST_CASE("pieces: tiles of two sequences, or of one each") {
       {.q_count = 192, .k_count = 192}, {.q_begin = 192, .q_count = 192, .k_begin = 192, .k_count = 192}});
   const auto count = [&](Pieces pieces, std::int64_t sms) {
     const TileProblem problem{.live = live, .rows = 384, .by_key = true, .ranges = {}, .pieces = pieces};
-    return cheapest_tiles(problem, 128, equal, walk(1, sms)).work.tiles.size();
+    return cheapest_tiles(problem, 128, equal_costs, walk_over(1, sms)).work.tiles.size();
   };
   // One multiprocessor: three tiles take less than four. Many: the longest counts.
   CHECK(count(Pieces::ranges_then_segments, 1) == 3);
@@ -177,25 +166,26 @@ TEST_CASE("how even tiles are, and how long they take together") {
     return query_tiles(live_segments(std::vector<Segment>{segment}), even_cuts(1000, height), true);
   };
   const auto time = [&](std::int64_t height, std::int64_t heads, std::int64_t sms) {
-    return makespan(tile_times(tiles(height), equal), walk(heads, sms));
+    return makespan(tile_times(tiles(height), equal_costs), walk_over(heads, sms));
   };
   CHECK(tiles(128).even);  // a short last tile is as long as the others
   const auto about = [](double value) { return doctest::Approx(value).epsilon(1e-4); };  // ticks
-  CHECK(time(128, 16, 132) == about(8 + beyond));  // one wave of 128 tiles
-  CHECK(time(128, 17, 132) == about(2 * (8 + beyond)));
-  CHECK(time(64, 16, 132) == about(2 * (8 + beyond)));
+  CHECK(time(128, 16, 132) == about(8 + beyond_cost));  // one wave of 128 tiles
+  CHECK(time(128, 17, 132) == about(2 * (8 + beyond_cost)));
+  CHECK(time(64, 16, 132) == about(2 * (8 + beyond_cost)));
   segment.right = 0;
   CHECK(!tiles(128).even);
-  CHECK(time(128, 16, 132) == about(8 + beyond + masked));  // the longest one, masked on the diagonal
-  CHECK(time(128, 16, 16) == about(36 + 8 * (beyond + masked)));
-  CHECK(time(128, 160, 16) == about(10 * (36 + 8 * (beyond + masked))));  // by the mean
+  CHECK(time(128, 16, 132) ==
+        about(8 + beyond_cost + masked_cost));  // the longest one, masked on the diagonal
+  CHECK(time(128, 16, 16) == about(36 + 8 * (beyond_cost + masked_cost)));
+  CHECK(time(128, 160, 16) == about(10 * (36 + 8 * (beyond_cost + masked_cost))));  // by the mean
   CHECK(time(128, 0, 16) == 0);
   // 1000 rows are 5 tiles of 192 and one of 40, each for 1024 keys.
   segment.right = -1;
-  const std::vector<double> times = tile_times(tiles(192), hopper_64);
+  const std::vector<double> times = tile_times(tiles(192), hopper_64_costs);
   CHECK(times.size() == 6);
-  CHECK(times.front() == doctest::Approx((8 + beyond) * 1.505));
-  CHECK(times.back() == doctest::Approx((8 + beyond) * 0.855));
+  CHECK(times.front() == doctest::Approx((8 + beyond_cost) * 1.505));
+  CHECK(times.back() == doctest::Approx((8 + beyond_cost) * 0.855));
 }
 
 // Two sequences of 128 rows, a tile of the last 64 of one and the first 64 of the other: it meets a block of
@@ -204,9 +194,11 @@ TEST_CASE("how even tiles are, and how long they take together") {
 TEST_CASE("a tile of several sequences whose warpgroups take turns counts all their blocks") {
   WorkTables work = query_tiles(packed({128, 128}, false), {0, 64, 192, 256}, true);
   REQUIRE(work.tiles.size() == 3);
-  CHECK(tile_times(work, equal) == std::vector<double>{beyond + 1.5, beyond + 1, beyond + 1});
+  CHECK(tile_times(work, equal_costs) ==
+        std::vector<double>{beyond_cost + 1.5, beyond_cost + 1, beyond_cost + 1});
   work.in_turn = true;
-  CHECK(tile_times(work, equal) == std::vector<double>{beyond + 2, beyond + 1, beyond + 1});
+  CHECK(tile_times(work, equal_costs) ==
+        std::vector<double>{beyond_cost + 2, beyond_cost + 1, beyond_cost + 1});
 }
 
 TEST_CASE("tiles of groups of heads, as they come or a fixed share of them") {
@@ -224,27 +216,28 @@ TEST_CASE("the last wave is one of small tiles") {
   // 2048 rows, 32 heads, 132 multiprocessors; a tile's length is 16 + beyond. In tiles of 192, ten and one of
   // 128 for each head, there are three waves: two of 132 and one of 56. With four of 128 there are 8 x 32 =
   // 256 of 192, two waves, and 128 of 128, the third.
-  constexpr double length = 16 + beyond;
+  constexpr double length = 16 + beyond_cost;
   const std::vector<DeviceSegment> live = packed({2048}, false);
   const TileProblem problem{.live = live, .rows = 2048, .keep_empty = true};
   for (const bool fixed_share : {false, true}) {
     const auto time = [&](const Cuts& cuts) {
-      return makespan(tile_times(query_tiles(live, cuts, true), hopper_64), walk(32, 132, fixed_share));
+      return makespan(tile_times(query_tiles(live, cuts, true), hopper_64_costs),
+                      walk_over(32, 132, fixed_share));
     };
     CHECK(time(even_cuts(2048, 192)) == doctest::Approx(length * 3 * 1.505));
     CHECK(time(row_cuts({0, 2048}, 192, {128, 4, false})) == doctest::Approx(length * (2 * 1.505 + 1.138)));
-    const TilePlan plan = cheapest_tiles(problem, 192, hopper_64, walk(32, 132, fixed_share));
+    const TilePlan plan = cheapest_tiles(problem, 192, hopper_64_costs, walk_over(32, 132, fixed_share));
     CHECK(plan.cost == doctest::Approx(1.015 * length * (2 * 1.505 + 1.138)));
     REQUIRE(plan.work.tiles.size() == 12);
     CHECK(plan.work.tiles[7].end - plan.work.tiles[7].begin == 192);  // the longest first
     CHECK(plan.work.tiles[8].end - plan.work.tiles[8].begin == 128);
   }
   // Where all heights cost the same there is nothing to gain.
-  CHECK(cheapest_tiles(problem, 192, equal, walk(32, 132)).work.tiles.size() == 11);
+  CHECK(cheapest_tiles(problem, 192, equal_costs, walk_over(32, 132)).work.tiles.size() == 11);
   // 64 heads of 16384 rows: 41.7 waves of 192 rows, the last one two thirds full, stay as they are.
   const std::vector<DeviceSegment> longer = packed({16384}, false);
   const TileProblem many{.live = longer, .rows = 16384, .keep_empty = true};
-  CHECK(cheapest_tiles(many, 192, hopper_64, walk(64, 132, true)).work.tiles.size() == 86);
+  CHECK(cheapest_tiles(many, 192, hopper_64_costs, walk_over(64, 132, true)).work.tiles.size() == 86);
 }
 
 TEST_CASE("the cuts of the shortest tiles, against all ways to cut") {
@@ -294,7 +287,7 @@ TEST_CASE("short causal sequences in tiles of 192 rows begin with smaller ones")
   // 2, 3, 5, 6 and 7, 8.
   const std::vector<DeviceSegment> live = packed(std::vector<std::int64_t>(16, 1024));
   const TileProblem problem{.live = live, .rows = 16 * 1024, .keep_empty = true};
-  const TilePlan plan = cheapest_tiles(problem, 192, {0.899, 1.167, 1.418}, walk(32, 132));
+  const TilePlan plan = cheapest_tiles(problem, 192, {0.899, 1.167, 1.418}, walk_over(32, 132));
   std::vector<std::int32_t> begins;
   for (const WorkTile& tile : plan.work.tiles)
     if (tile.begin < 1024) begins.push_back(tile.begin);
@@ -307,17 +300,17 @@ TEST_CASE("packed sequences: cut where that is cheaper") {
   // of the first have 1 and 2 blocks, one of them masked: 2 x (3 + 2 beyond + 2 masked). Without 64 rows in
   // front they are plain ones.
   const auto plan = [](const std::vector<DeviceSegment>& live, std::int64_t rows, bool by_key) {
-    return cheapest_tiles({.live = live, .rows = rows, .by_key = by_key, .keep_empty = true}, 128, equal,
-                          walk(1, 1));
+    return cheapest_tiles({.live = live, .rows = rows, .by_key = by_key, .keep_empty = true}, 128,
+                          equal_costs, walk_over(1, 1));
   };
-  constexpr double two = 2 * (3 + 2 * beyond + 2 * masked);
+  constexpr double two = 2 * (3 + 2 * beyond_cost + 2 * masked_cost);
   CHECK(plan(packed({256, 256}), 512, false).cost == doctest::Approx(two).epsilon(1e-4));
   // In front, the plain tiles are 0 .. 64 and 64 rows of the first sequence, 1 + 1 + beyond + 2 masked,
   // then two halves of one, and so on: five tiles. With cuts at 64, 320 and 576 there are five, too, but none
   // is in two sequences.
   for (const bool by_key : {false, true}) {
     const TilePlan cut = plan(packed({64, 256, 256}), 576, by_key);
-    CHECK(cut.cost == doctest::Approx(1.015 * (two + 1 + beyond + masked)).epsilon(1e-4));
+    CHECK(cut.cost == doctest::Approx(1.015 * (two + 1 + beyond_cost + masked_cost)).epsilon(1e-4));
     REQUIRE(cut.work.tiles.size() == 5);
     std::vector<std::int32_t> begins;
     for (const WorkTile& tile : cut.work.tiles) begins.push_back(tile.begin);

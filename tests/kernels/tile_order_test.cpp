@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/work/fits.hpp"
+#include "tests/kernels/packed_tiles.hpp"
 #include "tests/kernels/random_tile.hpp"
 
 namespace cplab::testing {
@@ -16,30 +17,16 @@ namespace {
 using namespace kernels::cuda;
 using kernels::Segment;
 
-// Sequences one behind the other, the same rows in q and k.
-std::vector<DeviceSegment> packed(const std::vector<std::int64_t>& lengths, bool causal) {
-  std::vector<Segment> segments;
-  std::int64_t begin = 0;
-  for (const std::int64_t length : lengths) {
-    segments.push_back(
-        {.q_begin = begin, .q_count = length, .k_begin = begin, .k_count = length, .right = causal ? 0 : -1});
-    begin += length;
-  }
-  return live_segments(segments);
-}
-
 std::vector<std::int32_t> begins(const WorkTables& work) {
   std::vector<std::int32_t> rows;
   for (const WorkTile& tile : work.tiles) rows.push_back(tile.begin);
   return rows;
 }
 
-constexpr TileCosts equal = {1, 1, 1};
-
 // The tiles of `live` cut every 128 rows, ordered.
 WorkTables ordered(const std::vector<DeviceSegment>& live, std::int64_t rows, const TileWalk& walk) {
   WorkTables work = query_tiles(live, even_cuts(rows, 128), true);
-  order_by_walked_rows(work, tile_times(work, equal), walk);
+  order_by_walked_rows(work, tile_times(work, equal_costs), walk);
   return work;
 }
 
@@ -95,10 +82,10 @@ TEST_CASE("tiles of keys that see the same queries are neighbours") {
   const std::vector<DeviceSegment> live = packed({256, 256, 256}, true);
   WorkTables work = key_tiles(live, even_cuts(768, 128), true);
   CHECK(begins(work) == Rows{0, 256, 512, 128, 384, 640});
-  CHECK(order_by_walked_rows(work, tile_times(work, equal, true), {.sms = 1}, true));
+  CHECK(order_by_walked_rows(work, tile_times(work, equal_costs, true), {.sms = 1}, true));
   CHECK(begins(work) == Rows{0, 128, 256, 384, 512, 640});
   CHECK(work.ending == 4);
-  CHECK(order_by_walked_rows(work, tile_times(work, equal, true), {.sms = 100}, true));
+  CHECK(order_by_walked_rows(work, tile_times(work, equal_costs, true), {.sms = 100}, true));
   CHECK(begins(work) == Rows{0, 256, 512, 128, 384, 640});
   CHECK(work.ending == 0);  // all of it
   // Two ranges of queries that see the same keys: nothing that tiles of keys share.
@@ -132,7 +119,7 @@ TEST_CASE("tiles that straddle sequences are of the one of which they walk over 
   const std::vector<DeviceSegment> live = packed(std::vector<std::int64_t>(6, 256), false);
   WorkTables work = query_tiles(live, even_cuts(1536, 192), true);
   CHECK(work.even);
-  order_by_walked_rows(work, tile_times(work, equal), {.sms = 1});
+  order_by_walked_rows(work, tile_times(work, equal_costs), {.sms = 1});
   CHECK(begins(work) == Rows{192, 0, 384, 960, 768, 1152, 576, 1344});
   CHECK(work.ending == 6);
   CHECK(!work.even);  // four blocks take longer than two
@@ -150,7 +137,7 @@ TEST_CASE("any list: the same tiles, those with segments first") {
     WorkTables work = query_tiles(live, even_cuts(rows, 64 * draw(generator, 1, 3)), true);
     Rows before = begins(work);
     const std::int32_t with_segments = live_tiles(work);
-    order_by_walked_rows(work, tile_times(work, equal), {.heads = 2, .sms = draw(generator, 1, 9)});
+    order_by_walked_rows(work, tile_times(work, equal_costs), {.heads = 2, .sms = draw(generator, 1, 9)});
     CHECK(live_tiles(work) == with_segments);
     CHECK(std::all_of(work.tiles.begin() + with_segments, work.tiles.end(),
                       [](const WorkTile& tile) { return tile.count == 0; }));

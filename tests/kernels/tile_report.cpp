@@ -1,6 +1,9 @@
 // What a run of many cases says; see tile_cases.hpp.
 #include <algorithm>
 #include <cstdio>
+#include <mutex>
+#include <string>
+#include <string_view>
 
 #include "tests/kernels/tile_cases.hpp"
 

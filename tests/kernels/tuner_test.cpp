@@ -5,25 +5,23 @@
 
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernels/tune/machine.hpp"
 #include "kernels/tune/sampled_rows.hpp"
+#include "tests/kernels/backward_names.hpp"
+#include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/square_call.hpp"
 
 namespace cplab::testing {
 namespace {
 
+using namespace kernels;
 using namespace kernels::cuda;
 using namespace kernels::tune;
-
-constexpr VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
-const char* const fused = "attend_backward hopper fused bf16 128";
-const char* const fused_small = "attend_backward hopper fused bf16 128, 64 keys";
-const char* const ordered = "attend_backward hopper ordered bf16 128";
-const char* const apart = "attend_backward hopper bf16 128";
-const char* const mma = "attend_backward mma bf16 128";
-const char* const mma_small = "attend_backward mma bf16 128, small tiles";
 
 // Every candidate takes `seconds[name]` (1 if it is not there); those in `wrong` are wrong, those in `broken`
 // cannot be launched. Counts what it is asked.
@@ -48,19 +46,19 @@ struct FakeBench final : Bench {
   }
 };
 
-struct Problem {
-  explicit Problem(const testing::Call& shape = {}) : segments(shape.segments()) {
+struct TunedCall {
+  explicit TunedCall(const testing::Call& shape = {}) : segments(shape.segments()) {
     call = backward(shape, segments);
   }
   std::vector<Segment> segments;
   kernels::tune::Call call;
 };
 
-TuneOptions in_way(ChoiceWay way) {
+TuneOptions options_of(ChoiceWay way) {
   return {.way = way, .variants = on_hopper};
 }
 
-const Tried& of(const Decision& decision, std::string_view variant) {
+const Tried& tried_of(const Decision& decision, std::string_view variant) {
   for (const Tried& each : decision.tried)
     if (each.candidate.variant == variant) return each;
   FAIL("not tried: " << variant);
@@ -70,122 +68,124 @@ const Tried& of(const Decision& decision, std::string_view variant) {
 }  // namespace
 
 TEST_CASE("the candidate with the least time is taken") {
-  const Problem problem;
+  const TunedCall problem;
   FakeBench bench;
-  bench.seconds = {{fused, 3e-3}, {ordered, 2e-3}, {apart, 4e-3}, {mma, 5e-3}};
-  const Decision decision = tune_one(problem.call, in_way(ChoiceWay::autotune), bench);
-  CHECK(decision.variant == ordered);
+  bench.seconds = {{fused_kernel, 3e-3}, {ordered_kernel, 2e-3}, {apart_kernel, 4e-3}, {mma_kernel, 5e-3}};
+  const Decision decision = tune_one(problem.call, options_of(ChoiceWay::autotune), bench);
+  CHECK(decision.variant == ordered_kernel);
   CHECK(decision.not_measured.empty());
-  CHECK(of(decision, ordered).samples.size() == 7);
-  CHECK(of(decision, ordered).median_s() == 2e-3);
-  CHECK(of(decision, "attend_backward general").standing ==
+  CHECK(tried_of(decision, ordered_kernel).samples.size() == 7);
+  CHECK(tried_of(decision, ordered_kernel).median_s() == 2e-3);
+  CHECK(tried_of(decision, "attend_backward general").standing ==
         Standing::left_out);  // 50 times as slow by the model
   CHECK_FALSE(bench.checked.contains("attend_backward general"));
 }
 
 TEST_CASE("a wrong candidate is never timed and never taken, however fast") {
-  const Problem problem;
+  const TunedCall problem;
   for (const ChoiceWay way : {ChoiceWay::autotune, ChoiceWay::hybrid})
-    for (const char* planted : {fused, apart, ordered}) {
+    for (const char* planted : {fused_kernel, apart_kernel, ordered_kernel}) {
       CAPTURE(planted);
       FakeBench bench;
       bench.seconds = {{planted, 1e-9}};
       bench.wrong = {planted};
-      const Decision decision = tune_one(problem.call, in_way(way), bench);
+      const Decision decision = tune_one(problem.call, options_of(way), bench);
       CHECK(decision.variant != planted);
-      CHECK(of(decision, planted).standing == Standing::wrong);
-      CHECK(of(decision, planted).reason == "dq: relative error 0.3");
-      CHECK(of(decision, planted).samples.empty());
+      CHECK(tried_of(decision, planted).standing == Standing::wrong);
+      CHECK(tried_of(decision, planted).reason == "dq: relative error 0.3");
+      CHECK(tried_of(decision, planted).samples.empty());
       CHECK_FALSE(bench.timed.contains(planted));
     }
 }
 
 TEST_CASE("if no candidate is right nothing is taken") {
-  const Problem problem;
+  const TunedCall problem;
   FakeBench bench;
-  bench.wrong = {fused, fused_small, ordered, apart, mma, mma_small};
-  CHECK_THROWS_AS(tune_one(problem.call, in_way(ChoiceWay::autotune), bench), NoRightKernel);
-  bench.wrong = {fused_small, ordered, apart, mma, mma_small};
-  bench.broken = {fused};
-  CHECK_THROWS_AS(tune_one(problem.call, in_way(ChoiceWay::autotune), bench), NoRightKernel);
+  bench.wrong = {fused_kernel, fused_small_kernel, ordered_kernel,
+                 apart_kernel, mma_kernel,         mma_small_kernel};
+  CHECK_THROWS_AS(tune_one(problem.call, options_of(ChoiceWay::autotune), bench), NoRightKernel);
+  bench.wrong = {fused_small_kernel, ordered_kernel, apart_kernel, mma_kernel, mma_small_kernel};
+  bench.broken = {fused_kernel};
+  CHECK_THROWS_AS(tune_one(problem.call, options_of(ChoiceWay::autotune), bench), NoRightKernel);
 }
 
 TEST_CASE("what cannot be launched is refused, and the rest is measured") {
-  const Problem problem;
+  const TunedCall problem;
   FakeBench bench;
-  bench.broken = {fused};
-  bench.seconds = {{fused_small, 3}, {ordered, 2}, {apart, 1}};
-  const Decision decision = tune_one(problem.call, in_way(ChoiceWay::autotune), bench);
-  CHECK(of(decision, fused).standing == Standing::refused);
-  CHECK(of(decision, fused).reason == "invalid configuration argument");
-  CHECK(decision.variant == apart);
-  bench.seconds = {{ordered, 0}, {apart, 1}, {mma, 2}};  // a time that is none
-  CHECK(of(tune_one(problem.call, in_way(ChoiceWay::autotune), bench), ordered).standing ==
+  bench.broken = {fused_kernel};
+  bench.seconds = {{fused_small_kernel, 3}, {ordered_kernel, 2}, {apart_kernel, 1}};
+  const Decision decision = tune_one(problem.call, options_of(ChoiceWay::autotune), bench);
+  CHECK(tried_of(decision, fused_kernel).standing == Standing::refused);
+  CHECK(tried_of(decision, fused_kernel).reason == "invalid configuration argument");
+  CHECK(decision.variant == apart_kernel);
+  bench.seconds = {{ordered_kernel, 0}, {apart_kernel, 1}, {mma_kernel, 2}};  // a time that is none
+  CHECK(tried_of(tune_one(problem.call, options_of(ChoiceWay::autotune), bench), ordered_kernel).standing ==
         Standing::refused);
 }
 
 TEST_CASE("the table's choice keeps its place where another is hardly faster") {
-  const Problem problem;
+  const TunedCall problem;
   FakeBench bench;
-  bench.seconds = {{fused, 1.000}, {ordered, 0.995}};
-  CHECK(tune_one(problem.call, in_way(ChoiceWay::autotune), bench).variant == fused);
-  bench.seconds = {{fused, 1.000}, {ordered, 0.985}};
-  CHECK(tune_one(problem.call, in_way(ChoiceWay::autotune), bench).variant == ordered);
+  bench.seconds = {{fused_kernel, 1.000}, {ordered_kernel, 0.995}};
+  CHECK(tune_one(problem.call, options_of(ChoiceWay::autotune), bench).variant == fused_kernel);
+  bench.seconds = {{fused_kernel, 1.000}, {ordered_kernel, 0.985}};
+  CHECK(tune_one(problem.call, options_of(ChoiceWay::autotune), bench).variant == ordered_kernel);
 }
 
 TEST_CASE("hybrid measures the few that the model calls fastest, the table's among them") {
-  const Problem problem;
+  const TunedCall problem;
   FakeBench bench;
-  bench.seconds = {{mma, 1e-9}};  // 2.6 times as slow by the model: not asked
-  const Decision decision = tune_one(problem.call, in_way(ChoiceWay::hybrid), bench);
-  CHECK(bench.checked == std::set<std::string, std::less<>>{fused, apart, ordered});
-  CHECK(of(decision, mma).standing == Standing::left_out);
-  TuneOptions two = in_way(ChoiceWay::hybrid);
+  bench.seconds = {{mma_kernel, 1e-9}};  // 2.6 times as slow by the model: not asked
+  const Decision decision = tune_one(problem.call, options_of(ChoiceWay::hybrid), bench);
+  CHECK(bench.checked == std::set<std::string, std::less<>>{fused_kernel, apart_kernel, ordered_kernel});
+  CHECK(tried_of(decision, mma_kernel).standing == Standing::left_out);
+  TuneOptions two = options_of(ChoiceWay::hybrid);
   two.candidates = 2;
   // With full masks of 1024 tokens the table and the model put tiles apart before additions in turn.
   two.variants.choice = KernelChoice::deterministic;
   FakeBench other;
-  tune_one(Problem({.S = 1024, .causal = false}).call, two, other);
-  CHECK(other.checked == std::set<std::string, std::less<>>{ordered, apart});
+  tune_one(TunedCall({.S = 1024, .causal = false}).call, two, other);
+  CHECK(other.checked == std::set<std::string, std::less<>>{ordered_kernel, apart_kernel});
 }
 
 TEST_CASE("nothing is launched while a stream is captured, and nothing where there is nothing to decide") {
   FakeBench bench;
   bench.captures = true;
-  const Decision captured = tune_one(Problem().call, in_way(ChoiceWay::autotune), bench);
-  CHECK(captured.variant == fused);
+  const Decision captured = tune_one(TunedCall().call, options_of(ChoiceWay::autotune), bench);
+  CHECK(captured.variant == fused_kernel);
   CHECK(captured.not_measured == "a stream is being captured into a graph");
   CHECK(bench.checked.empty());
   bench.captures = false;
-  const Decision single = tune_one(Problem({.dtype = DType::fp32}).call, in_way(ChoiceWay::autotune), bench);
+  const Decision single =
+      tune_one(TunedCall({.dtype = DType::fp32}).call, options_of(ChoiceWay::autotune), bench);
   CHECK(single.variant == "attend_backward general");
   CHECK(single.not_measured == "the only kernel that takes it");
   CHECK(bench.checked.empty());
 }
 
 TEST_CASE("each class is measured once, and what is known is not measured again") {
-  const Problem small({.S = 1024}), again({.S = 1000}), large({.S = 8192});
+  const TunedCall small({.S = 1024}), again({.S = 1000}), large({.S = 8192});
   const std::vector<kernels::tune::Call> calls = {small.call, large.call, again.call};
   MeasuredChoices known;
   FakeBench bench;
-  bench.seconds = {{apart, 0.5}};
+  bench.seconds = {{apart_kernel, 0.5}};
   std::vector<std::string> told;
   const auto tell = [&](const std::string& which) { told.push_back(which); };
-  CHECK(tune_all(calls, in_way(ChoiceWay::hybrid), bench, known, tell).size() == 2);
+  CHECK(tune_all(calls, options_of(ChoiceWay::hybrid), bench, known, tell).size() == 2);
   CHECK(told.size() == 2);
   CHECK(known.all().size() == 2);
-  CHECK(bench.timed[apart] == 14);
-  CHECK(tune_all(calls, in_way(ChoiceWay::hybrid), bench, known, tell).empty());
+  CHECK(bench.timed[apart_kernel] == 14);
+  CHECK(tune_all(calls, options_of(ChoiceWay::hybrid), bench, known, tell).empty());
   bench.captures = true;  // what was not measured is not known
-  const Problem other({.S = 512});
-  CHECK(tune_all(std::vector{other.call}, in_way(ChoiceWay::hybrid), bench, known).size() == 1);
+  const TunedCall other({.S = 512});
+  CHECK(tune_all(std::vector{other.call}, options_of(ChoiceWay::hybrid), bench, known).size() == 1);
   CHECK(known.all().size() == 2);
   // Those that were measured are those that are chosen.
   VariantOptions options = on_hopper;
   options.way = ChoiceWay::hybrid;
   options.choices = &known;
-  CHECK(choose_variant(std::get<AttendBackward>(small.call), options).variant->name == apart);
-  CHECK(choose_variant(std::get<AttendBackward>(other.call), options).variant->name == fused_small);
+  CHECK(choose_variant(std::get<AttendBackward>(small.call), options).variant->name == apart_kernel);
+  CHECK(choose_variant(std::get<AttendBackward>(other.call), options).variant->name == fused_small_kernel);
 }
 
 TEST_CASE("times of another machine, driver or build say in what they differ") {

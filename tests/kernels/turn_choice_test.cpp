@@ -2,23 +2,20 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
+#include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/square_call.hpp"
 
 namespace cplab::testing {
 namespace {
 
+using namespace kernels;
 using namespace kernels::cuda;
 
-VariantOptions with_same_bits() {
-  VariantOptions options = on_hopper;
-  options.choice = KernelChoice::deterministic;
-  return options;
-}
-
 // Of a call that rounds dq.
-std::string name(std::int64_t B, std::int64_t S, bool causal, const VariantOptions& options) {
+std::string name_of_rounding(std::int64_t B, std::int64_t S, bool causal, const VariantOptions& options) {
   const Call call{.S = S, .B = B, .causal = causal};
   const std::vector<Segment> segments = call.segments();
   return choose_variant(rounding(call, segments), options).variant->name;
@@ -28,11 +25,8 @@ std::string name(std::int64_t B, std::int64_t S, bool causal, const VariantOptio
 std::string name_of_sums(std::int64_t B, std::int64_t S) {
   const Call call{.S = S, .B = B};
   const std::vector<Segment> segments = call.segments();
-  return choose_variant(backward(call, segments), with_same_bits()).variant->name;
+  return choose_variant(backward(call, segments), with_same_bits(on_hopper)).variant->name;
 }
-
-const std::string in_turn = "attend_backward hopper ordered bf16 128",
-                  apart = "attend_backward hopper bf16 128", fused = "attend_backward hopper fused bf16 128";
 
 }  // namespace
 
@@ -41,40 +35,40 @@ const std::string in_turn = "attend_backward hopper ordered bf16 128",
 // 1.02 (1 x 1024 full) to 1.31 and 0.71 to 0.98 in the two groups of the first test, 1.05 to 1.15 and 0.92 to
 // 1.02 in those of the second.
 TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart, others are added in turn") {
-  const VariantOptions same = with_same_bits();
-  CHECK(name(32, 512, true, same) == in_turn);
-  CHECK(name(24, 768, true, same) == in_turn);
-  CHECK(name(16, 1024, false, same) == in_turn);
-  CHECK(name(1, 1024, false, same) == in_turn);
-  CHECK(name(2, 1024, false, same) == in_turn);
-  CHECK(name(1, 2048, false, same) == in_turn);
-  CHECK(name(4, 2048, true, same) == in_turn);
-  CHECK(name(32, 2048, true, same) == in_turn);
-  CHECK(name(1, 4096, true, same) == in_turn);
-  CHECK(name(4, 4096, false, same) == in_turn);
-  CHECK(name(2, 8192, true, same) == in_turn);
-  CHECK(name(1, 512, false, same) == apart);
-  CHECK(name(1, 1024, true, same) == apart);
-  CHECK(name(64, 256, false, same) == apart);
+  const VariantOptions same = with_same_bits(on_hopper);
+  CHECK(name_of_rounding(32, 512, true, same) == ordered_kernel);
+  CHECK(name_of_rounding(24, 768, true, same) == ordered_kernel);
+  CHECK(name_of_rounding(16, 1024, false, same) == ordered_kernel);
+  CHECK(name_of_rounding(1, 1024, false, same) == ordered_kernel);
+  CHECK(name_of_rounding(2, 1024, false, same) == ordered_kernel);
+  CHECK(name_of_rounding(1, 2048, false, same) == ordered_kernel);
+  CHECK(name_of_rounding(4, 2048, true, same) == ordered_kernel);
+  CHECK(name_of_rounding(32, 2048, true, same) == ordered_kernel);
+  CHECK(name_of_rounding(1, 4096, true, same) == ordered_kernel);
+  CHECK(name_of_rounding(4, 4096, false, same) == ordered_kernel);
+  CHECK(name_of_rounding(2, 8192, true, same) == ordered_kernel);
+  CHECK(name_of_rounding(1, 512, false, same) == apart_kernel);
+  CHECK(name_of_rounding(1, 1024, true, same) == apart_kernel);
+  CHECK(name_of_rounding(64, 256, false, same) == apart_kernel);
   // However many tiles there are.
-  CHECK(name_of_sums(32, 2048) == in_turn);
-  CHECK(name_of_sums(1, 32768) == in_turn);
+  CHECK(name_of_sums(32, 2048) == ordered_kernel);
+  CHECK(name_of_sums(1, 32768) == ordered_kernel);
 }
 
 TEST_CASE("any bits: short sequences, mostly causal, are added in turn all the same: nobody sets dq to 0") {
-  CHECK(name(32, 512, true, on_hopper) == in_turn);
-  CHECK(name(16, 1024, true, on_hopper) == in_turn);
-  CHECK(name(16, 1024, false, on_hopper) == in_turn);
-  CHECK(name(1, 2048, true, on_hopper) == in_turn);
-  CHECK(name(32, 2048, true, on_hopper) == in_turn);
-  CHECK(name(1, 1024, false, on_hopper) == fused);
-  CHECK(name(1, 2048, false, on_hopper) == fused);
-  CHECK(name(8, 2048, false, on_hopper) == fused);
-  CHECK(name(1, 4096, false, on_hopper) == fused);
-  CHECK(name(2, 8192, true, on_hopper) == fused);
+  CHECK(name_of_rounding(32, 512, true, on_hopper) == ordered_kernel);
+  CHECK(name_of_rounding(16, 1024, true, on_hopper) == ordered_kernel);
+  CHECK(name_of_rounding(16, 1024, false, on_hopper) == ordered_kernel);
+  CHECK(name_of_rounding(1, 2048, true, on_hopper) == ordered_kernel);
+  CHECK(name_of_rounding(32, 2048, true, on_hopper) == ordered_kernel);
+  CHECK(name_of_rounding(1, 1024, false, on_hopper) == fused_kernel);
+  CHECK(name_of_rounding(1, 2048, false, on_hopper) == fused_kernel);
+  CHECK(name_of_rounding(8, 2048, false, on_hopper) == fused_kernel);
+  CHECK(name_of_rounding(1, 4096, false, on_hopper) == fused_kernel);
+  CHECK(name_of_rounding(2, 8192, true, on_hopper) == fused_kernel);
   // Sequences of 2032 rows are no whole cells of 64: dq is set to 0 then, and turns cost more.
-  CHECK(name(8, 2048, true, on_hopper) == in_turn);
-  CHECK(name(8, 2032, true, on_hopper) == fused);
+  CHECK(name_of_rounding(8, 2048, true, on_hopper) == ordered_kernel);
+  CHECK(name_of_rounding(8, 2032, true, on_hopper) == fused_kernel);
 }
 
 // Tiles of 128 keys, the longest of a sequence first. In any order 8 heads are side by side (16 MiB of 1 KiB
@@ -82,7 +76,7 @@ TEST_CASE("any bits: short sequences, mostly causal, are added in turn all the s
 // mixed until all of 132 multiprocessors have more to do than that. In turn 4 heads are side by side, and
 // there are to be 66 multiprocessors.
 TEST_CASE("tiles of keys are taken by sequences, and the last two sequences together") {
-  for (const std::string& kernel : {fused, in_turn}) {
+  for (const std::string kernel : {fused_kernel, ordered_kernel}) {
     CAPTURE(kernel);
     VariantOptions only = on_hopper;
     only.only = kernel;
@@ -97,14 +91,14 @@ TEST_CASE("tiles of keys are taken by sequences, and the last two sequences toge
     CHECK(chosen.by_k.tiles[96].begin == 6 * 2048);
     CHECK(chosen.by_k.tiles[97].begin == 7 * 2048);
     CHECK(fused_heads_together(chosen, rounding(call, segments), on_hopper.sms) ==
-          (kernel == in_turn ? 4 : 8));
-    CHECK(stores_first_dq(chosen, rounding(call, segments)) == (kernel == in_turn));
+          (kernel == ordered_kernel ? 4 : 8));
+    CHECK(stores_first_dq(chosen, rounding(call, segments)) == (kernel == ordered_kernel));
   }
 }
 
 TEST_CASE("full masks: the list stays as it was cut, in turn with heads side by side") {
   VariantOptions only = on_hopper;
-  only.only = in_turn;
+  only.only = ordered_kernel;
   const Call call{.S = 2048, .B = 8, .causal = false};
   const std::vector<Segment> segments = call.segments();
   const ChosenBackward chosen = choose_variant(rounding(call, segments), only);
@@ -126,7 +120,7 @@ TEST_CASE("full masks: the list stays as it was cut, in turn with heads side by 
 TEST_CASE("no query heads") {
   const Call call{.S = 256, .H = 0, .G = 2};
   const std::vector<Segment> segments = call.segments();
-  for (const VariantOptions& options : {on_hopper, with_same_bits()})
+  for (const VariantOptions& options : {on_hopper, with_same_bits(on_hopper)})
     CHECK(choose_variant(backward(call, segments), options).by_k.tiles.size() == 2);
 }
 

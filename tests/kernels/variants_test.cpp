@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
 namespace cplab::testing {
@@ -20,17 +23,6 @@ namespace {
 using namespace kernels;
 using namespace kernels::cuda;
 
-constexpr VariantOptions on_ampere{.sm_major = 8, .sms = 108, .build = {}};
-
-VariantOptions with(VariantOptions options, KernelChoice choice) {
-  options.choice = choice;
-  return options;
-}
-
-std::string backward_name(const Call& call, const VariantOptions& options) {
-  return chosen_backward(call, options).variant->name;
-}
-
 }  // namespace
 
 TEST_CASE("the variant follows the architecture and what is allowed") {
@@ -38,19 +30,22 @@ TEST_CASE("the variant follows the architecture and what is allowed") {
   CHECK(forward_name(call, on_hopper) == "attend hopper bf16 128");
   CHECK(forward_name(call, on_ampere) == "attend mma bf16 128");
   CHECK(forward_name(call, {}) == "attend mma bf16 128");  // no device: what any architecture has
-  CHECK(forward_name(call, with(on_hopper, KernelChoice::portable)) == "attend mma bf16 128");
-  CHECK(forward_name(call, with(on_hopper, KernelChoice::deterministic)) == "attend hopper bf16 128");
+  CHECK(forward_name(call, with_choice(on_hopper, KernelChoice::portable)) == "attend mma bf16 128");
+  CHECK(forward_name(call, with_choice(on_hopper, KernelChoice::deterministic)) == "attend hopper bf16 128");
   VariantOptions without_hopper = on_hopper;
   without_hopper.build.hopper = false;
   CHECK(forward_name(call, without_hopper) == "attend mma bf16 128");
 
   CHECK(backward_name(call, on_hopper) == "attend_backward hopper fused bf16 128");
-  CHECK(backward_name(call, with(on_hopper, KernelChoice::deterministic)) ==
+  CHECK(backward_name(call, with_choice(on_hopper, KernelChoice::deterministic)) ==
         "attend_backward hopper ordered bf16 128");
-  CHECK(backward_name(call, with(on_hopper, KernelChoice::apart)) == "attend_backward hopper bf16 128");
-  CHECK(backward_name(call, with(on_ampere, KernelChoice::deterministic)) == "attend_backward mma bf16 128");
-  CHECK(backward_name(call, with(on_ampere, KernelChoice::apart)) == "attend_backward mma bf16 128");
-  CHECK(backward_name(call, with(on_hopper, KernelChoice::portable)) == "attend_backward mma bf16 128");
+  CHECK(backward_name(call, with_choice(on_hopper, KernelChoice::apart)) ==
+        "attend_backward hopper bf16 128");
+  CHECK(backward_name(call, with_choice(on_ampere, KernelChoice::deterministic)) ==
+        "attend_backward mma bf16 128");
+  CHECK(backward_name(call, with_choice(on_ampere, KernelChoice::apart)) == "attend_backward mma bf16 128");
+  CHECK(backward_name(call, with_choice(on_hopper, KernelChoice::portable)) ==
+        "attend_backward mma bf16 128");
   CHECK(backward_name(call, on_ampere) == "attend_backward mma bf16 128");
 }
 
@@ -133,7 +128,7 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: v has its rows elsewhere than k");
   attend.v.runs = list;
   CHECK(why(attend, on_hopper).empty());
-  CHECK(why(attend, with(on_hopper, KernelChoice::portable)).empty());
+  CHECK(why(attend, with_choice(on_hopper, KernelChoice::portable)).empty());
   attend = forward(call, segments);
   attend.v.row_stride += 1;
   CHECK(why(attend, on_hopper) ==
@@ -151,19 +146,18 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(why(gradients, on_hopper).empty());
   gradients.dq.dtype = DType::bf16;
   CHECK(why(gradients, on_hopper) == "not attend_backward hopper fused bf16 128: dq is not fp32");
-  CHECK(why(gradients, with(on_hopper, KernelChoice::deterministic)) ==
+  CHECK(why(gradients, with_choice(on_hopper, KernelChoice::deterministic)) ==
         "not attend_backward hopper ordered bf16 128: dq is not fp32");
-  CHECK(why(gradients, with(on_hopper, KernelChoice::apart)).empty());
+  CHECK(why(gradients, with_choice(on_hopper, KernelChoice::apart)).empty());
 
   // Of short sequences tiles apart are taken anyway, which store dq in any dtype.
   const Call brief{.S = 512};
   const std::vector<Segment> sequences = brief.segments();
   gradients = backward(brief, sequences);
   gradients.dk.dtype = gradients.dv.dtype = DType::bf16;
-  const std::string_view apart = "attend_backward hopper bf16 128";
-  CHECK(choose_variant(gradients, on_hopper).variant->name == apart);
+  CHECK(choose_variant(gradients, on_hopper).variant->name == apart_kernel);
   gradients.dq.dtype = DType::bf16;
-  CHECK(choose_variant(gradients, on_hopper).variant->name == apart);
+  CHECK(choose_variant(gradients, on_hopper).variant->name == apart_kernel);
   CHECK(why(gradients, on_hopper).empty());
 
   // No kernel has this head size or dtype: there is nothing to fall back from.
@@ -226,9 +220,9 @@ TEST_CASE("later halves of three sequences, and of a packed list, are taken by t
       CHECK(chosen.variant->family == AttendVariant::Family::hopper);
       const ChosenBackward fused = choose_variant(gradients, on_hopper);
       CHECK(fused.variant->family == AttendBackwardVariant::Family::hopper_fused);
-      CHECK(choose_variant(gradients, with(on_hopper, KernelChoice::deterministic)).variant->family ==
+      CHECK(choose_variant(gradients, with_choice(on_hopper, KernelChoice::deterministic)).variant->family ==
             AttendBackwardVariant::Family::hopper_ordered);
-      CHECK(choose_variant(gradients, with(on_hopper, KernelChoice::apart)).variant->family ==
+      CHECK(choose_variant(gradients, with_choice(on_hopper, KernelChoice::apart)).variant->family ==
             AttendBackwardVariant::Family::hopper_deterministic);
       CHECK(choose_variant(gradients, on_ampere).variant->family == AttendBackwardVariant::Family::mma);
       // Tiles are of the halves' rows alone, and none is of two sequences.
@@ -298,7 +292,8 @@ TEST_CASE("lse and delta have tensor maps where heads lie side by side and rows 
 TEST_CASE("tiles cover the rows of the variant that was taken") {
   for (const std::int64_t S : {1, 100, 512, 3000})
     for (const std::int64_t D : {64, 128, 80})
-      for (const VariantOptions& options : {on_hopper, on_ampere, with(on_hopper, KernelChoice::portable)}) {
+      for (const VariantOptions& options :
+           {on_hopper, on_ampere, with_choice(on_hopper, KernelChoice::portable)}) {
         const Call call{.S = S, .B = 2, .D = D};
         const std::vector<Segment> segments = call.segments();
         const ChosenForward chosen = choose_variant(forward(call, segments), options);

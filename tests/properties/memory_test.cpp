@@ -1,4 +1,6 @@
 // The memory planner on every plan: buffers that live together never share bytes, and the figures fit.
+#include <algorithm>
+
 #include "derive/memory.hpp"
 
 #include <doctest/doctest.h>

@@ -3,15 +3,13 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
+#include "tests/reference/fp64_roundoff.hpp"
 #include "tests/reference/random_attention.hpp"
 
 namespace cplab::testing {
 namespace {
-
-constexpr double u = std::numeric_limits<double>::epsilon() / 2;
 
 double dot(const double* a, const double* b, std::int64_t count) {
   double sum = 0;
@@ -24,6 +22,7 @@ double dot(const double* a, const double* b, std::int64_t count) {
 // Window (0, 0): every row sees itself only. p = 1, so out = v, lse = scale q.k, dv = sum of dout over the
 // group; ds = 1 (dp - dp) = 0, so dq = dk = 0, all without rounding but for q.k and the sum over the group.
 TEST_CASE("one visible key: out is its value, lse its score, and the softmax has no gradient") {
+  constexpr double u = fp64_roundoff;
   const AttentionShape shape{.S = 67, .H = 4, .G = 2, .D = 9, .E = 5, .scale = 0.3, .left = 0, .right = 0};
   const RandomAttention problem = random_attention(shape, 1);
   const AttentionResult result = first_formulation(problem);
@@ -58,6 +57,7 @@ TEST_CASE("one visible key: out is its value, lse its score, and the softmax has
 // Equal keys: all n visible scores are s = scale q.k, so p = 1/n, out = mean of v, lse = s + log n. Row i of
 // the causal mask sees n = i + 1 keys. dv_j = sum over i >= j of dout_i / (i + 1); dq = scale k sum_j ds = 0.
 TEST_CASE("equal keys: out is the mean of the values seen") {
+  constexpr double u = fp64_roundoff;
   const std::int64_t S = 100;
   const AttentionShape shape{.S = S, .H = 1, .G = 1, .D = 4, .E = 3, .scale = 0.5, .left = -1, .right = 0};
   RandomAttention problem = random_attention(shape, 2);
@@ -94,6 +94,7 @@ TEST_CASE("equal keys: out is the mean of the values seen") {
 // out = w, lse = log(1 + exp(c)), d out / d score_1 = w (1 - w). With D = 1, q = c, k = (0, 1), scale = 1:
 // dq = w (1 - w), dk_0 = -q w (1 - w), dk_1 = q w (1 - w), each over the two equal rows for dk.
 TEST_CASE("two keys: the logistic function and its derivative") {
+  constexpr double u = fp64_roundoff;
   for (const double c : {-700.0, -30.0, -1.0, 0.0, 0.5, 3.0, 30.0, 700.0}) {
     INFO("c = ", c);
     const std::vector<double> q = {c, c};

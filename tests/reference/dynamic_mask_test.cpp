@@ -10,17 +10,27 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-using namespace cplab::reference;
-
+namespace cplab::testing {
 namespace {
+
+using reference::AttentionResult;
+using reference::BiasForm;
+using reference::dense_attention;
+using reference::dynamic_mask_attention;
+using reference::DynamicMaskResult;
+using reference::DynamicMaskShape;
+using reference::KeepRule;
+using reference::kept_keys;
+using reference::Selection;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-std::vector<double> normal(std::int64_t count, std::uint64_t seed) {
+std::vector<double> normal_values(std::int64_t count, std::uint64_t seed) {
   std::mt19937_64 engine(seed);
   std::normal_distribution<double> distribution;
   std::vector<double> values(static_cast<std::size_t>(count));
@@ -28,7 +38,7 @@ std::vector<double> normal(std::int64_t count, std::uint64_t seed) {
   return values;
 }
 
-struct Case {
+struct MaskCase {
   DynamicMaskShape shape;
   std::vector<double> q, k, v, bias, dout;
   DynamicMaskResult run(bool backward = true) const {
@@ -37,16 +47,16 @@ struct Case {
   }
 };
 
-Case make(std::int64_t S, std::int64_t H, std::int64_t G, BiasForm form, std::int64_t bias_heads) {
-  Case c;
+MaskCase mask_case(std::int64_t S, std::int64_t H, std::int64_t G, BiasForm form, std::int64_t bias_heads) {
+  MaskCase c;
   c.shape.attention = {S, H, G, 3, 2, 0.6, -1, -1};
   c.shape.form = form;
   c.shape.bias_heads = bias_heads;
   c.shape.columns = form == BiasForm::full ? S + 2 : 0;
-  c.q = normal(S * H * 3, 1), c.k = normal(S * G * 3, 2), c.v = normal(S * G * 2, 3);
-  c.dout = normal(S * H * 2, 4);
-  if (form == BiasForm::full) c.bias = normal(S * bias_heads * c.shape.columns, 5);
-  if (form == BiasForm::keys) c.bias = normal(S * bias_heads, 5);
+  c.q = normal_values(S * H * 3, 1), c.k = normal_values(S * G * 3, 2), c.v = normal_values(S * G * 2, 3);
+  c.dout = normal_values(S * H * 2, 4);
+  if (form == BiasForm::full) c.bias = normal_values(S * bias_heads * c.shape.columns, 5);
+  if (form == BiasForm::keys) c.bias = normal_values(S * bias_heads, 5);
   return c;
 }
 
@@ -56,7 +66,8 @@ double product(const std::vector<double>& a, const std::vector<double>& b) {
 
 // d(dout . out) / dx by central differences: the error is about step^2 f''' / 6 + 1e-16 / step, 1e-9 here.
 // The step must select no other keys: the biases of a random row are further apart than that.
-void require_differences(Case c, std::vector<double> Case::*input, const std::vector<double>& gradient) {
+void require_differences(MaskCase c, std::vector<double> MaskCase::*input,
+                         const std::vector<double>& gradient) {
   constexpr double step = 1e-5;
   REQUIRE((c.*input).size() == gradient.size());
   for (std::size_t i = 0; i < gradient.size(); ++i) {
@@ -71,7 +82,7 @@ void require_differences(Case c, std::vector<double> Case::*input, const std::ve
   }
 }
 
-std::string text(const std::vector<char>& kept) {
+std::string bits_of(const std::vector<char>& kept) {
   std::string bits;
   for (const char bit : kept) bits += bit ? '1' : '0';
   return bits;
@@ -82,21 +93,21 @@ std::string text(const std::vector<char>& kept) {
 TEST_CASE("dynamic mask: the selection of rows written by hand") {
   const std::vector<double> row{0.5, -1, 2, 0.5, 3, -2, 0.5, 1};
   // The largest are 3, 2, 1, then three times 0.5, of which the first comes first.
-  CHECK(text(kept_keys({KeepRule::top_k, 3, 0}, row)) == "00101001");
-  CHECK(text(kept_keys({KeepRule::top_k, 4, 1}, row)) == "10101001");
-  CHECK(text(kept_keys({KeepRule::top_k, 8, 4}, row)) == "11111111");
-  CHECK(text(kept_keys({KeepRule::top_k, 100, 4}, row)) == "11111111");
-  CHECK(text(kept_keys({KeepRule::relu, 1, 0}, row)) == "10111011");  // the window means nothing here
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 3, 0}, row)) == "00101001");
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 4, 1}, row)) == "10101001");
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 8, 4}, row)) == "11111111");
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 100, 4}, row)) == "11111111");
+  CHECK(bits_of(kept_keys({KeepRule::relu, 1, 0}, row)) == "10111011");  // the window means nothing here
   // Groups of four: two and two of four are selected: not more than half.
-  CHECK(text(kept_keys({KeepRule::top_k, 4, 4}, row)) == "00000000");
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 4, 4}, row)) == "00000000");
   // Five: 1011 and 1001.
-  CHECK(text(kept_keys({KeepRule::top_k, 5, 4}, row)) == "11110000");
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 5, 4}, row)) == "11110000");
   // Groups of three, the last of two: 1 of 3, 1 of 3, 1 of 2; with relu 2, 2 and 2.
-  CHECK(text(kept_keys({KeepRule::top_k, 3, 3}, row)) == "00000000");
-  CHECK(text(kept_keys({KeepRule::relu, 0, 3}, row)) == "11111111");
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 3, 3}, row)) == "00000000");
+  CHECK(bits_of(kept_keys({KeepRule::relu, 0, 3}, row)) == "11111111");
   // What was masked before is not selected, even where that leaves fewer than asked for.
-  CHECK(text(kept_keys({KeepRule::top_k, 2, 0}, std::vector<double>{-infinity, 1, -infinity})) == "010");
-  CHECK(text(kept_keys({KeepRule::none, 0, 0}, row)) == "11111111");
+  CHECK(bits_of(kept_keys({KeepRule::top_k, 2, 0}, std::vector<double>{-infinity, 1, -infinity})) == "010");
+  CHECK(bits_of(kept_keys({KeepRule::none, 0, 0}, row)) == "11111111");
 }
 
 TEST_CASE("dynamic mask: gradients are those of finite differences") {
@@ -106,15 +117,15 @@ TEST_CASE("dynamic mask: gradients are those of finite differences") {
         for (const Selection selection :
              {Selection{}, Selection{KeepRule::top_k, 4, 0}, Selection{KeepRule::top_k, 5, 2},
               Selection{KeepRule::relu, 0, 0}}) {
-          Case c = make(7, 4, 2, form, bias_heads);
+          MaskCase c = mask_case(7, 4, 2, form, bias_heads);
           c.shape.softcap = softcap;
           c.shape.selection = selection;
           c.shape.attention.right = 0;
           const DynamicMaskResult right = c.run();
-          require_differences(c, &Case::q, right.attention.dq);
-          require_differences(c, &Case::k, right.attention.dk);
-          require_differences(c, &Case::v, right.attention.dv);
-          require_differences(c, &Case::bias, right.dbias);
+          require_differences(c, &MaskCase::q, right.attention.dq);
+          require_differences(c, &MaskCase::k, right.attention.dk);
+          require_differences(c, &MaskCase::v, right.attention.dv);
+          require_differences(c, &MaskCase::bias, right.dbias);
         }
       }
     }
@@ -124,10 +135,10 @@ TEST_CASE("dynamic mask: gradients are those of finite differences") {
 TEST_CASE(
     "dynamic mask: without bias and softcap it is dense attention, and a constant bias moves lse alone") {
   for (const std::int64_t right : {-1, 0}) {
-    Case c = make(9, 4, 2, BiasForm::none, 0);
+    MaskCase c = mask_case(9, 4, 2, BiasForm::none, 0);
     c.shape.attention.right = right;
     const AttentionResult dense = dense_attention(c.shape.attention, c.q, c.k, c.v, c.dout);
-    Case shifted = make(9, 4, 2, BiasForm::keys, 1);
+    MaskCase shifted = mask_case(9, 4, 2, BiasForm::keys, 1);
     shifted.shape.attention.right = right;
     std::fill(shifted.bias.begin(), shifted.bias.end(), 0.75);
     const DynamicMaskResult plain = c.run(), moved = shifted.run();
@@ -172,7 +183,7 @@ TEST_CASE("dynamic mask: two keys in closed form") {
 
 TEST_CASE("dynamic mask: rows without a kept key are empty, and no gradient goes anywhere from them") {
   // Causal, and the one kept key is the last: all rows but the last see none.
-  Case c = make(5, 2, 1, BiasForm::keys, 1);
+  MaskCase c = mask_case(5, 2, 1, BiasForm::keys, 1);
   c.shape.attention.right = 0;
   c.shape.selection = {KeepRule::top_k, 1, 0};
   c.bias = {0, 0, 0, 0, 1};
@@ -196,10 +207,10 @@ TEST_CASE("dynamic mask: rows without a kept key are empty, and no gradient goes
 TEST_CASE(
     "dynamic mask: a broadcast bias is the same bias written out, and its gradient the sum of all copies") {
   for (const bool select : {false, true}) {
-    Case few = make(6, 4, 2, BiasForm::keys, 2);
+    MaskCase few = mask_case(6, 4, 2, BiasForm::keys, 2);
     few.shape.attention.right = 0;
     if (select) few.shape.selection = {KeepRule::top_k, 3, 0};
-    Case many = few;
+    MaskCase many = few;
     many.shape.form = BiasForm::full;
     many.shape.bias_heads = 4;
     many.shape.columns = 6;
@@ -223,12 +234,14 @@ TEST_CASE(
 }
 
 TEST_CASE("dynamic mask: sizes that do not fit are refused") {
-  Case c = make(4, 4, 2, BiasForm::full, 4);
+  MaskCase c = mask_case(4, 4, 2, BiasForm::full, 4);
   c.bias.pop_back();
   CHECK_THROWS_AS((void)c.run(), std::invalid_argument);
-  c = make(4, 4, 2, BiasForm::keys, 3);
+  c = mask_case(4, 4, 2, BiasForm::keys, 3);
   CHECK_THROWS_AS((void)c.run(), std::invalid_argument);
-  c = make(4, 4, 2, BiasForm::none, 0);
+  c = mask_case(4, 4, 2, BiasForm::none, 0);
   c.shape.selection = {KeepRule::top_k, 2, 0};
   CHECK_THROWS_AS((void)c.run(), std::invalid_argument);
 }
+
+}  // namespace cplab::testing

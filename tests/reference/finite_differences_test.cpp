@@ -16,15 +16,15 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <vector>
 
+#include "tests/reference/fp64_roundoff.hpp"
 #include "tests/reference/random_attention.hpp"
 
 namespace cplab::testing {
 namespace {
 
-constexpr double step = 0x1p-12;
+constexpr double difference_step = 0x1p-12;
 
 double loss(const RandomAttention& problem) {
   const AttentionResult result = reference::dense_attention(problem.shape, problem.q, problem.k, problem.v);
@@ -37,12 +37,12 @@ std::vector<double> differences(RandomAttention problem, std::vector<double> Ran
   std::vector<double> gradient;
   for (std::size_t x = 0; x < (problem.*input).size(); ++x) {
     const double value = (problem.*input)[x];
-    (problem.*input)[x] = value + step;
+    (problem.*input)[x] = value + difference_step;
     const double above = loss(problem);
-    (problem.*input)[x] = value - step;
+    (problem.*input)[x] = value - difference_step;
     const double below = loss(problem);
     (problem.*input)[x] = value;
-    gradient.push_back((above - below) / (2 * step));
+    gradient.push_back((above - below) / (2 * difference_step));
   }
   return gradient;
 }
@@ -52,14 +52,14 @@ struct Tolerances {
 };
 
 Tolerances tolerances_of(const AttentionShape& shape) {
-  const double u = std::numeric_limits<double>::epsilon() / 2;
+  constexpr double u = fp64_roundoff;
   const auto S = static_cast<double>(shape.S);
   const auto D = static_cast<double>(shape.D);
   const auto E = static_cast<double>(shape.E);
   const double terms = S * static_cast<double>(shape.H) * E;
-  const double rounding = (terms + 2 * (D + 1) * shape.scale * D + 4 * S + 20) * u * terms / step;
+  const double rounding = (terms + 2 * (D + 1) * shape.scale * D + 4 * S + 20) * u * terms / difference_step;
   const double rows = S * static_cast<double>(shape.H / shape.G);
-  const double truncation = step * step / 6 * 4 * (2 * E) * std::pow(shape.scale, 3);
+  const double truncation = difference_step * difference_step / 6 * 4 * (2 * E) * std::pow(shape.scale, 3);
   return {.dq = 8 * truncation + rounding, .dk = rows * truncation + rounding, .dv = rounding};
 }
 

@@ -15,12 +15,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/reference/fp64_roundoff.hpp"
 #include "tests/reference/linear_token_form.hpp"
 
 namespace cplab::testing {
 namespace {
-
-constexpr double u = std::numeric_limits<double>::epsilon() / 2;
 
 double roundings(const LinearShape& shape) {
   return static_cast<double>(shape.S * (2 * shape.D + shape.E + 6) + 2 * shape.D + 2 * shape.E + 4);
@@ -33,7 +32,7 @@ double worst_share(const std::vector<double>& a, const std::vector<double>& b,
   REQUIRE(a.size() == majorant.size());
   double worst = 0;
   for (std::size_t x = 0; x < a.size(); ++x) {
-    const double bound = 2 * n * u * majorant[x] + std::numeric_limits<double>::min();
+    const double bound = 2 * n * fp64_roundoff * majorant[x] + std::numeric_limits<double>::min();
     const double share = std::fabs(a[x] - b[x]) / bound;
     if (!(share <= worst)) worst = std::isnan(share) ? std::numeric_limits<double>::infinity() : share;
   }
@@ -58,7 +57,7 @@ TEST_CASE("three tokens of linear attention by hand") {
     REQUIRE(values.size() == expected.size());
     // exp(-log 2) is off by a few u, and everything is a sum of positive terms of second order in it.
     for (std::size_t x = 0; x < values.size(); ++x)
-      CHECK(std::fabs(values[x] - expected[x]) <= 16 * u * expected[x]);
+      CHECK(std::fabs(values[x] - expected[x]) <= 16 * fp64_roundoff * expected[x]);
   };
   check(result.out, {4, 12, 6});
   check(result.dq, {4, 6, 12});
@@ -145,7 +144,7 @@ TEST_CASE("gradients of the linear recurrence equal central differences") {
         magnitude = std::fmax(magnitude, loss(true));
         input[x] = value;
         const double tolerance =
-            2 * (roundings(shape) + static_cast<double>(input.size())) * u * magnitude / step;
+            2 * (roundings(shape) + static_cast<double>(input.size())) * fp64_roundoff * magnitude / step;
         REQUIRE(tolerance < 1e-6);
         CHECK(std::fabs((above - below) / (2 * step) * correction - gradient[x]) <= tolerance);
       }
@@ -202,7 +201,7 @@ TEST_CASE("states at an edge split the sequence in two") {
         magnitude += std::fabs(after.dout[x]) * largest[x];
       }
       const double n = roundings(shape) + static_cast<double>(out.size());
-      CHECK(std::fabs(passed - expected) <= 4 * n * u * magnitude);
+      CHECK(std::fabs(passed - expected) <= 4 * n * fp64_roundoff * magnitude);
     }
   }
 }
@@ -223,7 +222,7 @@ TEST_CASE("long sequences with slopes 0 to 8 have the geometric sums") {
       const auto n = static_cast<double>(t + 1);
       const double sum = slopes[h] == 0 ? n : std::expm1(-slopes[h] * n) / std::expm1(-slopes[h]);
       // A term that is n steps old is rounded 2 n times and weighs exp(-slope n): at most 2 n u of the sum.
-      const double tolerance = (2 * n + 8) * u * sum;
+      const double tolerance = (2 * n + 8) * fp64_roundoff * sum;
       CHECK(std::fabs(result.out[at(t, h)] - sum) <= tolerance);
       CHECK(std::fabs(result.dq[at(t, h)] - sum) <= tolerance);
       CHECK(std::fabs(result.dk[at(S - 1 - t, h)] - sum) <= tolerance);

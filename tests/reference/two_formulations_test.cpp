@@ -3,11 +3,11 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <random>
 #include <stdexcept>
 #include <vector>
 
+#include "tests/reference/fp64_roundoff.hpp"
 #include "tests/reference/random_attention.hpp"
 
 namespace cplab::testing {
@@ -28,7 +28,7 @@ struct Bounds {
 };
 
 Bounds bounds_of(const AttentionShape& shape) {
-  const double u = std::numeric_limits<double>::epsilon() / 2;
+  constexpr double u = fp64_roundoff;
   const auto n = static_cast<double>(shape.S);
   const auto D = static_cast<double>(shape.D);
   const auto E = static_cast<double>(shape.E);

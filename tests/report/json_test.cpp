@@ -12,18 +12,18 @@
 #include "tests/report/hand_plan.hpp"
 
 using namespace cplab;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
 template <class Report>
-Json parsed(const Report& report) {
+OrderedJson parsed(const Report& report) {
   std::ostringstream out;
   write_json(out, report);
-  return Json::parse(out.str());
+  return OrderedJson::parse(out.str());
 }
 
-void check_keys(const Json& object, std::initializer_list<const char*> keys) {
+void check_keys(const OrderedJson& object, std::initializer_list<const char*> keys) {
   for (const char* key : keys) CHECK_MESSAGE(object.contains(key), key);
 }
 
@@ -48,25 +48,26 @@ TEST_CASE("simulate: every key of the contract") {
   report.low_s = 10.5;
   report.high_s = 12.25;
   report.chain = {0.5, 0.25, 0.125, 0.125};
-  Json json = parsed(report);
+  OrderedJson json = parsed(report);
   check_keys(json, {"schema", "command", "scenario", "versions", "time_s", "phases", "ranks", "peak_bytes",
                     "peak_rank", "peak_buffers", "capacity_bytes", "fits", "headroom_bytes", "messages",
                     "host_syncs", "origins", "low_s", "high_s", "chain"});
   CHECK(json["schema"] == "cplab.simulate.1");
   CHECK(json["command"] == "simulate");
-  CHECK(json["versions"] == Json{{"cplab", "0.1.0"}, {"commit", "abc"}, {"compiler", "g++ 12"}});
+  CHECK(json["versions"] == OrderedJson{{"cplab", "0.1.0"}, {"commit", "abc"}, {"compiler", "g++ 12"}});
   CHECK(json["scenario"]["simulate"]["cuda_graph"] == false);
   CHECK(json["scenario"]["hardware"]["gpu.copy_bytes_s"] == 1.5e12);
   CHECK(json["time_s"] == 11);
   CHECK(json["low_s"] == 10.5);
   CHECK(json["chain"] ==
-        Json{{"attention", 0.5}, {"other_kernels", 0.25}, {"communication", 0.125}, {"host", 0.125}});
-  CHECK(json["phases"] == Json::parse(R"([{"name":"forward","time_s":9},{"name":"backward","time_s":2}])"));
+        OrderedJson{{"attention", 0.5}, {"other_kernels", 0.25}, {"communication", 0.125}, {"host", 0.125}});
+  CHECK(json["phases"] ==
+        OrderedJson::parse(R"([{"name":"forward","time_s":9},{"name":"backward","time_s":2}])"));
   check_keys(json["ranks"][1], {"rank", "replica", "position", "time_s", "compute_s", "communication_s",
                                 "exposed_communication_s", "exposed_wait_s", "exposed_transfer_s",
                                 "peak_bytes", "arena_bytes", "sent_bytes", "received_bytes"});
   CHECK(json["ranks"][1]["compute_s"] == 7.5);
-  CHECK(json["peak_buffers"][0] == Json{{"name", "q"}, {"category", "input"}, {"bytes", 64}});
+  CHECK(json["peak_buffers"][0] == OrderedJson{{"name", "q"}, {"category", "input"}, {"bytes", 64}});
   CHECK(json["fits"] == true);
   CHECK(json["origins"].size() == 4);
   CHECK_FALSE(json.contains("operations"));
@@ -77,11 +78,11 @@ TEST_CASE("simulate: every key of the contract") {
   CHECK(json["capacity_bytes"].is_null());
   CHECK(json["fits"].is_null());
   REQUIRE(json["operations"].size() == 14);
-  const Json& exchange = json["operations"][0];
+  const OrderedJson& exchange = json["operations"][0];
   check_keys(exchange,
              {"id", "rank", "lane", "kind", "start_s", "end_s", "wait_s", "bytes", "flops", "origin"});
   CHECK(exchange["id"] == "0/forward/0");
-  CHECK(exchange["lane"] == Json{{"kind", "comm"}, {"index", 0}});
+  CHECK(exchange["lane"] == OrderedJson{{"kind", "comm"}, {"index", 0}});
   CHECK(exchange["wait_s"] == 1);
   CHECK(exchange["bytes"] == 64);
   CHECK(exchange["origin"] == "assumed");
@@ -104,11 +105,11 @@ TEST_CASE("run: times of iterations beside the figures") {
   report.time_s = 2;
   report.times_s = {1, 2, 3.5};
   report.figures = derive_figures(plan, hand_timeline(), memory_of(plan));
-  const Json json = parsed(report);
+  const OrderedJson json = parsed(report);
   CHECK(json["schema"] == "cplab.run.1");
   CHECK(json["device"] == "cpu");
   CHECK(json["time_s"] == 2);
-  CHECK(json["times_s"] == Json::array({1, 2, 3.5}));
+  CHECK(json["times_s"] == OrderedJson::array({1, 2, 3.5}));
   check_keys(json, {"phases", "ranks", "peak_bytes", "peak_rank", "peak_buffers", "capacity_bytes", "fits",
                     "headroom_bytes", "messages", "host_syncs", "origins"});
   CHECK_FALSE(json.contains("low_s"));
@@ -135,24 +136,24 @@ TEST_CASE("run on GPUs: environment in order, launch, memory by rank") {
   gpu.memory = {{0, 500, 60, 7, 448, 1020, 5}, {1, 500, 60, 7, 448, 1015, 0}};
   gpu.allocation_log_equals_plan = true;
   report.gpu = gpu;
-  const Json json = parsed(report);
+  const OrderedJson json = parsed(report);
   CHECK(json["environment"] ==
-        Json{{"gpu", "NVIDIA H200"}, {"driver", "580.1"}, {"cuda", "13.0"}, {"NCCL_ALGO", "Ring"}});
+        OrderedJson{{"gpu", "NVIDIA H200"}, {"driver", "580.1"}, {"cuda", "13.0"}, {"NCCL_ALGO", "Ring"}});
   CHECK(json["environment"].begin().key() == "gpu");
   CHECK(json["launch"] == "processes");
   CHECK(json["ranks_per_gpu"] == 2);
-  CHECK(json["links"] == Json{{"nccl", "P2P"}, {"copy", "peer access"}});
+  CHECK(json["links"] == OrderedJson{{"nccl", "P2P"}, {"copy", "peer access"}});
   CHECK(json["graph"] == true);
   CHECK(json["clock_residual_s"] == 1e-6);
   CHECK(json["time_s"] == 10.5);
   CHECK(json["instrumented_s"] == 11);
-  CHECK(json["memory"][0] == Json{{"rank", 0},
-                                  {"context_bytes", 500},
-                                  {"communicator_bytes", 60},
-                                  {"tables_bytes", 7},
-                                  {"arena_bytes", 448},
-                                  {"growth_bytes", 1020},
-                                  {"unexplained_bytes", 5}});
+  CHECK(json["memory"][0] == OrderedJson{{"rank", 0},
+                                         {"context_bytes", 500},
+                                         {"communicator_bytes", 60},
+                                         {"tables_bytes", 7},
+                                         {"arena_bytes", 448},
+                                         {"growth_bytes", 1020},
+                                         {"unexplained_bytes", 5}});
   CHECK(json["memory"].size() == 2);
   CHECK(json["allocation_log_equals_plan"] == true);
 }
@@ -164,18 +165,18 @@ TEST_CASE("verify and check: findings, nulls where there is nothing") {
   verify.tensors = {{1, "dq", 1e-3, std::nan(""), 2e-3, false}};
   verify.findings = {{FindingKind::race, 1, "1/forward/2", "kv_slots", "said \"so\""},
                      {FindingKind::order, -1, "", "", "nobody in particular"}};
-  Json json = parsed(verify);
+  OrderedJson json = parsed(verify);
   CHECK(json["schema"] == "cplab.verify.1");
   CHECK(json["ok"] == false);
   CHECK(json["injected"].is_null());
   check_keys(json["tensors"][0], {"rank", "tensor", "rel_l2", "max_abs", "tolerance", "ok"});
   CHECK(json["tensors"][0]["max_abs"].is_null());
   CHECK(json["tensors"][0]["rel_l2"] == 1e-3);
-  CHECK(json["findings"][0] == Json{{"kind", "race"},
-                                    {"rank", 1},
-                                    {"operation", "1/forward/2"},
-                                    {"buffer", "kv_slots"},
-                                    {"message", "said \"so\""}});
+  CHECK(json["findings"][0] == OrderedJson{{"kind", "race"},
+                                           {"rank", 1},
+                                           {"operation", "1/forward/2"},
+                                           {"buffer", "kv_slots"},
+                                           {"message", "said \"so\""}});
   CHECK(json["findings"][1]["rank"].is_null());
   CHECK(json["findings"][1]["operation"].is_null());
 
@@ -205,19 +206,19 @@ TEST_CASE("compare, reproduce") {
   compare.predicted = {"a.json", "simulate", "", 3, 3.5, 1024};
   compare.measured = {"b.json", "run", "NVIDIA H200", 4, 4, 1536};
   compare.notes = {"said \"so\""};
-  Json json = parsed(compare);
-  CHECK(json["predicted"] == Json{{"file", "a.json"},
-                                  {"command", "simulate"},
-                                  {"machine", nullptr},
-                                  {"time_s", 3},
-                                  {"operations_s", 3.5},
-                                  {"peak_bytes", 1024}});
+  OrderedJson json = parsed(compare);
+  CHECK(json["predicted"] == OrderedJson{{"file", "a.json"},
+                                         {"command", "simulate"},
+                                         {"machine", nullptr},
+                                         {"time_s", 3},
+                                         {"operations_s", 3.5},
+                                         {"peak_bytes", 1024}});
   CHECK(json["measured"]["machine"] == "NVIDIA H200");
   CHECK(json["rank_memory_error_bytes"] == 0);
-  CHECK(json["notes"] == Json::array({"said \"so\""}));
+  CHECK(json["notes"] == OrderedJson::array({"said \"so\""}));
   CHECK(json["time_error"] == -0.25);
   CHECK(json["segments"][0] ==
-        Json{{"name", "forward"}, {"predicted_s", 3}, {"measured_s", 4}, {"error", -0.25}});
+        OrderedJson{{"name", "forward"}, {"predicted_s", 3}, {"measured_s", 4}, {"error", -0.25}});
   CHECK(json["segments"][1]["error"].is_null());
   CHECK(json["memory_error_bytes"] == -512);
 
@@ -230,12 +231,12 @@ TEST_CASE("compare, reproduce") {
   json = parsed(reproduce);
   CHECK(json["schema"] == "cplab.reproduce.1");
   CHECK(json["name"] == "te-p2p-memory");
-  CHECK(json["rows"][0] == Json{{"label", "C=4 total"},
-                                {"published", 24112},
-                                {"ours", 24112},
-                                {"error", 0},
-                                {"derived", true},
-                                {"unit", "MiB"}});
+  CHECK(json["rows"][0] == OrderedJson{{"label", "C=4 total"},
+                                       {"published", 24112},
+                                       {"ours", 24112},
+                                       {"error", 0},
+                                       {"derived", true},
+                                       {"unit", "MiB"}});
   CHECK(json["rows"][1]["published"].is_null());
   CHECK(json["rows"][1]["error"].is_null());
   CHECK(json["notes"].size() == 1);
@@ -245,13 +246,14 @@ TEST_CASE("list: the registered things with their legal values") {
   ListReport report;
   report.algorithms = std::vector<ListedAlgorithm>{
       {"walk", {"stroll"}, "a way", {"zigzag"}, {{"pace", {OptionValue(true)}, false, false, "", "how"}}}};
-  Json json = parsed(report);
+  OrderedJson json = parsed(report);
   CHECK(json["schema"] == "cplab.list.1");
   CHECK_FALSE(json.contains("faults"));
   REQUIRE(json["algorithms"].size() == 1);
-  for (const Json& algorithm : json["algorithms"]) {
+  for (const OrderedJson& algorithm : json["algorithms"]) {
     check_keys(algorithm, {"name", "aliases", "summary", "placements", "options"});
-    for (const Json& option : algorithm["options"]) check_keys(option, {"key", "legal", "default", "help"});
+    for (const OrderedJson& option : algorithm["options"])
+      check_keys(option, {"key", "legal", "default", "help"});
   }
   ListedFault fault;
   fault.name = "dropped-edge";
@@ -265,8 +267,9 @@ TEST_CASE("list: the registered things with their legal values") {
   faults.faults = std::vector<ListedFault>{fault, identity};
   faults.hardware = std::vector<ListedFile>{{"h100x8", "hardware/h100x8.toml", "eight"}};
   json = parsed(faults);
-  CHECK(json["faults"][0]["expected"] == Json{{"kind", "race"}, {"rank", nullptr}, {"operation", nullptr}});
-  CHECK(json["faults"][0]["devices"] == Json::array({"cpu"}));
+  CHECK(json["faults"][0]["expected"] ==
+        OrderedJson{{"kind", "race"}, {"rank", nullptr}, {"operation", nullptr}});
+  CHECK(json["faults"][0]["devices"] == OrderedJson::array({"cpu"}));
   CHECK(json["faults"][1]["expected"].is_null());
   CHECK(json["faults"][1]["form"] == "identity");
   CHECK(json["hardware"][0]["file"] == "hardware/h100x8.toml");
@@ -295,7 +298,7 @@ TEST_CASE("the writer: escapes, bad UTF-8, numbers that round trip") {
     json.end_array();
     json.end_array();
   }
-  const Json json = Json::parse(out.str());
+  const OrderedJson json = OrderedJson::parse(out.str());
   CHECK(json[0] == "quote \" backslash \\ tab \t bell \x07 ü € 😀");
   CHECK(json[1] == "cut \uFFFD\uFFFD overlong \uFFFD\uFFFD surrogate \uFFFD\uFFFD\uFFFD end");
   CHECK(json[2].get<double>() == 0.1 + 0.2);

@@ -12,7 +12,7 @@ using namespace cplab;
 
 namespace {
 
-OperationTime at(double start, double end) {
+OperationTime from_to(double start, double end) {
   return {0, start, end, 0, Origin::measured};
 }
 
@@ -35,7 +35,8 @@ TEST_CASE("moments: attention before other kernels, these before communication, 
   rank.operation(hand::compute, OpKind::attend, {}, {});                            // 2
   rank.communicate(hand::comm, OpKind::exchange, {hand::send(rank.view({0}), 1)});  // 3
   rank.operation(hand::compute, OpKind::host_sync, {}, {});                         // 4
-  const std::vector<OperationTime> times{at(0, 6), at(1, 4), at(3, 5), at(2, 8), at(0, 10)};
+  const std::vector<OperationTime> times{from_to(0, 6), from_to(1, 4), from_to(3, 5), from_to(2, 8),
+                                         from_to(0, 10)};
   constexpr std::uint32_t nothing = Moment::nothing;
   // 0-1 the exchange alone, 1-3 the copy beside it, 3-5 attention, 5-6 the first exchange again (the second
   // is under way too), 6-8 the second, 8-9 nothing: the host waits, which is no work of the rank

@@ -16,7 +16,7 @@
 #include "tests/scenarios/same_plan.hpp"
 
 using namespace cplab;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
@@ -44,15 +44,15 @@ std::string message(const std::string& text) {
 }
 
 // As message, after setting the value at a JSON pointer.
-std::string message_with(const char* pointer, const Json& value) {
-  Json plan = Json::parse(text_of(hand_plan()));
-  plan.at(Json::json_pointer(pointer)) = value;
+std::string message_with(const char* pointer, const OrderedJson& value) {
+  OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
+  plan.at(OrderedJson::json_pointer(pointer)) = value;
   return message(plan.dump());
 }
 
 std::string message_without(const char* pointer, const char* key) {
-  Json plan = Json::parse(text_of(hand_plan()));
-  plan.at(Json::json_pointer(pointer)).erase(key);
+  OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
+  plan.at(OrderedJson::json_pointer(pointer)).erase(key);
   return message(plan.dump());
 }
 
@@ -86,66 +86,67 @@ TEST_CASE("homes of placement hybrid survive, and are there for each sequence or
   scenario.parallel.homes = {1, -1, 0};
   const Plan plan = build_plan(resolve(scenario));
   check_round_trip(plan);
-  const Json json = Json::parse(text_of(plan));
-  CHECK(json["scenario"]["parallel"]["homes"] == Json::array({1, -1, 0}));
+  const OrderedJson json = OrderedJson::parse(text_of(plan));
+  CHECK(json["scenario"]["parallel"]["homes"] == OrderedJson::array({1, -1, 0}));
   const auto has = [](const std::string& text, const char* part) {
     CAPTURE(text);
     CHECK(text.find(part) != std::string::npos);
   };
-  const auto with = [&](const char* key, const Json& value) {
-    Json changed = json;
+  const auto with = [&](const char* key, const OrderedJson& value) {
+    OrderedJson changed = json;
     changed["scenario"]["parallel"][key] = value;
     return message(changed.dump());
   };
-  has(with("homes", Json::array({1, -1})), "/scenario/parallel/homes: a list of 2 entries");
-  has(with("homes", Json::array({1, -1, 2})), "/scenario/parallel/homes/2: 2 is out of range");
-  has(with("homes", Json::array({1, -2, 0})), "/scenario/parallel/homes/1");
+  has(with("homes", OrderedJson::array({1, -1})), "/scenario/parallel/homes: a list of 2 entries");
+  has(with("homes", OrderedJson::array({1, -1, 2})), "/scenario/parallel/homes/2: 2 is out of range");
+  has(with("homes", OrderedJson::array({1, -2, 0})), "/scenario/parallel/homes/1");
   has(with("homes", "balanced"), "/scenario/parallel/homes: this is a string");
   has(with("placement", "zigzag"), "/scenario/parallel/homes: only placement hybrid has them");
-  Json without = json;
+  OrderedJson without = json;
   without["scenario"]["parallel"].erase("homes");
   has(message(without.dump()), "/scenario/parallel: the key \"homes\" is missing");
 }
 
 TEST_CASE("the JSON has the keys that DESIGN lists") {
-  const Json plan = Json::parse(text_of(hand_plan()));
+  const OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
   CHECK(plan["schema"] == "cplab.plan.1");
   CHECK(plan["command"] == "show");
   CHECK(plan["versions"]["commit"] == "abc");
   CHECK(plan["scenario"]["problem"]["mask"] == "causal");
-  CHECK(plan["scenario"]["problem"]["window"] == Json::array({-1, -1}));
+  CHECK(plan["scenario"]["problem"]["window"] == OrderedJson::array({-1, -1}));
   CHECK(plan["scenario"]["schedule"]["kv_slots"] == 2);
   CHECK(plan["scenario"]["schedule"]["overlap"] == true);
-  const Json& rank = plan["ranks"][1];
-  CHECK(rank["buffers"][1]["axes"][3] == Json{{"name", "width"}, {"size", 8}});
-  for (const Json& op : rank["operations"])
+  const OrderedJson& rank = plan["ranks"][1];
+  CHECK(rank["buffers"][1]["axes"][3] == OrderedJson{{"name", "width"}, {"size", 8}});
+  for (const OrderedJson& op : rank["operations"])
     for (const char* key : {"id", "phase", "step", "lane", "kind", "transport", "group", "reads", "writes",
                             "parts", "segments", "heads", "after"})
       CHECK_MESSAGE(op.contains(key), key);
-  const Json& exchange = rank["operations"][0];
+  const OrderedJson& exchange = rank["operations"][0];
   CHECK(exchange["id"] == "1/forward/0");
   CHECK(exchange["group"] == "cp0");
-  CHECK(exchange["lane"] == Json{{"kind", "comm"}, {"index", 0}});
+  CHECK(exchange["lane"] == OrderedJson{{"kind", "comm"}, {"index", 0}});
   CHECK(exchange["parts"][0]["send"] == true);
   CHECK(exchange["parts"][0]["peer"] == 0);
-  CHECK(exchange["parts"][0]["view"]["box"]["rows"] == Json::parse("[[0, 4, 1]]"));
-  const Json& attend = rank["operations"][2];
+  CHECK(exchange["parts"][0]["view"]["box"]["rows"] == OrderedJson::parse("[[0, 4, 1]]"));
+  const OrderedJson& attend = rank["operations"][2];
   CHECK(attend["group"].is_null());
-  CHECK(attend["after"] == Json::array({"1/forward/0"}));
-  CHECK(attend["segments"][1] == Json::parse(R"({"q":[2,2],"k":[0,4],"offset":2,"left":3,"right":0})"));
-  CHECK(attend["heads"] == Json::array({0, 2}));
+  CHECK(attend["after"] == OrderedJson::array({"1/forward/0"}));
+  CHECK(attend["segments"][1] ==
+        OrderedJson::parse(R"({"q":[2,2],"k":[0,4],"offset":2,"left":3,"right":0})"));
+  CHECK(attend["heads"] == OrderedJson::array({0, 2}));
   CHECK(attend["value"] == 0.5);
   CHECK(rank["operations"][3]["writes"][0]["mode"] == "merge");
   CHECK(rank["operations"][4]["value"] == "-inf");
-  CHECK(rank["operations"][4]["writes"][0]["box"]["rows"] == Json::parse("[[1, 2, 2]]"));
+  CHECK(rank["operations"][4]["writes"][0]["box"]["rows"] == OrderedJson::parse("[[1, 2, 2]]"));
   CHECK(rank["operations"][5]["reduction"] == "max");
 }
 
 TEST_CASE("operands go by name, and a file without names keeps the order of cplab.plan.1") {
   const Plan plan = hand_plan();
-  Json json = Json::parse(text_of(plan));
+  OrderedJson json = OrderedJson::parse(text_of(plan));
   const auto read = [&] { return read_plan_json(json.dump(), "p.json"); };
-  Json& attend = json["ranks"][0]["operations"][1];
+  OrderedJson& attend = json["ranks"][0]["operations"][1];
   REQUIRE(attend["reads"][1]["operand"] == "k");
   SUBCASE("names may come in any order") {
     std::swap(attend["reads"][0], attend["reads"][2]);
@@ -159,10 +160,10 @@ TEST_CASE("operands go by name, and a file without names keeps the order of cpla
     }
   }
   SUBCASE("without names the order counts") {
-    for (Json& rank : json["ranks"])
-      for (Json& op : rank["operations"])
+    for (OrderedJson& rank : json["ranks"])
+      for (OrderedJson& op : rank["operations"])
         for (const char* key : {"reads", "writes"})
-          for (Json& access : op[key]) access.erase("operand");
+          for (OrderedJson& access : op[key]) access.erase("operand");
     const Plan got = read();
     for (std::size_t r = 0; r < plan.ranks.size(); ++r)
       CHECK(testing::difference(plan.ranks[r], got.ranks[r]) == "");
@@ -186,17 +187,17 @@ TEST_CASE("what a file asks to be derived is what the builder derived") {
   s.problem.sequence = 24;
   s.problem.lengths = s.problem.padded_lengths = {24};
   const Plan plan = build_plan(resolve(s));
-  Json json = Json::parse(text_of(plan));
-  json["derive"] = Json::array({"after", "offset"});
-  for (Json& rank : json["ranks"]) {
+  OrderedJson json = OrderedJson::parse(text_of(plan));
+  json["derive"] = OrderedJson::array({"after", "offset"});
+  for (OrderedJson& rank : json["ranks"]) {
     rank.erase("arena_bytes");
-    for (Json& buffer : rank["buffers"]) buffer.erase("offset");
-    for (Json& op : rank["operations"]) op.erase("after");
+    for (OrderedJson& buffer : rank["buffers"]) buffer.erase("offset");
+    for (OrderedJson& op : rank["operations"]) op.erase("after");
   }
   const Plan got = read_plan_json(json.dump(), "p.json");
   for (std::size_t r = 0; r < plan.ranks.size(); ++r)
     CHECK(testing::difference(plan.ranks[r], got.ranks[r]) == "");
-  json["derive"] = Json::array({"segments"});
+  json["derive"] = OrderedJson::array({"segments"});
   CHECK_THROWS(read_plan_json(json.dump(), "p.json"));
 }
 
@@ -277,11 +278,12 @@ TEST_CASE("errors name the place and what is legal") {
       "operations/1/id: another operation has this id");
   has(message_with("/ranks/1/operations/4/value", "none"), "operations/4/value: legal: a number, \"inf\"");
   has(message_with("/ranks/1/operations/3/writes/0/mode", "min"), "legal: store, add, merge, max");
-  has(message_with("/ranks/1/operations/3/writes/0/box/slot", Json::array({0})),
+  has(message_with("/ranks/1/operations/3/writes/0/box/slot", OrderedJson::array({0})),
       "box/slot: a list of 1 entries");
   has(message_with("/ranks/1/operations/3/writes/0/box/rows/0", 7),
       "box/rows/0: this is a whole number; legal: a list");
-  has(message_with("/ranks/1/operations/3/writes", Json::object()), "operations/3/writes: this is an object");
+  has(message_with("/ranks/1/operations/3/writes", OrderedJson::object()),
+      "operations/3/writes: this is an object");
   has(message_with("/ranks/1/buffers/2/name", "q"),
       "buffers/2/name: this rank has another buffer named \"q\"");
   has(message_with("/ranks/1/buffers/2/role", "fp32"),
@@ -290,10 +292,10 @@ TEST_CASE("errors name the place and what is legal") {
   has(message_with("/ranks/1/buffers/2/bytes", -5), "buffers/2/bytes");
   has(message_with("/ranks/1/buffers/2/bytes", 18446744073709551615u), "buffers/2/bytes");
   has(message_with("/ranks/1/rank", 0), "/ranks/1/rank: 0 is out of range");
-  has(message_with("/ranks", Json::array()),
+  has(message_with("/ranks", OrderedJson::array()),
       "/ranks: a list of 0 entries; legal: every rank of the world, 2 entries");
   has(message_with("/groups/0/ranks/0", 1), "/groups/0/ranks/1: a rank is in a group once");
-  has(message_with("/groups", Json::array()), "/groups: ");
+  has(message_with("/groups", OrderedJson::array()), "/groups: ");
   has(message_with("/scenario/problem/dtype", "fp8"),
       "/scenario/problem/dtype: \"fp8\" is unknown; legal: fp64, fp32, bf16, fp16");
   has(message_with("/scenario/problem/kv_heads", 3),
@@ -308,20 +310,21 @@ TEST_CASE("errors name the place and what is legal") {
   has(message_without("/ranks/0/operations/2", "after"),
       "p.json: /ranks/0/operations/2: the key \"after\" is missing");
   has(message_without("/scenario", "schedule"), "/scenario: the key \"schedule\" is missing");
-  Json plan = Json::parse(text_of(hand_plan()));
-  plan["ranks"][0]["operations"][2]["befor"] = Json::array();
+  OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
+  plan["ranks"][0]["operations"][2]["befor"] = OrderedJson::array();
   has(message(plan.dump()), "/ranks/0/operations/2/befor: unknown key; legal: id, phase, step,");
 }
 
 TEST_CASE("what is well formed but wrong is left to the checker") {
-  CHECK(message_with("/ranks/0/operations/2/after", Json::array()) == "");
-  CHECK(message_with("/ranks/0/operations/2/after", Json::array({"0/backward/0"})) == "");  // later: a circle
-  CHECK(message_with("/ranks/0/operations/1/reads", Json::array()) == "");
-  CHECK(message_with("/ranks/0/operations/1/writes/0/box/rows", Json::parse("[[1, 4, 1]]")) == "");
+  CHECK(message_with("/ranks/0/operations/2/after", OrderedJson::array()) == "");
+  CHECK(message_with("/ranks/0/operations/2/after", OrderedJson::array({"0/backward/0"})) ==
+        "");  // later: a circle
+  CHECK(message_with("/ranks/0/operations/1/reads", OrderedJson::array()) == "");
+  CHECK(message_with("/ranks/0/operations/1/writes/0/box/rows", OrderedJson::parse("[[1, 4, 1]]")) == "");
   CHECK(message_with("/ranks/0/operations/1/segments/0/offset", 1) == "");
   CHECK(message_with("/ranks/0/buffers/3/offset", 0) == "");
   CHECK(message_with("/ranks/0/buffers/3/bytes", 1) == "");
-  CHECK(message_with("/ranks/0/operations", Json::array()) == "");
+  CHECK(message_with("/ranks/0/operations", OrderedJson::array()) == "");
 }
 
 // Random damage may leave a plan or not, but nothing other than a PlanFileError may come of it.

@@ -66,6 +66,11 @@ std::uint32_t HandPlan::host_sync(int rank, int lane) {
   return hand::Rank(plan, rank).host_sync({LaneKind::compute, static_cast<std::uint8_t>(lane)});
 }
 
+void exchange_both(HandPlan& p, Transport transport) {
+  for (int r = 0; r < 2; ++r)
+    p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)}, {}, transport);
+}
+
 void give_operands(RankPlan& rank, Operation& op, int heads, int head_size) {
   const Signature& signature = *std::find_if(signatures().begin(), signatures().end(),
                                              [&](const Signature& s) { return s.kind == op.kind; });
@@ -112,7 +117,7 @@ KernelCostFunction given_cost(const Hardware& hardware) {
 
 namespace {
 
-Provenance measured() {
+Provenance by_hand() {
   Provenance provenance;
   provenance.origin = Origin::measured;
   provenance.tool = provenance.machine = provenance.date = "by hand";
@@ -126,7 +131,7 @@ MessageTable exchange_table(Transport transport, Path path, int group, double st
   table.path = path;
   table.group = group;
   table.channels = channels;
-  table.provenance = measured();
+  table.provenance = by_hand();
   // 1000 bytes go at the speed of the link: the start-up in the curve (startup_s() in sim/hardware.hpp) is
   // then startup_s exactly, and the cap of the other points, bytes / (seconds - start-up), is bytes_s.
   table.points.push_back({1000, startup_s + 1000 / link_bytes_s});
@@ -150,7 +155,7 @@ Hardware hand_machine(int gpus) {
   hardware.gpu.copy_bytes_s = 1e12;
   for (Provenance* provenance : {&hardware.node.provenance, &hardware.network.provenance,
                                  &hardware.gpu.provenance, &hardware.host.provenance, &hardware.fixed})
-    *provenance = measured();
+    *provenance = by_hand();
   const int group = std::max(2, gpus);
   hardware.messages.push_back(exchange_table(Transport::nccl, Path::intra, group, 20e-6, 50e9, 100e9, 10));
   hardware.messages.push_back(exchange_table(Transport::copy, Path::intra, group, 5e-6, 100e9, 100e9, 0));

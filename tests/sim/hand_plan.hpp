@@ -55,6 +55,9 @@ class HandPlan {
   static hand::ViewIndex view(hand::Rank&, std::int64_t bytes);
 };
 
+// Ranks 0 and 1 send each other 1 MB.
+void exchange_both(HandPlan&, Transport = Transport::nccl);
+
 // Gives attend or attend_backward all of its operands, stored, with as many key heads and value_size =
 // head_size. Their rows are many: what the operation computes is up to its segments.
 void give_operands(RankPlan& rank, Operation& op, int heads, int head_size);

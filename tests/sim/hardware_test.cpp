@@ -8,11 +8,13 @@
 #include "cli/hardware_file.hpp"
 #include "cli/toml_table.hpp"
 #include "sim/simulate.hpp"
+#include "tests/contains.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {
 namespace {
 
+using cplab::testing::contains;
 using sim_test::hand_machine;
 using sim_test::HandPlan;
 using sim_test::near;
@@ -51,17 +53,13 @@ origin = "assumed"
 source = "test"
 )";
 
-std::string error_of(const std::string& text) {
+std::string parse_error(const std::string& text) {
   try {
     parse_hardware(text, "small.toml");
   } catch (const InputError& error) {
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -220,27 +218,27 @@ TEST_CASE("kernel times of the shipped files: cuDNN's rates as measured") {
 }
 
 TEST_CASE("a hardware file is read strictly") {
-  CHECK(error_of(small_file) == "");
+  CHECK(parse_error(small_file) == "");
   std::string text = std::string(small_file) + "[network]\nfabric = \"star\"\n";
-  CHECK(contains(error_of(text), "non_blocking"));
+  CHECK(contains(parse_error(text), "non_blocking"));
   text = std::string(small_file);
   text.replace(text.find("sms"), 3, "smz");
-  CHECK(contains(error_of(text), "sms"));
+  CHECK(contains(parse_error(text), "sms"));
   text = std::string(small_file) + "surprise = 1\n";
-  CHECK(contains(error_of(text), "surprise"));
+  CHECK(contains(parse_error(text), "surprise"));
   // Measured without saying how.
   text = std::string(small_file);
   text.replace(text.find("assumed"), 7, "measured");
-  CHECK(contains(error_of(text), "tool"));
+  CHECK(contains(parse_error(text), "tool"));
   // Curves whose columns differ in length, and a class that is no kernel.
   const std::string message =
       "[[message]]\nkind = \"exchange\"\ntransport = \"nccl\"\npath = \"intra\"\ngroup = 2\nchannels = 4\n"
       "origin = \"assumed\"\nsource = \"test\"\n";
-  CHECK(contains(error_of(small_file + message + "bytes = [1000]\nseconds = [1e-5, 2e-5]\n"), "bytes"));
-  CHECK(error_of(small_file + message + "bytes = [1000]\nseconds = [1e-5]\n") == "");
-  CHECK(contains(error_of(small_file + message + "bytes = [1000000]\nseconds = [1e-6]\n"),
+  CHECK(contains(parse_error(small_file + message + "bytes = [1000]\nseconds = [1e-5, 2e-5]\n"), "bytes"));
+  CHECK(parse_error(small_file + message + "bytes = [1000]\nseconds = [1e-5]\n") == "");
+  CHECK(contains(parse_error(small_file + message + "bytes = [1000000]\nseconds = [1e-6]\n"),
                  "faster than the link"));
-  CHECK(contains(error_of(std::string(small_file) + "[[kernel]]\nclass = \"exchange\"\n"), "attend"));
+  CHECK(contains(parse_error(std::string(small_file) + "[[kernel]]\nclass = \"exchange\"\n"), "attend"));
 }
 
 TEST_CASE("what --set made impossible is blamed on --set, what the file has on its line") {
@@ -261,14 +259,14 @@ TEST_CASE("what --set made impossible is blamed on --set, what the file has on i
             .rfind("--set message.0.channels: ", 0) == 0);
   std::string text = small_file;
   text.replace(text.find("1e12"), 4, "1e19");
-  CHECK(error_of(text).rfind("small.toml:10: gpu.copy_bytes_s: must be from 1 to 1e+18 bytes/s", 0) == 0);
+  CHECK(parse_error(text).rfind("small.toml:10: gpu.copy_bytes_s: must be from 1 to 1e+18 bytes/s", 0) == 0);
   text = std::string(small_file) +
          "[[interference]]\nclass = \"attend\"\nbeside = \"nccl\"\nslowdown = 0.5\n" +
          "origin = \"assumed\"\nsource = \"test\"\n";
-  const std::string slow = error_of(text);
+  const std::string slow = parse_error(text);
   CHECK(slow.rfind("small.toml:", 0) == 0);
   CHECK(contains(slow, "interference[0]: class=attend: slowdown must be from 1 to"));
-  CHECK(contains(error_of("[node]\ngpus = 1\n"), "node.link_bytes_s: missing; must be a number"));
+  CHECK(contains(parse_error("[node]\ngpus = 1\n"), "node.link_bytes_s: missing; must be a number"));
 }
 
 TEST_CASE("a missing table is named with those that are there") {

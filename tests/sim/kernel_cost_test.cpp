@@ -14,7 +14,7 @@ namespace {
 
 using sim_test::near;
 
-KernelTable table(OpKind kind, bool causal) {
+KernelTable attention_table(OpKind kind, bool causal) {
   KernelTable t;
   t.kind = kind;
   t.head_size = t.value_size = 64;
@@ -32,7 +32,7 @@ struct Fixture {
   RankPlan rank;
 
   Fixture() {
-    hardware.kernels = {table(OpKind::attend, false)};
+    hardware.kernels = {attention_table(OpKind::attend, false)};
     plan.scenario.problem.dtype = DType::bf16;
     plan.scenario.problem.head_size = plan.scenario.problem.value_size = 64;
   }
@@ -101,7 +101,7 @@ TEST_CASE("causal segments use the causal table, mixed lists both, and a missing
   Fixture f;
   const Segment causal{0, 1280, 0, 1280, 0, -1, 0};
   CHECK(f.attend({causal}, 10).origin == Origin::extrapolated);
-  f.hardware.kernels.push_back(table(OpKind::attend, true));
+  f.hardware.kernels.push_back(attention_table(OpKind::attend, true));
   f.hardware.kernels.back().points = {{1, 1280, 10, 60e-6}};
   const KernelCost alone = f.attend({causal}, 10);
   CHECK(near(alone.seconds, 60e-6));
@@ -116,7 +116,7 @@ TEST_CASE("of kernels with different tiles that no table names the faster one is
   // A second kernel has tiles of half the height and is slower on a full GPU: 150 us where the first takes
   // 100.
   Fixture f;
-  f.hardware.kernels.push_back(table(OpKind::attend, false));
+  f.hardware.kernels.push_back(attention_table(OpKind::attend, false));
   f.hardware.kernels.back().tile_rows = 64;
   f.hardware.kernels.back().points = {{1, 1280, 5, 75e-6}};  // 20 tiles a head: full at 5 heads
   // 10 heads: 100 tiles of the first fill one wave; 200 of the second two of 75 us.
@@ -128,6 +128,8 @@ TEST_CASE("of kernels with different tiles that no table names the faster one is
   CHECK(near(half.seconds, 75e-6));
   CHECK(half.tail_sms == 100);
 }
+
+namespace {
 
 // On Hopper, 10 heads of 64 by 1280 rows; k's rows may be in two runs, which Hopper's kernels do not follow.
 KernelCost hopper_cost(std::vector<KernelTable> tables, bool in_runs) {
@@ -150,11 +152,13 @@ KernelCost hopper_cost(std::vector<KernelTable> tables, bool in_runs) {
 }
 
 KernelTable named(const char* variant, double seconds) {
-  KernelTable t = table(OpKind::attend, false);
+  KernelTable t = attention_table(OpKind::attend, false);
   t.variant = variant;
   t.points = {{1, 1280, 10, seconds}};
   return t;
 }
+
+}  // namespace
 
 TEST_CASE("an operation costs what the variant costs that run takes, never what a faster one does") {
   const KernelTable hopper = named("attend hopper bf16 64, 64 rows", 100e-6),
@@ -177,6 +181,8 @@ TEST_CASE("an operation costs what the variant costs that run takes, never what 
   CHECK(hopper_cost({mma}, false).origin == Origin::measured);
 }
 
+namespace {
+
 // 10 heads of 128 by 1280 rows on 100 multiprocessors of a Hopper, in tiles of 128 rows: one wave. By the
 // model of tiles each takes (10 blocks of 128 keys + 1.32) * 1.40 us, and the launch 3.2: 19.048 us. A
 // table that says 100 us makes that the measure of all calls.
@@ -187,7 +193,7 @@ struct HopperTiles {
   explicit HopperTiles(WriteMode mode) {
     f.plan.scenario.problem.head_size = f.plan.scenario.problem.value_size = 128;
     f.hardware.gpu.sm_major = 9;
-    f.hardware.kernels = {table(OpKind::attend, false)};
+    f.hardware.kernels = {attention_table(OpKind::attend, false)};
     KernelTable& t = f.hardware.kernels.front();
     t.variant = "attend hopper bf16 128";
     t.head_size = t.value_size = 128;
@@ -201,6 +207,8 @@ struct HopperTiles {
     f.rank.segments.push_back(Fixture::full(1280, 1280));
   }
 };
+
+}  // namespace
 
 TEST_CASE("a kernel that merges waits for what it merges with: as tiles 2.5 us longer, row by row 5") {
   const HopperTiles stored(WriteMode::store), merged(WriteMode::merge);
@@ -270,11 +278,13 @@ TEST_CASE("another head size is extrapolated, another dtype is an error that nam
 
 TEST_CASE("backward counts tiles of keys and its own FLOPs") {
   Fixture f;
-  f.hardware.kernels = {table(OpKind::attend_backward, false)};
+  f.hardware.kernels = {attention_table(OpKind::attend_backward, false)};
   // 640 query rows against 1280 keys: half the pairs of the point, as many thread blocks.
   CHECK(near(f.attend({Fixture::full(1280, 1280)}, 10, OpKind::attend_backward).seconds, 100e-6));
   CHECK(near(f.attend({Fixture::full(640, 1280)}, 10, OpKind::attend_backward).seconds, 50e-6));
 }
+
+namespace {
 
 // The backward of a batch of equal sequences on a Hopper, of which the only table is a library's: what takes
 // the call costs 100 us. dq is summed in fp32 and comes out rounded to bf16.
@@ -285,7 +295,7 @@ struct RoundedDq {
   RoundedDq(std::int64_t batch, std::int64_t rows, int heads, int head_size) {
     f.plan.scenario.problem.head_size = f.plan.scenario.problem.value_size = head_size;
     f.hardware.gpu.sm_major = 9;
-    f.hardware.kernels = {table(OpKind::attend_backward, false)};
+    f.hardware.kernels = {attention_table(OpKind::attend_backward, false)};
     f.hardware.kernels[0].head_size = f.hardware.kernels[0].value_size = head_size;
     f.hardware.kernels[0].points = {{batch, rows, heads, 100e-6}};
     op.kind = OpKind::attend_backward;
@@ -313,6 +323,8 @@ struct RoundedDq {
     return std::string(AttentionVariants(f.hardware).of(calls, op, 0).name);
   }
 };
+
+}  // namespace
 
 TEST_CASE("a rounded dq costs nothing where the kernel that takes the call rounds it") {
   const RoundedDq apart(64, 256, 16, 128), chains(64, 256, 32, 64);

@@ -16,8 +16,8 @@ using sim_test::near;
 using enum Operand;
 
 // D = 128, E = 64, 10 heads; the points' operands stand for an operation's.
-KernelTable table(OpKind kind, ChunkWork cut, std::int64_t chunk, std::vector<Operand> states = {},
-                  std::int64_t sequences = 1) {
+KernelTable cut_table(OpKind kind, ChunkWork cut, std::int64_t chunk, std::vector<Operand> states = {},
+                      std::int64_t sequences = 1) {
   KernelTable t;
   t.kind = kind;
   t.head_size = 128;
@@ -50,7 +50,7 @@ LinearLaunch launch_of(const KernelTable& t, std::int64_t tokens, DType dtype = 
 }
 
 // 1 TB/s, 100 TFLOP/s in bf16, 2 us a step, 1 us a kernel.
-Hardware machine() {
+Hardware linear_machine() {
   Hardware hardware = sim_test::hand_machine(1);
   hardware.gpu.peak_flops = {{"bf16", 100e12}};
   hardware.linear.step_s = 2e-6;
@@ -59,10 +59,10 @@ Hardware machine() {
 }
 
 // Bytes of one operand of `tokens` rows, 10 heads, bf16: with the width of q, and of v.
-double keys(double tokens) {
+double key_bytes(double tokens) {
   return tokens * 10 * 128 * 2;
 }
-double values(double tokens) {
+double value_bytes(double tokens) {
   return tokens * 10 * 64 * 2;
 }
 constexpr double state_bytes = 128 * 64 * 10 * 4;
@@ -71,64 +71,65 @@ constexpr double state_bytes = 128 * 64 * 10 * 4;
 
 TEST_CASE("local, blocked: a thread block for every chunk and head, operands once") {
   // 4096 tokens in chunks of 256: 16 x 10 thread blocks of one part (E = 64), 4 steps of 64 tokens each.
-  const LinearLaunch launch = launch_of(table(OpKind::local, ChunkWork::blocked, 256), 4096);
+  const LinearLaunch launch = launch_of(cut_table(OpKind::local, ChunkWork::blocked, 256), 4096);
   CHECK(launch.blocks == 160);
   CHECK(launch.steps == 4);
-  CHECK(launch.bytes == 2 * keys(4096) + 2 * values(4096));
+  CHECK(launch.bytes == 2 * key_bytes(4096) + 2 * value_bytes(4096));
 }
 
 TEST_CASE("local, serial: 32 columns of E a thread block, which reads all of q and k") {
   // 8 sequences of 512 tokens, each one chunk: 8 x 10 x 2 thread blocks, 8 steps; q and k are read twice.
-  const LinearLaunch launch = launch_of(table(OpKind::local, ChunkWork::serial, 0, {final_state}, 8), 4096);
+  const LinearLaunch launch =
+      launch_of(cut_table(OpKind::local, ChunkWork::serial, 0, {final_state}, 8), 4096);
   CHECK(launch.blocks == 160);
   CHECK(launch.steps == 8);
-  CHECK(launch.bytes == 4 * keys(4096) + 2 * values(4096) + 8 * state_bytes);
+  CHECK(launch.bytes == 4 * key_bytes(4096) + 2 * value_bytes(4096) + 8 * state_bytes);
 }
 
 TEST_CASE("local, sliced: slices of 64 rows of D read v again and add to out") {
   // One slice of E, two of D: v twice; out is written, then read and written by the second slice.
   const LinearLaunch launch =
-      launch_of(table(OpKind::local, ChunkWork::sliced, 0, {carry, final_state}, 8), 4096);
+      launch_of(cut_table(OpKind::local, ChunkWork::sliced, 0, {carry, final_state}, 8), 4096);
   CHECK(launch.blocks == 8 * 10 * 2);
   CHECK(launch.steps == 8);
-  CHECK(launch.bytes ==
-        2 * keys(4096) + 2 * values(4096) + values(4096) + 2 * values(4096) + 2 * 8 * state_bytes);
+  CHECK(launch.bytes == 2 * key_bytes(4096) + 2 * value_bytes(4096) + value_bytes(4096) +
+                            2 * value_bytes(4096) + 2 * 8 * state_bytes);
 }
 
 TEST_CASE("local_backward walks twice, parts of three results read all operands") {
   // Blocked: one part of dv (64 columns), two each of dq and dk: 5 parts, which read q, k, v and dout.
-  const LinearLaunch blocked = launch_of(table(OpKind::local_backward, ChunkWork::blocked, 256), 4096);
+  const LinearLaunch blocked = launch_of(cut_table(OpKind::local_backward, ChunkWork::blocked, 256), 4096);
   CHECK(blocked.blocks == 160 * 5);
   CHECK(blocked.steps == 8);
-  const double once = 4 * keys(4096) + 3 * values(4096);
-  CHECK(blocked.bytes == once + 4 * 2 * (keys(4096) + values(4096)));
+  const double once = 4 * key_bytes(4096) + 3 * value_bytes(4096);
+  CHECK(blocked.bytes == once + 4 * 2 * (key_bytes(4096) + value_bytes(4096)));
   // Serial: two parts of 32 columns of E. Sliced: two slices of D, one of E: v, dout and partial dv again.
-  const LinearLaunch serial = launch_of(table(OpKind::local_backward, ChunkWork::serial, 0, {}, 8), 4096);
+  const LinearLaunch serial = launch_of(cut_table(OpKind::local_backward, ChunkWork::serial, 0, {}, 8), 4096);
   CHECK(serial.blocks == 160);
   CHECK(serial.steps == 16);
-  CHECK(serial.bytes == once + 2 * (keys(4096) + values(4096)));
-  const LinearLaunch sliced = launch_of(table(OpKind::local_backward, ChunkWork::sliced, 0, {}, 8), 4096);
+  CHECK(serial.bytes == once + 2 * (key_bytes(4096) + value_bytes(4096)));
+  const LinearLaunch sliced = launch_of(cut_table(OpKind::local_backward, ChunkWork::sliced, 0, {}, 8), 4096);
   CHECK(sliced.blocks == 160);
-  CHECK(sliced.bytes == once + 4 * values(4096));
+  CHECK(sliced.bytes == once + 4 * value_bytes(4096));
 }
 
 TEST_CASE("state and inter: a ragged last chunk counts as it is, the longest one is walked") {
   // 1000 tokens in chunks of 256: 4 chunks, the last of 232. State: two parts of D read v twice.
-  const LinearLaunch states = launch_of(table(OpKind::state, ChunkWork::blocked, 256, {state}), 1000);
+  const LinearLaunch states = launch_of(cut_table(OpKind::state, ChunkWork::blocked, 256, {state}), 1000);
   CHECK(states.blocks == 4 * 10 * 2);
   CHECK(states.steps == 4);
-  CHECK(states.bytes == keys(1000) + 2 * values(1000) + 4 * state_bytes);
+  CHECK(states.bytes == key_bytes(1000) + 2 * value_bytes(1000) + 4 * state_bytes);
   CHECK(states.flops == 2.0 * 1000 * 10 * 128 * 64);
   // inter: thread blocks of 64 tokens; out is added to: read and written.
-  const LinearLaunch inter = launch_of(table(OpKind::inter, ChunkWork::blocked, 256, {state}), 1000);
+  const LinearLaunch inter = launch_of(cut_table(OpKind::inter, ChunkWork::blocked, 256, {state}), 1000);
   CHECK(inter.blocks == 4 * 10 * 4);
   CHECK(inter.steps == 1);
-  CHECK(inter.bytes == keys(1000) + 2 * values(1000) + 4 * state_bytes);
+  CHECK(inter.bytes == key_bytes(1000) + 2 * value_bytes(1000) + 4 * state_bytes);
 }
 
 TEST_CASE("scan and combine: 1024 elements of a state a thread block, runs of a scan side by side") {
   // Two runs of 4 states of 128 x 64, 10 heads: 2 x 10 x 8 thread blocks; states are read and written.
-  KernelTable t = table(OpKind::state, ChunkWork::blocked, 64, {state}, 2);
+  KernelTable t = cut_table(OpKind::state, ChunkWork::blocked, 64, {state}, 2);
   RankPlan rank = rank_of(t, 512);
   Operation& op = rank.operations.front();
   op.kind = OpKind::scan;
@@ -155,7 +156,7 @@ TEST_CASE("scan and combine: 1024 elements of a state a thread block, runs of a 
 
 TEST_CASE("a scan walks its run state by state, unless the bytes take longer") {
   // 1.05 us a state on 100 multiprocessors that hold two thread blocks each.
-  const Hardware hardware = machine();
+  const Hardware hardware = linear_machine();
   LinearLaunch launch{DType::bf16, 200, 0, 3e6, 0};
   launch.scan_steps = 10;
   CHECK(near(linear_roofline(hardware, launch).seconds, 10.5e-6));
@@ -175,7 +176,7 @@ TEST_CASE("the shipped H200: scans as measured, within a fifth") {
   // to these times: this says how well one constant can do, not how others are predicted.
   const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h200x4-hopper.toml");
   const auto check = [&](std::int64_t tokens, std::int64_t chunk, std::int64_t value_size, double seconds) {
-    KernelTable t = table(OpKind::state, ChunkWork::blocked, chunk, {state});
+    KernelTable t = cut_table(OpKind::state, ChunkWork::blocked, chunk, {state});
     t.value_size = value_size;
     RankPlan rank = rank_of(t, tokens, 16);
     Operation& op = rank.operations.front();
@@ -200,7 +201,7 @@ TEST_CASE("the shipped H200: scans as measured, within a fifth") {
 }
 
 TEST_CASE("the roofline: what is moved, computed or walked, or the floor") {
-  const Hardware hardware = machine();
+  const Hardware hardware = linear_machine();
   const auto seconds = [&](const LinearLaunch& launch) { return linear_roofline(hardware, launch).seconds; };
   CHECK(near(seconds({DType::bf16, 100, 0, 3e6, 0}), 3e-6));
   CHECK(near(seconds({DType::bf16, 100, 0, 3e6, 5e8}), 5e-6));
@@ -217,8 +218,8 @@ TEST_CASE("the roofline: what is moved, computed or walked, or the floor") {
 }
 
 TEST_CASE("a table is exact at its points, and corrects the roofline between them") {
-  Hardware hardware = machine();
-  KernelTable t = table(OpKind::local, ChunkWork::blocked, 64);
+  Hardware hardware = linear_machine();
+  KernelTable t = cut_table(OpKind::local, ChunkWork::blocked, 64);
   t.points = {{1, 4096, 10, 50e-6}, {1, 65536, 10, 400e-6}};
   hardware.kernels = {t};
   const LinearCost cost(hardware);
@@ -239,37 +240,38 @@ TEST_CASE("a table is exact at its points, and corrects the roofline between the
   CHECK(of(rank_of(t, 4096, 20)).origin == Origin::interpolated);
   CHECK(near(of(rank_of(t, 131072)).seconds, roofline(131072) * 400e-6 / roofline(65536)));
   CHECK(of(rank_of(t, 131072)).origin == Origin::extrapolated);
-  CHECK(of(rank_of(table(OpKind::local, ChunkWork::serial, 0), 4096)).origin == Origin::extrapolated);
-  CHECK(of(rank_of(table(OpKind::state, ChunkWork::blocked, 64, {state}), 4096)).origin == Origin::assumed);
+  CHECK(of(rank_of(cut_table(OpKind::local, ChunkWork::serial, 0), 4096)).origin == Origin::extrapolated);
+  CHECK(of(rank_of(cut_table(OpKind::state, ChunkWork::blocked, 64, {state}), 4096)).origin ==
+        Origin::assumed);
 }
 
 TEST_CASE("Hopper's kernels: a thread block for every chunk and head, which stays") {
   // 4096 tokens in chunks of 256, 10 heads, 4 steps of 64 tokens. local of E = 64: a multiprocessor holds
   // two.
   const LinearLaunch local =
-      launch_of(table(OpKind::local, ChunkWork::blocked, 256, {state}), 4096, DType::bf16, 9);
+      launch_of(cut_table(OpKind::local, ChunkWork::blocked, 256, {state}), 4096, DType::bf16, 9);
   CHECK(local.blocks == 160);
   CHECK(local.steps == 0);
   CHECK(local.paired_steps == 4);
   CHECK(local.persistent);
-  CHECK(local.bytes == 2 * keys(4096) + 2 * values(4096) + 16 * state_bytes);
+  CHECK(local.bytes == 2 * key_bytes(4096) + 2 * value_bytes(4096) + 16 * state_bytes);
   // state of D = 128: one. The general kernels have two parts of D, which read v twice.
   const LinearLaunch states =
-      launch_of(table(OpKind::state, ChunkWork::blocked, 256, {state}), 4096, DType::bf16, 9);
+      launch_of(cut_table(OpKind::state, ChunkWork::blocked, 256, {state}), 4096, DType::bf16, 9);
   CHECK(states.blocks == 160);
   CHECK(states.steps == 4);
   CHECK(states.paired_steps == 0);
-  CHECK(states.bytes == keys(4096) + values(4096) + 16 * state_bytes);
+  CHECK(states.bytes == key_bytes(4096) + value_bytes(4096) + 16 * state_bytes);
   // Backward: one kernel for dq (D = 128 wide: one thread block a multiprocessor), then one for dk and dv; v,
   // dout and k are read by both.
   const LinearLaunch backward = launch_of(
-      table(OpKind::local_backward, ChunkWork::blocked, 256, {state, dstate}), 4096, DType::bf16, 9);
+      cut_table(OpKind::local_backward, ChunkWork::blocked, 256, {state, dstate}), 4096, DType::bf16, 9);
   CHECK(backward.blocks == 160);
   CHECK(backward.steps == 8);
   CHECK(backward.paired_steps == 0);
-  CHECK(backward.bytes == 5 * keys(4096) + 5 * values(4096) + 2 * 16 * state_bytes);
+  CHECK(backward.bytes == 5 * key_bytes(4096) + 5 * value_bytes(4096) + 2 * 16 * state_bytes);
   // D = 64: two of the first kernel.
-  KernelTable narrow = table(OpKind::local_backward, ChunkWork::blocked, 256, {state, dstate});
+  KernelTable narrow = cut_table(OpKind::local_backward, ChunkWork::blocked, 256, {state, dstate});
   narrow.head_size = 64;
   const LinearLaunch mixed = launch_of(narrow, 4096, DType::bf16, 9);
   CHECK(mixed.steps == 4);
@@ -281,7 +283,7 @@ TEST_CASE("the variant is the one that run takes: Hopper's where they fit, tenso
     const RankPlan rank = rank_of(t, 4096);
     return work_of(rank, dtype, sm_major).variant;
   };
-  const KernelTable local = table(OpKind::local, ChunkWork::blocked, 256, {state});
+  const KernelTable local = cut_table(OpKind::local, ChunkWork::blocked, 256, {state});
   CHECK(variant(local, DType::bf16, 9) == "linear_local hopper bf16 128x64");
   CHECK(variant(local, DType::fp16, 9) == "linear_local hopper fp16 128x64");
   CHECK(variant(local, DType::bf16, 8) == "linear_local mma bf16");
@@ -289,20 +291,20 @@ TEST_CASE("the variant is the one that run takes: Hopper's where they fit, tenso
   CHECK(variant(local, DType::fp32, 9) == "linear_local general fp32");
   CHECK(variant(local, DType::fp64, 9) == "linear_local general fp64");
   // Serial and sliced work, and a call that makes a final state: not on Hopper's.
-  CHECK(variant(table(OpKind::local, ChunkWork::serial, 0), DType::bf16, 9) == "linear_local mma bf16");
-  CHECK(variant(table(OpKind::local, ChunkWork::blocked, 256, {final_state}), DType::bf16, 9) ==
+  CHECK(variant(cut_table(OpKind::local, ChunkWork::serial, 0), DType::bf16, 9) == "linear_local mma bf16");
+  CHECK(variant(cut_table(OpKind::local, ChunkWork::blocked, 256, {final_state}), DType::bf16, 9) ==
         "linear_local mma bf16");
-  CHECK(variant(table(OpKind::state, ChunkWork::blocked, 256, {state}), DType::bf16, 9) ==
+  CHECK(variant(cut_table(OpKind::state, ChunkWork::blocked, 256, {state}), DType::bf16, 9) ==
         "linear_state hopper bf16 128x64");
-  CHECK(variant(table(OpKind::state, ChunkWork::blocked, 256, {state}), DType::bf16, 0) ==
+  CHECK(variant(cut_table(OpKind::state, ChunkWork::blocked, 256, {state}), DType::bf16, 0) ==
         "linear_state general fp32");
-  CHECK(variant(table(OpKind::inter, ChunkWork::blocked, 256, {state}), DType::bf16, 9) ==
+  CHECK(variant(cut_table(OpKind::inter, ChunkWork::blocked, 256, {state}), DType::bf16, 9) ==
         "linear_inter general fp32");
 }
 
 TEST_CASE(
     "the roofline of kernels that stay: one wave, two thread blocks a multiprocessor where it holds them") {
-  const Hardware hardware = machine();
+  const Hardware hardware = linear_machine();
   // 250 thread blocks on 100 multiprocessors: three rounds of one each, or two of two.
   LinearLaunch launch{DType::bf16, 250, 4, 0, 0};
   launch.persistent = true;
@@ -316,8 +318,8 @@ TEST_CASE(
 }
 
 TEST_CASE("tables of several lengths of chunks are one table: every point is exact") {
-  Hardware hardware = machine();
-  KernelTable shorter = table(OpKind::local, ChunkWork::blocked, 64, {state}), longer = shorter;
+  Hardware hardware = linear_machine();
+  KernelTable shorter = cut_table(OpKind::local, ChunkWork::blocked, 64, {state}), longer = shorter;
   shorter.points = {{1, 4096, 10, 50e-6}};
   longer.chunk = 1024;
   longer.points = {{1, 65536, 10, 600e-6}};
@@ -345,10 +347,10 @@ TEST_CASE("the shipped H200: linear attention part by part as measured") {
     CHECK(found.seconds == doctest::Approx(seconds).epsilon(1e-4));  // the file has five digits
     CHECK(found.origin == Origin::measured);
   };
-  check(table(OpKind::state, ChunkWork::blocked, 4096, {state}), 0.000104632);
-  check(table(OpKind::state, ChunkWork::blocked, 4096, {dstate}), 0.000103624);
-  check(table(OpKind::local, ChunkWork::blocked, 4096, {state}), 0.000206912);
-  check(table(OpKind::local_backward, ChunkWork::blocked, 4096, {state, dstate}), 0.00051288);
+  check(cut_table(OpKind::state, ChunkWork::blocked, 4096, {state}), 0.000104632);
+  check(cut_table(OpKind::state, ChunkWork::blocked, 4096, {dstate}), 0.000103624);
+  check(cut_table(OpKind::local, ChunkWork::blocked, 4096, {state}), 0.000206912);
+  check(cut_table(OpKind::local_backward, ChunkWork::blocked, 4096, {state, dstate}), 0.00051288);
 }
 
 }  // namespace cplab

@@ -18,8 +18,8 @@ namespace {
 using sim_test::near;
 using enum Operand;
 
-KernelTable table(OpKind kind, ChunkWork cut, std::int64_t chunk, std::vector<Operand> states,
-                  std::vector<KernelPoint> points = {}) {
+KernelTable square_table(OpKind kind, ChunkWork cut, std::int64_t chunk, std::vector<Operand> states,
+                         std::vector<KernelPoint> points = {}) {
   KernelTable t;
   t.kind = kind;
   t.head_size = t.value_size = 128;
@@ -32,7 +32,7 @@ KernelTable table(OpKind kind, ChunkWork cut, std::int64_t chunk, std::vector<Op
 }
 
 // 100 multiprocessors; 2 us a step of 64 tokens, and memory of which nothing here is short.
-Hardware machine(std::vector<KernelTable> tables) {
+Hardware machine_with(std::vector<KernelTable> tables) {
   Hardware hardware = sim_test::hand_machine(1);
   hardware.gpu.copy_bytes_s = 1e18;
   hardware.linear.step_s = 2e-6;
@@ -51,12 +51,13 @@ TEST_CASE("a serial operation takes the serial table, between points by its step
   // 10 heads x 4 parts of 32 columns: one wave of 40 thread blocks. 4096 tokens are 64 steps, 128 us by the
   // roofline; 16384 are 512 us, 65536 are 2048 us. Measured over roofline: 3, and 5 at the other end, so 4
   // half way in the logarithm.
-  const KernelTable serial = table(OpKind::local, ChunkWork::serial, 0, {final_state},
-                                   {{1, 4096, 10, 3 * 128e-6}, {1, 65536, 10, 5 * 2048e-6}});
+  const KernelTable serial = square_table(OpKind::local, ChunkWork::serial, 0, {final_state},
+                                          {{1, 4096, 10, 3 * 128e-6}, {1, 65536, 10, 5 * 2048e-6}});
   const KernelTable sliced =
-      table(OpKind::local, ChunkWork::sliced, 0, {carry, final_state}, {{1, 4096, 10, 7 * 128e-6}});
-  const KernelTable blocked = table(OpKind::local, ChunkWork::blocked, 256, {}, {{1, 4096, 10, 40e-6}});
-  const Hardware hardware = machine({blocked, sliced, serial});
+      square_table(OpKind::local, ChunkWork::sliced, 0, {carry, final_state}, {{1, 4096, 10, 7 * 128e-6}});
+  const KernelTable blocked =
+      square_table(OpKind::local, ChunkWork::blocked, 256, {}, {{1, 4096, 10, 40e-6}});
+  const Hardware hardware = machine_with({blocked, sliced, serial});
   CHECK(near(cost_of(hardware, serial, 4096).seconds, 3 * 128e-6));
   CHECK(cost_of(hardware, serial, 4096).origin == Origin::measured);
   CHECK(near(cost_of(hardware, serial, 16384).seconds, 4 * 512e-6));
@@ -64,20 +65,21 @@ TEST_CASE("a serial operation takes the serial table, between points by its step
   CHECK(near(cost_of(hardware, sliced, 4096).seconds, 7 * 128e-6));
   CHECK(near(cost_of(hardware, blocked, 4096).seconds, 40e-6));
   // The last rank of a chain has no final state: the table of the same cut, extrapolated.
-  const KernelTable last = table(OpKind::local, ChunkWork::serial, 0, {});
+  const KernelTable last = square_table(OpKind::local, ChunkWork::serial, 0, {});
   CHECK(near(cost_of(hardware, last, 4096).seconds, 3 * 128e-6));
   CHECK(cost_of(hardware, last, 4096).origin == Origin::extrapolated);
 }
 
 TEST_CASE("products with states go by what they give: out and dq have the same states") {
   const auto inter = [](std::vector<Operand> states, std::vector<Operand> results, double seconds) {
-    KernelTable t = table(OpKind::inter, ChunkWork::serial, 0, std::move(states), {{1, 4096, 10, seconds}});
+    KernelTable t =
+        square_table(OpKind::inter, ChunkWork::serial, 0, std::move(states), {{1, 4096, 10, seconds}});
     t.results = std::move(results);
     return t;
   };
   const KernelTable of_out = inter({carry}, {out}, 1e-3), of_dq = inter({carry}, {dq}, 2e-3),
                     of_dk = inter({dcarry}, {dk}, 3e-3), of_dv = inter({dcarry}, {dv}, 4e-3);
-  const Hardware hardware = machine({of_out, of_dq, of_dk, of_dv});
+  const Hardware hardware = machine_with({of_out, of_dq, of_dk, of_dv});
   for (const KernelTable& t : hardware.kernels) {
     CHECK(near(cost_of(hardware, t, 4096).seconds, t.points.front().seconds));
     CHECK(cost_of(hardware, t, 4096).origin == Origin::measured);
@@ -87,21 +89,22 @@ TEST_CASE("products with states go by what they give: out and dq have the same s
     CHECK(op.reads.count == 2);
   }
   // Without results: out, and all gradients where states of queries are given.
-  CHECK(results_of(table(OpKind::inter, ChunkWork::blocked, 256, {state})) == std::vector{out});
-  CHECK(results_of(table(OpKind::inter, ChunkWork::blocked, 256, {dcarry})) == std::vector{dq, dk, dv});
+  CHECK(results_of(square_table(OpKind::inter, ChunkWork::blocked, 256, {state})) == std::vector{out});
+  CHECK(results_of(square_table(OpKind::inter, ChunkWork::blocked, 256, {dcarry})) ==
+        std::vector{dq, dk, dv});
 }
 
 TEST_CASE("a scan goes by the states that it walks, whatever tokens their chunks hold") {
-  const KernelTable scan =
-      table(OpKind::scan, ChunkWork::blocked, 256, {state}, {{1, 2048, 10, 20e-6}, {1, 32768, 10, 80e-6}});
-  const Hardware hardware = machine({scan});
+  const KernelTable scan = square_table(OpKind::scan, ChunkWork::blocked, 256, {state},
+                                        {{1, 2048, 10, 20e-6}, {1, 32768, 10, 80e-6}});
+  const Hardware hardware = machine_with({scan});
   KernelTable longer = scan;
   longer.chunk = 4096;  // 8 states of 4096 tokens
   CHECK(near(cost_of(hardware, longer, 32768).seconds, 20e-6));
   CHECK(cost_of(hardware, longer, 32768).origin == Origin::measured);
   // 32 states lie between 8 and 128: the roofline goes by states, the factors are 20 / 8 and 80 / 128.
-  const double roofline = cost_of(machine({}), scan, 32 * 256).seconds,
-               of_eight = cost_of(machine({}), scan, 8 * 256).seconds;
+  const double roofline = cost_of(machine_with({}), scan, 32 * 256).seconds,
+               of_eight = cost_of(machine_with({}), scan, 8 * 256).seconds;
   CHECK(near(roofline, 4 * of_eight));
   CHECK(near(cost_of(hardware, scan, 32 * 256).seconds, 32 * (20e-6 / 8 + 80e-6 / 128) / 2));
   CHECK(cost_of(hardware, scan, 32 * 256).origin == Origin::interpolated);

@@ -9,11 +9,6 @@ namespace {
 
 using namespace sim_test;
 
-void exchange_both(HandPlan& p, Transport transport = Transport::nccl) {
-  for (int r = 0; r < 2; ++r)
-    p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)}, {}, transport);
-}
-
 // A kernel of 100 in that many waves on both ranks, and an exchange between them that is ready at 10.
 Simulation exchange_beside_waves(int waves) {
   HandPlan p(2);

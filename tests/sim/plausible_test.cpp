@@ -7,20 +7,18 @@
 #include <string>
 
 #include "sim/kernel_cost.hpp"
+#include "tests/contains.hpp"
 #include "tests/sim/hand_plan.hpp"
 
-using namespace cplab;
-using namespace cplab::sim_test;
-
+namespace cplab {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using namespace sim_test;
+using testing::contains;
 
 // A machine of today with a table of each kind: attention at 600 of 1000 TFLOP/s, messages at 200 of 450
 // GB/s.
-Hardware machine() {
+Hardware machine_of_today() {
   Hardware h = hand_machine(8);
   h.node.link_bytes_s = 450e9;
   h.network.fabric = "non_blocking";
@@ -60,8 +58,8 @@ Hardware machine() {
   return h;
 }
 
-std::string error_of(const std::function<void(Hardware&)>& spoil) {
-  Hardware h = machine();
+std::string spoilt_error(const std::function<void(Hardware&)>& spoil) {
+  Hardware h = machine_of_today();
   spoil(h);
   try {
     require_plausible_numbers(h);
@@ -76,7 +74,7 @@ std::string error_of(const std::function<void(Hardware&)>& spoil) {
 }  // namespace
 
 TEST_CASE("a machine of today is plausible") {
-  CHECK(error_of([](Hardware&) {}) == "");
+  CHECK(spoilt_error([](Hardware&) {}) == "");
 }
 
 TEST_CASE("numbers out of range, with the unit that was meant") {
@@ -124,7 +122,7 @@ TEST_CASE("numbers out of range, with the unit that was meant") {
        }},
   };
   for (const Case& c : cases) {
-    const std::string error = error_of(c.spoil);
+    const std::string error = spoilt_error(c.spoil);
     CAPTURE(error);
     CHECK(error.find(c.place + " is in no machine: from ") == 0);
     CHECK(contains(error, c.idea));
@@ -141,15 +139,15 @@ TEST_CASE("every range takes its ends, gives a reason, and holds what is usual")
     CHECK(range.reason.size() > 10);
   }
   for (const double value : {1e6, 1e14}) {
-    CHECK(error_of([&](Hardware& h) {
+    CHECK(spoilt_error([&](Hardware& h) {
             h.node.link_bytes_s = value;
             h.messages.clear();
           }) == "");
   }
-  CHECK(error_of([](Hardware& h) { h.node.link_bytes_s = 0.9e6; }) != "");
-  CHECK(error_of([](Hardware& h) { h.fixed_bytes = 0; }) == "");
+  CHECK(spoilt_error([](Hardware& h) { h.node.link_bytes_s = 0.9e6; }) != "");
+  CHECK(spoilt_error([](Hardware& h) { h.fixed_bytes = 0; }) == "");
   // Teaching machines: one core and a slow link.
-  CHECK(error_of([](Hardware& h) {
+  CHECK(spoilt_error([](Hardware& h) {
           h.node.link_bytes_s = 125e6;
           h.gpu.sms = 1;
           h.gpu.copy_bytes_s = 1e9;
@@ -165,7 +163,7 @@ TEST_CASE("every range takes its ends, gives a reason, and holds what is usual")
 
 TEST_CASE("attention rows against the peak of their dtype") {
   const auto with_factor = [](double factor) {
-    return error_of([&](Hardware& h) {
+    return spoilt_error([&](Hardware& h) {
       for (KernelPoint& point : h.kernels[0].points) point.seconds *= factor;
     });
   };
@@ -178,24 +176,24 @@ TEST_CASE("attention rows against the peak of their dtype") {
   CHECK(contains(with_factor(1e3), "e-3 ("));
   CHECK(contains(with_factor(1e6), " us)?"));
   // 88 PFLOP/s beside 2.25, as found.
-  CHECK(contains(error_of([](Hardware& h) {
+  CHECK(contains(spoilt_error([](Hardware& h) {
                    h.gpu.peak_flops = {{"bf16", 2.25e15}};
                    h.kernels[0].points = {{1, 32768, 16, 0}};
                    h.kernels[0].points[0].seconds = point_flops(h.kernels[0], h.kernels[0].points[0]) / 88e15;
                  }),
                  "is 88 PFLOP/s, beyond the peak of 2.25 PFLOP/s"));
   // No peak for the dtype: nothing to compare with. A table of a larger GPU: its own peak.
-  CHECK(error_of([](Hardware& h) { h.gpu.peak_flops = {{"fp32", 1e12}}; }) == "");
-  CHECK(error_of([](Hardware& h) {
+  CHECK(spoilt_error([](Hardware& h) { h.gpu.peak_flops = {{"fp32", 1e12}}; }) == "");
+  CHECK(spoilt_error([](Hardware& h) {
           h.gpu.sms = 66;
           h.gpu.peak_flops = {{"bf16", 500e12}};
         }) == "");
-  CHECK(error_of([](Hardware& h) { h.gpu.sms = 264; }) == "");
+  CHECK(spoilt_error([](Hardware& h) { h.gpu.sms = 264; }) == "");
 }
 
 TEST_CASE("message and memory rows against links and memory") {
   const auto points = [](std::size_t message, std::vector<CurvePoint> rows) {
-    return error_of([&](Hardware& h) { h.messages[message].points = rows; });
+    return spoilt_error([&](Hardware& h) { h.messages[message].points = rows; });
   };
   // Seconds in milliseconds or microseconds.
   CHECK(contains(points(0, {{4096, 20e-3}, {1e8, 0.52}}), "did you mean 0.52e-3 (0.52 ms)?"));
@@ -209,14 +207,16 @@ TEST_CASE("message and memory rows against links and memory") {
   CHECK(points(1, {{1e9, 1e-3}}) == "");
   CHECK(contains(points(1, {{1e9, 1e-4}}), "10 TB/s, beyond the 450 GB/s of the link that carries it"));
   // A link that is slowed down on the command line: the curves are those of the file.
-  CHECK(error_of([](Hardware& h) {
+  CHECK(spoilt_error([](Hardware& h) {
           h.curve_link_bytes_s = h.node.link_bytes_s;
           h.node.link_bytes_s = 1e7;
         }) == "");
   const auto merge = [](std::vector<CurvePoint> rows) {
-    return error_of([&](Hardware& h) { h.kernels[1].curve = rows; });
+    return spoilt_error([&](Hardware& h) { h.kernels[1].curve = rows; });
   };
   CHECK(merge({{1e6, 1e-6 / 10}}) == "");  // 10 TB/s: in L2
   CHECK(contains(merge({{1e6, 1e-8}}), "beyond the 3 TB/s that memory has (gpu.copy_bytes_s)"));
   CHECK(contains(merge({{1e5, 2e-3}, {1e9, 0.4}}), "did you mean 0.4e-3 (0.4 ms)?"));
 }
+
+}  // namespace cplab

@@ -28,7 +28,7 @@ struct Row {
   bool held;  // the last exchange waits for a persistent kernel
 };
 
-const std::vector<Row> measured{
+const std::vector<Row> measured_rows{
     {"64K", 0, 0, 56.3, 21.7, true},    // 55.3 to 57.3
     {"64K", 2, 0, 66.1, 31.1, true},    //
     {"64K", 2, 2, 54.4, 17.5, false},   //
@@ -95,7 +95,7 @@ std::vector<double> places(const std::vector<double>& values) {
 }  // namespace
 
 TEST_CASE("2 x H200: which exchanges a persistent kernel holds up, and for how long") {
-  for (const Row& row : measured) {
+  for (const Row& row : measured_rows) {
     CAPTURE(row.tokens);
     CAPTURE(row.channels);
     CAPTURE(row.reserved);
@@ -108,7 +108,7 @@ TEST_CASE("2 x H200: which exchanges a persistent kernel holds up, and for how l
 
 TEST_CASE("2 x H200: the totals come in the measured order, nearly") {
   std::vector<double> ours, theirs;
-  for (const Row& row : measured) {
+  for (const Row& row : measured_rows) {
     if (row.tokens != std::string("64K")) continue;
     ours.push_back(predict_measured(row, 4).total_ms);
     theirs.push_back(row.total_ms);
@@ -122,7 +122,7 @@ TEST_CASE("2 x H200: the totals come in the measured order, nearly") {
 
 TEST_CASE(
     "2 x H200: without clusters an exchange finds as many multiprocessors as it needs wherever they are") {
-  for (const Row& row : measured) {
+  for (const Row& row : measured_rows) {
     CAPTURE(row.channels);
     CAPTURE(row.reserved);
     const double alone = predict_measured({row.tokens, row.channels, 64, 0, 0, false}, 1).last_ms;

@@ -1,6 +1,8 @@
 // Communication beside persistent kernels, which give up no multiprocessor before their last tiles, on the
 // machine of 100 multiprocessors. An NCCL exchange holds 10; 1 MB takes 20 us and 20 us at 50 GB/s. Times
 // worked out by hand, in microseconds.
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "tests/sim/hand_plan.hpp"
@@ -18,11 +20,6 @@ Simulation run_persistent(const HandPlan& p, const Hardware& hardware, const Sim
                     cost.persistent = true;
                     return cost;
                   });
-}
-
-void exchange_both(HandPlan& p, const hand::After& after = {}) {
-  for (int r = 0; r < 2; ++r)
-    p.exchange(r, {HandPlan::send(1 - r, mega), HandPlan::receive(1 - r, mega)}, after);
 }
 
 RankPlan& rank(HandPlan& p, int r) {

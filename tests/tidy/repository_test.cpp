@@ -46,6 +46,10 @@ TEST_CASE("tidy: every file begins with a comment") {
   expect_none(check_first_comment(repository()));
 }
 
+TEST_CASE("tidy: every file includes the standard headers of the names that it uses") {
+  expect_none(check_standard_headers(repository()));
+}
+
 TEST_CASE("tidy: no line ends in blanks") {
   expect_none(check_trailing_blanks(repository()));
 }

@@ -53,6 +53,11 @@ std::vector<Finding> check_machine_paths(const Tree& tree, const std::vector<std
 // element, and a compiler launcher with an empty element runs a command without a name.
 std::vector<Finding> check_quoted_lists(const Tree& tree);
 
+// --- standard_names.cpp
+
+// A file that uses a name of the standard library has the header, by itself or by a header of ours.
+std::vector<Finding> check_standard_headers(const Tree& tree);
+
 // --- commands.cpp: what runs
 
 // Every command that scripts, the Makefile, pages and programs run stands in tests/tidy/commands.txt and is

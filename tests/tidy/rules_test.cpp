@@ -202,5 +202,22 @@ TEST_CASE("tidy rules: quoted CMake lists") {
   CHECK_FALSE(bad("set(x \"A=\\\"${a}\\\";B=\\\"${b}\\\"\")"));
 }
 
+TEST_CASE("tidy rules: standard headers of the names that are used") {
+  const auto bad = [](const std::string& text) { return count(check_standard_headers, "sim/a.cpp", text); };
+  CHECK(bad("// x\nstd::vector<int> a;\n") == 1);
+  CHECK(bad("// x\nstd::vector<int> a, b;\nstd::vector<int> c;\n") == 1);  // told once
+  CHECK(bad("// x\n#include <vector>\nstd::vector<std::string> a;\n") == 1);
+  CHECK(bad("// x\n#include <vector>\nint b = std::ranges::max(a);\n") == 1);
+  CHECK(bad("// x\n#include <vector>\nstd::vector<int> a;\n") == 0);
+  CHECK(bad("// std::vector\nconst char* a = \"std::vector\";\n") == 0);
+  CHECK(bad("// x\nstd::vectors a;\n") == 0);
+  const std::string uses = "// x\n#include \"sim/a.hpp\"\nstd::vector<int> a;\n";
+  CHECK(check_standard_headers({{"sim/a.cpp", uses},
+                                {"sim/a.hpp", "// x\n#include \"plan/b.hpp\"\n"},
+                                {"plan/b.hpp", "// x\n#include <vector>\n"}})
+            .empty());
+  CHECK(check_standard_headers({{"sim/a.cpp", uses}, {"sim/a.hpp", "// x\n"}}).size() == 1);
+}
+
 }  // namespace
 }  // namespace cplab::tidy

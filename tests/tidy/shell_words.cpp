@@ -10,7 +10,7 @@ namespace cplab::tidy {
 namespace {
 
 template <std::size_t N>
-bool is_one_of(std::string_view word, const std::array<std::string_view, N>& words) {
+bool is_word_of(std::string_view word, const std::array<std::string_view, N>& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -364,14 +364,14 @@ class Reader {
       place.test_depth = 1;
     } else if (word == "case") {
       place.of_case = true;
-    } else if (is_one_of(word, openers)) {
+    } else if (is_word_of(word, openers)) {
       place.command = true;
       place.runner = word == "exec";
-    } else if (!opaque && is_name(word) && !is_one_of(word, own_words)) {
+    } else if (!opaque && is_name(word) && !is_word_of(word, own_words)) {
       const auto line =
           1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_ - 1), '\n');
       words_.commands.push_back({word, static_cast<int>(line)});
-      place.runner = is_one_of(word, runners);
+      place.runner = is_word_of(word, runners);
     }
   }
 

@@ -1,0 +1,26 @@
+// Views for what depends on shapes alone: nothing is read through the pointer, which is on 16 bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernels.hpp"
+
+namespace cplab::testing {
+
+// [rows, heads, width] without gaps.
+inline kernels::View unread_view(std::int64_t rows, std::int64_t heads, std::int64_t width,
+                                 kernels::DType dtype) {
+  alignas(16) static std::array<std::byte, 16> memory;
+  return {.data = memory.data(),
+          .dtype = dtype,
+          .rows = rows,
+          .heads = heads,
+          .width = width,
+          .row_stride = heads * width,
+          .head_stride = width,
+          .runs = {}};
+}
+
+}  // namespace cplab::testing
