@@ -185,7 +185,7 @@ void write_kernels_json(std::ostream& out, const Listing& listing) {
   json.field("hopper", listing.build.hopper);
   json.field("full", listing.build.full);
   if (!listing.left_out.empty()) json.field("left_out", listing.left_out);
-  json.objects("cuda::architectures", listing.gpus, [&](const cuda::Architecture& gpu) {
+  json.objects("architectures", listing.gpus, [&](const cuda::Architecture& gpu) {
     json.field("architecture", gpu.name);
     json.field("compile_and_occupancy_only", !has_record(gpu));
     json.field("registers", gpu.registers);
@@ -199,7 +199,7 @@ void write_kernels_json(std::ostream& out, const Listing& listing) {
   });
   json.objects("kernels", listing.rows, [&](const ListedKernel& row) {
     write_entry(json, *row.entry);
-    json.objects("cuda::architectures", listing.gpus,
+    json.objects("architectures", listing.gpus,
                  [&](const cuda::Architecture& gpu) { write_code(json, row, gpu); });
   });
   if (listing.with_rates) write_rates(json, listing.rates);
