@@ -9,20 +9,16 @@
 #include <set>
 
 #include "cli/verify/npy.hpp"
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;
 
 namespace {
 
-// The JSON on stdout, which holds nothing else; the exit code must be `code`.
-json result_of(std::vector<std::string> arguments, int code = 0) {
-  arguments.insert(arguments.end(), {"--json", "-"});
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(result.err);
-  CHECK(result.code == code);
-  json parsed = json::parse(result.out, nullptr, false);
-  REQUIRE_FALSE(parsed.is_discarded());
+// As json_of, with what every result says of itself.
+json result_of(const std::vector<std::string>& arguments, int code = 0) {
+  json parsed = json_of(arguments, code);
   CHECK(parsed.at("schema").get<std::string>().rfind("cplab.", 0) == 0);
   CHECK(parsed.at("versions").at("cplab").is_string());
   for (const char* library : {"commit", "compiler", "simgrid", "eigen"}) {

@@ -13,8 +13,8 @@ using nlohmann::json;
 namespace {
 
 // Two ranks of a small ring; the machine is made for tests.
-std::string simulated(const TemporaryFolder& folder, const std::string& name,
-                      std::vector<std::string> more = {"--operations"}) {
+std::string simulated_file(const TemporaryFolder& folder, const std::string& name,
+                           std::vector<std::string> more = {"--operations"}) {
   std::vector<std::string> words{"simulate", some_scenario, "--set",          "problem.sequence=4K",
                                  "--quiet",  "--json",      folder.path(name)};
   words.insert(words.end(), more.begin(), more.end());
@@ -42,10 +42,10 @@ void expect_not_compared(const std::vector<std::string>& words, const std::strin
 
 TEST_CASE("compare: the keys of the contract, and which kinds of operation differ") {
   const TemporaryFolder folder;
-  const std::string predicted = simulated(folder, "predicted.json");
+  const std::string predicted = simulated_file(folder, "predicted.json");
   // The same plan where launching a kernel costs the host 100 microseconds more: only times change.
   const std::string slower =
-      simulated(folder, "slower.json", {"--operations", "--set", "hardware.host.kernel_launch_s=1e-4"});
+      simulated_file(folder, "slower.json", {"--operations", "--set", "hardware.host.kernel_launch_s=1e-4"});
   const ProgramResult result = run_cplab({"compare", predicted, slower, "--json", "-"});
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
@@ -111,9 +111,10 @@ TEST_CASE("compare: a prediction beside a run on the CPU") {
 
 TEST_CASE("compare: what it refuses, and why") {
   const TemporaryFolder folder;
-  const std::string a = simulated(folder, "a.json");
-  const std::string bare = simulated(folder, "bare.json", {});
-  const std::string slots = simulated(folder, "slots.json", {"--operations", "--set", "schedule.kv_slots=3"});
+  const std::string a = simulated_file(folder, "a.json");
+  const std::string bare = simulated_file(folder, "bare.json", {});
+  const std::string slots =
+      simulated_file(folder, "slots.json", {"--operations", "--set", "schedule.kv_slots=3"});
   expect_not_compared({"compare"}, "two results are needed");
   expect_not_compared({"compare", a}, "two results are needed");
   expect_not_compared({"compare", a, a, a}, "one argument too many");
@@ -144,7 +145,7 @@ TEST_CASE("plots/compare.py: one row a comparison, peers beside it") {
     return;
   }
   const TemporaryFolder folder;
-  const std::string a = simulated(
+  const std::string a = simulated_file(
       folder, "a.json", {"--operations", "--set", "problem.kv_heads=32", "--set", "schedule.transport=nccl"});
   const json ranks = json::parse(read_file(a)).at("ranks");
   const std::string name = "compare-S4096-P" + std::to_string(ranks.size()) + ".json";

@@ -6,33 +6,20 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;
 
-namespace {
-
-json faults_json(std::vector<std::string> arguments, int code) {
-  arguments.insert(arguments.end(), {"--json", "-"});
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(result.err);
-  CHECK(result.code == code);
-  json parsed = json::parse(result.out, nullptr, false);
-  REQUIRE_FALSE(parsed.is_discarded());
-  return parsed;
-}
-
-}  // namespace
-
 TEST_CASE("every fault is found as it says") {
-  const json faults = faults_json({"list", "faults"}, 0);
+  const json faults = json_of({"list", "faults"}, 0);
   CHECK(faults.at("faults").size() >= 10);
   for (const json& fault : faults.at("faults")) {
     const std::string name = fault.at("name");
     CAPTURE(name);
     const bool clean = fault.at("expected").is_null();
     const json result =
-        faults_json({"verify", fault.at("scenario"), "--inject", name, "--order", "random:7"}, clean ? 0 : 1);
+        json_of({"verify", fault.at("scenario"), "--inject", name, "--order", "random:7"}, clean ? 0 : 1);
     CHECK(result.at("ok") == clean);
     CHECK(result.at("injected") == name);
     if (clean) continue;
@@ -68,7 +55,7 @@ TEST_CASE("a fault that has no place in a plan says what it needs") {
 
 TEST_CASE("check, show and simulate take a bug of a plan, and say that it is in there") {
   const char* note = "injected: left-edge-partner, the up-sweep takes the left edge";
-  const json wrong = faults_json({"check", "faults/scan", "--inject", "left-edge-partner"}, 1);
+  const json wrong = json_of({"check", "faults/scan", "--inject", "left-edge-partner"}, 1);
   CHECK(wrong.at("ok") == false);
   CHECK(wrong.at("notes").at(0).get<std::string>().find(note) == 0);
   const std::vector<std::string> machine{"--set", "hardware.file=hardware/h100x8.toml"};
@@ -84,7 +71,7 @@ TEST_CASE("check, show and simulate take a bug of a plan, and say that it is in 
   TemporaryFolder folder;
   const std::string plan = folder.path("plan.json");
   CHECK(run_cplab({"show", "faults/scan", "--inject", "left-edge-partner", "--json", plan}).code == 0);
-  CHECK(faults_json({"check", "--plan", plan}, 1).at("findings") == wrong.at("findings"));
+  CHECK(json_of({"check", "--plan", plan}, 1).at("findings") == wrong.at("findings"));
   CHECK(run_cplab({"check", "--plan", plan, "--inject", "identity"}).code == 1);
 
   for (const char* command : {"check", "show", "simulate"}) {
@@ -129,8 +116,7 @@ TEST_CASE("local-rank-as-global needs a second group") {
 // The gradients of the last rank, which no state from the right enters, are exact, and so is the forward
 // everywhere: what flash-linear-attention#1115 saw.
 TEST_CASE("backward-right-on-last-rank-only is wrong where its report says so, and nowhere else") {
-  const json result =
-      faults_json({"verify", "faults/gates", "--inject", "backward-right-on-last-rank-only"}, 1);
+  const json result = json_of({"verify", "faults/gates", "--inject", "backward-right-on-last-rank-only"}, 1);
   for (const json& tensor : result.at("tensors")) {
     const std::string name = tensor.at("tensor");
     const int rank = tensor.at("rank");
@@ -147,10 +133,10 @@ TEST_CASE("blocking-shift in the simulator: a chain that grows with the ranks") 
   const auto time = [&](int P, const char* fault) {
     const std::string ranks = "parallel.ranks=" + std::to_string(P),
                       tokens = "problem.sequence=" + std::to_string(8 * P);
-    const json result = faults_json({"simulate", "faults/scan", "--inject", fault, "--set", ranks, "--set",
-                                     tokens, "--set", "hardware.file=hardware/h100x64.toml", "--set",
-                                     "problem.direction=forward", "--set", "schedule.transport=nccl"},
-                                    0);
+    const json result = json_of({"simulate", "faults/scan", "--inject", fault, "--set", ranks, "--set",
+                                 tokens, "--set", "hardware.file=hardware/h100x64.toml", "--set",
+                                 "problem.direction=forward", "--set", "schedule.transport=nccl"},
+                                0);
     return result.at("time_s").get<double>();
   };
   double grouped = 0, chain = 0;

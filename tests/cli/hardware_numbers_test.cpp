@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/hardware_file.hpp"
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
 
@@ -16,14 +17,10 @@ using cplab::testing::contains;
 
 namespace {
 
-json simulated(const std::vector<std::string>& sets) {
-  std::vector<std::string> arguments{"simulate", some_scenario, "--json", "-", "--quiet"};
+json simulated_with(const std::vector<std::string>& sets) {
+  std::vector<std::string> arguments{"simulate", some_scenario, "--quiet"};
   for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(sets);
-  CAPTURE(result.err);
-  REQUIRE(result.code == 0);
-  return json::parse(result.out);
+  return json_of(arguments);
 }
 
 }  // namespace
@@ -67,7 +64,7 @@ TEST_CASE("an implausible number names its place and what was meant, by --set an
 }
 
 TEST_CASE("only numbers that a time depends on become assumed times") {
-  const json base = simulated({});
+  const json base = simulated_with({});
   for (const char* set :
        {"hardware.gpu.capacity_bytes=40G", "hardware.gpu.name=\"other\"", "hardware.gpu.peak_flops.bf16=2e15",
         "hardware.gpu.source=\"me\"", "hardware.fixed.bytes=1G", "hardware.name=\"other\"",
@@ -77,20 +74,20 @@ TEST_CASE("only numbers that a time depends on become assumed times") {
     std::vector<std::string> sets{set};
     const bool network = contains(set, "network");
     if (network) sets.insert(sets.end(), {"hardware.file=h100x64"});
-    const json result = simulated(sets);
-    const json& beside = network ? simulated({"hardware.file=h100x64"}) : base;
+    const json result = simulated_with(sets);
+    const json& beside = network ? simulated_with({"hardware.file=h100x64"}) : base;
     CHECK(result.at("time_s") == beside.at("time_s"));
     CHECK(result.at("low_s") == beside.at("low_s"));
     CHECK(result.at("high_s") == beside.at("high_s"));
     CHECK(result.at("origins") == beside.at("origins"));
   }
   // What fits does depend on them.
-  CHECK(simulated({"hardware.gpu.capacity_bytes=40G"}).at("headroom_bytes") < base.at("headroom_bytes"));
+  CHECK(simulated_with({"hardware.gpu.capacity_bytes=40G"}).at("headroom_bytes") < base.at("headroom_bytes"));
   // Those that times depend on widen the band.
   for (const char* set :
        {"hardware.gpu.copy_bytes_s=2e12", "hardware.kernel.0.seconds=[4.5e-4, 1.7e-3, 1.45e-2]"}) {
     CAPTURE(set);
-    const json result = simulated({set});
+    const json result = simulated_with({set});
     CHECK(result.at("origins").at("assumed") > base.at("origins").at("assumed"));
   }
 }
@@ -114,7 +111,7 @@ TEST_CASE("a bandwidth that was set and changes nothing is said to, with what bi
   const auto notes = [](std::vector<std::string> sets) {
     std::string text;
     sets.insert(sets.end(), {"schedule.transport=nccl", "schedule.channels=nccl"});  // whose curves are below
-    const json result = simulated(sets);
+    const json result = simulated_with(sets);
     for (const json& note : result.at("notes")) text += note.get<std::string>() + "\n";
     return text;
   };
@@ -124,7 +121,7 @@ TEST_CASE("a bandwidth that was set and changes nothing is said to, with what bi
             "hardware.node.link_bytes_s=900e9 changes no time: the message curves bind, through which a "
             "rank sends at most 2.41e+11 bytes/s") == 0);
   // What the note says is true: the time does not change.
-  CHECK(simulated({"hardware.node.link_bytes_s=900e9"}).at("time_s") == simulated({}).at("time_s"));
+  CHECK(simulated_with({"hardware.node.link_bytes_s=900e9"}).at("time_s") == simulated_with({}).at("time_s"));
   // A link below the cap binds; the total shows it where communication is exposed.
   CHECK(notes({"hardware.node.link_bytes_s=100e9", "parallel.placement=contiguous"}).empty());
   CHECK(

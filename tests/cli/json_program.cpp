@@ -7,13 +7,21 @@
 
 #include "tests/cli/program.hpp"
 
-nlohmann::json reproduced(const std::string& name, const std::vector<std::string>& sets) {
-  std::vector<std::string> arguments{"reproduce", name, "--json", "-"};
-  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+nlohmann::json json_of(std::vector<std::string> arguments, int code) {
+  arguments.insert(arguments.end(), {"--json", "-"});
   const ProgramResult result = run_cplab(arguments);
+  CAPTURE(arguments);
   CAPTURE(result.err);
-  REQUIRE(result.code == 0);
-  return nlohmann::json::parse(result.out);
+  REQUIRE(result.code == code);
+  nlohmann::json parsed = nlohmann::json::parse(result.out, nullptr, false);
+  REQUIRE_FALSE(parsed.is_discarded());
+  return parsed;
+}
+
+nlohmann::json reproduced(const std::string& name, const std::vector<std::string>& sets) {
+  std::vector<std::string> arguments{"reproduce", name};
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  return json_of(arguments);
 }
 
 std::map<std::string, nlohmann::json> by_label(const nlohmann::json& report) {

@@ -11,6 +11,7 @@
 
 #include "cli/verify/npy.hpp"
 #include "report/plan_json.hpp"
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
 #include "tests/hand_plans/collective_plans.hpp"
@@ -20,15 +21,6 @@ using nlohmann::json;
 using cplab::testing::contains;
 
 namespace {
-
-json json_of(std::vector<std::string> arguments, int code = 0) {
-  arguments.insert(arguments.end(), {"--json", "-"});
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(arguments);
-  CAPTURE(result.err);
-  REQUIRE(result.code == code);
-  return json::parse(result.out);
-}
 
 // The message of `simulate ring` with these --set, which must be a usage error.
 std::string simulate_error(const std::vector<std::string>& sets) {

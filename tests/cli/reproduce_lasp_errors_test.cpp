@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;
@@ -14,23 +15,16 @@ using nlohmann::json;
 namespace {
 
 std::map<std::string, json> rows_of(const std::vector<std::string>& sets) {
-  std::vector<std::string> arguments{"reproduce", "lasp-errors", "--json", "-"};
-  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-  const ProgramResult result = run_cplab(arguments);
-  CAPTURE(result.err);
-  REQUIRE(result.code == 0);
-  const json report = json::parse(result.out);
+  const json report = reproduced("lasp-errors", sets);
   CHECK(report.at("name") == "lasp-errors");
   CHECK(report.at("ranks") == json{4, 8});
   CHECK(report.at("notes").size() >= 7);
-  std::map<std::string, json> rows;
-  for (const json& row : report.at("rows")) rows[row.at("label")] = row;
-  CHECK(rows.size() == report.at("rows").size());
+  std::map<std::string, json> rows = by_label(report);
   CHECK(rows.size() == 2 * 6 * 4);
   return rows;
 }
 
-double ours(const std::map<std::string, json>& rows, const std::string& label) {
+double our_difference(const std::map<std::string, json>& rows, const std::string& label) {
   return rows.at(label).at("ours").get<double>();
 }
 
@@ -43,9 +37,9 @@ TEST_CASE("lasp-errors: rows of a small problem, with the published figures besi
   CHECK(rows.at("DP1 SP8/blelloch, right scan/dv").at("published").is_null());
   CHECK(rows.at("DP2 SP4/naive/out").at("error").is_null());  // of 0
   CHECK(rows.at("DP2 SP4/fuse/out").at("derived") == true);
-  CHECK(ours(rows, "DP2 SP4/naive/out") == 0);
-  CHECK(ours(rows, "DP1 SP8/cache/out") == 0);
-  CHECK(ours(rows, "DP2 SP4/naive/dv") == ours(rows, "DP2 SP4/cache/dv"));
+  CHECK(our_difference(rows, "DP2 SP4/naive/out") == 0);
+  CHECK(our_difference(rows, "DP1 SP8/cache/out") == 0);
+  CHECK(our_difference(rows, "DP2 SP4/naive/dv") == our_difference(rows, "DP2 SP4/cache/dv"));
 }
 
 TEST_CASE("lasp-errors: what may be set") {
@@ -65,17 +59,18 @@ TEST_CASE("long: lasp-errors: the wrong down-sweep leaves its fingerprint at 8 r
   const auto rows = rows_of({});
   for (const auto& [label, published] :
        {std::pair{"DP1 SP8/blelloch/dk", 0.209}, {"DP1 SP8/blelloch/dv", 0.297}})
-    CHECK(std::abs(ours(rows, label) / published - 1) < 0.15);
+    CHECK(std::abs(our_difference(rows, label) / published - 1) < 0.15);
   for (const char* tensor : {"/out", "/dq", "/dk", "/dv"}) {
     CAPTURE(tensor);
     const std::string name(tensor);
-    CHECK(std::abs(ours(rows, "DP2 SP4/blelloch" + name) -
-                   ours(rows, "DP2 SP4/blelloch, right scan" + name)) < 0.0005);
+    CHECK(std::abs(our_difference(rows, "DP2 SP4/blelloch" + name) -
+                   our_difference(rows, "DP2 SP4/blelloch, right scan" + name)) < 0.0005);
     for (const char* job : {"DP2 SP4/", "DP1 SP8/"})
-      CHECK(std::abs(ours(rows, job + ("blelloch, right scan" + name)) -
-                     ours(rows, job + ("fuse_parallel" + name))) < 0.0005);
+      CHECK(std::abs(our_difference(rows, job + ("blelloch, right scan" + name)) -
+                     our_difference(rows, job + ("fuse_parallel" + name))) < 0.0005);
   }
-  CHECK(ours(rows, "DP1 SP8/blelloch, right scan/dk") < ours(rows, "DP1 SP8/blelloch/dk") / 5);
+  CHECK(our_difference(rows, "DP1 SP8/blelloch, right scan/dk") <
+        our_difference(rows, "DP1 SP8/blelloch/dk") / 5);
   // naive's token numbers in bf16 are wrong above 256: 512 tokens a rank show it, 256 do not.
-  CHECK(ours(rows, "DP2 SP4/naive/dk") > 1.2 * ours(rows, "DP1 SP8/naive/dk"));
+  CHECK(our_difference(rows, "DP2 SP4/naive/dk") > 1.2 * our_difference(rows, "DP1 SP8/naive/dk"));
 }

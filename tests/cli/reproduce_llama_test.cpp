@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 
 using nlohmann::json;
@@ -12,22 +13,12 @@ using nlohmann::json;
 namespace {
 
 const json& report() {
-  static const json read = [] {
-    const ProgramResult result = run_cplab({"reproduce", "llama-strides", "--json", "-"});
-    CAPTURE(result.err);
-    REQUIRE(result.code == 0);
-    return json::parse(result.out);
-  }();
-  return read;
+  static const json once = reproduced("llama-strides");
+  return once;
 }
 
 const std::map<std::string, json>& rows() {
-  static const std::map<std::string, json> all = [] {
-    std::map<std::string, json> by_label;
-    for (const json& row : report().at("rows")) by_label[row.at("label")] = row;
-    REQUIRE(by_label.size() == report().at("rows").size());  // no label twice
-    return by_label;
-  }();
+  static const std::map<std::string, json> all = by_label(report());
   return all;
 }
 

@@ -15,7 +15,7 @@ using cplab::testing::contains;
 namespace {
 
 // [problem] of 4 heads with these lines more, read as linear attention.
-Problem read(const std::string& lines, std::int64_t heads = 4) {
+Problem linear_problem(const std::string& lines, std::int64_t heads = 4) {
   const Table table = Table::parse("[problem]\n" + lines, "x.toml").table("problem");
   Problem p;
   p.attention = Attention::linear;
@@ -28,14 +28,14 @@ Problem read(const std::string& lines, std::int64_t heads = 4) {
 
 std::string error_of_lines(const std::string& lines) {
   try {
-    (void)read(lines);
+    (void)linear_problem(lines);
     return "";
   } catch (const InputError& error) {
     return error.what();
   }
 }
 
-const std::string lines = R"([problem]
+const std::string linear_lines = R"([problem]
 attention = "linear"
 sequence = 64
 heads = 4
@@ -47,7 +47,7 @@ mask = "causal"
 // The message about a whole scenario file: [problem] as above, changed or continued.
 std::string file_error(const std::string& more, const std::string& without = "") {
   const TemporaryFolder folder;
-  std::string text = lines;
+  std::string text = linear_lines;
   if (!without.empty()) text.erase(text.find(without), without.size());
   const ProgramResult result = run_cplab(
       {"check", folder.write("x.toml", text + more + "[parallel]\nranks = 2\nalgorithm = \"ring\"\n")});
@@ -72,19 +72,19 @@ TEST_CASE("slopes: ALiBi's rule for powers of two and for other numbers of heads
 }
 
 TEST_CASE("slopes and transition, and their defaults") {
-  Problem p = read("");
+  Problem p = linear_problem("");
   CHECK(p.transition == Transition::decay);
   CHECK(p.slopes == alibi_slopes(4));
   CHECK(p.scale == 1);
-  CHECK(read("slopes = \"alibi\"").slopes == alibi_slopes(4));
-  CHECK(read("slopes = 0.5").slopes == std::vector<double>(4, 0.5));
-  CHECK(read("slopes = 0").slopes == std::vector<double>(4, 0));
-  CHECK(read("slopes = [0.7, 0.5, 0, 8]").slopes == std::vector<double>{0.7, 0.5, 0, 8});
-  CHECK(read("transition = \"decay\"").slopes.size() == 4);
-  p = read("transition = \"column\"");
+  CHECK(linear_problem("slopes = \"alibi\"").slopes == alibi_slopes(4));
+  CHECK(linear_problem("slopes = 0.5").slopes == std::vector<double>(4, 0.5));
+  CHECK(linear_problem("slopes = 0").slopes == std::vector<double>(4, 0));
+  CHECK(linear_problem("slopes = [0.7, 0.5, 0, 8]").slopes == std::vector<double>{0.7, 0.5, 0, 8});
+  CHECK(linear_problem("transition = \"decay\"").slopes.size() == 4);
+  p = linear_problem("transition = \"column\"");
   CHECK(p.transition == Transition::column);
   CHECK(p.slopes.empty());
-  CHECK(read("transition = \"matrix\"").transition == Transition::matrix);
+  CHECK(linear_problem("transition = \"matrix\"").transition == Transition::matrix);
 }
 
 TEST_CASE("slopes and transition that are not legal") {

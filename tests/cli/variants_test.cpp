@@ -11,7 +11,7 @@ using nlohmann::json;
 namespace {
 
 // One rank of a causal problem of 16 heads on H200s, with further settings.
-ProgramResult simulated(const std::string& accumulator, const std::string& json_file) {
+ProgramResult simulate_ring(const std::string& accumulator, const std::string& json_file) {
   return run_cplab({"simulate", "ring-h200", "--set", "hardware.file=hardware/h200x4-hopper.toml", "--set",
                     "parallel.ranks=1", "--set", "problem.sequence=8K", "--set",
                     "schedule.accumulator=" + accumulator, "--operations", "--json", json_file});
@@ -22,7 +22,7 @@ ProgramResult simulated(const std::string& accumulator, const std::string& json_
 TEST_CASE("simulate names the kernels that run would take, with their shares") {
   const TemporaryFolder folder;
   const std::string file = folder.path("fp32.json");
-  const ProgramResult result = simulated("fp32", file);
+  const ProgramResult result = simulate_ring("fp32", file);
   REQUIRE(result.code == 0);
   CHECK(result.err.find("slower kernels") == std::string::npos);
   CHECK(result.out.find("attend_backward hopper fused bf16 128  1 operations, ") != std::string::npos);
@@ -44,8 +44,8 @@ TEST_CASE("simulate names the kernels that run would take, with their shares") {
 TEST_CASE("simulate warns, once for a kind, of kernels that are slower than the device's preferred ones") {
   const TemporaryFolder folder;
   const std::string fast = folder.path("fp32.json"), slow = folder.path("nominal.json");
-  REQUIRE(simulated("fp32", fast).code == 0);
-  const ProgramResult result = simulated("nominal", slow);
+  REQUIRE(simulate_ring("fp32", fast).code == 0);
+  const ProgramResult result = simulate_ring("nominal", slow);
   REQUIRE(result.code == 0);
   const std::string note =
       "slower kernels: 1 of 1 attend_backward (100.0 % of their FLOPs) take attend_backward hopper bf16 128, "

@@ -37,10 +37,6 @@ Plan of_ranks(int ranks) {
   return plan;
 }
 
-OperationTime at(double start, double end) {
-  return {0, start, end, 0, Origin::measured};
-}
-
 RankFigures figures_of(const Plan& plan, const Timeline& timeline, std::size_t rank) {
   return derive_figures(plan, timeline, std::vector<MemoryPlan>(plan.ranks.size())).ranks[rank];
 }
@@ -62,7 +58,7 @@ TEST_CASE("exposed: waiting until the last peer has come, then transfer, less wh
   compute(plan, 0);
   for (const int r : {1, 2}) trade(plan, r, {0});
   Timeline timeline;
-  timeline.ranks = {{at(0, 10), at(0, 2), at(7, 8)}, {at(3, 4)}, {at(6, 10)}};
+  timeline.ranks = {{from_to(0, 10), from_to(0, 2), from_to(7, 8)}, {from_to(3, 4)}, {from_to(6, 10)}};
   check_split(figures_of(plan, timeline, 0), 4, 3);
   check_split(figures_of(plan, timeline, 1), 0, 1);
   check_split(figures_of(plan, timeline, 2), 0, 4);
@@ -77,10 +73,10 @@ TEST_CASE("exposed: of several communications under way one that moves data make
   trade(plan, 1, {0});
   trade(plan, 2, {0});
   Timeline timeline;
-  timeline.ranks = {{at(0, 9), at(2, 5)}, {at(8, 9)}, {at(1, 5)}};
+  timeline.ranks = {{from_to(0, 9), from_to(2, 5)}, {from_to(8, 9)}, {from_to(1, 5)}};
   check_split(figures_of(plan, timeline, 0), 2 + 3, 3 + 1);
   // Nothing but one communication that waits to its end: all of it is waiting.
-  timeline.ranks = {{at(0, 8), at(8, 8)}, {at(8, 9)}, {at(8, 8)}};
+  timeline.ranks = {{from_to(0, 8), from_to(8, 8)}, {from_to(8, 9)}, {from_to(8, 8)}};
   check_split(figures_of(plan, timeline, 0), 8, 0);
 }
 
@@ -95,7 +91,7 @@ TEST_CASE("exposed: collectives wait for their last member, with parts or withou
         hand::Rank(plan, r).operation(hand::comm, kind, {}, {});
     }
     Timeline timeline;
-    timeline.ranks = {{at(1, 9)}, {at(4, 9)}, {at(6, 9)}};
+    timeline.ranks = {{from_to(1, 9)}, {from_to(4, 9)}, {from_to(6, 9)}};
     check_split(figures_of(plan, timeline, 0), 5, 3);
     check_split(figures_of(plan, timeline, 1), 2, 3);
     check_split(figures_of(plan, timeline, 2), 0, 3);
@@ -107,7 +103,7 @@ TEST_CASE("exposed: starts that clocks put behind the end of a peer leave no neg
   trade(plan, 0, {1});
   trade(plan, 1, {0});
   Timeline timeline;
-  timeline.ranks = {{at(0, 5)}, {at(6, 7)}};
+  timeline.ranks = {{from_to(0, 5)}, {from_to(6, 7)}};
   check_split(figures_of(plan, timeline, 0), 5, 0);
   check_split(figures_of(plan, timeline, 1), 0, 1);
 }
@@ -115,7 +111,7 @@ TEST_CASE("exposed: starts that clocks put behind the end of a peer leave no neg
 TEST_CASE("exposed: the k-th exchange of a lane waits for the k-th of its peer") {
   Plan plan = of_ranks(2);
   Timeline timeline;
-  timeline.ranks = {{at(0, 3), at(3, 9)}, {at(1, 3), at(7, 9)}};
+  timeline.ranks = {{from_to(0, 3), from_to(3, 9)}, {from_to(1, 3), from_to(7, 9)}};
   for (int r = 0; r < 2; ++r)
     for (int i = 0; i < 2; ++i) trade(plan, r, {1 - r});
   check_split(figures_of(plan, timeline, 0), 1 + 4, 2 + 2);
@@ -143,7 +139,7 @@ TEST_CASE("exposed waiting and transfer against counting") {
           plan.ranks[static_cast<std::size_t>(r)].operations[op].group = static_cast<std::uint16_t>(l);
           starts[r][l][i] = now + below(4);
           now = ends[r][l][i] = starts[r][l][i] + below(8);
-          timeline.ranks[static_cast<std::size_t>(r)].push_back(at(starts[r][l][i], ends[r][l][i]));
+          timeline.ranks[static_cast<std::size_t>(r)].push_back(from_to(starts[r][l][i], ends[r][l][i]));
         }
       }
       for (int i = 0, now = 0; i < 6; ++i) {
@@ -151,7 +147,7 @@ TEST_CASE("exposed waiting and transfer against counting") {
         const int start = now + below(6);
         now = start + below(4);
         for (int t = start; t < now; ++t) busy[r][t] = true;
-        timeline.ranks[static_cast<std::size_t>(r)].push_back(at(start, now));
+        timeline.ranks[static_cast<std::size_t>(r)].push_back(from_to(start, now));
       }
     }
     for (int r = 0; r < ranks; ++r) {

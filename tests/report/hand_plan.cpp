@@ -165,6 +165,10 @@ Timeline millisecond_timeline(const Plan& plan) {
   return timeline;
 }
 
+OperationTime from_to(double start, double end) {
+  return {0, start, end, 0, Origin::measured};
+}
+
 std::vector<MemoryPlan> memory_of(const Plan& plan) {
   std::vector<MemoryPlan> memory;
   for (const RankPlan& rank : plan.ranks) memory.push_back(plan_memory(rank));

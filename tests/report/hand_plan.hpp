@@ -32,6 +32,9 @@ Timeline hand_timeline();
 // waits from its start for the last of its peers.
 Timeline millisecond_timeline(const Plan& plan);
 
+// An operation's time from `start` to `end` that waits for nobody; measured.
+OperationTime from_to(double start, double end);
+
 std::vector<MemoryPlan> memory_of(const Plan& plan);
 
 }  // namespace cplab

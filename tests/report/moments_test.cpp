@@ -12,10 +12,6 @@ using namespace cplab;
 
 namespace {
 
-OperationTime from_to(double start, double end) {
-  return {0, start, end, 0, Origin::measured};
-}
-
 using Cut = std::vector<std::tuple<double, double, std::uint32_t>>;
 Cut cut(const RankPlan& rank, const std::vector<OperationTime>& times, double begin_s, double end_s) {
   Cut result;

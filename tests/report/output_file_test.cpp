@@ -43,7 +43,7 @@ struct Folder {
 
 using Names = std::vector<std::string>;
 
-std::string read(const std::string& file) {
+std::string text_in(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -87,20 +87,20 @@ TEST_CASE("a file has its name once it is complete, and not before") {
     OutputFile file(folder / "a");
     file.stream() << big;
     file.finish();
-    CHECK(read(folder / "a") == "old");
+    CHECK(text_in(folder / "a") == "old");
     CHECK(folder.names().size() == 2);
     file.commit();
-    CHECK(read(folder / "a") == big);
+    CHECK(text_in(folder / "a") == big);
     CHECK(folder.names() == Names{"a"});
   }
-  CHECK(read(folder / "a") == big);
+  CHECK(text_in(folder / "a") == big);
   {
     OutputFile given_up(folder / "a");
     given_up.stream() << "half";
     OutputFile fresh(folder / "b");
     fresh.stream() << "half";
   }
-  CHECK(read(folder / "a") == big);
+  CHECK(text_in(folder / "a") == big);
   CHECK(folder.names() == Names{"a"});
   write_whole(folder / "empty", "");
   CHECK(fs::file_size(folder / "empty") == 0);
@@ -121,7 +121,7 @@ TEST_CASE("a full disk leaves the old file and names the path and the reason") {
     return 0;
   });
   CHECK(status == 0);
-  CHECK(read(folder / "a") == "old");
+  CHECK(text_in(folder / "a") == "old");
   CHECK(folder.names() == Names{"a"});
   CHECK(thrown<OutputError>([] { write_whole("/dev/full", "x"); }) ==
         "/dev/full: cannot be written: No space left on device");
@@ -134,12 +134,12 @@ TEST_CASE("a set of files appears together") {
     OutputSet files;
     files.open(folder / "1") << "new";
     files.open(folder / "2") << "new";
-    CHECK(read(folder / "1") == "old");
+    CHECK(text_in(folder / "1") == "old");
     CHECK_FALSE(fs::exists(folder / "2"));
     files.commit();
   }
-  CHECK(read(folder / "1") == "new");
-  CHECK(read(folder / "2") == "new");
+  CHECK(text_in(folder / "1") == "new");
+  CHECK(text_in(folder / "2") == "new");
   const int status = in_child([&] {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit = {1000, 1000};
@@ -154,8 +154,8 @@ TEST_CASE("a set of files appears together") {
         .empty();
   });
   CHECK(status == 0);
-  CHECK(read(folder / "1") == "new");
-  CHECK(read(folder / "2") == "new");
+  CHECK(text_in(folder / "1") == "new");
+  CHECK(text_in(folder / "2") == "new");
   CHECK(folder.names() == Names{"1", "2"});
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("a signal leaves the old file and no temporary one, and is what ended 
     });
     CHECK(WIFSIGNALED(status));
     CHECK(WTERMSIG(status) == number);
-    CHECK(read(folder / "a") == "old");
+    CHECK(text_in(folder / "a") == "old");
     CHECK(folder.names() == Names{"a"});
   }
 }
@@ -231,8 +231,8 @@ TEST_CASE("links stay links and permissions stay as they were") {
   fs::create_symlink("deep/not yet", folder / "ahead");
   write_whole(folder / "link of link", "new");
   write_whole(folder / "ahead", "first");
-  CHECK(read(folder / "deep/real") == "new");
-  CHECK(read(folder / "deep/not yet") == "first");
+  CHECK(text_in(folder / "deep/real") == "new");
+  CHECK(text_in(folder / "deep/not yet") == "first");
   for (const char* link : {"link", "link of link", "ahead"}) CHECK(fs::is_symlink(folder / link));
   CHECK(fs::status(folder / "deep/real").permissions() == static_cast<fs::perms>(0640));
   CHECK(try_output_file(folder / "ahead") == fs::canonical(folder / "deep/not yet").string());
@@ -256,7 +256,7 @@ TEST_CASE("what cannot be replaced is written as it is") {
   CHECK(try_output_file(folder / "fifo").empty());  // and nobody need read it yet
   const int status = in_child([&] {
     const pid_t reader = ::fork();
-    if (reader == 0) ::_exit(read(folder / "fifo") == "through" ? 0 : 1);
+    if (reader == 0) ::_exit(text_in(folder / "fifo") == "through" ? 0 : 1);
     write_whole(folder / "fifo", "through");
     int code = 1;
     ::waitpid(reader, &code, 0);
@@ -281,7 +281,7 @@ TEST_CASE("what cannot be replaced is written as it is") {
     write_whole(name, "x");
   }
   ::close(descriptor);
-  CHECK(read(folder / "log") == "before xx");
+  CHECK(text_in(folder / "log") == "before xx");
   CHECK(inode() == number);
 }
 
@@ -331,7 +331,7 @@ TEST_CASE("another user's files and folders are refused before the work") {
     return 0;
   });
   CHECK(WEXITSTATUS(status) == 0);
-  CHECK(read(folder / "theirs") == "old");
+  CHECK(text_in(folder / "theirs") == "old");
   fs::permissions(folder / "closed", fs::perms::all);
 }
 

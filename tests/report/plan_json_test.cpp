@@ -20,16 +20,16 @@ using OrderedJson = nlohmann::ordered_json;
 
 namespace {
 
-std::string text_of(const Plan& plan) {
+std::string plan_text(const Plan& plan) {
   std::ostringstream out;
   write_plan_json(out, plan, {{"cplab", "0.1.0"}, {"commit", "abc"}});
   return out.str();
 }
 
 void check_round_trip(const Plan& plan) {
-  const std::string text = text_of(plan);
+  const std::string text = plan_text(plan);
   const Plan again = read_plan_json(text, "plan.json");
-  CHECK(text_of(again) == text);
+  CHECK(plan_text(again) == text);
   CHECK(testing::difference(plan, again) == "");
 }
 
@@ -45,13 +45,13 @@ std::string message(const std::string& text) {
 
 // As message, after setting the value at a JSON pointer.
 std::string message_with(const char* pointer, const OrderedJson& value) {
-  OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
+  OrderedJson plan = OrderedJson::parse(plan_text(hand_plan()));
   plan.at(OrderedJson::json_pointer(pointer)) = value;
   return message(plan.dump());
 }
 
 std::string message_without(const char* pointer, const char* key) {
-  OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
+  OrderedJson plan = OrderedJson::parse(plan_text(hand_plan()));
   plan.at(OrderedJson::json_pointer(pointer)).erase(key);
   return message(plan.dump());
 }
@@ -86,7 +86,7 @@ TEST_CASE("homes of placement hybrid survive, and are there for each sequence or
   scenario.parallel.homes = {1, -1, 0};
   const Plan plan = build_plan(resolve(scenario));
   check_round_trip(plan);
-  const OrderedJson json = OrderedJson::parse(text_of(plan));
+  const OrderedJson json = OrderedJson::parse(plan_text(plan));
   CHECK(json["scenario"]["parallel"]["homes"] == OrderedJson::array({1, -1, 0}));
   const auto has = [](const std::string& text, const char* part) {
     CAPTURE(text);
@@ -108,7 +108,7 @@ TEST_CASE("homes of placement hybrid survive, and are there for each sequence or
 }
 
 TEST_CASE("the JSON has the keys that DESIGN lists") {
-  const OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
+  const OrderedJson plan = OrderedJson::parse(plan_text(hand_plan()));
   CHECK(plan["schema"] == "cplab.plan.1");
   CHECK(plan["command"] == "show");
   CHECK(plan["versions"]["commit"] == "abc");
@@ -144,7 +144,7 @@ TEST_CASE("the JSON has the keys that DESIGN lists") {
 
 TEST_CASE("operands go by name, and a file without names keeps the order of cplab.plan.1") {
   const Plan plan = hand_plan();
-  OrderedJson json = OrderedJson::parse(text_of(plan));
+  OrderedJson json = OrderedJson::parse(plan_text(plan));
   const auto read = [&] { return read_plan_json(json.dump(), "p.json"); };
   OrderedJson& attend = json["ranks"][0]["operations"][1];
   REQUIRE(attend["reads"][1]["operand"] == "k");
@@ -187,7 +187,7 @@ TEST_CASE("what a file asks to be derived is what the builder derived") {
   s.problem.sequence = 24;
   s.problem.lengths = s.problem.padded_lengths = {24};
   const Plan plan = build_plan(resolve(s));
-  OrderedJson json = OrderedJson::parse(text_of(plan));
+  OrderedJson json = OrderedJson::parse(plan_text(plan));
   json["derive"] = OrderedJson::array({"after", "offset"});
   for (OrderedJson& rank : json["ranks"]) {
     rank.erase("arena_bytes");
@@ -207,14 +207,14 @@ TEST_CASE("slabs and edges that wait for a start survive") {
   rank.buffers.back().slab = "shared";
   rank.operations[2].after_started = {static_cast<std::uint32_t>(rank.edges.size()), 1};
   rank.edges.push_back(0);
-  const Plan got = read_plan_json(text_of(plan), "p.json");
+  const Plan got = read_plan_json(plan_text(plan), "p.json");
   CHECK(got.ranks[0].buffers.back().slab == "shared");
   REQUIRE(got.ranks[0].operations[2].after_started.count == 1);
   CHECK(got.ranks[0].after_started(got.ranks[0].operations[2])[0] == 0);
 }
 
 TEST_CASE("equal views, accesses and segments are stored once") {
-  const Plan plan = read_plan_json(text_of(hand_plan()), "plan.json");
+  const Plan plan = read_plan_json(plan_text(hand_plan()), "plan.json");
   const RankPlan& rank = plan.ranks[0];
   CHECK(rank.row_ranges.size() == 2);
   CHECK(rank.segments.size() == 2);  // both attends have the same two
@@ -235,7 +235,7 @@ TEST_CASE("syntax errors name line and column") {
 }
 
 TEST_CASE("a truncated plan is no plan, wherever it ends") {
-  const std::string text = text_of(hand_plan());
+  const std::string text = plan_text(hand_plan());
   for (std::size_t length = 0; length + 2 < text.size(); length += 101) {
     INFO(length);
     CHECK(message(text.substr(0, length)) != "");
@@ -310,7 +310,7 @@ TEST_CASE("errors name the place and what is legal") {
   has(message_without("/ranks/0/operations/2", "after"),
       "p.json: /ranks/0/operations/2: the key \"after\" is missing");
   has(message_without("/scenario", "schedule"), "/scenario: the key \"schedule\" is missing");
-  OrderedJson plan = OrderedJson::parse(text_of(hand_plan()));
+  OrderedJson plan = OrderedJson::parse(plan_text(hand_plan()));
   plan["ranks"][0]["operations"][2]["befor"] = OrderedJson::array();
   has(message(plan.dump()), "/ranks/0/operations/2/befor: unknown key; legal: id, phase, step,");
 }
@@ -329,7 +329,7 @@ TEST_CASE("what is well formed but wrong is left to the checker") {
 
 // Random damage may leave a plan or not, but nothing other than a PlanFileError may come of it.
 TEST_CASE("damaged bytes never do worse than an error") {
-  const std::string good = text_of(hand_plan());
+  const std::string good = plan_text(hand_plan());
   std::mt19937 random(11);
   int refused = 0;
   for (int round = 0; round < 500; ++round) {

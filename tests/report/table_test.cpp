@@ -19,7 +19,7 @@ TextTable example() {
   return table;
 }
 
-std::string text_of(const TextTable& table, bool color) {
+std::string table_text(const TextTable& table, bool color) {
   std::ostringstream out;
   table.write(out, color);
   return out.str();
@@ -28,7 +28,7 @@ std::string text_of(const TextTable& table, bool color) {
 }  // namespace
 
 TEST_CASE("columns are aligned by code points, numbers to the right") {
-  CHECK(text_of(example(), false) ==
+  CHECK(table_text(example(), false) ==
         "algorithm  time (ms)  exposed comm (%)\n"
         "---------  ---------  ----------------\n"
         "ring          12.346               7.0\n"
@@ -38,12 +38,12 @@ TEST_CASE("columns are aligned by code points, numbers to the right") {
 TEST_CASE("the best row is marked, and coloured only on demand") {
   TextTable table = example();
   table.mark_best(1);
-  CHECK(text_of(table, false) ==
+  CHECK(table_text(table, false) ==
         "  algorithm  time (ms)  exposed comm (%)\n"
         "  ---------  ---------  ----------------\n"
         "  ring          12.346               7.0\n"
         "* größe          1.000             100.0\n");
-  CHECK(text_of(table, true) ==
+  CHECK(table_text(table, true) ==
         "\x1b[1m  algorithm  time (ms)  exposed comm (%)\x1b[0m\n"
         "  ---------  ---------  ----------------\n"
         "  ring          12.346               7.0\n"

@@ -54,7 +54,7 @@ TEST_CASE("tidy shell: functions of the script") {
   CHECK(words.functions == std::set<std::string>{"f"});
 }
 
-constexpr const char* setup =
+constexpr const char* setup_text =
     "\nneed_picture() {\n  x || missing+=(python3-matplotlib)\n}\n"
     "case $1 in\n    build)\n      need_command cmake cmake\n      ;;\n"
     "    test) need_command python3 python3 ;;\n    figures) need_picture ;;\n"
@@ -64,7 +64,7 @@ constexpr const char* setup =
 std::string said(const std::string& path, const std::string& text, const std::string& list) {
   std::string all;
   for (const Finding& finding : check_commands(
-           {{"scripts/setup.sh", setup}, {"tests/tidy/commands.txt", "# x\n" + list}, {path, text}}))
+           {{"scripts/setup.sh", setup_text}, {"tests/tidy/commands.txt", "# x\n" + list}, {path, text}}))
     all += finding.path + ": " + finding.message + '\n';
   return all;
 }
@@ -113,7 +113,7 @@ TEST_CASE("tidy rules: a list of commands that is wrong") {
   CHECK_FALSE(found("a without nothing"));
   CHECK_FALSE(found("ctest build cmake"));
   CHECK_FALSE(found("python3 figures python3-matplotlib"));
-  CHECK(check_commands({{"scripts/setup.sh", setup}}).size() == 1);  // no list
+  CHECK(check_commands({{"scripts/setup.sh", setup_text}}).size() == 1);  // no list
 }
 
 }  // namespace

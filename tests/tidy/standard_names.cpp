@@ -19,7 +19,7 @@ struct Header {
 };
 
 // Names that one header alone declares for sure, of those that this repository uses much.
-constexpr std::array headers = {
+constexpr std::array declaring_headers = {
     Header{"algorithm",
            "sort stable_sort min max minmax clamp any_of all_of none_of find find_if fill fill_n copy copy_n "
            "count count_if equal reverse rotate unique lower_bound upper_bound max_element min_element "
@@ -62,7 +62,7 @@ constexpr std::array headers = {
 const std::map<std::string, std::string, std::less<>>& header_of_name() {
   static const auto table = [] {
     std::map<std::string, std::string, std::less<>> of_name;
-    for (const Header& header : headers) {
+    for (const Header& header : declaring_headers) {
       std::istringstream names{std::string(header.declares)};
       for (std::string name; names >> name;) of_name.emplace(name, header.name);
     }
