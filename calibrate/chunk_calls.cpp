@@ -6,10 +6,6 @@
 
 namespace cplab::measure {
 
-kernels::View rows_first(kernels::DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t columns) {
-  return {nullptr, dtype, rows, heads, columns, heads * columns, columns, {}};
-}
-
 std::int64_t bytes_of(const kernels::View& v) {
   return v.rows * v.heads * v.width * static_cast<std::int64_t>(kernels::bytes_of(v.dtype));
 }
@@ -33,10 +29,10 @@ class Operands {
   Operands(const ChunkShape& shape, std::int64_t chunks, const Take& take)
       : shape_(shape),
         take_(take),
-        keys_(rows_first(DType::bf16, shape.tokens, shape.heads, shape.key_size)),
-        values_(rows_first(DType::bf16, shape.tokens, shape.heads, shape.value_size)),
-        state_(rows_first(DType::fp32, chunks * shape.key_size, shape.heads, shape.value_size)),
-        edge_(rows_first(DType::fp32, shape.key_size, shape.heads, shape.value_size)) {}
+        keys_(rows_first(nullptr, DType::bf16, shape.tokens, shape.heads, shape.key_size)),
+        values_(rows_first(nullptr, DType::bf16, shape.tokens, shape.heads, shape.value_size)),
+        state_(rows_first(nullptr, DType::fp32, chunks * shape.key_size, shape.heads, shape.value_size)),
+        edge_(rows_first(nullptr, DType::fp32, shape.key_size, shape.heads, shape.value_size)) {}
 
   View keys() const { return placed(keys_); }
   View values() const { return placed(values_); }

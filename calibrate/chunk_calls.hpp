@@ -53,9 +53,7 @@ struct ChunkLists {
 using Take = std::function<char*(std::int64_t bytes)>;
 ChunkCall chunk_call(const ChunkShape&, const ChunkLists&, const Take&);
 
-// A view without memory: rows first, then heads, as in plans.
-kernels::View rows_first(kernels::DType, std::int64_t rows, std::int64_t heads, std::int64_t columns);
-// What such a view takes.
+// Of a view without gaps.
 std::int64_t bytes_of(const kernels::View&);
 
 // Of all operands, each in whole lines of 256 bytes.

@@ -40,8 +40,9 @@ int Load::sets_for(std::int64_t set_bytes, std::int64_t touched_bytes, std::int6
 Load::Load(const DeviceMemory& arena, std::int64_t l2_bytes, const AttentionShape& shape, bool backward)
     : arena_(arena) {
   const std::int64_t rows = shape.batch * shape.sequence;
-  const View wide = rows_first(DType::bf16, rows, shape.heads, shape.head_size);
-  const View sums = rows_first(DType::fp32, rows, shape.heads, shape.head_size);  // gradients, as in plans
+  const View wide = rows_first(nullptr, DType::bf16, rows, shape.heads, shape.head_size);
+  const View sums =
+      rows_first(nullptr, DType::fp32, rows, shape.heads, shape.head_size);  // gradients, as in plans
   const View narrow = row_numbers(rows, shape.heads);
   const std::int64_t tensors = backward ? 5 : 4, numbers = backward ? 2 : 1;
   const std::int64_t set_bytes = tensors * padded(bytes_of(wide)) + numbers * padded(bytes_of(narrow)) +
@@ -116,7 +117,7 @@ Load::Load(const DeviceMemory& arena, std::int64_t l2_bytes, const std::string& 
 
 void Load::add_elementwise(const std::string& kind, std::int64_t rows) {
   const auto tensor = [&](DType dtype) {
-    View v = rows_first(dtype, rows, heads, width);
+    View v = rows_first(nullptr, dtype, rows, heads, width);
     v.data = take(bytes_of(v));
     return v;
   };

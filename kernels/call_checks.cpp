@@ -81,7 +81,7 @@ void check_call(const Attend& call) {
     check_view(*max_logit);
     require(max_logit->rows == 1 && max_logit->heads == q.heads && max_logit->width == 1,
             "attend: max_logit is not one number for each query head");
-    const bool fp64 = q.dtype == DType::fp64 || k.dtype == DType::fp64 || v.dtype == DType::fp64;
+    const bool fp64 = any_fp64({&q, &k, &v});
     require(max_logit->dtype == (fp64 ? DType::fp64 : DType::fp32),
             "attend: max_logit is not of the dtype that sums run in");
   }

@@ -51,6 +51,11 @@ struct View {
   std::span<const RowRun> runs;
 };
 
+// [rows, heads, width] without gaps.
+inline View rows_first(void* data, DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width) {
+  return {data, dtype, rows, heads, width, heads * width, width, {}};
+}
+
 // A run of query rows against a run of key rows, both compact. With i, j counted inside the runs and
 // d = j - (i + offset), query i sees key j iff (left < 0 or d >= -left) and (right < 0 or d <= right).
 // Negative left/right: unlimited. Causal with aligned runs: offset 0, left -1, right 0.

@@ -173,7 +173,7 @@ double point_tiles_s(const KernelTable& table, const KernelPoint& point, const G
                                               .sm_minor = gpu.sm_minor,
                                               .only = table.variant};
   const auto view = [&](kernels::DType of, std::int64_t width) {
-    return kernels::View{nullptr, of, rows, point.heads, width, point.heads * width, width, {}};
+    return kernels::rows_first(nullptr, of, rows, point.heads, width);
   };
   const kernels::View numbers{nullptr, kernels::DType::fp32, rows, point.heads, 1, 1, rows, {}};
   std::vector<kernels::Segment> segments;

@@ -2,10 +2,17 @@
 // and of the roundings that a plan subjects a result to.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "cli/verify/roundings.hpp"
 #include "plan/problem.hpp"
 
 namespace cplab {
+
+inline std::size_t as_index(std::int64_t i) {
+  return static_cast<std::size_t>(i);
+}
 
 inline double square(double x) {
   return x * x;

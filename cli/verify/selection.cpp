@@ -16,14 +16,7 @@ namespace {
 
 kernels::View view_of(std::vector<double>& values, std::int64_t first, std::int64_t rows, std::int64_t heads,
                       std::int64_t width) {
-  return {.data = values.data() + first * heads * width,
-          .dtype = kernels::DType::fp64,
-          .rows = rows,
-          .heads = heads,
-          .width = width,
-          .row_stride = heads * width,
-          .head_stride = width,
-          .runs = {}};
+  return kernels::rows_first(values.data() + first * heads * width, kernels::DType::fp64, rows, heads, width);
 }
 
 }  // namespace

@@ -59,8 +59,8 @@ class Model {
     const std::int64_t G = shape_.G, per_group = shape_.H / G;
     make_room(errors_.out, shape_.H, shape_.E);
     make_room(errors_.lse, shape_.H, 1);
-    errors_.max_logit.variance.assign(at(shape_.H), 0);
-    errors_.max_logit.terms.assign(at(shape_.H), 0);
+    errors_.max_logit.variance.assign(as_index(shape_.H), 0);
+    errors_.max_logit.terms.assign(as_index(shape_.H), 0);
     if (!dout_.empty()) {
       make_room(errors_.dq, shape_.H, shape_.D);
       make_room(errors_.dk, G, shape_.D);
@@ -70,9 +70,9 @@ class Model {
       errors_.dbias.variance.assign(pairs_->dbias().size(), 0);
       errors_.dbias.terms.assign(pairs_->dbias().size(), 0);
     }
-    p_.resize(at(shape_.S));
-    dp_.resize(at(shape_.S));
-    pair_variance_.resize(at(shape_.S));
+    p_.resize(as_index(shape_.S));
+    dp_.resize(as_index(shape_.S));
+    pair_variance_.resize(as_index(shape_.S));
     for (std::int64_t g = 0; g < G; ++g) {
       prepare_keys(g);
       for (std::int64_t h = g * per_group; h < (g + 1) * per_group; ++h) {
@@ -96,36 +96,34 @@ class Model {
     return e2_ * square_of_value + std::min(square_of_value, tiny2_);
   }
 
-  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
   void make_room(ExpectedError& error, std::int64_t heads, std::int64_t width) const {
-    error.variance.assign(at(shape_.S * heads * width), 0);
+    error.variance.assign(as_index(shape_.S * heads * width), 0);
     error.terms.assign(error.variance.size(), 0);
   }
 
   // K and V of one head, also with the tokens side by side, so that a row of products is a sum of rows.
   void prepare_keys(std::int64_t g) {
     const std::int64_t S = shape_.S, G = shape_.G, D = shape_.D, E = shape_.E;
-    k_columns_.resize(at(D * S));
-    v_columns_.resize(at(E * S));
-    k_squares_.resize(at(D * S));
-    v_squares_.resize(at(E * S));
-    k_mean_square_.assign(at(D), 0);
-    v_norm2_.assign(at(S), 0);
-    k_norm2_.assign(at(S), 0);
+    k_columns_.resize(as_index(D * S));
+    v_columns_.resize(as_index(E * S));
+    k_squares_.resize(as_index(D * S));
+    v_squares_.resize(as_index(E * S));
+    k_mean_square_.assign(as_index(D), 0);
+    v_norm2_.assign(as_index(S), 0);
+    k_norm2_.assign(as_index(S), 0);
     for (std::int64_t j = 0; j < S; ++j) {
-      squares(&k_[at((j * G + g) * D)], &k_squares_[at(j * D)], D);
-      squares(&v_[at((j * G + g) * E)], &v_squares_[at(j * E)], E);
+      squares(&k_[as_index((j * G + g) * D)], &k_squares_[as_index(j * D)], D);
+      squares(&v_[as_index((j * G + g) * E)], &v_squares_[as_index(j * E)], E);
       for (std::int64_t d = 0; d < D; ++d) {
-        const double key = k_[at((j * G + g) * D + d)];
-        k_columns_[at(d * S + j)] = static_cast<float>(key);
-        k_mean_square_[at(d)] += square(key) / static_cast<double>(S);
-        k_norm2_[at(j)] += square(key);
+        const double key = k_[as_index((j * G + g) * D + d)];
+        k_columns_[as_index(d * S + j)] = static_cast<float>(key);
+        k_mean_square_[as_index(d)] += square(key) / static_cast<double>(S);
+        k_norm2_[as_index(j)] += square(key);
       }
       for (std::int64_t x = 0; x < E; ++x) {
-        const double value = v_[at((j * G + g) * E + x)];
-        v_columns_[at(x * S + j)] = static_cast<float>(value);
-        v_norm2_[at(j)] += square(value);
+        const double value = v_[as_index((j * G + g) * E + x)];
+        v_columns_[as_index(x * S + j)] = static_cast<float>(value);
+        v_norm2_[as_index(j)] += square(value);
       }
     }
   }
@@ -135,43 +133,44 @@ class Model {
                 std::vector<float>& into) const {
     std::fill_n(into.begin(), count_, 0.0f);
     for (std::int64_t x = 0; x < size; ++x)
-      add_scaled(static_cast<float>(factor * vector[x]), into.data(), &columns[at(x * shape_.S + begin_)],
-                 count_);
+      add_scaled(static_cast<float>(factor * vector[x]), into.data(),
+                 &columns[as_index(x * shape_.S + begin_)], count_);
   }
 
   void row(std::int64_t i, std::int64_t h, std::int64_t g) {
     const std::int64_t S = shape_.S, D = shape_.D;
     begin_ = shape_.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape_.left);
     count_ = (shape_.right < 0 ? S : std::min(S, i + shape_.right + 1)) - begin_;
-    const double* query = &q_[at((i * shape_.H + h) * D)];
-    const double lse = right_.lse[at(h * S + i)];
+    const double* query = &q_[as_index((i * shape_.H + h) * D)];
+    const double lse = right_.lse[as_index(h * S + i)];
     multiply(query, shape_.scale, D, k_columns_, p_);
 
     double t2 = 0;
-    for (std::int64_t d = 0; d < D; ++d) t2 += square(shape_.scale * query[d]) * k_mean_square_[at(d)];
+    for (std::int64_t d = 0; d < D; ++d) t2 += square(shape_.scale * query[d]) * k_mean_square_[as_index(d)];
     if (lse == -std::numeric_limits<double>::infinity()) return;  // no pair counts, nothing is rounded
     if (pairs_) pairs_->begin_row(i, h, begin_);
     const double products = static_cast<double>(D) / 2, tiles = roundings_.out.tile_count;
     sum_variance_ = f2_ * keys_ / 3;
     for (std::int64_t j = 0; j < count_; ++j) {
       if (pairs_ && !pairs_->counts(j)) {
-        p_[at(j)] = 0, pair_variance_[at(j)] = 0;
+        p_[as_index(j)] = 0, pair_variance_[as_index(j)] = 0;
         continue;
       }
-      const float logit = p_[at(j)];
-      p_[at(j)] = std::exp((pairs_ ? pairs_->capped(j, logit) : logit) - static_cast<float>(lse));
-      pair_variance_[at(j)] = f2_ * (products * (t2 + square(logit)) / 2 + 32 * t2 + 2);
-      if (pairs_) pair_variance_[at(j)] += pairs_->more_variance(j, logit, pair_variance_[at(j)], f2_);
-      sum_variance_ += pair_variance_[at(j)] * square(p_[at(j)]);
+      const float logit = p_[as_index(j)];
+      p_[as_index(j)] = std::exp((pairs_ ? pairs_->capped(j, logit) : logit) - static_cast<float>(lse));
+      pair_variance_[as_index(j)] = f2_ * (products * (t2 + square(logit)) / 2 + 32 * t2 + 2);
+      if (pairs_)
+        pair_variance_[as_index(j)] += pairs_->more_variance(j, logit, pair_variance_[as_index(j)], f2_);
+      sum_variance_ += pair_variance_[as_index(j)] * square(p_[as_index(j)]);
     }
     lse_variance_ = f2_ * square(lse);
     merge_variance_ = f2_ * tiles * (4 + 2 * square(lse));
     const double q_norm2 = std::inner_product(query, query + D, query, 0.0);
     for (std::int64_t j = begin_; j < begin_ + count_; ++j)
-      logit_bound2_ = std::max(logit_bound2_, q_norm2 * k_norm2_[at(j)]);
+      logit_bound2_ = std::max(logit_bound2_, q_norm2 * k_norm2_[as_index(j)]);
     const double lse_terms = 1 + t2 + square(lse);
-    errors_.lse.terms[at(h * S + i)] = lse_terms;
-    errors_.lse.variance[at(h * S + i)] = f2_ * (products + keys_ / 3 + 32 + 4 * tiles) * lse_terms;
+    errors_.lse.terms[as_index(h * S + i)] = lse_terms;
+    errors_.lse.variance[as_index(h * S + i)] = f2_ * (products + keys_ / 3 + 32 + 4 * tiles) * lse_terms;
     out_row(i, h);
     if (!dout_.empty()) gradient_row(i, h, g);
   }
@@ -179,23 +178,23 @@ class Model {
   void finish_max_logit(std::int64_t h) {
     const double bound2 = square(shape_.scale) * std::exchange(logit_bound2_, 0.0);
     const double unit = std::min(unit_roundoff(dtype_), 0x1p-24);
-    errors_.max_logit.terms[at(h)] = bound2;
-    errors_.max_logit.variance[at(h)] =
+    errors_.max_logit.terms[as_index(h)] = bound2;
+    errors_.max_logit.variance[as_index(h)] =
         square((static_cast<double>(shape_.D) + 2) * unit / 6) * bound2 + tiny2_;
   }
 
   void out_row(std::int64_t i, std::int64_t h) {
     const std::int64_t E = shape_.E;
-    const std::size_t first = at((i * shape_.H + h) * E);
+    const std::size_t first = as_index((i * shape_.H + h) * E);
     double* terms = &errors_.out.terms[first];
     double* variance = &errors_.out.variance[first];
     for (std::int64_t j = 0; j < count_; ++j) {
-      const double p2 = square(p_[at(j)]);
-      add_scaled(p2, terms, rounding_variance(p2) + pair_variance_[at(j)] * p2, variance,
-                 &v_squares_[at((begin_ + j) * E)], E);
+      const double p2 = square(p_[as_index(j)]);
+      add_scaled(p2, terms, rounding_variance(p2) + pair_variance_[as_index(j)] * p2, variance,
+                 &v_squares_[as_index((begin_ + j) * E)], E);
     }
     for (std::int64_t x = 0; x < E; ++x) {
-      const double out = right_.out[first + at(x)];
+      const double out = right_.out[first + as_index(x)];
       variance[x] += e2_ * result_variance(roundings_.out, terms[x], out) + sum_variance_ * square(out) +
                      (merge_variance_ + f2_ * keys_ / 2) * (terms[x] + square(out)) / 2 + tiny2_;
     }
@@ -215,7 +214,7 @@ class Model {
 
   void gradient_row(std::int64_t i, std::int64_t h, std::int64_t g) {
     const std::int64_t D = shape_.D, E = shape_.E;
-    const std::size_t q_first = at((i * shape_.H + h) * D), o_first = at((i * shape_.H + h) * E);
+    const std::size_t q_first = as_index((i * shape_.H + h) * D), o_first = as_index((i * shape_.H + h) * E);
     const double *query = &q_[q_first], *dout = &dout_[o_first], *out = &right_.out[o_first];
     const double delta = std::inner_product(dout, dout + E, out, 0.0);
     const double dout_norm2 = std::inner_product(dout, dout + E, dout, 0.0);
@@ -226,24 +225,25 @@ class Model {
 
     double* dq_terms = &errors_.dq.terms[q_first];
     double* dq_variance = &errors_.dq.variance[q_first];
-    mean_key_.assign(at(D), 0);
-    q_squares_.resize(at(D));
-    dout_squares_.resize(at(E));
+    mean_key_.assign(as_index(D), 0);
+    q_squares_.resize(as_index(D));
+    dout_squares_.resize(as_index(E));
     squares(query, q_squares_.data(), D);
     squares(dout, dout_squares_.data(), E);
     for (std::int64_t j = 0; j < count_; ++j) {
       const std::int64_t key = begin_ + j;
-      const double p = p_[at(j)], p2 = square(p), dp = dp_[at(j)], slope = pairs_ ? pairs_->slope(j) : 1,
-                   slope2 = square(slope);
+      const double p = p_[as_index(j)], p2 = square(p), dp = dp_[as_index(j)],
+                   slope = pairs_ ? pairs_->slope(j) : 1, slope2 = square(slope);
       const double ds2 = p2 * square(dp - delta) * slope2;
       const double of_slope = p2 * square(dp - delta) * (pairs_ ? pairs_->slope_variance(j) : 0);
-      const std::size_t k_first = at((key * shape_.G + g) * D), v_first = at((key * shape_.G + g) * E);
+      const std::size_t k_first = as_index((key * shape_.G + g) * D),
+                        v_first = as_index((key * shape_.G + g) * E);
       // Before the cancellation of dP and delta; and what becomes of the roundings. dP is a sum of E
       // products: its error is measured by them, not by what they add up to.
       const double term = s2 * p2 * slope2 * (square(dp) + square(delta));
       const double products =
-          slope2 * f2_ / 4 * (dout_norm2 * v_norm2_[at(key)] + static_cast<double>(E) * square(dp));
-      const double of_pair = pair_variance_[at(j)] + lse_variance_;
+          slope2 * f2_ / 4 * (dout_norm2 * v_norm2_[as_index(key)] + static_cast<double>(E) * square(dp));
+      const double of_pair = pair_variance_[as_index(j)] + lse_variance_;
       const double pair = s2 * (rounding_variance(ds2) + (of_pair + of_sum) * ds2 + p2 * products + of_slope);
       const double of_delta_here = p2 * slope2 * of_delta;
       if (pairs_ && pairs_->has_bias() && p > 0) {
@@ -253,7 +253,7 @@ class Model {
             (of_pair + of_row + of_key_sum) * ds2 + p2 * products + of_slope + of_delta_here;
       }
       add_scaled(p * slope, mean_key_.data(), &k_[k_first], D);
-      add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[at(key * D)], D);
+      add_scaled(term, dq_terms, pair, dq_variance, &k_squares_[as_index(key * D)], D);
       add_scaled(term, &errors_.dk.terms[k_first],
                  pair + s2 * ((of_row + of_key_sum - of_sum) * ds2 + of_delta_here),
                  &errors_.dk.variance[k_first], q_squares_.data(), D);
@@ -261,9 +261,9 @@ class Model {
                  &errors_.dv.variance[v_first], dout_squares_.data(), E);
     }
     for (std::int64_t d = 0; d < D; ++d) {
-      const double dq = right_.dq[q_first + at(d)];
-      dq_variance[d] += s2 * of_delta * square(mean_key_[at(d)]) + (of_row + of_sum) * square(dq) + tiny2_ +
-                        e2_ * result_variance(roundings_.dq, dq_terms[d], dq);
+      const double dq = right_.dq[q_first + as_index(d)];
+      dq_variance[d] += s2 * of_delta * square(mean_key_[as_index(d)]) + (of_row + of_sum) * square(dq) +
+                        tiny2_ + e2_ * result_variance(roundings_.dq, dq_terms[d], dq);
     }
   }
 

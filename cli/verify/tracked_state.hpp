@@ -2,15 +2,10 @@
 // linear_tolerance.hpp has the formulas.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace cplab {
-
-inline std::size_t as_index(std::int64_t i) {
-  return static_cast<std::size_t>(i);
-}
 
 // Variances of one rounding to the accumulation dtype, and, where rows of keys are rounded before they are
 // summed, to nominal.

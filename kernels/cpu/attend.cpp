@@ -90,8 +90,7 @@ class AttendTile {
 
 void attend_with(const MergeRule& rule, const Attend& operation) {
   check_call(operation);
-  const bool wide = operation.q.dtype == DType::fp64 || operation.k.dtype == DType::fp64 ||
-                    operation.v.dtype == DType::fp64;
+  const bool wide = any_fp64({&operation.q, &operation.k, &operation.v});
   wide ? AttendTile<double>(rule, operation).run() : AttendTile<float>(rule, operation).run();
 }
 

@@ -92,8 +92,7 @@ class BackwardTile {
 void attend_backward_cpu(const AttendBackward& operation) {
   check_call(operation);
   if (operation.out) cpu_tiles().row_dot(operation.dout, *operation.out, operation.delta);
-  const bool wide = operation.q.dtype == DType::fp64 || operation.k.dtype == DType::fp64 ||
-                    operation.v.dtype == DType::fp64;
+  const bool wide = any_fp64({&operation.q, &operation.k, &operation.v});
   wide ? BackwardTile<double>(operation).run() : BackwardTile<float>(operation).run();
   if (operation.rounded_dq) cpu_tiles().copy(operation.dq, *operation.rounded_dq);
   if (operation.rounded_dk) cpu_tiles().copy(operation.dk, *operation.rounded_dk);

@@ -57,12 +57,8 @@ void add_rows(const ViewRows& from, const ViewRows& into) {
   });
 }
 
-bool any_fp64(const View& a, const View& b) {
-  return a.dtype == DType::fp64 || b.dtype == DType::fp64;
-}
-
 void row_dot(const View& a, const View& b, const View& into) {
-  const bool wide = any_fp64(a, b) || into.dtype == DType::fp64;
+  const bool wide = any_fp64({&a, &b, &into});
   wide ? row_dot_rows<double>(a, b, into) : row_dot_rows<float>(a, b, into);
 }
 
@@ -76,7 +72,7 @@ void copy(const View& from_view, const View& into_view) {
     for_each_row(into_view, [&](std::int64_t row, std::int64_t head) {
       std::memmove(into.address(row, head), from.address(row, head), row_bytes);
     });
-  } else if (any_fp64(from_view, into_view)) {
+  } else if (any_fp64({&from_view, &into_view})) {
     cast_rows<double>(from, into);
   } else {
     cast_rows<float>(from, into);
@@ -86,7 +82,7 @@ void copy(const View& from_view, const View& into_view) {
 void add(const View& from_view, const View& into_view) {
   const ViewRows from(from_view);
   const ViewRows into(into_view);
-  any_fp64(from_view, into_view) ? add_rows<double>(from, into) : add_rows<float>(from, into);
+  any_fp64({&from_view, &into_view}) ? add_rows<double>(from, into) : add_rows<float>(from, into);
 }
 
 template <class T>
@@ -105,7 +101,7 @@ void raise_rows(const ViewRows& from, const ViewRows& into) {
 void maximum(const View& from_view, const View& into_view) {
   const ViewRows from(from_view);
   const ViewRows into(into_view);
-  any_fp64(from_view, into_view) ? raise_rows<double>(from, into) : raise_rows<float>(from, into);
+  any_fp64({&from_view, &into_view}) ? raise_rows<double>(from, into) : raise_rows<float>(from, into);
 }
 
 void fill(const View& into_view, double value) {

@@ -48,16 +48,7 @@ class Part {
       }
   }
 
-  View view() {
-    return {.data = data_.data(),
-            .dtype = dtype_,
-            .rows = rows_,
-            .heads = heads_,
-            .width = width_,
-            .row_stride = heads_ * width_,
-            .head_stride = width_,
-            .runs = {}};
-  }
+  View view() { return rows_first(data_.data(), dtype_, rows_, heads_, width_); }
 
  private:
   std::vector<std::byte> data_;

@@ -170,7 +170,7 @@ LinearCut cut_of(const LinearInter& call, std::int64_t chunks) {
                       .of_values = (call.out ? 1 : 0) + (call.dv ? 1 : 0),
                       .of_keys = (call.dq ? 1 : 0) + (call.dk ? 1 : 0),
                       .walks = false},
-                     keys.dtype == DType::fp64 || values.dtype == DType::fp64);
+                     any_fp64({&keys, &values}));
 }
 
 LinearCut cut_of(const LinearState& call) {

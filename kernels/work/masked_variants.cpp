@@ -75,8 +75,8 @@ Unmet unmet_mma(const MaskedAttendBackward& call, DType dtype, int head_size) {
 
 template <class Call>
 bool has_fp64_operand(const Call& call) {
-  const auto is = [](const View& view) { return view.dtype == DType::fp64; };
-  return is(call.tile.q) || is(call.tile.k) || is(call.tile.v) || (call.mask.bias && is(*call.mask.bias));
+  return any_fp64({&call.tile.q, &call.tile.k, &call.tile.v}) ||
+         (call.mask.bias && any_fp64({&*call.mask.bias}));
 }
 
 template <class Variant, class Call>

@@ -20,7 +20,7 @@ namespace {
 
 template <class Call>
 bool has_fp64(const Call& call) {
-  return call.q.dtype == DType::fp64 || call.k.dtype == DType::fp64 || call.v.dtype == DType::fp64;
+  return any_fp64({&call.q, &call.k, &call.v});
 }
 
 bool has_chosen_bits(const AttendVariant&, KernelChoice) {

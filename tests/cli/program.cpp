@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <stdexcept>
 
 #include "cli/run.hpp"
 
@@ -20,17 +19,6 @@ ProgramResult run_cplab(const std::vector<std::string>& arguments) {
   result.out = out.str();
   result.err = err.str();
   return result;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "cplab_cli_XXXXXX").string();
-  if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
-  folder_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code error;
-  std::filesystem::remove_all(folder_, error);
 }
 
 std::string TemporaryFolder::write(const std::string& name, const std::string& text) const {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/empty_folder.hpp"
+
 // A scenario that is shipped and names a machine, for tests of what is the same with every scenario.
 inline constexpr const char* some_scenario = "ring";
 
@@ -18,15 +20,11 @@ ProgramResult run_cplab(const std::vector<std::string>& arguments);
 // A folder of its own that is removed at the end.
 class TemporaryFolder {
  public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string path(const std::string& name) const { return (folder_.path / name).string(); }
   std::string write(const std::string& name, const std::string& text) const;  // returns the path
 
  private:
-  std::string folder_;
+  cplab::testing::EmptyFolder folder_;
 };
 
 std::string read_file(const std::string& path);

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "tests/exec/temporary_folder.hpp"
+#include "tests/empty_folder.hpp"
 
 namespace cplab {
 namespace {
@@ -24,7 +24,7 @@ class Root {
   HostMemory left() const { return host_memory_below(folder_.path.string()); }
 
  private:
-  TemporaryFolder folder_;
+  testing::EmptyFolder folder_;
 };
 
 TEST_CASE("without cgroups the machine decides") {

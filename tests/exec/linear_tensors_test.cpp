@@ -9,7 +9,7 @@
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
-#include "tests/exec/temporary_folder.hpp"
+#include "tests/empty_folder.hpp"
 
 namespace cplab {
 namespace {
@@ -63,7 +63,7 @@ TEST_CASE("random inputs of linear attention: factors and strengths, and rows of
 TEST_CASE("a log_decay that would make states grow is refused, in padding it may be anything") {
   const Problem p = linear_problem(Transition::matrix);
   const Inputs inputs = random_inputs(p, 9);
-  const TemporaryFolder folder;
+  const testing::EmptyFolder folder;
   const auto write = [&](const char* name, const std::vector<double>& values) {
     std::ofstream(folder.path / (std::string(name) + ".npy"), std::ios::binary)
         << format_npy(inputs[name].shape, values, true);

@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
+#include "tests/empty_folder.hpp"
 #include "tests/exec/processes.hpp"
-#include "tests/exec/temporary_folder.hpp"
 
 namespace cplab {
 namespace {
@@ -73,7 +73,7 @@ std::string sleepers(const fs::path& folder) {
 }
 
 TEST_CASE("ranks.sh gives each process its rank and one place to meet") {
-  const TemporaryFolder folder;
+  const testing::EmptyFolder folder;
   const std::string out = folder.path.string();
   CHECK(run_command(ranks_command(3, "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE >" + out +
                                          "/$RANK; echo $MASTER_ADDR $MASTER_PORT $TORCHELASTIC_RUN_ID >" +
@@ -88,7 +88,7 @@ TEST_CASE("ranks.sh gives each process its rank and one place to meet") {
 }
 
 TEST_CASE("ranks.sh gives all processes one launch token, another in each launch, or the one it was given") {
-  const TemporaryFolder folder;
+  const testing::EmptyFolder folder;
   const std::string out = folder.path.string();
   ::unsetenv("CPLAB_TOKEN");
   for (const char* launch : {"a", "b"})
@@ -104,7 +104,7 @@ TEST_CASE("ranks.sh gives all processes one launch token, another in each launch
 }
 
 TEST_CASE("ranks.sh fails as the first process that failed, and kills the others") {
-  const TemporaryFolder folder;
+  const testing::EmptyFolder folder;
   const double start_s = now_s();
   // Rank 0 ends well, rank 2 fails, the others would stay; rank 1 ignores the polite signal.
   const std::string program = sleepers(folder.path) +
@@ -120,7 +120,7 @@ TEST_CASE("ranks.sh takes its processes along when it is signalled or killed") {
     CAPTURE(signal);
     // Killed, the script cannot end what its processes have started, only (through the kernel) them.
     if (signal == SIGKILL && std::system("command -v setpriv >/dev/null") != 0) continue;
-    const TemporaryFolder folder;
+    const testing::EmptyFolder folder;
     const std::string program = signal == SIGKILL
                                     ? "echo $$ >" + folder.path.string() + "/pid-$RANK; exec sleep 60"
                                     : sleepers(folder.path) + "wait";

@@ -14,8 +14,8 @@
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"
+#include "tests/empty_folder.hpp"
 #include "tests/exec/scenarios.hpp"
-#include "tests/exec/temporary_folder.hpp"
 
 namespace cplab {
 namespace {
@@ -304,7 +304,7 @@ TEST_CASE("inputs are read from files, rounded, and refused if they do not fit")
   spec.dtype = DType::fp16;
   const Problem p = scenario(spec).problem;
   const Inputs inputs = random_inputs(p, 9);
-  const TemporaryFolder folder;
+  const testing::EmptyFolder folder;
   const std::string directory = folder.path.string();
   CHECK_THROWS_AS(read_inputs(p, (folder.path / "missing").string()), InputError);
   const auto write = [&](const char* name, std::vector<std::int64_t> shape,
@@ -352,7 +352,7 @@ TEST_CASE("outputs are saved as the contract says") {
     scatter(plan, random_inputs(plan.scenario.problem, 1), executor);
     executor.run();
     const Outputs outputs = gather(plan, executor);
-    const TemporaryFolder folder;
+    const testing::EmptyFolder folder;
     const std::filesystem::path saved = folder.path / "new" / "too";
     save_outputs(plan.scenario.problem, outputs, saved.string());
     const auto load = [&](const char* name) { return read_npy((saved / name).string()); };

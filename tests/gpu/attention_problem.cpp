@@ -70,14 +70,7 @@ double scale_of(const AttentionShape& shape) {
 
 Operand::Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, const Noise& noise)
     : memory_(static_cast<std::size_t>(rows * heads * width) * kernels::bytes_of(dtype)),
-      view_{.data = memory_.data(),
-            .dtype = dtype,
-            .rows = rows,
-            .heads = heads,
-            .width = width,
-            .row_stride = heads * width,
-            .head_stride = width,
-            .runs = {}} {
+      view_(kernels::rows_first(memory_.data(), dtype, rows, heads, width)) {
   const std::vector<std::byte>& block = block_of(dtype, noise);
   for (std::size_t at = 0; at < memory_.size(); at += block.size())
     memory_.copy_in({block.data(), std::min(block.size(), memory_.size() - at)}, at);

@@ -25,14 +25,7 @@ class Result {
  public:
   Result(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width)
       : memory_(static_cast<std::size_t>(rows * heads * width) * kernels::bytes_of(dtype)),
-        view_{.data = memory_.data(),
-              .dtype = dtype,
-              .rows = rows,
-              .heads = heads,
-              .width = width,
-              .row_stride = heads * width,
-              .head_stride = width,
-              .runs = {}} {}
+        view_(kernels::rows_first(memory_.data(), dtype, rows, heads, width)) {}
   const View& view() const { return view_; }
 
  private:

@@ -13,14 +13,7 @@ namespace cplab::testing {
 inline kernels::View unread_view(std::int64_t rows, std::int64_t heads, std::int64_t width,
                                  kernels::DType dtype) {
   alignas(16) static std::array<std::byte, 16> memory;
-  return {.data = memory.data(),
-          .dtype = dtype,
-          .rows = rows,
-          .heads = heads,
-          .width = width,
-          .row_stride = heads * width,
-          .head_stride = width,
-          .runs = {}};
+  return kernels::rows_first(memory.data(), dtype, rows, heads, width);
 }
 
 }  // namespace cplab::testing

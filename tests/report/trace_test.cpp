@@ -2,7 +2,6 @@
 #include "report/trace.hpp"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include "algorithms/list.hpp"
 #include "algorithms/resolve.hpp"
 #include "report/output_file.hpp"
+#include "tests/empty_folder.hpp"
 #include "tests/report/hand_plan.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
@@ -25,15 +25,6 @@ using namespace cplab;
 using Json = nlohmann::json;
 
 namespace {
-
-struct TemporaryFolder {
-  TemporaryFolder()
-      : path(std::filesystem::temp_directory_path() / ("cplab_trace_" + std::to_string(getpid()))) {
-    std::filesystem::remove_all(path);
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
 
 std::string file_text(const std::filesystem::path& file) {
   std::ifstream in(file);
@@ -43,7 +34,7 @@ std::string file_text(const std::filesystem::path& file) {
 }
 
 std::vector<Json> traces_of(const Plan& plan, const Timeline& timeline) {
-  const TemporaryFolder folder;
+  const testing::EmptyFolder folder;
   write_traces((folder.path / "deep" / "er").string(), plan, timeline, memory_of(plan));
   std::vector<Json> traces;
   for (const RankPlan& rank : plan.ranks)
@@ -180,7 +171,7 @@ TEST_CASE("live bytes by category follow births and deaths in time") {
 }
 
 TEST_CASE("the file reads as HTA reads it: line by line, a blank after the colon") {
-  const TemporaryFolder folder;
+  const testing::EmptyFolder folder;
   const Plan plan = hand_plan();
   write_traces(folder.path.string(), plan, hand_timeline(), memory_of(plan));
   std::istringstream lines(file_text(folder.path / "rank1_trace.json"));

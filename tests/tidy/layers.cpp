@@ -210,26 +210,6 @@ bool is_system(std::string_view header) {
                      [&](std::string_view prefix) { return header.starts_with(prefix); });
 }
 
-struct Include {
-  int line = 0;
-  bool quoted = false;
-  std::string name;
-};
-
-std::vector<Include> includes_of(std::string_view text) {
-  static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]*)[>"])re");
-  std::vector<Include> includes;
-  int number = 0;
-  for (const std::string_view line : lines_of(text)) {
-    ++number;
-    std::cmatch match;
-    if (line.find('#') != std::string_view::npos &&
-        std::regex_search(line.data(), line.data() + line.size(), match, pattern))
-      includes.push_back({number, match[1] == "\"", match[2]});
-  }
-  return includes;
-}
-
 bool is_cpp(std::string_view path) {
   static const Names extensions = {".cpp", ".hpp", ".cu", ".cuh", ".h", ".cc", ".c", ".inl"};
   return contains(extensions, extension_of(path));

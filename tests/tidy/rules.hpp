@@ -73,6 +73,13 @@ Tree read_tree(const std::filesystem::path& root);
 // Splits at '\n'; a last line without one counts.
 std::vector<std::string_view> lines_of(std::string_view text);
 
+struct Include {
+  int line = 0;
+  bool quoted = false;  // "name", or <name>
+  std::string name;
+};
+std::vector<Include> includes_of(std::string_view text);
+
 // "plan" of "plan/plan.hpp"; empty for a file at the root.
 std::string_view folder_of(std::string_view path);
 

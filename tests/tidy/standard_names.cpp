@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -75,27 +74,6 @@ bool is_read(std::string_view path) {
   return extension_of(path) == ".cpp" || extension_of(path) == ".hpp";
 }
 
-// What a file includes itself.
-struct Includes {
-  std::set<std::string> standard;
-  std::vector<std::string> ours;
-};
-
-Includes includes_in(const std::string& text) {
-  static const std::regex include(R"re(#\s*include\s*([<"])([^>"]*)[>"])re");
-  Includes found;
-  for (const std::string_view line : lines_of(text)) {
-    std::cmatch match;
-    if (!line.starts_with('#') || !std::regex_search(line.data(), line.data() + line.size(), match, include))
-      continue;
-    if (match[1] == "<")
-      found.standard.insert(match[2]);
-    else
-      found.ours.push_back(match[2]);
-  }
-  return found;
-}
-
 // The standard headers that a file has by itself and by headers of ours.
 std::set<std::string> reached(const Tree& tree, const std::string& path) {
   std::set<std::string> standard, seen;
@@ -105,9 +83,12 @@ std::set<std::string> reached(const Tree& tree, const std::string& path) {
     open.pop_back();
     const auto file = tree.find(next);
     if (file == tree.end() || !seen.insert(next).second) continue;
-    Includes own = includes_in(file->second);
-    standard.merge(own.standard);
-    open.insert(open.end(), own.ours.begin(), own.ours.end());
+    for (Include& include : includes_of(file->second)) {
+      if (include.quoted)
+        open.push_back(std::move(include.name));
+      else
+        standard.insert(std::move(include.name));
+    }
   }
   return standard;
 }
@@ -115,19 +96,13 @@ std::set<std::string> reached(const Tree& tree, const std::string& path) {
 // The line without what stands in quotes and behind //.
 std::string code_of(std::string_view line) {
   std::string code;
-  char quote = 0;
+  bool in_quotes = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
-    if (quote != 0) {
-      if (c == '\\')
-        ++i;
-      else if (c == quote)
-        quote = 0;
-      continue;
-    }
-    if (c == '/' && line.substr(i).starts_with("//")) break;
-    if (c == '"') quote = c;
-    code += c;
+    if (!in_quotes && line.substr(i).starts_with("//")) break;
+    if (in_quotes && c == '\\') ++i;
+    if (c == '"') in_quotes = !in_quotes;
+    if (!in_quotes) code += c;
   }
   return code;
 }

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <ostream>
+#include <regex>
 #include <set>
 
 #include "tests/tidy/rules.hpp"
@@ -93,6 +94,20 @@ std::string_view extension_of(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const std::size_t dot = name.rfind('.');
   return dot == std::string_view::npos || dot == 0 ? std::string_view() : name.substr(dot);
+}
+
+std::vector<Include> includes_of(std::string_view text) {
+  static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]*)[>"])re");
+  std::vector<Include> includes;
+  int number = 0;
+  for (const std::string_view line : lines_of(text)) {
+    ++number;
+    std::cmatch match;
+    if (line.find('#') != std::string_view::npos &&
+        std::regex_search(line.data(), line.data() + line.size(), match, pattern))
+      includes.push_back({number, match[1] == "\"", match[2]});
+  }
+  return includes;
 }
 
 }  // namespace cplab::tidy

@@ -7,22 +7,22 @@
 #include <string>
 #include <system_error>
 
-namespace cplab {
+namespace cplab::testing {
 
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "cplab_exec_XXXXXX").string();
+struct EmptyFolder {
+  EmptyFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "cplab_XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path = name;
   }
-  ~TemporaryFolder() {
+  ~EmptyFolder() {
     std::error_code error;
     std::filesystem::remove_all(path, error);
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  EmptyFolder(const EmptyFolder&) = delete;
+  EmptyFolder& operator=(const EmptyFolder&) = delete;
 
   std::filesystem::path path;
 };
 
-}  // namespace cplab
+}  // namespace cplab::testing
