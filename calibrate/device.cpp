@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "calibrate/probe.hpp"
+#include "kernels/normal_values.hpp"
 
 namespace cplab::measure {
 
@@ -106,7 +107,7 @@ DeviceMemory::~DeviceMemory() {
 }
 
 void DeviceMemory::fill_random(std::uint64_t seed, std::int64_t bytes, CudaStream stream) const {
-  launch_random_bf16(data_, bytes, seed, stream);
+  require_cuda(kernels::queue_normal(stream, data_, kernels::DType::bf16, bytes / 2, seed), "random data");
 }
 
 Event::Event(bool timing) {

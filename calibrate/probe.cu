@@ -1,7 +1,6 @@
 // The small kernels of calibrate/; see probe.hpp.
 #include "calibrate/probe.hpp"
 
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include "calibrate/device.hpp"
@@ -47,28 +46,6 @@ __global__ void resident(volatile int* begun, const volatile int* opened, int ti
   wait_for(opened, ticket, 2'000'000'000ull);
 }
 
-__device__ std::uint32_t mixed(std::uint64_t x) {
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdull;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53ull;
-  x ^= x >> 33;
-  return static_cast<std::uint32_t>(x);
-}
-
-// Two normal values a step (Box and Muller).
-__global__ void random_bf16(__nv_bfloat162* data, std::int64_t pairs, std::uint64_t seed) {
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < pairs;
-       i += stride) {
-    const std::uint64_t key = (seed << 40) + 2 * static_cast<std::uint64_t>(i);
-    const float u = (static_cast<float>(mixed(key) >> 8) + 1) * 0x1p-24f;  // (0, 1]
-    const float angle = static_cast<float>(mixed(key + 1) >> 8) * (6.2831853f * 0x1p-24f);
-    const float radius = sqrtf(-2 * logf(u));
-    data[i] = __floats2bfloat162_rn(radius * cosf(angle), radius * sinf(angle));
-  }
-}
-
 int all_shared_bytes() {
   int device = 0, bytes = 0;
   require_cuda(cudaGetDevice(&device), "cudaGetDevice");
@@ -107,11 +84,6 @@ void prepare_residents() {
 void launch_residents(int blocks, int* begun, const int* opened, int ticket, kernels::CudaStream stream) {
   resident<<<blocks, 1, all_shared_bytes(), stream>>>(begun, opened, ticket);
   require_cuda(cudaGetLastError(), "launch of resident");
-}
-
-void launch_random_bf16(void* data, std::int64_t bytes, std::uint64_t seed, kernels::CudaStream stream) {
-  random_bf16<<<1024, 256, 0, stream>>>(static_cast<__nv_bfloat162*>(data), bytes / 4, seed);
-  require_cuda(cudaGetLastError(), "launch of random_bf16");
 }
 
 }  // namespace cplab::measure

@@ -21,6 +21,4 @@ void launch_signal(std::uint64_t spin_ns, int* begun, int* ended, int value, ker
 void prepare_residents();  // for the current device
 void launch_residents(int blocks, int* begun, const int* opened, int ticket, kernels::CudaStream stream);
 
-void launch_random_bf16(void* data, std::int64_t bytes, std::uint64_t seed, kernels::CudaStream stream);
-
 }  // namespace cplab::measure

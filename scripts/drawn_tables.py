@@ -9,6 +9,8 @@
                                             peers-backward-long*.json and -short*.json: ours of FlashAttention 4, of both
                                             the fastest run; with OTHER_RECORDS, long ones also beside
                                             the fastest of theirs in any of the folders
+    scripts/drawn_tables.py calls RECORDS   peers-long-*.json and -short-*.json: ours of FlashAttention 4 and of cuDNN,
+                                            forward and backward, of all sides the fastest run
 
 The first two are of problems drawn from seeds: geometric means over all seeds, by head size and mask, in brackets the least
 and the most, or the least alone.
@@ -108,30 +110,44 @@ def peers(folder):
         line(direction, ratios(rows, "best", "fa4"), "least")
 
 
-def fastest(folders, kind):
+def fastest(folders, pattern, direction="backward"):
     """The highest rate of each candidate in any run."""
     rows = {}
     for folder in folders:
-        for record in loaded(folder, f"peers-backward-{kind}*.json"):
+        for record in loaded(folder, pattern):
             for row in record["rows"]:
+                if row["direction"] != direction:
+                    continue
                 key = (problem_of(0, row), (width_of(row), row["causal"]), row["candidate"])
                 rows[key] = max(rows.get(key, 0), row["flops_s"])
     return rows
 
 
 def runs(folder, *others):
-    long, short = fastest([folder], "long"), fastest([folder], "short")
+    of_long, of_short = "peers-backward-long*.json", "peers-backward-short*.json"
+    long, short = fastest([folder], of_long), fastest([folder], of_short)
     head()
     line("long shapes", ratios(long, "best", "fa4"), "least")
     if others:
-        ever = {**fastest([folder, *others], "long"), **{key: rate for key, rate in long.items() if key[2] != "fa4"}}
+        ever = {**fastest([folder, *others], of_long), **{key: rate for key, rate in long.items() if key[2] != "fa4"}}
         line("of their fastest run in all records", ratios(ever, "best", "fa4"), "least")
     line("batches of short sequences", ratios(short, "best", "fa4"), "least")
     line("long shapes, deterministic of default", ratios(long, "deterministic", "best"), "least")
 
 
+def calls(folder):
+    head()
+    for peer, name in (("fa4", "FlashAttention 4"), ("cudnn", "cuDNN")):
+        for kind, words in (("long", "long"), ("short", "batches of short sequences")):
+            for direction in ("forward", "backward"):
+                rows = fastest([folder], f"peers-{kind}-*.json", direction)
+                line(f"{direction}, {words}, of {name}", ratios(rows, "best", peer), "least")
+    rows = fastest([folder], "peers-long-*.json")
+    line("backward, long, deterministic of default", ratios(rows, "deterministic", "best"), "least")
+
+
 def main():
-    tables = {"turns": turns, "peers": peers, "shapes": shapes, "runs": runs}
+    tables = {"turns": turns, "peers": peers, "shapes": shapes, "runs": runs, "calls": calls}
     most = {"shapes": 4, "runs": math.inf}.get(sys.argv[1] if len(sys.argv) > 1 else "", 3)
     if not 3 <= len(sys.argv) <= most or sys.argv[1] not in tables:
         sys.exit(__doc__.strip())

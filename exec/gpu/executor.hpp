@@ -73,7 +73,7 @@ class GpuExecutor final : public Executor {
   bool has(int rank, std::string_view buffer) const override;
   void write(int rank, std::string_view buffer, std::span<const double> values) override;
   std::vector<double> read(int rank, std::string_view buffer) const override;
-  // Every input buffer uniform in [-1, 1), made on the GPUs, in no global order: for runs whose results
+  // Every input buffer standard normal, made on the GPUs, in no global order: for runs whose results
   // nobody reads.
   void randomize_inputs(std::uint64_t seed);
   // Selects keys on the GPUs as the problem says (kernels/masked.hpp, SelectKeys): fills the input `keep` of

@@ -11,6 +11,7 @@
 #include "exec/device.hpp"
 #include "exec/executor.hpp"
 #include "exec/gpu/device_work.hpp"
+#include "kernels/normal_values.hpp"
 
 namespace cplab {
 
@@ -222,8 +223,8 @@ void GpuRank::randomize(const Buffer& buffer, std::uint64_t seed) {
   const auto size = static_cast<std::int64_t>(kernels::bytes_of(dtype));
   const auto index = static_cast<std::uint64_t>(&buffer - plan_.buffers.data());
   const std::uint64_t own = (seed << 20) + static_cast<std::uint64_t>(plan_.rank) * 64 + index;
-  cuda_require(queue_random(nullptr, address(buffer), dtype, buffer.bytes / size, own), "random inputs",
-               plan_.rank);
+  cuda_require(kernels::queue_normal(nullptr, address(buffer), dtype, buffer.bytes / size, own),
+               "random inputs", plan_.rank);
   cuda_require(cudaDeviceSynchronize(), "cudaDeviceSynchronize", plan_.rank);
 }
 

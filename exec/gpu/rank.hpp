@@ -77,7 +77,7 @@ class GpuRank {
 
   void write(const Buffer& buffer, std::span<const double> values);
   std::vector<double> read(const Buffer& buffer) const;
-  void randomize(const Buffer& buffer, std::uint64_t seed);  // uniform in [-1, 1), made on the GPU
+  void randomize(const Buffer& buffer, std::uint64_t seed);  // kernels/normal_values.hpp
   std::vector<std::byte> image(const Buffer& buffer) const;  // its bytes
 
   // Queues everything of an operation that is no communication: spin, poison, kernels.

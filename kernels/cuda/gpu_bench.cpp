@@ -69,14 +69,14 @@ std::int64_t bytes_spanned(const View& view) {
          static_cast<std::int64_t>(bytes_of(view.dtype));
 }
 
-// Uniform in [-1, 1). The pattern repeats after a prime number of elements, so that no two rows or heads are
+// Standard normal. The pattern repeats after a prime number of elements, so that no two rows or heads are
 // alike.
 void fill_random(std::vector<std::byte>& image, DType dtype, std::mt19937_64& random) {
   constexpr std::int64_t prime = 1048573;
   const std::size_t size = bytes_of(dtype);
   std::vector<std::byte> pattern(static_cast<std::size_t>(prime) * size);
-  std::uniform_real_distribution<double> uniform(-1, 1);
-  for (std::int64_t n = 0; n < prime; ++n) store_element(pattern.data(), dtype, n, uniform(random));
+  std::normal_distribution<double> normal;
+  for (std::int64_t n = 0; n < prime; ++n) store_element(pattern.data(), dtype, n, normal(random));
   for (std::size_t at = 0; at < image.size(); at += pattern.size())
     std::memcpy(image.data() + at, pattern.data(), std::min(pattern.size(), image.size() - at));
 }

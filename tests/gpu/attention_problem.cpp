@@ -1,12 +1,9 @@
-// Noise, operands and the calls on them; see attention_problem.hpp.
+// Operands and the calls on them; see attention_problem.hpp.
 #include "tests/gpu/attention_problem.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <random>
 #include <span>
-#include <tuple>
 #include <utility>
 
 namespace cplab::testing {
@@ -15,30 +12,12 @@ namespace {
 using kernels::Segment;
 using kernels::Write;
 
-// One period, made once.
-const std::vector<std::byte>& block_of(DType dtype, const Noise& noise) {
-  static std::map<std::tuple<DType, std::int64_t, unsigned>, std::vector<std::byte>> blocks;
-  std::vector<std::byte>& block = blocks[{dtype, noise.period, noise.seed}];
-  if (!block.empty()) return block;
-  block.resize(static_cast<std::size_t>(noise.period) * kernels::bytes_of(dtype));
-  std::mt19937 generator(noise.seed);
-  std::uniform_real_distribution<double> uniform(-1, 1);
-  for (std::int64_t n = 0; n < noise.period; ++n)
-    kernels::store_element(block.data(), dtype, n, uniform(generator));
-  return block;
-}
-
-// Of the tensor with this number in a problem.
-Noise noise_of(const AttentionShape& shape, unsigned number) {
-  return {.period = shape.period, .seed = shape.alike ? 1 : number};
-}
-
 Operand on_queries(const AttentionShape& shape, unsigned number, DType dtype, std::int64_t width) {
-  return {dtype, shape.q_rows, shape.heads, width, noise_of(shape, number)};
+  return {dtype, shape.q_rows, shape.heads, width, number};
 }
 
 Operand on_keys(const AttentionShape& shape, unsigned number, DType dtype, std::int64_t width) {
-  return {dtype, shape.k_rows, shape.kv_heads, width, noise_of(shape, number)};
+  return {dtype, shape.k_rows, shape.kv_heads, width, number};
 }
 
 double live_pairs(std::span<const Segment> segments) {
@@ -68,12 +47,10 @@ double scale_of(const AttentionShape& shape) {
 
 }  // namespace
 
-Operand::Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, const Noise& noise)
+Operand::Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, unsigned seed)
     : memory_(static_cast<std::size_t>(rows * heads * width) * kernels::bytes_of(dtype)),
       view_(kernels::rows_first(memory_.data(), dtype, rows, heads, width)) {
-  const std::vector<std::byte>& block = block_of(dtype, noise);
-  for (std::size_t at = 0; at < memory_.size(); at += block.size())
-    memory_.copy_in({block.data(), std::min(block.size(), memory_.size() - at)}, at);
+  memory_.fill_normal(dtype, seed);
 }
 
 AttentionProblem::AttentionProblem(const AttentionShape& shape, std::vector<Segment> segments)

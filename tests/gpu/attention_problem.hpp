@@ -11,17 +11,10 @@
 
 namespace cplab::testing {
 
-// Uniform random values in [-1, 1]: `period` of them, over and over. An odd number, so that no two rows of a
-// tile are alike.
-struct Noise {
-  std::int64_t period = 1 << 20 | 1;
-  unsigned seed = 1;
-};
-
-// [rows, heads, width] of noise in memory of its own.
+// [rows, heads, width] of standard normal values, as the peers' operands are, in memory of its own.
 class Operand {
  public:
-  Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, const Noise& noise = {});
+  Operand(DType dtype, std::int64_t rows, std::int64_t heads, std::int64_t width, unsigned seed = 1);
   const View& view() const { return view_; }
 
  private:
@@ -35,8 +28,6 @@ struct AttentionShape {
   std::int64_t width = 0;  // of q and k
   DType dtype = DType::bf16;
   DType gradients = DType::bf16;  // dq, dk, dv
-  std::int64_t period = Noise{}.period;
-  bool alike = true;  // all tensors begin with the same values; else each has a seed of its own
   // Where not empty: the rows that the calls have of tensors of q_rows, of k_rows; out is of these alone.
   std::vector<kernels::RowRun> q_runs = {}, k_runs = {};
   std::int64_t value_width = width;  // of v and out

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/normal_values.hpp"
 
 namespace cplab::kernels {
 namespace {
@@ -82,6 +83,12 @@ void DeviceMemory::copy_out(std::span<std::byte> into, std::size_t offset) const
       cudaMemcpyAsync(into.data(), data_ + offset, into.size(), cudaMemcpyDeviceToHost, cudaStreamPerThread),
       "cudaMemcpyAsync from the device");
   wait();
+}
+
+void DeviceMemory::fill_normal(DType dtype, std::uint64_t seed) {
+  const auto count = static_cast<std::int64_t>(size_ / bytes_of(dtype));
+  require_cuda(queue_normal(cudaStreamPerThread, data_, dtype, count, seed), "normal values");
+  require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
 }
 
 void launch_and_wait(const CudaCalls& calls, std::span<const std::size_t> numbers) {

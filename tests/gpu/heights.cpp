@@ -165,8 +165,7 @@ AttentionProblem problem_of(const HeightShape& shape, bool causal) {
                            .k_rows = shape.B * shape.S,
                            .heads = shape.H,
                            .kv_heads = shape.H,
-                           .width = shape.D,
-                           .alike = false},
+                           .width = shape.D},
                           sequences(lengths, causal));
 }
 

@@ -55,8 +55,6 @@ class Timed {
                   .kv_heads = kind.kv_heads,
                   .width = width,
                   .gradients = DType::fp32,
-                  .period = 1 << 18 | 1,
-                  .alike = false,
                   .q_runs = kind.q_runs,
                   .k_runs = kind.k_runs},
                  kind.segments),

@@ -77,16 +77,7 @@ void Operands::upload(std::span<const std::uint16_t> q, std::span<const std::uin
 }
 
 void Operands::fill(std::uint64_t seed) {
-  // An odd number of values, over and over: no two rows alike within a tile.
-  std::vector<std::uint16_t> block((1 << 20) + 1);
-  std::mt19937_64 generator(seed);
-  std::uniform_real_distribution<double> uniform(-1, 1);
-  for (std::size_t n = 0; n < block.size(); ++n)
-    store_element(block.data(), DType::bf16, static_cast<std::int64_t>(n), uniform(generator));
-  const auto bytes = std::as_bytes(std::span(block));
-  for (DeviceMemory* memory : {&q_, &k_, &v_})
-    for (std::size_t at = 0; at < memory->size(); at += bytes.size())
-      memory->copy_in(bytes.first(std::min(bytes.size(), memory->size() - at)), at);
+  for (DeviceMemory* memory : {&q_, &k_, &v_}) memory->fill_normal(DType::bf16, seed++);
 }
 
 void Operands::clear_results() {

@@ -20,7 +20,7 @@ class Operands {
   explicit Operands(const Shape& shape);
   void upload(std::span<const std::uint16_t> q, std::span<const std::uint16_t> k,
               std::span<const std::uint16_t> v);
-  void fill(std::uint64_t seed);  // q, k, v: uniform random values in [-1, 1]
+  void fill(std::uint64_t seed);  // q, k, v: standard normal values
   void clear_results();           // to NaN
   std::pair<std::vector<std::uint16_t>, std::vector<float>> results() const;
   Problem problem() const;
