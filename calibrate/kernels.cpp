@@ -73,11 +73,14 @@ AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTab
   return added;
 }
 
-// Long calls need no queue to hide their launch, and few of them fill a sample.
+// When load begins, a GPU runs at its highest clock for some 50 ms; then its power limit takes it below the
+// clock that it will keep, up to a second long, and attention takes 4 to 8 % longer meanwhile (H200,
+// docs/05-cost-model.md). Calls that may be timed within the first 50 ms are; all others once the clock has
+// settled, over a second.
+constexpr double settled_from_s = 0.1e-3;
 Effort effort_for(double seconds) {
-  if (seconds > 0.05) return {0.1, 2, 2, 3};
-  if (seconds > 0.01) return {0.1, 4, 10, 3};
-  return {0.04, 10, 100, seconds > 0.002 ? 3 : 5};
+  if (seconds < settled_from_s) return {0.005, 10, 100, 5};
+  return {.sample_s = 0.1, .least = 2, .most = 400, .samples = 9, .settle_s = 1};
 }
 
 void measure_attention(const Options& options, const Progress& progress, Bench& bench,
@@ -100,7 +103,8 @@ void measure_attention(const Options& options, const Progress& progress, Bench& 
     AttentionTable& table =
         table_of(into.attention, tables[job.table], variant, tile_rows_of(kernels, variant));
     const double seconds = bench.typical(queue, effort_for(first));
-    table.points.push_back({job.shape.batch, job.shape.sequence, job.shape.heads, seconds});
+    table.points.push_back(
+        {job.shape.batch, job.shape.sequence, job.shape.heads, seconds, first >= settled_from_s});
   }
   progress("attention kernels: " + std::to_string(now_s() - begun) + " s");
 }

@@ -20,9 +20,9 @@ struct Error : std::runtime_error {
 
 struct Options {
   bool kernels = true, linear = true, messages = true, host = true, interference = true;
-  int gpus = 0;                 // 0: all of the machine
-  double kernel_budget_s = 32;  // attention points that would begin after it are left out, and named
-  double linear_budget_s = 40;  // likewise of linear attention
+  int gpus = 0;                  // 0: all of the machine
+  double kernel_budget_s = 120;  // attention points that would begin after it are left out, and named
+  double linear_budget_s = 40;   // likewise of linear attention
   std::uint64_t seed = 1;
 };
 
@@ -31,6 +31,7 @@ struct Options {
 struct AttentionPoint {
   std::int64_t batch = 0, sequence = 0, heads = 0;
   double seconds = 0;
+  bool settled = false;  // at the clock that the GPU keeps under load; else at its highest
 };
 struct AttentionTable {
   std::string kind, variant;  // "attend"; "attend mma bf16 128"

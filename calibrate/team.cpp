@@ -134,6 +134,7 @@ double Bench::typical(const Queue& queue, const Effort& effort) {
   double estimate = sample(1, queue);
   if (estimate < 0.005) estimate = sample(5, queue);
   const int count = count_for(estimate, effort);
+  for (double busy_s = 0; busy_s < effort.settle_s;) busy_s += count * sample(count, queue);
   std::vector<double> seconds;
   for (int i = 0; i < effort.samples; ++i) seconds.push_back(sample(count, queue));
   return median(std::move(seconds));

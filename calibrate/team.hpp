@@ -29,11 +29,13 @@ class Team {
   std::vector<double> values_;
 };
 
-// What a sample holds: as many calls as last `sample_s`, within these bounds.
+// What a sample holds: as many calls as last `sample_s`, within these bounds. Before the first sample such
+// calls run for `settle_s`.
 struct Effort {
   double sample_s = 0.010;
   int least = 10, most = 100;
   int samples = 5;
+  double settle_s = 0;
 };
 
 // One rank's stream with gate and timing events. The ranks of a team make and use theirs in step.

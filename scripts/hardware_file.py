@@ -120,20 +120,24 @@ def write_chunk_table(out, table, with_fp16):
     for_dtypes(out, entries, out.measured(KERNEL_TOOL), "", with_fp16)
 
 
-def load_before_median_s(seconds):
-    """How long the GPU is under load until the median sample of a kernel ends: effort_for() of calibrate/kernels.cpp."""
+def is_sustained(point, burst_s):
+    """Whether a point was measured under load. Measurements before 2026-11-28 do not say: there, whether their load
+    until the median sample ended was longer than the time before the clock falls."""
+    if "settled" in point:
+        return point["settled"] or burst_s == 0
+    seconds = point["seconds"]
     if seconds > 0.01:
-        return 0.2
+        return 0.2 > burst_s
     calls = min(max(math.ceil(0.04 / seconds), 10), 100)
     samples = 3 if seconds > 0.002 else 5
-    return (samples // 2 + 1) * calls * seconds
+    return (samples // 2 + 1) * calls * seconds > burst_s
 
 
 def write_attention(out, measured, base, with_fp16):
     burst_s = base.get("burst", {}).get("seconds", 0)
     for table in measured["attention"]:
         for sustained in (True, False):
-            points = [p for p in table["points"] if (load_before_median_s(p["seconds"]) > burst_s) == sustained]
+            points = [p for p in table["points"] if is_sustained(p, burst_s) == sustained]
             if not points:
                 continue
             entries = {"class": table["class"], "variant": table["variant"], "dtype": "bf16",

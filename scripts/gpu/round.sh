@@ -39,7 +39,7 @@ if [ "$part" = other ]; then
   scripts/gpu/kernels.sh "$out/timed" deterministic,segments,heights
   timeout 90 measure --only linear --gpus 1 >"$out/linear.json" 2>"$out/linear.txt"
   echo "measure linear rc $?"
-  timeout 100 measure --only kernels --gpus 1 --linear-budget 1 >"$out/kernels.json" 2>"$out/kernels.txt"
+  timeout 200 measure --only kernels --gpus 1 --linear-budget 1 >"$out/kernels.json" 2>"$out/kernels.txt"
   echo "measure kernels rc $?"
 fi
 

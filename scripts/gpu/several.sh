@@ -127,7 +127,7 @@ fi
 
 if wants measure; then
 step measure
-timeout 150 measure >"$results/measure.json" 2>"$results/measure.txt"
+timeout 300 measure >"$results/measure.json" 2>"$results/measure.txt"
 echo "rc $?"
 tail -5 "$results/measure.txt"
 fi

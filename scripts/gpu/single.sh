@@ -83,7 +83,7 @@ fi
 
 if wants measure; then
 step measure
-timeout 100 measure >"$results/measure.json" 2>"$results/measure.txt"
+timeout 250 measure >"$results/measure.json" 2>"$results/measure.txt"
 echo "rc $?: $(tail -1 "$results/measure.txt")"
 fi
 tar czf "$out/results.tar.gz" -C "$results" .

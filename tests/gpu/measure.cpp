@@ -24,8 +24,11 @@ ordered_json json_of(const measure::AttentionTable& table) {
                        {"tile_rows", table.tile_rows},
                        {"points", ordered_json::array()}};
   for (const measure::AttentionPoint& p : table.points)
-    json["points"].push_back(
-        {{"batch", p.batch}, {"sequence", p.sequence}, {"heads", p.heads}, {"seconds", p.seconds}});
+    json["points"].push_back({{"batch", p.batch},
+                              {"sequence", p.sequence},
+                              {"heads", p.heads},
+                              {"seconds", p.seconds},
+                              {"settled", p.settled}});
   return json;
 }
 
