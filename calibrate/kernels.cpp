@@ -73,10 +73,10 @@ AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTab
   return added;
 }
 
-// When load begins, a GPU runs at its highest clock for some 50 ms; then its power limit takes it below the
-// clock that it will keep, up to a second long, and attention takes 4 to 8 % longer meanwhile (H200,
-// docs/05-cost-model.md). Calls that may be timed within the first 50 ms are; all others once the clock has
-// settled, over a second.
+// Under load a GPU runs at its highest clock for some 50 ms; then its power limit takes it below the clock
+// that it will keep, for up to a second, and attention takes 3 to 5 % longer meanwhile (H200,
+// docs/05-cost-model.md). So calls are timed after a second of them, and short ones at once, at the highest
+// clock.
 constexpr double settled_from_s = 0.1e-3;
 Effort effort_for(double seconds) {
   if (seconds < settled_from_s) return {0.005, 10, 100, 5};
