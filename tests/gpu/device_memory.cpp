@@ -85,8 +85,8 @@ void DeviceMemory::copy_out(std::span<std::byte> into, std::size_t offset) const
   wait();
 }
 
-void DeviceMemory::fill_normal(DType dtype, std::uint64_t seed) {
-  const auto count = static_cast<std::int64_t>(size_ / bytes_of(dtype));
+void DeviceMemory::fill_normal(DType dtype, std::uint64_t seed, std::int64_t count) {
+  if (count < 0) count = static_cast<std::int64_t>(size_ / bytes_of(dtype));
   require_cuda(queue_normal(cudaStreamPerThread, data_, dtype, count, seed), "normal values");
   require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize");
 }

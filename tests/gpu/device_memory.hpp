@@ -31,8 +31,9 @@ class DeviceMemory {
   std::size_t size() const { return size_; }
   void copy_in(std::span<const std::byte> from, std::size_t offset = 0);
   void copy_out(std::span<std::byte> into, std::size_t offset = 0) const;
-  // With standard normal values of this type (kernels/normal_values.hpp), the same for the same seed.
-  void fill_normal(DType dtype, std::uint64_t seed);
+  // With standard normal values of this type (kernels/normal_values.hpp), the same for the same seed: the
+  // first `count`, or all.
+  void fill_normal(DType dtype, std::uint64_t seed, std::int64_t count = -1);
 
  private:
   std::byte* data_ = nullptr;

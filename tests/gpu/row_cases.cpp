@@ -1,9 +1,10 @@
 // The row-wise kernels against the CPU tiles: copies, casts, sums, maxima and fills bit for bit, what takes
-// exp, log or many additions within twice the bound of either side.
+// exp, log or many additions within twice the bound of either side; and random values, by their moments.
 #include <algorithm>
 #include <cmath>
 #include <random>
 
+#include "tests/gpu/device_memory.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 #include "tests/kernels/random_tile.hpp"
 
@@ -46,6 +47,7 @@ class RowCase {
     if (wanted("merge")) merge();
     if (wanted("merge_lse")) merge_lse();
     if (wanted("rescale")) rescale();
+    if (wanted("normal_values")) normal_values();
   }
 
  private:
@@ -125,6 +127,38 @@ class RowCase {
       }
     }
     report_.share(variant, where_, what, worst);
+  }
+
+  // Moments and the product of neighbours within five standard errors: of n normal values they are
+  // sqrt(1 / n), sqrt(2 / n), sqrt(96 / n) for x, x^2 (mean 1), x^4 (mean 3), and sqrt(1 / n).
+  void normal_values() {
+    const std::string variant = "normal_values";
+    constexpr std::int64_t n = 100001;  // odd: the kernel makes two at a time
+    const std::size_t size = kernels::bytes_of(from_);
+    std::vector<std::byte> image((n + 1) * size), again(image.size());
+    kernels::DeviceMemory memory(image.size());
+    const auto made = [&](std::vector<std::byte>& into) {
+      kernels::store_element(into.data(), from_, n, 7);
+      memory.copy_in(into);
+      memory.fill_normal(from_, static_cast<std::uint64_t>(rows_), n);
+      memory.copy_out(into);
+    };
+    made(image);
+    made(again);
+    report_.holds(variant, where_, "two runs differ", image == again);
+    const auto at = [&](std::int64_t i) { return kernels::load_element(image.data(), from_, i); };
+    report_.holds(variant, where_, "a value behind the last one was written", at(n) == 7);
+    double mean = 0, square = 0, fourth = 0, neighbours = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double x = at(i);
+      mean += x / n, square += x * x / n, fourth += x * x * x * x / n;
+      if (i > 0) neighbours += x * at(i - 1) / n;
+    }
+    const double five = 5 / std::sqrt(static_cast<double>(n));
+    report_.share(variant, where_, "mean", std::fabs(mean) / five);
+    report_.share(variant, where_, "variance", std::fabs(square - 1) / (std::sqrt(2) * five));
+    report_.share(variant, where_, "fourth moment", std::fabs(fourth - 3) / (std::sqrt(96) * five));
+    report_.share(variant, where_, "product of neighbours", std::fabs(neighbours) / five);
   }
 
   void copy() {
