@@ -74,7 +74,7 @@ AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTab
 }
 
 // Under load a GPU runs at its highest clock for some 50 ms; then its power limit takes it below the clock
-// that it will keep, for up to a second, and attention takes 3 to 5 % longer meanwhile (H200,
+// that it will keep, for up to a second, and attention takes up to 4 % longer meanwhile (H200,
 // docs/05-cost-model.md). So calls are timed after a second of them, and short ones at once, at the highest
 // clock.
 constexpr double settled_from_s = 0.1e-3;
