@@ -6,6 +6,7 @@
 import copy
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -226,6 +227,23 @@ file = "canned.toml"
         wanted = attend_seconds("attend", "full", 512)
         self.assertAlmostEqual(attend[0]["end_s"] - attend[0]["start_s"], wanted, delta=1e-4 * wanted)
         self.assertEqual(attend[0]["origin"], "measured")
+
+    def test_points_at_the_highest_clock_have_tables_of_their_own(self):
+        """Where the base says when the clock falls; else all points are of a GPU under load."""
+        measured = copy.deepcopy(MEASURED)
+        for table in measured["attention"]:
+            for point in table["points"]:
+                point["settled"] = point["sequence"] == 4096
+        without = self.path / "without.toml"
+        without.write_text(re.sub(r"\[burst\]\n(.+\n)*", "", BASE.read_text()))
+        with_burst = self.path / "with.toml"
+        with_burst.write_text(without.read_text() + '\n[burst]\nseconds = 0.055\nspeed = 1.13\norigin = "assumed"\n')
+        for base, wanted in ((without, [([512, 4096], True)]), (with_burst, [([4096], True), ([512], False)])):
+            converted = self.convert(measured, "--name", "canned", "--base", base)
+            self.assertEqual(converted.returncode, 0, converted.stderr)
+            tables = [table for table in tomllib.loads(converted.stdout)["kernel"]
+                      if table["class"] == "attend" and table["dtype"] == "bf16" and table["mask"] == "full"]
+            self.assertEqual([(table["sequence"], table.get("sustained", True)) for table in tables], wanted)
 
     def test_all_sections_are_measured(self):
         result, text = self.simulate(MEASURED, sequence=16384, ranks=4)
