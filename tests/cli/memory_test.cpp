@@ -89,7 +89,7 @@ TEST_CASE("long: plans that do not fit: by ranks, by sequences, and what would d
                  {"packed.toml:2: problem.lengths: the plan of 4 ranks and 100001 sequences"});
 }
 
-TEST_CASE("what is named as enough is, and twice that is not") {
+TEST_CASE("long: what is named as enough is, and twice that is not") {
   const TemporaryFolder folder;
   const std::string file = folder.write("good.toml", small_scenario);
   const Limit limit("2G");
