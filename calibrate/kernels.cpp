@@ -77,9 +77,8 @@ AttentionTable& table_of(std::vector<AttentionTable>& tables, const AttentionTab
 // that it will keep, for up to a second, and attention takes up to 4 % longer meanwhile (H200,
 // docs/05-cost-model.md). So calls are timed after a second of them, and short ones at once, at the highest
 // clock.
-constexpr double settled_from_s = 0.1e-3;
 Effort effort_for(double seconds) {
-  if (seconds < settled_from_s) return {0.005, 10, 100, 5};
+  if (seconds < 0.1e-3) return {0.005, 10, 100, 5};
   return {.sample_s = 0.1, .least = 2, .most = 400, .samples = 9, .settle_s = 1};
 }
 
@@ -102,9 +101,10 @@ void measure_attention(const Options& options, const Progress& progress, Bench& 
     const std::string variant = load.variant();
     AttentionTable& table =
         table_of(into.attention, tables[job.table], variant, tile_rows_of(kernels, variant));
-    const double seconds = bench.typical(queue, effort_for(first));
+    const Effort effort = effort_for(first);
+    const double seconds = bench.typical(queue, effort);
     table.points.push_back(
-        {job.shape.batch, job.shape.sequence, job.shape.heads, seconds, first >= settled_from_s});
+        {job.shape.batch, job.shape.sequence, job.shape.heads, seconds, effort.settle_s > 0});
   }
   progress("attention kernels: " + std::to_string(now_s() - begun) + " s");
 }

@@ -8,8 +8,8 @@
 namespace cplab::kernels {
 
 // Queues a kernel that fills `count` elements with standard normal values, as torch.randn does, the same for
-// the same seed. How fast a GPU is that its power limits depends on the data: so all that is timed has the
-// same, ours and the peers'. Returns the cudaError_t of the launch.
+// the same seed. The clock of a GPU at its power limit depends on the data, so whatever is timed gets such
+// values, as the peers in benchmarks do. Returns the cudaError_t of the launch.
 int queue_normal(CudaStream stream, void* data, DType dtype, std::int64_t count, std::uint64_t seed);
 
 }  // namespace cplab::kernels
