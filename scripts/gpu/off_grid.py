@@ -49,12 +49,13 @@ def split(rng, total, parts):
     return [b - a for a, b in zip([0, *cuts], [*cuts, total])]
 
 
-def draw(rng, form, transport, placement, shortest, longest, gpus):
+def draw(rng, form, transport, placement, options):
     """One point: the sections of its scenario file."""
+    shortest, longest = options.tokens
     def has(feature):
         return form == feature or form == "mixed" and rng.random() < 0.5
 
-    one_gpu = has("one GPU") or gpus < 2
+    one_gpu = has("one GPU") or options.gpus < 2
     tokens = log_uniform(rng, shortest, longest)
     kv_heads = rng.choice([1, 2, 4, 8, 16])
     most = 32 // kv_heads
@@ -71,6 +72,11 @@ def draw(rng, form, transport, placement, shortest, longest, gpus):
     if has("window"):
         left = log_uniform(rng, max(1, min(256, tokens // 4)), max(2, tokens // 2))
         problem["window"] = [left, 0 if problem["mask"] == "causal" else rng.choice([-1, left])]
+    if options.head_sizes:
+        key, value = rng.choice(options.head_sizes)
+        problem |= {"head_size": key, "value_size": value}
+    if options.softcap:
+        problem |= {"attention": "dynamic_mask", "bias": "none", "keep": "none", "softcap": options.softcap}
     problem["direction"] = "forward+backward"
     parallel = {"ranks": 1 if one_gpu else 2, "algorithm": "ring", "placement": placement}
     schedule = {"transport": "copy" if one_gpu else transport}
@@ -93,7 +99,10 @@ def describe(sections):
     else:
         shape = f"{problem['batch']} x {problem['sequence']}"
     window = f", window {problem['window'][0]}" if "window" in problem else ""
-    return f"{shape}, heads {problem['heads']}/{problem['kv_heads']}, {problem['mask']}{window}, {parallel['placement']}"
+    sizes = f" of {problem['head_size']}/{problem['value_size']}" if "value_size" in problem else ""
+    softcap = f", softcap {problem['softcap']:g}" if "softcap" in problem else ""
+    return (f"{shape}, heads {problem['heads']}/{problem['kv_heads']}{sizes}, {problem['mask']}{window}{softcap}, "
+            f"{parallel['placement']}")
 
 
 # ---- cplab -----------------------------------------------------------------------------------------------------------
@@ -227,7 +236,7 @@ def draw_points(options, work):
         path = work / f"point-{number:02}.toml"
         again = 0
         while True:
-            sections = draw(rng, form, transport, placement, *options.tokens, options.gpus)
+            sections = draw(rng, form, transport, placement, options)
             path.write_text(scenario_text(sections, options.hardware))
             predicted = predict(path, median_iteration(options.warmup, options.iterations))
             if "failed" in predicted:
@@ -312,6 +321,12 @@ def campaign(options):
     return 1 if failed == len(record["points"]) else 0
 
 
+def head_sizes(text):
+    """"80,192/128" -> [(80, 80), (192, 128)]"""
+    pairs = [[int(size) for size in each.split("/")] for each in text.split(",")]
+    return [(pair[0], pair[-1]) for pair in pairs]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["predict", "campaign", "again", "table"])
@@ -323,6 +338,9 @@ def main():
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--device", default="gpu", choices=["gpu", "cpu"])
     parser.add_argument("--tokens", type=int, nargs=2, default=[3 * 1024, 128 * 1024], metavar=("SHORTEST", "LONGEST"))
+    parser.add_argument("--head-sizes", type=head_sizes, metavar="D,D/E,...",
+                        help="of keys and, where they differ, values: each point has one of them (128)")
+    parser.add_argument("--softcap", type=float, help="of all points")
     parser.add_argument("--most-s", type=float, default=0.25, help="of predicted time")
     parser.add_argument("--most-gib", type=float, default=100, help="of predicted peak memory")
     parser.add_argument("--warmup", type=int, default=5)
