@@ -3,7 +3,8 @@
 
     plots/timeline.py                            simulates with the program named by CPLAB and draws, each as
                                                  .svg and .png, docs/figures/timeline (SCENARIO below) and
-                                                 docs/figures/predicted-measured (MEASURED below)
+                                                 docs/figures/predicted-measured (RUN below, of the record that
+                                                 the README's first table of runs is made of)
     plots/timeline.py --trace DIR [--json FILE]  a folder that simulate or run --trace wrote; FILE, the
                                                  result of the same call, gives the title
     plots/timeline.py --json FILE                a result with --operations; no memory in it
@@ -29,12 +30,11 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
+from lib.figure import ROOT, folder, save
 from lib.results import fail, lane_order, load, read_operations, read_trace
 
-ROOT = Path(__file__).resolve().parent.parent
 SCENARIO = ["scenarios/ring.toml", "--set", "problem.sequence=16K"]
-MEASURED = "scenarios/measured/h200x4-2026-11-21/run-16K-P4-copy.json"
-ITS_SCENARIO = ["scenarios/ring-h200.toml", "--set", "problem.sequence=16K"]
+RUN = "run-16K-P4-copy.json"
 
 # Far apart in lightness too (about 30 and 75 of 100), so that they survive greyscale.
 COMPUTE, COMMUNICATION = "#1f4e79", "#f2a33a"
@@ -70,7 +70,7 @@ def subtitle_of(result):
     exposed = max(rank["exposed_communication_s"] for rank in result["ranks"])
     scale, unit = time_unit(result["time_s"])
     return (
-        f"{result['time_s'] * scale:.2f} {unit}, of which the worst rank spends {exposed * scale:.2f} {unit} "
+        f"{result['time_s'] * scale:.3f} {unit}, of which the worst rank spends {exposed * scale:.3f} {unit} "
         "in communication that no computation hides"
     )
 
@@ -243,9 +243,6 @@ def draw_pair(sides, title):
 def pair_of(results, sides_of_ranks):
     """What draw_pair takes, of a predicted and a measured result and the ranks of each."""
     predicted, measured = results
-    for section in ("problem", "parallel", "schedule"):
-        if predicted["scenario"][section] != measured["scenario"][section]:
-            fail(f"the two results are of different scenarios: [{section}] differs (cplab compare says how)")
     if sides_of_ranks[0].keys() != sides_of_ranks[1].keys():
         fail("the two results have different ranks")
     if predicted["command"] == "run" and measured["command"] == "simulate":
@@ -255,7 +252,7 @@ def pair_of(results, sides_of_ranks):
     drawn = measured.get("instrumented_s", measured["time_s"])
     if abs(drawn / measured["time_s"] - 1) > 0.01:
         scale, unit = time_unit(drawn)
-        subtitles[1] += f"; drawn: an instrumented iteration of {drawn * scale:.2f} {unit}"
+        subtitles[1] += f"; drawn: an instrumented iteration of {drawn * scale:.3f} {unit}"
     borders = [result["phases"][0]["time_s"] for result in results]
     return list(zip(("predicted", "measured"), subtitles, sides_of_ranks, borders))
 
@@ -269,34 +266,51 @@ def chosen(ranks, text):
     return {number: ranks[number] for number in numbers}
 
 
-def simulate(scenario):
-    """Ranks and result of a scenario, simulated now."""
-    program = os.environ.get("CPLAB", "build/release/cplab")
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result.json"
-        command = [program, "simulate", *scenario, "--trace", folder, "--operations", "--json", str(result),
-                   "--quiet"]
-        try:
-            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        except (OSError, subprocess.CalledProcessError) as error:
-            fail(f"{' '.join(command)}: {error}")
-        return read_trace(folder), load(result)
+def call(*command):
+    try:
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    except OSError as error:
+        fail(f"{' '.join(command)}: {error}")
+    if done.returncode != 0:
+        fail(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
 
 
-def save(figure, out):
-    figure.savefig(f"{out}.svg", metadata={"Date": None, "Creator": None})
-    figure.savefig(f"{out}.png", dpi=160, metadata={"Software": None})
-    print(f"{out}.svg\n{out}.png", file=sys.stderr)
+PROGRAM = os.environ.get("CPLAB", "build/release/cplab")
 
 
-def draw_defaults():
-    ranks, result = simulate(SCENARIO)
-    save(draw(ranks, title_of(result), subtitle_of(result)), ROOT / "docs/figures/timeline")
-    _, result = simulate(ITS_SCENARIO)
-    measured = load(ROOT / MEASURED)
-    sides = [read_operations("the prediction", result), read_operations(MEASURED, measured)]
-    pair = pair_of([result, measured], sides)
-    save(draw_pair(pair, title_of(result)), ROOT / "docs/figures/predicted-measured")
+def require_one_plan(predicted, measured):
+    """Two files are of one scenario if the program says so: it knows what records from before an option meant."""
+    call(PROGRAM, "compare", os.path.abspath(predicted), os.path.abspath(measured), "--quiet")
+
+
+def draw_scenario():
+    with tempfile.TemporaryDirectory() as traces:
+        path = Path(traces) / "result.json"
+        call(PROGRAM, "simulate", *SCENARIO, "--trace", traces, "--json", str(path), "--quiet")
+        ranks, result = read_trace(traces), load(path)
+    title, subtitle = title_of(result), subtitle_of(result)
+    save(draw(ranks, title, subtitle), folder() / "timeline", [title, subtitle], dpi=160)
+
+
+def record_of_readme():
+    """(folder, hardware file) of the first table of runs in the README, which says by which command it is made."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"^<!-- \$ scripts/gpu/compare\.sh (\S+) (\S+) ", page, flags=re.M)
+    return found.groups() if found else fail("README.md: no table made by scripts/gpu/compare.sh")
+
+
+def draw_readme():
+    record, hardware = record_of_readme()
+    measured = ROOT / record / RUN
+    with tempfile.TemporaryDirectory() as work:
+        predicted = Path(work) / "predicted.json"
+        call("scripts/gpu/prediction.sh", str(measured), hardware, str(predicted))
+        require_one_plan(predicted, measured)
+        results = [load(predicted), load(measured)]
+    sides = pair_of(results, [read_operations(*each) for each in zip((predicted, measured), results)])
+    title = title_of(results[0])
+    says = [title, *(f"{name}: {subtitle}" for name, subtitle, *_ in sides)]
+    save(draw_pair(sides, title), folder() / "predicted-measured", says, dpi=160)
 
 
 def main():
@@ -323,20 +337,22 @@ def main():
         ranks = [read_operations(path, result) for path, result in zip(options.json, results)]
     else:
         with plt.rc_context(STYLE):
-            draw_defaults()
+            draw_scenario()
+            draw_readme()
         return
     ranks = [chosen(each, options.ranks) for each in ranks]
 
     title = options.title or (title_of(results[0]) if results else "")
-    default = ROOT / "docs/figures" / ("predicted-measured" if pair else "timeline")
+    default = folder() / ("predicted-measured" if pair else "timeline")
     out = Path(re.sub(r"\.(svg|png)$", "", options.out or str(default)))
-    out.parent.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):
         if pair:
-            figure = draw_pair(pair_of(results, ranks), title)
+            require_one_plan(*options.json)
+            sides = pair_of(results, ranks)
+            save(draw_pair(sides, title), out, [title, *(f"{name}: {said}" for name, said, *_ in sides)], dpi=160)
         else:
-            figure = draw(ranks[0], title, subtitle_of(results[0]) if results else "")
-        save(figure, out)
+            subtitle = subtitle_of(results[0]) if results else ""
+            save(draw(ranks[0], title, subtitle), out, [title, subtitle], dpi=160)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Draws every figure of the README and docs/ anew and compares its numbers (the SVG's description, plots/lib/figure.py)
+with those of the figure that is kept, and with the table or the lines of the page that shows it.
+
+    tests/docs/figures.py PROGRAM        from the root. Exit 77: no Python here has matplotlib, nothing was drawn.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SKIPPED = 77
+
+
+def description(svg):
+    text = pathlib.Path(svg).read_text(encoding="utf-8")
+    found = re.search(r"<dc:description>(.*?)</dc:description>", text, flags=re.S)
+    return found.group(1).splitlines() if found else []
+
+
+def page(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def number(pattern, text):
+    found = re.search(pattern, text, flags=re.M)
+    return found.groups() if found else (f"nothing like {pattern}",)
+
+
+def cells_of_readme():
+    """Predicted, measured, error of the row that the picture draws: 16K on 4 GPUs, of the first table of runs."""
+    return number(r"^\| 16K \| 4 \| (\S+) \| (\S+) \| (\S+) \|", page("README.md"))
+
+
+def checks(says):
+    """(what, in the figure, on the page), of what each figure says by its name."""
+    text = "\n".join(says["predicted-measured"])
+    drawn = (*number(r"^predicted: (\S+) ms", text), *number(r"^measured: (\S+) ms", text),
+             *number(r"\(error (\S+) %\)", text))
+    yield "README.md, 16K on 4 GPUs", drawn, cells_of_readme()
+
+    text, five = "\n".join(says["timeline"]), page("docs/05-cost-model.md")
+    drawn = (*number(r"^(\S+) ms, of which", text), *number(r"spends (\S+) ms", text))
+    yield "page 5", drawn, (*number(r"^on \S+: (\S+) ms \(between", five),
+                            *number(r"^exposed communication (\S+) ms on the worst rank", five))
+
+    for line in says["choices"]:
+        calls, way, mean, worst = re.fullmatch(r"(.+), (\w+): (\S+) % mean, (\S+) % worst", line).groups()
+        ways = "hybrid, autotune" if way in ("hybrid", "autotune") else way
+        if way != "first":  # which the page leaves out
+            row = number(rf"^\| {calls} \| \d+ \| {ways} \| (\S+) \| (\S+) \|", page("docs/14-kernels.md"))
+            yield f"page 14, {line}", (mean, worst), row
+
+    text, fifteen = "\n".join(says["dynamic-mask"]), page("docs/15-dynamic-mask.md").replace("\n", " ")
+    yield ("page 15, all kept", [str(round(float(n))) for n in number(
+        r"^32K tokens, 100 % of the cells kept, bias of pairs: (\S+) ms, of which the two floors (\S+)$", text)],
+        number(r"of (\d+) ms with everything kept at 32K tokens they are (\d+)", fifteen))
+    yield ("page 15, 2 % kept", number(r"^32K tokens, 2 % of the cells kept, bias of pairs: (\S+) ms", text),
+           number(r"of (\S+) ms with 2 % kept", fifteen))
+
+
+def shown():
+    """The figures that pages show."""
+    names = set()
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        names |= set(re.findall(r"!\[[^]]*\]\((?:docs/)?figures/([\w-]+)\.png\)", path.read_text(encoding="utf-8")))
+    return names
+
+
+def main(program):
+    python = subprocess.run(["scripts/figures.sh", "--find-python"], cwd=ROOT, capture_output=True, check=False)
+    if python.returncode != 0:
+        print("skipped: no Python here has matplotlib (scripts/setup.sh figures installs it)")
+        return SKIPPED
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, CPLAB=os.path.abspath(program), CPLAB_FIGURES=folder)
+        done = subprocess.run(["scripts/figures.sh"], cwd=ROOT, env=environment, capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            sys.exit(f"scripts/figures.sh: exit {done.returncode}: {done.stderr.strip().splitlines()[-1]}")
+        drawn = {path.stem: description(path) for path in pathlib.Path(folder).glob("*.svg")}
+    kept = {path.stem: description(path) for path in (ROOT / "docs/figures").glob("*.svg")}
+    for name in sorted(shown() | drawn.keys() | kept.keys()):
+        if not drawn.get(name):
+            wrong.append(f"{name}: no script draws it, or it says no numbers")
+        elif drawn[name] != kept.get(name):
+            wrong.append(f"docs/figures/{name}.svg is not what `make figures` draws now: it says {kept.get(name)}, now "
+                         f"{drawn[name]}")
+        if name not in shown():
+            wrong.append(f"{name}: no page shows it")
+    if not wrong:
+        wrong = [f"{what}: the figure says {', '.join(figure)}; the page {', '.join(on_page)}"
+                 for what, figure, on_page in checks(drawn) if list(figure) != list(on_page)]
+    print("\n".join(wrong + [f"{len(drawn)} figures"]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
