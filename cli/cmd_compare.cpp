@@ -118,8 +118,10 @@ int command_compare(const Arguments& arguments, Console& console) {
   if (arguments.positional().size() != 2) {
     throw InputError("two results are needed: cplab compare PREDICTED.json MEASURED.json; see --help");
   }
-  if (arguments.has("set")) {
-    throw InputError("--set: the results are compared as they are; change what simulate is given");
+  for (const char* option : {"set", "unset"}) {
+    if (arguments.has(option))
+      throw InputError("--" + std::string(option) +
+                       ": the results are compared as they are; change what simulate is given");
   }
   Progress progress(console, "reading " + arguments.positional()[0]);
   const ResultFile predicted = read_result(arguments.positional()[0]);

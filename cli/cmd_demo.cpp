@@ -8,6 +8,7 @@
 #include <ostream>
 #include <set>
 
+#include "cli/changes.hpp"
 #include "cli/command.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/prediction.hpp"
@@ -126,10 +127,10 @@ void write_demo_json(std::ostream& out, const ScenarioFile& file, const std::vec
 }  // namespace
 
 int command_demo(const Arguments& arguments, Console& console) {
-  const std::vector<std::string> sets = arguments.all("set");
+  const std::vector<std::string> sets = changes_of(arguments);
   for (const std::string& set : sets) {
     if (set.starts_with("schedule.kv_slots=") || set.starts_with("parallel.placement=")) {
-      throw InputError("--set " + set + ": the demo goes over all of them; see `cplab simulate`");
+      throw InputError(option_text(set) + ": the demo goes over all of them; see `cplab simulate`");
     }
   }
   const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));

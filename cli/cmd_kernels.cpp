@@ -216,6 +216,7 @@ int command_kernels(const Arguments& arguments, Console& console) {
   listing.rows =
       rows_of(listing.build, compiled, arguments.positional().empty() ? "" : arguments.positional().front());
   listing.left_out = left_out_text(compiled != nullptr);
+  if (arguments.has("unset")) throw InputError("--unset: kernels reads no scenario");
   if (!arguments.has("hardware") && arguments.has("set"))
     console.say("note: --set: not used by kernels without --hardware");
   if (arguments.has("hardware")) {

@@ -3,6 +3,7 @@
 #include <ostream>
 #include <utility>
 
+#include "cli/changes.hpp"
 #include "cli/command.hpp"
 #include "cli/reproduce.hpp"
 #include "cli/session.hpp"
@@ -67,8 +68,8 @@ TextTable table_of(const std::vector<ReproduceRow>& rows) {
 // --set of what a reproduction does not use.
 void say_unused(Console& console, const Published& each, const std::vector<std::string>& sets) {
   for (const std::string& set : sets) {
-    if (each.has_clock || (!set.starts_with("simulate.") && !set.starts_with("hardware."))) continue;
-    console.say("note: --set " + set + ": not used by reproduce " + std::string(each.name) +
+    if (each.has_clock || (!is_of_section(set, "simulate.") && !is_of_section(set, "hardware."))) continue;
+    console.say("note: " + option_text(set) + ": not used by reproduce " + std::string(each.name) +
                 ", which has no clock and knows no machine");
   }
 }
@@ -89,10 +90,10 @@ int command_reproduce(const Arguments& arguments, Console& console) {
   const std::string wanted = arguments.positional().front();
   for (const Published& each : published()) {
     if (each.name != wanted) continue;
-    say_unused(console, each, arguments.all("set"));
+    say_unused(console, each, changes_of(arguments));
     Progress progress(console, "reading " + wanted);
     const ReproduceReport report =
-        each.reproduce("published/" + wanted + ".toml", arguments.all("set"), progress);
+        each.reproduce("published/" + wanted + ".toml", changes_of(arguments), progress);
     progress.end();
     for (const std::string& note : report.header.notes) console.say("note: " + note);
     const TextTable table = table_of(report.rows);

@@ -29,6 +29,7 @@ const std::vector<OptionSpec>& common_options() {
   static const std::vector<OptionSpec> options = [] {
     std::vector<OptionSpec> all{
         {"set", "SECTION.KEY=VALUE", "change one key of the scenario (hardware.* too)", true},
+        {"unset", "SECTION.KEY", "take one key of the scenario's file away, before --set", true},
         {"json", "FILE", "the result as JSON; - is stdout"},
         {"csv", "FILE", "the table as CSV; - is stdout"},
     };
@@ -260,8 +261,9 @@ void say_unused(const Arguments& arguments, const Command& command, Console& con
   if (arguments.has("operations") && !arguments.has("json")) {
     console.say("note: --operations: not used without --json, which alone names operations");
   }
-  if (arguments.has("set") && command.name == "list") {
-    console.say("note: --set: not used by list, which reads no scenario");
+  for (const char* option : {"set", "unset"}) {
+    if (arguments.has(option) && command.name == "list")
+      console.say("note: --" + std::string(option) + ": not used by list, which reads no scenario");
   }
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "algorithms/resolve.hpp"
+#include "cli/changes.hpp"
 #include "cli/scenario_choices.hpp"
 #include "cli/scenario_dynamic_mask.hpp"
 #include "cli/scenario_linear.hpp"
@@ -19,16 +20,6 @@
 namespace cplab {
 
 namespace {
-
-void know(const Table& table, std::initializer_list<const char*> keys) {
-  for (const char* key : keys) (void)table.has(key);
-}
-
-// "problem.heads = 4" is what a file would say.
-std::string trimmed(const std::string& text) {
-  const std::size_t from = text.find_first_not_of(" \t");
-  return from == std::string::npos ? "" : text.substr(from, text.find_last_not_of(" \t") + 1 - from);
-}
 
 std::int64_t size(const Table& table, const char* key, std::int64_t high, const char* instead = "") {
   if (!table.has(key)) {
@@ -41,7 +32,8 @@ std::int64_t size(const Table& table, const char* key, std::int64_t high, const 
 void read_packed_lengths(const Table& table, Problem& problem) {
   for (const char* key : {"batch", "sequence"}) {
     if (table.has(key))
-      table.fail(key, "goes without lengths: the lengths say how many sequences of which size");
+      table.fail(key, std::string("goes without lengths: the lengths say how many sequences of which size") +
+                          (table.is_set(key) ? "; --set problem.sequence alone takes their place" : ""));
   }
   if (table.has("format") && problem.format != Format::thd) {
     table.fail("format", "lengths mean packed sequences: legal with them is \"thd\" alone");
@@ -196,38 +188,15 @@ SimulateSettings read_simulate(const Table& table) {
 ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets, bool is_file) {
   ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}, sets, {}};
   const std::string file_algorithm = algorithm_of(file.table);
-  for (const std::string& set : sets) {
-    const auto equals = set.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw InputError("--set " + set + ": must be section.key=value, such as --set problem.heads=8");
-    }
-    const std::string key = trimmed(set.substr(0, equals));
-    const std::string value = trimmed(set.substr(equals + 1));
-    if (key == "hardware" && !value.starts_with("{")) {
-      throw InputError("--set " + set + ": did you mean --set hardware.file=" + value + "?");
-    }
-    if (key.starts_with("published.")) {
-      throw InputError("--set " + set + ": published figures are what they are; no command changes them");
-    }
-    if (key.starts_with("hardware.") && key != "hardware.file") {
-      file.hardware_overrides.emplace_back(key.substr(9), value);
-    } else {
-      file.table.assign(key, value);
-    }
-  }
+  file.hardware_overrides = apply_changes(file.table, sets, file.notes);
   const Table problem = file.table.table("problem");
   const Table parallel = file.table.table("parallel");
   const Table schedule = file.table.table("schedule");
   const Table simulate = file.table.table("simulate");
   const Table hardware = file.table.table("hardware");
   (void)file.table.has("published");  // figures beside the scenario, for `reproduce` alone
-  know(problem,
-       {"attention",  "batch", "sequence", "lengths", "padded_lengths", "heads",   "kv_heads",  "head_size",
-        "value_size", "dtype", "format",   "mask",    "window",         "scale",   "max_logit", "slopes",
-        "transition", "bias",  "keep",     "top_k",   "block",          "softcap", "direction"});
-  know(parallel, {"ranks", "replicas", "groups", "algorithm", "placement", "homes"});
-  know(simulate, {"collective_model", "cuda_graph", "run_ahead", "iteration"});
-  know(hardware, {"file"});
+  for (const char* section : {"problem", "parallel", "simulate", "hardware"})
+    for (const std::string& key : legal_keys(section)) (void)file.table.table(section).has(key);
   for (const std::string& key : schedule.keys()) (void)schedule.has(key);
   file.table.finish();
 
@@ -262,13 +231,14 @@ ScenarioFile read_blaming_sets(const std::function<Table()>& open, const std::st
   try {
     return read(std::move(table), path, sets, is_file);
   } catch (const InputError& error) {
-    if (sets.empty() || std::string_view(error.what()).starts_with("--set ") || !reads({})) throw;
+    const std::string_view what = error.what();
+    if (sets.empty() || what.starts_with("--set ") || what.starts_with("--unset ") || !reads({})) throw;
     std::string blamed, all;
     for (std::size_t i = 0; i < sets.size(); ++i) {
       std::vector<std::string> others = sets;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-      if (reads(others)) blamed += (blamed.empty() ? "--set " : ", --set ") + sets[i];
-      all += (all.empty() ? "--set " : ", --set ") + sets[i];
+      if (reads(others)) blamed += (blamed.empty() ? "" : ", ") + option_text(sets[i]);
+      all += (all.empty() ? "" : ", ") + option_text(sets[i]);
     }
     throw InputError((blamed.empty() ? all : blamed) + ": " + error.what());
   }
@@ -282,7 +252,8 @@ void ScenarioFile::fail(const std::string& key, const std::string& message) cons
   std::string with;
   const std::string section = key.substr(0, key.find('.') + 1);
   for (const std::string& set : sets) {
-    if (!table.is_set(key) && set.starts_with(section)) with += (with.empty() ? "--set " : ", --set ") + set;
+    if (!table.is_set(key) && is_of_section(set, section))
+      with += (with.empty() ? "" : ", ") + option_text(set);
   }
   table.fail(key, message + (with.empty() ? "" : "; with " + with));
 }

@@ -29,7 +29,7 @@ struct ScenarioFile {
   std::string hardware_given;  // the same as the scenario says it
   // --set hardware.KEY=VALUE as (KEY, VALUE), for the reader of the hardware file.
   std::vector<std::pair<std::string, std::string>> hardware_overrides;
-  std::vector<std::string> sets;   // of --set, as given
+  std::vector<std::string> sets;   // of --set and --unset (cli/changes.hpp)
   std::vector<std::string> notes;  // what was left out of the file's own, a sentence each: to be said
   VariantChoice choice = {};       // of --choose, for the simulator
 
@@ -39,7 +39,8 @@ struct ScenarioFile {
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
 };
 
-// `argument` as for find_scenario. `sets` holds the "section.key=value" of --set in order. A section
+// `argument` as for find_scenario. `sets` holds the "section.key=value" of --set in order, and what is changed
+// otherwise (cli/changes.hpp). A section
 // [published] is left to `reproduce`. The scenario is resolved (algorithms/resolve.hpp): canonical names,
 // defaults filled in, validated.
 ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets);

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "algorithms/build.hpp"
+#include "cli/changes.hpp"
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/memory_need.hpp"
@@ -51,7 +52,7 @@ ScenarioFile scenario_of(const Arguments& arguments, const char* command, Reads 
   if (arguments.positional().empty()) {
     throw InputError("SCENARIO is missing: a path, or a name in scenarios/; see --help");
   }
-  ScenarioFile file = read_scenario(arguments.positional().front(), arguments.all("set"));
+  ScenarioFile file = read_scenario(arguments.positional().front(), changes_of(arguments));
   note_unused(file, command, reads);
   return file;
 }
@@ -62,7 +63,9 @@ void say_notes(Console& console, const ScenarioFile& file) {
 
 Plan read_plan(const Arguments& arguments) {
   if (!arguments.positional().empty()) throw InputError("--plan: goes without SCENARIO");
-  if (arguments.has("set")) throw InputError("--set: a plan file is taken as it is");
+  for (const char* option : {"set", "unset"})
+    if (arguments.has(option))
+      throw InputError("--" + std::string(option) + ": a plan file is taken as it is");
   const std::string path = arguments.text("plan", "");
   constexpr std::size_t most_bytes = std::size_t{4} << 30;
   const std::string text = read_text_file(path, most_bytes);

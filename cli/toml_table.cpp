@@ -274,6 +274,14 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
   state_->children.clear();  // they may point to what was just replaced
 }
 
+bool Table::remove(std::string_view dotted_key) {
+  const auto dot = dotted_key.rfind('.');
+  toml::table* table = state_->node;
+  if (dot != std::string_view::npos) table = table->at_path(dotted_key.substr(0, dot)).as_table();
+  state_->children.clear();  // they may point to what is taken away
+  return table && table->erase(dotted_key.substr(dot + 1)) > 0;
+}
+
 bool Table::has(std::string_view key) const {
   return state_->find(key) != nullptr;
 }

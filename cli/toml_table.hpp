@@ -26,6 +26,8 @@ class Table {
   // as a TOML value, else a string; InputError for a list, table or quoted text that does not end. Errors in
   // a value set so are reported as "--set a.b.c" instead of file and line.
   void assign(const std::string& dotted_key, const std::string& value_text);
+  // Takes the value at "a.b.c", or the whole section, away before reading (--unset); false: there is none.
+  bool remove(std::string_view dotted_key);
 
   bool has(std::string_view key) const;
   // Was the value, or a part of it, set by assign()? `key` may be dotted.
