@@ -134,6 +134,7 @@ int command_demo(const Arguments& arguments, Console& console) {
     }
   }
   const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
+  require_scenarios_folder();
   const ScenarioFile file = read_scenario(scenario_name, sets);
   say_notes(console, file);
   std::vector<DemoRow> rows;

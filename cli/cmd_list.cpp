@@ -143,6 +143,8 @@ int command_list(const Arguments& arguments, Console& console) {
   }
   if (arguments.has("csv") && kind.empty()) throw InputError("--csv: needs a KIND of " + joined(kinds));
 
+  if (kind != "algorithms" && kind != "placements" && kind != "faults") require_scenarios_folder();
+
   ListReport report;
   report.versions = versions_of_build();
   std::vector<TextTable> tables;

@@ -90,6 +90,7 @@ int command_reproduce(const Arguments& arguments, Console& console) {
   const std::string wanted = arguments.positional().front();
   for (const Published& each : published()) {
     if (each.name != wanted) continue;
+    require_scenarios_folder();
     say_unused(console, each, changes_of(arguments));
     Progress progress(console, "reading " + wanted);
     const ReproduceReport report =

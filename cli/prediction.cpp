@@ -71,7 +71,7 @@ std::optional<double> largest_cap_bytes_s(const Plan& plan, const Hardware& hard
     } catch (const HardwareError&) {
       continue;
     }
-    const double startup = std::max(0.0, startup_s(*choice.table, hardware.curve_bytes_s(path)));
+    const double startup = std::max(0.0, startup_s(*choice.table, hardware.curve_bytes_s(*choice.table)));
     const double seconds = lookup(choice.table->points, static_cast<double>(bytes), Origin::measured).seconds;
     most = std::max(most, static_cast<double>(bytes) / (seconds - startup));
   }
@@ -145,6 +145,14 @@ SimulateOptions options_of(const ScenarioFile& file) {
 
 }  // namespace
 
+std::vector<std::string> machine_notes(const Problem& problem, const Hardware& hardware) {
+  std::vector<std::string> notes = hardware.notes;
+  if (!hardware.kernels_of.empty() && problem.attention == Attention::softmax)
+    notes.push_back(hardware.name + ": attention is timed by the kernels of " + hardware.kernels_of +
+                    ", not by those that run takes");
+  return notes;
+}
+
 void require_machine(const ScenarioFile& file) {
   if (file.hardware.empty()) {
     std::string shipped;
@@ -163,7 +171,9 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   hardware.choice = file.choice;
   Prediction prediction = predict(file, plan, hardware, progress);
   name_kernel_variants(plan, hardware, prediction.timeline);
-  prediction.notes = fall_back_notes(plan, prediction.timeline);
+  prediction.notes = machine_notes(plan.scenario.problem, hardware);
+  for (std::string& note : fall_back_notes(plan, prediction.timeline))
+    prediction.notes.push_back(std::move(note));
   if (progress)
     progress->stage("simulating without the bandwidth that was set", operation_count(plan), "operations");
   note_idle_bandwidths(file, plan, hardware, options_of(file), prediction);

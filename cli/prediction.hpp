@@ -29,6 +29,10 @@ struct CannotPredict : InputError {
   using InputError::InputError;
 };
 
+// What a reader of any time of that machine must know: what its file says of itself, and whose kernels it
+// timed.
+std::vector<std::string> machine_notes(const Problem&, const Hardware&);
+
 // Throws InputError if the scenario names no hardware file.
 void require_machine(const ScenarioFile&);
 

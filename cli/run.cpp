@@ -203,7 +203,13 @@ void write_overview(std::ostream& out) {
     write_padded(out, "  " + std::string(command.name) + " " + std::string(command.positional), 40);
     out << command.summary << (command.run ? "" : " (comes with a later version)") << '\n';
   }
-  out << "\nSCENARIO is a path or a name in scenarios/. Exit codes: 0 fine, 1 ran and is wrong, 2 usage or\n"
+  out << "\nSCENARIO is a path or a name in scenarios/. Paths on a command line, those of --set "
+         "hardware.file too, "
+         "are\n"
+         "relative to the current folder; names are those of `cplab list`. The program looks for scenarios/ "
+         "in\n"
+         "../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is. Exit codes: 0 fine, 1 "
+         "ran and is wrong, 2 usage or\n"
          "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
          "(SIGINT\n"
          "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n"
@@ -325,6 +331,11 @@ int run_program(int argc, const char* const* argv, std::ostream& out, std::ostre
   };
   try {
     return dispatch({argv + std::min(argc, 1), argv + argc}, out, err);
+  } catch (const InputErrors& errors) {
+    constexpr std::size_t most = 50;  // a list of kernels may have hundreds
+    const std::size_t shown = std::min(errors.messages.size(), most), left = errors.messages.size() - shown;
+    for (std::size_t i = 0; i < shown; ++i) complain(exit_usage, errors.messages[i]);
+    return left == 0 ? exit_usage : complain(exit_usage, "and " + std::to_string(left) + " more errors");
   } catch (const InputError& error) {
     return complain(exit_usage, error.what());
   } catch (const JsonFileError& error) {

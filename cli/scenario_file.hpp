@@ -51,6 +51,8 @@ ScenarioFile parse_scenario(const std::string& text, const std::string& file_nam
 // The folder scenarios/: CPLAB_SCENARIOS, else ../../scenarios from the program's folder (build/release/).
 // Empty if there is none.
 std::string scenarios_folder();
+// Throws EnvironmentError if there is none, naming CPLAB_SCENARIOS.
+void require_scenarios_folder();
 
 // Names of the *.toml files in scenarios/`folder` (no recursion), sorted, relative to scenarios/.
 std::vector<std::string> scenario_names(const std::string& folder);
@@ -61,10 +63,13 @@ std::vector<std::string> all_scenario_names();
 // file in one of its folders. Throws InputError with the nearest name.
 std::string find_scenario(const std::string& argument);
 // The path that table.text("file") of [hardware] means: a path, relative to the folder of `scenario` (empty:
-// there is none) or to scenarios/, or a name that `list hardware` prints. Throws InputError with the nearest
-// name.
+// there is none) or to scenarios/, or a name that `list hardware` prints. Of --set it is relative to the
+// current folder, then to scenarios/, and a bare name may also lie beside the scenario. Throws InputError
+// with the nearest name; EnvironmentError if it may be a shipped name and there is no folder scenarios/.
 std::string find_hardware(const Table& table, const std::string& scenario);
-// The same of --hardware FILE; also a path from where the program was called.
+// The same of table.text("include") of the hardware file `including`, beside which it is looked for first.
+std::string find_included(const Table& table, const std::string& including);
+// The same of --hardware FILE|NAME.
 std::string find_hardware(const std::string& argument);
 
 }  // namespace cplab

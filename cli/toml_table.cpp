@@ -5,185 +5,19 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <map>
-#include <set>
-#include <sstream>
 
 #include "cli/memory_need.hpp"
 #include "cli/text_file.hpp"
 #include "cli/toml_nesting.hpp"
-#include "cli/vocabulary.hpp"
-#include "report/size.hpp"
+#include "cli/toml_overlay.hpp"
+#include "cli/toml_state.hpp"
 
 namespace cplab {
-namespace {
 
-const std::string wanted_integer = "an integer (or a size such as \"128K\")";
-const std::string wanted_integers = "a list of integers (or sizes such as \"128K\")";
-
-struct Document {
-  std::string file;
-  toml::table root;
-  std::set<std::string> assigned;  // dotted paths that came from --set, with all below them
-  std::set<std::string> created;   // sections that --set had to make, without what is missing in them
-};
-
-// "a.b[2]" is below "a" and below "a.b".
-bool is_at_or_below(std::string_view path, std::string_view ancestor) {
-  return path.substr(0, ancestor.size()) == ancestor &&
-         (path.size() == ancestor.size() || path[ancestor.size()] == '.' || path[ancestor.size()] == '[');
-}
-
-std::string joined(std::string_view path, std::string_view key) {
-  const bool both = !path.empty() && !key.empty();
-  return std::string(path) + (both ? "." : "") + std::string(key);
-}
-
-std::string_view kind_text(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::table: return "a table";
-    case toml::node_type::array: return "a list";
-    case toml::node_type::string: return "text";
-    case toml::node_type::integer: return "an integer";
-    case toml::node_type::floating_point: return "a number with a fraction";
-    case toml::node_type::boolean: return "true or false";
-    default: return "a date or time";
-  }
-}
-
-// The value as a person would recognise it, short.
-std::string shown(const toml::node& node) {
-  std::string text(kind_text(node));
-  if (const auto* s = node.as_string()) {
-    text += " \"" + s->get().substr(0, 40) + (s->get().size() > 40 ? "...\"" : "\"");
-  } else if (const auto* i = node.as_integer()) {
-    text += " " + std::to_string(i->get());
-  } else if (const auto* f = node.as_floating_point()) {
-    std::ostringstream out;
-    out << f->get();
-    text += " " + out.str();
-  }
-  return text;
-}
-
-// What stands in the file or in --set, as a message: "FILE:LINE: KEY: message" or "--set KEY: message".
-[[noreturn]] void throw_at(const Document& document, const std::string& path, std::uint32_t line,
-                           const std::string& message) {
-  const bool assigned = document.created.contains(path) ||
-                        std::any_of(document.assigned.begin(), document.assigned.end(),
-                                    [&](const std::string& a) { return is_at_or_below(path, a); });
-  std::string text = assigned ? "--set " : document.file + ":" + std::to_string(std::max(line, 1U)) + ": ";
-  throw InputError(text + (path.empty() ? "" : path + ": ") + message);
-}
-
-std::uint32_t key_line(const toml::table& table, std::string_view key, std::uint32_t otherwise) {
-  const auto found = table.find(key);
-  if (found == table.end()) return otherwise;
-  const auto line = found->first.source().begin.line;
-  return line > 0 ? line : otherwise;
-}
-
-}  // namespace
-
-struct Table::State {
-  std::shared_ptr<Document> document;
-  toml::table* node = nullptr;  // none: a table that the file lacks
-  std::string path;             // dotted, from the root
-  std::uint32_t line = 1;
-  std::set<std::string, std::less<>> asked;
-  std::map<std::string, std::vector<std::shared_ptr<State>>, std::less<>> children;
-
-  const toml::node* find(std::string_view key) {
-    asked.emplace(key);
-    return node ? node->get(key) : nullptr;
-  }
-  const toml::node& need(std::string_view key, const std::string& wanted) {
-    const toml::node* found = find(key);
-    if (!found) fail(key, "missing; must be " + wanted);
-    return *found;
-  }
-
-  [[noreturn]] void fail(std::string_view key, const std::string& message) const {
-    std::uint32_t at = line;
-    // The line of the deepest part of the dotted key that exists.
-    const toml::table* inner = node;
-    std::string_view rest = key;
-    while (inner && !rest.empty()) {
-      const std::string_view head = inner->contains(rest) ? rest : rest.substr(0, rest.find('.'));
-      at = key_line(*inner, head, at);
-      const toml::node* next = inner->get(head);
-      rest = head.size() < rest.size() ? rest.substr(head.size() + 1) : std::string_view();
-      inner = next ? next->as_table() : nullptr;
-    }
-    throw_at(*document, joined(path, key), at, message);
-  }
-  [[noreturn]] void wrong_type(std::string_view key, const std::string& wanted, const toml::node& got) const {
-    fail(key, "must be " + wanted + ", but is " + shown(got));
-  }
-
-  std::int64_t to_integer(std::string_view key, const toml::node& value, const std::string& wanted) const {
-    if (const auto* i = value.as_integer()) return i->get();
-    if (const auto* s = value.as_string()) {
-      bool overflow = false;
-      if (const auto size = parse_size(s->get(), overflow)) return *size;
-      if (overflow) fail(key, "\"" + s->get() + "\" is beyond the 64-bit integers");
-    }
-    wrong_type(key, wanted, value);
-  }
-  double to_number(std::string_view key, const toml::node& value, const std::string& wanted) const {
-    const auto number = value.value<double>();  // integers too
-    if (!number || value.is_boolean()) wrong_type(key, wanted, value);
-    if (!std::isfinite(*number)) fail(key, "must be finite");
-    return *number;
-  }
-  std::string to_text(std::string_view key, const toml::node& value, const std::string& wanted) const {
-    if (const auto* s = value.as_string()) return s->get();
-    wrong_type(key, wanted, value);
-  }
-  // `to`: of an element.
-  template <class T, class To>
-  std::vector<T> to_list(std::string_view key, const toml::node& value, const std::string& wanted,
-                         To to) const {
-    if (!value.is_array()) wrong_type(key, wanted, value);
-    std::vector<T> values;
-    for (const toml::node& element : *value.as_array()) values.push_back((this->*to)(key, element, wanted));
-    return values;
-  }
-  using Integers = std::vector<std::int64_t>;
-  Integers to_integers(std::string_view key, const toml::node& value, const std::string& wanted) const {
-    return to_list<std::int64_t>(key, value, wanted, &State::to_integer);
-  }
-
-  std::shared_ptr<State> child(toml::table* table, std::string child_path, std::uint32_t child_line) const {
-    auto made = std::make_shared<State>();
-    made->document = document;
-    made->node = table;
-    made->path = std::move(child_path);
-    made->line = child_line;
-    return made;
-  }
-
-  void finish() const {
-    if (node) {
-      const toml::key* first = nullptr;  // by line; the table itself is sorted by name
-      for (const auto& [key, value] : *node) {
-        if (asked.contains(key.str())) continue;
-        if (!first || key.source().begin.line < first->source().begin.line) first = &key;
-      }
-      if (first) {
-        const std::vector<std::string> legal(asked.begin(), asked.end());
-        std::string message = (*node)[first->str()].is_table() ? "unknown section" : "unknown key";
-        if (!legal.empty()) message += "; " + meant_key(path, first->str(), legal) + " Legal here: ";
-        for (std::size_t i = 0; i < legal.size(); ++i) message += (i ? ", " : "") + legal[i];
-        fail(first->str(), message);
-      }
-    }
-    for (const auto& [key, list] : children) {
-      for (const auto& state : list) state->finish();
-    }
-  }
-};
+InputErrors::InputErrors(std::vector<std::string> all)
+    : InputError(all.front() +
+                 (all.size() > 1 ? " (and " + std::to_string(all.size() - 1) + " more errors)" : "")),
+      messages(std::move(all)) {}
 
 Table::Table(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -192,20 +26,18 @@ Table Table::open(const std::string& path) {
 }
 
 Table Table::parse(const std::string& text, const std::string& file_name) {
-  auto state = std::make_shared<State>();
-  state->document = std::make_shared<Document>();
-  state->document->file = file_name;
+  auto document = std::make_shared<TomlDocument>();
+  document->file = file_name;
   require_toml_memory(text.size(), file_name);
   require_shallow_toml(text, file_name);
   try {
-    state->document->root = toml::parse(text, file_name);
+    document->root = std::make_shared<toml::table>(toml::parse(text, file_name));
   } catch (const toml::parse_error& error) {
     const auto& at = error.source().begin;
     throw InputError(file_name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +
-                     ": not TOML: " + std::string(error.description()));
+                     ": not TOML: " + std::string(error.description()) + unquoted_hint(text, at.line));
   }
-  state->node = &state->document->root;
-  return Table(std::move(state));
+  return Table(State::of_root(std::move(document)));
 }
 
 void Table::assign(const std::string& dotted_key, const std::string& value_text) {
@@ -214,26 +46,7 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
   };
   if (!state_->node) refuse("the section does not exist");
 
-  // The value as TOML if it is exactly one value, else as text.
-  toml::table parsed;
-  if (line_nested_too_deep("value = " + value_text) > 0)
-    refuse("lists and tables stand too deep in one another");
-  try {
-    if (value_text.find('\n') == std::string::npos) parsed = toml::parse("value = " + value_text);
-  } catch (const toml::parse_error& error) {
-    // What begins as a list, a table or quoted text is no bare word.
-    const auto opening = std::string_view("[{\"'").find(value_text.empty() ? ' ' : value_text.front());
-    if (opening != std::string_view::npos) {
-      const char* const what[] = {"list", "table", "text", "text"};
-      refuse("unterminated or malformed " + std::string(what[opening]) + ": " + value_text + " (" +
-             std::string(error.description()) + ")");
-    }
-  }
-  if (parsed.size() != 1 || !parsed.contains("value")) {
-    parsed = toml::table();
-    parsed.insert("value", value_text);
-  }
-
+  toml::table parsed = value_of_set(value_text, refuse);
   if (static_cast<std::size_t>(std::count(dotted_key.begin(), dotted_key.end(), '.')) >= deepest_toml)
     refuse("more than " + std::to_string(deepest_toml) + " names in the key");
   toml::table* table = state_->node;
@@ -243,7 +56,7 @@ void Table::assign(const std::string& dotted_key, const std::string& value_text)
     const auto dot = rest.find('.');
     const std::string_view head = rest.substr(0, dot);
     if (head.empty()) refuse("empty name in the key");
-    path = joined(path, head);
+    path = joined_path(path, head);
     if (dot == std::string_view::npos) {
       parsed["value"].visit([&](auto& value) { table->insert_or_assign(head, std::move(value)); });
       break;
@@ -287,7 +100,7 @@ bool Table::has(std::string_view key) const {
 }
 
 bool Table::is_set(std::string_view key) const {
-  const std::string path = joined(state_->path, key);
+  const std::string path = joined_path(state_->path, key);
   const auto& assigned = state_->document->assigned;
   return std::any_of(assigned.begin(), assigned.end(), [&](const std::string& each) {
     return is_at_or_below(path, each) || is_at_or_below(each, path);
@@ -308,10 +121,26 @@ std::vector<std::string> Table::keys() const {
 }
 
 std::int64_t Table::integer(std::string_view key) const {
-  return state_->to_integer(key, state_->need(key, wanted_integer), wanted_integer);
+  return whole(key, Quantity::count);
 }
 std::int64_t Table::integer(std::string_view key, std::int64_t otherwise) const {
   return has(key) ? integer(key) : otherwise;
+}
+std::int64_t Table::whole(std::string_view key, Quantity quantity) const {
+  const std::string wanted = wanted_text(quantity);
+  return state_->to_whole(key, state_->need(key, wanted), wanted, quantity);
+}
+
+double Table::quantity(std::string_view key, Quantity quantity) const {
+  const std::string wanted = wanted_text(quantity);
+  return state_->to_number(key, state_->need(key, wanted), wanted, quantity);
+}
+std::vector<double> Table::quantities(std::string_view key, Quantity quantity) const {
+  const std::string wanted = wanted_text(quantity, true);
+  std::vector<double> values;
+  for (const toml::node* each : state_->elements(key, state_->need(key, wanted), wanted))
+    values.push_back(state_->to_number(key, *each, wanted, quantity));
+  return values;
 }
 
 double Table::number(std::string_view key) const {
@@ -336,19 +165,29 @@ bool Table::flag(std::string_view key, bool otherwise) const {
 }
 
 std::vector<std::int64_t> Table::integers(std::string_view key) const {
-  return state_->to_integers(key, state_->need(key, wanted_integers), wanted_integers);
+  const std::string wanted = wanted_text(Quantity::count, true);
+  return state_->to_integers(key, state_->need(key, wanted), wanted);
 }
 std::vector<double> Table::numbers(std::string_view key) const {
   const std::string wanted = "a list of numbers";
-  return state_->to_list<double>(key, state_->need(key, wanted), wanted, &State::to_number);
+  std::vector<double> values;
+  for (const toml::node* each : state_->elements(key, state_->need(key, wanted), wanted))
+    values.push_back(state_->to_number(key, *each, wanted));
+  return values;
 }
 std::vector<std::string> Table::texts(std::string_view key) const {
   const std::string wanted = "a list of words";
-  return state_->to_list<std::string>(key, state_->need(key, wanted), wanted, &State::to_text);
+  std::vector<std::string> values;
+  for (const toml::node* each : state_->elements(key, state_->need(key, wanted), wanted))
+    values.push_back(state_->to_text(key, *each, wanted));
+  return values;
 }
 std::vector<std::vector<std::int64_t>> Table::integer_lists(std::string_view key) const {
   const std::string wanted = "a list of lists of integers";
-  return state_->to_list<State::Integers>(key, state_->need(key, wanted), wanted, &State::to_integers);
+  std::vector<std::vector<std::int64_t>> values;
+  for (const toml::node* each : state_->elements(key, state_->need(key, wanted), wanted))
+    values.push_back(state_->to_integers(key, *each, wanted));
+  return values;
 }
 
 Table Table::table(std::string_view key) const {
@@ -358,8 +197,8 @@ Table Table::table(std::string_view key) const {
   if (known.empty()) {
     // Absent: whatever is missing in it is missing at the line of this table.
     toml::table* node = value ? state_->node->get_as<toml::table>(key) : nullptr;
-    const std::uint32_t line = node ? key_line(*state_->node, key, state_->line) : state_->line;
-    known.push_back(state_->child(node, joined(state_->path, key), line));
+    const TomlPlace at = node ? place_of(*state_->node, key, state_->place) : state_->place;
+    known.push_back(state_->child(node, joined_path(state_->path, key), at));
   }
   return Table(known.front());
 }
@@ -371,12 +210,12 @@ std::vector<Table> Table::tables(std::string_view key) const {
   if (!list) state_->wrong_type(key, "a list of tables", *value);
   auto& known = state_->children[std::string(key)];
   if (known.empty()) {
-    const std::string path = joined(state_->path, key);
+    const std::string path = joined_path(state_->path, key);
     for (std::size_t i = 0; i < list->size(); ++i) {
       toml::node& element = (*list)[i];
       if (!element.is_table()) state_->wrong_type(key, "a list of tables", element);
       known.push_back(state_->child(element.as_table(), path + "[" + std::to_string(i) + "]",
-                                    element.source().begin.line));
+                                    place_of(element, state_->place)));
     }
   }
   std::vector<Table> tables;
@@ -398,7 +237,39 @@ Table::Kind Table::kind(std::string_view key) const {
 }
 
 void Table::finish() const {
-  state_->finish();
+  std::vector<std::string> unknown;
+  state_->unknown(unknown, false);
+  if (!unknown.empty()) throw InputError(unknown.front());
+}
+
+std::vector<std::string> Table::lay_over(Table lower, const OverlayRules& rules) {
+  std::vector<std::string> changed =
+      overlay(*lower.state_->document->root, std::move(*state_->document->root), rules);
+  state_->document->root = lower.state_->document->root;
+  state_ = State::of_root(state_->document);
+  return changed;
+}
+
+void Table::put(std::string_view key, double value) {
+  state_->node->insert_or_assign(key, value);
+}
+
+void Table::remove(std::string_view key) {
+  state_->node->erase(key);
+}
+
+bool Table::is_made(std::string_view key) const {
+  return state_->document->created.contains(joined_path(state_->path, key));
+}
+
+std::vector<std::string> Table::unknown_keys() const {
+  std::vector<std::string> unknown;
+  state_->unknown(unknown, true);
+  return unknown;
+}
+
+std::string Table::said(std::string_view key, const std::string& message) const {
+  return state_->said(key, message);
 }
 
 void Table::fail(std::string_view key, const std::string& message) const {

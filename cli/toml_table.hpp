@@ -9,12 +9,22 @@
 #include <string_view>
 #include <vector>
 
+#include "report/quantity.hpp"
+
 namespace cplab {
 
 // Something the user gave is wrong: exit code 2. what() is complete: "FILE:LINE: KEY: message".
 struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+// Several of them, each complete: what() is the first and says how many more there are.
+struct InputErrors : InputError {
+  explicit InputErrors(std::vector<std::string> messages);
+  std::vector<std::string> messages;
+};
+
+struct OverlayRules;
 
 class Table {
  public:
@@ -29,15 +39,26 @@ class Table {
   // Takes the value at "a.b.c", or the whole section, away before reading (--unset); false: there is none.
   bool remove(std::string_view dotted_key);
 
+  // Lays this document over another one, which a file includes (toml_overlay.hpp); of the roots of both.
+  // Returns the changed keys. Tables taken from this one before are no longer to be used.
+  std::vector<std::string> lay_over(Table lower, const OverlayRules& rules);
+  void put(std::string_view key, double value);  // as if the file said so
+  void remove(std::string_view key);
+
   bool has(std::string_view key) const;
   // Was the value, or a part of it, set by assign()? `key` may be dotted.
   bool is_set(std::string_view key) const;
+  bool is_made(std::string_view key) const;  // a section that assign() had to make
   std::vector<std::string> keys() const;
 
   // Each throws InputError for a missing key (the form without a default) or a wrong type. Integers also
-  // accept sizes as strings: "128K", "4M", "1G" (powers of 1024); overflow is an error.
+  // accept sizes as strings: "128K", "4M", "1G" (report/quantity.hpp, count); overflow is an error.
   std::int64_t integer(std::string_view key) const;
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
+  // Of bytes, a rate: numbers, or text with a unit that is legal for the quantity.
+  std::int64_t whole(std::string_view key, Quantity) const;
+  double quantity(std::string_view key, Quantity) const;
+  std::vector<double> quantities(std::string_view key, Quantity) const;
   double number(std::string_view key) const;  // integers are accepted
   double number(std::string_view key, double otherwise) const;
   std::string text(std::string_view key) const;
@@ -54,11 +75,13 @@ class Table {
 
   // Throws for the first key that nobody asked for, with the nearest one that was.
   void finish() const;
+  std::vector<std::string> unknown_keys() const;  // the messages for all of them
   // Throws InputError that names file, line (of the key, else of the table), the dotted key, and the message.
   [[noreturn]] void fail(std::string_view key, const std::string& message) const;
+  std::string said(std::string_view key, const std::string& message) const;  // its text
 
  private:
-  struct State;
+  struct State;  // toml_state.hpp
   explicit Table(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };

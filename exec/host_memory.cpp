@@ -13,7 +13,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "report/size.hpp"
+#include "report/quantity.hpp"
 
 namespace cplab {
 
@@ -124,10 +124,11 @@ HostMemory host_memory_below(const std::string& root) {
 HostMemory host_memory_left() {
   if (const char* given = std::getenv("CPLAB_MEMORY"); given != nullptr && *given != '\0') {
     bool overflow = false;
-    const auto size = parse_size(given, overflow);
+    const auto size = parse_whole(given, Quantity::bytes, overflow);
     if (!size || *size < 0)
-      throw std::runtime_error("CPLAB_MEMORY=" + std::string(given) +
-                               ": must be a size in bytes, such as 64G (K, M and G are powers of 1024)");
+      throw std::runtime_error(
+          "CPLAB_MEMORY=" + std::string(given) +
+          ": must be a size in bytes, such as 64G; units: " + std::string(legal_units(Quantity::bytes)));
     return {std::max<std::int64_t>(*size - own_bytes(statm_resident), 0), "CPLAB_MEMORY"};
   }
   HostMemory least = host_memory_below("");

@@ -10,7 +10,7 @@ std::optional<std::int64_t> parse_size(std::string_view text, bool& overflow) {
   overflow = false;
   int shift = 0;
   if (!text.empty()) {
-    const auto suffix = std::string_view("KMG").find(text.back());
+    const auto suffix = std::string_view("KMGT").find(text.back());
     if (suffix != std::string_view::npos) {
       shift = 10 * static_cast<int>(suffix + 1);
       text.remove_suffix(1);

@@ -61,13 +61,8 @@ double Hardware::link_bytes_s(Path path) const {
   return network.nic_bytes_s * std::min(1.0, static_cast<double>(network.nics) / node.gpus);
 }
 
-double Hardware::curve_bytes_s(Path path) const {
-  Hardware as_measured;  // only what link_bytes_s looks at
-  as_measured.node = node;
-  as_measured.network = network;
-  if (curve_link_bytes_s > 0) as_measured.node.link_bytes_s = curve_link_bytes_s;
-  if (curve_nic_bytes_s > 0) as_measured.network.nic_bytes_s = curve_nic_bytes_s;
-  return as_measured.link_bytes_s(path);
+double Hardware::curve_bytes_s(const MessageTable& table) const {
+  return table.link_bytes_s > 0 ? table.link_bytes_s : link_bytes_s(table.path);
 }
 
 double startup_s(const MessageTable& table, double link_bytes_s) {
@@ -134,8 +129,9 @@ void check_message(const Hardware& hardware, const MessageTable& table) {
   require(table.path == Path::intra || fabric_type(hardware.network).joins_nodes, "message", key,
           "path \"inter\" without a network");
   check_curve(table.points, "message", key);
+  if (table.link_bytes_s != 0) require_bytes_s(table.link_bytes_s, "message", key + " link_bytes_s");
   if (table.kind != OpKind::exchange) return;
-  require(startup_s(table, hardware.curve_bytes_s(table.path)) > 0, "message", key,
+  require(startup_s(table, hardware.curve_bytes_s(table)) > 0, "message", key,
           "some point is faster than the link that carries it");
 }
 
@@ -171,30 +167,41 @@ void check_kernel(const KernelTable& table) {
   }
 }
 
-void check_network(const Hardware& hardware) {
+using HardwareFaultList = std::vector<HardwareError>;
+
+template <class Check>
+void attempt(HardwareFaultList& faults, Check check, int entry = -1) {
+  try {
+    check();
+  } catch (const HardwareError& error) {
+    faults.push_back(error);
+    faults.back().entry = entry;
+  }
+}
+
+void check_network(const Hardware& hardware, HardwareFaultList& faults) {
   const NetworkSpec& network = hardware.network;
   const FabricType& type = fabric_type(network);
   if (!type.joins_nodes) return;
-  require(network.nics > 0, "network", "nics", "must be positive");
-  require(hardware.node.gpus % network.nics == 0, "network", "nics", "must divide the GPUs of a node");
-  require_bytes_s(network.nic_bytes_s, "network", "nic_bytes_s");
-  require(network.max_nodes >= 0, "network", "max_nodes", "must not be negative");
-  const std::string fault = type.levels_fault(network);
-  require(fault.empty(), "network", "levels", fault);
-  for (const SwitchLevel& level : network.levels) require_bytes_s(level.up_bytes_s, "network", "levels");
+  attempt(faults, [&] {
+    require(network.nics > 0, "network", "nics", "must be positive");
+    require(hardware.node.gpus % network.nics == 0, "network", "nics", "must divide the GPUs of a node");
+  });
+  attempt(faults, [&] { require_bytes_s(network.nic_bytes_s, "network", "nic_bytes_s"); });
+  attempt(faults, [&] { require(network.max_nodes >= 0, "network", "max_nodes", "must not be negative"); });
+  attempt(faults, [&] {
+    const std::string fault = type.levels_fault(network);
+    require(fault.empty(), "network", "levels", fault);
+    for (const SwitchLevel& level : network.levels) require_bytes_s(level.up_bytes_s, "network", "levels");
+  });
 }
 
-// Says in an error which entry it is about.
+// The errors say which entry they are about.
 template <class Entry, class Check>
-void check_each(const std::vector<Entry>& entries, Check check_entry) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    try {
-      check_entry(entries[i]);
-    } catch (HardwareError& error) {
-      error.entry = static_cast<int>(i);
-      throw;
-    }
-  }
+void check_each(HardwareFaultList& faults, const std::vector<Entry>& entries, Check check_entry) {
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    attempt(
+        faults, [&] { check_entry(entries[i]); }, static_cast<int>(i));
 }
 
 // "transport=nccl path=intra, transport=copy path=intra"; "none at all".
@@ -211,32 +218,46 @@ std::string tables_there(const Hardware& hardware, OpKind kind) {
 
 }  // namespace
 
-void validate(const Hardware& hardware) {
-  require(hardware.node.gpus > 0, "node", "gpus", "must be positive");
-  require_bytes_s(hardware.node.link_bytes_s, "node", "link_bytes_s");
-  require(hardware.gpu.sms > 0, "gpu", "sms", "must be positive");
-  require_range(static_cast<double>(hardware.gpu.capacity_bytes), 1, most_bytes, " bytes", "gpu",
-                "capacity_bytes");
-  require_bytes_s(hardware.gpu.copy_bytes_s, "gpu", "copy_bytes_s");
-  for (const auto& [dtype, flops] : hardware.gpu.peak_flops)
-    require_range(flops, 1, most_flops_s, " FLOP/s", "gpu", "peak_flops." + dtype);
-  require_range(static_cast<double>(hardware.fixed_bytes), 0, most_bytes, " bytes", "fixed", "bytes");
-  check_network(hardware);
+std::vector<HardwareError> faults_of(const Hardware& hardware) {
+  HardwareFaultList faults;
   const HostSpec& host = hardware.host;
-  for (const auto& [key, value] : hardware.host.times()) require_seconds(value, "host", key);
-  require_seconds(hardware.linear.step_s, "linear", "step_s");
-  require_seconds(hardware.linear.floor_s, "linear", "floor_s");
-  require_range(hardware.burst.seconds, 0, 100, " s", "burst", "seconds");
-  require_range(hardware.burst.speed, 1, 10, "", "burst", "speed");
-  require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1");
-  check_each(hardware.kernels, check_kernel);
-  check_each(hardware.messages, [&](const MessageTable& table) { check_message(hardware, table); });
-  check_each(hardware.interference, [](const InterferenceRow& row) {
+  attempt(faults, [&] { require(hardware.node.gpus > 0, "node", "gpus", "must be positive"); });
+  attempt(faults, [&] { require_bytes_s(hardware.node.link_bytes_s, "node", "link_bytes_s"); });
+  attempt(faults, [&] { require(hardware.gpu.sms > 0, "gpu", "sms", "must be positive"); });
+  attempt(faults, [&] {
+    require_range(static_cast<double>(hardware.gpu.capacity_bytes), 1, most_bytes, " bytes", "gpu",
+                  "capacity_bytes");
+  });
+  attempt(faults, [&] { require_bytes_s(hardware.gpu.copy_bytes_s, "gpu", "copy_bytes_s"); });
+  for (const auto& [dtype, flops] : hardware.gpu.peak_flops)
+    attempt(faults, [&, &key = dtype, value = flops] {
+      require_range(value, 1, most_flops_s, " FLOP/s", "gpu", "peak_flops." + key);
+    });
+  attempt(faults, [&] {
+    require_range(static_cast<double>(hardware.fixed_bytes), 0, most_bytes, " bytes", "fixed", "bytes");
+  });
+  check_network(hardware, faults);
+  for (const auto& [key, value] : host.times())
+    attempt(faults, [&, name = key, time = value] { require_seconds(time, "host", name); });
+  attempt(faults, [&] { require_seconds(hardware.linear.step_s, "linear", "step_s"); });
+  attempt(faults, [&] { require_seconds(hardware.linear.floor_s, "linear", "floor_s"); });
+  attempt(faults, [&] { require_range(hardware.burst.seconds, 0, 100, " s", "burst", "seconds"); });
+  attempt(faults, [&] { require_range(hardware.burst.speed, 1, 10, "", "burst", "speed"); });
+  attempt(faults, [&] { require(host.run_ahead >= 1, "host", "run_ahead", "must be at least 1"); });
+  check_each(faults, hardware.kernels, check_kernel);
+  check_each(faults, hardware.messages, [&](const MessageTable& table) { check_message(hardware, table); });
+  check_each(faults, hardware.interference, [](const InterferenceRow& row) {
     require(
         row.slowdown >= 1 && row.slowdown <= most_slowdown, "interference",
         "class=" + std::string(name(row.kind)),
         "slowdown must be from 1 to " + six_digits(most_slowdown) + ", but is " + six_digits(row.slowdown));
   });
+  return faults;
+}
+
+void validate(const Hardware& hardware) {
+  const std::vector<HardwareError> faults = faults_of(hardware);
+  if (!faults.empty()) throw faults.front();
 }
 
 std::vector<int> islands_of(const Hardware& hardware, int world) {

@@ -166,6 +166,7 @@ struct MessageTable {
   int channels = 0;  // multiprocessors that the communication kernel occupies; 0 for copy engines
   bool alone = false;
   bool cuda_graph = false;  // measured inside a CUDA graph; used in that mode only
+  double link_bytes_s = 0;  // a rank's share of the link it was measured over; 0: as the machine's
   std::vector<CurvePoint> points;
   Provenance provenance;
 };
@@ -199,23 +200,27 @@ struct Hardware {
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
   VariantChoice choice;
+  std::string kernels_of;          // the library whose attention kernels the tables time; empty: our own
+  std::vector<std::string> notes;  // to be said with every answer
+  std::vector<std::string> files;  // it was read from: its own, then those that it includes
 
-  // The links that the message curves were measured with, where `node` or `network` was changed since, and
-  // the memory that the kernel curves were, where `gpu` was; 0: the same.
-  double curve_link_bytes_s = 0, curve_nic_bytes_s = 0, curve_copy_bytes_s = 0;
+  // The memory that the kernel curves were measured with, where `gpu` was changed since; 0: the same.
+  double curve_copy_bytes_s = 0;
 
   int node_of(int rank) const { return rank / node.gpus; }
   // What one rank can send on that path when all ranks of its node send at once.
   double link_bytes_s(Path) const;
-  // The same for the links of the curves: start-ups are found with these. A link made slower than its curve
-  // then bounds the flow, one made faster leaves the curve's own rate.
-  double curve_bytes_s(Path) const;
+  // The same for the link that the curve was measured over: start-ups are found with these. A link made
+  // slower than its curve then bounds the flow, one made faster leaves the curve's own rate.
+  double curve_bytes_s(const MessageTable&) const;
 };
 
 // Throws HardwareError for a machine that cannot be: sizes that are not positive, numbers beyond what any
 // machine has (times above 1e6 s, 1e18 bytes, 1e18 bytes/s), tables out of order, a message curve faster than
 // the links that carry it, ...
 void validate(const Hardware&);
+// All that validate would throw, first things first; of each entry of a list the first.
+std::vector<HardwareError> faults_of(const Hardware&);
 
 // Parallel::islands of `world` ranks: those of a node share one where the file says how fast copy engines
 // move a message within it; else each has its own.

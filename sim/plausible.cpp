@@ -259,7 +259,7 @@ void check_message(const Hardware& hardware, const MessageTable& table, int entr
   }
   // A network that reduces or copies saves a collective some of the wire bytes that it counts as.
   constexpr double saved_by_switches = 4;
-  const double link = hardware.curve_bytes_s(table.path);
+  const double link = hardware.curve_bytes_s(table);
   check_rows(table.points, link, table.kind == OpKind::exchange ? link : saved_by_switches * link, "message",
              entry, key, "the " + rate_text(link, "B/s") + " of the link that carries it");
 }
@@ -270,58 +270,95 @@ std::span<const PlausibleRange> plausible_ranges() {
   return ranges;
 }
 
-void require_plausible_numbers(const Hardware& hardware) {
-  require("node.gpus", hardware.node.gpus);
-  require("node.link_bytes_s", hardware.node.link_bytes_s);
+std::vector<HardwareError> implausible_numbers(const Hardware& hardware) {
+  std::vector<HardwareError> faults;
+  const auto number = [&](std::string_view range_key, double value, const std::string& key = {}) {
+    try {
+      require(range_key, value, key);
+    } catch (const HardwareError& error) {
+      faults.push_back(error);
+    }
+  };
+  number("node.gpus", hardware.node.gpus);
+  number("node.link_bytes_s", hardware.node.link_bytes_s);
   if (fabric_type(hardware.network).joins_nodes) {
-    require("network.nics", hardware.network.nics);
-    require("network.nic_bytes_s", hardware.network.nic_bytes_s);
+    number("network.nics", hardware.network.nics);
+    number("network.nic_bytes_s", hardware.network.nic_bytes_s);
     for (const SwitchLevel& level : hardware.network.levels)
-      require("network.level.up_bytes_s", level.up_bytes_s, "level");
+      number("network.level.up_bytes_s", level.up_bytes_s, "level");
   }
-  require("gpu.sms", hardware.gpu.sms);
-  require("gpu.capacity_bytes", static_cast<double>(hardware.gpu.capacity_bytes));
-  require("gpu.copy_bytes_s", hardware.gpu.copy_bytes_s);
+  number("gpu.sms", hardware.gpu.sms);
+  number("gpu.capacity_bytes", static_cast<double>(hardware.gpu.capacity_bytes));
+  number("gpu.copy_bytes_s", hardware.gpu.copy_bytes_s);
   for (const auto& [dtype, flops] : hardware.gpu.peak_flops)
-    require("gpu.peak_flops", flops, "peak_flops." + dtype);
-  require("fixed.bytes", static_cast<double>(hardware.fixed_bytes));
-  for (const auto& [key, value] : hardware.host.times()) require("host.*_s", value, key);
-  require("linear.*_s", hardware.linear.step_s, "step_s");
-  require("linear.*_s", hardware.linear.floor_s, "floor_s");
-  if (hardware.burst.seconds > 0) require("burst.seconds", hardware.burst.seconds);
-  require("burst.speed", hardware.burst.speed);
+    number("gpu.peak_flops", flops, "peak_flops." + dtype);
+  number("fixed.bytes", static_cast<double>(hardware.fixed_bytes));
+  for (const auto& [key, value] : hardware.host.times()) number("host.*_s", value, key);
+  number("linear.*_s", hardware.linear.step_s, "step_s");
+  number("linear.*_s", hardware.linear.floor_s, "floor_s");
+  if (hardware.burst.seconds > 0) number("burst.seconds", hardware.burst.seconds);
+  number("burst.speed", hardware.burst.speed);
+  return faults;
+}
+
+void require_plausible_numbers(const Hardware& hardware) {
+  const std::vector<HardwareError> faults = implausible_numbers(hardware);
+  if (!faults.empty()) throw faults.front();
+}
+
+namespace {
+
+void check_kernel_rows(const Hardware& hardware, const KernelTable& table, int entry) {
+  if (has_square_points(table.kind)) return check_attention(hardware, table, entry);
+  const std::string kind = "class=" + std::string(name(table.kind));
+  if (has_chunk_points(table.kind)) {
+    for (const KernelPoint& point : table.points)
+      require_of("kernel.seconds", point.seconds, entry, kind + " seconds");
+    return;
+  }
+  // Operands in L2 move faster than the copy through memory that copy_bytes_s was measured with.
+  constexpr double faster_in_l2 = 20;
+  const double copy =
+      hardware.curve_copy_bytes_s > 0 ? hardware.curve_copy_bytes_s : hardware.gpu.copy_bytes_s;
+  const std::string key = kind + " dtype=" + std::string(name(table.dtype));
+  for (const CurvePoint& point : table.curve)
+    require_of("kernel.seconds", point.seconds, entry, key + " seconds");
+  check_rows(table.curve, copy, faster_in_l2 * copy, "kernel", entry, key,
+             "the " + rate_text(copy, "B/s") + " that memory has (gpu.copy_bytes_s)");
+}
+
+}  // namespace
+
+std::vector<HardwareError> implausible_rows(const Hardware& hardware, std::span<const HardwareError> known) {
+  std::vector<HardwareError> faults;
+  const auto each = [&](const char* list, std::size_t count, auto check) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool skip = std::any_of(known.begin(), known.end(), [&](const HardwareError& error) {
+        return error.table == list && error.entry == static_cast<int>(i);
+      });
+      if (skip) continue;
+      try {
+        check(i);
+      } catch (const HardwareError& error) {
+        faults.push_back(error);
+      }
+    }
+  };
+  each("kernel", hardware.kernels.size(),
+       [&](std::size_t i) { check_kernel_rows(hardware, hardware.kernels[i], static_cast<int>(i)); });
+  each("message", hardware.messages.size(),
+       [&](std::size_t i) { check_message(hardware, hardware.messages[i], static_cast<int>(i)); });
+  each("interference", hardware.interference.size(), [&](std::size_t i) {
+    const InterferenceRow& row = hardware.interference[i];
+    require_of("interference.slowdown", row.slowdown, static_cast<int>(i),
+               "class=" + std::string(name(row.kind)) + " slowdown");
+  });
+  return faults;
 }
 
 void require_plausible_rows(const Hardware& hardware) {
-  for (std::size_t i = 0; i < hardware.kernels.size(); ++i) {
-    const KernelTable& table = hardware.kernels[i];
-    const int entry = static_cast<int>(i);
-    if (has_square_points(table.kind)) {
-      check_attention(hardware, table, entry);
-      continue;
-    }
-    if (has_chunk_points(table.kind)) {
-      for (const KernelPoint& point : table.points)
-        require_of("kernel.seconds", point.seconds, entry,
-                   "class=" + std::string(name(table.kind)) + " seconds");
-      continue;
-    }
-    // Operands in L2 move faster than the copy through memory that copy_bytes_s was measured with.
-    constexpr double faster_in_l2 = 20;
-    const double copy =
-        hardware.curve_copy_bytes_s > 0 ? hardware.curve_copy_bytes_s : hardware.gpu.copy_bytes_s;
-    const std::string key =
-        "class=" + std::string(name(table.kind)) + " dtype=" + std::string(name(table.dtype));
-    for (const CurvePoint& point : table.curve)
-      require_of("kernel.seconds", point.seconds, entry, key + " seconds");
-    check_rows(table.curve, copy, faster_in_l2 * copy, "kernel", entry, key,
-               "the " + rate_text(copy, "B/s") + " that memory has (gpu.copy_bytes_s)");
-  }
-  for (std::size_t i = 0; i < hardware.messages.size(); ++i)
-    check_message(hardware, hardware.messages[i], static_cast<int>(i));
-  for (std::size_t i = 0; i < hardware.interference.size(); ++i)
-    require_of("interference.slowdown", hardware.interference[i].slowdown, static_cast<int>(i),
-               "class=" + std::string(name(hardware.interference[i].kind)) + " slowdown");
+  const std::vector<HardwareError> faults = implausible_rows(hardware, {});
+  if (!faults.empty()) throw faults.front();
 }
 
 }  // namespace cplab

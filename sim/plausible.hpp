@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/hardware.hpp"
 
@@ -26,13 +27,15 @@ std::span<const PlausibleRange> plausible_ranges();
 // A number in a message: 0.001, 4.5e+11.
 std::string six_digits(double value);
 
-// Throws HardwareError for a number outside its range that is not one that validate refuses (0 and less),
-// with the value in the unit that was probably meant.
+// The numbers outside their ranges, but for those that validate refuses (0 and less), with the value in the
+// unit that was probably meant. The second throws the first of them.
+std::vector<HardwareError> implausible_numbers(const Hardware&);
 void require_plausible_numbers(const Hardware&);
 
-// Throws HardwareError for rows of [[kernel]] and [[message]] that the machine's own peaks and links
-// contradict: faster than they allow, or so slow that seconds or bytes must have been given in another unit.
-// Of a machine that passed validate.
+// Rows of [[kernel]] and [[message]] that the machine's own peaks and links contradict: faster than they
+// allow, or so slow that seconds or bytes must have been given in another unit; of each entry the first. Of a
+// machine that passed validate, but for the entries in `known`. The second throws the first of them.
+std::vector<HardwareError> implausible_rows(const Hardware&, std::span<const HardwareError> known);
 void require_plausible_rows(const Hardware&);
 
 }  // namespace cplab

@@ -208,7 +208,7 @@ TEST_CASE("message and memory rows against links and memory") {
   CHECK(contains(points(1, {{1e9, 1e-4}}), "10 TB/s, beyond the 450 GB/s of the link that carries it"));
   // A link that is slowed down on the command line: the curves are those of the file.
   CHECK(spoilt_error([](Hardware& h) {
-          h.curve_link_bytes_s = h.node.link_bytes_s;
+          for (MessageTable& message : h.messages) message.link_bytes_s = h.node.link_bytes_s;
           h.node.link_bytes_s = 1e7;
         }) == "");
   const auto merge = [](std::vector<CurvePoint> rows) {
