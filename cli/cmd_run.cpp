@@ -56,6 +56,7 @@ Measured run_on_cpu(const Arguments& arguments, const Plan& plan, Progress& prog
   const int iterations = options.warmup + options.iterations;
   progress.stage(fmt::format("{} iterations, {} of them measured", iterations, options.iterations),
                  iterations * operation_count(plan), "operations");
+  options.timeout_s = time_limit(arguments, plan, false, iterations);
   Measured measured;
   CpuExecutor executor(plan, options);
   measured.result = execute(arguments, plan, executor, true);
@@ -72,6 +73,8 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
   choosing.apply(options);
   set_repetitions(arguments, 5, 20, options.warmup, options.iterations);
   options.instrumented = 5;
+  options.timeout_s =
+      time_limit(arguments, plan, true, options.warmup + options.iterations + options.instrumented);
   options.cuda_graph = arguments.has("graph");
   if (options.cuda_graph && plan.scenario.problem.direction == Direction::backward)
     throw InputError(
@@ -162,7 +165,7 @@ int command_run(const Arguments& arguments, Console& console) {
   try {
     return report_run(arguments, console);
   } catch (const ExecutionHang& hang) {
-    throw EnvironmentError(one_sentence(hang));
+    throw EnvironmentError(one_sentence(hang) + (hang.timed_out ? " (--timeout SECONDS gives it more)" : ""));
   } catch (const NotEnoughMemory& error) {
     throw EnvironmentError(error.what());
   } catch (const GpuError& error) {

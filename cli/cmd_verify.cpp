@@ -87,6 +87,9 @@ int command_verify(const Arguments& arguments, Console& console) {
     inject(*fault, file, plan, options.execution);
   }
 
+  options.execution.timeout_s = time_limit(arguments, plan, gpu, 1);
+  if (gpu) options.gpu->timeout_s = options.execution.timeout_s;
+
   const Say say = [&](const std::string& text) { console.say(text); };
   const KernelChoosing choosing = gpu ? choose_kernels(arguments, with, plan, say) : KernelChoosing();
   if (gpu) choosing.apply(*options.gpu);
@@ -99,6 +102,11 @@ int command_verify(const Arguments& arguments, Console& console) {
     throw EnvironmentError(error.what());
   }
   progress.end();
+  const std::string gave_up =
+      result.gave_up ? out_of_time(arguments, options.execution.timeout_s, *result.gave_up) : "";
+  if (result.gave_up && result.findings.empty()) {
+    throw EnvironmentError(gave_up + "; until then nothing was found wrong, and no result was compared");
+  }
   if (!with.speaks()) return exit_fine;  // rank 0 has compared all ranks' results
   if (arguments.has("save")) {
     if (result.outputs) {
@@ -129,8 +137,9 @@ int command_verify(const Arguments& arguments, Console& console) {
               ? fmt::format("ok: checked, executed, and equal to the {} within tolerance\n",
                             file.scenario.problem.attention == Attention::linear ? "recurrence in double"
                                                                                  : "dense reference")
-              : fmt::format("wrong: {} finding{}\n", result.findings.size(),
-                            result.findings.size() == 1 ? "" : "s"));
+              : fmt::format("wrong: {} finding{}{}\n", result.findings.size(),
+                            result.findings.size() == 1 ? "" : "s",
+                            result.gave_up ? "; the execution did not end: " + gave_up : ""));
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { tensor_table(result.tensors).write_csv(stream); });
   return report.ok ? exit_fine : exit_wrong;

@@ -1,4 +1,4 @@
-// Where a command writes: results to stdout or the named file, talk to stderr, progress only on a terminal.
+// Where a command writes: results to stdout or the named file, talk and progress to stderr.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,7 @@ class Console {
   // For class Progress (cli/progress.hpp), from any thread.
   void progress(const std::string& line);
   bool shows_progress() const { return progress_; }
+  bool talks() const { return !quiet_; }
 
   // Calls the writer with the stream that --json (--csv) names, if the option is there. Throws OutputError if
   // the file cannot be written.

@@ -1,6 +1,9 @@
 // Device, order and inputs from the command line.
 #include "cli/execution.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -9,9 +12,29 @@
 
 namespace cplab {
 
+namespace {
+constexpr double longest_s = 1e6;  // that may be given
+}
+
 double timeout_of(const Arguments& arguments) {
-  constexpr double longest_s = 1e6;
   return arguments.number("timeout", 300, 1e-3, longest_s);
+}
+
+double time_limit(const Arguments& arguments, const Plan& plan, bool gpu, int repetitions) {
+  const double given = timeout_of(arguments);
+  if (arguments.has("timeout")) return given;
+  // A tenth of what the slowest tiles do: of one core, which executes all ranks; of one GPU, which may have
+  // them.
+  const double flops_s = gpu ? 1e12 : 5e8, operations_s = 1e3;
+  double work_s = 0;
+  for (const RankPlan& rank : plan.ranks)
+    for (const Operation& op : rank.operations) work_s += op.flops / flops_s + 1 / operations_s;
+  return std::min(longest_s, given + repetitions * work_s);
+}
+
+std::string out_of_time(const Arguments& arguments, double limit_s, const std::string& what) {
+  return fmt::format("{} (--timeout {:.6g}{}; more seconds may do)", what, limit_s,
+                     arguments.has("timeout") ? "" : ", the default for this plan");
 }
 
 Participation participate(double timeout_s) {
@@ -83,7 +106,6 @@ CpuOptions cpu_options(const Arguments& arguments) {
   const auto parsed = parse_order(order);
   if (!parsed) throw InputError("--order " + order + ": not known; legal: program, random:SEED");
   options.order = *parsed;
-  options.timeout_s = timeout_of(arguments);
   return options;
 }
 

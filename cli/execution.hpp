@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "cli/arguments.hpp"
 #include "cli/scenario_file.hpp"
@@ -9,6 +10,7 @@
 #include "exec/cpu/executor.hpp"
 #include "exec/gpu/executor.hpp"
 #include "exec/processes/rendezvous.hpp"
+#include "plan/plan.hpp"
 #include "plan/problem.hpp"
 
 namespace cplab {
@@ -30,11 +32,18 @@ int ranks_per_gpu(const Arguments&);  // --ranks-per-gpu
 
 // --ranks-per-gpu, --allocator, --jitter, --timeout. `with` outlives the execution.
 GpuOptions gpu_options(const Arguments&, const Participation& with);
-double timeout_of(const Arguments&);
+double timeout_of(const Arguments&);  // without the option: of meetings
 
-// --order and --timeout.
+// --timeout of an execution; without it 300 s and what slow tiles would take for the plan's FLOPs and
+// operations, so often.
+double time_limit(const Arguments&, const Plan&, bool gpu, int repetitions);
+// "the time is up after 12 of 40 operations; ...": with the limit, and how to move it.
+std::string out_of_time(const Arguments&, double limit_s, const std::string& what);
+
 // What transport = "auto" decides by, of the GPUs that the ranks will have. Throws EnvironmentError.
 void take_islands(const Arguments&, const Participation&, ScenarioFile&);
+
+// --order; the time limit is to be set when the plan is known.
 CpuOptions cpu_options(const Arguments&);
 
 // What of --inputs DIR is not read (dout of a forward pass, other files), and which options of the schedule

@@ -1,4 +1,4 @@
-// A thread that writes the line anew four times a second.
+// A thread that writes the line anew four times a second, or one more line every ten.
 #include "cli/progress.hpp"
 
 #include <cstdlib>
@@ -9,18 +9,20 @@ namespace {
 
 constexpr std::chrono::milliseconds refresh{250};
 
-// Tests do not wait for two seconds.
-std::chrono::duration<double> wait_before_first(std::chrono::duration<double> otherwise) {
-  const char* given = std::getenv("CPLAB_TEST_PROGRESS_AFTER_S");
-  return given ? std::chrono::duration<double>(std::atof(given)) : otherwise;
+// Tests do not wait for so long.
+std::chrono::duration<double> wait_before_first(bool terminal) {
+  const char* given = std::getenv(terminal ? "CPLAB_TEST_PROGRESS_AFTER_S" : "CPLAB_TEST_PROGRESS_LINES_S");
+  return std::chrono::duration<double>(given ? std::atof(given) : terminal ? 2 : 10);
 }
 
 }  // namespace
 
 Progress::Progress(Console& console, const std::string& what, bool speaks)
-    : console_(console), live_(console.shows_progress() && speaks) {
+    : console_(console),
+      live_(console.talks() && speaks),
+      terminal_(console.shows_progress()),
+      after_(wait_before_first(terminal_)) {
   if (!live_) return;
-  after_ = wait_before_first(after_);
   stage(what);
   watcher_ = std::thread([this] { watch(); });
 }
@@ -37,7 +39,7 @@ void Progress::end() {
   }
   ended_.notify_all();
   watcher_.join();
-  console_.progress("");
+  if (terminal_) console_.progress("");
 }
 
 void Progress::stage(const std::string& what, std::int64_t all, const std::string& unit) {
@@ -47,7 +49,7 @@ void Progress::stage(const std::string& what, std::int64_t all, const std::strin
   unit_ = unit;
   done_ = 0;
   all_ = all;
-  if (due() && !over_) show();
+  if (terminal_ && due() && !over_) show();
 }
 
 void Progress::set_done(std::int64_t done, std::int64_t all) {
@@ -60,22 +62,28 @@ Progress::Count Progress::counter() {
   return [this](std::int64_t done, std::int64_t all) { set_done(done, all); };
 }
 
-void Progress::show() {
+std::string Progress::line() const {
   std::string line = what_;
   if (!unit_.empty() && all_ > 0) {
     line += ": " + std::to_string(done_) + " of " + std::to_string(all_) + " " + unit_;
   }
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start_).count();
-  console_.progress(line + ", " + std::to_string(seconds) + " s");
+  return line + ", " + std::to_string(seconds) + " s";
+}
+
+void Progress::show() {
+  terminal_ ? console_.progress(line()) : console_.say(line());
 }
 
 void Progress::watch() {
   std::unique_lock lock(mutex_);
   const auto first = start_ + std::chrono::duration_cast<Clock::duration>(after_);
-  auto next = first > Clock::now() ? first : Clock::now() + refresh;
+  const auto pause =
+      terminal_ ? Clock::duration(refresh) : std::chrono::duration_cast<Clock::duration>(after_);
+  auto next = first > Clock::now() ? first : Clock::now() + pause;
   while (!ended_.wait_until(lock, next, [this] { return over_; })) {
     show();
-    next = Clock::now() + refresh;
+    next = Clock::now() + pause;
   }
 }
 

@@ -1,5 +1,5 @@
-// One live line on a terminal for what takes longer than two seconds: what is being done, how much of it, for
-// how long. Nothing elsewhere: not in files and pipes, not with --quiet.
+// What is being done, how much of it, for how long. On a terminal one live line for what takes longer than
+// two seconds; elsewhere, in files and pipes, a line every ten seconds. Nothing with --quiet.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class Progress {
   // (done, all), as the libraries count them. May be called from any thread, often.
   using Count = std::function<void(std::int64_t done, std::int64_t all)>;
 
-  // Begins with the stage `what` ("building the plan"). Without a terminal, or if `speaks` is false (other
+  // Begins with the stage `what` ("building the plan"). With --quiet, or if `speaks` is false (other
   // ranks of one job), nothing is ever written and no thread is started. The console outlives it.
   Progress(Console& console, const std::string& what, bool speaks = true);
   ~Progress();
@@ -40,13 +40,15 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void watch();
-  void show();  // with mutex_ held
+  void show();               // with mutex_ held
+  std::string line() const;  // with mutex_ held
   bool due() const { return Clock::now() - start_ >= after_; }
 
   Console& console_;
-  const bool live_;
+  const bool live_;      // anything is shown
+  const bool terminal_;  // in one line that is written anew
   const Clock::time_point start_ = Clock::now();
-  std::chrono::duration<double> after_{2};
+  std::chrono::duration<double> after_;  // when something is shown first
   std::mutex mutex_;
   std::condition_variable ended_;
   bool over_ = false;

@@ -58,7 +58,9 @@ const std::vector<Command>& commands() {
   static const OptionSpec deterministic{"deterministic", "",
                                         "of a GPU: kernels that give the same bits in every run"};
   static const OptionSpec order{"order", "ORDER", "of the CPU: program or random:SEED"};
-  static const OptionSpec timeout{"timeout", "SECONDS", "give up and say who waits for what (default 300)"};
+  static const OptionSpec timeout{
+      "timeout", "SECONDS",
+      "give up (exit 3) and say how far it came, who waits for what (default 300, more for more work)"};
   static const OptionSpec choose{
       "choose", "WAY", "attention kernels on a GPU: static (default), heuristic, autotune or hybrid"};
   static const OptionSpec choices{

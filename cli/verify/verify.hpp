@@ -30,12 +30,15 @@ struct VerifyResult {
   // tolerance are those of the head that uses most of its tolerance, max_abs is over all heads. Empty if the
   // execution did not end.
   std::vector<TensorFigures> tensors;
-  // The checker's, then the execution's (deadlock, or what made the plan impossible to execute), then one
-  // of kind numerics for every tensor that is not ok.
+  // The checker's, then the execution's (a deadlock on the CPU, or what made the plan impossible to execute),
+  // then one of kind numerics for every tensor that is not ok.
   std::vector<Finding> findings;
   std::optional<Outputs> outputs;  // in global order; unset if the execution did not end
   std::optional<GpuRun> gpu;       // of an execution on GPUs that ended
-  bool ok() const { return findings.empty(); }
+  // The execution did not end, and that says nothing of the plan: the time was up, or a rank's process is
+  // gone. What was waited for. There are no tensors then.
+  std::optional<std::string> gave_up;
+  bool ok() const { return findings.empty() && !gave_up; }
 };
 
 // `inputs` as random_inputs or read_inputs give them. The plan is executed whatever the checker finds. Throws

@@ -70,6 +70,8 @@ ExecutionResult CpuExecutor::run() {
   for (int i = 0; i < repetitions; ++i) {
     std::vector<MemoryLog>* log = i == 0 && options.keep_log ? &result.memory : nullptr;
     Repetition repetition(state_->plan, options.order, state_->ranks, deadline, log);
+    repetition.done_before = i * operations;
+    repetition.all_operations = repetitions * operations;
     if (options.progress) {
       repetition.after_operation = [&, i](std::int64_t done) {
         options.progress(i * operations + done, repetitions * operations);

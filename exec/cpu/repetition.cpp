@@ -265,8 +265,10 @@ void Repetition::throw_hang(bool timed_out) const {
       break;
     }
   }
-  const std::string head =
-      timed_out ? "the time is up; unfinished ranks:\n" : "nothing can happen any more:\n";
+  const std::string head = timed_out
+                               ? "the time is up after " + std::to_string(done_before + done_) + " of " +
+                                     std::to_string(all_operations) + " operations; unfinished ranks:\n"
+                               : "nothing can happen any more:\n";
   throw ExecutionHang(timed_out, std::move(ranks), std::move(operations), head + walk_.blocked());
 }
 

@@ -45,6 +45,8 @@ class Repetition {
   double run();
 
   std::function<void(std::int64_t done)> after_operation;  // may be empty; to be set before run()
+  // For messages: operations of earlier repetitions, and of all. To be set before run().
+  std::int64_t done_before = 0, all_operations = 0;
 
   // What run() measured. To be called once.
   Timeline take_timeline() { return std::move(timeline_); }

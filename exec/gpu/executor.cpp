@@ -304,7 +304,7 @@ ExecutionResult GpuExecutor::run() {
     for (const int rank : team.local()) s.finish_outcome(rank);
     s.gather_outcomes();
   } catch (const TimeUp&) {
-    s.throw_hang(true, "the time is up; unfinished ranks:");
+    s.throw_hang(true, "the time is up" + s.how_far() + "; unfinished ranks:");
   } catch (const GpuTeam::Late& late) {
     s.throw_hang(true, late.what());
   } catch (const GpuTeam::Elsewhere& other) {

@@ -49,6 +49,16 @@ void GpuExecutor::State::add_kernel_variants(Timeline& timeline) const {
   }
 }
 
+std::string GpuExecutor::State::how_far() const {
+  std::size_t done = 0, all = 0;
+  for (std::size_t r = 0; r < unfinished.size(); ++r) {
+    if (ranks[r] == nullptr) continue;
+    done += unfinished[r];
+    all += plan.ranks[r].operations.size();
+  }
+  return " after " + std::to_string(done) + " of " + std::to_string(all) + " operations";
+}
+
 void GpuExecutor::State::throw_hang(bool timed_out, const std::string& head) {
   hung = true;
   std::vector<int> waiting;

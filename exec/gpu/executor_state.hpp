@@ -39,6 +39,7 @@ struct GpuExecutor::State {
   void repeat(GpuTeam& team, int rank);
   void wait_for(GpuTeam& team, int rank, GpuIssuer& issuer, const std::function<bool()>& reached);
   double run_phases(GpuTeam& team, int rank, GpuIssuer& issuer, const GpuIssuer::Iteration& iteration);
+  std::string how_far() const;  // " after 12 of 40 operations", of the ranks here, in program order
   [[noreturn]] void throw_hang(bool timed_out, const std::string& head);
   void finish_outcome(int rank);
   void gather_outcomes();
