@@ -1,70 +1,201 @@
 // Dense softmax attention in double; see dense_attention.hpp for the formulas.
 #include "reference/dense_attention.hpp"
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
+#include <vector>
+
+#include "reference/products.hpp"
+#include "reference/workers.hpp"
 
 namespace cplab::reference {
 namespace {
 
-using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-// One head of a [S, heads, width] tensor: S rows, heads * width apart.
-using ConstHead = Eigen::Map<const Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
-using Head = Eigen::Map<Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
-// Query rows handled together; with S keys a block of scores is 64 S doubles (4 MiB at S = 8192).
+// Query rows, or keys, handled together; and queries that are multiplied with a block of keys at a time. With
+// S keys a block of scores is 64 S doubles (4 MiB at S = 8192).
 constexpr std::int64_t block_rows = 64;
+constexpr std::int64_t queries_at_a_time = 512;
 
-ConstHead head_of(std::span<const double> tensor, std::int64_t S, std::int64_t heads, std::int64_t head,
-                  std::int64_t width) {
-  return {tensor.data() + head * width, S, width, Eigen::OuterStride<>(heads * width)};
-}
-
-Head head_of(std::vector<double>& tensor, std::int64_t S, std::int64_t heads, std::int64_t head,
-             std::int64_t width) {
-  return {tensor.data() + head * width, S, width, Eigen::OuterStride<>(heads * width)};
-}
-
-std::int64_t first_key(const AttentionShape& shape, std::int64_t i) {
-  return shape.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape.left);
-}
-
-std::int64_t last_key(const AttentionShape& shape, std::int64_t i) {
-  return shape.right < 0 ? shape.S - 1 : std::min(shape.S - 1, i + shape.right);
-}
-
-// Softmax of each row of `scores` (rows from `row` on, columns from key `key` on) over the visible keys, in
-// place; invisible pairs become 0. Returns the log-sum-exp of each row and raises max_logit to the largest
-// visible score.
-Eigen::VectorXd softmax_rows(const AttentionShape& shape, std::int64_t row, std::int64_t key, Matrix& scores,
-                             double& max_logit) {
-  Eigen::VectorXd lse(scores.rows());
-  for (std::int64_t i = 0; i < scores.rows(); ++i) {
-    const std::int64_t begin = first_key(shape, row + i) - key;
-    const std::int64_t end = last_key(shape, row + i) + 1 - key;
-    double highest = -std::numeric_limits<double>::infinity();
-    for (std::int64_t j = begin; j < end; ++j) highest = std::max(highest, scores(i, j));
-    max_logit = std::max(max_logit, highest);
-    double sum = 0;
-    for (std::int64_t j = 0; j < scores.cols(); ++j) {
-      const bool visible = begin <= j && j < end;
-      scores(i, j) = visible ? std::exp(scores(i, j) - highest) : 0;
-      sum += scores(i, j);
-    }
-    scores.row(i) /= sum;
-    lse(i) = highest + std::log(sum);
-  }
-  return lse;
+std::size_t at(std::int64_t i) {
+  return static_cast<std::size_t>(i);
 }
 
 void require_size(std::span<const double> tensor, std::int64_t rows, std::int64_t heads, std::int64_t width,
                   const char* what) {
   if (std::ssize(tensor) != rows * heads * width) throw std::invalid_argument(what);
 }
+
+// One head of a [S, heads, width] tensor.
+Rows<const double> head_of(std::span<const double> tensor, std::int64_t S, std::int64_t heads,
+                           std::int64_t head, std::int64_t width) {
+  return {tensor.data() + head * width, S, width, heads * width};
+}
+
+Rows<double> head_of(std::vector<double>& tensor, std::int64_t S, std::int64_t heads, std::int64_t head,
+                     std::int64_t width) {
+  return {tensor.data() + head * width, S, width, heads * width};
+}
+
+// Of one worker: two blocks of numbers for pairs.
+struct Scratch {
+  std::vector<double> p, dp;
+
+  static Rows<double> block(std::vector<double>& of, std::int64_t rows, std::int64_t cols) {
+    if (std::ssize(of) < rows * cols) of.resize(at(rows * cols));
+    return {of.data(), rows, cols, cols};
+  }
+};
+
+class Attention {
+ public:
+  Attention(const AttentionShape& shape, std::span<const double> q, std::span<const double> k,
+            std::span<const double> v, std::span<const double> dout)
+      : shape_(shape), q_(q), k_(k), v_(v), dout_(dout) {
+    const auto [S, H, G, D, E, scale, left, right] = shape_;
+    result_.out.resize(at(S * H * E));
+    result_.lse.resize(at(H * S));
+    highest_.resize(at(H * S));
+    sum_.resize(at(H * S));
+    if (dout.empty()) return;
+    delta_.resize(at(H * S));
+    result_.dq.resize(at(S * H * D));
+    result_.dk.resize(at(S * G * D));
+    result_.dv.resize(at(S * G * E));
+  }
+
+  // First every block of queries, then, knowing lse and delta of all, every block of keys: each result is
+  // written by one unit, in one order.
+  AttentionResult run(const std::function<void(std::int64_t)>& after_head) {
+    const std::int64_t blocks = (shape_.S + block_rows - 1) / block_rows, of_queries = shape_.H * blocks,
+                       of_keys = dout_.empty() ? 0 : shape_.G * blocks;
+    std::vector<Scratch> scratch(at(std::max(worker_count(of_queries), worker_count(of_keys))));
+    const auto tell = [&](std::int64_t units) {
+      if (after_head) after_head(units * shape_.H / (of_queries + of_keys));
+    };
+    for_each_unit(
+        of_queries,
+        [&](std::int64_t unit, int worker) {
+          of_query_rows(unit / blocks, unit % blocks * block_rows, scratch[at(worker)]);
+        },
+        tell);
+    for_each_unit(
+        of_keys,
+        [&](std::int64_t unit, int worker) {
+          of_key_rows(unit / blocks, unit % blocks * block_rows, scratch[at(worker)]);
+        },
+        [&](std::int64_t units) { tell(of_queries + units); });
+    result_.max_logit.assign(at(shape_.H), minus_infinity);
+    for (std::int64_t h = 0; h < shape_.H; ++h)
+      for (std::int64_t i = 0; i < shape_.S; ++i)
+        result_.max_logit[at(h)] = std::max(result_.max_logit[at(h)], highest_[at(h * shape_.S + i)]);
+    return std::move(result_);
+  }
+
+ private:
+  std::int64_t first_key(std::int64_t i) const {
+    return shape_.left < 0 ? 0 : std::max<std::int64_t>(0, i - shape_.left);
+  }
+  std::int64_t last_key(std::int64_t i) const {
+    return shape_.right < 0 ? shape_.S - 1 : std::min(shape_.S - 1, i + shape_.right);
+  }
+  std::int64_t first_query(std::int64_t j) const {
+    return shape_.right < 0 ? 0 : std::max<std::int64_t>(0, j - shape_.right);
+  }
+  std::int64_t last_query(std::int64_t j) const {
+    return shape_.left < 0 ? shape_.S - 1 : std::min(shape_.S - 1, j + shape_.left);
+  }
+
+  // Softmax of row `i` of scores q.k, which begin at key `key`, over the keys it sees; the others become 0.
+  void softmax_row(std::int64_t h, std::int64_t i, std::int64_t key, std::int64_t keys, double* p) {
+    const std::int64_t begin = first_key(i) - key, end = last_key(i) + 1 - key;
+    std::fill(p, p + begin, 0.0);
+    std::fill(p + end, p + keys, 0.0);
+    double highest = minus_infinity;
+    for (std::int64_t j = begin; j < end; ++j) {
+      p[j] *= shape_.scale;
+      highest = std::max(highest, p[j]);
+    }
+    const double sum = products_.exponentials(p + begin, end - begin, highest);
+    for (std::int64_t j = begin; j < end; ++j) p[j] /= sum;
+    highest_[at(h * shape_.S + i)] = highest;
+    sum_[at(h * shape_.S + i)] = sum;
+    result_.lse[at(h * shape_.S + i)] = highest + std::log(sum);
+  }
+
+  // out, lse, dq of a block of queries.
+  void of_query_rows(std::int64_t h, std::int64_t row, Scratch& scratch) {
+    const auto [S, H, G, D, E, scale, left, right] = shape_;
+    const std::int64_t g = h / (H / G), rows = std::min(block_rows, S - row), key = first_key(row),
+                       keys = last_key(row + rows - 1) + 1 - key;
+    const auto k_rows = head_of(k_, S, G, g, D).from(key, keys),
+               v_rows = head_of(v_, S, G, g, E).from(key, keys);
+    const Rows<double> p = Scratch::block(scratch.p, rows, keys);
+    products_.store_with_transposed(head_of(q_, S, H, h, D).from(row, rows), k_rows, p);
+    for (std::int64_t i = 0; i < rows; ++i) softmax_row(h, row + i, key, keys, p.row(i));
+    products_.add(p, v_rows, head_of(result_.out, S, H, h, E).from(row, rows));
+    if (dout_.empty()) return;
+    const Rows<double> ds = Scratch::block(scratch.dp, rows, keys);
+    products_.store_with_transposed(head_of(dout_, S, H, h, E).from(row, rows), v_rows, ds);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const double *const weights = p.row(i),
+                          delta = std::inner_product(weights, weights + keys, ds.row(i), 0.0);
+      delta_[at(h * S + row + i)] = delta;
+      for (std::int64_t j = 0; j < keys; ++j) ds.row(i)[j] = scale * weights[j] * (ds.row(i)[j] - delta);
+    }
+    products_.add(ds, k_rows, head_of(result_.dq, S, H, h, D).from(row, rows));
+  }
+
+  // dk and dv of a block of keys, from the queries of all heads of the group that see one of them.
+  void of_key_rows(std::int64_t g, std::int64_t key, Scratch& scratch) {
+    const std::int64_t group = shape_.H / shape_.G, keys = std::min(block_rows, shape_.S - key);
+    const std::int64_t begin = first_query(key), end = last_query(key + keys - 1) + 1;
+    for (std::int64_t h = g * group; h < (g + 1) * group; ++h)
+      for (std::int64_t row = begin; row < end; row += queries_at_a_time)
+        add_to_keys(h, row, std::min(queries_at_a_time, end - row), key, keys, scratch);
+  }
+
+  void add_to_keys(std::int64_t h, std::int64_t row, std::int64_t rows, std::int64_t key, std::int64_t keys,
+                   Scratch& scratch) {
+    const auto [S, H, G, D, E, scale, left, right] = shape_;
+    const std::int64_t g = h / (H / G);
+    const auto q_rows = head_of(q_, S, H, h, D).from(row, rows),
+               dout_rows = head_of(dout_, S, H, h, E).from(row, rows);
+    const Rows<double> p = Scratch::block(scratch.p, rows, keys), ds = Scratch::block(scratch.dp, rows, keys);
+    products_.store_with_transposed(q_rows, head_of(k_, S, G, g, D).from(key, keys), p);
+    products_.store_with_transposed(dout_rows, head_of(v_, S, G, g, E).from(key, keys), ds);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      double *const weights = p.row(i), *const gradients = ds.row(i);
+      const std::int64_t begin = std::clamp<std::int64_t>(first_key(row + i) - key, 0, keys),
+                         end = std::clamp<std::int64_t>(last_key(row + i) + 1 - key, begin, keys);
+      const double delta = delta_[at(h * S + row + i)], sum = sum_[at(h * S + row + i)];
+      for (std::int64_t j = begin; j < end; ++j) weights[j] *= scale;
+      products_.exponentials(weights + begin, end - begin, highest_[at(h * S + row + i)]);
+      for (std::int64_t j = begin; j < end; ++j) {
+        weights[j] /= sum;
+        gradients[j] = scale * weights[j] * (gradients[j] - delta);
+      }
+      for (double* const values : {weights, gradients}) {
+        std::fill(values, values + begin, 0.0);
+        std::fill(values + end, values + keys, 0.0);
+      }
+    }
+    products_.add_of_transposed(ds, q_rows, head_of(result_.dk, S, G, g, D).from(key, keys));
+    products_.add_of_transposed(p, dout_rows, head_of(result_.dv, S, G, g, E).from(key, keys));
+  }
+
+  const AttentionShape& shape_;
+  const Products& products_ = products();
+  std::span<const double> q_, k_, v_, dout_;
+  // [H,S]: of a row the largest logit, the sum of exp(logit - largest), and sum_n p_in dout_i.v_n.
+  std::vector<double> highest_, sum_, delta_;
+  AttentionResult result_;
+};
 
 }  // namespace
 
@@ -78,52 +209,8 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
   require_size(q, S, H, D, "dense_attention: q is not [S,H,D]");
   require_size(k, S, G, D, "dense_attention: k is not [S,G,D]");
   require_size(v, S, G, E, "dense_attention: v is not [S,G,E]");
-  const bool backward = !dout.empty();
-  if (backward) require_size(dout, S, H, E, "dense_attention: dout is not [S,H,E]");
-
-  AttentionResult result;
-  result.out.resize(static_cast<std::size_t>(S * H * E));
-  result.lse.resize(static_cast<std::size_t>(H * S));
-  result.max_logit.assign(static_cast<std::size_t>(H), -std::numeric_limits<double>::infinity());
-  if (backward) {
-    result.dq.resize(static_cast<std::size_t>(S * H * D));
-    result.dk.resize(static_cast<std::size_t>(S * G * D));
-    result.dv.resize(static_cast<std::size_t>(S * G * E));
-  }
-
-  for (std::int64_t h = 0; h < H; ++h) {
-    const std::int64_t g = h / (H / G);
-    const ConstHead q_head = head_of(q, S, H, h, D);
-    const ConstHead k_head = head_of(k, S, G, g, D);
-    const ConstHead v_head = head_of(v, S, G, g, E);
-    Head out_head = head_of(result.out, S, H, h, E);
-    for (std::int64_t row = 0; row < S; row += block_rows) {
-      const std::int64_t rows = std::min(block_rows, S - row);
-      const std::int64_t key = first_key(shape, row);
-      const std::int64_t keys = last_key(shape, row + rows - 1) + 1 - key;
-      const auto q_block = q_head.middleRows(row, rows);
-      const auto k_block = k_head.middleRows(key, keys);
-      const auto v_block = v_head.middleRows(key, keys);
-      Matrix p = scale * (q_block * k_block.transpose());
-      const Eigen::VectorXd lse =
-          softmax_rows(shape, row, key, p, result.max_logit[static_cast<std::size_t>(h)]);
-      out_head.middleRows(row, rows).noalias() = p * v_block;
-      std::copy(lse.begin(), lse.end(), result.lse.begin() + h * S + row);
-      if (!backward) continue;
-
-      const ConstHead dout_head = head_of(dout, S, H, h, E);
-      const auto dout_block = dout_head.middleRows(row, rows);
-      Matrix ds = dout_block * v_block.transpose();
-      const Eigen::VectorXd mean = p.cwiseProduct(ds).rowwise().sum();
-      ds.colwise() -= mean;
-      ds.array() *= scale * p.array();
-      head_of(result.dq, S, H, h, D).middleRows(row, rows).noalias() = ds * k_block;
-      head_of(result.dk, S, G, g, D).middleRows(key, keys).noalias() += ds.transpose() * q_block;
-      head_of(result.dv, S, G, g, E).middleRows(key, keys).noalias() += p.transpose() * dout_block;
-    }
-    if (after_head) after_head(h + 1);
-  }
-  return result;
+  if (!dout.empty()) require_size(dout, S, H, E, "dense_attention: dout is not [S,H,E]");
+  return Attention(shape, q, k, v, dout).run(after_head);
 }
 
 }  // namespace cplab::reference

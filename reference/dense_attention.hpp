@@ -1,5 +1,6 @@
 // Dense softmax attention and its gradients in double, the yardstick of `verify`. Two passes over a fully
-// formed block of scores: no online softmax, no tiles over keys, no partial results to merge.
+// formed block of scores: no online softmax, no tiles over keys, no partial results to merge. On all cores;
+// the bits of a result do not depend on how many there are.
 //
 //   s_ij = scale q_i.k_j where query i sees key j      p_ij = exp(s_ij) / sum_j exp(s_ij)
 //   out_i = sum_j p_ij v_j                             lse_i = log sum_j exp(s_ij)
@@ -41,9 +42,9 @@ struct AttentionResult {
 };
 
 // q [S,H,D], k [S,G,D], v [S,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.
-// Memory beyond inputs and results is O(S) per row of a block, so S of many thousands is fine; time is
-// O(H S min(S, window) (D + E)). `after_head` is called with the number of query heads that are done. Throws
-// std::invalid_argument if a size does not fit `shape`.
+// Memory beyond inputs and results is, for each core, 2 x 64 S doubles, so S of many thousands is fine; time
+// is O(H S min(S, window) (D + E)). `after_head` is called with how much is done, counted in query heads,
+// from one thread at a time. Throws std::invalid_argument if a size does not fit `shape`.
 AttentionResult dense_attention(const AttentionShape& shape, std::span<const double> q,
                                 std::span<const double> k, std::span<const double> v,
                                 std::span<const double> dout = {},

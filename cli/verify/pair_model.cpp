@@ -24,13 +24,11 @@ std::size_t PairModel::index(std::int64_t j) const {
 
 void PairModel::begin_row(std::int64_t i, std::int64_t h, std::int64_t first) {
   i_ = i, h_ = h, first_ = 0;
-  std::vector<char> kept;
-  if (has_bias()) {
+  if (selects()) {
     std::vector<double> biases;
     for (std::int64_t j = 0; j < shape_.attention.S; ++j) biases.push_back(bias(j));
-    kept = reference::kept_keys(shape_.selection, biases);
+    kept_ = reference::kept_keys(shape_.selection, biases);
   }
-  live_ = reference::live_keys(shape_.attention, i, kept);
   first_ = first;
 }
 

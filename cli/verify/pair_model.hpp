@@ -19,10 +19,12 @@ class PairModel {
   std::span<const double> dbias() const { return dbias_; }
   bool has_bias() const { return shape_.form != reference::BiasForm::none; }
   bool of_keys() const { return shape_.form == reference::BiasForm::keys; }
+  bool selects() const { return shape_.selection.rule != reference::KeepRule::none; }
 
-  // The row of query i and head h; `first`: the key that j below counts from.
+  // The row of query i and head h; `first`: the key that j below counts from. Keys that the mask hides are
+  // not to be asked for.
   void begin_row(std::int64_t i, std::int64_t h, std::int64_t first);
-  bool counts(std::int64_t j) const { return live_[at(j)] != 0; }
+  bool counts(std::int64_t j) const { return kept_.empty() || kept_[at(j)] != 0; }
   std::size_t index(std::int64_t j) const;  // of the bias
   float capped(std::int64_t j, double logit) const;
   // The variance that bias and softcap add to the relative one of p; f2: of one rounding.
@@ -38,7 +40,7 @@ class PairModel {
   const reference::DynamicMaskShape& shape_;
   std::span<const double> bias_, dbias_;
   std::int64_t i_ = 0, h_ = 0, first_ = 0;
-  std::vector<char> live_;
+  std::vector<char> kept_;  // empty: all
   std::vector<double> slope_, slope_variance_;
 };
 
