@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Far deeper than any file of ours; the recursive search for a path must not overflow the stack.
-constexpr int deepest_nesting = 64;
+constexpr std::size_t deepest_nesting = 64;
 
 const Json& json(const void* value) {
   return *static_cast<const Json*>(value);
@@ -41,27 +41,86 @@ bool find_path(const Json& value, const void* target, std::string& path) {
   return false;
 }
 
-// Refuses what nlohmann would accept silently (a key twice: the last one wins) or what could overflow a
-// stack.
-class Guard {
+// Builds the tree from the parser's events. nlohmann's own way with a callback looks through a whole list at
+// the end of each object in it, and its objects are searched for every key that is added: either takes a time
+// that grows with the square of the file. Refuses what nlohmann would accept silently (a key twice: the last
+// one wins) or what could overflow a stack.
+class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (depth > deepest_nesting)
-      throw JsonFileError("values nested deeper than " + std::to_string(deepest_nesting) + " levels");
-    if (event == Json::parse_event_t::object_start) {
-      keys_.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      keys_.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second)
-        throw JsonFileError("the key \"" + key + "\" occurs twice in one object");
-    }
+  explicit TreeBuilder(Json& root) : root_(root) {}
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& /*value*/) override { return false; }  // not in a text
+
+  bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
+  bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& key) override {
+    Open& object = open_.back();
+    auto& members = object.value->get_ref<Json::object_t&>();
+    if (!is_new(object, members, key))
+      throw JsonFileError("the key \"" + key + "\" occurs twice in one object");
+    static_cast<std::vector<Json::object_t::value_type>&>(members).emplace_back(std::move(key), nullptr);
     return true;
   }
 
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    if (const auto* syntax = dynamic_cast<const Json::parse_error*>(&error)) throw *syntax;
+    throw JsonFileError(std::string("no JSON: ") + error.what());  // a number out of range
+  }
+
  private:
-  std::vector<std::unordered_set<std::string>> keys_;
+  struct Open {
+    Json* value;
+    std::unordered_set<std::string> keys;  // of an object with many
+  };
+
+  // The place of the next value: the root, the end of a list, or the member whose key came last. A list does
+  // not grow while a value in it is open, so that the pointers stay.
+  template <class Value>
+  Json* place(Value&& value) {
+    if (open_.empty()) return &(root_ = std::forward<Value>(value));
+    Json& parent = *open_.back().value;
+    if (parent.is_array()) return &parent.get_ref<Json::array_t&>().emplace_back(std::forward<Value>(value));
+    return &(parent.get_ref<Json::object_t&>().back().second = std::forward<Value>(value));
+  }
+  template <class Value>
+  bool add(Value&& value) {
+    place(std::forward<Value>(value));
+    return true;
+  }
+  bool open(Json&& value) {
+    open_.push_back({place(std::move(value)), {}});
+    if (open_.size() > deepest_nesting)
+      throw JsonFileError("values nested deeper than " + std::to_string(deepest_nesting) + " levels");
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  // A few keys are sooner compared than put in a set.
+  static bool is_new(Open& object, const Json::object_t& members, const std::string& key) {
+    constexpr std::size_t few = 32;
+    if (members.size() < few)
+      return std::none_of(members.begin(), members.end(),
+                          [&](const auto& each) { return each.first == key; });
+    if (object.keys.empty())
+      for (const auto& [known, value] : members) object.keys.insert(known);
+    return object.keys.insert(key).second;
+  }
+
+  Json& root_;
+  std::vector<Open> open_;
 };
 
 std::string position(const std::string& text, std::size_t byte) {
@@ -97,10 +156,8 @@ struct JsonDocument::Tree {
 JsonDocument::JsonDocument(const std::string& text, std::string file_name)
     : file_name_(std::move(file_name)), tree_(std::make_unique<Tree>()) {
   try {
-    Guard guard;
-    tree_->root = Json::parse(text, [&guard](int depth, Json::parse_event_t event, const Json& parsed) {
-      return guard(depth, event, parsed);
-    });
+    TreeBuilder builder(tree_->root);
+    Json::sax_parse(text, &builder);
   } catch (const Json::parse_error& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 5: syntax error ..."
     std::string message = error.what();
@@ -110,8 +167,6 @@ JsonDocument::JsonDocument(const std::string& text, std::string file_name)
     throw JsonFileError(file_name_ + ":" + position(text, error.byte) + ": no JSON: " + message);
   } catch (const JsonFileError& error) {
     throw JsonFileError(file_name_ + ": " + error.what());
-  } catch (const Json::exception& error) {  // a number out of range
-    throw JsonFileError(file_name_ + ": no JSON: " + error.what());
   }
 }
 
