@@ -226,7 +226,8 @@ NetworkSpec read_network(SectionReader in, HardwareFaults& faults) {
   return network;
 }
 
-// 9.0, or "9.0": 9 and 0.
+}  // namespace
+
 void read_capability(const Table& table, GpuSpec& gpu) {
   const char* const key = "compute_capability";
   std::string text;
@@ -257,6 +258,8 @@ void read_capability(const Table& table, GpuSpec& gpu) {
   gpu.sm_minor = minor;
 }
 
+namespace {
+
 GpuSpec read_gpu(SectionReader in) {
   GpuSpec gpu;
   in.attempt([&] { gpu.name = in.table.text("name"); });
@@ -270,6 +273,11 @@ GpuSpec read_gpu(SectionReader in) {
       gpu.peak_flops.emplace_back(dtype, peaks.quantity(dtype, Quantity::flops_s));
   });
   in.provenance(gpu.provenance);
+  gpu.least_kernel_s = usual_least_kernel_s;
+  if (in.table.has("least_kernel_s")) {
+    in.number("least_kernel_s", gpu.least_kernel_s);
+    gpu.least_kernel_origin = gpu.provenance.origin;
+  }
   return gpu;
 }
 

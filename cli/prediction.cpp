@@ -3,16 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
-#include <set>
-#include <tuple>
-
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
+#include "cli/hardware_notes.hpp"
 #include "cli/session.hpp"
 #include "cli/verify/verify.hpp"
+#include "kernels/compiled.hpp"
 #include "report/table.hpp"
 #include "report/variants.hpp"
 #include "sim/kernel_variants.hpp"
@@ -39,85 +35,6 @@ bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOpti
     throw CannotPredict(with_section(blamed_overrides(error, file.hardware_overrides)) + ": " + message);
   }
   throw CannotPredict(file.hardware + ": " + message);
-}
-
-// ---- bandwidths that were set and change nothing -----------------------------------------------------
-
-// The largest rate at which the message curves let an operation of the plan send over that path: bytes /
-// (seconds - start-up), as the simulator caps it; 0: all are collectives that take the time of their own
-// curve. Nothing if nothing goes over that path.
-std::optional<double> largest_cap_bytes_s(const Plan& plan, const Hardware& hardware, Path path,
-                                          bool cuda_graph) {
-  std::set<std::tuple<OpKind, Transport, std::size_t, std::int64_t>> sends;  // group size, bytes
-  for (const RankPlan& rank : plan.ranks) {
-    for (const Operation& op : rank.operations) {
-      if (!is_communication(op.kind)) continue;
-      std::int64_t bytes = 0;
-      for (const Part& part : rank.parts_of(op)) {
-        const bool inside = hardware.node_of(rank.rank) == hardware.node_of(part.peer);
-        if (!part.send || part.peer == rank.rank || inside != (path == Path::intra)) continue;
-        bytes += view_bytes(rank, rank.views[part.view], plan.scenario.problem.dtype);
-      }
-      if (bytes > 0) sends.emplace(op.kind, op.transport, plan.groups[op.group].ranks.size(), bytes);
-    }
-  }
-  if (sends.empty()) return std::nullopt;
-  double most = 0;
-  for (const auto& [kind, transport, group, bytes] : sends) {
-    MessageChoice choice;
-    try {
-      choice = find_flow(hardware, {kind, transport, path, static_cast<int>(std::max<std::size_t>(group, 2)),
-                                    static_cast<double>(bytes), cuda_graph});
-    } catch (const HardwareError&) {
-      continue;
-    }
-    const double startup = std::max(0.0, startup_s(*choice.table, hardware.curve_bytes_s(*choice.table)));
-    const double seconds = lookup(choice.table->points, static_cast<double>(bytes), Origin::measured).seconds;
-    most = std::max(most, static_cast<double>(bytes) / (seconds - startup));
-  }
-  return most;
-}
-
-bool same_times(const Timeline& a, const Timeline& b) {
-  constexpr double relative = 1e-9;
-  const auto same = [](double x, double y) { return std::abs(x - y) <= relative * std::max(x, y); };
-  for (std::size_t r = 0; r < a.ranks.size(); ++r) {
-    for (std::size_t i = 0; i < a.ranks[r].size(); ++i) {
-      if (!same(a.ranks[r][i].end_s, b.ranks[r][i].end_s)) return false;
-    }
-  }
-  return true;
-}
-
-// For each bandwidth of a link that was set on the command line: does any time depend on it? Found by
-// simulating without it.
-void note_idle_bandwidths(const ScenarioFile& file, const Plan& plan, const Hardware& hardware,
-                          const SimulateOptions& options, Prediction& prediction) {
-  for (std::size_t i = 0; i < file.hardware_overrides.size(); ++i) {
-    const auto& [key, value] = file.hardware_overrides[i];
-    const bool link = key == "node.link_bytes_s";
-    if (!link && key != "network.nic_bytes_s" && !key.starts_with("network.level.")) continue;
-    HardwareOverrides others = file.hardware_overrides;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    std::optional<Simulation> without;
-    try {
-      without = simulate(plan, read_hardware(file.hardware, others), options);
-    } catch (const std::runtime_error&) {
-      continue;  // without this setting there is no prediction
-    }
-    if (!same_times(prediction.timeline, without->timeline)) continue;
-    const std::string what = "hardware." + key + "=" + value;
-    const Path path = link ? Path::intra : Path::inter;
-    const std::optional<double> cap = largest_cap_bytes_s(plan, hardware, path, options.cuda_graph);
-    std::string why = link ? "no message of this plan stays inside a node"
-                           : "no message of this plan goes over the network";
-    if (cap) {
-      why = "the message curves bind" +
-            (*cap > 0 ? fmt::format(", through which a rank sends at most {:.3g} bytes/s", *cap) : "") +
-            "; how fast messages are say the rows of [[message]] (docs/05-cost-model.md)";
-    }
-    prediction.notes.push_back(what + " changes no time: " + why);
-  }
 }
 
 ChainShares shares_of(const UseSeconds& use) {
@@ -165,18 +82,27 @@ void require_machine(const ScenarioFile& file) {
   }
 }
 
+VariantChoice choice_of_run(const ScenarioFile& file) {
+  VariantChoice choice = file.choice;
+  if (const kernels::cuda::CompiledKernels* compiled = kernels::cuda::compiled_kernels()) {
+    choice.hopper = compiled->build.hopper;
+    choice.full = compiled->build.full;
+  }
+  return choice;
+}
+
 Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progress) {
   require_machine(file);
   Hardware hardware = read_hardware_of(file);
-  hardware.choice = file.choice;
+  hardware.choice = choice_of_run(file);
   Prediction prediction = predict(file, plan, hardware, progress);
   name_kernel_variants(plan, hardware, prediction.timeline);
   prediction.notes = machine_notes(plan.scenario.problem, hardware);
   for (std::string& note : fall_back_notes(plan, prediction.timeline))
     prediction.notes.push_back(std::move(note));
-  if (progress)
-    progress->stage("simulating without the bandwidth that was set", operation_count(plan), "operations");
-  note_idle_bandwidths(file, plan, hardware, options_of(file), prediction);
+  if (progress && !file.hardware_overrides.empty())
+    progress->stage("simulating without what was set", operation_count(plan), "operations");
+  note_settings(file, plan, hardware, options_of(file), prediction);
   return prediction;
 }
 

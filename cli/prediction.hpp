@@ -36,6 +36,10 @@ std::vector<std::string> machine_notes(const Problem&, const Hardware&);
 // Throws InputError if the scenario names no hardware file.
 void require_machine(const ScenarioFile&);
 
+// How `run` of this program would choose kernels: among those of this build; of a build without any, among
+// those that one with a CUDA toolkit has by default.
+VariantChoice choice_of_run(const ScenarioFile&);
+
 // Throws InputError when the scenario names no hardware file or the file is wrong, and CannotPredict.
 Prediction predict(const ScenarioFile&, const Plan&, Progress* progress = nullptr);
 // The same on a machine that was made of the file's, or is another one. The notes are not filled in.

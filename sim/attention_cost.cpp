@@ -138,7 +138,8 @@ class Costs {
     }
     KernelCost cost = known->cost;
     if (plan.scenario.problem.attention == Attention::dynamic_mask)
-      add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
+      add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu,
+               variant.family == KernelFamily::mma, cost);
     if (clock_ == Clock::highest) {
       cost.seconds /= hardware_.burst.speed;
       cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
@@ -163,18 +164,19 @@ class Costs {
     std::string_view variant;
     bool fell_back = false;
     double tiles_s = 0, tiles = 0;
+    bool by_model = false;
     bool operator==(const Shape&) const = default;
   };
 
   static Shape shape_of(const Plan& plan, const CallConverter& calls, const Operation& op,
                         const AttentionVariant& variant) {
     const AttentionExtents of = extents_of(calls.calls(op).front().call);
-    return {op.kind,      plan.scenario.problem.dtype,   of.heads,        of.head_size, of.value_size,
-            variant.name, variant.fall_back.has_value(), variant.tiles_s, variant.tiles};
+    return {op.kind,      plan.scenario.problem.dtype,   of.heads,        of.head_size,  of.value_size,
+            variant.name, variant.fall_back.has_value(), variant.tiles_s, variant.tiles, variant.by_model};
   }
 
   // Tables that say what a variant costs: its own family's. Without any, those of a library's kernels, which
-  // are not ours and take every call alike; else the family's nearest in speed, and `speed`, relative to
+  // are about as fast as our fastest on that GPU; else the family's nearest in speed. `speed`, relative to
   // theirs, is somebody's guess.
   struct Tables {
     KernelFamily family = KernelFamily::foreign;
@@ -189,7 +191,12 @@ class Costs {
       if (candidate.family == variant.family)
         return {variant.family, 1, variant.by_other_tiles ? Origin::extrapolated : Origin::measured};
       if (candidate.family == KernelFamily::foreign) {
-        best = {candidate.family, 1, variant.fall_back ? Origin::extrapolated : Origin::measured};
+        // On Hopper the portable kernels on tensor cores are slower than a library's, which are made for it.
+        const bool slower = variant.family == KernelFamily::mma && tables_of_hopper();
+        best = {candidate.family, slower ? relative_speed(shape.kind, variant.family) : 1,
+                slower              ? Origin::assumed
+                : variant.fall_back ? Origin::extrapolated
+                                    : Origin::measured};
         best_distance = -1;
         continue;
       }
@@ -201,6 +208,11 @@ class Costs {
       best_distance = distance;
     }
     return best.value_or(Tables{});  // choose() says what is missing
+  }
+
+  bool tables_of_hopper() const {
+    const int major = hardware_.curve_sm_major > 0 ? hardware_.curve_sm_major : hardware_.gpu.sm_major;
+    return major == 9;
   }
 
   struct Choice {
@@ -271,9 +283,22 @@ class Costs {
     KernelCost cost;
   };
 
+  // General kernels have no tables; a model of what they do has been held against four runs.
+  KernelCost modelled(const Shape& shape) const {
+    KernelCost cost;
+    cost.seconds = shape.tiles_s;
+    cost.origin = Origin::assumed;
+    const Waves waves = waves_of(std::max(shape.tiles, 1.0), hardware_.gpu.sms);
+    cost.waves = waves.count;
+    cost.tail_sms = waves.tail_sms;
+    cost.useful_sms = hardware_.gpu.sms;
+    return cost;
+  }
+
   // Of several tile heights that nobody chose between the fastest is taken.
   KernelCost computed(const Shape& shape, std::span<const Segment> segments,
                       const AttentionVariant& variant) const {
+    if (shape.by_model) return modelled(shape);
     const Tables tables = tables_for(shape, variant);
     std::optional<KernelCost> best;
     for (const int tile_rows : heights(shape, tables.family)) {

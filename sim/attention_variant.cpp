@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -91,10 +92,35 @@ double tiles_of(const kernels::cuda::ChosenBackward& chosen, const kernels::Atte
          static_cast<double>(kernels::cuda::key_tile_heads(launched, *chosen.variant));
 }
 
-// `sms`: all that the GPU has; options.sms of them are to be used. `timed`: families that have tables.
+// Of a call that a general kernel takes; of dynamic mask attention as if all cells were computed.
+template <class Tile>
+void model_general(Tile tile, kernels::cuda::VariantOptions options, AttentionVariant& result) {
+  const bool forward = std::is_same_v<Tile, kernels::Attend>;
+  const kernels::DType accumulator =
+      tile.q.dtype == kernels::DType::fp64 ? kernels::DType::fp64 : kernels::DType::fp32;
+  const std::string name = forward ? kernels::cuda::general_forward_name(accumulator)
+                                   : kernels::cuda::general_backward_name(accumulator);
+  options.only = name;
+  options.build = every_kernel;
+  if constexpr (!std::is_same_v<Tile, kernels::Attend>) {  // casts and delta count apart
+    tile.rounded_dq.reset();
+    tile.rounded_dk.reset();
+    tile.rounded_dv.reset();
+    tile.out.reset();
+  }
+  const auto taken = kernels::cuda::choose_variant(tile, options);
+  result.tiles_s = kernels::cuda::predicted_seconds(taken, tile, options);
+  result.tiles = tiles_of(taken, tile);
+  result.by_model = true;
+}
+
+// Families that have tables, if times are asked for.
+using Timed = std::optional<std::span<const std::pair<OpKind, KernelFamily>>>;
+
+// `sms`: all that the GPU has; options.sms of them are to be used.
 template <class Call>
 AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& options, int sms,
-                        std::span<const std::pair<OpKind, KernelFamily>> timed, OpKind kind) {
+                        const Timed& timed, OpKind kind) {
   AttentionVariant result;
   const auto taken = kernels::cuda::choose_variant(call, options);
   result.name = taken.variant->name;
@@ -108,10 +134,18 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     result.computes_delta = call.out.has_value();
   }
   result.fall_back = kernels::cuda::fall_back(call, options);
-  if (std::find(timed.begin(), timed.end(), std::pair{kind, result.family}) == timed.end()) return result;
+  if (!timed) return result;
+  kernels::cuda::VariantOptions whole = options;
+  whole.sms = sms;
+  if (std::find(timed->begin(), timed->end(), std::pair{kind, result.family}) == timed->end()) {
+    if (result.family != KernelFamily::general) return result;
+    if constexpr (requires { call.tile.segments; })
+      model_general(call.tile, whole, result);
+    else
+      model_general(call, whole, result);
+    return result;
+  }
   if constexpr (requires { kernels::cuda::predicted_seconds(taken, call, options); }) {
-    kernels::cuda::VariantOptions whole = options;
-    whole.sms = sms;
     auto launched = call;
     if constexpr (requires { call.rounded_dq; }) {
       launched = kernels::cuda::as_launched(call, taken);
@@ -234,7 +268,7 @@ AttentionExtents extents_of(const KernelCall& call) {
 }
 
 AttentionVariants::AttentionVariants(const Hardware& hardware, bool times)
-    : gpu_(hardware.gpu), choice_(hardware.choice) {
+    : gpu_(hardware.gpu), choice_(hardware.choice), times_(times) {
   const auto all_portable = [&](OpKind kind) {
     bool any = false;
     for (const KernelTable& table : hardware.kernels) {
@@ -255,7 +289,7 @@ kernels::cuda::VariantOptions AttentionVariants::options(OpKind kind, std::int64
   const bool hopper = kind == OpKind::attend ? hopper_forward_ : hopper_backward_;
   return {.sm_major = gpu_.sm_major,
           .sms = static_cast<int>(std::max<std::int64_t>(gpu_.sms - reserved_sms, 1)),
-          .build = {.hopper = hopper, .full = fp64},
+          .build = {.hopper = hopper && choice_.hopper, .full = fp64 || choice_.full},
           .sm_minor = gpu_.sm_minor,
           .way = choice_.way,
           .choices = choice_.measured.get(),
@@ -282,6 +316,7 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
     return view->dtype == kernels::DType::fp64;
   });
   const kernels::cuda::VariantOptions by = options(op.kind, reserved_sms, fp64);
+  const Timed timed = times_ ? Timed(timed_) : Timed();
   try {
     Remembered& entry = remembered_[next_remembered_++ % remembered_.size()];
     entry.call.clear();  // in case that no kernel takes the call
@@ -291,9 +326,9 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
                           kernels::cuda::fall_back(call, by);
                           call.scale;
                         })
-            return chosen(call, by, gpu_.sms, timed_, op.kind);
+            return chosen(call, by, gpu_.sms, timed, op.kind);
           else if constexpr (requires { call.tile.segments; })
-            return chosen(call, by, gpu_.sms, timed_, op.kind);
+            return chosen(call, by, gpu_.sms, timed, op.kind);
           else
             throw std::logic_error("an operation of no attention");
         },

@@ -41,6 +41,7 @@ struct AttentionVariant {
   // kernels/work/predicted_time.hpp says that they take, without a cast, on all multiprocessors, and how many
   // there are, all heads together.
   double tiles_s = 0, tiles = 0;
+  bool by_model = false;  // no table has its family, and tiles_s is all that is known (general kernels)
 };
 
 // The same time of a point of a table of ours, on `sms` multiprocessors: the call that `measure` makes.
@@ -56,7 +57,7 @@ class AttentionVariants {
  public:
   // Where all tables of a class of ours are of kernels that every architecture has, the file is of a build
   // without Hopper's (-D CPLAB_HOPPER=OFF), as the files that were measured before there were any.
-  // `times`: fills in tiles_s and tiles of variants whose family has tables in the file.
+  // `times`: fills in tiles_s and tiles of variants whose family has tables in the file, and of general ones.
   explicit AttentionVariants(const Hardware&, bool times = false);
 
   // `op` is attend or attend_backward, of softmax or of dynamic mask attention. `reserved_sms`:
@@ -78,6 +79,7 @@ class AttentionVariants {
   std::array<Remembered, 8> remembered_;
   std::size_t next_remembered_ = 0;
   bool hopper_forward_ = true, hopper_backward_ = true;
+  bool times_ = false;
   std::vector<std::pair<OpKind, KernelFamily>> timed_;  // families that have tables
 };
 

@@ -229,6 +229,7 @@ std::vector<HardwareError> faults_of(const Hardware& hardware) {
                   "capacity_bytes");
   });
   attempt(faults, [&] { require_bytes_s(hardware.gpu.copy_bytes_s, "gpu", "copy_bytes_s"); });
+  attempt(faults, [&] { require_seconds(hardware.gpu.least_kernel_s, "gpu", "least_kernel_s"); });
   for (const auto& [dtype, flops] : hardware.gpu.peak_flops)
     attempt(faults, [&, &key = dtype, value = flops] {
       require_range(value, 1, most_flops_s, " FLOP/s", "gpu", "peak_flops." + key);

@@ -85,8 +85,14 @@ struct GpuSpec {
   int sm_major = 0, sm_minor = 0;
   // By dtype name. Bounds kernels of linear attention that no table has; else for comparison in print only.
   std::vector<std::pair<std::string, double>> peak_flops;
+  // What any kernel takes, however little it does. Files may leave it out: then usual_least_kernel_s, which
+  // is assumed.
+  double least_kernel_s = 0;
+  Origin least_kernel_origin = Origin::assumed;
   Provenance provenance;
 };
+// An empty kernel between two others on an H100 or H200, and the least that any of their tables has.
+constexpr double usual_least_kernel_s = 2e-6;
 
 // Kernels of linear attention that no table has (linear_cost.hpp). The file may leave it out: these are then
 // times of a loop of a few dependent loads, tensor-core products and barriers, and of an empty kernel.
@@ -183,6 +189,8 @@ struct InterferenceRow {
 struct VariantChoice {
   kernels::ChoiceWay way = kernels::ChoiceWay::table;
   std::shared_ptr<const kernels::cuda::MeasuredChoices> measured = {};  // of autotune and hybrid
+  // The kernels of the build that would `run`: kernels::cuda::KernelBuild.
+  bool hopper = true, full = false;
 };
 
 struct Hardware {
@@ -206,6 +214,8 @@ struct Hardware {
 
   // The memory that the kernel curves were measured with, where `gpu` was changed since; 0: the same.
   double curve_copy_bytes_s = 0;
+  // Major compute capability of the GPU that the kernel tables were measured on, where `gpu` says another.
+  int curve_sm_major = 0;
 
   int node_of(int rank) const { return rank / node.gpus; }
   // What one rank can send on that path when all ranks of its node send at once.

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "kernels/call_checks.hpp"
+#include "kernels/work/fall_back.hpp"
 #include "kernels/work/head_sizes.hpp"
+#include "kernels/work/masked_time.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {
@@ -90,14 +93,43 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Call& ca
                              : "no kernel of dynamic mask attention of this build fits the call");
 }
 
-template <class Variant, class Call>
-std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const Call& call) {
-  for (const Variant& variant : variants) {
-    if (variant.dtype != call.tile.q.dtype || variant.head_size != call.tile.q.width) continue;
-    if (const Unmet unmet = variant.unmet(call)) return FallBack{variant.name, *unmet};
-    return {};
-  }
+BiasKind bias_of(const PairMask& mask) {
+  if (!mask.bias) return BiasKind::none;
+  return mask.columns.empty() ? BiasKind::keys : BiasKind::full;
+}
+
+// Dynamic masks have no kernels of Hopper's own: where there is room for those, the kernels on tensor cores
+// that take them are slower for a FLOP than what softmax attention takes.
+template <class Variant, class Preferred, class Call>
+std::optional<FallBack> beside_hopper(const Variant& variant, std::span<const Preferred> preferred,
+                                      const Call& call, const VariantOptions& options) {
+  if (options.choice == KernelChoice::portable) return {};
+  for (const Preferred& hopper : preferred)
+    if (hopper.sm_major != 0 && hopper.sm_major == options.sm_major && hopper.dtype == variant.dtype &&
+        hopper.head_size == variant.head_size)
+      return FallBack{.preferred = hopper.name,
+                      .reason = {"", "it takes no softcap, bias or keep mask"},
+                      .times_slower = flop_us(variant, bias_of(call.mask)) / flop_us(hopper)};
   return {};
+}
+
+template <class Variant, class Preferred, class Call>
+std::optional<FallBack> fall_back_of(std::span<const Variant> variants, std::span<const Preferred> preferred,
+                                     const Call& call, const VariantOptions& options) {
+  const View &q = call.tile.q, &v = call.tile.v;
+  constexpr bool forward = std::is_same_v<Variant, MaskedVariant>;
+  const DType of = q.dtype == DType::fp16 ? DType::fp16 : DType::bf16;
+  std::vector<const Variant*> fast;
+  for (const Variant& variant : variants) {
+    if (variant.family == Variant::Family::mma && variant.dtype == of) fast.push_back(&variant);
+    if (variant.dtype != q.dtype || variant.head_size != q.width) continue;
+    if (const Unmet unmet = variant.unmet(call))
+      return FallBack{.preferred = variant.name,
+                      .reason = *unmet,
+                      .times_slower = general_flop_us(forward, head_sizes(q, v), q.dtype) / flop_us(variant)};
+    return beside_hopper(variant, preferred, call, options);
+  }
+  return without_tensor_cores<Variant>(forward, fast, q, v);
 }
 
 template <class Call>
@@ -158,10 +190,11 @@ ChosenMaskedBackward choose_variant(const MaskedAttendBackward& call, const Vari
 }
 
 std::optional<FallBack> fall_back(const MaskedAttend& call, const VariantOptions& options) {
-  return fall_back_of(masked_variants(options.build), call);
+  return fall_back_of(masked_variants(options.build), attend_variants(options.build), call, options);
 }
 std::optional<FallBack> fall_back(const MaskedAttendBackward& call, const VariantOptions& options) {
-  return fall_back_of(masked_backward_variants(options.build), call);
+  return fall_back_of(masked_backward_variants(options.build), attend_backward_variants(options.build), call,
+                      options);
 }
 
 std::vector<KeyReach> key_reaches(std::span<const Segment> segments, std::int64_t q_rows) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/work/fits.hpp"
+#include "kernels/work/general_time.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 
@@ -64,6 +65,9 @@ struct TileExtras {
   double partial_us = 0;    // what the last block of a tile's queries takes longer if it is partial
   double dkv_turns_us = 0;  // what a short tile waits for its turns to add to dk and dv
 };
+
+// Of the general kernels: blocks are of 32 rows, and one begins to load when the last is done.
+constexpr TileExtras of_general{.block = general_tile_rows, .beyond = 0.25};
 
 // Of a tile of keys: how many of its segments it walks over in blocks of which the last is partial.
 int partial_walks(const WorkTables& work, const WorkTile& tile, std::int64_t block) {
@@ -183,7 +187,8 @@ BackwardCosts mma_costs(const AttendBackwardVariant& variant) {
           share * two_functions(cost((2 * D + E) / 3)).queries};
 }
 
-BackwardCosts costs_of(const ChosenBackward& chosen, int head_size) {
+BackwardCosts costs_of(const ChosenBackward& chosen, const AttendBackward& call) {
+  const auto head_size = static_cast<int>(call.q.width);
   using Family = AttendBackwardVariant::Family;
   switch (chosen.variant->family) {
     case Family::hopper_chains: return {measured("hopper_chains_64_cost"), 0};
@@ -207,7 +212,8 @@ BackwardCosts costs_of(const ChosenBackward& chosen, int head_size) {
     case Family::mma: return mma_costs(*chosen.variant);
     case Family::general: break;
   }
-  return two_functions(measured("general_backward_cost") * head_size / 128);
+  const GeneralCosts costs = general_costs(head_size, static_cast<int>(call.v.width), call.q.dtype);
+  return {costs.keys, costs.queries};
 }
 
 // Every tile reads the rows of Q, dO and dq that it walks over, and writes dq.
@@ -240,7 +246,6 @@ double hidden_seconds(const ChosenBackward& chosen, const AttendBackward& asked,
 double predicted_seconds(const ChosenForward& chosen, const Attend& call, const VariantOptions& options) {
   using Family = AttendVariant::Family;
   const AttendVariant& variant = *chosen.variant;
-  const auto head_size = static_cast<int>(call.q.width);
   const auto tile_count = static_cast<std::int64_t>(chosen.work.tiles.size()) * call.q.heads;
   TileCosts costs = variant.tile_costs;
   for (double& cost : costs) cost *= variant.slower(tile_count, options.sms);
@@ -248,7 +253,9 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
     costs = same(at((variant.head_size + variant.value_size) / 2.0, measured("mma_forward_64_cost"),
                     measured("mma_forward_128_cost")) *
                  variant.tile_rows / mma_tile_rows);
-  if (variant.family == Family::general) costs = same(measured("general_forward_cost") * head_size / 128);
+  if (variant.family == Family::general)
+    costs = same(
+        general_costs(static_cast<int>(call.q.width), static_cast<int>(call.v.width), call.q.dtype).forward);
   const std::int64_t heads = call.q.heads;
   const std::int64_t together =
       variant.family == Family::hopper && heads > 0
@@ -259,8 +266,9 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
                       .heads_per_group = std::max<std::int64_t>(together, 1),
                       .sms = variant.places(options.sms),
                       .fixed_share = variant.counts_tiles};
-  const double rows_us = variant.family == Family::hopper ? forward_rows_us(call) : 0;
-  const double tiles = std::max(of_tiles_us(chosen.work, costs, walk, false, {.rows_us = rows_us}),
+  TileExtras extras = variant.family == Family::general ? of_general : TileExtras{};
+  if (variant.family == Family::hopper) extras.rows_us = forward_rows_us(call);
+  const double tiles = std::max(of_tiles_us(chosen.work, costs, walk, false, extras),
                                 variant.least_time(tile_count, options.sms));
   return us * (launch_us + std::max(tiles, of_memory_us({&call.q, &call.k, &call.v, &call.out}, options)));
 }
@@ -270,7 +278,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   using Family = AttendBackwardVariant::Family;
   const AttendBackwardVariant& variant = *chosen.variant;
   const AttendBackward call = as_launched(asked, chosen);
-  BackwardCosts costs = costs_of(chosen, static_cast<int>(call.q.width));
+  BackwardCosts costs = costs_of(chosen, call);
   const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
   const bool fused = sums_dq(variant);
   const std::int64_t key_heads = key_tile_heads(call, variant);
@@ -281,7 +289,9 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const TileWalk by_q{
       .heads = call.q.heads, .heads_per_group = std::max<std::int64_t>(call.q.heads, 1), .sms = options.sms};
   const double in_turn = splits ? 1 : static_cast<double>(call.q.heads) / static_cast<double>(groups);
-  TileExtras extras{.in_turn = in_turn};
+  TileExtras extras = variant.family == Family::general ? of_general : TileExtras{};
+  const TileExtras of_queries = extras;
+  extras.in_turn = in_turn;
   if (fused) {
     extras.rows_us = backward_rows_us(call);
     extras.block = dq_cell_rows(call.q.width);
@@ -300,9 +310,9 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
     std::vector<double> times = times_us(chosen.by_k, same(costs.keys), true, extras);
     extras.in_turn = 1;
     extras.rows_us = rows_apart_us(call.write_dq, call.dq.dtype == call.q.dtype || call.q.width == 128);
-    const std::vector<double> of_queries = times_us(chosen.by_q, same(costs.queries), false, extras);
+    const std::vector<double> for_dq = times_us(chosen.by_q, same(costs.queries), false, extras);
     for (std::int64_t head = 0; head < call.q.heads / groups; ++head)
-      times.insert(times.end(), of_queries.begin(), of_queries.end());
+      times.insert(times.end(), for_dq.begin(), for_dq.end());
     if (!times.empty() && by_k.heads > 0) tiles = makespan(times, by_k);
   } else if (variant.in_chains) {
     const std::vector<double> of_tiles = times_us(chosen.by_k, same(costs.keys), true, extras);
@@ -314,7 +324,8 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
         std::max(makespan(times, by_k), memory_of_chains_us(chosen, call)) + measured("hopper_chains_end");
   } else {
     tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
-    if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
+    if (costs.queries > 0)
+      tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false, of_queries);
   }
   if (chosen.by_k.ring > 0) tiles += measured("hopper_ring_end");
   if (variant.family == Family::hopper_ordered)

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "kernels/call_checks.hpp"
 #include "kernels/work/candidates.hpp"
+#include "kernels/work/fall_back.hpp"
 #include "kernels/work/fits.hpp"
+#include "kernels/work/general_time.hpp"
 #include "kernels/work/kernel_entries.hpp"
 #include "kernels/work/predicted_time.hpp"
 #include "kernels/work/rings.hpp"
@@ -68,17 +71,45 @@ Unmet unmet_general(const Call& call, DType accumulator) {
   return Misfit{"", accumulator == DType::fp64 ? "nothing is fp64" : "an operand is fp64"};
 }
 
+// The variants on tensor cores that are allowed, for calls of that dtype; of wider ones, which have none,
+// those for bf16.
+template <class Variant>
+std::vector<const Variant*> on_tensor_cores(std::span<const Variant> variants, const VariantOptions& options,
+                                            DType dtype) {
+  const DType of = dtype == DType::fp16 ? DType::fp16 : DType::bf16;
+  std::vector<const Variant*> found;
+  for (const Variant& variant : variants)
+    if (variant.family != Variant::Family::general && variant.dtype == of && allows(options, variant))
+      found.push_back(&variant);
+  return found;
+}
+
+template <class Variant, class Call>
+bool takes_general(std::span<const Variant> variants, const VariantOptions& options, const Call& call) {
+  for (const Variant& variant : variants)
+    if (allows(options, variant) && variant.fits(call)) return variant.family == Variant::Family::general;
+  return false;
+}
+
 // The first variant with code for the dtype and the head size of q is the one to fall back from.
 template <class Variant, class Call>
 std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const VariantOptions& options,
                                      const Call& call) {
+  constexpr bool forward = std::is_same_v<Variant, AttendVariant>;
   for (const Variant& variant : variants) {
     if (!allows(options, variant) || variant.dtype != call.q.dtype || variant.head_size != call.q.width)
       continue;
-    if (const Unmet unmet = variant.unmet(call)) return FallBack{variant.name, *unmet};
-    return {};
+    const Unmet unmet = variant.unmet(call);
+    if (!unmet) return {};
+    FallBack found{.preferred = variant.name, .reason = *unmet};
+    if (takes_general(variants, options, call))
+      found.times_slower =
+          general_flop_us(forward, head_sizes(call.q, call.v), call.q.dtype) / flop_us(variant);
+    return found;
   }
-  return {};
+  if (!options.only.empty() || !takes_general(variants, options, call)) return {};
+  return without_tensor_cores<Variant>(forward, on_tensor_cores(variants, options, call.q.dtype), call.q,
+                                       call.v);
 }
 
 // The rows of a call and its segments as a variant counts them: kernels for Hopper, which read by TMA, in row
@@ -160,10 +191,6 @@ Unmet AttendBackwardVariant::unmet(const AttendBackward& asked) const {
     case Family::general: break;
   }
   return unmet_general(call, dtype);
-}
-
-std::string FallBack::text() const {
-  return "not " + std::string(preferred) + ": " + reason.text();
 }
 
 std::optional<FallBack> fall_back(const Attend& call, const VariantOptions& options) {

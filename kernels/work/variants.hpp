@@ -220,14 +220,23 @@ bool casts_dkv(const ChosenBackward& chosen, const AttendBackward& call);
 ChosenForward choose_variant(const Attend& call, const VariantOptions& options);
 ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options);
 
-// Where the kernels that are preferred on that device for the dtype and head size of the call do not take it,
-// and choose_variant() gives it to a slower family: which they are, and the first of their conditions that it
-// does not meet. Head sizes and dtypes that have no kernel of their own have none to fall back from.
+// Why a call is not carried out by the kernels that are preferred on that device for its dtype and head size:
+// they do not take it, and choose_variant() gives it to a slower family (then which they are, and the first
+// of their conditions that it does not meet); or no kernel on tensor cores has its head size or dtype, and a
+// general one takes it.
 struct FallBack {
   std::string_view preferred;  // a variant's name, valid for good
-  Misfit reason;
+  Misfit reason = {};
+  // What no kernel on tensor cores does ("has head size 256", "takes fp32"; empty: `reason` says it), and
+  // which head sizes they have ("64, 128").
+  std::string missing = {}, sizes = {};
+  // How many times as long for a FLOP as `preferred` at its own head size, with all multiprocessors busy; 0:
+  // not much longer.
+  double times_slower = 0;
 
-  std::string text() const;  // "not attend hopper bf16 128: k has rows in 4 runs"
+  // "not attend hopper bf16 128: k has rows in 4 runs"; "not attend hopper bf16 128: no kernel on tensor
+  // cores has head size 256 (this build has head sizes 64, 128); about 260 times slower for a FLOP"
+  std::string text() const;
 };
 std::optional<FallBack> fall_back(const Attend& call, const VariantOptions& options);
 std::optional<FallBack> fall_back(const AttendBackward& call, const VariantOptions& options);
