@@ -6,7 +6,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,100 +13,14 @@
 #include <utility>
 
 #include "plan/live_pairs.hpp"
+#include "sim/attention_bytes.hpp"
 #include "sim/attention_variant.hpp"
 #include "sim/masked_cost.hpp"
+#include "sim/speed_table.hpp"
 #include "sim/waves.hpp"
 
 namespace cplab {
 namespace {
-
-double blocks_of(std::int64_t rows, std::int64_t heads, int tile_rows) {
-  return static_cast<double>(rows / tile_rows + (rows % tile_rows != 0)) * static_cast<double>(heads);
-}
-
-double square_pairs(std::int64_t sequence, bool causal) {
-  const auto s = static_cast<double>(sequence);
-  return causal ? s * (s + 1) / 2 : s * s;
-}
-
-// Of a kernel with all multiprocessors busy; `of_model`: the time of the model of tiles over the measured one
-// (0: not of ours).
-struct Speed {
-  double flops_s = 0, of_model = 0;
-  Origin origin = Origin::measured;
-};
-
-// Linear in log x between points, constant outside; `speed_at` makes a Speed of a map's value. The origin is
-// the worst of the points in use, and interpolated between two, extrapolated outside.
-template <class Value, class SpeedAt>
-Speed interpolate(const std::map<double, Value>& points, double x, Origin outside, SpeedAt speed_at) {
-  const double tolerance = 1e-12 * x;  // keys per row and blocks are small fractions, equal up to rounding
-  const auto above = points.lower_bound(x - tolerance);
-  if (above != points.end() && above->first <= x + tolerance) return speed_at(above->second);
-  if (above == points.end() || above == points.begin()) {
-    const Speed nearest = speed_at(above == points.end() ? points.rbegin()->second : above->second);
-    return {nearest.flops_s, nearest.of_model, worst(nearest.origin, outside)};
-  }
-  const auto below = std::prev(above);
-  const Speed low = speed_at(below->second), high = speed_at(above->second);
-  const double fraction = std::log(x / below->first) / std::log(above->first / below->first);
-  return {low.flops_s + fraction * (high.flops_s - low.flops_s),
-          low.of_model + fraction * (high.of_model - low.of_model),
-          worst(worst(low.origin, high.origin), Origin::interpolated)};
-}
-
-// All tables of one kind, family, dtype, head size, mask and tile height: speeds by keys per query row, then
-// by thread blocks.
-class SpeedTable {
- public:
-  SpeedTable(const KernelTable& first, const GpuSpec& gpu, double burst)
-      : table(&first), family(family_of(first)), gpu_(&gpu), burst_(burst) {}
-
-  const KernelTable* table;  // the first of them
-  KernelFamily family;
-
-  bool takes(const KernelTable& t) const {
-    return t.kind == table->kind && t.dtype == table->dtype && t.head_size == table->head_size &&
-           t.value_size == table->value_size && t.causal == table->causal &&
-           t.tile_rows == table->tile_rows && family_of(t) == family;
-  }
-  void add(const KernelTable& t) { tables_.push_back(&t); }
-
-  Speed speed(double keys_per_row, double blocks) const {
-    for (; read_ < tables_.size(); ++read_) read(*tables_[read_]);
-    return interpolate(
-        speeds_, keys_per_row, Origin::extrapolated, [&](const std::map<double, Speed>& by_blocks) {
-          // Any other number of thread blocks is what the models of waves and of tiles are for.
-          return interpolate(by_blocks, blocks, Origin::interpolated, [](const Speed& s) { return s; });
-        });
-  }
-
- private:
-  // A table of another GPU's multiprocessors is scaled to those of the file.
-  void read(const KernelTable& t) const {
-    const int own_sms = t.sms > 0 ? t.sms : gpu_->sms;
-    const double scale = static_cast<double>(gpu_->sms) / own_sms;
-    const Origin origin =
-        worst(t.provenance.origin, own_sms == gpu_->sms ? Origin::measured : Origin::extrapolated);
-    for (const KernelPoint& point : t.points) {
-      const double pairs = square_pairs(point.sequence, t.causal);
-      const double blocks = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
-      const double seconds = t.sustained ? point.seconds : point.seconds * burst_;
-      const double flops_s = scale * point_flops(t, point) / (seconds * waves_of(blocks, own_sms).fill);
-      const double of_model =
-          family == KernelFamily::foreign ? 0 : point_tiles_s(t, point, *gpu_, own_sms) / seconds;
-      // Of two equal points the first counts.
-      speeds_[pairs / static_cast<double>(point.sequence)].try_emplace(blocks,
-                                                                       Speed{flops_s, of_model, origin});
-    }
-  }
-
-  const GpuSpec* gpu_;
-  double burst_;  // speed at the highest clock over that under load
-  std::vector<const KernelTable*> tables_;
-  mutable std::size_t read_ = 0;  // of them: cutting their points into tiles takes time
-  mutable std::map<double, std::map<double, Speed>> speeds_;
-};
 
 class Costs {
  public:
@@ -137,6 +50,11 @@ class Costs {
       *known = {shape, {segments.begin(), segments.end()}, computed(shape, segments, variant)};
     }
     KernelCost cost = known->cost;
+    // What nobody measured does not move its operands faster than memory does; what somebody did may have
+    // found them in the L2 cache.
+    if (cost.origin >= Origin::extrapolated)
+      cost.seconds =
+          std::max(cost.seconds, attention_bytes(plan, calls.plan(), op) / hardware_.gpu.copy_bytes_s);
     if (plan.scenario.problem.attention == Attention::dynamic_mask)
       add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu,
                variant.family == KernelFamily::mma, cost);
@@ -393,11 +311,6 @@ class Costs {
 };
 
 }  // namespace
-
-double point_flops(const KernelTable& table, const KernelPoint& point) {
-  return square_pairs(point.sequence, table.causal) * static_cast<double>(point.batch * point.heads) *
-         flops_per_pair(table.kind, table.head_size, table.value_size);
-}
 
 KernelCostFunction attention_cost(const Hardware& hardware, Clock clock, RowwiseCost rowwise_cost) {
   const auto costs = std::make_shared<Costs>(hardware, clock, std::move(rowwise_cost));

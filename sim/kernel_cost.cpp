@@ -27,31 +27,21 @@ class StandardCost {
   StandardCost(const StandardCost&) = delete;
 
   KernelCost operator()(const Plan& plan, const CallConverter& calls, const Operation& op) {
-    if (has_square_points(op.kind)) return bounded(plan, calls.plan(), op, attention_(plan, calls, op));
+    if (has_square_points(op.kind)) return bounded(attention_(plan, calls, op));
     const DType dtype = plan.scenario.problem.dtype;
     if (has_chunk_points(op.kind)) return linear_(calls, op, dtype);
     if (op.kind == OpKind::combine && !has_curve(op.kind, dtype))
       return linear_roofline(hardware_, linear_launch(linear_work(calls, op, dtype, hardware_.gpu)));
-    return bounded(plan, calls.plan(), op, memory_bound(plan, op));
+    return memory_bound(plan, op);
   }
 
  private:
-  // No kernel takes less than a launch; and none that nobody measured so moves its operands faster than
-  // memory does (a measured one may find them in the L2 cache).
-  KernelCost bounded(const Plan& plan, const RankPlan& rank, const Operation& op, KernelCost cost) const {
+  // No kernel takes less than an empty one; a curve says so itself.
+  KernelCost bounded(KernelCost cost) const {
     const GpuSpec& gpu = hardware_.gpu;
-    if (has_square_points(op.kind) && cost.origin >= Origin::extrapolated) {
-      double bytes = 0;
-      for (const auto accesses : {rank.reads(op), rank.writes(op)})
-        for (const Access& access : accesses)
-          bytes +=
-              static_cast<double>(view_bytes(rank, rank.views[access.view], plan.scenario.problem.dtype));
-      cost.seconds = std::max(cost.seconds, bytes / gpu.copy_bytes_s);
-    }
-    if (cost.seconds < gpu.least_kernel_s) {
-      cost.seconds = gpu.least_kernel_s;
-      cost.origin = worst(cost.origin, gpu.least_kernel_origin);
-    }
+    if (cost.seconds >= gpu.least_kernel_s) return cost;
+    cost.seconds = gpu.least_kernel_s;
+    cost.origin = worst(cost.origin, gpu.least_kernel_origin);
     return cost;
   }
 
@@ -75,7 +65,7 @@ class StandardCost {
     // One bandwidth, measured on a copy, for another size (copy) or another kernel (the rest).
     cost.origin = worst(hardware_.gpu.provenance.origin,
                         op.kind == OpKind::copy ? Origin::interpolated : Origin::extrapolated);
-    return cost;
+    return bounded(cost);
   }
 
   bool has_curve(OpKind kind, DType dtype) const {

@@ -91,13 +91,14 @@ bool takes_general(std::span<const Variant> variants, const VariantOptions& opti
   return false;
 }
 
-// The first variant with code for the dtype and the head size of q is the one to fall back from.
+// The first variant with code for the dtype and the head sizes of the call is the one to fall back from.
 template <class Variant, class Call>
 std::optional<FallBack> fall_back_of(std::span<const Variant> variants, const VariantOptions& options,
                                      const Call& call) {
   constexpr bool forward = std::is_same_v<Variant, AttendVariant>;
   for (const Variant& variant : variants) {
-    if (!allows(options, variant) || variant.dtype != call.q.dtype || variant.head_size != call.q.width)
+    if (!allows(options, variant) || variant.dtype != call.q.dtype ||
+        sizes_of(variant) != head_sizes(call.q, call.v))
       continue;
     const Unmet unmet = variant.unmet(call);
     if (!unmet) return {};

@@ -82,7 +82,10 @@ TEST_CASE("keys and values of two sizes have kernels in the full set, for that p
   const std::vector<Segment> segments = pair.segments();
   Attend attend = forward(pair, segments);
   attend.v.width = 64;
-  CHECK(fall_back(attend, full)->text() == "not attend mma bf16 192x128: v has width 64");
+  CHECK(
+      fall_back(attend, full)->text() ==
+      "not attend hopper bf16 128: no kernel on tensor cores has head sizes 192 and 64 (this build has head "
+      "sizes 32, 64, 96, 128, 192/128, 256); about 300 times slower for a FLOP");
 }
 
 TEST_CASE("the variant follows layout: lists of runs, misaligned rows, gradients that are not fp32") {
@@ -132,15 +135,22 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   attend = forward(call, segments);
   attend.v.row_stride += 1;
   CHECK(why(attend, on_hopper) ==
-        "not attend hopper bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes");
-  CHECK(why(attend, on_ampere) ==
-        "not attend mma bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes");
+        "not attend hopper bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes; "
+        "about 210 times slower for a FLOP");
+  CHECK(
+      why(attend, on_ampere) ==
+      "not attend mma bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes; about 100 times "
+      "slower for a FLOP");
   attend = forward(call, segments);
   attend.v.width = 64;
-  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: v has width 64");
+  CHECK(
+      why(attend, on_hopper) ==
+      "not attend hopper bf16 128: no kernel on tensor cores has head sizes 128 and 64 (this build has head "
+      "sizes 64, 128); about 280 times slower for a FLOP");
   attend = forward(call, segments);
   attend.scale = -1;
-  CHECK(why(attend, on_hopper) == "not attend hopper bf16 128: the scale is not positive");
+  CHECK(why(attend, on_hopper) ==
+        "not attend hopper bf16 128: the scale is not positive; about 210 times slower for a FLOP");
 
   AttendBackward gradients = backward(call, segments);
   CHECK(why(gradients, on_hopper).empty());
@@ -160,9 +170,15 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(choose_variant(gradients, on_hopper).variant->name == apart_kernel);
   CHECK(why(gradients, on_hopper).empty());
 
-  // No kernel has this head size or dtype: there is nothing to fall back from.
-  CHECK(why(forward({.D = 80}, segments), on_hopper).empty());
-  CHECK(why(forward({.dtype = DType::fp32}, segments), on_hopper).empty());
+  // No kernel on tensor cores has this head size or dtype, whatever the layout.
+  CHECK(why(forward({.D = 80}, segments), on_ampere) ==
+        "not attend mma bf16 128: no kernel on tensor cores has head size 80 (this build has head sizes 64, "
+        "128); "
+        "about 160 times slower for a FLOP");
+  CHECK(
+      why(forward({.dtype = DType::fp32}, segments), on_hopper) ==
+      "not attend hopper bf16 128: no kernel on tensor cores takes fp32 (this build has head sizes 64, 128); "
+      "about 210 times slower for a FLOP");
 }
 
 TEST_CASE("there is a reason exactly where a slower family takes the call") {
