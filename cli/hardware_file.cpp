@@ -89,6 +89,9 @@ class Reader {
       faults_.attempt("gpu", [&] {
         const Table gpu = table.table("gpu");
         if (gpu.has("copy_bytes_s")) curve_copy_bytes_s_ = gpu.quantity("copy_bytes_s", Quantity::bytes_s);
+        GpuSpec measured;
+        if (gpu.has("compute_capability")) read_capability(gpu, measured);
+        curve_sm_major_ = measured.sm_major;
       });
     }
     for (const auto& [key, value] : overrides_)
@@ -108,6 +111,7 @@ class Reader {
       faulty_.insert(faults->sections.begin(), faults->sections.end());
     }
     hardware.curve_copy_bytes_s = curve_copy_bytes_s_;
+    hardware.curve_sm_major = curve_sm_major_;
     for (const auto& [key, file] : opened_.changes) mark_changed(hardware, key, "set in " + file);
     for (const auto& [key, value] : overrides_) mark_changed(hardware, key, "set by hand");
     check(hardware);
@@ -205,6 +209,7 @@ class Reader {
   std::vector<std::string> messages_;
   std::optional<bool> valid_alone_;
   double curve_copy_bytes_s_ = 0;
+  int curve_sm_major_ = 0;
 };
 
 }  // namespace

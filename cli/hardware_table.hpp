@@ -63,6 +63,9 @@ void know_head(const Table& table);
 // that of the file as it stands: links that change below it then bound its flows.
 void keep_measured_links(Table& table);
 
+// compute_capability of [gpu], 9.0 or "9.0", to gpu.sm_major and sm_minor. Throws InputError.
+void read_capability(const Table& gpu_table, GpuSpec& gpu);
+
 // cut, chunk, sequences, states, results and the points of a class of linear attention. Throws InputError.
 void read_chunk_points(const Table& table, KernelTable& kernel);
 

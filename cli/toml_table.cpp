@@ -254,10 +254,6 @@ void Table::put(std::string_view key, double value) {
   state_->node->insert_or_assign(key, value);
 }
 
-void Table::remove(std::string_view key) {
-  state_->node->erase(key);
-}
-
 bool Table::is_made(std::string_view key) const {
   return state_->document->created.contains(joined_path(state_->path, key));
 }

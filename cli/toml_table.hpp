@@ -43,7 +43,6 @@ class Table {
   // Returns the changed keys. Tables taken from this one before are no longer to be used.
   std::vector<std::string> lay_over(Table lower, const OverlayRules& rules);
   void put(std::string_view key, double value);  // as if the file said so
-  void remove(std::string_view key);
 
   bool has(std::string_view key) const;
   // Was the value, or a part of it, set by assign()? `key` may be dotted.
