@@ -68,13 +68,13 @@ class Progress {
 
   std::uint32_t next_launch(std::uint32_t r, std::uint32_t from) const {
     const auto& list = model_.ranks[r].plan->operations;
-    while (from < list.size() && !communicates(list[from])) ++from;
+    while (from < list.size() && !is_launched(list[from])) ++from;
     return from < list.size() ? from : none;
   }
 
-  // In check_launches: i is a communication, and an earlier one of its rank is not complete.
+  // In check_launches: i is launched on a communicator, and an earlier launch of its rank is not complete.
   bool waits_for_launch(std::uint32_t r, std::uint32_t i) const {
-    return !interpreter_ && communicates(model_.ranks[r].op(i)) && i != launch_[r];
+    return !interpreter_ && is_launched(model_.ranks[r].op(i)) && i != launch_[r];
   }
 
   bool complete(std::uint32_t r, std::uint32_t i) const {
@@ -165,12 +165,14 @@ class Progress {
                        pairs_.operation(a).transport == pairs_.operation(b).transport &&
                        pairs_.operation(a).channels == pairs_.operation(b).channels;
     if (!same || !kinds) mismatch(a, b, source, target, kinds);
+    const auto alike = [&](std::uint32_t one, std::uint32_t other) {
+      return one == other || same_elements(*into.plan, into.plan->views[one], into.plan->views[other]);
+    };
+    if (a == b && is_collective(pairs_.operation(b)) && alike(x.view, y.view)) return;  // stays in place
     bool first = true;  // nothing was received into this view before
-    if (is_collective(pairs_.operation(b))) {
+    if (pairs_.operation(b).kind == OpKind::reduce_scatter) {
       auto& views = received_[b];
-      first = std::find(views.begin(), views.end(), y.view) == views.end();
-      if (a == b && !first && from.plan->views[x.view] == into.plan->views[y.view]) return;  // stays in place
-      first = first || pairs_.operation(b).kind != OpKind::reduce_scatter;
+      first = std::ranges::none_of(views, [&](std::uint32_t view) { return alike(view, y.view); });
       if (first) views.push_back(y.view);
     }
     interpreter_->transfer(pairs_.rank_of[a], pairs_.local(a), x, pairs_.rank_of[b], pairs_.local(b), y,

@@ -236,7 +236,7 @@ class Matching {
                                                       : nullptr;
   }
 
-  // Launch order, for each pair of ranks a < b: what a issues with b, b must issue in the same order.
+  // Launch order, for each pair of ranks a < b: what a launches with b, b must launch in the same order.
   void launch_order() {
     struct Peer {
       std::uint32_t rank = none;     // a
@@ -263,6 +263,7 @@ class Matching {
       }
     };
     for (std::uint32_t op = 0; op < pairs_.rank_of.size(); ++op) {
+      if (!is_launched(pairs_.operation(op))) continue;
       for (std::uint32_t p = pairs_.first_part[op]; p < pairs_.first_part[op + 1]; ++p)
         if (pairs_.partner[p] != none) visit(op, pairs_.op_of_part[pairs_.partner[p]]);
       if (pairs_.meeting[op] == none) continue;

@@ -47,6 +47,12 @@ inline bool communicates(const Operation& op) {
   return op.kind >= OpKind::exchange && op.kind <= OpKind::barrier;
 }
 
+// It needs a communicator, which runs what is launched on it one after the other. Over copy there is none:
+// each message waits for its own permission alone.
+inline bool is_launched(const Operation& op) {
+  return communicates(op) && op.transport == Transport::nccl;
+}
+
 // Every member of the group takes part: all_reduce and barrier, and the collectives that have parts.
 inline bool is_collective(const Operation& op) {
   return communicates(op) && op.kind != OpKind::exchange;
@@ -57,8 +63,8 @@ bool fits(const RankModel& a, const Box& x, const RankModel& b, const Box& y);
 
 // Runs the plan symbolically, without buffering. True when every operation completed; else reports why not.
 bool check_progress(Pairing&, Findings&, Interpreter&, CheckResult&);
-// Runs it once more, with each rank's communication one operation at a time in issue order, as an NCCL
-// communicator runs what is launched on it. If that hangs, no launch order suits all ranks.
+// Runs it once more, with what each rank launches on communicators (is_launched) one operation at a time in
+// issue order, as NCCL runs it. If that hangs, no launch order suits all ranks.
 void check_launches(Pairing&, Findings&);
 
 }  // namespace cplab::checking

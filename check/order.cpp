@@ -150,7 +150,7 @@ class Order {
       const Box& old_box = rank_.boxes[old.view];
       if (old.operation == i) {
         known = known || (old.view == view && old.write == write);
-        if ((write || old.write) && !may_share(i, view, write, old) && rank_.overlap(box, old_box))
+        if ((write || old.write) && rank_.overlap(box, old_box) && !may_share(i, view, write, old))
           report(i, view, write, old);
       } else if (c[rank_.lane_of[old.operation]] > rank_.place[old.operation]) {
         keep = (old.write && !write) || !rank_.contains(box, old_box);
@@ -168,8 +168,9 @@ class Order {
   // works in place. All others may happen at the same time, over two links.
   bool may_share(std::uint32_t i, std::uint32_t view, bool write, const Live& old) const {
     const OpKind kind = rank_.op(i).kind;
-    if (kind == OpKind::reduce_scatter) return old.view == view && write && old.write;
-    return kind == OpKind::all_reduce && rank_.plan->views[old.view] == rank_.plan->views[view];
+    const bool possible = kind == OpKind::reduce_scatter ? write && old.write : kind == OpKind::all_reduce;
+    return possible && (old.view == view || same_elements(*rank_.plan, rank_.plan->views[old.view],
+                                                          rank_.plan->views[view]));
   }
 
   void report(std::uint32_t i, std::uint32_t view, bool write, const Live& old) {

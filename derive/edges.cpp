@@ -5,18 +5,17 @@
 #include "derive/edges.hpp"
 
 #include <algorithm>
-#include <array>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
 #include "derive/memory.hpp"
+#include "plan/structure.hpp"
 
 namespace cplab {
 namespace {
 
-constexpr std::size_t max_lanes = 8;
-using Clock = std::array<std::uint32_t, max_lanes>;
+// One number for every lane of the rank: 1 + an operation of that lane, 0: none.
+using Clock = std::vector<std::uint32_t>;
 
 bool disjoint(std::int32_t a_begin, std::int32_t a_end, std::int32_t b_begin, std::int32_t b_end) {
   return a_end <= b_begin || b_end <= a_begin;
@@ -39,12 +38,11 @@ bool overlap(const RowRange& a, const RowRange& b) {
 class Edges {
  public:
   explicit Edges(RankPlan& plan)
-      : plan_(plan),
-        live_(plan.buffers.size()),
-        slab_(plan.buffers.size()),
-        reuse_(plan.buffers.size(), Clock{}),
-        last_(plan.buffers.size(), Clock{}) {
+      : plan_(plan), live_(plan.buffers.size()), slab_(plan.buffers.size()) {
     find_lanes();
+    reuse_.assign(plan.buffers.size(), Clock(lane_count_));
+    last_ = reuse_;
+    last_on_lane_ = forward_end_ = clock_ = wanted_ = Clock(lane_count_);
     find_last();
     for (std::uint32_t a = 0; a < slab_.size(); ++a)
       for (std::uint32_t b = 0; b < slab_.size(); ++b)
@@ -68,24 +66,19 @@ class Edges {
   void derive() {
     const std::vector<std::uint32_t> old = std::move(plan_.edges);
     plan_.edges.clear();
-    clocks_.resize(plan_.operations.size());
+    clocks_.assign(plan_.operations.size() * lane_count_, 0);
     for (std::uint32_t i = 0; i < plan_.operations.size(); ++i) {
       Operation& op = plan_.operations[i];
-      Clock wanted{};  // 1 + the last conflicting operation, by lane
-      const auto visit = [&](auto&& each) {
-        for (const Access& a : plan_.reads(op)) each(a.view, false);
-        for (const Access& a : plan_.writes(op)) each(a.view, true);
-        for (const Part& p : plan_.parts_of(op)) each(p.view, !p.send);
-      };
-      visit([&](std::uint32_t view, bool write) { conflicts(view, write, wanted); });
+      wanted_.assign(lane_count_, 0);
+      for_each_view(op, [&](std::uint32_t view, bool write) { conflicts(view, write, wanted_); });
       if (plan_.between_layers && op.phase == Phase::backward)
-        for (std::size_t l = 0; l < lane_count_; ++l) wanted[l] = std::max(wanted[l], forward_end_[l]);
-      add_edges(i, op, wanted);
+        for (std::size_t l = 0; l < lane_count_; ++l) wanted_[l] = std::max(wanted_[l], forward_end_[l]);
+      add_edges(i, op, wanted_);
       const auto started = RankPlan::slice(old, op.after_started);
       op.after_started = {static_cast<std::uint32_t>(plan_.edges.size()), op.after_started.count};
       plan_.edges.insert(plan_.edges.end(), started.begin(), started.end());
       if (op.phase == Phase::forward) forward_end_[lane_of_[i]] = i + 1;
-      visit([&](std::uint32_t view, bool write) { remember(i, view, write); });
+      for_each_view(op, [&](std::uint32_t view, bool write) { remember(i, view, write); });
     }
   }
 
@@ -98,13 +91,11 @@ class Edges {
       for_each_buffer(plan_.operations[i], [&](std::uint32_t b) {
         for (std::size_t l = 0; l < lane_count_; ++l) {
           std::uint32_t& known = order.known[b * lane_count_ + l];
-          known = std::min(known, clocks_[i][l]);
+          known = std::min(known, clock_of(i)[l]);
         }
       });
     }
-    for (const Clock& last : last_)
-      order.last.insert(order.last.end(), last.begin(),
-                        last.begin() + static_cast<std::ptrdiff_t>(lane_count_));
+    for (const Clock& last : last_) order.last.insert(order.last.end(), last.begin(), last.end());
     return order;
   }
 
@@ -115,11 +106,22 @@ class Edges {
     bool write;
   };
 
+  // Calls visit(view, writes). A view without elements uses nothing.
+  template <class Visit>
+  void for_each_view(const Operation& op, Visit visit) const {
+    const auto each = [&](std::uint32_t view, bool write) {
+      if (!is_empty(plan_, plan_.views[view])) visit(view, write);
+    };
+    for (const Access& a : plan_.reads(op)) each(a.view, false);
+    for (const Access& a : plan_.writes(op)) each(a.view, true);
+    for (const Part& p : plan_.parts_of(op)) each(p.view, !p.send);
+  }
   template <class Visit>
   void for_each_buffer(const Operation& op, Visit visit) const {
-    for (const Access& a : plan_.reads(op)) visit(plan_.views[a.view].buffer);
-    for (const Access& a : plan_.writes(op)) visit(plan_.views[a.view].buffer);
-    for (const Part& p : plan_.parts_of(op)) visit(plan_.views[p.view].buffer);
+    for_each_view(op, [&](std::uint32_t view, bool) { visit(plan_.views[view].buffer); });
+  }
+  const std::uint32_t* clock_of(std::uint32_t i) const {
+    return clocks_.data() + std::size_t{i} * lane_count_;
   }
 
   void find_lanes() {
@@ -127,10 +129,9 @@ class Edges {
     for (const Operation& op : plan_.operations) {
       auto at = std::find(lanes.begin(), lanes.end(), op.lane);
       if (at == lanes.end()) at = lanes.insert(lanes.end(), op.lane);
-      lane_of_.push_back(static_cast<std::uint8_t>(at - lanes.begin()));
+      lane_of_.push_back(static_cast<std::uint16_t>(at - lanes.begin()));
     }
     lane_count_ = lanes.size();
-    if (lane_count_ > max_lanes) throw std::length_error("more than 8 lanes on one rank");
   }
 
   void find_last() {
@@ -155,9 +156,10 @@ class Edges {
 
   void add_edges(std::uint32_t i, Operation& op, const Clock& wanted) {
     const std::size_t own = lane_of_[i];
-    Clock clock{};
+    Clock& clock = clock_;
+    clock.assign(lane_count_, 0);
     if (last_on_lane_[own]) {
-      clock = clocks_[last_on_lane_[own] - 1];
+      std::copy_n(clock_of(last_on_lane_[own] - 1), lane_count_, clock.begin());
       clock[own] = last_on_lane_[own];
     }
     op.after.first = static_cast<std::uint32_t>(plan_.edges.size());
@@ -165,18 +167,18 @@ class Edges {
       if (l == own || wanted[l] <= clock[l]) continue;
       bool implied = false;
       for (std::size_t m = 0; m < lane_count_ && !implied; ++m) {
-        implied = m != l && m != own && wanted[m] > clock[m] && clocks_[wanted[m] - 1][l] >= wanted[l];
+        implied = m != l && m != own && wanted[m] > clock[m] && clock_of(wanted[m] - 1)[l] >= wanted[l];
       }
       if (!implied) plan_.edges.push_back(wanted[l] - 1);
     }
     op.after.count = static_cast<std::uint32_t>(plan_.edges.size()) - op.after.first;
     for (std::size_t l = 0; l < lane_count_; ++l) {
       if (l == own || wanted[l] == 0) continue;
-      const Clock& other = clocks_[wanted[l] - 1];
+      const std::uint32_t* other = clock_of(wanted[l] - 1);
       for (std::size_t m = 0; m < lane_count_; ++m) clock[m] = std::max(clock[m], other[m]);
       clock[l] = std::max(clock[l], wanted[l]);
     }
-    clocks_[i] = clock;
+    std::copy(clock.begin(), clock.end(), clocks_.begin() + static_cast<std::ptrdiff_t>(i * lane_count_));
     last_on_lane_[own] = i + 1;
   }
 
@@ -244,15 +246,16 @@ class Edges {
   }
 
   RankPlan& plan_;
-  std::vector<std::uint8_t> lane_of_;
+  std::vector<std::uint16_t> lane_of_;
   std::size_t lane_count_ = 0;
-  std::array<std::uint32_t, max_lanes> last_on_lane_{};
-  std::vector<Clock> clocks_;
+  Clock last_on_lane_;
+  std::vector<std::uint32_t> clocks_;             // by operation and lane
   std::vector<std::vector<Live>> live_;           // by buffer
   std::vector<std::vector<std::uint32_t>> slab_;  // by buffer: the others of its slab
   std::vector<Clock> reuse_;                      // by buffer
   std::vector<Clock> last_;  // by buffer: 1 + the last operation of each lane that touches it
-  Clock forward_end_{};      // by lane: 1 + the last operation of the forward
+  Clock forward_end_;        // by lane: 1 + the last operation of the forward
+  Clock wanted_, clock_;     // of one operation: the last that conflict with it, what is known when it starts
   std::unordered_map<std::uint64_t, bool> row_overlap_;
 };
 

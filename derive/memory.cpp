@@ -5,6 +5,8 @@
 #include <map>
 #include <string_view>
 
+#include "plan/structure.hpp"
+
 namespace cplab {
 namespace {
 
@@ -20,6 +22,7 @@ std::vector<Uses> uses_of(const RankPlan& plan) {
   for (std::uint32_t i = 0; i < plan.operations.size(); ++i) {
     const Operation& op = plan.operations[i];
     const auto touch = [&](std::uint32_t view) {
+      if (is_empty(plan, plan.views[view])) return;
       Uses& u = uses[plan.views[view].buffer];
       u.first = std::min(u.first, i);
       u.last = i;

@@ -65,6 +65,7 @@ std::vector<MemoryUse> Binder::uses(const Operation& op) const {
   const auto index = static_cast<std::uint32_t>(&op - plan().operations.data());
   std::vector<MemoryUse> out;
   const auto use = [&](const View& view, bool written) {
+    if (is_empty(plan(), view)) return;
     const Buffer& buffer = plan().buffers[view.buffer];
     const std::int64_t size = element_bytes(buffer.role, nominal_);
     MemoryUse entry{index, view.buffer, 0, 0, op.lane, written};
@@ -74,17 +75,12 @@ std::vector<MemoryUse> Binder::uses(const Operation& op) const {
       first_row = std::min(first_row, r.begin);
       last_row = std::max(last_row, r.begin + (r.count - 1) * r.step);
     }
-    const bool empty = last_row < 0 || view.slot_begin == view.slot_end || view.head_begin == view.head_end ||
-                       view.width_begin == view.width_end;
-    entry.offset = buffer.offset;
-    if (!empty) {
-      const std::int64_t first =
-          element_of(buffer, view.slot_begin, first_row, view.head_begin, view.width_begin);
-      const std::int64_t last =
-          element_of(buffer, view.slot_end - 1, last_row, view.head_end - 1, view.width_end - 1);
-      entry.offset += first * size;
-      entry.bytes = (last - first + 1) * size;
-    }
+    const std::int64_t first =
+        element_of(buffer, view.slot_begin, first_row, view.head_begin, view.width_begin);
+    const std::int64_t last =
+        element_of(buffer, view.slot_end - 1, last_row, view.head_end - 1, view.width_end - 1);
+    entry.offset = buffer.offset + first * size;
+    entry.bytes = (last - first + 1) * size;
     out.push_back(entry);
   };
   for (const Access& access : plan().reads(op)) use(plan().views[access.view], false);

@@ -30,7 +30,43 @@ std::vector<RowRange> written_out(const std::vector<RowRange>& ranges) {
   return plain;
 }
 
+// A list of ranges as maximal runs, whatever the pieces that the list cuts them into: equal lists of rows give
+// equal runs.
+std::vector<RowRange> joined(std::span<const RowRange> ranges) {
+  std::vector<RowRange> runs;
+  for (RowRange rest : ranges) {
+    while (rest.count > 0) {
+      RowRange* last = runs.empty() ? nullptr : &runs.back();
+      if (last != nullptr && last->count == 1) last->step = rest.begin - last->begin;
+      if (last == nullptr || rest.begin != last->begin + last->count * last->step) {
+        runs.push_back({rest.begin, 1, 1});
+        rest = {rest.begin + rest.step, rest.count - 1, rest.step};
+        continue;
+      }
+      // Of a range that goes on in another step its first row is the run's last.
+      const std::int64_t count = rest.count == 1 || rest.step == last->step ? rest.count : 1;
+      last->count += count;
+      rest = {rest.begin + count * rest.step, rest.count - count, rest.step};
+    }
+  }
+  if (!runs.empty() && runs.back().count == 1) runs.back().step = 1;
+  return runs;
+}
+
 }  // namespace
+
+bool is_empty(const RankPlan& plan, const View& view) {
+  return view.slot_begin >= view.slot_end || view.head_begin >= view.head_end ||
+         view.width_begin >= view.width_end ||
+         std::ranges::none_of(plan.rows_of(view), [](const RowRange& r) { return r.count > 0; });
+}
+
+bool same_elements(const RankPlan& plan, const View& a, const View& b) {
+  View alike = b;
+  alike.ranges = a.ranges;
+  if (!(a == alike)) return false;
+  return a.ranges == b.ranges || joined(plan.rows_of(a)) == joined(plan.rows_of(b));
+}
 
 RowSet row_set(std::span<const RowRange> ranges) {
   std::vector<RowRange> list;

@@ -268,8 +268,8 @@ std::vector<std::uint8_t> parts_in_place(const RankPlan& rank, const Operation& 
     if (parts[p].peer == rank.rank) (parts[p].send ? sends : receives).push_back(p);
   for (std::size_t k = 0; k < std::min(sends.size(), receives.size()); ++k) {
     const std::uint32_t a = parts[sends[k]].view, b = parts[receives[k]].view;
-    const bool same =
-        a == b || (a < rank.views.size() && b < rank.views.size() && rank.views[a] == rank.views[b]);
+    const bool same = a == b || (a < rank.views.size() && b < rank.views.size() &&
+                                 same_elements(rank, rank.views[a], rank.views[b]));
     if (same) in_place[sends[k]] = in_place[receives[k]] = 1;
   }
   return in_place;

@@ -63,6 +63,12 @@ std::string operation_label(const RankPlan&, const Operation&);
 // are: part i is true if it is one side of such a pair (the k-th own send meets the k-th own receive).
 std::vector<std::uint8_t> parts_in_place(const RankPlan&, const Operation&);
 
+// A view without elements. It uses nothing: it begins no buffer's life, waits for nothing and keeps nothing.
+bool is_empty(const RankPlan&, const View&);
+
+// Both views name the same elements in the same order, however their rows are cut into ranges.
+bool same_elements(const RankPlan&, const View&, const View&);
+
 // The column at which the border between the buffer's planes cuts the view, counted from the view's first; 0:
 // it does not.
 std::int32_t plane_cut(const Buffer&, const View&);

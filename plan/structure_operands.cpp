@@ -6,6 +6,7 @@
 
 #include "plan/layout.hpp"
 #include "plan/operands.hpp"
+#include "plan/structure.hpp"
 #include "plan/structure_linear.hpp"
 
 namespace cplab {
@@ -273,14 +274,17 @@ class Operands {
     std::map<int, std::vector<std::uint32_t>> received;
     for (const Part& p : plan_.parts_of(op_))
       if (!p.send) received[p.peer].push_back(p.view);
+    if (received.empty()) return nullptr;
+    const auto same = [&](std::uint32_t a, std::uint32_t b) {
+      return a == b || same_elements(plan_, plan_.views[a], plan_.views[b]);
+    };
+    const std::vector<std::uint32_t>& first = received.begin()->second;
     for (const auto& [peer, views] : received)
-      if (views != received.begin()->second)
+      if (!std::ranges::equal(views, first, same))
         return "does not sum the same views, in the same order, of every peer";
-    for (const auto& [peer, views] : received)
-      for (std::size_t i = 0; i < views.size(); ++i)
-        if (std::find(views.begin() + static_cast<std::ptrdiff_t>(i) + 1, views.end(), views[i]) !=
-            views.end())
-          return "sums two parts of one peer into one view";
+    for (std::size_t i = 0; i < first.size(); ++i)
+      for (std::size_t j = i + 1; j < first.size(); ++j)
+        if (same(first[i], first[j])) return "sums two parts of one peer into one view";
     return nullptr;
   }
 

@@ -85,12 +85,7 @@ class RankReader {
           buffers.at(b).at("bytes").fail("the buffers of this rank are together too large to be laid out");
       place_in_arena(rank_, reuse_of(plan_.scenario.schedule));
     }
-    if (!derive_.after) return;
-    try {
-      derive_edges(rank_);
-    } catch (const std::length_error& error) {
-      operations.fail(error.what());
-    }
+    if (derive_.after) derive_edges(rank_);
   }
 
  private:

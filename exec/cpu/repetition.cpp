@@ -2,8 +2,12 @@
 #include "exec/cpu/repetition.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
+
+#include "plan/structure.hpp"
 
 namespace cplab {
 
@@ -164,15 +168,23 @@ void Repetition::sum_received(OpRef ref) {
   const auto place = [&](const Received& r) {
     return std::find(group.begin(), group.end(), plan.parts[r.part].peer) - group.begin();
   };
+  // The first view that names the same elements: peers may have cut its rows otherwise.
+  const auto parts = plan.parts_of(op);
+  const auto target = [&](const Received& r) {
+    const auto first = std::ranges::find_if(parts, [&](const Part& part) {
+      return !part.send && (part.view == plan.parts[r.part].view ||
+                            same_elements(plan, plan.views[part.view], plan.views[plan.parts[r.part].view]));
+    });
+    return first->view;
+  };
+  std::map<std::uint32_t, std::uint32_t> targets;  // by part
+  for (const Received& r : received) targets.emplace(r.part, target(r));
   std::stable_sort(received.begin(), received.end(), [&](const Received& a, const Received& b) {
-    return std::make_pair(plan.parts[a.part].view, place(a)) <
-           std::make_pair(plan.parts[b.part].view, place(b));
+    return std::make_pair(targets[a.part], place(a)) < std::make_pair(targets[b.part], place(b));
   });
   for (std::size_t first = 0; first < received.size();) {
     std::size_t last = first;
-    while (last < received.size() &&
-           plan.parts[received[last].part].view == plan.parts[received[first].part].view)
-      ++last;
+    while (last < received.size() && targets[received[last].part] == targets[received[first].part]) ++last;
     for (std::size_t piece = 0; piece < received[first].tensors.size(); ++piece) {
       std::vector<const StagedTensor*> addends;
       for (std::size_t i = first; i < last; ++i) {
