@@ -109,7 +109,7 @@ class Contents final : public Interpreter {
   std::string tokens_of(std::uint32_t set) const;                   // "tokens 0..7 of sequence 2"
   std::string edge_in(std::uint32_t set, std::int64_t edge) const;  // "token 8"
   void check_linear_outputs(std::uint32_t rank);
-  void check_edge_states(std::uint32_t rank, std::string_view name, Holds, bool left_edge, bool needed);
+  void check_edge_states(std::uint32_t rank, std::string_view name, Holds, bool left_edge);
 
   // check/attention.cpp, check/backward.cpp, check/merge.cpp: operations that compute.
   double pairs_of(Site) const;

@@ -52,6 +52,8 @@ std::vector<StateBuffer> state_buffers(const Plan& plan, const RankPlan& rank) {
   std::vector<StateBuffer> found;
   if (plan.scenario.problem.attention != Attention::linear) return found;
   for (const Kind& kind : kinds) {
+    // A forward has no states of queries: an output that is called so is none of the problem's.
+    if (kind.buffer.expected == "dstate" && !plan.scenario.problem.has_backward()) continue;
     const auto is_output = [&](const Buffer& b) {
       return b.name == kind.buffer.buffer && b.category == Category::output;
     };
