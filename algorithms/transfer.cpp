@@ -110,7 +110,8 @@ Transfer::Transfer(Builder& b, const Team& team, TransferOptions options,
     t.heads = each.how->heads_given(team.place);
     t.out = shares(each, true);
     t.in = shares(each, false);
-    if (kind_ != OpKind::reduce_scatter) t.sums = meet(t.in);
+    // Of a redistribution every row and head comes from one member; only an adjoint may bring several shares.
+    if (options.adjoint && kind_ != OpKind::reduce_scatter) t.sums = meet(t.in);
     if (each.packed.given() || source.role != t.role || needs_staging(t, t.source, t.out))
       stage(t, t.name + "_packed", t.source, each.packed, t.out, t.packing, true);
     if (t.sums) {

@@ -33,6 +33,7 @@ class Inspector {
                "two buffers of this rank are named " + rank_.buffers[b].name});
     }
     test_slabs();
+    test_arena();
     for (const View& view : rank_.views) test_view(view);
     form_.operations.assign(rank_.operations.size(), Form::broken);
     for (std::uint32_t i = 0; i < rank_.operations.size(); ++i) test_operation(i);
@@ -66,6 +67,20 @@ class Inspector {
       report("does not lie within the arena");
     else if (b.offset % element != 0)
       report("begins at byte " + std::to_string(b.offset) + ", which is no multiple of its element size");
+  }
+
+  // An arena is allocated as large as the plan says: who claims more than its buffers take is refused before
+  // anybody tries. Less than what a GPU hands out at once is nobody's loss.
+  void test_arena() {
+    constexpr std::int64_t granule = std::int64_t{2} << 20;
+    std::int64_t end = 0;
+    for (const Buffer& b : rank_.buffers)
+      if (b.bytes <= rank_.arena_bytes && b.offset <= rank_.arena_bytes - b.bytes)
+        end = std::max(end, b.offset + b.bytes);
+    if (rank_.arena_bytes - end > granule)
+      sink_({FindingKind::lifetime, no_index, no_index,
+             "the arena has " + std::to_string(rank_.arena_bytes) + " bytes, and the last buffer ends at " +
+                 std::to_string(end)});
   }
 
   // Buffers of one slab lie at one offset, and none is an input or output: these hold data before or after

@@ -17,85 +17,119 @@ std::vector<std::int64_t> sequence_begins(const Problem& p) {
   return begins;
 }
 
-// All padded sequences of the replica in one line, cut into P equal pieces.
-std::vector<LocalRow> stream_rows(const Scenario& scenario, int replica, int position) {
-  const Problem& p = scenario.problem;
-  const std::vector<std::int64_t> begins = sequence_begins(p);
-  std::vector<LocalRow> line;
-  LocalRow behind;  // rows that are no tokens lie behind the last sequence
-  for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
-       b += static_cast<std::size_t>(scenario.parallel.replicas)) {
-    for (std::int64_t i = 0; i < p.padded_lengths[b]; ++i)
-      line.push_back({static_cast<std::int64_t>(b), i, begins[b] + i, i < p.lengths[b]});
-    behind = {static_cast<std::int64_t>(b), p.padded_lengths[b], -1, false};
+class Runs {
+ public:
+  // Joins what goes on where the last run ends.
+  void add(std::size_t sequence, std::int64_t position, std::int64_t count, std::int64_t step = 1) {
+    if (count <= 0) return;
+    const auto b = static_cast<std::int64_t>(sequence);
+    if (!runs.empty()) {
+      LocalRun& last = runs.back();
+      if (last.sequence == b && step == 1 && last.step == 1 && last.position + last.count == position) {
+        last.count += count;
+        return;
+      }
+    }
+    runs.push_back({b, position, count, step});
   }
-  const std::int64_t P = scenario.parallel.ranks, n = (std::ssize(line) + P - 1) / P;
-  for (; std::ssize(line) < n * P; ++behind.position) line.push_back(behind);
-  return {line.begin() + position * n, line.begin() + (position + 1) * n};
+
+  std::vector<LocalRun> runs;
+};
+
+// All padded sequences of the replica in one line, cut into P equal pieces; rows that are no tokens lie
+// behind the last sequence.
+std::vector<LocalRun> stream_runs(const Scenario& scenario, int replica, int position) {
+  const Problem& p = scenario.problem;
+  const auto replicas = static_cast<std::size_t>(scenario.parallel.replicas);
+  std::int64_t tokens = 0;
+  for (auto b = static_cast<std::size_t>(replica); b < p.lengths.size(); b += replicas)
+    tokens += p.padded_lengths[b];
+  const std::int64_t P = scenario.parallel.ranks, n = (tokens + P - 1) / P;
+  const std::int64_t from = position * n, to = from + n;
+  Runs mine;
+  std::int64_t line = 0;  // of the line, before the sequence
+  std::size_t last = 0;
+  for (auto b = static_cast<std::size_t>(replica); b < p.lengths.size(); b += replicas) {
+    const std::int64_t begin = std::max(from, line), end = std::min(to, line + p.padded_lengths[b]);
+    mine.add(b, begin - line, end - begin);
+    line += p.padded_lengths[b];
+    last = b;
+  }
+  const std::int64_t behind = std::max(from, tokens);
+  if (to > behind) mine.add(last, p.padded_lengths[last] + behind - tokens, to - behind);
+  return mine.runs;
 }
 
 // Whole sequences and two chunks of those that are cut; then padding of the last sequence, to as many rows as
 // the fullest rank has.
-std::vector<LocalRow> hybrid_rows(const Scenario& scenario, int replica, int position) {
+std::vector<LocalRun> hybrid_runs(const Scenario& scenario, int replica, int position) {
   const Problem& p = scenario.problem;
-  const std::vector<std::int64_t> begins = sequence_begins(p);
   const std::int64_t P = scenario.parallel.ranks;
-  std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);  // rows of each rank
-  std::vector<LocalRow> mine;
-  LocalRow behind;
+  std::vector<std::int64_t> held(static_cast<std::size_t>(P), 0);  // rows of each rank, whole ones
+  std::int64_t behind = 0;
+  std::size_t last = 0;
+  Runs mine;
   for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
        b += static_cast<std::size_t>(scenario.parallel.replicas)) {
     const std::int64_t padded = p.padded_lengths[b], home = scenario.parallel.homes[b];
     if (padded == 0) continue;
-    const std::int64_t chunk = (padded + 2 * P - 1) / (2 * P), rows = home < 0 ? chunk * 2 * P : padded;
-    const auto take = [&](std::int64_t first, std::int64_t count) {
-      for (std::int64_t i = first; i < first + count; ++i)
-        mine.push_back({static_cast<std::int64_t>(b), i, i < padded ? begins[b] + i : -1, i < p.lengths[b]});
-    };
+    const std::int64_t chunk = (padded + 2 * P - 1) / (2 * P);
     if (home < 0) {
-      for (std::int64_t& rank_rows : held) rank_rows += 2 * chunk;
-      take(position * chunk, chunk);
-      take((2 * P - 1 - position) * chunk, chunk);
+      mine.add(b, position * chunk, chunk);
+      mine.add(b, (2 * P - 1 - position) * chunk, chunk);
     } else {
-      held[static_cast<std::size_t>(home)] += rows;
-      if (home == position) take(0, rows);
+      held[static_cast<std::size_t>(home)] += padded;
+      if (home == position) mine.add(b, 0, padded);
     }
-    behind = {static_cast<std::int64_t>(b), rows, -1, false};
+    behind = home < 0 ? chunk * 2 * P : padded;
+    last = b;
   }
   const std::int64_t most = *std::ranges::max_element(held);
-  for (std::int64_t rank = 0; rank < position; ++rank)
-    behind.position += most - held[static_cast<std::size_t>(rank)];
-  for (; std::ssize(mine) < most; ++behind.position) mine.push_back(behind);
-  return mine;
+  for (std::int64_t rank = 0; rank < position; ++rank) behind += most - held[static_cast<std::size_t>(rank)];
+  mine.add(last, behind, most - held[static_cast<std::size_t>(position)]);
+  return mine.runs;
 }
 
 }  // namespace
 
-std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position) {
-  if (scenario.placement == "stream") return stream_rows(scenario, replica, position);
-  if (scenario.placement == "hybrid") return hybrid_rows(scenario, replica, position);
+std::vector<LocalRun> local_runs(const Scenario& scenario, int replica, int position) {
+  if (scenario.placement == "stream") return stream_runs(scenario, replica, position);
+  if (scenario.placement == "hybrid") return hybrid_runs(scenario, replica, position);
   const Problem& p = scenario.problem;
   const std::int64_t P = scenario.parallel.ranks;
-  const bool zigzag = scenario.placement == "zigzag";
-  const bool striped = scenario.placement == "striped";
+  const bool zigzag = scenario.placement == "zigzag", striped = scenario.placement == "striped";
   const std::int64_t unit = zigzag ? 2 * P : P;
-  const std::vector<std::int64_t> begins = sequence_begins(p);
-  std::vector<LocalRow> rows;
+  Runs mine;
   for (std::size_t b = static_cast<std::size_t>(replica); b < p.lengths.size();
        b += static_cast<std::size_t>(scenario.parallel.replicas)) {
-    const std::int64_t n = (p.padded_lengths[b] + unit - 1) / unit * (unit / P);
-    for (std::int64_t i = 0; i < n; ++i) {
-      LocalRow row;
-      row.sequence = static_cast<std::int64_t>(b);
-      const std::int64_t chunk = n / 2;
-      if (zigzag) {
-        row.position = i < chunk ? position * chunk + i : (2 * P - 1 - position) * chunk + (i - chunk);
-      } else {
-        row.position = striped ? position + i * P : position * n + i;
-      }
-      if (row.position < p.padded_lengths[b]) row.token = begins[b] + row.position;
-      row.valid = row.position < p.lengths[b];
-      rows.push_back(row);
+    const std::int64_t n = (p.padded_lengths[b] + unit - 1) / unit * (unit / P), chunk = n / 2;
+    if (zigzag) {
+      mine.add(b, position * chunk, chunk);
+      mine.add(b, (2 * P - 1 - position) * chunk, chunk);
+    } else if (striped) {
+      mine.add(b, position, n, P);
+    } else {
+      mine.add(b, position * n, n);
+    }
+  }
+  return mine.runs;
+}
+
+std::int64_t local_row_count(const Scenario& scenario, int replica, int position) {
+  std::int64_t count = 0;
+  for (const LocalRun& run : local_runs(scenario, replica, position)) count += run.count;
+  return count;
+}
+
+std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position) {
+  const Problem& p = scenario.problem;
+  const std::vector<std::int64_t> begins = sequence_begins(p);
+  std::vector<LocalRow> rows;
+  for (const LocalRun& run : local_runs(scenario, replica, position)) {
+    const auto b = static_cast<std::size_t>(run.sequence);
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const std::int64_t at = run.position + i * run.step;
+      rows.push_back({run.sequence, at, at < p.padded_lengths[b] ? begins[b] + at : -1, at < p.lengths[b]});
     }
   }
   return rows;

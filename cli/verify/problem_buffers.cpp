@@ -30,7 +30,7 @@ void require_shape(const Plan& plan, int rank, std::string_view name, std::int64
 void require_problem_buffers(const Plan& plan) {
   const Problem& p = plan.scenario.problem;
   for (const RankPlan& rank : plan.ranks) {
-    const std::int64_t rows = std::ssize(local_rows(plan.scenario, rank.replica, rank.position));
+    const std::int64_t rows = local_row_count(plan.scenario, rank.replica, rank.position);
     for (const Category category : {Category::input, Category::output}) {
       for (const ProblemTensor& tensor : tensors_of(p, category)) {
         const TokenRow row = token_row(p, tensor);

@@ -15,10 +15,12 @@ struct Piece {
 
 std::vector<Piece> pieces_of(const Scenario& scenario, const RankPlan& rank) {
   std::vector<Piece> pieces;
-  for (const LocalRow& row : local_rows(scenario, rank.replica, rank.position)) {
-    if (pieces.empty() || pieces.back().sequence != row.sequence)
-      pieces.push_back({row.sequence, row.position, 0});
-    pieces.back().tokens += row.valid ? 1 : 0;
+  for (const LocalRun& run : local_runs(scenario, rank.replica, rank.position)) {
+    if (pieces.empty() || pieces.back().sequence != run.sequence)
+      pieces.push_back({run.sequence, run.position, 0});
+    const std::int64_t length = scenario.problem.lengths[static_cast<std::size_t>(run.sequence)];
+    const std::int64_t before_end = (length - run.position + run.step - 1) / run.step;
+    pieces.back().tokens += std::clamp<std::int64_t>(before_end, 0, run.count);
   }
   for (Piece& piece : pieces)  // rows behind the last token lie at its edge
     piece.begin = std::min(piece.begin, scenario.problem.lengths[static_cast<std::size_t>(piece.sequence)]);

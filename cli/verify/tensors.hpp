@@ -63,6 +63,14 @@ struct LocalRow {
 // P equal pieces, rows behind the last token are its sequence's.
 std::vector<LocalRow> local_rows(const Scenario& scenario, int replica, int position);
 
+// The same rows as runs: `count` of one sequence, `step` positions apart. Their number follows from that of
+// the sequences, not from their lengths: what only counts or looks for edges asks for these.
+struct LocalRun {
+  std::int64_t sequence = 0, position = 0, count = 0, step = 1;
+};
+std::vector<LocalRun> local_runs(const Scenario& scenario, int replica, int position);
+std::int64_t local_row_count(const Scenario& scenario, int replica, int position);
+
 // Values as the table says (plan/tensors.hpp), of transition matrix with the rows of k made as long as 1,
 // rounded to the dtype of the tensor's role, from a generator that is the same on every platform
 // and does not depend on the number of ranks. Padding rows are NaN.

@@ -30,3 +30,39 @@ TEST_CASE("long lists of objects, and objects with many keys, are read in propor
   CHECK_THROWS_WITH(JsonDocument("[1e999]", "large.json"),
                     "large.json: no JSON: [json.exception.out_of_range.406] number overflow parsing '1e999'");
 }
+
+TEST_CASE("what verifying linear attention would need is counted, not listed") {
+  // 2^30 tokens: a list of the rows of one rank alone takes 32 GiB.
+  const auto refused =
+      run_cplab({"verify", trial("verify_guard_late.toml"), "--set", "problem.lengths=[1073741824]"});
+  CHECK(refused.code == 3);
+  CHECK(refused.err.find("executing this on the CPU needs about") != std::string::npos);
+}
+
+TEST_CASE("a plan that claims a far larger arena than its buffers take is refused before it runs") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("plan.json");
+  REQUIRE(run_cplab({"show", "ring-small", "--json", path}).code == 0);
+  const std::string text = read_file(path), key = "\"arena_bytes\": ";
+  const std::size_t at = text.find(key);
+  REQUIRE(at != std::string::npos);
+  const std::size_t digits = text.find_first_not_of("0123456789", at + key.size());
+  for (const char* claimed : {"17179869184", "4611686018427387904"}) {
+    CAPTURE(claimed);
+    const std::string wrong =
+        folder.write("wrong.json", text.substr(0, at + key.size()) + claimed + text.substr(digits));
+    const auto checked = run_cplab({"check", "--plan", wrong});
+    CHECK(checked.code == 1);
+    CHECK(checked.out.find("lifetime  rank 0  the arena has " + std::string(claimed) + " bytes") !=
+          std::string::npos);
+    const auto verified = run_cplab({"verify", "--plan", wrong});  // may be refused for its memory as well
+    CHECK((verified.code == 1 || verified.code == 3));
+  }
+}
+
+TEST_CASE("stripes are traded as strided ranges: as fast at a million tokens as at a thousand") {
+  const auto simulated =
+      run_cplab({"simulate", "families-64", "--set", "parallel.algorithm=all_to_all", "--set",
+                 "parallel.placement=striped", "--set", "problem.sequence=4M", "--set", "problem.heads=64"});
+  CHECK(simulated.code == 0);
+}
