@@ -83,7 +83,8 @@ void hierarchical_level_missing(Plan& plan) {
 }
 
 // Every group has a lane of its own, as frameworks give each a stream. Half of the ranks, like the squares of
-// one colour on a chessboard, issue two independent operations of different groups the other way round.
+// one colour on a chessboard, issue two independent operations of different groups the other way round. Only
+// over NCCL, which runs what is launched on a communicator in order, is that a fault: all go over it.
 void communicator_order(Plan& plan) {
   const auto place = [&](const RankPlan& rank, const Operation& op) {
     const std::vector<int>& members = plan.groups[op.group].ranks;
@@ -91,8 +92,10 @@ void communicator_order(Plan& plan) {
   };
   bool everywhere = true;
   for (RankPlan& rank : plan.ranks) {
-    for (Operation& op : rank.operations)
+    for (Operation& op : rank.operations) {
+      if (is_communication(op.kind)) op.transport = Transport::nccl;
       if (is_ring_of_team(plan, op)) ++op.lane.index;
+    }
     derive_edges(rank);
     const auto pair = independent_pair(plan, rank);
     everywhere &= pair.has_value();
