@@ -16,7 +16,7 @@ constexpr std::size_t kind_count = 9;
 }
 
 void Findings::add(FindingKind kind, const RankPlan* rank, std::uint32_t operation, std::uint32_t buffer,
-                   std::string message) {
+                   std::string message, const std::string& missing) {
   const int number = rank ? rank->rank : -1;
   const std::uint64_t bucket =
       static_cast<std::uint64_t>(number + 1) * kind_count + static_cast<std::uint64_t>(kind);
@@ -29,7 +29,7 @@ void Findings::add(FindingKind kind, const RankPlan* rank, std::uint32_t operati
   item.finding.kind = kind;
   item.finding.rank = number;
   if (rank && operation != none) item.finding.operation = id_of(*rank, rank->operations[operation]);
-  if (rank && buffer != none) item.finding.buffer = rank->buffers[buffer].name;
+  item.finding.buffer = rank && buffer != none ? rank->buffers[buffer].name : missing;
   item.finding.message = std::move(message);
   items_.push_back(std::move(item));
 }

@@ -130,13 +130,12 @@ void Contents::report_peer(Site s, std::uint32_t peer, FindingKind kind, const B
           (peer == s.rank ? "" : " (on rank " + std::to_string(model_.ranks[peer].plan->rank) + ")"));
 }
 
-// Prepares `runs` for being written into the box. LSEs, deltas and max_logit must be wide: the nominal dtype
-// has too few digits for them.
+// Prepares `runs` for being written into the box.
 void Contents::settle(Site s, const Box& box, Runs& runs, std::uint32_t writer) {
   const bool nominal = model_.ranks[s.rank].plan->buffers[box.buffer].role == Role::nominal;
   for (Run& run : runs) {
     Value& v = run.value;
-    if (nominal && (v.holds == Holds::lse || v.holds == Holds::delta || v.holds == Holds::max_logit)) {
+    if (nominal && kept_wide(v.holds)) {
       report(s, FindingKind::coverage, box,
              "writes " + std::string(name(v.holds)) + " into a buffer of the nominal dtype; it is kept wide");
       v = Value::unknown();

@@ -35,9 +35,6 @@ bool LinearStep::enters_at(const Held& held, const State& s, const Chunk& chunk,
   };
   if (sequence_of(s.set) != contents_.tokens_.origin(tokens.begin).sequence)
     return wrong(*held.box, what() + " for " + chunk_name(tokens) + ", which is of another sequence");
-  if (carry && exponent != 0 && problem_.transition != Transition::decay)
-    return wrong(*held.box, what() + " at a distance from " + chunk_name(tokens) +
-                                ": only a decay by a slope can pass tokens in between");
   if (s.edge == wanted) return true;
   const std::int64_t right = of_queries ? s.edge - edge : edge - s.edge;
   std::string text = what() + ", which lies before " + contents_.edge_in(s.set, s.edge) + ", for " +
@@ -133,11 +130,6 @@ void LinearStep::write_final(Written& w, const Chunk& chunk, const std::optional
     wrong(*w.box, what);
     result.reset();
   };
-  const bool enters =
-      find(of_queries ? Operand::dcarry : Operand::carry) && (of_queries ? chunk.right : chunk.left) >= 0;
-  const std::int64_t out = of_queries ? chunk.left_exponent : chunk.right_exponent,
-                     in = of_queries ? chunk.right_exponent : chunk.left_exponent;
-  if (out != 0 || (enters && in != 0)) refuse("writes the final state of a chunk that is not a whole piece");
   if (result && chunk.count > 0) {
     const auto all = contents_.sets_.join(set_of(*tokens), result->set);
     if (all)
@@ -146,11 +138,7 @@ void LinearStep::write_final(Written& w, const Chunk& chunk, const std::optional
       refuse("covers tokens twice: " + chunk_name(*tokens) + " and the state of " +
              contents_.tokens_of(result->set));
   }
-  const Run run = state_run(number, result, of_queries ? Holds::dstate : Holds::state);
-  if (std::ranges::find(w.runs, run.first, &Run::first) != w.runs.end())
-    wrong(*w.box, "writes final state " + std::to_string(number) + " twice");
-  else
-    w.runs.push_back(run);
+  w.runs.push_back(state_run(number, result, of_queries ? Holds::dstate : Holds::state));
 }
 
 void LinearStep::local() {

@@ -29,8 +29,9 @@ class Findings {
   explicit Findings(std::size_t limit) : limit_(limit) {}
 
   // `operation` and `buffer` index the rank's plan, or are `none`; rank null: no rank in particular.
+  // `missing`: the name of a buffer that the rank lacks, where `buffer` is none.
   void add(FindingKind kind, const RankPlan* rank, std::uint32_t operation, std::uint32_t buffer,
-           std::string message);
+           std::string message, const std::string& missing = {});
   void append(Findings&& other);
   bool has(FindingKind kind) const;
   bool empty() const { return items_.empty(); }

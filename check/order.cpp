@@ -169,8 +169,8 @@ class Order {
   bool may_share(std::uint32_t i, std::uint32_t view, bool write, const Live& old) const {
     const OpKind kind = rank_.op(i).kind;
     const bool possible = kind == OpKind::reduce_scatter ? write && old.write : kind == OpKind::all_reduce;
-    return possible && (old.view == view || same_elements(*rank_.plan, rank_.plan->views[old.view],
-                                                          rank_.plan->views[view]));
+    return possible && (old.view == view ||
+                        same_elements(*rank_.plan, rank_.plan->views[old.view], rank_.plan->views[view]));
   }
 
   void report(std::uint32_t i, std::uint32_t view, bool write, const Live& old) {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "check/model.hpp"
-#include "plan/tensors.hpp"
 
 namespace cplab::checking {
 namespace {
@@ -20,7 +19,6 @@ class Resolver {
       findings_.add(fault.kind, rank_.plan, fault.operation, fault.buffer, fault.message);
     });
     rank_.forms = std::move(form.operations);
-    test_tensors(form);
     for (std::size_t v = 0; v < rank_.plan->views.size(); ++v)
       rank_.boxes.push_back(form.views[v] ? box_of(rank_.plan->views[v]) : Box{});
     find_lanes();
@@ -81,26 +79,6 @@ class Resolver {
 
   const Box& box(const Operation& op, Operand operand) const {
     return rank_.boxes[rank_.plan->find(op, operand)->view];
-  }
-
-  // Inputs and outputs of the problem have its heads and columns, no more: who loads and reads them counts on
-  // it.
-  void test_tensors(const RankForm& form) {
-    for (const Category category : {Category::input, Category::output}) {
-      for (const ProblemTensor& tensor : tensors_of(problem_, category)) {
-        const TokenRow row = token_row(problem_, tensor);
-        for (std::uint32_t b = 0; b < rank_.plan->buffers.size(); ++b) {
-          const Buffer& buffer = rank_.plan->buffers[b];
-          if (!form.buffers[b] || buffer.name != tensor.buffer || buffer.category != category) continue;
-          if (buffer.slots == 1 && buffer.heads == row.heads && buffer.width == row.buffer_width) continue;
-          findings_.add(FindingKind::coverage, rank_.plan, none, b,
-                        "buffer " + buffer.name + " has " + std::to_string(buffer.slots) + " slots, " +
-                            std::to_string(buffer.heads) + " heads and " + std::to_string(buffer.width) +
-                            " columns; the problem has 1, " + std::to_string(row.heads) + " and " +
-                            std::to_string(row.buffer_width));
-        }
-      }
-    }
   }
 
   // What a well-formed tile has that the problem's tiles do not, or null.
@@ -172,6 +150,9 @@ void resolve(const Plan& plan, Model& model, Findings& findings) {
     model.first_operation.push_back(model.first_operation.back() +
                                     static_cast<std::uint32_t>(plan.ranks[r].operations.size()));
   }
+  inspect_tensors(plan, [&](const RankPlan& rank, const StructureFault& fault) {
+    findings.add(fault.kind, &rank, fault.operation, fault.buffer, fault.message, fault.missing);
+  });
 }
 
 }  // namespace cplab::checking

@@ -53,6 +53,9 @@ kernels::DType kernel_dtype(Role role, DType nominal);
 // groups, operands. Whoever walks or binds a plan that may have been mutated calls this first; afterwards
 // nothing can reach outside an arena. What the checker accepts passes.
 void require_executable(const Plan& plan);
+// The same of the problem's inputs and outputs (inspect_tensors): who loads and reads them counts on them.
+// Plans that compute no attention have none, and can be executed all the same.
+void require_tensors(const Plan& plan);
 
 // Binds the operations of one rank of a plan that require_executable has passed. The plan and the memory at
 // `base` (byte 0 of the rank's arena) outlive the binder; calls point into both and into the binder.

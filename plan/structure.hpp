@@ -34,6 +34,7 @@ struct StructureFault {
   std::uint32_t operation = no_index;  // of the rank, or no_index
   std::uint32_t buffer = no_index;     // of the rank, or no_index
   std::string message;
+  std::string missing = {};  // the name of a buffer that the rank lacks
 };
 using FaultSink = std::function<void(StructureFault)>;
 
@@ -55,6 +56,10 @@ std::string wrong_groups(const Plan&);
 
 // Tests every buffer, view and operation of one rank.
 RankForm inspect(const Plan&, const RankPlan&, const GroupIndex&, const FaultSink&);
+
+// Tests that every rank has the problem's inputs and outputs, in its shape and dtype role.
+using RankFaultSink = std::function<void(const RankPlan&, StructureFault)>;
+void inspect_tensors(const Plan&, const RankFaultSink&);
 
 // "attend 1/forward/3", also where kind or phase is no valid value.
 std::string operation_label(const RankPlan&, const Operation&);

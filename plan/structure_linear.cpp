@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <utility>
+#include <vector>
 
 #include "plan/structure.hpp"
 #include "plan/structure_operands.hpp"
@@ -30,6 +32,11 @@ class Linear {
     for (const Access& a : plan_.writes(op_))
       if (const char* what = operand(a)) return what;
     if (has(beta) && !has(log_decay)) return "has beta without log_decay";
+    if (keys_ < 1 || values_ < 1) return wrong_state_shape;
+    if (has(dlog_decay) && !has(log_decay)) return "has dlog_decay without log_decay";
+    if (has(dbeta) && !has(beta)) return "has dbeta without beta";
+    if (op_.kind == OpKind::state && has(dstate) && has(beta) && !has(k))
+      return "lacks the keys, which states of queries pass";
     if (const char* what = modes()) return what;
     if (op_.kind == OpKind::inter && !has(state) && !has(carry) && !has(dstate) && !has(dcarry))
       return "has no state to multiply with";
@@ -142,6 +149,49 @@ class Linear {
           c.right_exponent > most_extent)
         return "has a chunk with a senseless exponent";
     }
+    if (const char* what = whole_pieces()) return what;
+    return written_once();
+  }
+
+  // Transitions are no power of a slope: nothing can be said about tokens between an edge and a chunk. And a
+  // final state is that of a whole piece, whatever the transition, and of all chunks of the operation.
+  const char* whole_pieces() const {
+    using enum Operand;
+    if (op_.kind != OpKind::local && op_.kind != OpKind::local_backward) return nullptr;
+    const bool of_queries = op_.kind == OpKind::local_backward, final = has(final_state),
+               apart = final || has(log_decay);
+    const bool left = (has(carry) && apart) || (of_queries && final),
+               right = of_queries ? has(dcarry) && apart : final;
+    for (const Chunk& c : plan_.chunks_of(op_)) {
+      if (left && c.left >= 0 && c.left_exponent != 0)
+        return "has a chunk that does not begin at the edge it names";
+      if (right && c.right >= 0 && c.right_exponent != 0)
+        return "has a chunk that does not end at the edge it names";
+    }
+    return nullptr;
+  }
+
+  // No two chunks write one state, or the same rows.
+  const char* written_once() const {
+    using enum Operand;
+    const auto list = plan_.chunks_of(op_);
+    const auto differ = [&](std::int32_t Chunk::*number) {
+      std::vector<std::int32_t> named;
+      for (const Chunk& c : list)
+        if (c.*number >= 0) named.push_back(c.*number);
+      std::ranges::sort(named);
+      return std::ranges::adjacent_find(named) == named.end();
+    };
+    if (op_.kind == OpKind::state || op_.kind == OpKind::scan)
+      return differ(&Chunk::state) ? nullptr : "has two chunks of one state";
+    if (has(final_state) && !differ(op_.kind == OpKind::local_backward ? &Chunk::left : &Chunk::right))
+      return "writes one final state twice";
+    std::vector<std::pair<std::int64_t, std::int64_t>> rows;
+    for (const Chunk& c : list)
+      if (c.count > 0) rows.emplace_back(c.row, c.row + c.count);
+    std::ranges::sort(rows);
+    for (std::size_t i = 1; i < rows.size(); ++i)
+      if (rows[i].first < rows[i - 1].second) return "has two chunks that share a row";
     return nullptr;
   }
 

@@ -28,16 +28,9 @@ void require_shape(const Plan& plan, int rank, std::string_view name, std::int64
 }  // namespace
 
 void require_problem_buffers(const Plan& plan) {
+  require_tensors(plan);
   const Problem& p = plan.scenario.problem;
   for (const RankPlan& rank : plan.ranks) {
-    const std::int64_t rows = local_row_count(plan.scenario, rank.replica, rank.position);
-    for (const Category category : {Category::input, Category::output}) {
-      for (const ProblemTensor& tensor : tensors_of(p, category)) {
-        const TokenRow row = token_row(p, tensor);
-        require_shape(plan, rank.rank, tensor.buffer, tensor.per_token() ? rows : 1, row.heads,
-                      row.buffer_width);
-      }
-    }
     for (const StateBuffer& states : state_buffers(plan, rank)) {
       const std::int64_t count = std::ssize(states.states);
       if (count > 0)  // a rank without tokens may have room for a state, which nobody reads

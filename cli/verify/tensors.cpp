@@ -16,6 +16,7 @@
 
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
+#include "cli/verify/problem_buffers.hpp"
 #include "cli/verify/selection.hpp"
 #include "kernels/kernels.hpp"
 #include "report/output_file.hpp"
@@ -259,6 +260,7 @@ Inputs read_inputs(const Problem& p, const std::string& directory) {
 }
 
 void scatter(const Plan& plan, const Inputs& inputs, Executor& executor) {
+  require_problem_buffers(plan);
   const Problem& p = plan.scenario.problem;
   const std::vector<ProblemTensor> tensors = tensors_of(p, Category::input);
   for (const RankPlan& rank : plan.ranks) {

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "cli/verify/expected.hpp"
-#include "cli/verify/problem_buffers.hpp"
 #include "cli/verify/selection.hpp"
 #include "cli/verify/states.hpp"
 #include "cli/verify/tolerance.hpp"
@@ -309,7 +308,6 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
       executor = std::make_unique<CpuExecutor>(plan, execution);
     }
     stage("loading the inputs");
-    require_problem_buffers(plan);
     scatter(plan, inputs, *executor);
     if (gpu != nullptr) select_keys_on_gpus(plan, &inputs, 0, *gpu);
     stage("executing", gpu ? 0 : operation_count(plan), "operations");
@@ -331,7 +329,12 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
     result.outputs = gather(plan, *executor);
     compare_with_reference(plan, inputs, *executor, result, options.progress);
   } catch (const BadPlan& bad) {
-    result.findings.push_back(finding_of(bad));
+    // What the validator refuses, the checker has reported.
+    const auto same = [&](const Finding& f) {
+      return f.kind == bad.kind && f.rank == bad.rank && f.operation == bad.operation &&
+             f.buffer == bad.buffer;
+    };
+    if (std::ranges::none_of(result.findings, same)) result.findings.push_back(finding_of(bad));
   } catch (const ExecutionHang& hang) {
     // On the CPU it is known that nothing can move any more; a clock, or a rank that is gone, proves nothing.
     if (options.gpu || hang.timed_out) {
