@@ -24,6 +24,8 @@ struct Products {
   // into += a b and a^T b
   void (*add)(Rows<const double> a, Rows<const double> b, Rows<double> into);
   void (*add_of_transposed)(Rows<const double> a, Rows<const double> b, Rows<double> into);
+  void (*add_floats)(Rows<const float> a, Rows<const float> b, Rows<float> into);
+  void (*add_floats_of_transposed)(Rows<const float> a, Rows<const float> b, Rows<float> into);
   // x = exp(x - shift), and their sum
   double (*exponentials)(double* x, std::int64_t count, double shift);
   void (*float_exponentials)(float* x, std::int64_t count, float shift);

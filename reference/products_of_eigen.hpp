@@ -29,10 +29,12 @@ template <class T>
 void store_with_transposed(Rows<const T> a, Rows<const T> b, Rows<T> into) {
   eigen_result(into).noalias() = eigen(a) * eigen(b).transpose();
 }
-void add(Rows<const double> a, Rows<const double> b, Rows<double> into) {
+template <class T>
+void add(Rows<const T> a, Rows<const T> b, Rows<T> into) {
   eigen_result(into).noalias() += eigen(a) * eigen(b);
 }
-void add_of_transposed(Rows<const double> a, Rows<const double> b, Rows<double> into) {
+template <class T>
+void add_of_transposed(Rows<const T> a, Rows<const T> b, Rows<T> into) {
   eigen_result(into).noalias() += eigen(a).transpose() * eigen(b);
 }
 template <class T>
@@ -63,11 +65,15 @@ void float_exponentials(float* x, std::int64_t count, float shift) {
 }  // namespace
 
 extern const Products CPLAB_PRODUCTS;
-const Products CPLAB_PRODUCTS{store_with_transposed<double>,
-                              store_with_transposed<float>,
-                              add,
-                              add_of_transposed,
-                              exponentials<double>,
-                              float_exponentials};
+const Products CPLAB_PRODUCTS{
+    .store_with_transposed = store_with_transposed<double>,
+    .store_floats_with_transposed = store_with_transposed<float>,
+    .add = add<double>,
+    .add_of_transposed = add_of_transposed<double>,
+    .add_floats = add<float>,
+    .add_floats_of_transposed = add_of_transposed<float>,
+    .exponentials = exponentials<double>,
+    .float_exponentials = float_exponentials,
+};
 
 }  // namespace cplab::reference

@@ -1,38 +1,57 @@
-// See row_matrix.hpp.
-#include <Eigen/Core>
-
-#include "kernels/cpu/row_matrix.hpp"
+// See row_matrix.hpp; which of the two sets of products the machine can execute.
+#define CPLAB_PRODUCTS everywhere
+#include "kernels/cpu/products_of_eigen.hpp"
 
 namespace cplab::kernels {
+
+#ifdef CPLAB_PRODUCTS_AVX2
+namespace avx2 {
+extern const Products<float> of_floats;
+extern const Products<double> of_doubles;
+}  // namespace avx2
+#endif
+
 namespace {
 
-template <class T>
-auto eigen(Block<const T> block) {
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  return Eigen::Map<const Matrix, 0, Eigen::OuterStride<>>(block.data, block.rows, block.cols,
-                                                           Eigen::OuterStride<>(block.stride));
+bool has_avx2() {
+#ifdef CPLAB_PRODUCTS_AVX2
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return has;
+#else
+  return false;
+#endif
 }
 
 template <class T>
-auto eigen(Block<T> block) {
-  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  return Eigen::Map<Matrix, 0, Eigen::OuterStride<>>(block.data, block.rows, block.cols,
-                                                     Eigen::OuterStride<>(block.stride));
+const Products<T>& products() {
+  constexpr bool floats = sizeof(T) == sizeof(float);
+#ifdef CPLAB_PRODUCTS_AVX2
+  if (has_avx2()) {
+    if constexpr (floats)
+      return avx2::of_floats;
+    else
+      return avx2::of_doubles;
+  }
+#endif
+  if constexpr (floats)
+    return everywhere::of_floats;
+  else
+    return everywhere::of_doubles;
 }
 
 }  // namespace
 
 template <class T>
 void store_product_with_transposed(Block<const T> a, Block<const T> b, Block<T> into) {
-  eigen(into).noalias() = eigen(a) * eigen(b).transpose();
+  products<T>().store_with_transposed(a, b, into);
 }
 template <class T>
 void add_product(Block<const T> a, Block<const T> b, Block<T> into) {
-  eigen(into).noalias() += eigen(a) * eigen(b);
+  products<T>().add(a, b, into);
 }
 template <class T>
 void add_product_of_transposed(Block<const T> a, Block<const T> b, Block<T> into) {
-  eigen(into).noalias() += eigen(a).transpose() * eigen(b);
+  products<T>().add_of_transposed(a, b, into);
 }
 
 using Floats = Block<const float>;
