@@ -79,7 +79,10 @@ int command_verify(const Arguments& arguments, Console& console) {
   Plan plan = given ? std::move(*given) : plan_of(file, PlanUse::check);
   progress.stage("making the inputs");
   require_execution_memory(file, plan, gpu, true);
-  const Inputs inputs = inputs_of(arguments, file.scenario.problem);
+  const Inputs inputs = inputs_of(arguments, file.scenario.problem, [&](const std::string& note) {
+    file.notes.push_back(note);
+    if (with.speaks()) console.say("note: " + note);
+  });
   if (fault) {
     if (gpu && fault->form == FaultForm::substitute) {
       throw InputError("--inject " + injected + ": a tile of the CPU, not for --device gpu");

@@ -9,6 +9,7 @@
 
 #include "cli/console.hpp"
 #include "cli/toml_table.hpp"
+#include "cli/verify/visible.hpp"
 
 namespace cplab {
 
@@ -138,9 +139,13 @@ void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile
   if (!text.empty()) file.notes.push_back("--inputs: not read: " + text);
 }
 
-Inputs inputs_of(const Arguments& arguments, const Problem& problem) {
+Inputs inputs_of(const Arguments& arguments, const Problem& problem,
+                 const std::function<void(const std::string&)>& note) {
   if (arguments.has("inputs")) return read_inputs(problem, arguments.text("inputs", ""));
-  return random_inputs(problem, static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX)));
+  const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
+  VisibleInputs visible = visible_inputs(problem, seed);
+  for (const std::string& text : visible.notes) note(text);
+  return std::move(visible.inputs);
 }
 
 }  // namespace cplab

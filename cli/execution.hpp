@@ -1,6 +1,7 @@
 // What run and verify share: device, order, inputs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -50,7 +51,8 @@ CpuOptions cpu_options(const Arguments&);
 // set for this command have no meaning on the CPU: a sentence each, into the notes of the file.
 void note_unused_of_execution(const Arguments&, bool gpu, ScenarioFile&);
 
-// --inputs DIR, or random data from --seed.
-Inputs inputs_of(const Arguments&, const Problem&);
+// --inputs DIR, or random data from --seed that can see what the problem asks for; what of it they cannot see
+// is said.
+Inputs inputs_of(const Arguments&, const Problem&, const std::function<void(const std::string&)>& note);
 
 }  // namespace cplab

@@ -70,14 +70,14 @@ std::string of_sequence(const char* what, std::size_t sequence, std::size_t sequ
 
 // One sequence: its number, its first token, and whom to tell.
 struct SequenceJob {
-  const Plan& plan;
+  const Problem& of;
   const PlanRoundings& roundings;
   const Inputs& inputs;
   std::size_t sequence;
   std::int64_t first;
   Progress* progress;
 
-  const Problem& problem() const { return plan.scenario.problem; }
+  const Problem& problem() const { return of; }
   std::int64_t tokens() const { return problem().lengths[sequence]; }
   std::span<const double> rows(std::string_view name, std::int64_t row_elements) const {
     return sequence_rows(inputs, name, first, tokens(), row_elements);
@@ -159,7 +159,19 @@ Expected expected_linear(const SequenceJob& job, const std::vector<std::int64_t>
   return by_name(std::move(right), std::move(errors));
 }
 
+Expected expected_of(const SequenceJob& job, const std::vector<std::int64_t>& edges) {
+  switch (job.problem().attention) {
+    case Attention::linear: return expected_linear(job, edges);
+    case Attention::dynamic_mask: return expected_dynamic_mask(job);
+    default: return expected_softmax(job);
+  }
+}
+
 }  // namespace
+
+Expected expected_result(const Problem& problem, const PlanRoundings& roundings, const Inputs& inputs) {
+  return expected_of({problem, roundings, inputs, 0, 0, nullptr}, {});
+}
 
 std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, const StateEdges& edges,
                                        Progress* progress) {
@@ -168,10 +180,7 @@ std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, c
   std::vector<Expected> expected;
   std::int64_t first = 0;
   for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    const SequenceJob job{plan, roundings, inputs, b, first, progress};
-    expected.push_back(p.attention == Attention::linear         ? expected_linear(job, edges[b])
-                       : p.attention == Attention::dynamic_mask ? expected_dynamic_mask(job)
-                                                                : expected_softmax(job));
+    expected.push_back(expected_of({p, roundings, inputs, b, first, progress}, edges[b]));
     first += p.padded_lengths[b];
   }
   return expected;

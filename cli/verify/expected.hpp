@@ -26,4 +26,7 @@ using Expected = std::map<std::string_view, ExpectedTensor>;  // by name; empty 
 std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, const StateEdges& edges,
                                        Progress* progress);
 
+// Of the only sequence of a problem that has no other, without states.
+Expected expected_result(const Problem& problem, const PlanRoundings& roundings, const Inputs& inputs);
+
 }  // namespace cplab

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
 #include "tests/trials/inputs.hpp"
@@ -45,4 +47,33 @@ TEST_CASE("progress off a terminal: a line now and then, none with --quiet") {
   CHECK(contains(talks.err, ", 0 s\n"));
   CHECK_FALSE(contains(talks.err, "\033["));
   CHECK(silent.err.empty());
+}
+
+TEST_CASE("random inputs see a softcap of 50 in bf16: a kernel that forgets it does not pass") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("plan.json");
+  REQUIRE(run_cplab({"show", trial("03-by-dynamic-mask.toml"), "--json", file, "--quiet"}).code == 0);
+  CHECK(run_cplab({"verify", "--plan", file}).code == 0);
+  nlohmann::json plan = nlohmann::json::parse(read_file(file));
+  for (nlohmann::json& rank : plan.at("ranks"))
+    for (nlohmann::json& operation : rank.at("operations")) operation.erase("softcap");
+  const nlohmann::json result = json_of({"verify", "--plan", folder.write("uncapped.json", plan.dump())}, 1);
+  for (const nlohmann::json& tensor : result.at("tensors")) {
+    CAPTURE(tensor.at("tensor"));
+    CHECK_FALSE(tensor.at("ok").get<bool>());
+    CHECK(tensor.at("rel_l2").get<double>() > 5 * tensor.at("tolerance").get<double>());
+  }
+}
+
+TEST_CASE("verify says which feature its inputs cannot see, and leaves those of the caller alone") {
+  const std::string capped = trial("03-by-dynamic-mask.toml");
+  const ProgramResult enlarged = run_cplab({"verify", capped});
+  CHECK(enlarged.code == 0);
+  CHECK(contains(enlarged.err, "times standard normal, so that results show softcap 50"));
+  const ProgramResult blind = run_cplab({"verify", capped, "--set", "problem.softcap=1e6"});
+  CHECK(blind.code == 0);
+  CHECK(contains(blind.err, "softcap 1e+06 changes out"));
+  CHECK(contains(blind.err, "a kernel that forgets it could pass there"));
+  // Without such a feature nothing is said, and nothing changes.
+  CHECK(run_cplab({"verify", "faults/ring"}).err.empty());
 }
