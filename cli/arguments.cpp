@@ -65,6 +65,13 @@ Arguments::Arguments(const std::vector<std::string>& words, const std::vector<Op
   }
 }
 
+Arguments Arguments::with(std::vector<std::pair<std::string, std::string>> more) const {
+  Arguments all = *this;
+  more.insert(more.end(), options_.begin(), options_.end());
+  all.options_ = std::move(more);
+  return all;
+}
+
 const std::string* Arguments::find(std::string_view option) const {
   for (const auto& [name, value] : options_) {
     if (name == option) return &value;

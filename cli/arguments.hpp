@@ -35,6 +35,10 @@ class Arguments {
                    const std::vector<std::string>& legal) const;
   std::vector<std::string> all(std::string_view option) const;  // of a repeatable option, in order
   const std::vector<std::string>& positional() const { return positional_; }
+  // (option, value) in order; a switch has an empty value.
+  const std::vector<std::pair<std::string, std::string>>& options() const { return options_; }
+  // The same command line with these options in front.
+  Arguments with(std::vector<std::pair<std::string, std::string>> more) const;
 
  private:
   const std::string* find(std::string_view option) const;

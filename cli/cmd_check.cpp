@@ -91,20 +91,13 @@ std::vector<std::string> piece_notes(const Plan& plan) {
 int command_check(const Arguments& arguments, Console& console) {
   CheckReport report;
   const Fault* fault = fault_of(arguments);
-  Plan plan;
-  Progress progress(console, "reading the plan");
-  if (arguments.has("plan")) {
-    plan = read_plan(arguments);
-    report.header = {versions_of_build(), plan.scenario, {}, {}};
-    if (fault) inject(*fault, file_of_plan(arguments, plan), plan);
-  } else {
-    const ScenarioFile file = scenario_of(arguments, "check", {});
-    say_notes(console, file);
-    progress.stage("building the plan");
-    plan = plan_of(file, PlanUse::check);
-    if (fault) inject(*fault, file, plan);
-    report.header = header_of(file);
-  }
+  Progress progress(console, "reading the scenario");
+  const ScenarioFile file = scenario_of(arguments, "check", {.plan = true});
+  say_notes(console, file);
+  progress.stage("building the plan");
+  Plan plan = plan_of(file, PlanUse::check);
+  if (fault) inject(*fault, file, plan);
+  report.header = header_of(file);
   note_injected(fault, report.header.notes);
   report.placement_padding_tokens = plan.placement_padding_tokens;
   progress.stage("checking");

@@ -1,4 +1,4 @@
-// cplab run SCENARIO: execute and measure.
+// cplab run SCENARIO | --plan FILE: execute and measure.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -105,11 +105,11 @@ Measured run_on_gpu(const Arguments& arguments, const Participation& with, const
 }
 
 int report_run(const Arguments& arguments, Console& console) {
-  ScenarioFile file = scenario_of(arguments, "run", {});
+  ScenarioFile file = scenario_of(arguments, "run", {.plan = true});
   const bool gpu = on_gpu(arguments, "gpu");
   const Participation with = gpu ? participate(timeout_of(arguments)) : Participation();
   note_unused_of_execution(arguments, gpu, file);
-  if (gpu) take_islands(arguments, with, file);
+  if (gpu && !file.plan) take_islands(arguments, with, file);
   note_selection(file.scenario.problem, file.notes);
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());

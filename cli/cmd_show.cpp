@@ -1,4 +1,5 @@
-// cplab show SCENARIO: the plan of one rank or of all, step by step, and what each step is bound by.
+// cplab show SCENARIO | --plan FILE: the plan of one rank or of all, step by step, and what each step is
+// bound by.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -246,7 +247,7 @@ void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenar
 }  // namespace
 
 int command_show(const Arguments& arguments, Console& console) {
-  ScenarioFile file = scenario_of(arguments, "show", {.hardware = true, .simulate = true});
+  ScenarioFile file = scenario_of(arguments, "show", {.hardware = true, .simulate = true, .plan = true});
   const std::int64_t world = file.scenario.parallel.world();
   const std::string which = arguments.text("rank", "0");
   const std::int64_t only = which == "all" ? -1 : arguments.integer("rank", 0, 0, world - 1);
@@ -304,8 +305,10 @@ int command_show(const Arguments& arguments, Console& console) {
     out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";
   else
     out << "Bytes and FLOPs only, not what binds: " << no_times << ".\n";
-  console.write_json_to_option(
-      [&](std::ostream& stream) { write_plan_json(stream, plan, versions_of_build(), sections_of(file)); });
+  console.write_json_to_option([&](std::ostream& stream) {
+    const ResultHeader header = header_of(file);
+    write_plan_json(stream, plan, header.versions, header.sections, &*header.given);
+  });
   console.write_csv_to_option([&](std::ostream& stream) { all_operations.write_csv(stream); });
   return exit_fine;
 }

@@ -1,4 +1,5 @@
-// cplab simulate SCENARIO: predicted time and memory on the machine of [hardware].
+// cplab simulate SCENARIO | --plan FILE | --rerun RESULT.json: predicted time and memory on the machine of
+// [hardware].
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "cli/memory_need.hpp"
 #include "cli/outputs.hpp"
 #include "cli/prediction.hpp"
+#include "cli/rerun.hpp"
 #include "cli/result_text.hpp"
 #include "cli/scenario_dynamic_mask.hpp"
 #include "cli/session.hpp"
@@ -31,10 +33,7 @@ bool has_collective(const Plan& plan) {
   return false;
 }
 
-}  // namespace
-
-int command_simulate(const Arguments& arguments, Console& console) {
-  ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
+int simulate_file(const Arguments& arguments, ScenarioFile file, Console& console) {
   require_machine(file);
   file.choice = choice_of_simulation(arguments, read_hardware_of(file), file.notes);
   const Fault* fault = fault_of(arguments);
@@ -83,6 +82,19 @@ int command_simulate(const Arguments& arguments, Console& console) {
     return exit_wrong;
   }
   return exit_fine;
+}
+
+}  // namespace
+
+int command_simulate(const Arguments& arguments, Console& console) {
+  if (arguments.has("rerun")) {
+    Rerun again = read_rerun(arguments);
+    return simulate_file(again.arguments, std::move(again.file), console);
+  }
+  if (arguments.has("anyway")) throw InputError("--anyway: goes with --rerun");
+  return simulate_file(arguments,
+                       scenario_of(arguments, "simulate", {.hardware = true, .simulate = true, .plan = true}),
+                       console);
 }
 
 }  // namespace cplab

@@ -3,9 +3,7 @@
 // of it.
 #include <fmt/format.h>
 
-#include <optional>
 #include <ostream>
-#include <utility>
 
 #include "cli/choosing.hpp"
 #include "cli/command.hpp"
@@ -57,9 +55,7 @@ TextTable worst_table(const std::vector<TensorFigures>& tensors) {
 }  // namespace
 
 int command_verify(const Arguments& arguments, Console& console) {
-  std::optional<Plan> given;
-  if (arguments.has("plan")) given = read_plan(arguments);
-  ScenarioFile file = given ? file_of_plan(arguments, *given) : scenario_of(arguments, "verify", {});
+  ScenarioFile file = scenario_of(arguments, "verify", {.plan = true});
   const std::string injected = arguments.text("inject", "");
   const Fault* fault = fault_of(arguments);
   const bool gpu = on_gpu(arguments, "cpu");
@@ -72,11 +68,11 @@ int command_verify(const Arguments& arguments, Console& console) {
     options.gpu->instrumented = 0;
   }
   note_unused_of_execution(arguments, gpu, file);
-  if (gpu && !given) take_islands(arguments, with, file);
+  if (gpu && !file.plan) take_islands(arguments, with, file);
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   options.progress = &progress;
-  Plan plan = given ? std::move(*given) : plan_of(file, PlanUse::check);
+  Plan plan = plan_of(file, PlanUse::check);
   progress.stage("making the inputs");
   require_execution_memory(file, plan, gpu, true);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem, [&](const std::string& note) {

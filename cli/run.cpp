@@ -66,6 +66,7 @@ const std::vector<Command>& commands() {
   static const OptionSpec choices{
       "choices", "FILE", "of autotune and hybrid: what was measured (default: cplab/ in the user's cache)"};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
+  static const OptionSpec plan{"plan", "FILE", "a plan written by show --json; - is standard input"};
   static const std::vector<Command> table{
       {"list",
        "[KIND]",
@@ -74,33 +75,37 @@ const std::vector<Command>& commands() {
        {},
        command_list},
       {"show",
-       "SCENARIO",
+       "SCENARIO | --plan FILE",
        "the plan, step by step: bytes, FLOPs, what binds and what would help",
        "cplab show ring --rank 3",
-       {{"rank", "N|all", "whose plan (default 0)"}, inject_mutation_option},
+       {plan, {"rank", "N|all", "whose plan (default 0)"}, inject_mutation_option},
        command_show},
       {"check",
        "SCENARIO | --plan FILE",
        "prove the plan right without a clock, or say what is wrong",
        "cplab check ring --set parallel.ranks=64",
-       {{"plan", "FILE", "a plan written by show --json"}, inject_mutation_option},
+       {plan, inject_mutation_option},
        command_check},
       {"simulate",
-       "SCENARIO",
+       "SCENARIO | --plan FILE",
        "predict time and memory on the machine of [hardware]",
        "cplab simulate ring --set problem.sequence=256K --json -",
-       {operations,
+       {plan,
+        operations,
         {"strict", "", "exit 1 if any time is extrapolated or assumed"},
         choose,
         {"choices", "FILE", "of autotune and hybrid: what was measured on such a GPU"},
+        {"rerun", "RESULT.json", "repeat a result of simulate to the bit, with the same program and files"},
+        {"anyway", "", "of --rerun: also with another version or hardware file, which the result then says"},
         inject_mutation_option},
        command_simulate,
        true},
       {"run",
-       "SCENARIO",
+       "SCENARIO | --plan FILE",
        "execute and measure",
        "cplab run ring-small --device cpu --json -",
-       {{"device", "DEVICE", "gpu (default) or cpu"},
+       {plan,
+        {"device", "DEVICE", "gpu (default) or cpu"},
         inputs,
         save,
         order,
@@ -122,7 +127,7 @@ const std::vector<Command>& commands() {
        "SCENARIO | --plan FILE",
        "check the plan, execute it, and compare with the dense reference",
        "cplab verify faults/ring --inject ring-slot-reuse --order random:6",
-       {{"plan", "FILE", "a plan written by show --json"},
+       {plan,
         {"device", "DEVICE", "cpu (default) or gpu"},
         inject_option,
         inputs,
@@ -205,13 +210,10 @@ void write_overview(std::ostream& out) {
     write_padded(out, "  " + std::string(command.name) + " " + std::string(command.positional), 40);
     out << command.summary << (command.run ? "" : " (comes with a later version)") << '\n';
   }
-  out << "\nSCENARIO is a path or a name in scenarios/. Paths on a command line, those of --set "
-         "hardware.file too, "
-         "are\n"
-         "relative to the current folder; names are those of `cplab list`. The program looks for scenarios/ "
-         "in\n"
-         "../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is. Exit codes: 0 fine, 1 "
-         "ran and is wrong, 2 usage or\n"
+  out << "\nSCENARIO is a path, a name in scenarios/, or - (standard input). Paths on a command line, those of --set\n"
+         "hardware.file too, are relative to the current folder; names are those of `cplab list`. The program looks\n"
+         "for scenarios/ in ../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is. Exit codes:\n"
+         "0 fine, 1 ran and is wrong, 2 usage or\n"
          "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
          "(SIGINT\n"
          "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n"

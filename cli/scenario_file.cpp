@@ -185,6 +185,23 @@ SimulateSettings read_simulate(const Table& table) {
   return settings;
 }
 
+std::string setting_text(const SettingValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* count = std::get_if<std::int64_t>(&value)) return std::to_string(*count);
+  return std::to_string(std::get<double>(value));
+}
+
+std::string toml_text(const SettingValue& value) {
+  if (!std::holds_alternative<std::string>(value)) return setting_text(value);
+  std::string text = "\"";
+  for (const char c : setting_text(value)) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
 ScenarioFile read(Table table, const std::string& path, const std::vector<std::string>& sets, bool is_file) {
   ScenarioFile file{path, std::move(table), {}, {}, {}, {}, {}, sets, {}};
   const std::string file_algorithm = algorithm_of(file.table);
@@ -264,12 +281,59 @@ void ScenarioFile::fail(const ScenarioError& error) const {
 
 ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets) {
   const std::string path = find_scenario(argument);
-  return read_blaming_sets([&] { return Table::open(path); }, path, sets, true);
+  ScenarioFile file = read_blaming_sets([&] { return Table::open(path); }, path, sets, true);
+  file.argument = argument;
+  return file;
 }
 
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
                             const std::vector<std::string>& sets) {
   return read_blaming_sets([&] { return Table::parse(text, file_name); }, file_name, sets, false);
+}
+
+ScenarioFile resolved_scenario(const std::string& file_name, Scenario scenario,
+                               const std::vector<ScenarioSection>& sections,
+                               const std::vector<std::string>& sets, const std::string& beside,
+                               const std::string& hardware_place) {
+  for (const std::string& set : sets) {
+    const bool legal =
+        set_keys({set}).size() == 1 && (is_of_section(set, "simulate.") || is_of_section(set, "hardware."));
+    if (!legal)
+      throw InputError(option_text(set) + ": " + file_name +
+                       " is taken as it is; legal beside it: --set of simulate.* and hardware.*");
+  }
+  // The sections as a file would say them, so that one reader reads them all.
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> of_hardware;
+  for (const ScenarioSection& section : sections) {
+    if (section.name != "simulate" && section.name != "hardware") continue;
+    text += "[" + section.name + "]\n";
+    for (const auto& [key, value] : section.settings) {
+      if (section.name == "hardware" && key != "file")
+        of_hardware.emplace_back(key, setting_text(value));
+      else
+        text += key + " = " + toml_text(value) + "\n";
+    }
+  }
+  ScenarioFile file{file_name, Table::parse(text, file_name), std::move(scenario), {}, {}, {}, {}, sets, {}};
+  file.hardware_overrides = apply_changes(file.table, sets, file.notes);
+  for (const char* section : {"simulate", "hardware"})
+    for (const std::string& key : legal_keys(section)) (void)file.table.table(section).has(key);
+  file.table.finish();
+  file.simulate = read_simulate(file.table.table("simulate"));
+  const Table hardware = file.table.table("hardware");
+  if (!hardware.has("file")) return file;
+  file.hardware_given = hardware.text("file");
+  file.hardware = hardware_place.empty() ? find_hardware(hardware, beside) : find_hardware(hardware_place);
+  // Of the machine that it was written for, unless another one was set.
+  if (hardware.is_set("file")) return file;
+  const auto is_set = [&](const auto& own) {
+    return std::any_of(file.hardware_overrides.begin(), file.hardware_overrides.end(),
+                       [&](const auto& each) { return each.first == own.first; });
+  };
+  std::erase_if(of_hardware, is_set);
+  file.hardware_overrides.insert(file.hardware_overrides.begin(), of_hardware.begin(), of_hardware.end());
+  return file;
 }
 
 }  // namespace cplab

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cli/toml_table.hpp"
+#include "plan/plan.hpp"
 #include "plan/problem.hpp"
+#include "report/results.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -32,6 +35,14 @@ struct ScenarioFile {
   std::vector<std::string> sets;   // of --set and --unset (cli/changes.hpp)
   std::vector<std::string> notes;  // what was left out of the file's own, a sentence each: to be said
   VariantChoice choice = {};       // of --choose, for the simulator
+  // What results say of the command line (report/results.hpp): the name under which `path` was found, the
+  // command's own options, and files beside the hardware file.
+  std::string argument = {};
+  std::vector<std::pair<std::string, std::string>> options = {};
+  std::vector<GivenFile> files = {};
+  std::vector<std::string> read_notes = {};  // of `notes`, those that reading it left
+  // Of a plan file, until plan_of takes it.
+  std::shared_ptr<Plan> plan = {};
 
   // Throws the error of a later stage (ScenarioError) as one of this file: with its line, and the --set of
   // the same section that stand beside it.
@@ -39,14 +50,21 @@ struct ScenarioFile {
   [[noreturn]] void fail(const std::string& key, const std::string& message) const;
 };
 
-// `argument` as for find_scenario. `sets` holds the "section.key=value" of --set in order, and what is changed
-// otherwise (cli/changes.hpp). A section
-// [published] is left to `reproduce`. The scenario is resolved (algorithms/resolve.hpp): canonical names,
-// defaults filled in, validated.
+// `argument` as for find_scenario. `sets` holds the "section.key=value" of --set in order, and what is
+// changed otherwise (cli/changes.hpp). A section [published] is left to `reproduce`. The scenario is resolved
+// (algorithms/resolve.hpp): canonical names, defaults filled in, validated.
 ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets);
 // The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,
                             const std::vector<std::string>& sets);
+
+// What stands for the file of a scenario that is resolved already, of a plan or of a result: `sections` are
+// those beside problem, parallel and schedule; `sets` may change these alone. The hardware file is looked for
+// beside the file `beside`, unless `hardware` says where it is, as --hardware does.
+ScenarioFile resolved_scenario(const std::string& file_name, Scenario,
+                               const std::vector<ScenarioSection>& sections,
+                               const std::vector<std::string>& sets, const std::string& beside,
+                               const std::string& hardware = "");
 
 // The folder scenarios/: CPLAB_SCENARIOS, else ../../scenarios from the program's folder (build/release/).
 // Empty if there is none.

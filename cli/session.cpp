@@ -8,12 +8,10 @@
 #include <ostream>
 
 #include "algorithms/build.hpp"
-#include "cli/changes.hpp"
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/memory_need.hpp"
-#include "cli/text_file.hpp"
-#include "report/plan_json.hpp"
+#include "cli/subject.hpp"
 #include "report/printable.hpp"
 
 namespace cplab {
@@ -49,36 +47,14 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
 }  // namespace
 
 ScenarioFile scenario_of(const Arguments& arguments, const char* command, Reads reads) {
-  if (arguments.positional().empty()) {
-    throw InputError("SCENARIO is missing: a path, or a name in scenarios/; see --help");
-  }
-  ScenarioFile file = read_scenario(arguments.positional().front(), changes_of(arguments));
+  ScenarioFile file = read_subject(arguments, reads.plan);
   note_unused(file, command, reads);
+  file.read_notes = file.notes;
   return file;
 }
 
 void say_notes(Console& console, const ScenarioFile& file) {
   for (const std::string& note : file.notes) console.say("note: " + note);
-}
-
-Plan read_plan(const Arguments& arguments) {
-  if (!arguments.positional().empty()) throw InputError("--plan: goes without SCENARIO");
-  for (const char* option : {"set", "unset"})
-    if (arguments.has(option))
-      throw InputError("--" + std::string(option) + ": a plan file is taken as it is");
-  const std::string path = arguments.text("plan", "");
-  constexpr std::size_t most_bytes = std::size_t{4} << 30;
-  const std::string text = read_text_file(path, most_bytes);
-  require_json_memory(text, path);
-  Plan plan = read_plan_json(text, path);
-  require_check_memory(plan, path);
-  return plan;
-}
-
-ScenarioFile file_of_plan(const Arguments& arguments, const Plan& plan) {
-  const std::string path = arguments.text("plan", "");
-  ScenarioFile file{path, Table::parse("", path), plan.scenario, {}, {}, {}, {}, {}, {}};
-  return file;
 }
 
 Scenario on_machine(const ScenarioFile& file) {
@@ -90,6 +66,7 @@ Scenario on_machine(const ScenarioFile& file) {
 }
 
 Plan plan_of(const ScenarioFile& file, PlanUse use) {
+  if (file.plan) return std::move(*file.plan);
   try {
     require_plan_memory(file, use);
     return build_plan(on_machine(file));
@@ -126,14 +103,17 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
   std::vector<ScenarioSection> sections{std::move(simulate)};
   if (!file.hardware_given.empty()) {
     ScenarioSection hardware{"hardware", {{"file", file.hardware_given}}};
-    for (const auto& [key, value] : file.hardware_overrides) hardware.settings.emplace_back(key, value);
+    for (const auto& [key, value] : file.hardware_overrides) {  // of one key the last counts
+      std::erase_if(hardware.settings, [&key = key](const auto& earlier) { return earlier.first == key; });
+      hardware.settings.emplace_back(key, value);
+    }
     sections.push_back(std::move(hardware));
   }
   return sections;
 }
 
 ResultHeader header_of(const ScenarioFile& file) {
-  return {versions_of_build(), file.scenario, sections_of(file), file.notes};
+  return {versions_of_build(), file.scenario, sections_of(file), file.notes, given_of(file)};
 }
 
 std::string describe(const Scenario& scenario, std::span<const std::int64_t> ranks) {

@@ -17,12 +17,12 @@
 
 namespace cplab {
 
-// What of a scenario a command reads beside problem, parallel and schedule.
+// What of a scenario a command reads beside problem, parallel and schedule; and whether a plan will do.
 struct Reads {
-  bool hardware = false, simulate = false;
+  bool hardware = false, simulate = false, plan = false;
 };
-// The scenario that the command line names, --set applied; its notes say what `command` does not use of it.
-// Throws InputError if it names none.
+// The scenario or the plan that the command line names, --set applied; its notes say what `command` does not
+// use of it. Throws InputError if it names none.
 ScenarioFile scenario_of(const Arguments&, const char* command, Reads reads);
 // The notes as talk, a line each.
 void say_notes(Console&, const ScenarioFile&);
@@ -30,16 +30,10 @@ void say_notes(Console&, const ScenarioFile&);
 // The scenario with what transport = "auto" decides by: who shares a node in the file of [hardware], if no
 // GPUs said so before (Parallel::islands); without such a file all ranks do.
 Scenario on_machine(const ScenarioFile&);
-// All ranks. Throws EnvironmentError (naming how many ranks or sequences would do) before the plan and what
-// the command makes of it would take more memory than there is.
+// All ranks: of a plan file its plan, once; else built. Throws EnvironmentError (naming how many ranks or
+// sequences would do) before the plan and what the command makes of it would take more memory than there is.
 enum class PlanUse : std::uint8_t;  // cli/memory_need.hpp
 Plan plan_of(const ScenarioFile&, PlanUse);
-
-// The plan of --plan FILE, which goes without SCENARIO and without --set. Throws InputError, JsonFileError,
-// EnvironmentError.
-Plan read_plan(const Arguments&);
-// What stands for the scenario's file then.
-ScenarioFile file_of_plan(const Arguments&, const Plan&);
 
 // EnvironmentError with the message of file.table.fail(key, message): file, line or --set, key.
 [[noreturn]] void fail_environment(const ScenarioFile& file, const std::string& key,
@@ -51,7 +45,7 @@ std::vector<MemoryPlan> memory_of(const Plan&);
 
 // Settings beside problem, parallel and schedule: [simulate] and [hardware] as read.
 std::vector<ScenarioSection> sections_of(const ScenarioFile&);
-ResultHeader header_of(const ScenarioFile&);
+ResultHeader header_of(const ScenarioFile&);  // the hardware file is read for its hash
 
 // "ring, zigzag, 8 ranks, 1 x 131072 tokens, 32/8 heads of 128, bf16, causal, forward+backward"
 // With `ranks`: "4, 8, 16 ranks", for results that cover several counts.

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "report/json_parts.hpp"
 #include "report/scenario_json.hpp"
 #include "report/table.hpp"
 
@@ -283,6 +284,8 @@ ResultFile read_result_json(const std::string& text, const std::string& file_nam
   result.side.command = result.predicted ? "simulate" : "run";
   result.scenario = read_scenario(root.at("scenario"));
   result.side.machine = machine_of(root, result.predicted);
+  result.side.versions = read_versions(root);
+  result.side.given = read_given(root);
   if (root.has("ranks_per_gpu")) result.ranks_per_gpu = root.at("ranks_per_gpu").integer(1);
   result.side.time_s = root.at("time_s").number();
   result.side.peak_bytes = root.at("peak_bytes").integer(0);

@@ -3,21 +3,14 @@
 
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
-#include "report/scenario_json.hpp"
 
 namespace cplab {
 namespace {
 
 using Style = JsonWriter::Style;
 
-void write_start(JsonWriter& json, std::string_view command, const Versions& versions) {
-  begin_result(json, command, command, versions);
-}
-
 void write_start(JsonWriter& json, std::string_view command, const ResultHeader& header) {
-  write_start(json, command, header.versions);
-  json.key("scenario");
-  write_scenario(json, header.scenario, header.sections);
+  begin_result(json, command, header);
 }
 
 template <class T>
@@ -189,6 +182,8 @@ void write_side(JsonWriter& json, std::string_view key, const CompareSide& side)
   json.field("time_s", side.time_s);
   json.field("operations_s", side.operations_s);
   json.field("peak_bytes", side.peak_bytes);
+  write_versions(json, side.versions);
+  if (side.given) write_given(json, *side.given);
   json.end_object();
 }
 
@@ -350,7 +345,7 @@ void write_json(std::ostream& out, const CheckReport& report) {
 
 void write_json(std::ostream& out, const CompareReport& report) {
   JsonWriter json(out);
-  write_start(json, "compare", ResultHeader{report.versions, report.scenario, {}, {}});
+  write_start(json, "compare", ResultHeader{report.versions, report.scenario, {}, {}, {}});
   write_side(json, "predicted", report.predicted);
   write_side(json, "measured", report.measured);
   json.field("time_error", report.time_error);
@@ -387,7 +382,7 @@ void write_json(std::ostream& out, const ReproduceReport& report) {
 
 void write_json(std::ostream& out, const ListReport& report) {
   JsonWriter json(out);
-  write_start(json, "list", report.versions);
+  begin_result(json, "list", "list", report.versions);
   write_list(json, "algorithms", report.algorithms, write_algorithm);
   write_list(json, "placements", report.placements, write_placement);
   write_list(json, "scenarios", report.scenarios, write_listed_file);

@@ -192,11 +192,12 @@ class RankWriter {
 }  // namespace
 
 void write_plan_json(std::ostream& out, const Plan& plan, const Versions& versions,
-                     std::span<const ScenarioSection> sections) {
+                     std::span<const ScenarioSection> sections, const Given* given) {
   JsonWriter json(out);
   begin_result(json, "plan", "show", versions);
   json.key("scenario");
   write_scenario(json, plan.scenario, sections);
+  if (given) write_given(json, *given);
   json.field("placement_padding_tokens", plan.placement_padding_tokens);
   json.objects("groups", plan.groups, [&](const Group& group) {
     json.field("name", group.name);

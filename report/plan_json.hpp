@@ -1,8 +1,8 @@
 // A plan as JSON: what `show --json` writes and `check --plan` reads. Reading gives back what was written,
 // with equal views, accesses and segments stored once.
 //
-//   {schema: "cplab.plan.1", command: "show", versions, scenario: {problem, parallel, schedule},
-//    placement_padding_tokens, groups: [{name, ranks}],
+//   {schema: "cplab.plan.1", command: "show", versions, scenario: {problem, parallel, schedule, ...},
+//    given (may be left out), placement_padding_tokens, groups: [{name, ranks}],
 //    ranks: [{rank, replica, position, arena_bytes,
 //             buffers: [{name, role, category, layout, axes: [{name, size}], planes, bytes, offset}],
 //             operations: [{id, phase, step, lane: {kind, index}, kind, transport, channels (0: left out),
@@ -31,15 +31,17 @@ namespace cplab {
 // "FILE: PATH: message" with the JSON path (/ranks/0/operations/3/after/0) and what would be legal.
 using PlanFileError = JsonFileError;
 
-// Streams: no tree is built. `sections` are written into the scenario after `schedule`.
+// Streams: no tree is built. `sections` are written into the scenario after `schedule`, `given` after it.
 void write_plan_json(std::ostream&, const Plan&, const Versions&,
-                     std::span<const ScenarioSection> sections = {});
+                     std::span<const ScenarioSection> sections = {}, const Given* given = nullptr);
 
 // `text` is the whole file; `file_name` is for messages only. Throws PlanFileError for anything that is not a
 // plan: syntax, missing or unknown keys, wrong types, unknown words, references to nothing (buffer,
 // operation, peer, group), a scenario that cannot be. Whether the plan is right is the checker's business,
 // and so are boxes outside their buffer, operands that an operation does not take, edges that are missing or
 // make a circle, buffers that share bytes.
-Plan read_plan_json(const std::string& text, const std::string& file_name);
+// `sections`, where asked for, get those of the scenario that a plan does not depend on.
+Plan read_plan_json(const std::string& text, const std::string& file_name,
+                    std::vector<ScenarioSection>* sections = nullptr);
 
 }  // namespace cplab

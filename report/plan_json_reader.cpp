@@ -357,15 +357,21 @@ std::unordered_map<std::string, std::uint16_t> read_groups(const JsonNode& node,
 
 }  // namespace
 
-Plan read_plan_json(const std::string& text, const std::string& file_name) {
+Plan read_plan_json(const std::string& text, const std::string& file_name,
+                    std::vector<ScenarioSection>* sections) {
   const JsonDocument document(text, file_name);
   const JsonNode root = document.root();
-  root.only(
-      {"schema", "command", "versions", "scenario", "placement_padding_tokens", "groups", "ranks", "derive"});
-  if (const JsonNode schema = root.at("schema"); schema.text() != "cplab.plan.1")
-    schema.fail("\"" + schema.text() + "\" is no plan; legal: cplab.plan.1");
+  // The schema first: a result of another command has other keys.
+  if (const JsonNode schema = root.at("schema"); schema.text() != "cplab.plan.1") {
+    const bool result = schema.text() == "cplab.simulate.1";
+    schema.fail("\"" + schema.text() + "\" is no plan; legal: cplab.plan.1, which show --json writes" +
+                (result ? "; simulate --rerun repeats a result of simulate" : ""));
+  }
+  root.only({"schema", "command", "versions", "scenario", "given", "placement_padding_tokens", "groups",
+             "ranks", "derive"});
   Plan plan;
   plan.scenario = read_scenario(root.at("scenario"));
+  if (sections) *sections = read_sections(root.at("scenario"));
   plan.placement_padding_tokens = root.at("placement_padding_tokens").integer(0);
   const auto groups = read_groups(root.at("groups"), plan);
   const Derive derive = read_derive(root);

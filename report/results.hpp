@@ -27,6 +27,22 @@ struct ScenarioSection {
   std::vector<std::pair<std::string, SettingValue>> settings;
 };
 
+// A file that a result depends on, as it was named, and the SHA-256 of what it held.
+struct GivenFile {
+  std::string option;  // "plan", "hardware", "choices"
+  std::string file, sha256;
+};
+
+// What the command line gave: with it, the versions and the scenario, a result can be had again
+// (`simulate --rerun`).
+struct Given {
+  std::string scenario;  // as named; empty: a plan
+  std::vector<GivenFile> files;
+  std::vector<std::string> set, unset;                       // of --set and --unset
+  std::vector<std::pair<std::string, std::string>> options;  // the command's own; a switch has no value
+  std::vector<std::string> notes;                            // of reading the scenario
+};
+
 // What every result about one scenario begins with.
 struct ResultHeader {
   Versions versions;
@@ -34,6 +50,7 @@ struct ResultHeader {
   std::vector<ScenarioSection> sections;  // after problem, parallel and schedule
   // What of the command line or the scenario had no effect, and what else a reader must know.
   std::vector<std::string> notes;
+  std::optional<Given> given = {};
 };
 
 // Names every operation with its times under `operations` (--operations). Both stay the caller's.
@@ -142,6 +159,8 @@ struct CompareSide {
   std::string command;  // "simulate", "run"
   std::string
       machine;  // of a simulation its hardware file, of a run its device; empty if the result has none
+  Versions versions;
+  std::optional<Given> given = {};  // none: of before 0.2.0
   double time_s = 0;
   // The last end of its operations: differs from time_s where a run timed them in iterations of their own.
   double operations_s = 0;

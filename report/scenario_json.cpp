@@ -221,4 +221,22 @@ Scenario read_scenario(const JsonNode& node) {
   return scenario;
 }
 
+std::vector<ScenarioSection> read_sections(const JsonNode& node) {
+  std::vector<ScenarioSection> sections;
+  node.members([&](const std::string& name, const JsonNode& section) {
+    if (name == "problem" || name == "parallel" || name == "schedule") return;
+    sections.push_back({name, {}});
+    section.members([&](const std::string& key, const JsonNode& value) {
+      SettingValue& setting = sections.back().settings.emplace_back(key, false).second;
+      if (value.is_text())
+        setting = value.text();
+      else if (value.is_boolean())
+        setting = value.boolean();
+      else
+        setting = value.integer();
+    });
+  });
+  return sections;
+}
+
 }  // namespace cplab

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "plan/problem.hpp"
 #include "report/json_reader.hpp"
@@ -18,5 +19,7 @@ void write_scenario(JsonWriter&, const Scenario&, std::span<const ScenarioSectio
 // what a reader of plans relies on: sizes in range, kv_heads divides heads, groups a partition of the world.
 // Names of algorithm, placement and options are taken as they are. Throws JsonFileError.
 Scenario read_scenario(const JsonNode&);
+// The sections of the same value that read_scenario skips.
+std::vector<ScenarioSection> read_sections(const JsonNode&);
 
 }  // namespace cplab

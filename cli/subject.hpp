@@ -1,0 +1,22 @@
+// What a command line is about: a scenario or a plan, by name, as a file or on standard input.
+#pragma once
+
+#include <string>
+
+#include "cli/arguments.hpp"
+#include "cli/scenario_file.hpp"
+
+namespace cplab {
+
+// SCENARIO (a path, a name, - for standard input), or --plan FILE|-. JSON in place of a scenario is a plan,
+// where the command takes one. The plan is in `plan` then. Throws InputError, JsonFileError,
+// EnvironmentError.
+ScenarioFile read_subject(const Arguments&, bool takes_plan);
+
+// What a result says of the command line: changes, options, files with their hashes, and the notes so far.
+Given given_of(const ScenarioFile&);
+
+// SHA-256 of what the machine's file holds and, behind it, what each file holds that it includes, in this order.
+std::string hardware_hash(const std::string& path);
+
+}  // namespace cplab
