@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
-#include <optional>
 #include <ostream>
-#include <set>
+#include <utility>
+#include <vector>
 
 #include "algorithms/list.hpp"
+#include "cli/changes.hpp"
 #include "cli/choosing.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/memory_need.hpp"
@@ -78,7 +80,8 @@ std::vector<Choices> choices_of(const Algorithm& algorithm, const ScenarioFile& 
   } else if (open("inner_ranks")) {
     std::vector<std::string> orders;
     if (open("inner_order"))
-      for (const OptionValue& order : find_option(algorithm, "inner_order")->legal) orders.push_back(to_string(order));
+      for (const OptionValue& order : find_option(algorithm, "inner_order")->legal)
+        orders.push_back(to_string(order));
     const std::int64_t ranks = file.scenario.parallel.ranks;
     for (std::int64_t inner = 2; inner < ranks; ++inner) {
       if (ranks % inner != 0) continue;
@@ -121,8 +124,10 @@ AlgorithmRow row_of(const ScenarioFile& file, const Prediction& prediction) {
   return row;
 }
 
-// "FILE:3: parallel.placement: why", "--set a=b, --set c=d: ...: why": where it stands is this table's own doing.
-std::string reason_of(const std::string& message, const std::vector<std::string>& sets, const std::string& path) {
+// "FILE:3: parallel.placement: why", "--set a=b, --set c=d: ...: why": where it stands is this table's own
+// doing. `own` are its changes, `changes` all.
+std::string reason_of(const std::string& message, const std::vector<std::string>& changes,
+                      const std::vector<std::string>& own, const std::string& path) {
   std::string_view rest = message;
   const auto skip = [&](const std::string& words) {
     if (!rest.starts_with(words)) return false;
@@ -131,10 +136,12 @@ std::string reason_of(const std::string& message, const std::vector<std::string>
   };
   for (bool more = true; more;) {
     more = skip(", ") || skip(": ");
-    for (const std::string& set : sets) more = skip("--set " + set) || skip("--set " + set.substr(0, set.find('='))) || more;
+    for (const std::string& change : changes) more = skip(option_text(change)) || more;
+    for (const std::string& set : own) more = skip("--set " + set.substr(0, set.find('='))) || more;
   }
   if (skip(path + ":")) {
-    while (!rest.empty() && (std::isdigit(static_cast<unsigned char>(rest.front())) != 0)) rest.remove_prefix(1);
+    while (!rest.empty() && (std::isdigit(static_cast<unsigned char>(rest.front())) != 0))
+      rest.remove_prefix(1);
     skip(": ");
   }
   return std::string(rest);
@@ -149,7 +156,8 @@ class AlgorithmTable {
       for (const std::string_view placement : algorithm->placements)
         if (!file_.table.is_set("parallel.placement") || placement == file_.scenario.placement)
           for (Choices& choices : choices_of(*algorithm, file_))
-            planned_.push_back({std::string(algorithm->name), std::string(placement), std::move(choices), ""});
+            planned_.push_back(
+                {std::string(algorithm->name), std::string(placement), std::move(choices), ""});
   }
 
   void simulate(Progress& progress) {
@@ -164,7 +172,8 @@ class AlgorithmTable {
         refuse(planned_[i], error.what());
       }
     }
-    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.time_s < b.time_s; });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const auto& a, const auto& b) { return a.time_s < b.time_s; });
     for (AlgorithmRow& row : rows) row.may_be_fastest = row.low_s <= rows.front().high_s;
   }
 
@@ -174,20 +183,24 @@ class AlgorithmTable {
 
  private:
   std::vector<std::string> sets_of(const RefusedRow& row) const {
-    std::vector<std::string> sets{"parallel.algorithm=" + row.algorithm, "parallel.placement=" + row.placement};
+    std::vector<std::string> sets{"parallel.algorithm=" + row.algorithm,
+                                  "parallel.placement=" + row.placement};
     for (const auto& [key, value] : row.choices) sets.push_back("schedule." + key + "=" + value);
     return sets;
   }
-  void add(const RefusedRow& planned) {
+  std::vector<std::string> changes_of(const RefusedRow& row) const {
     std::vector<std::string> changes = file_.sets;
-    for (std::string& set : sets_of(planned)) changes.push_back(std::move(set));
-    const ScenarioFile file = reread(file_, changes);
+    for (std::string& set : sets_of(row)) changes.push_back(std::move(set));
+    return changes;
+  }
+  void add(const RefusedRow& planned) {
+    const ScenarioFile file = reread(file_, changes_of(planned));
     const Plan plan = plan_of(file, PlanUse::simulate);
     rows.push_back(row_of(file, predict(file, plan, hardware_)));
     rows.back().choices = planned.choices;
   }
   void refuse(RefusedRow row, const std::string& message) {
-    row.reason = reason_of(message, sets_of(row), file_.path);
+    row.reason = reason_of(message, changes_of(row), sets_of(row), file_.path);
     refused.push_back(std::move(row));
   }
 
@@ -201,11 +214,13 @@ std::string chain_text(const ChainShares& chain) {
                                                      {chain.other_kernels, "other kernels"},
                                                      {chain.communication, "communication"},
                                                      {chain.host, "host"}};
-  std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   constexpr double worth_naming = 0.05;
   std::string text;
   for (const auto& [share, name] : shares)
-    if (share >= worth_naming) text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name, 100 * share);
+    if (share >= worth_naming)
+      text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name, 100 * share);
   return text;
 }
 
@@ -221,9 +236,10 @@ TextTable table_for_people(const std::vector<AlgorithmRow>& rows) {
                    {"bound by", "", Align::left}});
   for (const AlgorithmRow& row : rows) {
     const std::string choices = choices_text(row.choices);
-    table.add_row({row.algorithm + (choices.empty() ? "" : " " + choices), row.placement, format_ms(row.time_s),
-                   format_ms(row.low_s), format_ms(row.high_s), format_ms(row.worst.exposed_communication_s),
-                   format_gib(row.peak_bytes), row.fit.fits ? "yes" : "NO", chain_text(row.chain)});
+    table.add_row({row.algorithm + (choices.empty() ? "" : " " + choices), row.placement,
+                   format_ms(row.time_s), format_ms(row.low_s), format_ms(row.high_s),
+                   format_ms(row.worst.exposed_communication_s), format_gib(row.peak_bytes),
+                   row.fit.fits ? "yes" : "NO", chain_text(row.chain)});
     if (row.may_be_fastest) table.mark_best(table.rows() - 1);
   }
   return table;
@@ -246,29 +262,37 @@ TextTable table_for_files(const AlgorithmTable& all) {
                    {"refused", ""}});
   for (const AlgorithmRow& row : all.rows)
     table.add_row({row.algorithm, row.placement, choices_text(row.choices), fmt::format("{}", row.time_s),
-                   fmt::format("{}", row.low_s), fmt::format("{}", row.high_s), row.may_be_fastest ? "yes" : "no",
-                   fmt::format("{}", row.worst.exposed_wait_s), fmt::format("{}", row.worst.exposed_transfer_s),
-                   std::to_string(row.sent_bytes), std::to_string(row.peak_bytes),
-                   fmt::format("{}", row.imbalance), row.fit.fits ? "yes" : "no", ""});
+                   fmt::format("{}", row.low_s), fmt::format("{}", row.high_s),
+                   row.may_be_fastest ? "yes" : "no", fmt::format("{}", row.worst.exposed_wait_s),
+                   fmt::format("{}", row.worst.exposed_transfer_s), std::to_string(row.sent_bytes),
+                   std::to_string(row.peak_bytes), fmt::format("{}", row.imbalance),
+                   row.fit.fits ? "yes" : "no", ""});
   for (const RefusedRow& row : all.refused)
-    table.add_row({row.algorithm, row.placement, choices_text(row.choices), "", "", "", "", "", "", "", "", "", "",
-                   row.reason});
+    table.add_row({row.algorithm, row.placement, choices_text(row.choices), "", "", "", "", "", "", "", "",
+                   "", "", row.reason});
   return table;
 }
 
-// One line a reason, with all that it refuses.
-void write_refused(std::ostream& out, const std::vector<RefusedRow>& refused) {
-  std::vector<std::string> reasons;
-  std::map<std::string, std::vector<std::string>> by_reason;
-  for (const RefusedRow& row : refused) {
+// One line an algorithm and reason; where it has no other rows, without their placements and choices.
+void write_refused(std::ostream& out, const AlgorithmTable& all) {
+  std::vector<std::pair<std::string, std::string>> keys;  // algorithm, reason
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> rows;
+  std::map<std::string, std::size_t> counts;  // of all rows of an algorithm
+  for (const AlgorithmRow& row : all.rows) ++counts[row.algorithm];
+  for (const RefusedRow& row : all.refused) {
+    ++counts[row.algorithm];
+    std::vector<std::string>& of_reason = rows[{row.algorithm, row.reason}];
+    if (of_reason.empty()) keys.emplace_back(row.algorithm, row.reason);
     const std::string choices = choices_text(row.choices);
-    std::vector<std::string>& names = by_reason[row.reason];
-    if (names.empty()) reasons.push_back(row.reason);
-    names.push_back(row.algorithm + " " + row.placement + (choices.empty() ? "" : " " + choices));
+    of_reason.push_back(row.placement + (choices.empty() ? "" : " " + choices));
   }
-  if (!reasons.empty()) out << '\n';
-  for (const std::string& reason : reasons)
-    out << fmt::format("refused: {}: {}\n", fmt::join(by_reason[reason], ", "), printable(reason));
+  if (!keys.empty()) out << "\nrefused:\n";
+  for (const auto& key : keys) {
+    const std::vector<std::string>& some = rows[key];
+    out << "  " << key.first;
+    if (some.size() < counts[key.first]) out << fmt::format(" ({})", fmt::join(some, ", "));
+    out << ": " << printable(key.second) << '\n';
+  }
 }
 
 void write_choices(JsonWriter& json, const Choices& choices) {
@@ -280,9 +304,8 @@ void write_choices(JsonWriter& json, const Choices& choices) {
 
 void write_algorithms_json(std::ostream& out, const AlgorithmTable& all) {
   JsonWriter json(out);
-  begin_result(json, "algorithms", "simulate", versions_of_build());
   const ResultHeader header = header_of(all.file());
-  write_scenario_and_given(json, header);
+  begin_result(json, "algorithms", "simulate", header);
   json.objects("rows", all.rows, [&](const AlgorithmRow& row) {
     json.field("algorithm", row.algorithm);
     json.field("placement", row.placement);
@@ -319,7 +342,8 @@ int simulate_algorithms(const Arguments& arguments, Console& console) {
       throw InputError("--" + std::string(option) + ": of one algorithm; --algorithms compares several");
   ScenarioFile file = scenario_of(arguments, "simulate", {.hardware = true, .simulate = true});
   if (file.table.is_set("parallel.algorithm"))
-    throw InputError("--set parallel.algorithm: --algorithms goes over all of them, or over those that it names");
+    throw InputError(
+        "--set parallel.algorithm: --algorithms goes over all of them, or over those that it names");
   require_machine(file);
   AlgorithmTable all(arguments, std::move(file));
   Progress progress(console, "simulating");
@@ -331,13 +355,12 @@ int simulate_algorithms(const Arguments& arguments, Console& console) {
                      all.refused.front().algorithm + ": " + all.refused.front().reason);
 
   std::ostream& out = console.text();
-  Scenario first = all.file().scenario;
-  out << fmt::format("{}, on {}: {} rows, the fastest first; exposed: communication that no computation hides, on "
-                     "the worst rank\n\n",
-                     describe_problem(first), printable(all.file().hardware_given), all.rows.size());
+  out << fmt::format(
+      "{}\non {}, {} rows, the fastest first; exposed: communication that no computation hides\n\n",
+      describe_problem(all.file().scenario), printable(all.file().hardware_given), all.rows.size());
   table_for_people(all.rows).write(out, console.color());
   out << "\n* may be the fastest: its band reaches down into the band of the first row\n";
-  write_refused(out, all.refused);
+  write_refused(out, all);
   console.write_json_to_option([&](std::ostream& stream) { write_algorithms_json(stream, all); });
   console.write_csv_to_option([&](std::ostream& stream) { table_for_files(all).write_csv(stream); });
   return exit_fine;

@@ -16,7 +16,6 @@
 #include "cli/verify/verify.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
-#include "report/scenario_json.hpp"
 
 namespace cplab {
 
@@ -99,9 +98,7 @@ TextTable demo_table(const std::vector<DemoRow>& rows) {
 void write_demo_json(std::ostream& out, const ScenarioFile& file, const std::vector<DemoRow>& rows,
                      std::optional<std::size_t> best) {
   JsonWriter json(out);
-  begin_result(json, "demo", "demo", versions_of_build());
-  json.key("scenario");
-  write_scenario(json, file.scenario, sections_of(file));
+  begin_result(json, "demo", "demo", header_of(file));
   json.key("rows");
   json.begin_array();
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <ostream>
 
+#include "cli/algorithm_table.hpp"
 #include "cli/choosing.hpp"
 #include "cli/command.hpp"
 #include "cli/hardware_file.hpp"
@@ -87,6 +88,7 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
 }  // namespace
 
 int command_simulate(const Arguments& arguments, Console& console) {
+  if (arguments.has("algorithms")) return simulate_algorithms(arguments, console);
   if (arguments.has("rerun")) {
     Rerun again = read_rerun(arguments);
     return simulate_file(again.arguments, std::move(again.file), console);

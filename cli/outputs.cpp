@@ -43,8 +43,13 @@ void try_outputs(const Arguments& arguments) {
   if (!writes()) return;
   std::map<std::string, std::string> places;  // option by file
   std::vector<std::string> files{"json", "csv"}, folders;
-  for (const TimelineOutput& output : timeline_outputs())
-    (output.place == TimelineOutput::Place::folder ? folders : files).emplace_back(output.option);
+  for (const TimelineOutput& output : timeline_outputs()) {
+    const std::filesystem::path place = arguments.text(output.option, "");
+    const bool as_file = output.place == TimelineOutput::Place::file ||
+                         (output.place == TimelineOutput::Place::file_or_folder &&
+                          place.extension() == ".json" && !std::filesystem::is_directory(place));
+    (as_file ? files : folders).emplace_back(output.option);
+  }
   folders.emplace_back("save");
   for (const std::string& option : files) {
     if (!arguments.has(option)) continue;

@@ -2,6 +2,7 @@
 #include "cli/rerun.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "cli/changes.hpp"
@@ -106,7 +107,8 @@ Rerun read_rerun(const Arguments& arguments) {
   if (!given) root.fail("says not what it was made with (key given), as results do from cplab 0.2.0 on");
 
   Differences differences(arguments, name);
-  if (const Versions were = read_versions(root), are = versions_of_build(); were != are)
+  if (const Versions were = read_versions(root), are = versions_of_build();
+      std::map(were.begin(), were.end()) != std::map(are.begin(), are.end()))
     differences.tell<EnvironmentError>("was made by " + version_text(were) + "; this is " + version_text(are),
                                        "the program that made it");
 

@@ -95,6 +95,8 @@ const std::vector<Command>& commands() {
         {"strict", "", "exit 1 if any time is extrapolated or assumed"},
         choose,
         {"choices", "FILE", "of autotune and hybrid: what was measured on such a GPU"},
+        {"algorithms", "all|A,B",
+         "a table of these algorithms, with their placements and team sizes, fastest first"},
         {"rerun", "RESULT.json", "repeat a result of simulate to the bit, with the same program and files"},
         {"anyway", "", "of --rerun: also with another version or hardware file, which the result then says"},
         inject_mutation_option},
@@ -210,9 +212,12 @@ void write_overview(std::ostream& out) {
     write_padded(out, "  " + std::string(command.name) + " " + std::string(command.positional), 40);
     out << command.summary << (command.run ? "" : " (comes with a later version)") << '\n';
   }
-  out << "\nSCENARIO is a path, a name in scenarios/, or - (standard input). Paths on a command line, those of --set\n"
-         "hardware.file too, are relative to the current folder; names are those of `cplab list`. The program looks\n"
-         "for scenarios/ in ../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is. Exit codes:\n"
+  out << "\nSCENARIO is a path, a name in scenarios/, or - (standard input). Paths on a command line, those "
+         "of --set\n"
+         "hardware.file too, are relative to the current folder; names are those of `cplab list`. The "
+         "program looks\n"
+         "for scenarios/ in ../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is. "
+         "Exit codes:\n"
          "0 fine, 1 ran and is wrong, 2 usage or\n"
          "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
          "(SIGINT\n"

@@ -41,6 +41,7 @@ struct ScenarioFile {
   std::vector<std::pair<std::string, std::string>> options = {};
   std::vector<GivenFile> files = {};
   std::vector<std::string> read_notes = {};  // of `notes`, those that reading it left
+  std::string text = {};                     // of standard input, which can be read once
   // Of a plan file, until plan_of takes it.
   std::shared_ptr<Plan> plan = {};
 

@@ -32,8 +32,9 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
     if (file.table.is_set("hardware.file")) note("--set hardware.file", why);
     for (const auto& [key, value] : file.hardware_overrides) note("--set hardware." + key, why);
   }
-  if (!reads.simulate && file.table.has("simulate")) {
-    const bool set = file.table.is_set("simulate");
+  const bool set = file.table.is_set("simulate");
+  // A plan's file repeats the settings of the scenario that it was built from.
+  if (!reads.simulate && file.table.has("simulate") && (set || !file.plan)) {
     note(set ? "--set simulate.*" : "[simulate] of " + file.path,
          "which has no clock to set; simulate and show do");
   }
@@ -47,7 +48,7 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
 }  // namespace
 
 ScenarioFile scenario_of(const Arguments& arguments, const char* command, Reads reads) {
-  ScenarioFile file = read_subject(arguments, reads.plan);
+  ScenarioFile file = read_subject(arguments, {reads.plan, reads.hardware});
   note_unused(file, command, reads);
   file.read_notes = file.notes;
   return file;
@@ -117,14 +118,18 @@ ResultHeader header_of(const ScenarioFile& file) {
 }
 
 std::string describe(const Scenario& scenario, std::span<const std::int64_t> ranks) {
-  const Problem& problem = scenario.problem;
-  const std::string counts =
-      ranks.empty() ? std::to_string(scenario.parallel.ranks) : fmt::format("{}", fmt::join(ranks, ", "));
   std::string text = fmt::format("{}, {}", printable(scenario.algorithm), printable(scenario.placement));
   if (const std::vector<int>& homes = scenario.parallel.homes; !homes.empty())
     text += fmt::format(" ({} of {} sequences whole)", std::ssize(homes) - std::ranges::count(homes, -1),
                         homes.size());
-  text += fmt::format(", {} ranks", counts);
+  return text + ", " + describe_problem(scenario, ranks);
+}
+
+std::string describe_problem(const Scenario& scenario, std::span<const std::int64_t> ranks) {
+  const Problem& problem = scenario.problem;
+  const std::string counts =
+      ranks.empty() ? std::to_string(scenario.parallel.ranks) : fmt::format("{}", fmt::join(ranks, ", "));
+  std::string text = fmt::format("{} ranks", counts);
   if (scenario.parallel.replicas > 1) text += fmt::format(" x {} replicas", scenario.parallel.replicas);
   if (problem.packed) {
     std::int64_t tokens = 0;

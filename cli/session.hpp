@@ -50,6 +50,8 @@ ResultHeader header_of(const ScenarioFile&);  // the hardware file is read for i
 // "ring, zigzag, 8 ranks, 1 x 131072 tokens, 32/8 heads of 128, bf16, causal, forward+backward"
 // With `ranks`: "4, 8, 16 ranks", for results that cover several counts.
 std::string describe(const Scenario&, std::span<const std::int64_t> ranks = {});
+// The same from the count of ranks on, for results that cover several algorithms.
+std::string describe_problem(const Scenario&, std::span<const std::int64_t> ranks = {});
 
 // One line a finding: kind, rank, operation, buffer, message.
 void write_findings(std::ostream&, std::span<const Finding>, bool color);

@@ -43,10 +43,13 @@ bool file_is_json(const std::string& path) {
   return begins_with_brace([&] { return in.get(); });
 }
 
-ScenarioFile plan_file(const Arguments& arguments, const std::string& name, const std::string& text) {
+ScenarioFile plan_file(const Arguments& arguments, Takes takes, const std::string& name,
+                       const std::string& text) {
   require_json_memory(text, name);
   std::vector<ScenarioSection> sections;
   auto plan = std::make_shared<Plan>(read_plan_json(text, name, &sections));
+  // A plan can be checked where the machine's file is not.
+  if (!takes.machine) std::erase_if(sections, [](const auto& section) { return section.name == "hardware"; });
   require_check_memory(*plan, name);
   ScenarioFile file = resolved_scenario(name, plan->scenario, sections, changes_of(arguments), name);
   file.plan = std::move(plan);
@@ -65,50 +68,56 @@ std::vector<std::pair<std::string, std::string>> own_options(const Arguments& ar
   return own;
 }
 
-ScenarioFile read_named(const Arguments& arguments, bool takes_plan) {
+ScenarioFile read_named(const Arguments& arguments, Takes takes) {
   if (arguments.has("plan")) {
     if (!arguments.positional().empty()) throw InputError("--plan: goes without SCENARIO");
     const std::string given = arguments.text("plan", ""), path = given == "-" ? standard_input : given;
     const std::string text = read_text_file(path, most_plan_bytes);
     if (!is_json(text))
       throw InputError(given + ": not JSON, so no plan; a scenario is named without --plan");
-    return plan_file(arguments, given, text);
+    return plan_file(arguments, takes, given, text);
   }
   if (arguments.positional().empty())
     throw InputError(
         std::string("SCENARIO is missing: a path, - for standard input, or a name in scenarios/") +
-        (takes_plan ? "; or --plan FILE; see --help" : "; see --help"));
+        (takes.plan ? "; or --plan FILE; see --help" : "; see --help"));
   const std::string& given = arguments.positional().front();
   const auto require_plan = [&] {
-    if (!takes_plan) throw InputError(given + ": JSON, not a scenario, which is TOML");
+    if (!takes.plan) throw InputError(given + ": JSON, not a scenario, which is TOML");
   };
   if (given == "-" || given == standard_input) {
     const std::string text = read_text_file(standard_input, most_plan_bytes);
     if (is_json(text)) {
       require_plan();
-      return plan_file(arguments, "-", text);
+      return plan_file(arguments, takes, "-", text);
     }
     ScenarioFile file = parse_scenario(text, "-", changes_of(arguments));
     file.argument = "-";
+    file.text = text;
     file.files.push_back({"scenario", "-", sha256(text)});
     return file;
   }
   if (const std::string path = find_scenario(given); file_is_json(path)) {
     require_plan();
-    return plan_file(arguments, given, read_text_file(path, most_plan_bytes));
+    return plan_file(arguments, takes, given, read_text_file(path, most_plan_bytes));
   }
   return read_scenario(given, changes_of(arguments));
 }
 
 }  // namespace
 
-ScenarioFile read_subject(const Arguments& arguments, bool takes_plan) {
-  ScenarioFile file = read_named(arguments, takes_plan);
+ScenarioFile read_subject(const Arguments& arguments, Takes takes) {
+  ScenarioFile file = read_named(arguments, takes);
   file.options = own_options(arguments);
   if (arguments.has("choices"))
     if (const std::string path = arguments.text("choices", ""); std::filesystem::exists(path))
       file.files.push_back({"choices", path, sha256(read_text_file(path))});
   return file;
+}
+
+ScenarioFile reread(const ScenarioFile& file, const std::vector<std::string>& changes) {
+  return file.text.empty() ? read_scenario(file.argument, changes)
+                           : parse_scenario(file.text, file.path, changes);
 }
 
 Given given_of(const ScenarioFile& file) {

@@ -11,12 +11,19 @@ namespace cplab {
 // SCENARIO (a path, a name, - for standard input), or --plan FILE|-. JSON in place of a scenario is a plan,
 // where the command takes one. The plan is in `plan` then. Throws InputError, JsonFileError,
 // EnvironmentError.
-ScenarioFile read_subject(const Arguments&, bool takes_plan);
+struct Takes {
+  bool plan = false;
+  bool machine = false;  // that of a plan's scenario counts
+};
+ScenarioFile read_subject(const Arguments&, Takes);
+// The same scenario once more, with other changes; of no plan.
+ScenarioFile reread(const ScenarioFile&, const std::vector<std::string>& changes);
 
 // What a result says of the command line: changes, options, files with their hashes, and the notes so far.
 Given given_of(const ScenarioFile&);
 
-// SHA-256 of what the machine's file holds and, behind it, what each file holds that it includes, in this order.
+// SHA-256 of what the machine's file holds and, behind it, what each file holds that it includes, in this
+// order.
 std::string hardware_hash(const std::string& path);
 
 }  // namespace cplab

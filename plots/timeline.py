@@ -5,11 +5,11 @@
                                                  .svg and .png, docs/figures/timeline (SCENARIO below) and
                                                  docs/figures/predicted-measured (RUN below, of the record that
                                                  the README's first table of runs is made of)
-    plots/timeline.py --trace DIR [--json FILE]  a folder that simulate or run --trace wrote; FILE, the
-                                                 result of the same call, gives the title
+    plots/timeline.py --trace TRACE [--json FILE]  what simulate or run --trace wrote, a file or a folder; FILE,
+                                                 the result of the same call, gives the title
     plots/timeline.py --json FILE                a result with --operations; no memory in it
     plots/timeline.py --json PREDICTED MEASURED  two results of one plan on one time axis, one above the
-                                                 other; no memory (--trace DIR DIR too: with the steps)
+                                                 other; no memory (--trace TRACE TRACE too: with the steps)
     plots/timeline.py ... --ranks 0,1            these ranks only
     plots/timeline.py ... --out PATH             writes PATH.svg and PATH.png
 
@@ -315,8 +315,8 @@ def draw_readme():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trace", metavar="DIR", nargs="+", default=[],
-                        help="folder of rank*_trace.json; two: predicted, measured")
+    parser.add_argument("--trace", metavar="TRACE", nargs="+", default=[],
+                        help="of all ranks, or a folder of rank*_trace.json; two: predicted, measured")
     parser.add_argument("--json", metavar="FILE", nargs="+", default=[],
                         help="result of simulate or run; two: predicted, measured")
     parser.add_argument("--ranks", metavar="LIST", help="such as 0,1 (default: all)")
@@ -328,7 +328,7 @@ def main():
         parser.error("two results at most: predicted, measured")
     pair = max(len(options.json), len(options.trace)) == 2
     if pair and (len(options.json) != 2 or len(options.trace) == 1):
-        parser.error("a comparison needs --json PREDICTED MEASURED, and with --trace two folders")
+        parser.error("a comparison needs --json PREDICTED MEASURED, and with --trace two of them")
 
     results = [load(path) for path in options.json]
     if options.trace:

@@ -10,7 +10,7 @@ namespace {
 using Style = JsonWriter::Style;
 
 void write_start(JsonWriter& json, std::string_view command, const ResultHeader& header) {
-  begin_result(json, command, header);
+  begin_result(json, command, command, header);
 }
 
 template <class T>
@@ -80,16 +80,6 @@ void write_memory(JsonWriter& json, const Figures& figures, const std::optional<
   write_optional(json, "fixed_bytes", fit ? std::optional(fit->fixed_bytes) : std::nullopt);
   write_optional(json, "fits", fit ? std::optional(fit->fits) : std::nullopt);
   write_optional(json, "headroom_bytes", fit ? std::optional(fit->headroom_bytes) : std::nullopt);
-}
-
-void write_origins(JsonWriter& json, const OriginShares& origins) {
-  json.key("origins");
-  json.begin_object(Style::line);
-  json.field("measured", origins.measured);
-  json.field("interpolated", origins.interpolated);
-  json.field("extrapolated", origins.extrapolated);
-  json.field("assumed", origins.assumed);
-  json.end_object();
 }
 
 void write_operations(JsonWriter& json, const std::optional<OperationTimes>& operations) {
@@ -280,13 +270,7 @@ void write_json(std::ostream& out, const SimulateReport& report) {
   json.field("time_s", report.figures.time_s);
   json.field("low_s", report.low_s);
   json.field("high_s", report.high_s);
-  json.key("chain");
-  json.begin_object(Style::line);
-  json.field("attention", report.chain.attention);
-  json.field("other_kernels", report.chain.other_kernels);
-  json.field("communication", report.chain.communication);
-  json.field("host", report.chain.host);
-  json.end_object();
+  write_chain(json, report.chain);
   write_figures(json, report.figures, report.fit);
   write_variants(json, report.variants);
   write_operations(json, report.operations);

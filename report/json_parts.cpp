@@ -17,8 +17,9 @@ void begin_result(JsonWriter& json, std::string_view schema, std::string_view co
   write_versions(json, versions);
 }
 
-void begin_result(JsonWriter& json, std::string_view command, const ResultHeader& header) {
-  begin_result(json, command, command, header.versions);
+void begin_result(JsonWriter& json, std::string_view schema, std::string_view command,
+                  const ResultHeader& header) {
+  begin_result(json, schema, command, header.versions);
   json.key("scenario");
   write_scenario(json, header.scenario, header.sections);
   if (header.given) write_given(json, *header.given);
@@ -80,6 +81,26 @@ std::optional<Given> read_given(const JsonNode& result) {
   });
   read_list("notes", given.notes);
   return given;
+}
+
+void write_chain(JsonWriter& json, const ChainShares& chain) {
+  json.key("chain");
+  json.begin_object(JsonWriter::Style::line);
+  json.field("attention", chain.attention);
+  json.field("other_kernels", chain.other_kernels);
+  json.field("communication", chain.communication);
+  json.field("host", chain.host);
+  json.end_object();
+}
+
+void write_origins(JsonWriter& json, const OriginShares& origins) {
+  json.key("origins");
+  json.begin_object(JsonWriter::Style::line);
+  json.field("measured", origins.measured);
+  json.field("interpolated", origins.interpolated);
+  json.field("extrapolated", origins.extrapolated);
+  json.field("assumed", origins.assumed);
+  json.end_object();
 }
 
 void write_lane(JsonWriter& json, Lane lane) {

@@ -15,7 +15,7 @@ namespace cplab {
 void begin_result(JsonWriter&, std::string_view schema, std::string_view command, const Versions&);
 
 // The same, with scenario and given.
-void begin_result(JsonWriter&, std::string_view command, const ResultHeader&);
+void begin_result(JsonWriter&, std::string_view schema, std::string_view command, const ResultHeader&);
 
 // The members versions and given.
 void write_versions(JsonWriter&, const Versions&);
@@ -23,6 +23,10 @@ void write_given(JsonWriter&, const Given&);
 // Of a result; nothing: it is older than 0.2.0. Throws JsonFileError.
 Versions read_versions(const JsonNode& result);
 std::optional<Given> read_given(const JsonNode& result);
+
+// The members chain and origins.
+void write_chain(JsonWriter&, const ChainShares&);
+void write_origins(JsonWriter&, const OriginShares&);
 
 // The member lane: {kind, index}.
 void write_lane(JsonWriter&, Lane);

@@ -25,7 +25,7 @@ struct TimelineResult {
 };
 
 struct TimelineOutput {
-  enum class Place { file, folder };
+  enum class Place { file, folder, file_or_folder };  // the last: a file if its name ends in .json
 
   std::string_view option;  // "trace"
   std::string_view value;   // how the help names the place: "DIR" or "FILE"

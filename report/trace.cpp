@@ -1,4 +1,4 @@
-// Chrome traces, one file a rank, streamed event by event. What serves whom:
+// Chrome traces, one file of all ranks or one a rank, streamed event by event. What serves whom:
 //
 //   one event a line, a blank after each colon   HTA finds the rank line by line with a regular expression
 //   ts, dur: microseconds, three decimals        cut from whole nanoseconds, so that neighbours never overlap
@@ -6,8 +6,12 @@
 //   pid: rank, tid: lane                         one track a lane; a lane is in order, so slices are disjoint
 //   cat "kernel", args.stream, args.correlation  HTA takes a row with a stream for work of a GPU
 //   names "nccl_...", "Memcpy ..."               HTA tells communication and copies from computation by
-//   prefix waits: a slice inside its communication      no stream, so that HTA does not count the time twice
-//   s, f                                         arrows from the start of a send to the end of its receive
+//   waits on a track of their own                beside their communication, which they begin; no stream, so
+//   that HTA
+//                                                does not count the time twice
+//   s, f                                         arrows from the start of a send to the end of its receive,
+//   where
+//                                                one file holds both ends
 //   C                                            live bytes by category
 #include "report/trace.hpp"
 
@@ -19,6 +23,8 @@
 #include <filesystem>
 #include <map>
 #include <ostream>
+#include <set>
+#include <string>
 #include <unordered_map>
 
 #include "report/json_writer.hpp"
@@ -82,6 +88,10 @@ class Arrows {
   std::unordered_map<std::uint64_t, Pair> pairs_;
 };
 
+std::string lane_name(Lane lane) {
+  return fmt::format("{} {}", name(lane.kind), lane.index);
+}
+
 // Track numbers of the lanes, the same on every rank. From 1, since viewers give 0 a meaning of its own.
 class Tracks {
  public:
@@ -92,6 +102,14 @@ class Tracks {
     for (auto& [lane, track] : tracks_) track = next++;
   }
   int of(Lane lane) const { return tracks_.at(number(lane)); }
+  int count() const { return static_cast<int>(tracks_.size()); }
+  std::string name_of(int of_track) const {
+    std::string found;
+    each([&](int track, Lane lane) {
+      if (track == of_track) found = lane_name(lane);
+    });
+    return found;
+  }
   template <class Visit>
   void each(Visit visit) const {
     for (const auto& [lane, track] : tracks_)
@@ -134,11 +152,12 @@ EventName event_name(const Operation& op) {
   return {"kernel", kind};
 }
 
+// The events of one rank. Without `arrows` none are written.
 class RankTrace {
  public:
-  RankTrace(std::ostream& out, const Plan& plan, const Timeline& timeline, const Tracks& tracks,
-            Arrows& arrows, std::size_t rank)
-      : json_(out),
+  RankTrace(JsonWriter& json, const Plan& plan, const Timeline& timeline, const Tracks& tracks,
+            Arrows* arrows, std::size_t rank)
+      : json_(json),
         plan_(plan),
         rank_(plan.ranks[rank]),
         times_(timeline.ranks[rank]),
@@ -147,18 +166,6 @@ class RankTrace {
         arrows_(arrows) {}
 
   void write(const MemoryPlan& memory) {
-    json_.begin_object();
-    json_.field("schemaVersion", 1);
-    json_.field("displayTimeUnit", "ns");
-    json_.field("baseTimeNanoseconds", 0);
-    json_.field("traceName", fmt::format("rank{}_trace.json", rank_.rank));
-    json_.key("distributedInfo");
-    json_.begin_object();
-    json_.field("rank", rank_.rank);
-    json_.field("world_size", static_cast<std::int64_t>(plan_.ranks.size()));
-    json_.end_object();
-    json_.key("traceEvents");
-    json_.begin_array();
     write_names();
     std::unordered_map<int, std::int64_t> free_from_ns;  // by track
     for (std::size_t i = 0; i < rank_.operations.size(); ++i) {
@@ -171,8 +178,6 @@ class RankTrace {
       write_operation(i, track, start, end);
     }
     write_counters(memory);
-    json_.end_array();
-    json_.end_object();
   }
 
  private:
@@ -203,9 +208,22 @@ class RankTrace {
     write_name("process_name", 0, "name", fmt::format("rank {}", rank_.rank));
     write_name("process_sort_index", 0, "sort_index", rank_.rank);
     tracks_.each([&](int track, Lane lane) {
-      write_name("thread_name", track, "name", fmt::format("{} {}", name(lane.kind), lane.index));
-      write_name("thread_sort_index", track, "sort_index", track);
+      write_name("thread_name", track, "name", lane_name(lane));
+      write_name("thread_sort_index", track, "sort_index", 2 * track);
     });
+    for (const int track : waiting_tracks()) {
+      write_name("thread_name", waits_of(track), "name", fmt::format("waits of {}", tracks_.name_of(track)));
+      write_name("thread_sort_index", waits_of(track), "sort_index", 2 * track + 1);
+    }
+  }
+
+  // The track beside that of a lane on which its waits are slices.
+  int waits_of(int track) const { return tracks_.count() + track; }
+  std::set<int> waiting_tracks() const {
+    std::set<int> found;
+    for (std::size_t i = 0; i < rank_.operations.size(); ++i)
+      if (nanoseconds(times_[i].wait_s) > 0) found.insert(tracks_.of(rank_.operations[i].lane));
+    return found;
   }
 
   void write_operation(std::size_t i, int track, std::int64_t start, std::int64_t end) {
@@ -235,12 +253,10 @@ class RankTrace {
     json_.end_object();
     json_.end_object();
 
-    // The start of an arrow is written before the wait slice: of slices that begin at one time, viewers
-    // attach an arrow to the one written last before it.
     write_arrow_ends(op, true, track, start);
     const std::int64_t wait = std::clamp<std::int64_t>(nanoseconds(time.wait_s), 0, end - start);
     if (wait > 0) {
-      begin_event("X", "wait for peers", start, track);
+      begin_event("X", "wait for peers", start, waits_of(track));
       write_time("dur", wait);
       json_.field("cat", "wait");
       json_.key("args");
@@ -254,11 +270,12 @@ class RankTrace {
   }
 
   void write_arrow_ends(const Operation& op, bool send, int track, std::int64_t time_ns) {
+    if (!arrows_) return;
     for (const Part& part : rank_.parts_of(op)) {
       if (part.peer == rank_.rank || part.send != send) continue;
       begin_event(send ? "s" : "f", "message", time_ns, track);
       json_.field("cat", "message");
-      json_.field("id", arrows_.next(rank_, op, part));
+      json_.field("id", arrows_->next(rank_, op, part));
       if (!send) json_.field("bp", "e");
       json_.end_object();
     }
@@ -282,13 +299,13 @@ class RankTrace {
     }
   }
 
-  JsonWriter json_;
+  JsonWriter& json_;
   const Plan& plan_;
   const RankPlan& rank_;
   const std::vector<OperationTime>& times_;
   bool predicted_;
   const Tracks& tracks_;
-  Arrows& arrows_;
+  Arrows* arrows_;
 };
 
 void expect_same_sizes(const Plan& plan, const Timeline& timeline, std::span<const MemoryPlan> memory) {
@@ -298,6 +315,34 @@ void expect_same_sizes(const Plan& plan, const Timeline& timeline, std::span<con
   if (!same) throw std::invalid_argument("timeline or memory of another plan");
 }
 
+// What stands around the events of a file; `rank` below 0: of all.
+template <class WriteEvents>
+void write_file(std::ostream& out, const std::string& name, int rank, std::size_t world,
+                WriteEvents write_events) {
+  JsonWriter json(out);
+  json.begin_object();
+  json.field("schemaVersion", 1);
+  json.field("displayTimeUnit", "ns");
+  json.field("baseTimeNanoseconds", 0);
+  json.field("traceName", name);
+  if (rank >= 0) {
+    json.key("distributedInfo");
+    json.begin_object();
+    json.field("rank", rank);
+    json.field("world_size", static_cast<std::int64_t>(world));
+    json.end_object();
+  }
+  json.key("traceEvents");
+  json.begin_array();
+  write_events(json);
+  json.end_array();
+  json.end_object();
+}
+
+bool is_trace_file(const std::string& place) {
+  return std::filesystem::path(place).extension() == ".json" && !std::filesystem::is_directory(place);
+}
+
 }  // namespace
 
 void write_traces(const std::string& directory, const Plan& plan, const Timeline& timeline,
@@ -305,25 +350,47 @@ void write_traces(const std::string& directory, const Plan& plan, const Timeline
   expect_same_sizes(plan, timeline, memory);
   make_output_folder(directory);
   const Tracks tracks(plan);
-  Arrows arrows(plan);
   OutputSet files(
       false);  // not durable: with thousands of ranks, waiting for the disk each time takes too long
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    const std::string file =
-        (std::filesystem::path(directory) / fmt::format("rank{}_trace.json", plan.ranks[r].rank)).string();
-    RankTrace(files.open(file), plan, timeline, tracks, arrows, r).write(memory[r]);
+    const std::string name = fmt::format("rank{}_trace.json", plan.ranks[r].rank);
+    write_file(files.open((std::filesystem::path(directory) / name).string()), name, plan.ranks[r].rank,
+               plan.ranks.size(), [&](JsonWriter& json) {
+                 RankTrace(json, plan, timeline, tracks, nullptr, r).write(memory[r]);
+               });
   }
+  files.commit();
+}
+
+void write_trace(const std::string& file, const Plan& plan, const Timeline& timeline,
+                 std::span<const MemoryPlan> memory) {
+  expect_same_sizes(plan, timeline, memory);
+  const Tracks tracks(plan);
+  Arrows arrows(plan);
+  OutputSet files;
+  write_file(files.open(file), std::filesystem::path(file).filename().string(), -1, plan.ranks.size(),
+             [&](JsonWriter& json) {
+               for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+                 RankTrace(json, plan, timeline, tracks, &arrows, r).write(memory[r]);
+             });
   files.commit();
 }
 
 TimelineOutput trace_output() {
   return {.option = "trace",
-          .value = "DIR",
-          .help = "Chrome traces, one file a rank, of commands with a timeline",
-          .place = TimelineOutput::Place::folder,
+          .value = "FILE.json|DIR",
+          .help = "a Chrome trace of all ranks, or a folder with one a rank; of commands with a timeline",
+          .place = TimelineOutput::Place::file_or_folder,
           .write = [](const std::string& place, const TimelineResult& result) {
+            const std::size_t ranks = result.plan.ranks.size();
+            if (is_trace_file(place)) {
+              write_trace(place, result.plan, result.timeline, result.memory);
+              return fmt::format("a trace of {} ranks in {}", ranks, place);
+            }
             write_traces(place, result.plan, result.timeline, result.memory);
-            return fmt::format("{} traces in {}", result.plan.ranks.size(), place);
+            return fmt::format(
+                "{} traces in {}; --trace FILE.json is one of all, with the arrows between them", ranks,
+                place);
           }};
 }
 

@@ -1,22 +1,17 @@
 #!/usr/bin/env python3
-"""One problem under every algorithm, simulated: a markdown table on stdout.
+"""What `cplab simulate SCENARIO --algorithms all` says, as a markdown table on stdout.
 
     scripts/families.py SCENARIO [COLUMN,...]      such as families-8, from the root; the program is $CPLAB
 
-The rows: every algorithm of `cplab list` that knows the scenario's placement, with default options, and besides, some
-choices: strides of 1 and 2 key heads, one of them contiguous as published; two levels with every inner_ranks between 1
-(that is ring) and all ranks (that is all_to_all), usp in both orders. An algorithm that refuses the scenario has the
-reason as its row.
-
-A row is marked * whose band reaches down into the band of the row with the least time: which of the marked is the
-fastest is not known. Marked rows come first, both groups in the order of `cplab list`, so no order says who wins.
-Exposed communication is of the rank that has most of it; imbalance is the longest compute of a rank over the mean.
+Of the placements only the scenario's own, and of strides one contiguous as published. Rows that may be the fastest (their
+band reaches down into the band of the row with the least time) are marked * and come first, both groups in the order of
+`cplab list`, so no order says who wins. What refuses the scenario has the reason as its row. Exposed communication is of
+the rank that has most of it; imbalance is the longest compute of a rank over the mean.
 """
 import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 PROGRAM = os.environ.get("CPLAB", "build/release/cplab")
 
@@ -26,30 +21,11 @@ def fail(message):
 
 
 def result_of(*arguments):
-    """The result as JSON, or what the program says against it."""
     try:
         done = subprocess.run([PROGRAM, *arguments, "--json", "-", "--quiet"], capture_output=True, text=True, check=False)
     except OSError as error:
         fail(error)
-    return json.loads(done.stdout) if done.returncode == 0 else done.stderr.strip()
-
-
-def simulated(scenario, row):
-    words = {"algorithm": "parallel", "placement": "parallel"}
-    sets = [f"--set={words.get(key, 'schedule')}.{key}={value}" for key, value in row.items()]
-    return result_of("simulate", scenario, *sets)
-
-
-def rows_of(algorithm, options, ranks):
-    """The choices of one algorithm that the table shows."""
-    if "head_stride" in options:
-        return [{"algorithm": algorithm, **more} for more in
-                ({"head_stride": 1}, {"head_stride": 2}, {"head_stride": 1, "placement": "contiguous"})]
-    if "inner_ranks" in options:
-        orders = options["inner_order"]["legal"] if "inner_order" in options else [None]
-        return [{"algorithm": algorithm, "inner_ranks": inner, **({"inner_order": order} if order else {})}
-                for order in orders for inner in range(2, ranks) if ranks % inner == 0]
-    return [{"algorithm": algorithm}]
+    return json.loads(done.stdout) if done.returncode == 0 else fail(done.stderr.strip())
 
 
 def ms(seconds):
@@ -60,18 +36,9 @@ def gib(count):
     return f"{count / 2**30:.2f}"
 
 
-def worst(result):
-    return max(result["ranks"], key=lambda rank: rank["exposed_communication_s"])
-
-
-def imbalance(result):
-    compute = [rank["compute_s"] for rank in result["ranks"]]
-    return max(compute) * len(compute) / sum(compute)
-
-
-def binds(result):
+def binds(row):
     """Shares of the chain that ends last, the largest first, down to a twentieth."""
-    shares = sorted(result["chain"].items(), key=lambda item: -item[1])
+    shares = sorted(row["chain"].items(), key=lambda item: -item[1])
     return ", ".join(f"{use.replace('_', ' ')} {share:.0%}".replace("%", " %") for use, share in shares if share >= 0.05)
 
 
@@ -79,18 +46,31 @@ COLUMNS = {
     "time": ("time (ms)", lambda r: ms(r["time_s"])),
     "low": ("low", lambda r: ms(r["low_s"])),
     "high": ("high", lambda r: ms(r["high_s"])),
-    "wait": ("exposed: wait (ms)", lambda r: ms(worst(r)["exposed_wait_s"])),
-    "transfer": ("transfer (ms)", lambda r: ms(worst(r)["exposed_transfer_s"])),
-    "sent": ("sent (GiB)", lambda r: gib(max(rank["sent_bytes"] for rank in r["ranks"]))),
+    "wait": ("exposed: wait (ms)", lambda r: ms(r["exposed_wait_s"])),
+    "transfer": ("transfer (ms)", lambda r: ms(r["exposed_transfer_s"])),
+    "sent": ("sent (GiB)", lambda r: gib(r["sent_bytes"])),
     "peak": ("peak (GiB)", lambda r: gib(r["peak_bytes"])),
-    "imbalance": ("imbalance", lambda r: f"{imbalance(r):.2f}"),
+    "imbalance": ("imbalance", lambda r: f"{r['imbalance']:.2f}"),
     "binds": ("what binds", binds),
 }
 
 
-def text_of(row):
-    return " ".join([f"`{row['algorithm']}`", *(str(value) if key in ("placement", "inner_order") else f"{key}={value}"
-                                                for key, value in row.items() if key != "algorithm")])
+def shown(row, placement):
+    return row["placement"] == placement or (row["placement"] == "contiguous" and row["options"].get("head_stride") == "1")
+
+
+def text_of(row, placement):
+    options = [value if key == "inner_order" else f"{key}={value}" for key, value in row["options"].items()]
+    return " ".join([f"`{row['algorithm']}`", *options, *([] if row["placement"] == placement else [row["placement"]])])
+
+
+def in_listed_order(rows, names):
+    """As `cplab list` has the algorithms; of one, by order of teams, own placement first, then by size."""
+    def key(row):
+        options = row["options"]
+        sizes = int(options.get("inner_ranks", options.get("head_stride", 0)))
+        return names.index(row["algorithm"]), options.get("inner_order", ""), row["placement"] == "contiguous", sizes
+    return sorted(rows, key=key)
 
 
 def main(arguments):
@@ -100,32 +80,21 @@ def main(arguments):
     for column in columns:
         if column not in COLUMNS:
             fail(f"no column {column}; legal: {', '.join(COLUMNS)}")
-    scenario = arguments[0]
-    plain = result_of("check", scenario)
-    if isinstance(plain, str):
-        fail(plain)
-    rows = []
-    for algorithm in result_of("list", "algorithms")["algorithms"]:
-        if plain["scenario"]["parallel"]["placement"] not in algorithm["placements"]:
-            continue  # such as those for linear attention, which have no zigzag
-        options = {option["key"]: option for option in algorithm["options"]}
-        rows += rows_of(algorithm["name"], options, plain["scenario"]["parallel"]["ranks"])
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda row: simulated(scenario, row), rows))
-    done = [(row, result) for row, result in zip(rows, results) if isinstance(result, dict)]
-    if not done:
-        fail(results[0])
-    high = min((result for _, result in done), key=lambda result: result["time_s"])["high_s"]
+    table = result_of("simulate", arguments[0], "--algorithms", "all")
+    placement = table["scenario"]["parallel"]["placement"]
+    listed = [each["name"] for each in result_of("list", "algorithms")["algorithms"]
+              if placement in each["placements"]]
+    mine = {kind: in_listed_order([row for row in table[kind] if row["algorithm"] in listed and shown(row, placement)],
+                                  listed) for kind in ("rows", "refused")}
     print("| | algorithm | " + " | ".join(COLUMNS[column][0] for column in columns) + " |")
     print("| --- | --- |" + "".join(" :--- |" if column == "binds" else " ---: |" for column in columns))
-    for mark in ("*", ""):
-        for row, result in done:
-            if (result["low_s"] <= high) == bool(mark):
-                cells = [COLUMNS[column][1](result) for column in columns]
-                print("| " + " | ".join([mark and "\\*", text_of(row), *cells]) + " |")
-    for row, result in zip(rows, results):
-        if isinstance(result, str):
-            print(f"| | {text_of(row)} | " + result.splitlines()[-1] + " |" * len(columns))
+    for mark in (True, False):
+        for row in mine["rows"]:
+            if row["may_be_fastest"] == mark:
+                cells = [COLUMNS[column][1](row) for column in columns]
+                print("| " + " | ".join(["\\*" if mark else "", text_of(row, placement), *cells]) + " |")
+    for row in mine["refused"]:
+        print(f"| | {text_of(row, placement)} | " + row["reason"] + " |" * len(columns))
 
 
 if __name__ == "__main__":

@@ -38,28 +38,27 @@ def load(path):
         fail(f"{path}: {error}")
 
 
-def read_trace(folder):
-    """{rank: Rank} of a folder of rank*_trace.json."""
-    ranks = {}
-    for path in Path(folder).glob("rank*_trace.json"):
-        trace = load(path)
-        rank = ranks.setdefault(trace["distributedInfo"]["rank"], Rank())
-        lanes = {}
-        for event in trace["traceEvents"]:
-            if event["ph"] == "M" and event["name"] == "thread_name":
-                kind, index = event["args"]["name"].split()
-                lanes[event["tid"]] = (kind, int(index))
-            elif event["ph"] == "X" and event["cat"] != "wait":
-                args, start = event["args"], event["ts"] * 1e-6
-                communicates = event["name"].startswith(("nccl", "Memcpy PtoP"))
-                label = str(args["step"]) if event["name"].startswith("attend") else ""
-                end = start + event["dur"] * 1e-6
-                slice_ = Slice(start, end, args["wait_s"], communicates, args["phase"], label)
-                rank.lanes.setdefault(lanes[event["tid"]], []).append(slice_)
-            elif event["ph"] == "C":
-                rank.memory.append((event["ts"] * 1e-6, event["args"]))
+def read_trace(place):
+    """{rank: Rank} of a trace of all ranks, or of a folder of rank*_trace.json."""
+    paths = [place] if Path(place).is_file() else sorted(Path(place).glob("rank*_trace.json"))
+    ranks, lanes = {}, {}
+    for event in (event for path in paths for event in load(path)["traceEvents"]):
+        rank, track = ranks.setdefault(event["pid"], Rank()), (event["pid"], event["tid"])
+        if event["ph"] == "M" and event["name"] == "thread_name":
+            words = event["args"]["name"].split()
+            if len(words) == 2:  # else a track beside a lane
+                lanes[track] = (words[0], int(words[1]))
+        elif event["ph"] == "X" and event["cat"] != "wait":
+            args, start = event["args"], event["ts"] * 1e-6
+            communicates = event["name"].startswith(("nccl", "Memcpy PtoP"))
+            label = str(args["step"]) if event["name"].startswith("attend") else ""
+            end = start + event["dur"] * 1e-6
+            slice_ = Slice(start, end, args["wait_s"], communicates, args["phase"], label)
+            rank.lanes.setdefault(lanes[track], []).append(slice_)
+        elif event["ph"] == "C":
+            rank.memory.append((event["ts"] * 1e-6, event["args"]))
     if not ranks:
-        fail(f"{folder}: no rank*_trace.json in it")
+        fail(f"{place}: no rank*_trace.json in it")
     return ranks
 
 

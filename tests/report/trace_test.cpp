@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -47,51 +48,58 @@ std::int64_t ns(const Json& microseconds) {
   return std::llround(microseconds.get<double>() * 1000);
 }
 
-// Slices of a track nest or are disjoint.
+Json whole_trace_of(const Plan& plan, const Timeline& timeline) {
+  const testing::EmptyFolder folder;
+  const std::string file = (folder.path / "all.json").string();
+  write_trace(file, plan, timeline, memory_of(plan));
+  return Json::parse(file_text(file));
+}
+
+using Track = std::pair<int, int>;  // rank, lane
+Track track_of(const Json& event) {
+  return {event["pid"].get<int>(), event["tid"].get<int>()};
+}
+
+// Slices of a track are disjoint, and in order.
 void check_tracks(const Json& trace) {
-  std::map<int, std::vector<std::int64_t>> open_until;  // by track
-  std::map<int, std::int64_t> last_start;
+  std::map<Track, std::int64_t> free_from;
   for (const Json& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
-    const int track = event["tid"];
-    const std::int64_t start = ns(event["ts"]), end = start + ns(event["dur"]);
-    CHECK(start >= last_start[track]);
-    last_start[track] = start;
-    auto& open = open_until[track];
-    while (!open.empty() && open.back() <= start) open.pop_back();
-    if (!open.empty()) CHECK(end <= open.back());
-    open.push_back(end);
+    const std::int64_t start = ns(event["ts"]);
+    CHECK(start >= free_from[track_of(event)]);
+    free_from[track_of(event)] = start + ns(event["dur"]);
   }
 }
 
-// Every arrow has one tail and one head, on the right ranks, each inside a slice of its track.
-std::size_t check_arrows(const std::vector<Json>& traces) {
+// Every arrow of the file has one tail and one head in it, on the right ranks, each inside a slice of its
+// track.
+std::size_t check_arrows(const Json& trace) {
   struct Ends {
     int tails = 0, heads = 0, from = -1, to = -1;
     std::int64_t left = 0, arrived = 0;
   };
   std::map<std::int64_t, Ends> arrows;
-  for (const Json& trace : traces) {
-    for (const Json& event : trace["traceEvents"]) {
-      if (event["ph"] != "s" && event["ph"] != "f") continue;
-      Ends& ends = arrows[event["id"]];
-      const std::int64_t at = ns(event["ts"]);
-      if (event["ph"] == "s") {
-        ++ends.tails;
-        ends.from = event["pid"];
-        ends.left = at;
-      } else {
-        ++ends.heads;
-        ends.to = event["pid"];
-        ends.arrived = at;
-        CHECK(event["bp"] == "e");
-      }
-      bool inside = false;
-      for (const Json& slice : trace["traceEvents"])
-        inside = inside || (slice["ph"] == "X" && slice["tid"] == event["tid"] && slice["cat"] != "wait" &&
-                            ns(slice["ts"]) <= at && at < ns(slice["ts"]) + ns(slice["dur"]));
-      CHECK(inside);
+  std::map<Track, std::map<std::int64_t, std::int64_t>> slices;  // start to end
+  for (const Json& event : trace["traceEvents"])
+    if (event["ph"] == "X" && event["dur"] > 0)
+      slices[track_of(event)][ns(event["ts"])] = ns(event["ts"]) + ns(event["dur"]);
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "s" && event["ph"] != "f") continue;
+    Ends& ends = arrows[event["id"]];
+    const std::int64_t at = ns(event["ts"]);
+    if (event["ph"] == "s") {
+      ++ends.tails;
+      ends.from = event["pid"];
+      ends.left = at;
+    } else {
+      ++ends.heads;
+      ends.to = event["pid"];
+      ends.arrived = at;
+      CHECK(event["bp"] == "e");
     }
+    const auto& track = slices[track_of(event)];
+    const auto after = track.upper_bound(at);
+    CHECK((after != track.begin() && at < std::prev(after)->second));
   }
   for (const auto& [id, ends] : arrows) {
     INFO(id);
@@ -148,8 +156,13 @@ TEST_CASE("the trace of the plan made by hand") {
   CHECK(waits[0]["dur"] == 1e6);
   CHECK_FALSE(waits[0]["args"].contains("stream"));
 
-  for (const Json& each : traces) check_tracks(each);
-  CHECK(check_arrows(traces) == 2);
+  for (const Json& each : traces) {
+    check_tracks(each);
+    CHECK(check_arrows(each) == 0);  // their other ends are in other files
+  }
+  const Json whole = whole_trace_of(hand_plan(), hand_timeline());
+  check_tracks(whole);
+  CHECK(check_arrows(whole) == 2);
 }
 
 TEST_CASE("live bytes by category follow births and deaths in time") {
@@ -202,19 +215,17 @@ TEST_CASE("arrows and tracks of built plans, every algorithm and both transports
         scenario.schedule.set("transport", std::string(transport));
         const Plan plan = build_plan(resolve(scenario));
         const Timeline timeline = millisecond_timeline(plan);
-        const std::vector<Json> traces = traces_of(plan, timeline);
+        const Json trace = whole_trace_of(plan, timeline);
         const std::int64_t messages = derive_figures(plan, timeline, memory_of(plan)).messages;
-        CHECK(check_arrows(traces) == static_cast<std::size_t>(messages));
+        CHECK(check_arrows(trace) == static_cast<std::size_t>(messages));
         const bool copies = std::string(transport) == "copy";
-        for (const Json& trace : traces) {
-          check_tracks(trace);
-          for (const Json& event : trace["traceEvents"]) {
-            if (event["ph"] != "X" || event["cat"] == "wait") continue;
-            const std::string name = event["name"];
-            const bool exchange = name.find("exchange") != std::string::npos;
-            if (exchange) CHECK((name.rfind("nccl_", 0) == 0) == !copies);
-            if (exchange) CHECK((name.rfind("Memcpy PtoP", 0) == 0) == copies);
-          }
+        check_tracks(trace);
+        for (const Json& event : trace["traceEvents"]) {
+          if (event["ph"] != "X" || event["cat"] == "wait") continue;
+          const std::string name = event["name"];
+          const bool exchange = name.find("exchange") != std::string::npos;
+          if (exchange) CHECK((name.rfind("nccl_", 0) == 0) == !copies);
+          if (exchange) CHECK((name.rfind("Memcpy PtoP", 0) == 0) == copies);
         }
       }
     }

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 #include "tests/tidy/rules.hpp"
 
@@ -60,6 +61,20 @@ TEST_CASE("tidy: no variable in a quoted CMake list") {
 
 TEST_CASE("tidy: every command that runs is installed or may be missing") {
   expect_none(check_commands(repository()));
+}
+
+TEST_CASE("tidy: the first section of CHANGELOG.md is the version, and it says something") {
+  const std::string_view changes = repository().at("CHANGELOG.md"), root = repository().at("CMakeLists.txt");
+  const auto between = [](std::string_view text, std::string_view before, std::string_view after) {
+    const std::size_t from = text.find(before);
+    if (from == std::string_view::npos) return std::string_view();
+    text.remove_prefix(from + before.size());
+    return text.substr(0, text.find(after));
+  };
+  const std::string_view version = between(root, "project(cplab VERSION ", " ");
+  CHECK(!version.empty());
+  CHECK(between(changes, "\n## ", "\n") == version);
+  CHECK(between(between(changes, "\n## ", "\n## "), "\n\n- ", "\n").size() > 10);
 }
 
 TEST_CASE("tidy: no file names a path of one machine") {
