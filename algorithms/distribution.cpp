@@ -74,6 +74,7 @@ std::vector<TokenRun> laid_in_order(std::vector<TokenRun> runs, bool interleaved
 }
 
 bool same_tokens(const Holding& a, const Holding& b) {
+  if (a.runs.is(b.runs)) return true;
   return std::ranges::equal(a.runs, b.runs, [](const TokenRun& x, const TokenRun& y) {
     return x.sequence == y.sequence && x.row == y.row && x.position == y.position && x.rows == y.rows &&
            x.stride == y.stride && x.row_step == y.row_step;
@@ -84,8 +85,10 @@ Distribution in_order(const Distribution& from, bool interleaved) {
   Distribution result = from;
   for (std::size_t i = 0; i < result.members.size(); ++i) {
     const bool same = i > 0 && same_tokens(from.members[i - 1], from.members[i]);  // laid out once
-    result.members[i].runs =
-        same ? result.members[i - 1].runs : laid_in_order(std::move(result.members[i].runs), interleaved);
+    if (same)
+      result.members[i].runs = result.members[i - 1].runs;
+    else
+      result.members[i].runs = laid_in_order(result.members[i].runs, interleaved);
   }
   return result;
 }
@@ -108,7 +111,7 @@ Distribution placed(const Problem& p, const Placement& placement, std::int64_t r
   Distribution tokens;
   for (int position = 0; position < static_cast<int>(ranks); ++position) {
     const auto runs = placement.runs(position);
-    tokens.members.push_back({{runs.begin(), runs.end()}, {0, p.heads}});
+    tokens.members.push_back({std::vector<TokenRun>(runs.begin(), runs.end()), {0, p.heads}});
   }
   return tokens;
 }
@@ -118,14 +121,15 @@ Distribution placed(const Scenario& s, int replica) {
 }
 
 Distribution gathered(const Distribution& from) {
-  Holding all{{}, from.members.front().heads};
+  const HeadRange heads = from.members.front().heads;
+  std::vector<TokenRun> all;
   std::int64_t row = 0;
   for (const Holding& member : from.members) {
-    if (member.heads != all.heads) throw std::logic_error("gathered: members hold different heads");
-    for (const TokenRun& run : shifted(member.runs, row)) all.runs.push_back(run);
+    if (member.heads != heads) throw std::logic_error("gathered: members hold different heads");
+    for (const TokenRun& run : shifted(member.runs, row)) all.push_back(run);
     row += member.rows();
   }
-  return {std::vector<Holding>(from.members.size(), all), from.members.size() > 1};
+  return {std::vector<Holding>(from.members.size(), {std::move(all), heads}), from.members.size() > 1};
 }
 
 Distribution in_sequence_order(const Distribution& from) {
@@ -182,11 +186,12 @@ Distribution seen(const Distribution& keys, Window visible) {
   result.replicated = true;
   const Distribution all = gathered(keys);
   for (std::size_t i = 0; i < keys.members.size(); ++i) {
-    result.members[i].runs.clear();
+    std::vector<TokenRun> some;
     for (const TokenRun& run : all.members[i].runs) {
       const ListTile tile = tile_between(keys.members[i].runs, {&run, 1}, visible);
-      if (!tile.empty()) result.members[i].runs.push_back(run);
+      if (!tile.empty()) some.push_back(run);
     }
+    result.members[i].runs = std::move(some);
   }
   return in_order(result, false);
 }

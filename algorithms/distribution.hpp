@@ -2,7 +2,10 @@
 // one another: all tokens gathered, heads split, only what a member's queries see.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "algorithms/placement.hpp"
@@ -18,9 +21,33 @@ struct HeadRange {
   bool operator==(const HeadRange&) const = default;
 };
 
+// Runs that are never changed once they are listed: members that hold the same tokens share one list, and a
+// distribution made from another costs no copy of what stays.
+class RunList {
+ public:
+  RunList() = default;
+  RunList(std::vector<TokenRun> runs)  // NOLINT(google-explicit-constructor): is one
+      : list_(std::make_shared<const std::vector<TokenRun>>(std::move(runs))) {}
+
+  operator const std::vector<TokenRun>&() const { return list(); }  // NOLINT(google-explicit-constructor)
+  auto begin() const { return list().begin(); }
+  auto end() const { return list().end(); }
+  std::size_t size() const { return list().size(); }
+  const TokenRun& operator[](std::size_t i) const { return list()[i]; }
+  // One list, not only equal ones.
+  bool is(const RunList& other) const { return list_ == other.list_; }
+
+ private:
+  const std::vector<TokenRun>& list() const {
+    static const std::vector<TokenRun> none;
+    return list_ ? *list_ : none;
+  }
+  std::shared_ptr<const std::vector<TokenRun>> list_;
+};
+
 // What one member holds. The runs say at which rows of its buffer the tokens lie.
 struct Holding {
-  std::vector<TokenRun> runs;
+  RunList runs;
   HeadRange heads;
   std::int64_t rows() const;  // that a buffer needs: one more than the last row of a run
 };

@@ -153,13 +153,29 @@ bool Redistribution::parts_heads() const {
   return false;
 }
 
+// How many rows of two members are of the same tokens.
+std::int64_t Redistribution::common_rows(int giver, int receiver) const {
+  std::int64_t rows = 0;
+  for_each_common(from_[giver].runs, to_[receiver].runs,
+                  [&](const TokenRun&, const TokenRun&, const Common& c) { rows += c.count; });
+  return rows;
+}
+
 OpKind Redistribution::find_kind() const {
   bool gather = true;
   const std::int64_t size = elements(from_[0]);
   for (int giver = 0; giver < from_.size(); ++giver) {
     gather = gather && elements(from_[giver]) == size;
+    std::int64_t rows = 0;
     for (int receiver = 0; receiver < to_.size(); ++receiver) {
-      const std::int64_t n = elements(pieces(giver, receiver));
+      std::int64_t n = 0;
+      if (from_.replicated) {
+        n = elements(pieces(giver, receiver));
+      } else {  // one gives all that is common; receivers of the same tokens are looked at once
+        if (receiver == 0 || !to_[receiver].runs.is(to_[receiver - 1].runs))
+          rows = common_rows(giver, receiver);
+        n = rows * from_[giver].heads.common(to_[receiver].heads).count();
+      }
       if (n == 0) return OpKind::exchange;
       gather = gather && n == size;
     }

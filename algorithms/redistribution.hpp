@@ -2,6 +2,7 @@
 // rows and heads go from the one to the other.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "algorithms/distribution.hpp"
@@ -34,6 +35,7 @@ class Redistribution {
 
  private:
   std::vector<Moved> overlaps(int giver, int receiver) const;
+  std::int64_t common_rows(int giver, int receiver) const;
   OpKind find_kind() const;
 
   Distribution from_, to_;

@@ -32,9 +32,10 @@ Distribution shared_tokens(const Distribution& ring) {
         holder[run.sequence] = -1;
   Distribution shared;
   for (const Holding& member : ring.members) {
-    shared.members.push_back({{}, member.heads});
-    std::ranges::copy_if(member.runs, std::back_inserter(shared.members.back().runs),
+    std::vector<TokenRun> runs;
+    std::ranges::copy_if(member.runs, std::back_inserter(runs),
                          [&](const TokenRun& run) { return run.valid > 0 && holder[run.sequence] < 0; });
+    shared.members.push_back({std::move(runs), member.heads});
   }
   return shared;
 }

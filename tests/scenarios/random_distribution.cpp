@@ -2,6 +2,8 @@
 #include "tests/scenarios/random_distribution.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace cplab::testing {
 
@@ -17,6 +19,7 @@ Distribution random_distribution(const RandomDistribution& wanted, std::mt19937_
     member.heads.end =
         member.heads.begin + 1 + below(static_cast<std::size_t>(wanted.heads - member.heads.begin));
   }
+  std::vector<std::vector<TokenRun>> held(result.members.size());
   for (std::size_t sequence = 0; sequence < wanted.lengths.size(); ++sequence) {
     const std::int64_t length = wanted.lengths[sequence], stride = 1 + below(3);
     for (std::int64_t phase = 0; phase < stride; ++phase) {
@@ -29,24 +32,25 @@ Distribution random_distribution(const RandomDistribution& wanted, std::mt19937_
         run.valid = run.rows;
         at += run.rows * stride;
         const std::size_t one = random() % result.members.size();
-        for (std::size_t m = 0; m < result.members.size(); ++m)
-          if ((m == one && wanted.somewhere) || (wanted.replicated && below(3) == 0))
-            result.members[m].runs.push_back(run);
+        for (std::size_t m = 0; m < held.size(); ++m)
+          if ((m == one && wanted.somewhere) || (wanted.replicated && below(3) == 0)) held[m].push_back(run);
       }
     }
   }
-  for (Holding& member : result.members) {
-    std::ranges::shuffle(member.runs, random);
-    std::vector<std::size_t> order(member.runs.size());
+  for (std::size_t m = 0; m < held.size(); ++m) {
+    std::vector<TokenRun>& runs = held[m];
+    std::ranges::shuffle(runs, random);
+    std::vector<std::size_t> order(runs.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     if (!wanted.rows_in_order) std::ranges::shuffle(order, random);
     std::int64_t row = 0;
     for (const std::size_t i : order) {
-      TokenRun& run = member.runs[i];
+      TokenRun& run = runs[i];
       if (!wanted.rows_in_order) run.row_step = 1 + below(2);
       run.row = row;
       row += run.rows * run.row_step;
     }
+    result.members[m].runs = std::move(runs);
   }
   return result;
 }
