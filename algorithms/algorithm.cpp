@@ -9,6 +9,10 @@ std::string quoted(const OptionValue& value) {
   return std::holds_alternative<std::string>(value) ? '"' + to_string(value) + '"' : to_string(value);
 }
 
+std::string default_text(const OptionInfo& option) {
+  return option.default_rule.empty() ? to_string(option.default_value) : std::string(option.default_rule);
+}
+
 std::string legal_values(const OptionInfo& option) {
   std::string values;
   for (const OptionValue& value : option.legal) values += (values.empty() ? "" : ", ") + quoted(value);

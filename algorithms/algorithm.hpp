@@ -15,9 +15,12 @@ struct OptionInfo {
   std::string_view key;            // of [schedule]
   std::vector<OptionValue> legal;  // every legal value; with any_count also every integer >= legal[0]
   bool any_count = false;
-  OptionValue default_value;                   // unless resolve_defaults has put another
+  OptionValue default_value;                   // taken unless resolve_defaults has put another
   bool (*applies)(const Schedule&) = nullptr;  // false: with these other options it has no value
   std::string_view help;                       // one line
+  // What resolve_defaults puts, in words, where it may be another than default_value; else empty. Lists print
+  // it in the place of a default that would not be taken.
+  std::string_view default_rule = {};
 };
 
 // Sub-groups of every context-parallel group, registered before any rank is built: each lists the positions
@@ -45,6 +48,8 @@ struct Algorithm {
 };
 
 std::string quoted(const OptionValue&);  // words in quotes
+// What is taken where nothing is given: the value, or the rule in words where it depends on the scenario.
+std::string default_text(const OptionInfo&);
 // The option of that key, or null.
 const OptionInfo* find_option(const Algorithm&, std::string_view key);
 bool is_legal(const OptionInfo&, const OptionValue&);

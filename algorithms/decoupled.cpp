@@ -158,15 +158,14 @@ bool is_apart(const Schedule& s) {
 
 std::vector<OptionInfo> decoupled_options() {
   std::vector<OptionInfo> options{
-      least_option("chunk", 1, 256,
-                   "tokens of a chunk, which one thread block walks through; if not given, so many that a "
-                   "GPU is filled once"),
+      least_option("chunk", 1, 256, "tokens of a chunk, which one thread block walks through"),
       word_option("inter", {"fused", "apart"},
                   "what states hold for rows: in the kernel of the chunks, behind the scan, or apart"),
       switch_option("overlap", true, "the chunks' own pairs beside the scan of states, not before it"),
       word_option("backward_states", {"keep", "again"},
                   "chunk states of the forward: kept, or computed again"),
       state_wire_option()};
+  options[0].default_rule = "so many that the chunks fill a GPU once";
   options[2].applies = is_apart;
   return options;
 }

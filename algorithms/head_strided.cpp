@@ -87,7 +87,7 @@ Algorithm head_strided_algorithm() {
   a.aliases = {"llama", "llama3"};
   a.summary =
       "K and V gathered a few heads at a time, reduce-scatter one step behind (ring-flash-attention llama)";
-  a.placements = {"contiguous", "zigzag", "striped"};
+  a.placements = {"zigzag", "contiguous", "striped"};
   a.options = stride_options();
   a.validate = [](const Scenario& scenario) {
     require_softmax(scenario);

@@ -49,6 +49,7 @@ Algorithm lasp_zeco_algorithm() {
     if (option.key == "inter") option.default_value = option_word("apart");
   a.options.push_back(
       least_option("slices", 1, 4, "parts of a state's D rows that follow each other through the chain"));
+  a.options.back().default_rule = "4, or head_size where that is less";
   a.resolve_defaults = [](Scenario& s) {
     resolve_decoupled_defaults(s);
     if (!s.schedule.find("slices")) s.schedule.set("slices", std::min<std::int64_t>(4, s.problem.head_size));

@@ -138,6 +138,7 @@ std::vector<OptionInfo> ring_option_infos() {
   OptionInfo out_slots =
       count_option("out_slots", {2, 1},
                    "partial results kept before they are merged; \"all\" for merge=deferred, none for fused");
+  out_slots.default_rule = "2; all with merge=deferred";
   out_slots.legal = {option_count(1), option_count(2), option_word("all")};
   out_slots.applies = not_fused;
   OptionInfo kv_slots =
@@ -151,18 +152,28 @@ std::vector<OptionInfo> ring_option_infos() {
                    "sums; 0: all at "
                    "once");
   dkv_tile_heads.applies = sums_apart;
+  OptionInfo compute_lanes = count_option(
+      "compute_lanes", {2, 1}, "lanes that tiles alternate on in the forward; 1 where overlap=false");
+  compute_lanes.default_rule = "2; 1 with overlap=false";
+  OptionInfo out_accumulator =
+      word_option("out_accumulator", {"fp32", "nominal"}, "dtype of the running out alone");
+  out_accumulator.default_rule = "what accumulator is";
+  OptionInfo rotation =
+      word_option("rotation", {"whole", "needed"},
+                  "all of K and V go all the way round, or only rows that are needed as far as they are");
+  rotation.default_rule =
+      "needed where that saves more than a quarter of the bytes, else whole (also where it takes long to "
+      "find "
+      "out: hundreds of ranks, or thousands of sequences cut)";
   return {
       kv_slots,
       out_slots,
-      count_option("compute_lanes", {2, 1},
-                   "lanes that tiles alternate on in the forward; 1 where overlap=false"),
+      compute_lanes,
       word_option("merge", {"incremental", "deferred", "fused"},
                   "after every tile, all at the end, or inside the attention kernel"),
       accumulator_option(),
       row_dot_option(),
-      word_option("out_accumulator", {"fp32", "nominal"},
-                  "dtype of the running out alone; default: accumulator's; nominal for 2 ranks where the "
-                  "kernel merges: the first of two partial results is rounded instead of the second"),
+      out_accumulator,
       gradient_wire_option(),
       word_option("gradient_sum", {"apart", "fused"},
                   "dK and dV of a tile are computed apart and added to what has come, or by the attention "
@@ -171,11 +182,7 @@ std::vector<OptionInfo> ring_option_infos() {
       word_option(
           "tile_inputs", {"view", "copy"},
           "tiles read views, or contiguous copies as in TransformerEngine (slot 0 copies the own K, V)"),
-      word_option(
-          "rotation", {"whole", "needed"},
-          "all of K and V go all the way round, or only rows that are needed as far as they are; default: "
-          "needed where that saves more than a quarter of the bytes (whole where that takes long to find "
-          "out: hundreds of ranks, or thousands of sequences cut)"),
+      rotation,
       dkv_tile_heads,
       least_option(
           "parts", 1, 1,
@@ -185,11 +192,9 @@ std::vector<OptionInfo> ring_option_infos() {
 }
 
 OptionInfo own_kv_option() {
-  return word_option(
-      "own_kv", {"receive", "keep"},
-      "for its own tile the backward of a whole rotation receives K and V once more, as in "
-      "TransformerEngine, or reads those that the rank has; default: keep for 2 ranks with 2560 rows "
-      "each or more, where it saves a slot");
+  return word_option("own_kv", {"receive", "keep"},
+                     "for its own tile the backward of a whole rotation receives K and V once more, as in "
+                     "TransformerEngine, or reads those that the rank has");
 }
 
 }  // namespace cplab

@@ -74,9 +74,8 @@ void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
 std::vector<OptionInfo> two_level_options() {
   std::vector<OptionInfo> options = ring_option_infos();
   options.push_back(pack_above_option());
-  options.push_back(least_option(
-      "inner_ranks", 1, 1,
-      "ranks that trade heads for tokens; default: the most, up to 8, that divide ranks and heads"));
+  options.push_back(least_option("inner_ranks", 1, 1, "ranks that trade heads for tokens"));
+  options.back().default_rule = "the most, up to 8, that divide ranks and heads";
   return options;
 }
 

@@ -37,7 +37,8 @@ std::vector<ListedAlgorithm> listed_algorithms() {
     ListedAlgorithm& entry =
         listed.emplace_back(ListedAlgorithm{a.name, a.aliases, a.summary, a.placements, {}});
     for (const OptionInfo& o : a.options)
-      entry.options.push_back({o.key, o.legal, o.any_count, o.default_value, applies_text(a, o), o.help});
+      entry.options.push_back({o.key, o.legal, o.any_count, o.default_value, std::string(o.default_rule),
+                               applies_text(a, o), o.help});
   }
   return listed;
 }

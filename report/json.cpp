@@ -209,7 +209,11 @@ void write_algorithm(JsonWriter& json, const ListedAlgorithm& algorithm) {
     json.end_array();
     json.field("any_count", option.any_count);
     json.key("default");
-    write_value(json, option.default_value);
+    if (option.default_rule.empty())
+      write_value(json, option.default_value);
+    else
+      json.null();
+    write_text_or_null(json, "default_rule", option.default_rule);
     write_text_or_null(json, "applies", option.applies);
     json.field("help", option.help);
   });

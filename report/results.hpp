@@ -213,7 +213,8 @@ struct ListedOption {
   std::vector<OptionValue> legal;
   bool any_count = false;  // every integer >= legal[0] too
   OptionValue default_value;
-  std::string applies;  // "not with merge=fused"; empty: always
+  std::string default_rule;  // in words, where what is taken depends on the scenario; else empty
+  std::string applies;       // "not with merge=fused"; empty: always
   std::string_view help;
 };
 struct ListedAlgorithm {
