@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "cli/choosing.hpp"
 #include "cli/command.hpp"
@@ -44,7 +46,11 @@ ExecutionResult execute(const Arguments& arguments, const Plan& plan, Executor& 
     select_keys_on_gpus(plan, &inputs, 0, *gpu);
   ExecutionResult result = executor.run();
   if (arguments.has("save") && speaks) {
-    save_outputs(plan.scenario.problem, gather(plan, executor), arguments.text("save", ""));
+    const std::string directory = arguments.text("save", "");
+    const Outputs outputs = gather(plan, executor);
+    std::vector<SavedTensors> all{{directory, Category::output, outputs}};
+    if (!saves_into_inputs(arguments)) all.push_back({directory, Category::input, inputs});
+    save_tensors(plan.scenario.problem, all);
   }
   return result;
 }

@@ -3,7 +3,11 @@
 // of it.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/choosing.hpp"
 #include "cli/command.hpp"
@@ -52,10 +56,93 @@ TextTable worst_table(const std::vector<TensorFigures>& tensors) {
   return tensor_table(worst);
 }
 
+// With --against nothing is executed: what only an execution has is not to be asked for.
+void require_alone(const Arguments& arguments) {
+  for (const char* option : {"device", "inject", "save", "order", "timeout", "ranks-per-gpu", "allocator",
+                             "jitter", "deterministic", "choose", "choices"}) {
+    if (arguments.has(option))
+      throw InputError(std::string("--") + option +
+                       ": not beside --against, which compares the files of a folder and executes nothing");
+  }
+}
+
+const char* reference_name(const Problem& problem) {
+  return problem.attention == Attention::linear ? "recurrence in double" : "dense reference";
+}
+
+// `equal`: what has been found, if all is well; `gave_up`: why the execution did not end, if it did not.
+void write_verified(Console& console, const ScenarioFile& file, const Plan& plan, const VerifyReport& report,
+                    const std::string& injected, const std::string& equal, const std::string& gave_up) {
+  std::ostream& out = console.text();
+  out << describe(file.scenario) << '\n';
+  if (!injected.empty()) out << injected << '\n';
+  write_findings(out, report.findings, console.color());
+  if (!report.tensors.empty()) {
+    worst_table(report.tensors).write(out, console.color());
+    out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
+  }
+  if (report.ok) {
+    out << "ok: " << equal << " within tolerance\n";
+  } else {
+    out << fmt::format("wrong: {} finding{}{}\n", report.findings.size(),
+                       report.findings.size() == 1 ? "" : "s",
+                       gave_up.empty() ? "" : "; the execution did not end: " + gave_up);
+  }
+  console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
+  console.write_csv_to_option([&](std::ostream& stream) { tensor_table(report.tensors).write_csv(stream); });
+}
+
+// What was computed, what from, and in DIR/reference what is right. Nothing into the folder that the inputs
+// came from but results.
+void save_verified(const Arguments& arguments, Console& console, const Problem& p, const Inputs& inputs,
+                   const VerifyResult& result) {
+  if (!result.outputs) {
+    console.say("--save: the execution did not end, nothing is written");
+    return;
+  }
+  const std::filesystem::path directory = arguments.text("save", "");
+  std::vector<SavedTensors> all{{directory, Category::output, *result.outputs},
+                                {directory / "reference", Category::output, *result.reference}};
+  if (!saves_into_inputs(arguments)) all.push_back({directory, Category::input, inputs});
+  save_tensors(p, all);
+}
+
+// The caller's results, DIR/*.npy, against the reference.
+int verify_against(const Arguments& arguments, Console& console, ScenarioFile& file, const Plan& plan,
+                   Progress& progress) {
+  const Problem& p = file.scenario.problem;
+  const std::string directory = arguments.text("against", "");
+  require_execution_memory(file, plan, true, true);
+  const Inputs inputs = inputs_of(arguments, p, [&](const std::string& note) {
+    file.notes.push_back(note);
+    console.say("note: " + note);
+  });
+  const VerifyResult result = verify_given(plan, inputs, read_outputs(p, directory), &progress);
+  progress.end();
+  VerifyReport report;
+  report.placement_padding_tokens = plan.placement_padding_tokens;
+  report.header = header_of(file);
+  report.device = "none";
+  report.against = directory;
+  report.ok = result.ok();
+  report.tensors = result.tensors;
+  report.findings = result.findings;
+  write_verified(console, file, plan, report, "", directory + " is equal to the " + reference_name(p), "");
+  return report.ok ? exit_fine : exit_wrong;
+}
+
 }  // namespace
 
 int command_verify(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "verify", {.plan = true});
+  if (arguments.has("against")) {
+    require_alone(arguments);
+    note_unused_of_execution(arguments, true, file);
+    say_notes(console, file);
+    Progress progress(console, "building the plan");
+    const Plan plan = plan_of(file, PlanUse::check);
+    return verify_against(arguments, console, file, plan, progress);
+  }
   const std::string injected = arguments.text("inject", "");
   const Fault* fault = fault_of(arguments);
   const bool gpu = on_gpu(arguments, "cpu");
@@ -72,6 +159,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   if (with.speaks()) say_notes(console, file);
   Progress progress(console, "building the plan", with.speaks());
   options.progress = &progress;
+  options.reference = arguments.has("save");
   Plan plan = plan_of(file, PlanUse::check);
   progress.stage("making the inputs");
   require_execution_memory(file, plan, gpu, true);
@@ -107,13 +195,7 @@ int command_verify(const Arguments& arguments, Console& console) {
     throw EnvironmentError(gave_up + "; until then nothing was found wrong, and no result was compared");
   }
   if (!with.speaks()) return exit_fine;  // rank 0 has compared all ranks' results
-  if (arguments.has("save")) {
-    if (result.outputs) {
-      save_outputs(file.scenario.problem, *result.outputs, arguments.text("save", ""));
-    } else {
-      console.say("--save: the execution did not end, nothing is written");
-    }
-  }
+  if (arguments.has("save")) save_verified(arguments, console, file.scenario.problem, inputs, result);
 
   VerifyReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
@@ -124,23 +206,9 @@ int command_verify(const Arguments& arguments, Console& console) {
   report.tensors = result.tensors;
   report.findings = result.findings;
 
-  std::ostream& out = console.text();
-  out << describe(file.scenario) << '\n';
-  if (fault) out << injected_text(*fault) << '\n';
-  write_findings(out, result.findings, console.color());
-  if (!result.tensors.empty()) {
-    worst_table(result.tensors).write(out, console.color());
-    out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
-  }
-  out << (report.ok
-              ? fmt::format("ok: checked, executed, and equal to the {} within tolerance\n",
-                            file.scenario.problem.attention == Attention::linear ? "recurrence in double"
-                                                                                 : "dense reference")
-              : fmt::format("wrong: {} finding{}{}\n", result.findings.size(),
-                            result.findings.size() == 1 ? "" : "s",
-                            result.gave_up ? "; the execution did not end: " + gave_up : ""));
-  console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
-  console.write_csv_to_option([&](std::ostream& stream) { tensor_table(result.tensors).write_csv(stream); });
+  write_verified(console, file, plan, report, fault ? injected_text(*fault) : "",
+                 std::string("checked, executed, and equal to the ") + reference_name(file.scenario.problem),
+                 gave_up);
   return report.ok ? exit_fine : exit_wrong;
 }
 

@@ -122,6 +122,8 @@ void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile
   for (const ProblemTensor& tensor : tensors_of(file.scenario.problem, Category::input))
     read.insert(npy_file(tensor.name));
   for (const ProblemTensor& tensor : tensor_table()) {
+    if (tensor.category == Category::output)
+      read.insert(npy_file(tensor.name));  // --save writes them there too
     if (tensor.category == Category::input && tensor.phase == Phase::backward)
       of_gradients.insert(npy_file(tensor.name));
   }
@@ -137,6 +139,12 @@ void note_unused_of_execution(const Arguments& arguments, bool gpu, ScenarioFile
             (of_gradients.contains(name) ? " (the direction is forward)" : "");
   }
   if (!text.empty()) file.notes.push_back("--inputs: not read: " + text);
+}
+
+bool saves_into_inputs(const Arguments& arguments) {
+  if (!arguments.has("inputs") || !arguments.has("save")) return false;
+  std::error_code error;
+  return std::filesystem::equivalent(arguments.text("inputs", ""), arguments.text("save", ""), error);
 }
 
 Inputs inputs_of(const Arguments& arguments, const Problem& problem,

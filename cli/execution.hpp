@@ -47,6 +47,9 @@ void take_islands(const Arguments&, const Participation&, ScenarioFile&);
 // --order; the time limit is to be set when the plan is known.
 CpuOptions cpu_options(const Arguments&);
 
+// --save names the folder of --inputs.
+bool saves_into_inputs(const Arguments&);
+
 // What of --inputs DIR is not read (dout of a forward pass, other files), and which options of the schedule
 // set for this command have no meaning on the CPU: a sentence each, into the notes of the file.
 void note_unused_of_execution(const Arguments&, bool gpu, ScenarioFile&);

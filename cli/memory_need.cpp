@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "algorithms/build.hpp"
@@ -14,6 +15,7 @@
 #include "cli/verify/states.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/host_memory.hpp"
+#include "reference/workers.hpp"
 
 namespace cplab {
 
@@ -289,10 +291,13 @@ MemoryParts execution_parts(const Plan& plan, bool gpu, bool compared) {
   }
   parts.emplace_back("the dense reference", tokens * outputs * number);
   parts.emplace_back("its error model", tokens * 2 * outputs * number);
-  // Of one sequence: 64 rows of scores and of their gradients, three times over; K and V by columns and
-  // squared.
-  constexpr double block_rows = 64;
-  parts.emplace_back("scores", longest * (3 * block_rows * number + (D + E) * (sizeof(float) + number)));
+  // Of one sequence: on every core 64 rows of scores and of their gradients; where keys are selected, also
+  // 128 rows of 7 weights each; and what is known of every row and head.
+  constexpr double block_rows = 64, model_rows = 128, weights = 7, of_row = 16;
+  const double cores = reference::worker_count(std::numeric_limits<int>::max());
+  const double selected = p.keep == Keep::none ? 0 : model_rows * weights * sizeof(float);
+  parts.emplace_back("scores", longest * cores * (2 * block_rows * number + selected));
+  parts.emplace_back("its rows", longest * static_cast<double>(p.heads) * of_row * number);
   return parts;
 }
 

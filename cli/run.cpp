@@ -48,7 +48,10 @@ const std::vector<OptionSpec>& common_options() {
 
 const std::vector<Command>& commands() {
   static const std::string inputs_help = "read " + tensor_names(Category::input) + " from DIR/*.npy";
-  static const std::string save_help = "write " + tensor_names(Category::output) + " to DIR/*.npy";
+  static const std::string save_help =
+      "write inputs and " + tensor_names(Category::output) + " to DIR/*.npy; verify also DIR/reference/*.npy";
+  static const std::string against_help = "execute nothing: compare your own " +
+                                          tensor_names(Category::output) + " (DIR/*.npy) with the reference";
   static const OptionSpec inputs{"inputs", "DIR", inputs_help};
   static const OptionSpec save{"save", "DIR", save_help};
   static const OptionSpec ranks_per_gpu{"ranks-per-gpu", "N", "several ranks on one GPU, by transport copy"};
@@ -133,6 +136,7 @@ const std::vector<Command>& commands() {
         {"device", "DEVICE", "cpu (default) or gpu"},
         inject_option,
         inputs,
+        {"against", "DIR", against_help},
         save,
         order,
         timeout,

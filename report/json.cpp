@@ -303,6 +303,7 @@ void write_json(std::ostream& out, const VerifyReport& report) {
   json.field("placement_padding_tokens", report.placement_padding_tokens);
   json.field("device", report.device);
   write_text_or_null(json, "injected", report.injected);
+  if (!report.against.empty()) json.field("against", report.against);
   json.field("ok", report.ok);
   json.objects("tensors", report.tensors, [&](const TensorFigures& tensor) {
     json.field("rank", tensor.rank);

@@ -134,6 +134,7 @@ struct VerifyReport {
   ResultHeader header;
   std::string device;
   std::string injected;  // the fault, or empty
+  std::string against;   // the folder of the caller's results, or empty: then nothing was executed
   bool ok = false;
   std::vector<TensorFigures> tensors;
   std::vector<Finding> findings;

@@ -158,16 +158,31 @@ std::string axes_text(std::string_view axes) {
   return text + "]";
 }
 
-Tensor read_tensor(const Problem& p, const std::string& directory, const ProblemTensor& of) {
-  const std::string path = (std::filesystem::path(directory) / npy_file(of.name)).string();
+// As it is stored.
+Tensor read_stored(const Problem& p, const std::string& path, const ProblemTensor& of) {
   const std::vector<std::int64_t> shape = shape_of(p, of);
   NpyArray array = read_npy(path, [&](const std::vector<std::int64_t>& given) {
     if (given == shape) return;
     throw InputError(path + ": has shape " + shape_text(given) + "; the scenario asks for " +
                      shape_text(shape) + " " + axes_text(axes_of(p, of)));
   });
-  round_values(p, path, of, shape, array.values);
   return {shape, std::move(array.values)};
+}
+
+std::string path_of(const std::string& directory, const ProblemTensor& tensor) {
+  return (std::filesystem::path(directory) / npy_file(tensor.name)).string();
+}
+
+Tensor read_tensor(const Problem& p, const std::string& directory, const ProblemTensor& of) {
+  const std::string path = path_of(directory, of);
+  Tensor tensor = read_stored(p, path, of);
+  round_values(p, path, of, tensor.shape, tensor.values);
+  return tensor;
+}
+
+void require_directory(const std::string& directory) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(directory, error)) throw InputError(directory + ": no such directory");
 }
 
 // Calls copy(element of the global tensor, element of the rank's buffer [rows, heads, width]) for every
@@ -250,8 +265,7 @@ Inputs random_inputs(const Problem& p, std::uint64_t seed) {
 }
 
 Inputs read_inputs(const Problem& p, const std::string& directory) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(directory, error)) throw InputError(directory + ": no such directory");
+  require_directory(directory);
   Inputs inputs;
   for (const ProblemTensor& tensor : tensors_of(p, Category::input))
     if (tensor.values != Values::selected) inputs.add(tensor.name, read_tensor(p, directory, tensor));
@@ -259,24 +273,39 @@ Inputs read_inputs(const Problem& p, const std::string& directory) {
   return inputs;
 }
 
+Outputs read_outputs(const Problem& p, const std::string& directory) {
+  require_directory(directory);
+  Outputs outputs;
+  for (const ProblemTensor& tensor : tensors_of(p, Category::output))
+    outputs.add(tensor.name, read_stored(p, path_of(directory, tensor), tensor));
+  return outputs;
+}
+
+std::vector<double> local_values(const Scenario& scenario, const RankPlan& rank, std::string_view buffer,
+                                 Category category, const Tensors& global) {
+  const Problem& p = scenario.problem;
+  const std::vector<LocalRow> rows = local_rows(scenario, rank.replica, rank.position);
+  std::vector<double> local;
+  for (const ProblemTensor& tensor : tensors_of(p, category)) {  // those of one buffer lie side by side
+    if (tensor.buffer != buffer) continue;
+    const std::vector<double>& values = global[tensor.name].values;
+    if (!tensor.per_token()) return values;
+    const TokenRow row = token_row(p, tensor);
+    local.resize(rows.size() * static_cast<std::size_t>(row.heads * row.buffer_width), nan_value);
+    for_each_element(p, tensor, rows, [&](std::size_t from, std::size_t at) { local[at] = values[from]; });
+  }
+  return local;
+}
+
 void scatter(const Plan& plan, const Inputs& inputs, Executor& executor) {
   require_problem_buffers(plan);
-  const Problem& p = plan.scenario.problem;
-  const std::vector<ProblemTensor> tensors = tensors_of(p, Category::input);
+  const std::vector<ProblemTensor> tensors = tensors_of(plan.scenario.problem, Category::input);
   for (const RankPlan& rank : plan.ranks) {
-    const std::vector<LocalRow> rows = local_rows(plan.scenario, rank.replica, rank.position);
-    for (std::size_t first = 0; first < tensors.size();) {
-      // All tensors of one buffer.
-      const std::string_view buffer = tensors[first].buffer;
-      const TokenRow row = token_row(p, tensors[first]);
-      std::vector<double> local(rows.size() * static_cast<std::size_t>(row.heads * row.buffer_width),
-                                nan_value);
-      for (; first < tensors.size() && tensors[first].buffer == buffer; ++first) {
-        const std::vector<double>& values = inputs[tensors[first].name].values;
-        for_each_element(p, tensors[first], rows,
-                         [&](std::size_t global, std::size_t at) { local[at] = values[global]; });
-      }
-      executor.write(rank.rank, buffer, local);
+    std::string_view buffer;
+    for (const ProblemTensor& tensor : tensors) {
+      if (tensor.buffer == buffer) continue;
+      buffer = tensor.buffer;
+      executor.write(rank.rank, buffer, local_values(plan.scenario, rank, buffer, Category::input, inputs));
     }
   }
 }
@@ -309,14 +338,17 @@ std::string npy_file(std::string_view tensor) {
   return std::string(tensor) + ".npy";
 }
 
-void save_outputs(const Problem& p, const Outputs& outputs, const std::string& directory) {
-  make_output_folder(directory);
+void save_tensors(const Problem& p, const std::vector<SavedTensors>& all) {
+  for (const SavedTensors& saved : all) make_output_folder(saved.directory);
   OutputSet files;
-  for (const ProblemTensor& of : tensors_of(p, Category::output)) {
-    const Tensor& tensor = outputs[of.name];
-    const std::string bytes = format_npy(tensor.shape, tensor.values, p.dtype == DType::fp64);
-    files.open((std::filesystem::path(directory) / npy_file(of.name)).string())
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  for (const SavedTensors& saved : all) {
+    for (const ProblemTensor& of : tensors_of(p, saved.category)) {
+      if (of.values == Values::selected) continue;
+      const Tensor& tensor = saved.tensors[of.name];
+      const std::string bytes = format_npy(tensor.shape, tensor.values, p.dtype == DType::fp64);
+      files.open(path_of(saved.directory, of))
+          .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    }
   }
   files.commit();
 }

@@ -81,6 +81,14 @@ Inputs random_inputs(const Problem& problem, std::uint64_t seed);
 // of it in a row that is not padding.
 Inputs read_inputs(const Problem& problem, const std::string& directory);
 
+// NAME.npy of a directory for every output of the problem, as it is stored: what it holds is to be compared.
+// Throws InputError if one is missing, malformed or of another shape.
+Outputs read_outputs(const Problem& problem, const std::string& directory);
+
+// What a rank's buffer holds of global tensors of a category; rows that are padding are NaN.
+std::vector<double> local_values(const Scenario& scenario, const RankPlan& rank, std::string_view buffer,
+                                 Category category, const Tensors& global);
+
 // Loads every rank's input buffers. Padding rows become NaN, whatever the inputs hold there: they must never
 // reach a result.
 void scatter(const Plan& plan, const Inputs& inputs, Executor& executor);
@@ -91,9 +99,14 @@ Outputs gather(const Plan& plan, const Executor& executor);
 
 std::string npy_file(std::string_view tensor);  // "out.npy"
 
-// NAME.npy for every output: float64 for fp64 problems, else float32. Creates the directory. All files are
-// complete before the first takes its name. Throws OutputError.
-void save_outputs(const Problem& problem, const Outputs& outputs, const std::string& directory);
+// NAME.npy for every input or output: float64 for fp64 problems, else float32. Creates the directories. All
+// files are complete before the first takes its name. Throws OutputError.
+struct SavedTensors {
+  std::string directory;
+  Category category;
+  const Tensors& tensors;
+};
+void save_tensors(const Problem& problem, const std::vector<SavedTensors>& all);
 
 // A value as the dtype would hold it: rounded to nearest even.
 double rounded(double value, DType dtype);

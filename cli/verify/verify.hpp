@@ -10,6 +10,7 @@
 
 #include "check/check.hpp"
 #include "cli/progress.hpp"
+#include "cli/verify/comparison.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/cpu/executor.hpp"
 #include "exec/gpu/executor.hpp"
@@ -23,22 +24,7 @@ struct VerifyOptions {
   std::optional<GpuOptions> gpu = std::nullopt;  // on GPUs instead
   std::size_t max_findings = 100;
   Progress* progress = nullptr;  // is told the stages
-};
-
-struct VerifyResult {
-  // For every rank the outputs of the problem (plan/tensors.hpp), then its states (states.hpp). rel_l2 and
-  // tolerance are those of the head that uses most of its tolerance, max_abs is over all heads. Empty if the
-  // execution did not end.
-  std::vector<TensorFigures> tensors;
-  // The checker's, then the execution's (a deadlock on the CPU, or what made the plan impossible to execute),
-  // then one of kind numerics for every tensor that is not ok.
-  std::vector<Finding> findings;
-  std::optional<Outputs> outputs;  // in global order; unset if the execution did not end
-  std::optional<GpuRun> gpu;       // of an execution on GPUs that ended
-  // The execution did not end, and that says nothing of the plan: the time was up, or a rank's process is
-  // gone. What was waited for. There are no tensors then.
-  std::optional<std::string> gave_up;
-  bool ok() const { return findings.empty() && !gave_up; }
+  bool reference = false;        // is wanted in the result
 };
 
 // `inputs` as random_inputs or read_inputs give them. The plan is executed whatever the checker finds. Throws
@@ -48,12 +34,8 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
 // hang.what(), which has a line for each rank, in one line: "...: rank 0: ...; rank 1: ...".
 std::string one_sentence(const std::exception& hang);
 
-// The comparison alone, of a finished execution: appends to tensors and findings of `result`.
-//
-// A tensor is ok if for every head the relative error ||error|| / max(||reference||, ||terms||) is within
-// its tolerance (cli/verify/tolerance.hpp), no single element is further off than its own tolerance, and
-// nothing is NaN or of the wrong infinity.
-void compare_with_reference(const Plan& plan, const Inputs& inputs, const Executor& executor,
-                            VerifyResult& result, Progress* progress = nullptr);
+// The caller's own results against the reference, nothing executed: `given` in global order, as read_outputs
+// gives them. Tolerances are those of `plan`, whose ranks say where a finding is.
+VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given, Progress* progress);
 
 }  // namespace cplab

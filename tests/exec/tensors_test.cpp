@@ -354,7 +354,7 @@ TEST_CASE("outputs are saved as the contract says") {
     const Outputs outputs = gather(plan, executor);
     const testing::EmptyFolder folder;
     const std::filesystem::path saved = folder.path / "new" / "too";
-    save_outputs(plan.scenario.problem, outputs, saved.string());
+    save_tensors(plan.scenario.problem, {{saved.string(), Category::output, outputs}});
     const auto load = [&](const char* name) { return read_npy((saved / name).string()); };
     CHECK(load("out.npy").shape == std::vector<std::int64_t>{8, 4, 4});
     CHECK(load("lse.npy").shape == std::vector<std::int64_t>{4, 8});
