@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@ class RunList {
   RunList() = default;
   RunList(std::vector<TokenRun> runs)  // NOLINT(google-explicit-constructor): is one
       : list_(std::make_shared<const std::vector<TokenRun>>(std::move(runs))) {}
+  RunList(std::initializer_list<TokenRun> runs) : RunList(std::vector<TokenRun>(runs)) {}
 
   operator const std::vector<TokenRun>&() const { return list(); }  // NOLINT(google-explicit-constructor)
   auto begin() const { return list().begin(); }

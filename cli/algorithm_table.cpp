@@ -358,7 +358,7 @@ int simulate_algorithms(const Arguments& arguments, Console& console) {
   out << fmt::format(
       "{}\non {}, {} rows, the fastest first; exposed: communication that no computation hides\n\n",
       describe_problem(all.file().scenario), printable(all.file().hardware_given), all.rows.size());
-  table_for_people(all.rows).write(out, console.color());
+  table_for_people(all.rows).write(out, console.style());
   out << "\n* may be the fastest: its band reaches down into the band of the first row\n";
   write_refused(out, all);
   console.write_json_to_option([&](std::ostream& stream) { write_algorithms_json(stream, all); });

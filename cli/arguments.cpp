@@ -48,8 +48,8 @@ Arguments::Arguments(const std::vector<std::string>& words, const std::vector<Op
         (option.position_key >= 0 && option.string_key.empty() && option.value.front().size() > 1 &&
          option.value.front().starts_with('-') && option.value.front() != "-")) {
       const std::string given = option.unregistered ? option.original_tokens.front() : option.value.front();
-      throw InputError(given + ": no such option; " + meant_option(given.substr(0, given.find('=')), legal) +
-                       " See --help");
+      throw InputError(given + ": no such option" +
+                       clause(meant_option(given.substr(0, given.find('=')), legal)) + " See --help");
     }
     if (option.position_key >= 0) {
       if (positional_.size() == max_positional) {
@@ -117,8 +117,8 @@ std::string Arguments::word(std::string_view option, std::string_view otherwise,
                             const std::vector<std::string>& legal) const {
   std::string value = text(option, otherwise);
   if (std::find(legal.begin(), legal.end(), value) != legal.end()) return value;
-  std::string message = "--" + std::string(option) + " " + value + ": not known; " +
-                        meant_value(option, value, legal, Quotes::no) + " Legal:";
+  std::string message = "--" + std::string(option) + " " + value + ": not known" +
+                        clause(meant_value(option, value, legal, Quotes::no)) + " Legal:";
   for (const std::string& each : legal) message += " " + each;
   throw InputError(message);
 }

@@ -40,8 +40,8 @@ std::vector<std::string> option_keys() {
   const std::string section = key.substr(0, dot);
   const std::vector<std::string> sections{"problem", "parallel", "schedule", "simulate", "hardware"};
   if (std::find(sections.begin(), sections.end(), section) == sections.end())
-    fail_unset(key,
-               "no such section; " + meant_key("", section, sections) + " Legal: " + quoted_list(sections));
+    fail_unset(key, "no such section" + clause(meant_key("", section, sections)) +
+                        " Legal: " + quoted_list(sections));
   if (dot == std::string::npos) fail_unset(key, "the file has no [" + section + "]");
   const std::string name = key.substr(dot + 1);
   if (section == "hardware" && name != "file")
@@ -49,7 +49,7 @@ std::vector<std::string> option_keys() {
                         "=VALUE changes it, --unset hardware.file takes the machine away");
   const std::vector<std::string> legal = section == "schedule" ? option_keys() : legal_keys(section);
   if (std::find(legal.begin(), legal.end(), name) == legal.end())
-    fail_unset(key, "no such key; " + meant_key(section, name, legal));
+    fail_unset(key, "no such key" + clause(meant_key(section, name, legal)));
   std::vector<std::string> there;
   if (table.kind(section) == Table::Kind::table) there = table.table(section).keys();
   fail_unset(key, "the file does not set it, so there is nothing to take away" +

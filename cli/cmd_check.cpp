@@ -116,16 +116,16 @@ int command_check(const Arguments& arguments, Console& console) {
   out << describe(plan.scenario) << '\n';
   if (fault) out << injected_text(*fault) << '\n';
   write_findings(out, result.findings, console.color());
-  out << fmt::format("{}: {} rounds, {} messages\n", result.ok() ? "right" : "wrong", result.rounds,
-                     result.messages);
-  for (const std::string& cost : costs) out << cost << '\n';
+  out << fmt::format("{}: {} rounds (communications one after the other), {} messages\n",
+                     result.ok() ? "right" : "wrong", result.rounds, result.messages);
+  for (const std::string& cost : costs) write_folded(out, cost, console.style().width, "  ");
   TextTable table({{"rank", ""}, {"work", "FLOP"}, {"sent", "bytes"}});
   for (std::size_t r = 0; r < result.flops.size(); ++r) {
     table.add_row(
         {std::to_string(r), fmt::format("{:.0f}", result.flops[r]), std::to_string(result.sent_bytes.at(r))});
   }
   constexpr std::size_t most_rows_for_people = 64;
-  if (table.rows() <= most_rows_for_people) table.write(out, console.color());
+  if (table.rows() <= most_rows_for_people) table.write(out, console.style());
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { table.write_csv(stream); });
   return result.ok() ? exit_fine : exit_wrong;

@@ -94,7 +94,7 @@ void write_largest(std::ostream& out, const CompareReport& report) {
   if (named > 0) out << '\n';
 }
 
-void write_text(std::ostream& out, const CompareReport& report, bool color) {
+void write_text(std::ostream& out, const CompareReport& report, const TextStyle& style) {
   out << describe(report.scenario) << '\n';
   write_side(out, "predicted", report.predicted);
   write_side(out, "measured", report.measured);
@@ -109,7 +109,7 @@ void write_text(std::ostream& out, const CompareReport& report, bool color) {
   write_largest(out, report);
   for (const std::string& note : report.notes) out << "note: " << note << '\n';
   out << '\n';
-  table_for_people(report).write(out, color);
+  table_for_people(report).write(out, style);
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ int command_compare(const Arguments& arguments, Console& console) {
   progress.end();
   CompareReport report = compare_results(predicted, measured);
   report.versions = versions_of_build();
-  write_text(console.text(), report, console.color());
+  write_text(console.text(), report, console.style());
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { table_for_files(report).write_csv(stream); });
   return exit_fine;

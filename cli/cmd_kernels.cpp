@@ -65,8 +65,8 @@ std::vector<ListedKernel> rows_of(const cuda::KernelBuild& build, const cuda::Co
   if (!rows.empty()) return rows;
   std::vector<std::string> names;
   for (const cuda::KernelEntry& entry : entries) names.push_back(entry.variant);
-  throw InputError("kernels " + words + ": no kernel of that name; did you mean \"" + nearest(words, names) +
-                   "\"?");
+  throw InputError("kernels " + words + ": no kernel of that name" +
+                   clause(meant_value("kernels", words, names)) + " `cplab kernels` names them all");
 }
 
 std::vector<cuda::Architecture> gpus_of(const Arguments& arguments) {
@@ -228,7 +228,7 @@ int command_kernels(const Arguments& arguments, Console& console) {
   if (!listing.left_out.empty()) console.say("note: " + listing.left_out);
   const TextTable table = kernel_table(listing);
   std::ostream& out = console.text();
-  table.write(out, console.color());
+  table.write(out, console.style());
   out << "\ntile: queries x keys, tokens x columns of a state; blocks, warps: of a multiprocessor at once, "
          "theoretical\n";
   std::string not_run;
@@ -236,7 +236,7 @@ int command_kernels(const Arguments& arguments, Console& console) {
     if (!has_record(gpu)) not_run += (not_run.empty() ? "" : ", ") + std::string(gpu.name);
   if (compiled && !not_run.empty())
     out << not_run << ": compile- and occupancy-only, no record has a run on one\n";
-  if (listing.with_rates) write_rates(out, arguments.text("hardware", ""), listing.rates, console.color());
+  if (listing.with_rates) write_rates(out, arguments.text("hardware", ""), listing.rates, console.style());
   console.write_json_to_option([&](std::ostream& stream) { write_kernels_json(stream, listing); });
   console.write_csv_to_option([&](std::ostream& stream) { table.write_csv(stream); });
   return exit_fine;

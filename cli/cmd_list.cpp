@@ -79,25 +79,45 @@ TextTable file_table(const std::vector<ListedFile>& files) {
   return table;
 }
 
+std::string help_of(const Algorithm& algorithm, const OptionInfo& option) {
+  const std::string applies = applies_text(algorithm, option);
+  return std::string(option.help) + (applies.empty() ? "" : " (" + applies + ")");
+}
+
+// For files: every row says whose option it is.
 TextTable algorithm_table() {
   TextTable table({{"algorithm", "", Align::left},
+                   {"aliases", "", Align::left},
+                   {"placements", "", Align::left},
                    {"option", "", Align::left},
                    {"default", "", Align::left},
                    {"legal", "", Align::left},
                    {"what it does", "", Align::left}});
-  for (const Algorithm& algorithm : algorithms()) {
-    table.add_row({std::string(algorithm.name), "", "", "", std::string(algorithm.summary)});
-    table.add_row({"", "(aliases)", "", joined(algorithm.aliases), "other names of the algorithm"});
-    table.add_row({"", "(placement)",
-                   algorithm.placements.empty() ? "" : std::string(algorithm.placements[0]),
-                   joined(algorithm.placements), "parallel.placement"});
-    for (const OptionInfo& option : algorithm.options) {
-      const std::string applies = applies_text(algorithm, option);
-      table.add_row({"", std::string(option.key), to_string(option.default_value), legal_text(option),
-                     std::string(option.help) + (applies.empty() ? "" : " (" + applies + ")")});
-    }
-  }
+  for (const Algorithm& algorithm : algorithms())
+    for (const OptionInfo& option : algorithm.options)
+      table.add_row({std::string(algorithm.name), joined(algorithm.aliases), joined(algorithm.placements),
+                     std::string(option.key), default_text(option), legal_text(option),
+                     help_of(algorithm, option)});
   return table;
+}
+
+// For people: what an algorithm is, then its options.
+void write_algorithms(std::ostream& out, const TextStyle& style) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (&algorithm != algorithms().data()) out << '\n';
+    const std::string aliases = algorithm.aliases.empty() ? "" : " (or " + joined(algorithm.aliases) + ")";
+    write_folded(out, std::string(algorithm.name) + aliases + ": " + std::string(algorithm.summary),
+                 style.width, "  ");
+    out << "placements: " << joined(algorithm.placements) << "; the first is the default\n";
+    TextTable table({{"option", "", Align::left},
+                     {"default", "", Align::left},
+                     {"legal", "", Align::left},
+                     {"what it does", "", Align::left}});
+    for (const OptionInfo& option : algorithm.options)
+      table.add_row(
+          {std::string(option.key), default_text(option), legal_text(option), help_of(algorithm, option)});
+    table.write(out, style);
+  }
 }
 
 TextTable placement_table() {
@@ -138,8 +158,8 @@ int command_list(const Arguments& arguments, Console& console) {
   if (!arguments.positional().empty()) {
     kind = arguments.positional().front();
     if (std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
-      throw InputError("list " + kind + ": " + meant_value("list", kind, kinds, Quotes::no) +
-                       " Legal: " + joined(kinds));
+      throw InputError("list " + kind + ": no such kind" +
+                       clause(meant_value("list", kind, kinds, Quotes::no)) + " Legal: " + joined(kinds));
     }
   }
   if (arguments.has("csv") && kind.empty()) throw InputError("--csv: needs a KIND of " + joined(kinds));
@@ -171,7 +191,10 @@ int command_list(const Arguments& arguments, Console& console) {
       tables.push_back(file_table(*report.published));
     }
     if (kind.empty()) console.text() << (tables.size() > 1 ? "\n" : "") << each << "\n";
-    tables.back().write(console.text(), console.color());
+    if (each == "algorithms")
+      write_algorithms(console.text(), console.style());
+    else
+      tables.back().write(console.text(), console.style());
   }
   console.write_json_to_option([&](std::ostream& out) { write_json(out, report); });
   console.write_csv_to_option([&](std::ostream& out) { tables.front().write_csv(out); });

@@ -1,5 +1,9 @@
 // cplab reproduce [NAME]: published figures beside ours; without a name, what there is.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <ostream>
 #include <utility>
 
@@ -43,8 +47,21 @@ ReproduceRow reproduced(std::string label, std::optional<double> published, doub
 
 namespace {
 
-// With the unit in the header where all rows have one, else in a column of its own.
-TextTable table_of(const std::vector<ReproduceRow>& rows) {
+// A part of another row's figure: its label goes on where that one's ends.
+bool is_detail(const ReproduceRow& row, const std::vector<ReproduceRow>& rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const ReproduceRow& other) { return row.label.starts_with(other.label + "/"); });
+}
+
+std::vector<ReproduceRow> without_details(const std::vector<ReproduceRow>& rows) {
+  std::vector<ReproduceRow> figures;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(figures),
+               [&](const ReproduceRow& row) { return !is_detail(row, rows); });
+  return figures;
+}
+
+// With the unit in the header where all rows have one, else in a column of its own. All digits: for files.
+TextTable figure_table(const std::vector<ReproduceRow>& rows, bool all_digits) {
   const bool one_unit = std::all_of(rows.begin(), rows.end(),
                                     [&](const ReproduceRow& row) { return row.unit == rows.front().unit; });
   const std::string unit = one_unit && !rows.empty() ? rows.front().unit : "";
@@ -55,14 +72,33 @@ TextTable table_of(const std::vector<ReproduceRow>& rows) {
   TextTable table(columns);
   for (const ReproduceRow& row : rows) {
     const int decimals = row.unit == "MiB" ? 0 : row.unit == difference_unit ? 3 : 2;  // as published
-    std::vector<std::string> cells{row.label, row.published ? format_fixed(*row.published, decimals) : "",
-                                   format_fixed(row.ours, std::max(decimals, 2))};
+    const auto text = [&](double value, int places) {
+      return all_digits ? fmt::format("{}", value) : format_fixed(value, places);
+    };
+    std::vector<std::string> cells{row.label, row.published ? text(*row.published, decimals) : "",
+                                   text(row.ours, std::max(decimals, 2))};
     if (!one_unit) cells.push_back(row.unit);
-    cells.push_back(row.error ? format_signed_percent(*row.error, 2) : "");
+    cells.push_back(!row.error   ? ""
+                    : all_digits ? fmt::format("{}", 100 * *row.error)
+                                 : format_signed_percent(*row.error, 2));
     cells.emplace_back(row.derived ? "plan" : "empirical");
     table.add_row(std::move(cells));
   }
   return table;
+}
+
+// In seconds and bytes, as all files are.
+std::vector<ReproduceRow> in_plain_units(std::vector<ReproduceRow> rows) {
+  const std::map<std::string, std::pair<const char*, double>> units{
+      {"ms", {"s", 1e-3}}, {"MiB", {"bytes", 1 << 20}}, {"GiB", {"bytes", 1 << 30}}};
+  for (ReproduceRow& row : rows) {
+    const auto unit = units.find(row.unit);
+    if (unit == units.end()) continue;
+    row.unit = unit->second.first;
+    row.ours *= unit->second.second;
+    if (row.published) *row.published *= unit->second.second;
+  }
+  return rows;
 }
 
 // --set of what a reproduction does not use.
@@ -97,17 +133,27 @@ int command_reproduce(const Arguments& arguments, Console& console) {
         each.reproduce("published/" + wanted + ".toml", changes_of(arguments), progress);
     progress.end();
     for (const std::string& note : report.header.notes) console.say("note: " + note);
-    const TextTable table = table_of(report.rows);
-    out << wanted << ": "
-        << (report.about.empty() ? describe(report.header.scenario, report.ranks) : report.about) << "\n\n";
-    table.write(out, console.color());
-    out << '\n' << each.origins << '\n';
-    for (const std::string& note : report.notes) out << "- " << note << '\n';
+    const bool detail = arguments.has("detail");
+    const auto line = [&](const std::string& text) { write_folded(out, text, console.style().width, "  "); };
+    line(wanted + ": " +
+         (report.about.empty() ? describe(report.header.scenario, report.ranks) : report.about));
+    out << '\n';
+    figure_table(detail ? report.rows : without_details(report.rows), false).write(out, console.style());
+    out << '\n';
+    if (detail) {
+      line(each.origins);
+      for (const std::string& note : report.notes) line("- " + note);
+    } else {
+      line("--detail adds the parts of each figure, where ours come from, and what is not alike.");
+    }
     console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
-    console.write_csv_to_option([&](std::ostream& stream) { table.write_csv(stream); });
+    console.write_csv_to_option(
+        [&](std::ostream& stream) { figure_table(in_plain_units(report.rows), true).write_csv(stream); });
     return exit_fine;
   }
-  throw InputError("reproduce " + wanted + ": not known; did you mean " + nearest(wanted, names) + "?");
+  throw InputError("reproduce " + wanted + ": not known" +
+                   clause(meant_value("reproduce", wanted, names, Quotes::no)) +
+                   " Legal: " + quoted_list(names));
 }
 
 }  // namespace cplab

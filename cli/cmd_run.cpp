@@ -146,19 +146,23 @@ int report_run(const Arguments& arguments, Console& console) {
   report.times_s = result.times_s;
   report.gpu = measured.gpu;
   report.figures = derive_figures(plan, result.timeline, memory);
-  report.fit = fit(report.figures, measured.capacity_bytes, measured.fixed_bytes);
+  const Fit fitted = fit(report.figures, measured.capacity_bytes, measured.fixed_bytes);
+  report.fit = fitted;
   report.variants = variant_figures(plan, result.timeline);
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &result.timeline};
 
   std::ostream& out = console.text();
-  out << describe(file.scenario) << '\n';
-  out << fmt::format("on {}: {} ms, median of {}\n", measured.where, format_ms(result.time_s),
-                     result.times_s.size());
-  write_variants(out, report.variants);
-  write_figures(out, report.figures, report.fit, console.color());
+  const auto line = [&](const std::string& text) { write_folded(out, text, console.style().width, "  "); };
+  line(describe(file.scenario));
+  line(fmt::format("on {}: {}, median of {}", measured.where, time_text(result.time_s),
+                   result.times_s.size()));
+  line(fit_text(fitted));
+  write_variants(out, report.variants, console.style());
+  write_figures(out, report.figures, fitted, console.style(), arguments.has("ranks"));
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
-  console.write_csv_to_option(
-      [&](std::ostream& stream) { rank_table(report.figures, Audience::files).write_csv(stream); });
+  console.write_csv_to_option([&](std::ostream& stream) {
+    rank_table_for_files(report.figures, {result.time_s, std::nullopt, fitted}).write_csv(stream);
+  });
   write_timeline_outputs(arguments, console, {plan, result.timeline, memory, report.figures});
   for (const int rank : result.overrun_ranks) {
     console.say(fmt::format("rank {}: bytes beyond its arena were written", rank));

@@ -63,23 +63,27 @@ OperationUnits units_of(const RankPlan& rank) {
   return {flop_unit(flops), byte_unit(bytes)};
 }
 
-TextTable operation_table(const OperationUnits& units, bool with_times) {
+TextTable operation_table(const OperationUnits& units, bool with_times, Audience audience) {
   std::vector<Column> columns{{"id", "", Align::left},   {"step", ""},
                               {"lane", "", Align::left}, {"operation", "", Align::left},
                               {"work", units.work.name}, {"data", units.data.name}};
-  if (with_times) columns.insert(columns.end(), {{"start", "ms"}, {"end", "ms"}});
+  const char* const time = audience == Audience::people ? "ms" : "s";
+  if (with_times) columns.insert(columns.end(), {{"start", time}, {"end", time}});
   columns.insert(columns.end(), {{"after", "", Align::left}, {"operands", "", Align::left}});
   return TextTable(columns);
 }
 
 void add_operations(TextTable& table, const OperationUnits& units, const RankPlan& rank,
-                    const std::vector<OperationTime>* times) {
+                    const std::vector<OperationTime>* times, Audience audience) {
+  const auto time_text_of = [&](double seconds) {
+    return audience == Audience::people ? format_ms(seconds) : fmt::format("{}", seconds);
+  };
   for (std::size_t i = 0; i < rank.operations.size(); ++i) {
     const Operation& op = rank.operations[i];
     std::vector<std::string> row{operation_id(rank, op),    std::to_string(op.step),
                                  lane_text(op.lane),        std::string(name(op.kind)),
                                  units.work.text(op.flops), units.data.text(static_cast<double>(op.bytes))};
-    if (times) row.insert(row.end(), {format_ms((*times)[i].start_s), format_ms((*times)[i].end_s)});
+    if (times) row.insert(row.end(), {time_text_of((*times)[i].start_s), time_text_of((*times)[i].end_s)});
     row.insert(row.end(), {waits_text(rank, op), operands_text(rank, op)});
     table.add_row(std::move(row));
   }
@@ -185,7 +189,7 @@ double work_imbalance(const Plan& plan) {
 }
 
 void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenario,
-                 const std::vector<OperationTime>* times, const PlanTraits& traits, bool color) {
+                 const std::vector<OperationTime>* times, const PlanTraits& traits, const TextStyle& style) {
   std::map<std::pair<Phase, std::uint32_t>, StepSums> steps;
   for (std::size_t i = 0; i < rank.operations.size(); ++i) {
     const Operation& op = rank.operations[i];
@@ -237,10 +241,12 @@ void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenar
     }
     table.add_row(std::move(row));
   }
-  table.write(out, color);
+  table.write(out, style);
   for (const auto& [bound, count] : bound_steps) {
-    out << fmt::format("{} of {} steps are bound by: {}. What would help: {}.\n", count, steps.size(),
-                       bound_names[static_cast<std::size_t>(bound)], remedy(bound, scenario, traits));
+    write_folded(out,
+                 fmt::format("{} of {} steps are bound by: {}. What would help: {}.", count, steps.size(),
+                             bound_names[static_cast<std::size_t>(bound)], remedy(bound, scenario, traits)),
+                 style.width);
   }
 }
 
@@ -278,28 +284,31 @@ int command_show(const Arguments& arguments, Console& console) {
   say_notes(console, file);
 
   std::ostream& out = console.text();
-  out << describe(file.scenario) << '\n';
+  write_folded(out, describe(file.scenario), console.style().width);
+  std::string settings;
   for (const auto& [key, value] : file.scenario.schedule.options)
-    out << key << '=' << to_string(value) << ' ';
-  out << fmt::format("\n{} padding tokens of the placement\n", plan.placement_padding_tokens);
-  TextTable all_operations = operation_table({}, prediction.has_value());
+    settings += fmt::format("{}{}={}", settings.empty() ? "" : " ", key, to_string(value));
+  write_folded(out, settings, console.style().width);
+  out << fmt::format("{} padding tokens of the placement\n", plan.placement_padding_tokens);
+  TextTable all_operations = operation_table({}, prediction.has_value(), Audience::files);
   for (const RankPlan& rank : plan.ranks) {
     if (only >= 0 && rank.rank != only) continue;
     const MemoryPlan memory = plan_memory(rank);
     const auto* times =
         prediction ? &prediction->timeline.ranks[static_cast<std::size_t>(rank.rank)] : nullptr;
-    out << fmt::format("\nrank {} (replica {}, position {}): peak {} live, arena {}\n\n", rank.rank,
-                       rank.replica, rank.position, bytes_text(static_cast<double>(memory.live_peak_bytes)),
+    out << fmt::format("\nrank {} (replica {}, position {}): at most {} in use at once, {} allocated\n\n",
+                       rank.rank, rank.replica, rank.position,
+                       bytes_text(static_cast<double>(memory.live_peak_bytes)),
                        bytes_text(static_cast<double>(rank.arena_bytes)));
-    buffer_table(rank, memory).write(out, console.color());
+    buffer_table(rank, memory).write(out, console.style());
     out << '\n';
     const OperationUnits units = units_of(rank);
-    TextTable operations = operation_table(units, prediction.has_value());
-    add_operations(operations, units, rank, times);
-    operations.write(out, console.color());
-    add_operations(all_operations, {}, rank, times);
+    TextTable operations = operation_table(units, prediction.has_value(), Audience::people);
+    add_operations(operations, units, rank, times, Audience::people);
+    operations.write(out, console.style());
+    add_operations(all_operations, {}, rank, times, Audience::files);
     out << '\n';
-    write_steps(out, rank, file.scenario, times, traits, console.color());
+    write_steps(out, rank, file.scenario, times, traits, console.style());
   }
   if (prediction)
     out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";

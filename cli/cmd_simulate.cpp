@@ -53,14 +53,19 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
   const Figures& figures = prediction.figures;
 
   std::ostream& out = console.text();
-  out << describe(file.scenario) << '\n';
-  out << fmt::format("on {}: {} ms (between {} and {})\n", printable(file.hardware_given),
-                     format_ms(figures.time_s), format_ms(prediction.low_s), format_ms(prediction.high_s));
-  out << "of the busy time: " << describe(figures.origins) << '\n';
-  out << "of the chain that ends last: " << describe(prediction.chain) << '\n';
+  const auto line = [&](const std::string& text) { write_folded(out, text, console.style().width, "  "); };
+  line(describe(file.scenario));
+  const TimeUnit unit = time_unit(figures.time_s);
+  line(fmt::format("on {}: {} {} (between {} and {})", printable(file.hardware_given),
+                   format_time(figures.time_s, unit), unit.name, format_time(prediction.low_s, unit),
+                   format_time(prediction.high_s, unit)));
+  line(fit_text(prediction.fit));
+  line("of the busy time: " + describe(figures.origins));
+  line("of the critical path (back from the last operation, what each waited for): " +
+       describe(prediction.chain));
   const std::vector<VariantFigures> variants = variant_figures(plan, prediction.timeline);
-  write_variants(out, variants);
-  write_figures(out, figures, prediction.fit, console.color());
+  write_variants(out, variants, console.style());
+  write_figures(out, figures, prediction.fit, console.style(), arguments.has("ranks"));
 
   SimulateReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
@@ -73,16 +78,17 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
   report.variants = variants;
   if (arguments.has("operations")) report.operations = OperationTimes{&plan, &prediction.timeline};
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
+  const Totals totals{figures.time_s, std::pair(prediction.low_s, prediction.high_s), prediction.fit};
   console.write_csv_to_option(
-      [&](std::ostream& stream) { rank_table(figures, Audience::files).write_csv(stream); });
+      [&](std::ostream& stream) { rank_table_for_files(figures, totals).write_csv(stream); });
   write_timeline_outputs(arguments, console, {plan, prediction.timeline, prediction.memory, figures});
   const double unknown = figures.origins.extrapolated + figures.origins.assumed;
-  if (arguments.has("strict") && unknown > 0) {
+  const bool strict = arguments.has("strict");
+  if (strict && unknown > 0)
     console.say(
         fmt::format("--strict: {} % of the busy time is extrapolated or assumed", format_percent(unknown)));
-    return exit_wrong;
-  }
-  return exit_fine;
+  if (strict && !prediction.fit.fits) console.say("--strict: " + fit_text(prediction.fit));
+  return strict && (unknown > 0 || !prediction.fit.fits) ? exit_wrong : exit_fine;
 }
 
 }  // namespace

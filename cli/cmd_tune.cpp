@@ -6,6 +6,7 @@
 #include "cli/choosing.hpp"
 #include "cli/command.hpp"
 #include "cli/memory_need.hpp"
+#include "cli/result_text.hpp"
 #include "cli/toml_table.hpp"
 #include "kernels/tune/gpu_bench.hpp"
 #include "report/json_parts.hpp"
@@ -18,8 +19,9 @@ namespace {
 using namespace kernels::tune;
 using kernels::ChoiceWay;
 
-std::string us_text(double seconds) {
-  return seconds > 0 ? fmt::format("{:.1f}", 1e6 * seconds) : "-";
+std::string us_text(double seconds, Audience audience) {
+  if (!(seconds > 0)) return "-";
+  return audience == Audience::people ? fmt::format("{:.1f}", 1e6 * seconds) : fmt::format("{}", seconds);
 }
 
 const Tried* taken_of(const Decision& decision) {
@@ -37,11 +39,12 @@ double gain(const Decision& decision) {
   return 0;
 }
 
-TextTable decision_table(const std::vector<Decision>& decisions) {
+TextTable decision_table(const std::vector<Decision>& decisions, Audience audience) {
+  const char* const unit = audience == Audience::people ? "us" : "s";
   TextTable table({{"call", "", Align::left},
                    {"kernel", "", Align::left},
-                   {"by the model", "us"},
-                   {"measured", "us"},
+                   {"by the model", unit},
+                   {"measured", unit},
                    {"standing", "", Align::left},
                    {"chosen", "", Align::left}});
   for (const Decision& decision : decisions)
@@ -50,7 +53,8 @@ TextTable decision_table(const std::vector<Decision>& decisions) {
       if (!tried.reason.empty()) standing += ": " + tried.reason;
       const bool taken = tried.candidate.variant == decision.variant;
       table.add_row({decision.call, std::string(tried.candidate.variant),
-                     us_text(tried.candidate.predicted_s), us_text(tried.median_s()), standing,
+                     us_text(tried.candidate.predicted_s, audience), us_text(tried.median_s(), audience),
+                     standing,
                      taken                      ? "yes"
                      : tried.candidate.of_table ? "static"
                                                 : ""});
@@ -96,15 +100,16 @@ void write_tune_json(std::ostream& out, const Report& report) {
 }
 
 int show(const Report& report, const Arguments& arguments, Console& console) {
-  const TextTable table = decision_table(report.decisions);
+  const TextTable table = decision_table(report.decisions, Audience::people);
   std::ostream& out = console.text();
   out << fmt::format("{} of {}: {} classes of calls\n", report.path.empty() ? "no file" : report.path,
                      report.machine.gpu, report.decisions.size());
-  table.write(out, console.color());
+  table.write(out, console.style());
   for (const std::string& finding : report.findings) out << "wrong: " << finding << '\n';
   if (arguments.has("verify") && report.findings.empty()) out << "ok\n";
   console.write_json_to_option([&](std::ostream& stream) { write_tune_json(stream, report); });
-  console.write_csv_to_option([&](std::ostream& stream) { table.write_csv(stream); });
+  console.write_csv_to_option(
+      [&](std::ostream& stream) { decision_table(report.decisions, Audience::files).write_csv(stream); });
   return report.findings.empty() ? exit_fine : exit_wrong;
 }
 

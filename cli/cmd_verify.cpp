@@ -78,7 +78,7 @@ void write_verified(Console& console, const ScenarioFile& file, const Plan& plan
   if (!injected.empty()) out << injected << '\n';
   write_findings(out, report.findings, console.color());
   if (!report.tensors.empty()) {
-    worst_table(report.tensors).write(out, console.color());
+    worst_table(report.tensors).write(out, console.style());
     out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
   }
   if (report.ok) {

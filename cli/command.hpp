@@ -16,8 +16,8 @@ struct Command {
   std::string_view example;         // a whole command line
   std::vector<OptionSpec> options;  // beside the common ones
   // Returns an exit code of the contract; throws what run.cpp turns into one.
-  int (*run)(const Arguments&, Console&) = nullptr;  // none: comes with a later version
-  bool has_timeline = false;                         // the outputs of a timeline are written
+  int (*run)(const Arguments&, Console&) = nullptr;
+  bool has_timeline = false;  // the outputs of a timeline are written
   bool uses_seed = false;
 };
 

@@ -43,6 +43,7 @@ Console::Console(std::ostream& out, std::ostream& err, const Arguments& argument
   ColorEnvironment environment = color_environment(1);
   environment.terminal = environment.terminal && &out == &std::cout;
   color_ = use_color(*parse_color_mode(mode), environment);
+  width_ = width_of_output(&out == &std::cout ? 1 : -1);
   progress_ = !quiet_ && &err == &std::cerr && isatty(2) == 1;
 }
 

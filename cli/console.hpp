@@ -1,6 +1,7 @@
 // Where a command writes: results to stdout or the named file, talk and progress to stderr.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -30,6 +31,7 @@ class Console {
   // The stream for the text a person reads: stdout, or nothing when --json - or --csv - have it.
   std::ostream& text() { return *text_; }
   bool color() const { return color_; }
+  TextStyle style() const { return {color_, width_}; }
 
   // A line of talk; not with --quiet.
   void say(const std::string& line);
@@ -54,6 +56,7 @@ class Console {
   std::optional<std::string> json_, csv_;
   bool quiet_ = false;
   bool color_ = false;
+  std::size_t width_ = page_width;
   bool progress_ = false;
   bool line_shown_ = false;
   std::mutex err_mutex_;  // talk and the live line come from different threads

@@ -16,8 +16,9 @@ const Fault* fault_of(const Arguments& arguments) {
   if (const Fault* fault = find_fault(wanted)) return fault;
   std::vector<std::string> names;
   for (const Fault& fault : faults()) names.emplace_back(fault.name);
-  throw InputError("--inject " + wanted + ": no such fault; did you mean " + nearest(wanted, names) +
-                   "? `cplab list faults` names them all");
+  throw InputError("--inject " + wanted + ": no such fault" +
+                   clause(meant_value("inject", wanted, names, Quotes::no)) +
+                   " `cplab list faults` names them all");
 }
 
 void inject(const Fault& fault, const ScenarioFile& file, Plan& plan) {

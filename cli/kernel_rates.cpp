@@ -99,7 +99,7 @@ void write_rates(JsonWriter& json, const std::vector<KernelRate>& rates) {
 }
 
 void write_rates(std::ostream& out, const std::string& file, const std::vector<KernelRate>& rates,
-                 bool color) {
+                 const TextStyle& style) {
   if (rates.empty()) {
     out << "\n" << file << " has no table of these kernels.\n";
     return;
@@ -129,7 +129,7 @@ void write_rates(std::ostream& out, const std::string& file, const std::vector<K
          rate->flops_s > 0 ? format_fixed(rate->flops_s / 1e12, 1) : "-",
          rate->bytes_s > 0 ? format_gb_s(rate->bytes_s) : "-", std::string(name(rate->provenance.origin))});
   out << "\nmeasured on " << rates.front().gpu << " (" << file << "), the fastest of each table's points\n";
-  table.write(out, color);
+  table.write(out, style);
 }
 
 }  // namespace cplab

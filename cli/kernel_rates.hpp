@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "report/json_writer.hpp"
+#include "report/table.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -34,6 +35,6 @@ std::vector<KernelRate> kernel_rates(const std::string& file, const std::vector<
 // The member measured[], all points.
 void write_rates(JsonWriter&, const std::vector<KernelRate>&);
 // A table of the fastest point of each variant, dtype, sizes and mask.
-void write_rates(std::ostream&, const std::string& file, const std::vector<KernelRate>&, bool color);
+void write_rates(std::ostream&, const std::string& file, const std::vector<KernelRate>&, const TextStyle&);
 
 }  // namespace cplab

@@ -1,8 +1,10 @@
-// The nearest legal word, for "did you mean".
+// The legal word that a misspelling was meant to be, for "did you mean".
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "cli/vocabulary.hpp"
 
@@ -10,36 +12,73 @@ namespace cplab {
 
 namespace {
 
+// Letters in small, "-" as "_".
+std::string folded(std::string_view word) {
+  std::string text;
+  for (const char c : word)
+    text += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Edits from a to b: a letter more, less or another, or two neighbours in the other order.
 std::int64_t edit_distance(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  std::vector<std::int64_t> row(b.size() + 1);
+  std::vector<std::int64_t> row(b.size() + 1), above, second;
   std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::int64_t diagonal = row[0];
-    row[0] = static_cast<std::int64_t>(i) + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::int64_t change = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j + 1] + 1, row[j] + 1, change});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    second = std::exchange(above, row);
+    row[0] = static_cast<std::int64_t>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], second[j - 2] + 1);
     }
   }
   return row[b.size()];
 }
 
+std::string sorted_digits(std::string_view word) {
+  std::string digits;
+  std::copy_if(word.begin(), word.end(), std::back_inserter(digits),
+               [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
+  std::sort(digits.begin(), digits.end());
+  return digits;
+}
+
+// How many edits a misspelling may be away: few, relative to its length, so that a word that means something
+// else is not taken for one. Other digits are another thing, not a misspelling ("fp8", "h100x4").
+bool misspells(std::string_view given, std::string_view word, std::int64_t edits) {
+  if (edits == 0) return true;
+  if (sorted_digits(given) != sorted_digits(word)) return false;
+  const std::size_t length = std::min(given.size(), word.size());
+  const bool same_start = !given.empty() && !word.empty() && given.front() == word.front();
+  if (length < 3) return false;
+  if (length < 5) return edits == 1 && same_start;
+  if (length < 8) return edits == 1;
+  return edits == 1 || (same_start && edits <= (length < 14 ? 2 : 3));
+}
+
 }  // namespace
 
 std::string nearest(std::string_view given, const std::vector<std::string>& legal) {
-  given = given.substr(0, 100);  // longer than any legal word; a word of a file may have a megabyte
-  // A prefix of a legal word ("contig") means that word, though a short word may be fewer edits away.
-  constexpr std::size_t least = 3;
+  const std::string wanted = folded(given.substr(0, 100));  // longer than any legal word
+  const std::string* best = nullptr;
+  std::int64_t least = 0;
   for (const std::string& word : legal) {
-    if (given.size() >= least && edit_distance(given, word.substr(0, given.size())) == 0) return word;
+    const std::int64_t edits = edit_distance(wanted, folded(word));
+    if (!misspells(wanted, folded(word), edits) || (best && edits >= least)) continue;
+    best = &word;
+    least = edits;
   }
-  const auto best =
-      std::min_element(legal.begin(), legal.end(), [&](const std::string& a, const std::string& b) {
-        return edit_distance(given, a) < edit_distance(given, b);
-      });
-  return best == legal.end() ? std::string() : *best;
+  if (best) return *best;
+  // The beginning of one legal word alone ("contig").
+  constexpr std::size_t shortest = 3;
+  if (wanted.size() < shortest) return "";
+  for (const std::string& word : legal) {
+    if (!folded(word).starts_with(wanted)) continue;
+    if (best) return "";
+    best = &word;
+  }
+  return best ? *best : "";
 }
 
 std::string quoted_list(const std::vector<std::string>& words) {

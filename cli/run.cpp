@@ -70,6 +70,8 @@ const std::vector<Command>& commands() {
       "choices", "FILE", "of autotune and hybrid: what was measured (default: cplab/ in the user's cache)"};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
   static const OptionSpec plan{"plan", "FILE", "a plan written by show --json; - is standard input"};
+  static const OptionSpec ranks{"ranks", "",
+                                "print every rank (default: the worst, the best and the mean of many)"};
   static const std::vector<Command> table{
       {"list",
        "[KIND]",
@@ -95,7 +97,8 @@ const std::vector<Command>& commands() {
        "cplab simulate ring --set problem.sequence=256K --json -",
        {plan,
         operations,
-        {"strict", "", "exit 1 if any time is extrapolated or assumed"},
+        {"strict", "", "exit 1 if any time is extrapolated or assumed, or if it does not fit"},
+        ranks,
         choose,
         {"choices", "FILE", "of autotune and hybrid: what was measured on such a GPU"},
         {"algorithms", "all|A,B",
@@ -116,6 +119,7 @@ const std::vector<Command>& commands() {
         order,
         timeout,
         operations,
+        ranks,
         ranks_per_gpu,
         allocator,
         jitter,
@@ -153,7 +157,7 @@ const std::vector<Command>& commands() {
        "[NAME]",
        "published figures beside ours",
        "cplab reproduce te-p2p-memory",
-       {},
+       {{"detail", "", "also where ours come from, and what is not alike"}},
        command_reproduce},
       {"demo",
        "",
@@ -169,9 +173,6 @@ const std::vector<Command>& commands() {
        "cplab compare predicted.json measured.json",
        {},
        command_compare},
-      {"calibrate", "", "measure a hardware file", "", {}, nullptr},
-      {"sweep", "STUDY", "a study: many scenarios", "", {}, nullptr},
-      {"advise", "STUDY", "the best scenario of a study", "", {}, nullptr},
       {"kernels",
        "[NAME]",
        "the kernels of this build: registers, spills, shared memory, occupancy, measured rates",
@@ -195,45 +196,58 @@ const std::vector<Command>& commands() {
   return table;
 }
 
-void write_padded(std::ostream& out, std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  out << text;
+std::size_t width_for(const std::ostream& out) {
+  return width_of_output(&out == &std::cout ? 1 : -1);
+}
+
+// Two columns, the second folded; beneath a first one that is too wide.
+void write_two_columns(std::ostream& out, std::string left, std::size_t width, std::string_view right) {
+  if (left.size() + 2 > width) {
+    out << left << '\n';
+    left.clear();
+  }
+  left.resize(width, ' ');
+  write_beside(out, left, right, width_for(out));
 }
 
 void write_options(std::ostream& out, const std::vector<OptionSpec>& options) {
   for (const OptionSpec& option : options) {
     std::string left = "  --" + std::string(option.name);
     if (!option.value.empty()) left += " " + std::string(option.value);
-    write_padded(out, left, 28);
-    out << "  " << option.help << (option.repeatable ? "; repeatable" : "") << '\n';
+    write_two_columns(out, left, 30, std::string(option.help) + (option.repeatable ? "; repeatable" : ""));
   }
 }
 
 void write_overview(std::ostream& out) {
   out << "cplab: context-parallel attention, simulated, executed and verified from one plan.\n\n"
          "usage: cplab COMMAND ... [options]      cplab COMMAND --help      cplab --version\n\n";
-  for (const Command& command : commands()) {
-    write_padded(out, "  " + std::string(command.name) + " " + std::string(command.positional), 40);
-    out << command.summary << (command.run ? "" : " (comes with a later version)") << '\n';
-  }
-  out << "\nSCENARIO is a path, a name in scenarios/, or - (standard input). Paths on a command line, those "
-         "of --set\n"
-         "hardware.file too, are relative to the current folder; names are those of `cplab list`. The "
-         "program looks\n"
-         "for scenarios/ in ../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is. "
-         "Exit codes:\n"
-         "0 fine, 1 ran and is wrong, 2 usage or\n"
-         "scenario error, 3 environment (also: an output that cannot be written). A signal ends it as usual "
-         "(SIGINT\n"
-         "130, SIGTERM 143, SIGPIPE 141 in a shell); files appear whole or not at all.\n"
-         "CPLAB_MEMORY=SIZE (such as 64G) is the memory that a command may use; default: what the machine, "
-         "the\n"
-         "cgroup and the limits of the process leave. What needs more is refused (3).\n";
+  for (const Command& command : commands())
+    write_two_columns(out, "  " + std::string(command.name) + " " + std::string(command.positional), 40,
+                      command.summary);
+  out << '\n';
+  for (const char* paragraph :
+       {"SCENARIO is a path, a name in scenarios/, or - (standard input). Paths on a command line, those of "
+        "--set hardware.file "
+        "too, "
+        "are relative to the current folder; names are those of `cplab list`. The program looks for "
+        "scenarios/ "
+        "in ../../scenarios beside itself; CPLAB_SCENARIOS=FOLDER says where else it is.",
+        "Exit codes: 0 fine, 1 ran and is wrong, 2 usage or scenario error, 3 environment (also: an output "
+        "that "
+        "cannot be written). A signal ends it as usual (SIGINT 130, SIGTERM 143, SIGPIPE 141 in a shell); "
+        "files "
+        "appear whole or not at all.",
+        "CPLAB_MEMORY=SIZE (such as 64G) is the memory that a command may use; default: what the machine, "
+        "the "
+        "cgroup and the limits of the process leave. What needs more is refused (3).",
+        "Text is folded to the terminal's width, or to COLUMNS; where there is neither, to 100."})
+    write_folded(out, paragraph, width_for(out));
 }
 
 void write_help(std::ostream& out, const Command& command) {
-  out << "usage: cplab " << command.name << ' ' << command.positional << " [options]\n\n"
-      << command.summary << "\n\n";
+  out << "usage: cplab " << command.name << ' ' << command.positional << " [options]\n\n";
+  write_folded(out, command.summary, width_for(out));
+  out << '\n';
   write_options(out, command.options);
   if (!command.options.empty()) out << '\n';
   write_options(out, common_options());
@@ -252,7 +266,7 @@ const Command& find_command(const std::string& name) {
                        ", show, check, verify or run? See cplab --help");
     }
   }
-  throw InputError(name + ": no such command; " + meant_command(name, names) + " See cplab --help");
+  throw InputError(name + ": no such command" + clause(meant_command(name, names)) + " See cplab --help");
 }
 
 // Words of "PREDICTED.json MEASURED.json"; an option after "|" is none.
@@ -314,9 +328,6 @@ int dispatch(const std::vector<std::string>& words, std::ostream& out, std::ostr
     return exit_fine;
   }
   const Command& command = find_command(words.front());
-  if (!command.run) {
-    throw InputError("cplab " + words.front() + " comes with a later version; see cplab --help for this one");
-  }
   const std::vector<std::string> rest(words.begin() + 1, words.end());
   if (std::find(rest.begin(), rest.end(), "--help") != rest.end()) {
     write_help(out, command);

@@ -44,7 +44,8 @@ const Algorithm& read_algorithm(const Table& parallel) {
   if (!parallel.has("algorithm")) parallel.fail("algorithm", "missing; legal: " + quoted_list(names));
   const std::string given = parallel.text("algorithm");
   if (const Algorithm* algorithm = find_algorithm(given)) return *algorithm;
-  parallel.fail("algorithm", "no algorithm \"" + given + "\"; " + meant_value("algorithm", given, names) +
+  parallel.fail("algorithm", "no algorithm \"" + given + "\"" +
+                                 clause(meant_value("algorithm", given, names)) +
                                  " Legal: " + quoted_list(names));
 }
 
@@ -52,7 +53,8 @@ std::string read_placement(const Table& parallel, const Algorithm& algorithm) {
   const std::string given = parallel.text("placement", "");
   if (!parallel.has("placement") || find_placement(given)) return given;
   const std::vector<std::string> legal(algorithm.placements.begin(), algorithm.placements.end());
-  parallel.fail("placement", "no placement \"" + given + "\"; " + meant_value("placement", given, legal) +
+  parallel.fail("placement", "no placement \"" + given + "\"" +
+                                 clause(meant_value("placement", given, legal)) +
                                  " Legal: " + quoted_list(legal));
 }
 
@@ -62,14 +64,14 @@ void check_options(const Table& table, const Algorithm& algorithm, const Schedul
   for (const auto& [key, value] : schedule.options) {
     const OptionInfo* option = find_option(algorithm, key);
     if (!option) {
-      table.fail(key, "algorithm \"" + std::string(algorithm.name) + "\" has no option \"" + key + "\"; " +
-                          meant_key("schedule", key, keys) + " It has: " + quoted_list(keys));
+      table.fail(key, "algorithm \"" + std::string(algorithm.name) + "\" has no option \"" + key + "\"" +
+                          clause(meant_key("schedule", key, keys)) + " It has: " + quoted_list(keys));
     }
     const auto* word = std::get_if<std::string>(&value);
     const std::vector<std::string> words = legal_words(*option);
     if (is_legal(*option, value) || !word || words.empty()) continue;  // else the registry says what is legal
-    table.fail(key, "\"" + *word + "\" is not legal; legal: " + legal_values(*option) + "; " +
-                        meant_value(key, *word, words));
+    table.fail(key, "\"" + *word + "\" is not legal; legal: " + legal_values(*option) +
+                        clause(meant_value(key, *word, words)));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <string_view>
 
 #include "cli/scenario_words.hpp"
 
@@ -12,7 +13,11 @@ namespace cplab {
 void read_dynamic_mask(const Table& table, Problem& p) {
   if (p.attention != Attention::dynamic_mask) {
     for (const char* key : {"bias", "keep", "top_k", "block", "softcap"})
-      if (table.has(key))
+      if (table.has(key) && std::string_view(key) == "softcap" && p.attention == Attention::softmax)
+        table.fail(key,
+                   "attention = \"softmax\" has none; attention = \"dynamic_mask\" with bias = \"none\" and "
+                   "keep = \"none\" (both are its defaults) is the same attention with a softcap");
+      else if (table.has(key))
         table.fail(key, "only dynamic mask attention has it; legal with attention = \"dynamic_mask\" alone");
     return;
   }

@@ -16,6 +16,7 @@
 #include "cli/scenario_linear.hpp"
 #include "cli/scenario_words.hpp"
 #include "cli/vocabulary.hpp"
+#include "cli/window_notes.hpp"
 
 namespace cplab {
 
@@ -230,6 +231,7 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
   } catch (const ScenarioError& error) {
     file.fail(error);
   }
+  note_window(file.scenario.problem, file.notes);
   return file;
 }
 

@@ -46,8 +46,9 @@ std::vector<double> read_slopes(const Table& table, std::int64_t heads) {
     case Table::Kind::missing: return alibi_slopes(heads);
     case Table::Kind::text:
       if (table.text("slopes") != "alibi")
-        table.fail("slopes", '"' + table.text("slopes") +
-                                 "\" is not known; did you mean \"alibi\"? Legal: " + legal_slopes);
+        table.fail("slopes", '"' + table.text("slopes") + "\" is not known" +
+                                 clause(meant_value("slopes", table.text("slopes"), {"alibi"})) +
+                                 " Legal: " + legal_slopes);
       return alibi_slopes(heads);
     case Table::Kind::integer:
     case Table::Kind::number:

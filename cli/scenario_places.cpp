@@ -35,12 +35,6 @@ std::vector<std::string> stems(const std::vector<std::string>& files) {
   return names;
 }
 
-// Nearest among paths for what looks like one, else among names.
-std::string near_file(const std::string& given, const std::vector<std::string>& files) {
-  const bool looks_like_path = given.find('/') != std::string::npos || given.ends_with(".toml");
-  return "did you mean \"" + nearest(given, looks_like_path ? files : stems(files)) + "\"?";
-}
-
 }  // namespace
 
 namespace {
@@ -129,7 +123,8 @@ std::string find_scenario(const std::string& argument) {
     throw EnvironmentError(message + "; " + no_folder_text());
   if (folder.empty()) message += " (and " + no_folder_text() + ")";
   const auto names = all_scenario_names();
-  if (!names.empty()) message += "; " + near_file(argument, names) + " `cplab list scenarios` names them all";
+  if (!names.empty())
+    message += clause(meant_file(argument, names)) + " `cplab list scenarios` names them all";
   throw InputError(message);
 }
 
@@ -176,7 +171,7 @@ std::string hardware_place(const fs::path& given, const NamedBy& by,
     throw EnvironmentError(said(message + "; " + no_folder_text()));
   const auto shipped = scenario_names("hardware");
   if (!shipped.empty()) {
-    message += "; " + near_file(given.string(), shipped) +
+    message += clause(meant_file(given.string(), shipped)) +
                " `cplab list hardware` names: " + quoted_list(stems(shipped));
   }
   fail(message);

@@ -12,13 +12,13 @@ std::size_t word(const Table& table, const char* key, const std::vector<std::str
   if (!otherwise && !table.has(key)) table.fail(key, "missing; legal: " + quoted_list(legal));
   if (table.kind(key) == Table::Kind::flag) {
     const std::string given = table.flag(key, false) ? "true" : "false";
-    table.fail(key, "must be a word, but is " + given + "; " + meant_value(key, given, legal) +
+    table.fail(key, "must be a word, but is " + given + clause(meant_value(key, given, legal)) +
                         " Legal: " + quoted_list(legal));
   }
   const std::string given = otherwise ? table.text(key, otherwise) : table.text(key);
   const auto found = std::find(legal.begin(), legal.end(), given);
   if (found == legal.end()) {
-    table.fail(key, "\"" + given + "\" is not known; " + meant_value(key, given, legal) +
+    table.fail(key, "\"" + given + "\" is not known" + clause(meant_value(key, given, legal)) +
                         " Legal: " + quoted_list(legal));
   }
   return static_cast<std::size_t>(found - legal.begin());

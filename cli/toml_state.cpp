@@ -84,7 +84,7 @@ void Table::State::unknown(std::vector<std::string>& messages, bool all) const {
   const std::vector<std::string> legal(asked.begin(), asked.end());
   for (const auto& [at, key] : keys) {
     std::string message = (*node)[key].is_table() ? "unknown section" : "unknown key";
-    if (!legal.empty()) message += "; " + meant_key(path, key, legal) + " Legal here: ";
+    if (!legal.empty()) message += clause(meant_key(path, key, legal)) + " Legal here: ";
     for (std::size_t i = 0; i < legal.size(); ++i) message += (i ? ", " : "") + legal[i];
     messages.push_back(said(key, message));
     if (!all) break;

@@ -2,14 +2,17 @@
 #include "report/table.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <ostream>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "report/printable.hpp"
@@ -20,12 +23,7 @@ namespace {
 constexpr std::string_view bold = "\x1b[1m";
 constexpr std::string_view bold_green = "\x1b[1;32m";
 constexpr std::string_view plain = "\x1b[0m";
-
-// Code points of UTF-8 text: every byte that does not continue a sequence.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
+constexpr std::size_t least_width = 20;  // of a page; less is a mistake of whoever says it
 
 std::string title(const Column& column) {
   return column.unit.empty() ? column.header : column.header + " (" + column.unit + ")";
@@ -70,6 +68,18 @@ bool use_color(ColorMode mode, const ColorEnvironment& environment) {
   return text(environment.term) != "dumb" && environment.terminal;
 }
 
+std::size_t width_of_output(int file_descriptor) {
+  if (const char* given = std::getenv("COLUMNS")) {
+    std::size_t columns = 0;
+    const std::string_view text(given);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), columns);
+    if (error == std::errc() && end == text.data() + text.size() && columns >= least_width) return columns;
+  }
+  winsize size{};
+  const bool terminal = isatty(file_descriptor) == 1 && ioctl(file_descriptor, TIOCGWINSZ, &size) == 0;
+  return terminal && size.ws_col >= least_width ? size.ws_col : page_width;
+}
+
 std::string format_fixed(double value, int decimals) {
   if (!std::isfinite(value)) return "-";
   std::string text = fmt::format("{:.{}f}", value, decimals);
@@ -80,6 +90,23 @@ std::string format_fixed(double value, int decimals) {
 std::string format_ms(double seconds, int decimals) {
   return format_fixed(seconds * 1e3, decimals);
 }
+TimeUnit time_unit(double largest_s) {
+  const double s = std::abs(largest_s);
+  constexpr double minute = 60, hour = 3600;
+  if (!(s >= 10)) return {"ms", 1e-3};
+  if (s < 10 * minute) return {"s", 1};
+  return s < 10 * hour ? TimeUnit{"min", minute} : TimeUnit{"h", hour};
+}
+
+std::string format_time(double seconds, const TimeUnit& unit) {
+  return format_fixed(seconds / unit.size_s, 3);
+}
+
+std::string time_text(double seconds) {
+  const TimeUnit unit = time_unit(seconds);
+  return format_time(seconds, unit) + " " + unit.name;
+}
+
 std::string format_gib(std::int64_t bytes, int decimals) {
   return format_fixed(static_cast<double>(bytes) / (1 << 30), decimals);
 }
@@ -118,24 +145,42 @@ void TextTable::mark_best(std::size_t row) {
   best_.push_back(row);
 }
 
-void TextTable::write(std::ostream& out, bool color) const {
+void TextTable::write(std::ostream& out, TextStyle style) const {
   std::vector<std::vector<std::string>> rows;  // as they are shown
   for (const auto& row : rows_) {
     auto& shown = rows.emplace_back();
     for (const std::string& cell : row) shown.push_back(printable(cell));
   }
-  std::vector<std::size_t> widths;
+  std::vector<ColumnNeed> needs;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    widths.push_back(width_of(title(columns_[c])));
-    for (const auto& row : rows) widths[c] = std::max(widths[c], width_of(row[c]));
+    const std::string header = title(columns_[c]);
+    ColumnNeed need{width_of(header), unbroken_width(header), unbroken_width(header)};
+    for (const auto& row : rows) {
+      need.natural = std::max(need.natural, width_of(row[c]));
+      need.cells = std::max(need.cells, width_of(row[c]));
+      // Numbers stay in one line ("1 234 567").
+      const bool whole = columns_[c].align == Align::right;
+      need.least = std::max(need.least, whole ? width_of(row[c]) : unbroken_width(row[c]));
+    }
+    needs.push_back(need);
   }
+  const std::size_t mark = best_.empty() ? 0 : 2;
+  const std::vector<ColumnBlock> blocks = fitted_columns(needs, std::max(style.width, mark + 1) - mark);
+  for (const ColumnBlock& block : blocks) {
+    if (&block != &blocks.front()) out << '\n';
+    write_block(out, rows, block, style.color);
+  }
+}
+
+void TextTable::write_block(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
+                            const ColumnBlock& block, bool color) const {
   const auto line = [&](const auto& cell_of, bool best) {
     std::string text = best_.empty() ? "" : best ? "* " : "  ";
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      if (c > 0) text += "  ";
-      const std::string& cell = cell_of(c);
-      const std::string blanks(widths[c] - width_of(cell), ' ');
-      text += columns_[c].align == Align::right ? blanks + cell : cell + blanks;
+    for (std::size_t i = 0; i < block.columns.size(); ++i) {
+      if (i > 0) text += std::string(block.gap, ' ');
+      const std::string cell = cell_of(i);
+      const std::string blanks(block.widths[i] - std::min(width_of(cell), block.widths[i]), ' ');
+      text += columns_[block.columns[i]].align == Align::right ? blanks + cell : cell + blanks;
     }
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
@@ -150,12 +195,24 @@ void TextTable::write(std::ostream& out, bool color) const {
       out << text << '\n';
     }
   };
-  paint(line([&](std::size_t c) { return title(columns_[c]); }, false), bold);
-  out << line([&](std::size_t c) { return std::string(widths[c], '-'); }, false) << '\n';
+  // A row of several lines, as its cells are folded.
+  const auto write_row = [&](const auto& cell_of, std::string_view style, bool best) {
+    std::vector<std::vector<std::string>> cells;
+    std::size_t lines = 1;
+    for (std::size_t i = 0; i < block.columns.size(); ++i) {
+      cells.push_back(folded(cell_of(block.columns[i]), block.widths[i]));
+      lines = std::max(lines, cells.back().size());
+    }
+    for (std::size_t n = 0; n < lines; ++n)
+      paint(line([&](std::size_t i) { return n < cells[i].size() ? cells[i][n] : std::string(); },
+                 best && n == 0),
+            style);
+  };
+  write_row([&](std::size_t c) { return title(columns_[c]); }, bold, false);
+  out << line([&](std::size_t i) { return std::string(block.widths[i], '-'); }, false) << '\n';
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const bool best = std::find(best_.begin(), best_.end(), r) != best_.end();
-    const std::string text = line([&](std::size_t c) { return rows[r][c]; }, best);
-    paint(text, best ? bold_green : std::string_view());
+    write_row([&](std::size_t c) { return rows[r][c]; }, best ? bold_green : std::string_view(), best);
   }
 }
 
@@ -179,7 +236,7 @@ void write_csv_row(std::ostream& out, const std::vector<std::string>& cells) {
     for (const char c : cell) out << (c == '"' ? "\"\"" : std::string(1, c));
     out << '"';
   }
-  out << "\r\n";
+  out << '\n';
 }
 
 }  // namespace cplab

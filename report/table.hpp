@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "report/folding.hpp"
+
 namespace cplab {
 
 // ---- colour --------------------------------------------------------------------------------------
@@ -33,11 +35,31 @@ ColorEnvironment color_environment(int file_descriptor);
 // CLICOLOR_FORCE other than empty and "0" is yes; TERM=dumb is no; else whether it is a terminal.
 bool use_color(ColorMode mode, const ColorEnvironment& environment);
 
+// ---- width ---------------------------------------------------------------------------------------
+
+// Of a stream such as 1 (stdout): what COLUMNS says, else of a terminal its width, else page_width.
+std::size_t width_of_output(int file_descriptor);
+
+// How text is shown.
+struct TextStyle {
+  TextStyle(bool in_color, std::size_t columns = page_width) : color(in_color), width(columns) {}
+  bool color;
+  std::size_t width;
+};
+
 // ---- numbers -------------------------------------------------------------------------------------
 
 // Without their unit, which is in the header. What is not finite is "-".
 std::string format_fixed(double value, int decimals);
-std::string format_ms(double seconds, int decimals = 3);               // 0.0123456 -> "12.346"
+std::string format_ms(double seconds, int decimals = 3);  // 0.0123456 -> "12.346"
+// The unit in which times of that size are legible: ms to 10 s, s to 10 min, min to 10 h, h.
+struct TimeUnit {
+  const char* name;
+  double size_s;
+};
+TimeUnit time_unit(double largest_s);
+std::string format_time(double seconds, const TimeUnit&);              // three decimals
+std::string time_text(double seconds);                                 // with its unit: "13.455 s"
 std::string format_gib(std::int64_t bytes, int decimals = 2);          // 2^30 -> "1.00"
 std::string format_mib(std::int64_t bytes, int decimals = 1);          // 2^20 -> "1.0"
 std::string format_gb_s(double bytes_per_s, int decimals = 1);         // 1e9 -> "1.0"
@@ -65,18 +87,22 @@ class TextTable {
   // The row is marked with "*" before it, and bold green when in colour.
   void mark_best(std::size_t row);
 
-  // Header, a rule, rows; columns two blanks apart, as wide as their widest cell in code points.
-  void write(std::ostream& out, bool color) const;
+  // Header, a rule, rows; columns two blanks apart, as wide as their widest cell in code points. What is
+  // wider than the style says is folded by words within its column (numbers are not), and where columns do
+  // not fit beside each other so, they follow in a further block that begins with the first column again.
+  void write(std::ostream& out, TextStyle style) const;
   // The same cells as CSV, the mark left out; headers in snake_case.
   void write_csv(std::ostream& out) const;
 
  private:
+  void write_block(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
+                   const ColumnBlock& block, bool color) const;
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> best_;
 };
 
-// One record of RFC 4180: fields with a comma, a quote or a line break are quoted; ends with CR LF.
+// One record of RFC 4180: fields with a comma, a quote or a line break are quoted; ends with LF.
 void write_csv_row(std::ostream& out, const std::vector<std::string>& cells);
 
 }  // namespace cplab

@@ -354,7 +354,7 @@ TEST_CASE("text on stdout, talk on stderr, CSV, colour") {
   const TemporaryFolder folder;
   const ProgramResult csv = run_cplab({"check", "faults/ring", "--csv", "-"});
   CHECK(csv.code == 0);
-  CHECK(csv.out.rfind("rank,work_flop,sent_bytes\r\n", 0) == 0);
+  CHECK(csv.out.rfind("rank,work_flop,sent_bytes\n", 0) == 0);
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 5);
   const ProgramResult quiet = run_cplab({"check", "faults/ring", "--trace", folder.path("t"), "--quiet"});
   CHECK(quiet.err.empty());

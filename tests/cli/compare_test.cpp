@@ -87,7 +87,7 @@ TEST_CASE("compare: the keys of the contract, and which kinds of operation diffe
   CHECK(text.out.find("most of the difference, mean of the ranks: ") != std::string::npos);
   CHECK(text.out.find("exposed_communication") != std::string::npos);
   CHECK(text.out.find("\ncompute alone, without launches, messages and waiting: ") != std::string::npos);
-  CHECK(read_file(folder.path("out.csv")).starts_with("segment,predicted_s,measured_s,error\r\ntotal,"));
+  CHECK(read_file(folder.path("out.csv")).starts_with("segment,predicted_s,measured_s,error\ntotal,"));
 }
 
 TEST_CASE("compare: a prediction beside a run on the CPU") {

@@ -63,8 +63,8 @@ TEST_CASE("CSV: headers with units, quotes where RFC 4180 wants them") {
   table.mark_best(0);
   table.write_csv(out);
   CHECK(out.str() ==
-        "algorithm,time_ms,exposed_comm_percent,link_gb_s\r\n\"a,b\",\"say "
-        "\"\"1\"\"\",\"two\nlines\",plain\r\n");
+        "algorithm,time_ms,exposed_comm_percent,link_gb_s\n\"a,b\",\"say "
+        "\"\"1\"\"\",\"two\nlines\",plain\n");
 }
 
 TEST_CASE("when to colour") {

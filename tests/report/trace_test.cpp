@@ -236,9 +236,9 @@ TEST_CASE("memory as CSV") {
   const Plan plan = hand_plan();
   std::ostringstream out;
   write_memory_csv(out, plan, hand_timeline(), memory_of(plan));
-  CHECK(out.str().find("time_s,rank,operation,buffer,category,bytes\r\n"
-                       "0.000000000,0,0/forward/1,out,output,64\r\n") == 0);
-  CHECK(out.str().find("8.000000000,0,0/forward/2,kv_slots,working,-64\r\n") != std::string::npos);
+  CHECK(out.str().find("time_s,rank,operation,buffer,category,bytes\n"
+                       "0.000000000,0,0/forward/1,out,output,64\n") == 0);
+  CHECK(out.str().find("8.000000000,0,0/forward/2,kv_slots,working,-64\n") != std::string::npos);
 }
 
 TEST_CASE("a folder that cannot be made is an error that names it") {

@@ -1,0 +1,109 @@
+// Words of other tools for what is not here, or not one key: what is said of them is a whole sentence. Where
+// a feature comes, its row goes.
+#include "cli/synonyms.hpp"
+
+namespace cplab::synonyms {
+
+const std::vector<Synonyms>& explained() {
+  static const std::vector<Synonyms> table{
+      {"attention sinks (logits without a value in the softmax's sum) are not in this version.",
+       {"sink", "sinks", "attention_sink", "attention_sinks", "s_aux", "sink_tokens", "num_sink_tokens",
+        "sink_size", "softmax_offset", "softmax_type", "off_by_one", "learnable_sink", "sink_bias"}},
+      {"there is no dropout: results are compared with a reference, which draws nothing at random.",
+       {"dropout", "attn_dropout", "attention_dropout", "dropout_p", "p_dropout", "attn_pdrop",
+        "attention_probs_dropout_prob", "dropout_rate", "dropout_prob"}},
+      {"softcap is a key of attention = \"dynamic_mask\": with bias = \"none\" and keep = \"none\" that is "
+       "softmax attention with a softcap.",
+       {"softcap", "soft_cap", "logit_cap", "logit_softcap", "attn_logit_softcapping", "logits_soft_cap",
+        "attn_softcap", "softcapping", "tanh_softcap", "attn_logit_cap"}},
+      {"decays of linear attention are \"slopes\"; a bias by distance in softmax attention is not in this "
+       "version (attention = \"dynamic_mask\" with bias = \"full\" takes any numbers).",
+       {"alibi", "alibi_slopes", "alibi_bias", "use_alibi", "position_bias", "relative_position_bias",
+        "relative_attention_num_buckets"}},
+      {"a bias on scores is attention = \"dynamic_mask\" with bias = \"full\" or \"keys\".",
+       {"attn_bias", "attention_bias", "bias_type", "attn_bias_type", "core_attention_bias",
+        "core_attention_bias_type", "score_bias"}},
+      {"a scenario is one attention call of one layer; other layers are not counted.",
+       {"layers", "num_layers", "n_layers", "n_layer", "num_hidden_layers", "depth", "decoder_layers"}},
+      {"a scenario is one attention call: heads, head_size and tokens of it, and no model around it.",
+       {"hidden_size", "hidden", "d_model", "n_embd", "ffn", "ffn_hidden_size", "ffn_dim",
+        "intermediate_size", "vocab_size", "vocabulary", "model", "model_name", "preset", "num_experts",
+        "moe", "experts", "mlp", "embedding"}},
+      {"a scenario is one attention call; under tensor parallelism give heads and kv_heads of one "
+       "tensor-parallel rank.",
+       {"tp", "tp_size", "tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size", "tp_degree",
+        "tensor_parallel_degree"}},
+      {"a scenario is one attention call, which this kind of parallelism does not change.",
+       {"pp", "pp_size", "pipeline_parallel", "pipeline_parallel_size", "pipeline_model_parallel_size", "ep",
+        "ep_size", "expert_parallel", "expert_parallel_size", "expert_model_parallel_size", "vpp", "fsdp",
+        "zero", "zero_stage", "hsdp"}},
+      {"a scenario is one attention call; there is no training step around it.",
+       {"lr", "learning_rate", "optimizer", "optim", "epochs", "adam", "micro_batches", "num_microbatches",
+        "gradient_accumulation_steps", "recompute", "activation_checkpointing", "gradient_checkpointing",
+        "activation_recompute", "checkpointing", "trainer", "weight_decay", "training_args"}},
+      {"it is applied to q and k before attention, and is no part of it.",
+       {"rope", "rope_theta", "rotary", "rotary_emb", "rotary_dim", "rotary_base", "rope_scaling",
+        "rotary_percent", "position_embedding", "position_embedding_type", "qk_norm", "qk_layernorm",
+        "q_norm", "k_norm"}},
+      {"positions begin at 0, and queries and keys are of the same tokens.",
+       {"q_offset", "kv_offset", "k_offset", "query_offset", "offset", "position_ids", "start_pos",
+        "cache_position", "q_start", "seqlen_offset", "seqlen_offsets"}},
+      {"queries and keys are of the same tokens; a cache of earlier keys (decoding) is not in this version.",
+       {"kv_cache", "cache", "kv_cache_dtype", "page_size", "block_table", "paged", "paged_kv", "cache_len",
+        "past_key_values", "decode", "decoding", "num_splits", "split_kv", "use_cache", "cache_seqlens"}},
+      {"keys and values are of the same tokens as queries; cross attention is not in this version.",
+       {"kv_sequence", "kv_lengths", "kv_seq_len", "encoder_length", "cross_attention", "memory_length",
+        "is_cross_attention", "encoder_seq_length"}},
+      {"latent attention is given by the heads that it expands to, such as head_size = 192 and value_size = "
+       "128.",
+       {"kv_lora_rank", "q_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "kv_latent", "rope_size",
+        "mla"}},
+      {"such a mask is not in this version; mask, window and lengths say which keys a query sees.",
+       {"prefix", "prefix_len", "prefix_lm", "attention_chunk_size", "chunked_attention", "block_mask",
+        "mask_mod", "score_mod", "mask_rectangles", "attn_mask_tensor", "global_tokens",
+        "attention_pattern"}},
+      {"ranks, links and kernels are as fast as the hardware file says; slow ones and jitter are not in this "
+       "version.",
+       {"straggler", "stragglers", "slow", "slowdown", "slow_rank", "jitter", "noise", "congestion",
+        "failure", "failures", "faulty_link"}},
+      {"speeds come from the measured tables of the hardware file, not from an efficiency.",
+       {"efficiency", "mfu", "flops_efficiency", "utilization", "utilisation", "bandwidth_efficiency"}},
+      {"times and bytes are predicted, no price and no energy.",
+       {"price", "cost", "cost_per_hour", "dollars", "energy", "power", "watts", "tdp"}},
+      {"out and lse are always results, attention weights never.",
+       {"return_lse", "output_lse", "return_softmax", "return_softmax_lse", "need_weights",
+        "return_attn_probs", "output_attentions"}},
+      {"nothing in a scenario is drawn at random; --seed N of run and verify draws inputs.",
+       {"seed", "random_seed", "manual_seed", "rng"}},
+      {"all there is to say is said; --quiet says less.",
+       {"verbose", "v", "vv", "debug", "log_level", "loglevel", "log", "info"}},
+  };
+  return table;
+}
+
+const std::vector<Synonyms>& explained_commands() {
+  static const std::vector<Synonyms> table{
+      {"there is none yet.", {"calibrate", "sweep", "advise"}},
+      {"scripts in plots/ draw results (plots/timeline.py --help).", {"plot", "draw", "figure", "chart"}},
+  };
+  return table;
+}
+
+const std::vector<Synonyms>& machines() {
+  static constexpr std::string_view own_file =
+      "no such machine is shipped: copy h200x4.toml, and set [gpu], [node] and the measured tables to those "
+      "of "
+      "yours.";
+  static const std::vector<Synonyms> table{
+      {"h100x8", {"h100", "h100_sxm", "h100_80gb", "dgx_h100", "hgx_h100", "p5", "hopper", "dgx"}},
+      {"h200x4", {"h200", "h200_sxm", "dgx_h200", "hgx_h200", "p5e"}},
+      {own_file,
+       {"b200",    "b100",  "b300",     "gb200", "gb300",       "blackwell", "a100",    "a100_80gb", "a800",
+        "h20",     "h800",  "gh200",    "l40",   "l40s",        "l4",        "v100",    "a10",       "a40",
+        "rtx4090", "4090",  "rtx3090",  "mi250", "mi300",       "mi300x",    "mi325x",  "mi355x",    "tpu",
+        "tpuv5",   "gaudi", "trainium", "nvl72", "gb200_nvl72", "dgx_a100",  "dgx_b200"}},
+  };
+  return table;
+}
+
+}  // namespace cplab::synonyms
