@@ -56,8 +56,7 @@ class Costs {
       cost.seconds =
           std::max(cost.seconds, attention_bytes(plan, calls.plan(), op) / hardware_.gpu.copy_bytes_s);
     if (plan.scenario.problem.attention == Attention::dynamic_mask)
-      add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu,
-               variant.family == KernelFamily::mma, cost);
+      add_mask(plan.scenario.problem, calls.calls(op).front().call, hardware_.gpu.copy_bytes_s, cost);
     if (clock_ == Clock::highest) {
       cost.seconds /= hardware_.burst.speed;
       cost.origin = worst(cost.origin, hardware_.burst.provenance.origin);
@@ -201,11 +200,12 @@ class Costs {
     KernelCost cost;
   };
 
-  // General kernels have no tables; a model of what they do has been held against four runs.
-  KernelCost modelled(const Shape& shape) const {
+  // Kernels that have no tables; models of what they do have been held against runs on one H200. Those on
+  // tensor cores are of dynamic masks: add_mask() says how sure that is.
+  KernelCost modelled(const Shape& shape, KernelFamily family) const {
     KernelCost cost;
     cost.seconds = shape.tiles_s;
-    cost.origin = Origin::assumed;
+    cost.origin = family == KernelFamily::general ? Origin::assumed : Origin::extrapolated;
     const Waves waves = waves_of(std::max(shape.tiles, 1.0), hardware_.gpu.sms);
     cost.waves = waves.count;
     cost.tail_sms = waves.tail_sms;
@@ -216,7 +216,7 @@ class Costs {
   // Of several tile heights that nobody chose between the fastest is taken.
   KernelCost computed(const Shape& shape, std::span<const Segment> segments,
                       const AttentionVariant& variant) const {
-    if (shape.by_model) return modelled(shape);
+    if (shape.by_model) return modelled(shape, variant.family);
     const Tables tables = tables_for(shape, variant);
     std::optional<KernelCost> best;
     for (const int tile_rows : heights(shape, tables.family)) {

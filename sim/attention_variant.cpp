@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "kernels/work/masked_time.hpp"
 #include "kernels/work/predicted_time.hpp"
 
 namespace cplab {
@@ -114,6 +115,14 @@ void model_general(Tile tile, kernels::cuda::VariantOptions options, AttentionVa
   result.by_model = true;
 }
 
+double masked_tiles(const kernels::cuda::ChosenMasked& chosen, const kernels::MaskedAttend& call) {
+  return static_cast<double>(chosen.work.tiles.size()) * static_cast<double>(call.tile.q.heads);
+}
+double masked_tiles(const kernels::cuda::ChosenMaskedBackward& chosen,
+                    const kernels::MaskedAttendBackward& call) {
+  return static_cast<double>(chosen.by_k.tiles.size()) * static_cast<double>(call.tile.k.heads);
+}
+
 // Families that have tables, if times are asked for.
 using Timed = std::optional<std::span<const std::pair<OpKind, KernelFamily>>>;
 
@@ -137,6 +146,14 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if (!timed) return result;
   kernels::cuda::VariantOptions whole = options;
   whole.sms = sms;
+  if constexpr (requires { kernels::cuda::masked_us(taken, call, sms); }) {
+    if (result.family == KernelFamily::mma) {  // no table is of a mask
+      result.tiles_s = kernels::cuda::masked_us(taken, call, sms) * 1e-6;
+      result.tiles = masked_tiles(taken, call);
+      result.by_model = true;
+      return result;
+    }
+  }
   if (std::find(timed->begin(), timed->end(), std::pair{kind, result.family}) == timed->end()) {
     if (result.family != KernelFamily::general) return result;
     if constexpr (requires { call.tile.segments; })

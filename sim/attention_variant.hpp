@@ -41,7 +41,7 @@ struct AttentionVariant {
   // kernels/work/predicted_time.hpp says that they take, without a cast, on all multiprocessors, and how many
   // there are, all heads together.
   double tiles_s = 0, tiles = 0;
-  bool by_model = false;  // no table has its family, and tiles_s is all that is known (general kernels)
+  bool by_model = false;  // no table is of such kernels, and tiles_s is all that is known (general, masked)
 };
 
 // The same time of a point of a table of ours, on `sms` multiprocessors: the call that `measure` makes.

@@ -6,7 +6,6 @@
 #include <optional>
 #include <variant>
 
-#include "kernels/work/masked_time.hpp"
 #include "kernels/work/masked_variants.hpp"
 #include "plan/live_pairs.hpp"
 #include "plan/plan.hpp"
@@ -71,21 +70,6 @@ struct Bytes {
   }
 };
 
-struct Pairs {
-  double operator()(const kernels::MaskedAttend& call) const { return pairs_of(call); }
-  double operator()(const kernels::MaskedAttendBackward& call) const { return pairs_of(call); }
-  template <class Other>
-  double operator()(const Other&) const {
-    return 0;
-  }
-};
-
-kernels::cuda::BiasKind kind_of(BiasForm form) {
-  using kernels::cuda::BiasKind;
-  if (form == BiasForm::none) return BiasKind::none;
-  return form == BiasForm::full ? BiasKind::full : BiasKind::keys;
-}
-
 }  // namespace
 
 double expected_kept_cells(const Problem& p) {
@@ -103,15 +87,9 @@ double masked_bytes(const KernelCall& call, double kept_cells) {
   return std::visit(Bytes{kept_cells}, call);
 }
 
-void add_mask(const Problem& problem, const KernelCall& call, const GpuSpec& gpu, bool on_tensor_cores,
-              KernelCost& cost) {
+void add_mask(const Problem& problem, const KernelCall& call, double copy_bytes_s, KernelCost& cost) {
   const double kept = expected_kept_cells(problem);
-  if (on_tensor_cores) {
-    const bool forward = std::holds_alternative<kernels::MaskedAttend>(call);
-    const double pairs = std::visit(Pairs{}, call);
-    cost.seconds += pairs * kernels::cuda::masked_pair_seconds(forward, kind_of(problem.bias)) / gpu.sms;
-  }
-  cost.seconds = cost.seconds * kept + masked_bytes(call, kept) / gpu.copy_bytes_s;
+  cost.seconds = cost.seconds * kept + masked_bytes(call, kept) / copy_bytes_s;
   cost.persistent = false;
   constexpr std::int64_t measured_head_size = 128;
   const bool like_record = problem.keep == Keep::none && problem.head_size == measured_head_size;

@@ -4,7 +4,6 @@
 
 #include "calls/kernel_call.hpp"
 #include "plan/problem.hpp"
-#include "sim/hardware.hpp"
 #include "sim/kernel_cost.hpp"
 
 namespace cplab {
@@ -21,10 +20,8 @@ double expected_kept_cells(const Problem&);
 // with the bias gradient, which is filled with 0 where it is stored and then written.
 double masked_bytes(const KernelCall&, double kept_cells);
 
-// From the cost of attention to that of dynamic mask attention: with what kernels on tensor cores take longer
-// for a pair beside a bias, a keep mask or a softcap (kernels/work/masked_time.hpp), times the share of
-// cells, and those bytes. Assumed where keys are selected and at head sizes other than 128, else
-// extrapolated.
-void add_mask(const Problem&, const KernelCall&, const GpuSpec&, bool on_tensor_cores, KernelCost& cost);
+// From the cost of all cells to that of dynamic mask attention: times the share of cells, and those bytes.
+// Assumed where keys are selected and at head sizes other than 128, else extrapolated.
+void add_mask(const Problem&, const KernelCall&, double copy_bytes_s, KernelCost& cost);
 
 }  // namespace cplab

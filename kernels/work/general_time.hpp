@@ -6,15 +6,21 @@
 
 namespace cplab::kernels::cuda {
 
-// us for 128 keys (forward, queries) or 128 queries (keys) of a tile of 32 rows on a multiprocessor of an
-// H200. A product goes through its depth, the numbers of a head, 32 at a time; a result has 128 columns at a
-// time, 64 of fp64, and all that it is made from is computed again for every such pass. The forward takes the
-// exponentials and row maxima as well.
+// us for 128 keys or queries of a tile of 32 rows on a multiprocessor of an H200 that is never idle. A
+// product goes through its depth, the numbers of a head, 32 at a time; a result has 128 columns at a time, 64
+// of fp64, and all that it is made from is computed again for every such pass: the forward in one thread
+// block after the other, the backward in thread blocks of their own.
 struct GeneralCosts {
-  double forward = 0;
-  double keys = 0, queries = 0;  // of the backward: dk and dv, and dq
+  double forward = 0;             // all passes
+  double dk = 0, dv = 0, dq = 0;  // a pass
+  int key_passes = 1, value_passes = 1;
 };
 GeneralCosts general_costs(int key_size, int value_size, DType dtype);
+
+// How long the tiles of a launch take, us: thread blocks are taken in the order of the list by
+// multiprocessors that hold several at once. The backward, as launched, in its two launches.
+double general_us(const ChosenForward& chosen, const Attend& call, int sms);
+double general_us(const ChosenBackward& chosen, const AttendBackward& call, int sms);
 
 // Of a live pair and query head, both products or all five.
 double forward_flops(const HeadSizes&);

@@ -1,4 +1,4 @@
-// What the kernels of dynamic mask attention on tensor cores cost beside the products of the mma kernels.
+// What the kernels of dynamic mask attention on tensor cores cost.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,19 @@
 namespace cplab::kernels::cuda {
 
 enum class BiasKind : std::uint8_t { none, keys, full };
+BiasKind bias_of(const PairMask& mask);
 
-// Seconds for every pair of a computed cell and query head, on one multiprocessor: smaller tiles, bias, keep
-// mask and softcap, without the bytes of bias and mask. Measured at head size 128.
-double masked_pair_seconds(bool forward, BiasKind bias);
+// us for 128 keys (dk and dv: queries) of a tile of 64 rows on a multiprocessor that is never idle, without
+// the bytes of a bias or keep mask of pairs. Measured at head size 128; at others the products cost what
+// those of the mma kernels do.
+struct MaskedCosts {
+  double forward = 0, dkv = 0, dq = 0;
+};
+MaskedCosts masked_costs(int head_size, BiasKind bias);
+
+// How long the tiles of a launch take if all of their cells are computed, us; the backward in two launches.
+double masked_us(const ChosenMasked& chosen, const MaskedAttend& call, int sms);
+double masked_us(const ChosenMaskedBackward& chosen, const MaskedAttendBackward& call, int sms);
 
 HeadSizes sizes_of(const MaskedVariant& variant);
 HeadSizes sizes_of(const MaskedBackwardVariant& variant);

@@ -93,11 +93,6 @@ const Variant& first_that_fits(std::span<const Variant> variants, const Call& ca
                              : "no kernel of dynamic mask attention of this build fits the call");
 }
 
-BiasKind bias_of(const PairMask& mask) {
-  if (!mask.bias) return BiasKind::none;
-  return mask.columns.empty() ? BiasKind::keys : BiasKind::full;
-}
-
 // Dynamic masks have no kernels of Hopper's own: where there is room for those, the kernels on tensor cores
 // that take them are slower for a FLOP than what softmax attention takes.
 template <class Variant, class Preferred, class Call>

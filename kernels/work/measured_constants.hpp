@@ -44,8 +44,9 @@ constexpr std::string_view prepared = "scenarios/measured/h100-2026-11-26/delta-
 constexpr std::string_view beside = "scenarios/measured/h100-2026-11-27/beside/kernels.json";
 constexpr std::string_view at_end = "scenarios/measured/h100-2026-11-27/dq-at-end/kernels.json";
 constexpr std::string_view cached = "scenarios/measured/h100-2026-11-27/cached/kernels-short.json";
-constexpr std::string_view general =
-    "no record: rings of 8K and 16K tokens on 2 x H200, docs/05-cost-model.md has their times";
+constexpr std::string_view portable_sizes = "scenarios/measured/h200-2026-11-28/portable/fit-sizes.json";
+constexpr std::string_view portable_softcap = "scenarios/measured/h200-2026-11-28/portable/fit-softcap.json";
+constexpr std::string_view compiled = "scenarios/compiled/full.json";
 constexpr std::string_view masked = "scenarios/measured/h200-2026-11-23/dynamic-mask/masked.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
@@ -151,23 +152,27 @@ constexpr MeasuredConstant measured_constants[] = {
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},
     {"mma_backward_64_cost", 5.983, "us for 128 queries", records::mma_tables},
     {"mma_backward_128_cost", 11.672, "us for 128 queries", records::mma_tables},
-    // General kernels (general_time.hpp), least squares of rings at head sizes 80, 96, 192/128 and 256.
-    {"general_depth", 0.196, "us for 128 keys, 32 rows and each number of a product's depth",
-     records::general},
-    {"general_columns", 6.1, "us for 128 keys, 32 rows and 128 columns of a result", records::general},
-    {"general_softmax", 53.2, "us for 128 keys and 32 rows, of the forward", records::general},
-    // What a pair of dynamic mask attention takes longer than the mma kernels' own products: tiles of 64 by
-    // 64,
-    // the bias and keep mask, tanh. Keys and full: products at density 1, 8192 and 32768 keys, beside
-    // h200x4-hopper.toml, without the bytes of bias and mask. Without either: the total of a ring of 16K
-    // tokens
-    // with softcap on 2 x H200 (15.3 ms), shared between both directions as with a bias of keys.
-    {"masked_forward_none", 2.6, "ps for a pair, 132 multiprocessors", records::general},
-    {"masked_forward_keys", 4.3, "ps for a pair, 132 multiprocessors", records::masked},
-    {"masked_forward_full", 3.0, "ps for a pair, 132 multiprocessors", records::masked},
-    {"masked_backward_none", 3.7, "ps for a pair, 132 multiprocessors", records::general},
-    {"masked_backward_keys", 6.1, "ps for a pair, 132 multiprocessors", records::masked},
-    {"masked_backward_full", 20.0, "ps for a pair, 132 multiprocessors", records::masked},
+    // General kernels (general_time.hpp): least squares of the logarithms of 30 forwards and backwards, off
+    // by 4 and 9 %
+    // (root mean square). How many thread blocks a multiprocessor has of them the compiler decides.
+    {"general_forward_depth", 0.199, "us for 128 keys, 32 rows and each number of a product's depth",
+     records::portable_sizes},
+    {"general_forward_rest", 21.4, "us for 128 keys and 32 rows", records::portable_sizes},
+    {"general_backward_depth", 0.170, "us for 128 keys, 32 rows and each number of a product's depth",
+     records::portable_sizes},
+    {"general_backward_rest", 10.3, "us for 128 keys and 32 rows", records::portable_sizes},
+    {"general_forward_blocks", 3, "thread blocks of a multiprocessor", records::compiled},
+    {"general_backward_blocks", 4, "thread blocks of a multiprocessor", records::compiled},
+    // Dynamic masks on tensor cores, at head size 128 (masked_time.hpp). Without a bias: 18 problems with a
+    // softcap.
+    // Keys and full: the products at density 1, of 8192 and 32768 keys, without the bytes of bias and mask.
+    {"masked_forward_none", 3.67, "us for 128 keys and 64 rows", records::portable_softcap},
+    {"masked_forward_keys", 6.05, "us for 128 keys and 64 rows", records::masked},
+    {"masked_forward_full", 5.2, "us for 128 keys and 64 rows", records::masked},
+    {"masked_backward_none", 9.15, "us for 128 keys and 64 rows", records::portable_softcap},
+    {"masked_backward_keys", 12.2, "us for 128 keys and 64 rows", records::masked},
+    {"masked_backward_full", 27.3, "us for 128 keys and 64 rows", records::masked},
+    {"masked_blocks", 2, "thread blocks of a multiprocessor", records::compiled},
     {"launch", 3.2, "us, beside the tiles", records::heights},
     // The search for tiles (tile_cuts.hpp).
     {"other_tiles_handicap", 1.015, "predicted time over that of even cuts", records::none},

@@ -66,9 +66,6 @@ struct TileExtras {
   double dkv_turns_us = 0;  // what a short tile waits for its turns to add to dk and dv
 };
 
-// Of the general kernels: blocks are of 32 rows, and one begins to load when the last is done.
-constexpr TileExtras of_general{.block = general_tile_rows, .beyond = 0.25};
-
 // Of a tile of keys: how many of its segments it walks over in blocks of which the last is partial.
 int partial_walks(const WorkTables& work, const WorkTile& tile, std::int64_t block) {
   int count = 0;
@@ -212,8 +209,7 @@ BackwardCosts costs_of(const ChosenBackward& chosen, const AttendBackward& call)
     case Family::mma: return mma_costs(*chosen.variant);
     case Family::general: break;
   }
-  const GeneralCosts costs = general_costs(head_size, static_cast<int>(call.v.width), call.q.dtype);
-  return {costs.keys, costs.queries};
+  return {};  // general_us()
 }
 
 // Every tile reads the rows of Q, dO and dq that it walks over, and writes dq.
@@ -253,9 +249,6 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
     costs = same(at((variant.head_size + variant.value_size) / 2.0, measured("mma_forward_64_cost"),
                     measured("mma_forward_128_cost")) *
                  variant.tile_rows / mma_tile_rows);
-  if (variant.family == Family::general)
-    costs = same(
-        general_costs(static_cast<int>(call.q.width), static_cast<int>(call.v.width), call.q.dtype).forward);
   const std::int64_t heads = call.q.heads;
   const std::int64_t together =
       variant.family == Family::hopper && heads > 0
@@ -266,10 +259,11 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
                       .heads_per_group = std::max<std::int64_t>(together, 1),
                       .sms = variant.places(options.sms),
                       .fixed_share = variant.counts_tiles};
-  TileExtras extras = variant.family == Family::general ? of_general : TileExtras{};
-  if (variant.family == Family::hopper) extras.rows_us = forward_rows_us(call);
-  const double tiles = std::max(of_tiles_us(chosen.work, costs, walk, false, extras),
-                                variant.least_time(tile_count, options.sms));
+  const double rows_us = variant.family == Family::hopper ? forward_rows_us(call) : 0;
+  const double tiles = variant.family == Family::general
+                           ? general_us(chosen, call, options.sms)
+                           : std::max(of_tiles_us(chosen.work, costs, walk, false, {.rows_us = rows_us}),
+                                      variant.least_time(tile_count, options.sms));
   return us * (launch_us + std::max(tiles, of_memory_us({&call.q, &call.k, &call.v, &call.out}, options)));
 }
 
@@ -289,9 +283,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
   const TileWalk by_q{
       .heads = call.q.heads, .heads_per_group = std::max<std::int64_t>(call.q.heads, 1), .sms = options.sms};
   const double in_turn = splits ? 1 : static_cast<double>(call.q.heads) / static_cast<double>(groups);
-  TileExtras extras = variant.family == Family::general ? of_general : TileExtras{};
-  const TileExtras of_queries = extras;
-  extras.in_turn = in_turn;
+  TileExtras extras{.in_turn = in_turn};
   if (fused) {
     extras.rows_us = backward_rows_us(call);
     extras.block = dq_cell_rows(call.q.width);
@@ -322,10 +314,11 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
           std::accumulate(of_tiles.begin() + chain.first_tile, of_tiles.begin() + chain.stop_tile, 0.0));
     tiles =
         std::max(makespan(times, by_k), memory_of_chains_us(chosen, call)) + measured("hopper_chains_end");
+  } else if (variant.family == Family::general) {
+    tiles = launch_us + general_us(chosen, call, options.sms);
   } else {
     tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
-    if (costs.queries > 0)
-      tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false, of_queries);
+    if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
   }
   if (chosen.by_k.ring > 0) tiles += measured("hopper_ring_end");
   if (variant.family == Family::hopper_ordered)
