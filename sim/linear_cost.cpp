@@ -18,9 +18,10 @@ double rate_of(const Hardware& hardware, DType dtype) {
   return std::numeric_limits<double>::infinity();
 }
 
-// What a call's time goes by: of a scan the states that a thread block walks, whatever their chunks hold.
-double extent_of(const LinearWork& work) {
-  return static_cast<double>(work.kind == OpKind::scan ? work.longest_group : work.tokens);
+// What a call's time goes by: of a scan the states that a thread block walks, whatever their chunks hold;
+// else its roofline. By its tokens more of them would be faster where they are no more waves.
+double extent_of(const LinearWork& work, double roofline_s) {
+  return work.kind == OpKind::scan ? static_cast<double>(work.longest_group) : roofline_s;
 }
 
 bool same_problem(const LinearWork& a, const LinearWork& b) {
@@ -85,8 +86,8 @@ LinearCost::LinearCost(const Hardware& hardware) : hardware_(hardware) {
       const LinearWork work =
           linear_work(CallConverter(rank, table.dtype), rank.operations.front(), table.dtype, hardware.gpu);
       const double roofline_s = linear_roofline(hardware, linear_launch(work)).seconds;
-      measured.points.push_back(
-          {extent_of(work), point.seconds / roofline_s, work, point.seconds, table.provenance.origin});
+      measured.points.push_back({extent_of(work, roofline_s), point.seconds / roofline_s, work, point.seconds,
+                                 table.provenance.origin});
     }
     std::stable_sort(measured.points.begin(), measured.points.end(),
                      [](const Point& a, const Point& b) { return a.extent < b.extent; });
@@ -128,7 +129,7 @@ KernelCost LinearCost::operator()(const CallConverter& calls, const Operation& o
     cost.origin = point.origin;
     return cost;
   }
-  const double extent = extent_of(work);
+  const double extent = extent_of(work, cost.seconds);
   const auto above = std::lower_bound(points.begin(), points.end(), extent,
                                       [](const Point& point, double t) { return point.extent < t; });
   const bool outside = above == points.end() || (above == points.begin() && above->extent > extent);

@@ -17,11 +17,11 @@ namespace cplab {
 KernelCost linear_roofline(const Hardware&, const LinearLaunch&);
 
 // local, local_backward, state, scan and inter. A table of the class gives times at (tokens, heads); measured
-// over roofline at a point corrects the roofline, the factor linear in log(tokens) between points (of a scan:
-// in the logarithm of the states that a thread block walks) and constant outside. So at a point the time is
-// the point's. A table fits whose class, dtype, head sizes, cut, states and results (of inter) are those of
-// the operation; else, extrapolated, of those with its class and dtype the one whose sizes are nearest;
-// without any, the roofline alone.
+// over roofline at a point corrects the roofline, the factor linear in log(roofline) between points (of a
+// scan: in the logarithm of the states that a thread block walks) and constant outside. So at a point the
+// time is the point's. A table fits whose class, dtype, head sizes, cut, states and results (of inter) are
+// those of the operation; else, extrapolated, of those with its class and dtype the one whose sizes are
+// nearest; without any, the roofline alone.
 class LinearCost {
  public:
   // `hardware` must outlive it.
@@ -30,7 +30,7 @@ class LinearCost {
 
  private:
   struct Point {
-    double extent = 0, factor = 0;  // tokens; of a scan states
+    double extent = 0, factor = 0;  // seconds of the roofline; of a scan states
     LinearWork work;
     double seconds = 0;
     Origin origin = Origin::assumed;
