@@ -141,7 +141,7 @@ int command_reproduce(const Arguments& arguments, Console& console) {
     figure_table(detail ? report.rows : without_details(report.rows), false).write(out, console.style());
     out << '\n';
     if (detail) {
-      line(each.origins);
+      line(std::string(each.origins));
       for (const std::string& note : report.notes) line("- " + note);
     } else {
       line("--detail adds the parts of each figure, where ours come from, and what is not alike.");
