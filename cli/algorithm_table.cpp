@@ -225,20 +225,23 @@ std::string chain_text(const ChainShares& chain) {
 }
 
 TextTable table_for_people(const std::vector<AlgorithmRow>& rows) {
+  double longest_s = 0;
+  for (const AlgorithmRow& row : rows) longest_s = std::max(longest_s, row.time_s);
+  const TimeUnit unit = time_unit(longest_s);
   TextTable table({{"algorithm", "", Align::left},
                    {"placement", "", Align::left},
-                   {"time", "ms"},
-                   {"low", "ms"},
-                   {"high", "ms"},
-                   {"exposed", "ms"},
+                   {"time", unit.name},
+                   {"low", unit.name},
+                   {"high", unit.name},
+                   {"exposed", unit.name},
                    {"peak", "GiB"},
                    {"fits", "", Align::left},
                    {"bound by", "", Align::left}});
   for (const AlgorithmRow& row : rows) {
     const std::string choices = choices_text(row.choices);
     table.add_row({row.algorithm + (choices.empty() ? "" : " " + choices), row.placement,
-                   format_ms(row.time_s), format_ms(row.low_s), format_ms(row.high_s),
-                   format_ms(row.worst.exposed_communication_s), format_gib(row.peak_bytes),
+                   format_time(row.time_s, unit), format_time(row.low_s, unit), format_time(row.high_s, unit),
+                   format_time(row.worst.exposed_communication_s, unit), format_gib(row.peak_bytes),
                    row.fit.fits ? "yes" : "NO", chain_text(row.chain)});
     if (row.may_be_fastest) table.mark_best(table.rows() - 1);
   }
@@ -274,7 +277,7 @@ TextTable table_for_files(const AlgorithmTable& all) {
 }
 
 // One line an algorithm and reason; where it has no other rows, without their placements and choices.
-void write_refused(std::ostream& out, const AlgorithmTable& all) {
+void write_refused(std::ostream& out, const AlgorithmTable& all, std::size_t width) {
   std::vector<std::pair<std::string, std::string>> keys;  // algorithm, reason
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> rows;
   std::map<std::string, std::size_t> counts;  // of all rows of an algorithm
@@ -289,9 +292,9 @@ void write_refused(std::ostream& out, const AlgorithmTable& all) {
   if (!keys.empty()) out << "\nrefused:\n";
   for (const auto& key : keys) {
     const std::vector<std::string>& some = rows[key];
-    out << "  " << key.first;
-    if (some.size() < counts[key.first]) out << fmt::format(" ({})", fmt::join(some, ", "));
-    out << ": " << printable(key.second) << '\n';
+    const std::string which =
+        some.size() < counts[key.first] ? fmt::format(" ({})", fmt::join(some, ", ")) : std::string();
+    write_beside(out, "  ", key.first + which + ": " + printable(key.second), width);
   }
 }
 
@@ -359,8 +362,9 @@ int simulate_algorithms(const Arguments& arguments, Console& console) {
       "{}\non {}, {} rows, the fastest first; exposed: communication that no computation hides\n\n",
       describe_problem(all.file().scenario), printable(all.file().hardware_given), all.rows.size());
   table_for_people(all.rows).write(out, console.style());
-  out << "\n* may be the fastest: its band reaches down into the band of the first row\n";
-  write_refused(out, all);
+  out << "\n* may be the fastest: its band reaches down into the band of the first row\n"
+         "fits: one attention call, weights, optimizer and other layers not counted\n";
+  write_refused(out, all, console.style().width);
   console.write_json_to_option([&](std::ostream& stream) { write_algorithms_json(stream, all); });
   console.write_csv_to_option([&](std::ostream& stream) { table_for_files(all).write_csv(stream); });
   return exit_fine;

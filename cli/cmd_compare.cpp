@@ -49,15 +49,17 @@ std::vector<CompareSegment> by_difference(const CompareReport& report) {
 }
 
 TextTable table_for_people(const CompareReport& report) {
+  const TimeUnit unit = time_unit(std::max(report.predicted.time_s, report.measured.time_s));
   TextTable table({{"segment", "", Align::left},
-                   {"predicted", "ms"},
-                   {"measured", "ms"},
+                   {"predicted", unit.name},
+                   {"measured", unit.name},
                    {"error", "%"},
-                   {"difference", "ms"},
+                   {"difference", unit.name},
                    {"of total", "%"}});
   for (const CompareSegment& segment : by_difference(report)) {
-    table.add_row({segment.name, format_ms(segment.predicted_s), format_ms(segment.measured_s),
-                   format_signed_percent(segment.error), format_ms(difference_s(segment)),
+    table.add_row({segment.name, format_time(segment.predicted_s, unit),
+                   format_time(segment.measured_s, unit), format_signed_percent(segment.error),
+                   format_time(difference_s(segment), unit),
                    format_signed_percent(difference_s(segment) / report.measured.time_s)});
   }
   return table;
@@ -74,8 +76,8 @@ TextTable table_for_files(const CompareReport& report) {
 }
 
 void write_side(std::ostream& out, const char* what, const CompareSide& side) {
-  out << fmt::format("{:<10}{} ({}{}): {} ms, peak memory {}\n", what, side.file, side.command,
-                     side.machine.empty() ? "" : ", " + side.machine, format_ms(side.time_s),
+  out << fmt::format("{:<10}{} ({}{}): {}, peak memory {}\n", what, side.file, side.command,
+                     side.machine.empty() ? "" : ", " + side.machine, time_text(side.time_s),
                      bytes_text(static_cast<double>(side.peak_bytes)));
 }
 
@@ -88,7 +90,7 @@ void write_largest(std::ostream& out, const CompareReport& report) {
     const bool small = std::abs(difference_s(segment)) < worth_naming * report.measured.time_s;
     if (!is_kind(segment) || small || named == most_named) continue;
     out << (named++ == 0 ? "most of the difference, mean of the ranks: " : ", ");
-    out << fmt::format("{} {} ms ({} % of the measured time)", segment.name, format_ms(difference_s(segment)),
+    out << fmt::format("{} {} ({} % of the measured time)", segment.name, time_text(difference_s(segment)),
                        format_signed_percent(difference_s(segment) / report.measured.time_s));
   }
   if (named > 0) out << '\n';
@@ -104,8 +106,8 @@ void write_text(std::ostream& out, const CompareReport& report, const TextStyle&
     out << fmt::format("; on the rank where it differs most {} bytes",
                        format_count(report.rank_memory_error_bytes));
   }
-  out << fmt::format("\ncompute alone, without launches, messages and waiting: {} ms, {} %\n",
-                     format_ms(report.compute_alone_s), format_signed_percent(report.compute_alone_error));
+  out << fmt::format("\ncompute alone, without launches, messages and waiting: {}, {} %\n",
+                     time_text(report.compute_alone_s), format_signed_percent(report.compute_alone_error));
   write_largest(out, report);
   for (const std::string& note : report.notes) out << "note: " << note << '\n';
   out << '\n';

@@ -90,20 +90,24 @@ std::size_t smallest_row(const std::vector<DemoRow>& rows, std::size_t best) {
 }
 
 TextTable demo_table(const std::vector<DemoRow>& rows) {
+  double longest_s = 0;
+  for (const DemoRow& row : rows) longest_s = std::max(longest_s, row.prediction.figures.time_s);
+  const TimeUnit unit = time_unit(longest_s);
   TextTable table({{"kv_slots", ""},
                    {"placement", "", Align::left},
-                   {"time", "ms"},
-                   {"low", "ms"},
-                   {"high", "ms"},
-                   {"exposed communication", "ms"},
+                   {"time", unit.name},
+                   {"low", unit.name},
+                   {"high", unit.name},
+                   {"exposed communication", unit.name},
                    {"peak memory", "GiB"},
                    {"fits", "", Align::left},
                    {"verified", "", Align::left}});
   for (const DemoRow& row : rows) {
     const Prediction& p = row.prediction;
-    table.add_row({row.kv_slots, row.placement, format_ms(p.figures.time_s), format_ms(p.low_s),
-                   format_ms(p.high_s), format_ms(row.exposed_s), format_gib(p.figures.peak_bytes, 3),
-                   p.fit.fits ? "yes" : "NO", row.verified ? "yes" : "NO"});
+    table.add_row({row.kv_slots, row.placement, format_time(p.figures.time_s, unit),
+                   format_time(p.low_s, unit), format_time(p.high_s, unit), format_time(row.exposed_s, unit),
+                   format_gib(p.figures.peak_bytes, 3), p.fit.fits ? "yes" : "NO",
+                   row.verified ? "yes" : "NO"});
   }
   return table;
 }

@@ -107,5 +107,5 @@ TEST_CASE("reproduce lists what there is, and writes a table") {
   CHECK(text.out.starts_with("magi-cp8: 8 ranks on hardware/h100x8.toml, "));
   CHECK(text.out.find("published (ms)") != std::string::npos);
   const ProgramResult csv = run_cplab({"reproduce", "magi-cp8", "--csv", "-"});
-  CHECK(csv.out.starts_with("figure,published_ms,ours_ms,error_percent,origin"));
+  CHECK(csv.out.starts_with("figure,published_s,ours_s,error_percent,origin"));
 }

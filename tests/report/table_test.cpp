@@ -67,6 +67,32 @@ TEST_CASE("CSV: headers with units, quotes where RFC 4180 wants them") {
         "\"\"1\"\"\",\"two\nlines\",plain\n");
 }
 
+TEST_CASE("wide tables are folded by words, numbers are not, and nothing is lost") {
+  TextTable table({{"name", "", Align::left}, {"what it is", "", Align::left}, {"bytes sent", ""}});
+  table.add_row({"ring", "keys and values travel around", "1 234 567"});
+  std::ostringstream out;
+  table.write(out, {false, 34});
+  CHECK(out.str() ==
+        "name  what it is        bytes sent\n"
+        "----  ----------------  ----------\n"
+        "ring  keys and values    1 234 567\n"
+        "      travel around\n");
+  std::ostringstream narrow;  // too narrow for three columns: the third follows beneath
+  table.write(narrow, {false, 20});
+  for (const char* word : {"keys", "and", "values", "travel", "around", "1 234 567"})
+    CHECK(narrow.str().find(word) != std::string::npos);
+  std::istringstream lines(narrow.str());
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 20);
+}
+
+TEST_CASE("times have the unit in which they are legible") {
+  CHECK(time_text(0.0046860) == "4.686 ms");
+  CHECK(time_text(9.9) == "9900.000 ms");
+  CHECK(time_text(13.455202) == "13.455 s");
+  CHECK(time_text(1200) == "20.000 min");
+  CHECK(time_text(2056114.438268) == "571.143 h");
+}
+
 TEST_CASE("when to colour") {
   const ColorEnvironment terminal{true, nullptr, nullptr, "xterm"}, pipe{false, nullptr, nullptr, "xterm"};
   const auto automatic = [](ColorEnvironment e) { return use_color(ColorMode::automatic, e); };
