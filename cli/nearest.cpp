@@ -13,7 +13,7 @@ namespace cplab {
 namespace {
 
 // Letters in small, "-" as "_".
-std::string folded(std::string_view word) {
+std::string in_small(std::string_view word) {
   std::string text;
   for (const char c : word)
     text += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -60,12 +60,12 @@ bool misspells(std::string_view given, std::string_view word, std::int64_t edits
 }  // namespace
 
 std::string nearest(std::string_view given, const std::vector<std::string>& legal) {
-  const std::string wanted = folded(given.substr(0, 100));  // longer than any legal word
+  const std::string wanted = in_small(given.substr(0, 100));  // longer than any legal word
   const std::string* best = nullptr;
   std::int64_t least = 0;
   for (const std::string& word : legal) {
-    const std::int64_t edits = edit_distance(wanted, folded(word));
-    if (!misspells(wanted, folded(word), edits) || (best && edits >= least)) continue;
+    const std::int64_t edits = edit_distance(wanted, in_small(word));
+    if (!misspells(wanted, in_small(word), edits) || (best && edits >= least)) continue;
     best = &word;
     least = edits;
   }
@@ -74,7 +74,7 @@ std::string nearest(std::string_view given, const std::vector<std::string>& lega
   constexpr std::size_t shortest = 3;
   if (wanted.size() < shortest) return "";
   for (const std::string& word : legal) {
-    if (!folded(word).starts_with(wanted)) continue;
+    if (!in_small(word).starts_with(wanted)) continue;
     if (best) return "";
     best = &word;
   }
