@@ -73,9 +73,12 @@ ScenarioFile read_named(const Arguments& arguments, Takes takes) {
     if (!arguments.positional().empty()) throw InputError("--plan: goes without SCENARIO");
     const std::string given = arguments.text("plan", ""), path = given == "-" ? standard_input : given;
     const std::string text = read_text_file(path, most_plan_bytes);
-    if (!is_json(text))
-      throw InputError(given + ": not JSON, so no plan; a scenario is named without --plan");
-    return plan_file(arguments, takes, given, text);
+    try {
+      return plan_file(arguments, takes, given, text);
+    } catch (const JsonFileError& error) {
+      if (is_json(text)) throw;
+      throw InputError(std::string(error.what()) + "; a scenario is named without --plan");
+    }
   }
   if (arguments.positional().empty())
     throw InputError(

@@ -361,14 +361,17 @@ Plan read_plan_json(const std::string& text, const std::string& file_name,
                     std::vector<ScenarioSection>* sections) {
   const JsonDocument document(text, file_name);
   const JsonNode root = document.root();
-  // The schema first: a result of another command has other keys.
-  if (const JsonNode schema = root.at("schema"); schema.text() != "cplab.plan.1") {
+  // Before the keys: a result of another command has others.
+  const bool named = root.has("schema");
+  if (named && root.at("schema").text() != "cplab.plan.1") {
+    const JsonNode schema = root.at("schema");
     const bool result = schema.text() == "cplab.simulate.1";
     schema.fail("\"" + schema.text() + "\" is no plan; legal: cplab.plan.1, which show --json writes" +
                 (result ? "; simulate --rerun repeats a result of simulate" : ""));
   }
   root.only({"schema", "command", "versions", "scenario", "given", "placement_padding_tokens", "groups",
              "ranks", "derive"});
+  (void)root.at("schema");
   Plan plan;
   plan.scenario = read_scenario(root.at("scenario"));
   if (sections) *sections = read_sections(root.at("scenario"));

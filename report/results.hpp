@@ -160,12 +160,12 @@ struct CompareSide {
   std::string command;  // "simulate", "run"
   std::string
       machine;  // of a simulation its hardware file, of a run its device; empty if the result has none
-  Versions versions;
-  std::optional<Given> given = {};  // none: of before 0.2.0
   double time_s = 0;
   // The last end of its operations: differs from time_s where a run timed them in iterations of their own.
   double operations_s = 0;
   std::int64_t peak_bytes = 0;
+  Versions versions = {};
+  std::optional<Given> given = {};  // none: of before 0.2.0
 };
 
 struct CompareReport {

@@ -150,7 +150,8 @@ TEST_CASE("an error that only --set can have made names it") {
                   "/ring.toml:7: problem.kv_heads: must divide heads = 30, but is 8") == 0);
   CHECK(error({"problem.head_size=64", "problem.heads=30", "parallel.ranks=4"})
             .find("cplab: --set problem.heads=30: ") == 0);
-  CHECK(error({"problem.lengths=[3]"}).find("cplab: --set problem.lengths=[3]: ") == 0);
+  CHECK(error({"problem.padded_lengths=[3]"}).find("cplab: --set problem.padded_lengths: needs lengths") ==
+        0);
   // Two that are wrong only together.
   CHECK(contains(error({"problem.heads=30", "problem.head_size=64", "problem.kv_heads=7"}),
                  "--set problem.kv_heads"));

@@ -212,7 +212,8 @@ TEST_CASE("compare, reproduce") {
                                          {"machine", nullptr},
                                          {"time_s", 3},
                                          {"operations_s", 3.5},
-                                         {"peak_bytes", 1024}});
+                                         {"peak_bytes", 1024},
+                                         {"versions", OrderedJson::object()}});
   CHECK(json["measured"]["machine"] == "NVIDIA H200");
   CHECK(json["rank_memory_error_bytes"] == 0);
   CHECK(json["notes"] == OrderedJson::array({"said \"so\""}));
