@@ -245,8 +245,12 @@ TEST_CASE("compare, reproduce") {
 
 TEST_CASE("list: the registered things with their legal values") {
   ListReport report;
-  report.algorithms = std::vector<ListedAlgorithm>{
-      {"walk", {"stroll"}, "a way", {"zigzag"}, {{"pace", {OptionValue(true)}, false, false, "", "how"}}}};
+  report.algorithms =
+      std::vector<ListedAlgorithm>{{"walk",
+                                    {"stroll"},
+                                    "a way",
+                                    {"zigzag"},
+                                    {{"pace", {OptionValue(true)}, false, false, "", "", "how"}}}};
   OrderedJson json = parsed(report);
   CHECK(json["schema"] == "cplab.list.1");
   CHECK_FALSE(json.contains("faults"));
