@@ -1,7 +1,5 @@
-// The gather and the folds of affine states; see affine.hpp.
+// The two passes of affine linear attention; see affine.hpp.
 #include "algorithms/affine.hpp"
-
-#include "algorithms/state_scan.hpp"
 
 namespace cplab {
 namespace {
@@ -10,7 +8,7 @@ using enum Operand;
 
 class Affine final : public LinearAlgorithm {
  public:
-  explicit Affine(const LinearScope& scope) : s(scope) {}
+  Affine(const LinearScope& scope, const AffineChoices& choices) : s(scope), choices_(choices) {}
 
   void forward(const LinearTensors& t) override {
     enter(t, false, carry_);
@@ -34,35 +32,35 @@ class Affine final : public LinearAlgorithm {
   }
 
  private:
-  // The states of all ranks, folded in the scan's order up to this one.
+  // What the scan over ranks brings.
   void enter(const LinearTensors& t, bool reverse, Box& entered) {
     if (s.P() == 1 || s.pieces.states() == 0) return;
-    const StateScan scan(s, reverse);
-    const Box states = slots(reverse ? "dstates" : "states", s.problem().value_size, Category::working);
-    if (!reverse) {
+    StateScan scan(s, reverse);
+    AffineMap map;
+    if (choices_.every_rank || s.leaves(reverse))
+      map.state = slots(reverse ? "dstates" : "states", s.problem().value_size, Category::working);
+    if (!reverse && (asks(scan) || (b.backward() && asks(StateScan(s, true))))) {
       const std::int64_t columns = s.problem().transition == Transition::matrix ? s.problem().head_size : 1;
       transitions_ = slots("transitions", columns, b.between_layers() ? Category::saved : Category::working);
     }
-    own(t, reverse, states.slot(s.place()));
-    gather(states);
-    if (!reverse) gather(transitions_);
-    if (!s.enters(reverse)) return;
-    for (int i = 1; i < scan.index(); ++i) {
-      const int place = scan.place_of(i);
-      scan.combine(states.slot(scan.place_of(i - 1)), states.slot(place), {i, i}, transitions_.slot(place));
-    }
-    entered = s.carry(reverse);
-    b.copy(linear_lane, states.slot(scan.place_of(scan.index() - 1)), entered);
+    map.transition = transitions_;
+    const int slot = choices_.every_rank ? s.place() : 0;
+    if (map.state.given())
+      own(t, reverse, map.state.slot(slot), transitions_.given() ? transitions_.slot(slot) : Box());
+    if (s.enters(reverse)) entered = s.carry(reverse);
+    choices_.scan(s, scan, map, entered);
+  }
+  bool asks(const StateScan& scan) const {
+    return !choices_.asks_transition || choices_.asks_transition(s, scan);
   }
 
   // This rank's share: the pieces that leave it, from zero.
-  void own(const LinearTensors& t, bool reverse, const Box& into) {
+  void own(const LinearTensors& t, bool reverse, const Box& into, const Box& passed) {
     std::vector<Chunk> leaving;
     for (Chunk c : all_) {
       c.state = reverse ? c.left : c.right;
       if (c.state >= 0) leaving.push_back(c);
     }
-    const Box passed = transitions_.slot(s.place());
     if (leaving.empty()) {
       b.fill(linear_lane, into, 0);
       if (!reverse) b.fill(linear_lane, passed, 0);
@@ -78,18 +76,15 @@ class Affine final : public LinearAlgorithm {
   }
 
   Box slots(std::string_view name, std::int64_t columns, Category category) const {
-    BufferSpec spec{name, Role::wide, category, s.P(), s.pieces.states() * s.problem().head_size};
+    BufferSpec spec{name, Role::wide, category, choices_.every_rank ? s.P() : 1,
+                    s.pieces.states() * s.problem().head_size};
     spec.heads = s.problem().heads;
     spec.width = columns;
     return b.buffer(spec);
   }
-  void gather(const Box& all) const {
-    std::vector<Box> into;
-    for (int place = 0; place < s.P(); ++place) into.push_back(all.slot(place));
-    b.all_gather(state_lane, s.transport, b.everyone(), all.slot(s.place()), into);
-  }
 
   const LinearScope& s;
+  const AffineChoices& choices_;
   Builder& b = s.b;
   const std::vector<Chunk> all_ = s.chunks(INT64_MAX);
   Box transitions_, carry_, dcarry_;
@@ -97,8 +92,14 @@ class Affine final : public LinearAlgorithm {
 
 }  // namespace
 
-void run_affine_gather(Builder& b) {
-  run_linear_algorithm<Affine>(b);
+void run_affine(Builder& b, const AffineChoices& choices) {
+  const LinearScope scope(b);
+  Affine algorithm(scope, choices);
+  run_linear(scope, algorithm);
+}
+
+void validate_affine(const Scenario& s) {
+  require_linear(s, {Transition::column, Transition::matrix});
 }
 
 }  // namespace cplab

@@ -45,12 +45,15 @@ bool Pieces::crosses_right(int place) const {
   return std::any_of(list.begin(), list.end(), [](const SequencePiece& piece) { return piece.right >= 0; });
 }
 
+// Where every piece has a state, it has the piece's number; else the one state of an edge is that of the
+// piece which lies there.
 Passage Pieces::through(int place, std::int64_t state, bool reverse) const {
-  for (const SequencePiece& piece : of(place)) {
-    const std::int32_t out = reverse ? piece.left : piece.right, in = reverse ? piece.right : piece.left;
-    if (out == state) return {piece.count, in != state};
-  }
-  return {0, true};
+  const std::vector<SequencePiece>& list = of(place);
+  const std::size_t at = of_every_sequence_ ? static_cast<std::size_t>(state) : reverse ? 0 : list.size() - 1;
+  if (at >= list.size()) return {0, true};
+  const SequencePiece& piece = list[at];
+  const std::int32_t out = reverse ? piece.left : piece.right, in = reverse ? piece.right : piece.left;
+  return out == state ? Passage{piece.count, in != state} : Passage{0, true};
 }
 
 std::vector<Chunk> Pieces::chunks(int place, std::int64_t rows) const {

@@ -37,9 +37,8 @@ bool StateScan::needed(int from_index) const {
 }
 
 // Backwards through the rounds: whose partial is still asked for. Of whole sequences on every rank the last
-// index is asked for too, as published schedules have it: it holds the state behind the last token.
-std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, int offset) const {
-  const int n = s_.P() - offset;
+// index may be asked for too, as published schedules have it: it holds the state behind the last token.
+std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, int n, bool total) const {
   std::vector<ScanSpans> before{ScanSpans(n)};
   for (const ScanRound& round : rounds) {
     before.push_back(before.back());
@@ -47,8 +46,7 @@ std::vector<ScanRound> StateScan::pruned(const std::vector<ScanRound>& rounds, i
   }
   std::vector<char> asked(static_cast<std::size_t>(n), 0);
   for (int e = 0; e < n; ++e)
-    asked[static_cast<std::size_t>(e)] =
-        needed(e) || (offset == 0 && e == n - 1 && s_.pieces.of_every_sequence());
+    asked[static_cast<std::size_t>(e)] = needed(e) || (total && e == n - 1 && s_.pieces.of_every_sequence());
   std::vector<ScanRound> kept(rounds.size());
   for (std::size_t r = rounds.size(); r-- > 0;) {
     const std::vector<char> after = asked;
@@ -74,7 +72,7 @@ Box StateScan::to_wire(const Box& state) {
   return sent;
 }
 
-void StateScan::combine(const Box& from, const Box& into, ScanSpan over, const Box& transition) const {
+std::vector<Chunk> StateScan::passing(ScanSpan over) const {
   std::vector<Chunk> list;
   for (std::int64_t state = 0; state < s_.pieces.states(); ++state) {
     const Passage through = passage(over, state);
@@ -84,8 +82,22 @@ void StateScan::combine(const Box& from, const Box& into, ScanSpan over, const B
     c.resets = through.resets;
     list.push_back(c);
   }
+  return list;
+}
+
+void StateScan::combine(const Box& from, const Box& into, ScanSpan over, const Box& transition) const {
   b_.linear(combining_, OpKind::combine, {{Operand::from, from}, {Operand::transition, transition}},
-            {{Operand::into, into, WriteMode::add}}, {list, ChunkWork::blocked, reverse});
+            {{Operand::into, into, WriteMode::add}}, {passing(over), ChunkWork::blocked, reverse});
+}
+
+void StateScan::compose(const Box& first, const Box& then, const Box& into, ScanSpan over) const {
+  b_.linear(combining_, OpKind::combine, {{Operand::from, first}, {Operand::transition, then}},
+            {{Operand::into, into}}, {passing(over), ChunkWork::blocked, false});
+}
+
+void StateScan::post(const std::vector<Message>& messages) {
+  b_.step(step_++);
+  if (!messages.empty()) exchange(messages);
 }
 
 void StateScan::exchange(const std::vector<Message>& messages) {
@@ -97,8 +109,7 @@ void StateScan::exchange(const std::vector<Message>& messages) {
 void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial, int offset) {
   ScanSpans spans(s_.P() - offset);
   Box received;
-  for (const ScanRound& round : pruned(all, offset)) {
-    b_.step(step_++);
+  for (const ScanRound& round : pruned(all, s_.P() - offset, offset == 0)) {
     std::vector<Message> messages;
     bool receives = false;
     for (const ScanMove& move : round) {
@@ -109,7 +120,7 @@ void StateScan::inclusive(const std::vector<ScanRound>& all, const Box& partial,
       messages.push_back(receive(received, place_of(move.from + offset)));
       receives = true;
     }
-    if (!messages.empty()) exchange(messages);
+    post(messages);
     if (receives) combine(received, partial, spans[index() - offset]);
     spans.apply(round);
   }

@@ -40,16 +40,25 @@ class StateScan {
   // One message from an index to the next, if this rank is either of them.
   void hop(int from_index, const Box& from, const Box& into);
 
+  // Of the rounds the moves that bring something to an index whose state is needed, and with `total` to the
+  // last index of whole sequences; element e of n is at index e + P - n.
+  std::vector<ScanRound> pruned(const std::vector<ScanRound>&, int n, bool total) const;
+  // One round of a scan: the messages of this rank, if it has any.
+  void post(const std::vector<Message>&);
+
   // into += what `from` is behind the tokens of the indices in the span; `transition`: what these do to it,
   // where that is more than a factor for each head.
   void combine(const Box& from, const Box& into, ScanSpan over, const Box& transition = {}) const;
+  // into = what the tokens of a span do to a state: what its earlier ones do, `first`, and its later ones,
+  // `then`, in the order of the tokens, from whichever side the scan comes.
+  void compose(const Box& first, const Box& then, const Box& into, ScanSpan over) const;
   // Whether the index after this one needs a state from here.
   bool needed(int from_index) const;
 
  private:
   Passage passage(ScanSpan, std::int64_t state) const;
   bool passes(ScanSpan) const;
-  std::vector<ScanRound> pruned(const std::vector<ScanRound>&, int offset) const;
+  std::vector<Chunk> passing(ScanSpan) const;
   Box wire(const char* name, const Box& like);
   Box to_wire(const Box& state);
   void exchange(const std::vector<Message>&);

@@ -115,6 +115,8 @@ class LinearStep {
   void combine();
   // Both are of one sequence, but `from` does not come to the edge that `into` lies at.
   std::string wrong_exponent(const State& from, const State& into, std::int64_t count) const;
+  bool is_transition(const Value&) const;
+  Value composed(const Run& from, const Run* transition, const Chunk&) const;
   Value passed_on(const Run& from, const Run& into, const Run* transition, const Chunk&, Holds) const;
   std::optional<std::int64_t> edge_behind(const Value& from, const Run* transition, const Chunk&) const;
 

@@ -95,23 +95,27 @@ std::string LinearStep::wrong_exponent(const State& from, const State& into, std
                     : "exponent " + std::to_string(right) + " would be right");
 }
 
+// What the operation's transition is of; false, and reported, where it is none of its heads and columns.
+bool LinearStep::is_transition(const Value& t) const {
+  const Held& held = *find(Operand::transition);
+  if (t.holds == Holds::unknown) return false;
+  if (t.holds == Holds::nothing)
+    return wrong(*held.box, "reads " + place(*held.box) + ", part of which nobody has written",
+                 FindingKind::uninitialised);
+  if (t.holds != Holds::transition)
+    return wrong(*held.box, "reads " + std::string(name(t.holds)) + " where it needs a transition");
+  return (t.head_shift == op_.head_begin && t.width_shift == 0) ||
+         wrong(*held.box, "passes on by a transition of other heads or columns");
+}
+
 // The edge that a state comes to; nothing where the transition is not of the tokens that follow.
 std::optional<std::int64_t> LinearStep::edge_behind(const Value& from, const Run* transition,
                                                     const Chunk& chunk) const {
   if (!transition) return op_.reverse ? from.edge - chunk.count : from.edge + chunk.count;
   const Held& held = *find(Operand::transition);
   const Value& t = transition->value;
-  if (t.holds == Holds::unknown) return {};
   const auto state = [&] { return "state of " + contents_.tokens_of(from.set); };
-  bool good = true;
-  if (t.holds == Holds::nothing)
-    good = wrong(*held.box, "reads " + place(*held.box) + ", part of which nobody has written",
-                 FindingKind::uninitialised);
-  else if (t.holds != Holds::transition)
-    good = wrong(*held.box, "reads " + std::string(name(t.holds)) + " where it needs a transition");
-  else if (t.head_shift != op_.head_begin || t.width_shift != 0)
-    good = wrong(*held.box, "passes the " + state() + " on by a transition of other heads or columns");
-  if (!good) return {};
+  if (!is_transition(t)) return {};
   if (t.set == 0) return from.edge;
   const Interval passed = contents_.sets_[t.set].front();
   const std::int64_t begins = op_.reverse ? passed.end : passed.begin,
@@ -122,12 +126,50 @@ std::optional<std::int64_t> LinearStep::edge_behind(const Value& from, const Run
   return {};
 }
 
+// Two transitions: of the tokens of `from`, then of those of the operation's, as one. T2 T1 is what tokens 1
+// do before tokens 2; factors of columns are the same in either order.
+Value LinearStep::composed(const Run& from, const Run* transition, const Chunk& chunk) const {
+  const Box& target = *written_.front().box;
+  const auto refuse = [&](const std::string& what) {
+    wrong(target, what);
+    return Value::unknown();
+  };
+  if (written_.front().mode != WriteMode::store) return refuse("adds up transitions, which are composed");
+  const bool commutes = problem_.transition == Transition::column;
+  if (op_.reverse && !commutes)
+    return refuse("composes transitions from right to left; they are of tokens in order");
+  Value zero;
+  zero.holds = Holds::zero;
+  if (chunk.resets) return zero;
+  if (!transition) return refuse("decays a transition by a slope");
+  Value first = from.value;
+  const Value& then = transition->value;
+  if (!is_transition(then)) return Value::unknown();
+  if (first.head_shift != op_.head_begin) return refuse("composes transitions of different heads");
+  if (!transition->same_rows(from)) return refuse("composes different rows of transitions");
+  if (then.set == 0) return first;
+  const auto begin_of = [&](std::uint32_t set) { return contents_.sets_[set].front().begin; };
+  const auto end_of = [&](std::uint32_t set) { return contents_.sets_[set].back().end; };
+  const auto follows = [&](std::uint32_t before, std::uint32_t behind) {
+    return same_sequence(before, behind) && end_of(before) == begin_of(behind);
+  };
+  if (first.set != 0 && !follows(first.set, then.set) && !(commutes && follows(then.set, first.set)))
+    return refuse("composes the transition of " + contents_.tokens_of(first.set) + " with that of " +
+                  contents_.tokens_of(then.set) + ", which do not follow them");
+  const auto both = contents_.sets_.join(first.set, then.set);
+  if (!both) return refuse("composes transitions that share tokens");
+  first.set = *both;
+  first.edge = end_of(*both);
+  return first;
+}
+
 // What `into` holds afterwards, for rows that have one content each.
 Value LinearStep::passed_on(const Run& from, const Run& into, const Run* transition, const Chunk& chunk,
                             Holds wanted) const {
   const Box &source = *find(Operand::from)->box, &target = *written_.front().box;
   const bool adds = written_.front().mode == WriteMode::add;
   const Value &x = from.value, &y = into.value;
+  if (x.holds == Holds::transition) return composed(from, transition, chunk);
   const auto refuse = [&](const Box& box, const std::string& what, FindingKind kind = FindingKind::coverage) {
     wrong(box, what, kind);
     return Value::unknown();

@@ -268,6 +268,7 @@ const std::vector<ValueSynonyms>& values() {
         {"lasp_blelloch", {"brent_kung", "prefix_scan", "tree_scan", "scan"}},
         {"lasp_all_gather", {"lasp2h", "linear_all_gather"}},
         {"affine_all_gather", {"fla", "kda_cp", "gdn_cp"}},
+        {"affine_blelloch", {"affine_scan", "affine_tree", "delta_scan", "gdn_scan"}},
         {"Megatron-LM and TransformerEngine have four: p2p is \"ring\", all_gather \"all_gather\", a2a "
          "\"all_to_all\", a2a+p2p \"hierarchical\".",
          {"megatron", "megatron_lm", "megatron_core", "mcore", "te", "transformer_engine", "nemo"}},

@@ -5,8 +5,11 @@
 #include "derive/edges.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "derive/memory.hpp"
 #include "plan/structure.hpp"
@@ -21,10 +24,13 @@ bool disjoint(std::int32_t a_begin, std::int32_t a_end, std::int32_t b_begin, st
   return a_end <= b_begin || b_end <= a_begin;
 }
 
+std::int64_t last_row(const RowRange& range) {
+  return range.begin + (range.count - 1) * range.step;
+}
+
 // Two strided ranges share a row.
 bool overlap(const RowRange& a, const RowRange& b) {
-  const std::int64_t a_last = a.begin + (a.count - 1) * a.step, b_last = b.begin + (b.count - 1) * b.step;
-  if (a_last < b.begin || b_last < a.begin) return false;
+  if (a.count == 0 || b.count == 0 || last_row(a) < b.begin || last_row(b) < a.begin) return false;
   if (a.step == 1 && b.step == 1) return true;
   const RowRange& few = a.count <= b.count ? a : b;
   const RowRange& many = a.count <= b.count ? b : a;
@@ -37,8 +43,7 @@ bool overlap(const RowRange& a, const RowRange& b) {
 
 class Edges {
  public:
-  explicit Edges(RankPlan& plan)
-      : plan_(plan), live_(plan.buffers.size()), slab_(plan.buffers.size()) {
+  explicit Edges(RankPlan& plan) : plan_(plan), live_(plan.buffers.size()), slab_(plan.buffers.size()) {
     find_lanes();
     reuse_.assign(plan.buffers.size(), Clock(lane_count_));
     last_ = reuse_;
@@ -208,30 +213,45 @@ class Edges {
         row_overlap_.try_emplace((std::uint64_t{std::min(a.ranges.first, b.ranges.first)} << 32) |
                                      std::max(a.ranges.first, b.ranges.first),
                                  false);
-    if (fresh) at->second = rows_overlap(plan_.rows_of(a), plan_.rows_of(b));
+    if (fresh) at->second = rows_overlap(a, b);
     return at->second;
   }
 
-  static bool rows_overlap(std::span<const RowRange> a, std::span<const RowRange> b) {
-    const auto simple = [](std::span<const RowRange> rows) {
-      std::int64_t end = 0;
-      for (const RowRange& r : rows) {
-        if (r.step != 1 || r.begin < end) return false;
-        end = r.begin + r.count;
-      }
-      return true;
-    };
-    if (!simple(a) || !simple(b)) {
-      for (const RowRange& x : a)
-        for (const RowRange& y : b)
-          if (overlap(x, y)) return true;
-      return false;
-    }
-    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-      if (overlap(a[i], b[j])) return true;
-      (a[i].begin + a[i].count <= b[j].begin ? i : j)++;
+  // Ascending ranges of step 1 that do not touch back are compared in one walk, others sorted first: a list
+  // may have a range for every rank and sequence.
+  bool rows_overlap(const View& x, const View& y) {
+    std::span<const RowRange> a = plan_.rows_of(x), b = plan_.rows_of(y);
+    if (!simple(a)) a = sorted(x);
+    if (!simple(b)) b = sorted(y);
+    std::vector<std::int64_t> reached;  // by place in b: the last row of all ranges up to it
+    for (const RowRange& range : b)
+      reached.push_back(std::max(reached.empty() ? last_row(range) : reached.back(), last_row(range)));
+    std::size_t first = 0;
+    for (const RowRange& range : a) {
+      while (first < b.size() && reached[first] < range.begin) ++first;
+      for (std::size_t j = first; j < b.size() && b[j].begin <= last_row(range); ++j)
+        if (overlap(range, b[j])) return true;
     }
     return false;
+  }
+
+  static bool simple(std::span<const RowRange> rows) {
+    std::int64_t end = 0;
+    for (const RowRange& r : rows) {
+      if (r.step != 1 || r.begin < end) return false;
+      end = r.begin + r.count;
+    }
+    return true;
+  }
+
+  std::span<const RowRange> sorted(const View& view) {
+    const auto [at, fresh] = sorted_.try_emplace(view.ranges.first);
+    if (fresh) {
+      const auto rows = plan_.rows_of(view);
+      at->second.assign(rows.begin(), rows.end());
+      std::ranges::sort(at->second, {}, &RowRange::begin);
+    }
+    return at->second;
   }
 
   // Whether the box of a includes that of b; says no also where that would be expensive to find out.
@@ -257,6 +277,7 @@ class Edges {
   Clock forward_end_;        // by lane: 1 + the last operation of the forward
   Clock wanted_, clock_;     // of one operation: the last that conflict with it, what is known when it starts
   std::unordered_map<std::uint64_t, bool> row_overlap_;
+  std::unordered_map<std::uint32_t, std::vector<RowRange>> sorted_;  // by place in the pool
 };
 
 }  // namespace
