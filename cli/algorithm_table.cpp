@@ -358,13 +358,18 @@ int simulate_algorithms(const Arguments& arguments, Console& console) {
                      all.refused.front().algorithm + ": " + all.refused.front().reason);
 
   std::ostream& out = console.text();
-  out << fmt::format(
-      "{}\non {}, {} rows, the fastest first; exposed: communication that no computation hides\n\n",
-      describe_problem(all.file().scenario), printable(all.file().hardware_given), all.rows.size());
+  const std::size_t width = console.style().width;
+  write_folded(out, describe_problem(all.file().scenario), width, "  ");
+  write_folded(
+      out,
+      fmt::format("on {}, {} rows, the fastest first; exposed: communication that no computation hides",
+                  printable(all.file().hardware_given), all.rows.size()),
+      width, "  ");
+  out << '\n';
   table_for_people(all.rows).write(out, console.style());
   out << "\n* may be the fastest: its band reaches down into the band of the first row\n"
          "fits: one attention call, weights, optimizer and other layers not counted\n";
-  write_refused(out, all, console.style().width);
+  write_refused(out, all, width);
   console.write_json_to_option([&](std::ostream& stream) { write_algorithms_json(stream, all); });
   console.write_csv_to_option([&](std::ostream& stream) { table_for_files(all).write_csv(stream); });
   return exit_fine;

@@ -229,8 +229,12 @@ int command_kernels(const Arguments& arguments, Console& console) {
   const TextTable table = kernel_table(listing);
   std::ostream& out = console.text();
   table.write(out, console.style());
-  out << "\ntile: queries x keys, tokens x columns of a state; blocks, warps: of a multiprocessor at once, "
-         "theoretical\n";
+  out << '\n';
+  write_folded(
+      out,
+      "tile: queries x keys, tokens x columns of a state; blocks, warps: of a multiprocessor at once, "
+      "theoretical",
+      console.style().width);
   std::string not_run;
   for (const cuda::Architecture& gpu : listing.gpus)
     if (!has_record(gpu)) not_run += (not_run.empty() ? "" : ", ") + std::string(gpu.name);
