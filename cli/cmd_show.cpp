@@ -253,7 +253,8 @@ void write_steps(std::ostream& out, const RankPlan& rank, const Scenario& scenar
 }  // namespace
 
 int command_show(const Arguments& arguments, Console& console) {
-  ScenarioFile file = scenario_of(arguments, "show", {.hardware = true, .simulate = true, .plan = true});
+  ScenarioFile file =
+      scenario_of(arguments, "show", {.hardware = true, .simulate = true, .plan = true, .form = true});
   const std::int64_t world = file.scenario.parallel.world();
   const std::string which = arguments.text("rank", "0");
   const std::int64_t only = which == "all" ? -1 : arguments.integer("rank", 0, 0, world - 1);

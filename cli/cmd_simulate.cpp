@@ -100,9 +100,10 @@ int command_simulate(const Arguments& arguments, Console& console) {
     return simulate_file(again.arguments, std::move(again.file), console);
   }
   if (arguments.has("anyway")) throw InputError("--anyway: goes with --rerun");
-  return simulate_file(arguments,
-                       scenario_of(arguments, "simulate", {.hardware = true, .simulate = true, .plan = true}),
-                       console);
+  return simulate_file(
+      arguments,
+      scenario_of(arguments, "simulate", {.hardware = true, .simulate = true, .plan = true, .form = true}),
+      console);
 }
 
 }  // namespace cplab

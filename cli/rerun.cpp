@@ -90,6 +90,7 @@ void read_plan_again(const Arguments& arguments, const Given& given, Differences
   require_json_memory(text, place);
   file.plan = std::make_shared<Plan>(read_plan_json(text, place));
   require_check_memory(*file.plan, place);
+  require_form(*file.plan, place);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
 }  // namespace
 
 ScenarioFile scenario_of(const Arguments& arguments, const char* command, Reads reads) {
-  ScenarioFile file = read_subject(arguments, {reads.plan, reads.hardware});
+  ScenarioFile file = read_subject(arguments, {reads.plan, reads.hardware, reads.form});
   note_unused(file, command, reads);
   file.read_notes = file.notes;
   return file;

@@ -12,6 +12,7 @@
 #include "cli/memory_need.hpp"
 #include "cli/sha256.hpp"
 #include "cli/text_file.hpp"
+#include "plan/structure.hpp"
 #include "report/plan_json.hpp"
 #include "report/timeline_output.hpp"
 
@@ -51,6 +52,7 @@ ScenarioFile plan_file(const Arguments& arguments, Takes takes, const std::strin
   // A plan can be checked where the machine's file is not.
   if (!takes.machine) std::erase_if(sections, [](const auto& section) { return section.name == "hardware"; });
   require_check_memory(*plan, name);
+  if (takes.form) require_form(*plan, name);
   ScenarioFile file = resolved_scenario(name, plan->scenario, sections, changes_of(arguments), name);
   file.plan = std::move(plan);
   file.files.push_back({"plan", name, sha256(text)});
@@ -108,6 +110,20 @@ ScenarioFile read_named(const Arguments& arguments, Takes takes) {
 }
 
 }  // namespace
+
+void require_form(const Plan& plan, const std::string& name) {
+  const std::string more = "; cplab check names all that is wrong with it";
+  if (const std::string wrong = wrong_groups(plan); !wrong.empty())
+    throw InputError(name + ": " + wrong + more);
+  const GroupIndex groups(plan);
+  for (const RankPlan& rank : plan.ranks)
+    (void)inspect(plan, rank, groups, [&](const StructureFault& fault) {
+      const std::string where = fault.operation < rank.operations.size()
+                                    ? operation_label(rank, rank.operations[fault.operation])
+                                    : "rank " + std::to_string(rank.rank);
+      throw InputError(name + ": " + where + ": " + fault.message + more);
+    });
+}
 
 ScenarioFile read_subject(const Arguments& arguments, Takes takes) {
   ScenarioFile file = read_named(arguments, takes);

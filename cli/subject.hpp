@@ -14,10 +14,15 @@ namespace cplab {
 struct Takes {
   bool plan = false;
   bool machine = false;  // that of a plan's scenario counts
+  bool form = false;  // a plan whose operations refer to nothing, or take what they cannot, is an InputError
 };
 ScenarioFile read_subject(const Arguments&, Takes);
 // The same scenario once more, with other changes; of no plan.
 ScenarioFile reread(const ScenarioFile&, const std::vector<std::string>& changes);
+
+// Throws InputError with the first thing that is wrong with the form of a plan (plan/structure.hpp), and
+// `name`. What check says in findings: who follows a plan's references relies on it.
+void require_form(const Plan&, const std::string& name);
 
 // What a result says of the command line: changes, options, files with their hashes, and the notes so far.
 Given given_of(const ScenarioFile&);

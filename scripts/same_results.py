@@ -95,7 +95,7 @@ def main():
             count += 1
             old = result(arguments.old, command, folder, arguments.scenarios)
             new = result(arguments.new, command, folder, arguments.scenarios)
-            drop = set(arguments.added) | {"versions"}
+            drop = set(arguments.added) | {"versions", "given"}
             found = None
             if old[0] != new[0]:
                 found = f"exit code {old[0]} became {new[0]}"

@@ -145,6 +145,23 @@ TEST_CASE("an edited plan is simulated, on the machine that --set names or its o
   CHECK(run_cplab({"simulate", moved, "--set", "hardware.file=h100x8"}).code == 0);
 }
 
+TEST_CASE("a plan that refers to nothing is refused by who does not check it") {
+  const TemporaryFolder folder;
+  json broken = json::parse(plan_text());
+  for (json& operation : broken["ranks"][1]["operations"])
+    if (operation["kind"] == "attend") operation["reads"][0]["box"]["heads"] = json::array({0, 40});
+  const std::string file = folder.write("broken.json", broken.dump());
+  CHECK(run_cplab({"check", file}).code == 1);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"simulate", file}, {"show", file}, {"run", file, "--device", "cpu"}}) {
+    const ProgramResult result = run_cplab(command);
+    CAPTURE(result.err);
+    CHECK(result.code == 2);
+    CHECK(contains(result.err, "attend 1/forward/"));
+    CHECK(contains(result.err, "cplab check names all that is wrong with it"));
+  }
+}
+
 TEST_CASE("--rerun repeats a result to the byte, or says which file or version differs") {
   const TemporaryFolder folder;
   const std::string machine =
