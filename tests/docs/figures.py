@@ -45,7 +45,7 @@ def checks(says):
     text, five = "\n".join(says["timeline"]), page("docs/05-cost-model.md")
     drawn = (*number(r"^(\S+) ms, of which", text), *number(r"spends (\S+) ms", text))
     yield "page 5", drawn, (*number(r"^on \S+: (\S+) ms \(between", five),
-                            *number(r"^exposed communication (\S+) ms on the worst rank", five))
+                            *number(r"^exposed communication .*?(\d\S*) ms on the worst rank", five))
 
     for line in says["choices"]:
         calls, way, mean, worst = re.fullmatch(r"(.+), (\w+): (\S+) % mean, (\S+) % worst", line).groups()
