@@ -69,7 +69,7 @@ TextTable operation_table(const OperationUnits& units, bool with_times, Audience
                               {"work", units.work.name}, {"data", units.data.name}};
   const char* const time = audience == Audience::people ? "ms" : "s";
   if (with_times) columns.insert(columns.end(), {{"start", time}, {"end", time}});
-  columns.insert(columns.end(), {{"after", "", Align::left}, {"operands", "", Align::left}});
+  columns.insert(columns.end(), {{"after", "", Align::left}, {"operands", "", Align::beneath}});
   return TextTable(columns);
 }
 

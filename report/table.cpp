@@ -165,15 +165,25 @@ void TextTable::write(std::ostream& out, TextStyle style) const {
     needs.push_back(need);
   }
   const std::size_t mark = best_.empty() ? 0 : 2;
-  const std::vector<ColumnBlock> blocks = fitted_columns(needs, std::max(style.width, mark + 1) - mark);
+  const std::size_t width = std::max(style.width, mark + 1) - mark;
+  std::vector<ColumnBlock> blocks = fitted_columns(needs, width);
+  const bool folds =
+      blocks.size() > 1 || std::any_of(needs.begin(), needs.end(), [&](const ColumnNeed& need) {
+        return need.cells > blocks.front().widths[static_cast<std::size_t>(&need - needs.data())];
+      });
+  const bool beneath = folds && columns_.size() > 1 && columns_.back().align == Align::beneath;
+  if (beneath) {
+    needs.pop_back();
+    blocks = fitted_columns(needs, width);
+  }
   for (const ColumnBlock& block : blocks) {
     if (&block != &blocks.front()) out << '\n';
-    write_block(out, rows, block, style.color);
+    write_block(out, rows, block, style, beneath && &block == &blocks.back());
   }
 }
 
 void TextTable::write_block(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
-                            const ColumnBlock& block, bool color) const {
+                            const ColumnBlock& block, TextStyle style, bool has_beneath) const {
   const auto line = [&](const auto& cell_of, bool best) {
     std::string text = best_.empty() ? "" : best ? "* " : "  ";
     for (std::size_t i = 0; i < block.columns.size(); ++i) {
@@ -185,9 +195,9 @@ void TextTable::write_block(std::ostream& out, const std::vector<std::vector<std
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
   };
-  const auto paint = [&](const std::string& text, std::string_view style) {
-    if (color && !style.empty()) {
-      write_control(out, style);
+  const auto paint = [&](const std::string& text, std::string_view look) {
+    if (style.color && !look.empty()) {
+      write_control(out, look);
       out << text;
       write_control(out, plain);
       out << '\n';
@@ -196,7 +206,7 @@ void TextTable::write_block(std::ostream& out, const std::vector<std::vector<std
     }
   };
   // A row of several lines, as its cells are folded.
-  const auto write_row = [&](const auto& cell_of, std::string_view style, bool best) {
+  const auto write_row = [&](const auto& cell_of, std::string_view look, bool best) {
     std::vector<std::vector<std::string>> cells;
     std::size_t lines = 1;
     for (std::size_t i = 0; i < block.columns.size(); ++i) {
@@ -206,7 +216,9 @@ void TextTable::write_block(std::ostream& out, const std::vector<std::vector<std
     for (std::size_t n = 0; n < lines; ++n)
       paint(line([&](std::size_t i) { return n < cells[i].size() ? cells[i][n] : std::string(); },
                  best && n == 0),
-            style);
+            look);
+    if (const std::string under = has_beneath ? cell_of(columns_.size() - 1) : std::string(); !under.empty())
+      write_beside(out, "    ", under, style.width);
   };
   write_row([&](std::size_t c) { return title(columns_[c]); }, bold, false);
   out << line([&](std::size_t i) { return std::string(block.widths[i], '-'); }, false) << '\n';

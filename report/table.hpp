@@ -69,7 +69,9 @@ std::string format_count(std::int64_t value);                          // 123456
 
 // ---- tables --------------------------------------------------------------------------------------
 
-enum class Align : std::uint8_t { left, right };
+// beneath: to the left, and where the table is too wide in lines of its own beneath each row; for the last
+// column alone.
+enum class Align : std::uint8_t { left, right, beneath };
 
 struct Column {
   std::string header;
@@ -96,7 +98,7 @@ class TextTable {
 
  private:
   void write_block(std::ostream& out, const std::vector<std::vector<std::string>>& rows,
-                   const ColumnBlock& block, bool color) const;
+                   const ColumnBlock& block, TextStyle style, bool has_beneath) const;
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> best_;
