@@ -61,8 +61,7 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
                    format_time(prediction.high_s, unit)));
   line(fit_text(prediction.fit));
   line("of the busy time: " + describe(figures.origins));
-  line("of the critical path (back from the last operation, what each waited for): " +
-       describe(prediction.chain));
+  line("critical path (back from the end): " + describe(prediction.chain));
   const std::vector<VariantFigures> variants = variant_figures(plan, prediction.timeline);
   write_variants(out, variants, console.style());
   write_figures(out, figures, prediction.fit, console.style(), arguments.has("ranks"));

@@ -195,7 +195,7 @@ void write_variants(std::ostream& out, const std::vector<VariantFigures>& varian
   for (const VariantFigures& of : variants) widest = std::max(widest, of.variant.size());
   for (const VariantFigures& of : variants)
     write_beside(out, fmt::format("{:<{}}  ", of.variant, widest),
-                 fmt::format("{} operations, {} % of the kernels' time, {} % of the FLOPs", of.operations,
+                 fmt::format("{} operations, {} % of kernel time, {} % of FLOPs", of.operations,
                              format_percent(of.time_share), format_percent(of.flops_share)),
                  style.width);
 }
@@ -224,13 +224,12 @@ void write_figures(std::ostream& out, const Figures& figures, const Fit& fit, co
   const Unit bytes = byte_unit(static_cast<double>(figures.peak_bytes));
   text = fmt::format("peak memory {} {} on rank {}", bytes.text(static_cast<double>(figures.peak_bytes)),
                      bytes.name, figures.peak_rank);
-  if (fit.fixed_bytes > 0)
-    text +=
-        ", beside " + bytes_text(static_cast<double>(fit.fixed_bytes)) + " of context and library buffers";
   text += ":";
   for (const PeakBuffer& buffer : figures.peak_buffers)
     text += fmt::format(" {} {}", buffer.name, bytes.text(static_cast<double>(buffer.bytes)));
   line(text);
+  if (fit.fixed_bytes > 0)
+    line("beside it " + bytes_text(static_cast<double>(fit.fixed_bytes)) + " of context and library buffers");
   out << '\n';
   constexpr std::size_t few_ranks = 16;
   if (all_ranks || figures.ranks.size() <= few_ranks) {
