@@ -44,11 +44,24 @@ std::string sorted_digits(std::string_view word) {
   return digits;
 }
 
+// Another part of one or two letters is another word ("top_p", "top_k"; "kv_slots", "q_slots").
+bool differs_in_short_part(std::string_view a, std::string_view b) {
+  constexpr std::size_t short_part = 2;
+  while (true) {
+    const std::string_view first = a.substr(0, a.find('_')), second = b.substr(0, b.find('_'));
+    if (first != second && first.size() <= short_part && second.size() <= short_part) return true;
+    if (first.size() == a.size() || second.size() == b.size()) return false;
+    a.remove_prefix(first.size() + 1);
+    b.remove_prefix(second.size() + 1);
+  }
+}
+
 // How many edits a misspelling may be away: few, relative to its length, so that a word that means something
 // else is not taken for one. Other digits are another thing, not a misspelling ("fp8", "h100x4").
 bool misspells(std::string_view given, std::string_view word, std::int64_t edits) {
   if (edits == 0) return true;
   if (sorted_digits(given) != sorted_digits(word)) return false;
+  if (differs_in_short_part(given, word)) return false;
   const std::size_t length = std::min(given.size(), word.size());
   const bool same_start = !given.empty() && !word.empty() && given.front() == word.front();
   if (length < 3) return false;
