@@ -116,8 +116,8 @@ int command_check(const Arguments& arguments, Console& console) {
   out << describe(plan.scenario) << '\n';
   if (fault) out << injected_text(*fault) << '\n';
   write_findings(out, result.findings, console.color());
-  out << fmt::format("{}: {} rounds (communications one after the other), {} messages\n",
-                     result.ok() ? "right" : "wrong", result.rounds, result.messages);
+  out << fmt::format("{}: {} rounds of communication, {} messages\n", result.ok() ? "right" : "wrong",
+                     result.rounds, result.messages);
   for (const std::string& cost : costs) write_folded(out, cost, console.style().width, "  ");
   TextTable table({{"rank", ""}, {"work", "FLOP"}, {"sent", "bytes"}});
   for (std::size_t r = 0; r < result.flops.size(); ++r) {

@@ -210,8 +210,9 @@ void write_figures(std::ostream& out, const Figures& figures, const Fit& fit, co
     if (rank.exposed_communication_s > worst.exposed_communication_s) worst = rank;
   const TimeUnit unit = time_unit(worst.exposed_communication_s);
   line(
-      fmt::format("exposed communication (nothing is computed meanwhile) {} {} on the worst rank: {} waiting "
-                  "for peers, {} transfer",
+      fmt::format("exposed communication {} {} on the worst rank (nothing is computed meanwhile): {} waiting "
+                  "for peers, {} "
+                  "transfer",
                   format_time(worst.exposed_communication_s, unit), unit.name,
                   format_time(worst.exposed_wait_s, unit), format_time(worst.exposed_transfer_s, unit)));
   std::string text = fmt::format("{} messages", figures.messages);
