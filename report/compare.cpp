@@ -228,6 +228,39 @@ void add_notes(const ResultFile& file, CompareReport& report) {
         format_signed_percent(difference)));
 }
 
+// What runs a result: "the CPU", "NVIDIA H200", "the machine of hardware/h100x8.toml".
+std::string what_runs(const ResultFile& file) {
+  if (file.device == "cpu") return "the CPU";
+  return file.predicted ? "the machine of " + file.side.machine : file.side.machine;
+}
+
+// "attend hopper bf16 128 and attend general": the first kernel that differs, and how many operations do.
+void add_kernel_note(const ResultFile& a, const ResultFile& b, CompareReport& report) {
+  const OperationsById others = by_id(b);
+  std::int64_t differ = 0;
+  std::string first;
+  for (const ResultFile::Operation& operation : a.operations) {
+    const std::string& other = others.at(operation.id)->variant;
+    if (operation.variant.empty() || other.empty() || operation.variant == other) continue;
+    if (differ++ == 0) first = operation.variant + " and " + other;
+  }
+  if (differ > 0)
+    report.notes.push_back(fmt::format("{} operations take other kernels in one than in the other: {}{}",
+                                       differ, first, differ > 1 ? ", ..." : ""));
+}
+
+void add_difference_notes(const ResultFile& a, const ResultFile& b, CompareReport& report) {
+  const bool cpu = a.device == "cpu", other_cpu = b.device == "cpu";
+  const bool of_one_kind = a.predicted == b.predicted;
+  if (cpu != other_cpu || (of_one_kind && a.side.machine != b.side.machine))
+    report.notes.push_back(fmt::format("{} is of {}, {} of {}: the difference in time is one between them",
+                                       a.side.file, what_runs(a), b.side.file, what_runs(b)));
+  add_kernel_note(a, b, report);
+  if (!a.commit.empty() && !b.commit.empty() && a.commit != b.commit)
+    report.notes.push_back(
+        fmt::format("{} is of commit {}, {} of {}", a.side.file, a.commit, b.side.file, b.commit));
+}
+
 // ---- reading -------------------------------------------------------------------------------------
 
 std::string machine_of(const JsonNode& root, bool predicted) {
@@ -265,7 +298,8 @@ void read_operations(const JsonNode& operations, ResultFile& result) {
     result.operations.push_back({.id = id,
                                  .kind = op.at("kind").text(),
                                  .bytes = op.at("bytes").integer(0),
-                                 .seconds = end_s - op.at("start_s").number()});
+                                 .seconds = end_s - op.at("start_s").number(),
+                                 .variant = op.has("variant") ? op.at("variant").text() : ""});
     result.side.operations_s = std::max(result.side.operations_s, end_s);
   }
 }
@@ -286,6 +320,9 @@ ResultFile read_result_json(const std::string& text, const std::string& file_nam
   result.side.machine = machine_of(root, result.predicted);
   result.side.versions = read_versions(root);
   result.side.given = read_given(root);
+  if (root.has("device")) result.device = root.at("device").text();
+  for (const auto& [what, version] : read_versions(root))
+    if (what == "commit") result.commit = version;
   if (root.has("ranks_per_gpu")) result.ranks_per_gpu = root.at("ranks_per_gpu").integer(1);
   result.side.time_s = root.at("time_s").number();
   result.side.peak_bytes = root.at("peak_bytes").integer(0);
@@ -323,6 +360,7 @@ CompareReport compare_results(const ResultFile& predicted, const ResultFile& mea
   if (predicted.predicted == measured.predicted)
     report.notes.push_back(predicted.predicted ? "both files are predictions"
                                                : "both files are measurements");
+  add_difference_notes(predicted, measured, report);
   add_notes(predicted, report);
   add_notes(measured, report);
   return report;

@@ -22,10 +22,13 @@ struct ResultFile {
     std::string id;  // RANK/PHASE/NUMBER
     std::string kind;
     std::int64_t bytes = 0;
-    double seconds = 0;  // end - start, waiting for peers included
+    double seconds = 0;        // end - start, waiting for peers included
+    std::string variant = {};  // the kernel; empty where the file names none
   };
   CompareSide side;
   bool predicted = false;          // by simulate; else measured by run
+  std::string device;              // of a run: "cpu" or "gpu"
+  std::string commit;              // of the build that wrote it; empty: the file does not say
   std::int64_t ranks_per_gpu = 1;  // of a run
   Scenario scenario;
   std::vector<std::pair<std::string, double>> phases;  // name, seconds
@@ -44,7 +47,8 @@ ResultFile read_result_json(const std::string& text, const std::string& file_nam
 //                          mean over ranks
 // Two results of different scenarios (problem, parallel, schedule), without operations, or with operations of
 // different plans cannot be compared, nor a measurement given first with a prediction: JsonFileError says
-// what differs. Two predictions or two measurements can be; a note says so.
+// what differs. Two predictions or two measurements can be; a note says so, and where device, machine,
+// kernels or build differ.
 CompareReport compare_results(const ResultFile& predicted, const ResultFile& measured);
 
 }  // namespace cplab

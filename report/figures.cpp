@@ -110,10 +110,14 @@ RankFigures rank_figures(const Plan& plan, const RankPlan& rank, const std::vect
         std::max(0.0, time.end_s - time.start_s - time.wait_s);
     result.time_s = std::max(result.time_s, time.end_s);
     if (op.kind == OpKind::host_sync) ++figures.host_syncs;
-    if (computes(op)) compute.add(op.lane, {time.start_s, time.end_s});
+    const bool reported =
+        op.phase == Phase::backward || plan.scenario.problem.direction != Direction::backward;
+    if (reported && computes(op)) compute.add(op.lane, {time.start_s, time.end_s});
     if (!is_communication(op.kind)) continue;
-    communication.add(op.lane, {time.start_s, time.end_s});
-    transfer.add(op.lane, {came_s[i], time.end_s});
+    if (reported) {
+      communication.add(op.lane, {time.start_s, time.end_s});
+      transfer.add(op.lane, {came_s[i], time.end_s});
+    }
     if (op.kind == OpKind::all_reduce) {
       result.sent_bytes += op.bytes;
       result.received_bytes += op.bytes;
@@ -173,8 +177,11 @@ Figures derive_figures(const Plan& plan, const Timeline& timeline, std::span<con
     if (figures.ranks[r].peak_bytes > figures.ranks[peak].peak_bytes) peak = r;
   }
   set_phases(totals, figures);
-  if (plan.scenario.problem.direction == Direction::backward && !figures.phases.empty())
+  if (plan.scenario.problem.direction == Direction::backward && !figures.phases.empty()) {
+    const double forward_s = figures.time_s - figures.phases.back().time_s;
+    for (RankFigures& rank : figures.ranks) rank.time_s = std::max(0.0, rank.time_s - forward_s);
     figures.time_s = figures.phases.back().time_s;
+  }
   set_origins(totals, figures);
   if (!plan.ranks.empty()) {
     figures.peak_bytes = figures.ranks[peak].peak_bytes;

@@ -19,7 +19,9 @@ struct RankFigures {
   int rank = 0;  // global
   int replica = 0;
   int position = 0;
-  double time_s = 0;     // end of its last operation
+  // End of its last operation. With direction = "backward" all seconds are of that phase, this one since the
+  // forward ended on all ranks; bytes and memory are of both.
+  double time_s = 0;
   double compute_s = 0;  // time in which at least one compute lane runs an operation
   // Time in which at least one communication has started and not ended, waiting for peers included.
   double communication_s = 0;

@@ -1,5 +1,133 @@
 // Predictions that misled: kernels without a fast variant, launch floors, what-ifs of a GPU.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/trials/inputs.hpp"
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json simulated(const std::string& scenario, const std::vector<std::string>& sets) {
+  std::vector<std::string> arguments{"simulate", scenario};
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  return json_of(arguments);
+}
+
+bool says(const Json& result, const std::vector<std::string>& words) {
+  const Json& notes = result.at("notes");
+  return std::any_of(notes.begin(), notes.end(), [&](const Json& note) {
+    const auto text = note.get<std::string>();
+    return std::all_of(words.begin(), words.end(),
+                       [&](const std::string& word) { return text.find(word) != std::string::npos; });
+  });
+}
+
+bool holds(const Json& result, double seconds) {
+  return result.at("low_s").get<double>() <= seconds && seconds <= result.at("high_s").get<double>();
+}
+
+}  // namespace
+
+// Rings on 2 x H200, forward and backward; README.md of this folder says which.
+TEST_CASE("a head size without a kernel on tensor cores: the time of the kernel that run takes, and a note") {
+  struct Measured {
+    const char *sequence, *kv_heads, *head_size, *value_size;
+    double seconds;
+  };
+  for (const Measured& m : {Measured{"16384", "2", "256", "256", 1.573},
+                            {"8192", "16", "192", "128", 0.216},
+                            {"8192", "16", "96", "96", 0.099},
+                            {"8192", "16", "80", "80", 0.098}}) {
+    for (const char* machine : {"h200x4-hopper", "h100x8"}) {
+      CAPTURE(m.head_size);
+      CAPTURE(machine);
+      const Json result = simulated(
+          trial("26-qwen35.toml"),
+          {std::string("problem.sequence=") + m.sequence, std::string("problem.kv_heads=") + m.kv_heads,
+           std::string("problem.head_size=") + m.head_size, std::string("problem.value_size=") + m.value_size,
+           std::string("hardware.file=") + machine});
+      CHECK(holds(result, m.seconds));
+      CHECK(std::abs(result.at("time_s").get<double>() / m.seconds - 1) < 0.1);
+      CHECK(says(result, {"attend general", "attend hopper bf16 128", "64, 128", "times slower"}));
+      CHECK(says(result, {"attend_backward general", m.head_size, "times slower"}));
+    }
+  }
+}
+
+TEST_CASE("a softcap costs what the masked kernels take") {
+  const Json result = simulated(trial("03-by-dynamic-mask.toml"),
+                                {"problem.sequence=16384", "problem.heads=16", "problem.kv_heads=8",
+                                 "problem.head_size=128", "parallel.ranks=2", "hardware.file=h200x4-hopper"});
+  CHECK(holds(result, 15.3e-3));
+  CHECK(says(result, {"attend masked mma bf16 128", "times slower"}));
+}
+
+TEST_CASE("settings of the GPU that change kernels, or no time, say so") {
+  const Json other = simulated("ring", {"hardware.gpu.compute_capability=\"10.0\""});
+  CHECK(says(other, {"attend hopper bf16 128 -> attend mma bf16 128", "10.0", "not for the GPU"}));
+  const Json peak = simulated("ring", {"hardware.gpu.peak_flops.bf16=2250e12"});
+  CHECK(says(peak, {"peak_flops", "changes no time", "tables bind"}));
+}
+
+TEST_CASE("a few tokens: no kernel without a launch, and files of one kind of machine do not contradict") {
+  for (const char* input : {"06-launch-floor.toml", "26-tiny.toml"}) {
+    const Json assumed = simulated(trial(input), {"hardware.file=h100x8"});
+    const Json measured = simulated(trial(input), {"hardware.file=h200x4-hopper"});
+    CHECK(assumed.at("low_s") <= measured.at("high_s"));
+    CHECK(measured.at("low_s") <= assumed.at("high_s"));
+  }
+}
+
+TEST_CASE("twice the batch, twice the sequence: never faster") {
+  for (const char* algorithm :
+       {"lasp_naive", "lasp_cache", "lasp_fuse", "lasp_fuse_parallel", "lasp_blelloch"}) {
+    double last = 0;
+    for (const char* batch : {"1", "2", "4"}) {
+      CAPTURE(algorithm);
+      CAPTURE(batch);
+      const double time = simulated("lasp", {std::string("parallel.algorithm=") + algorithm,
+                                             std::string("problem.batch=") + batch})
+                              .at("time_s");
+      CHECK(time >= last);
+      last = time;
+    }
+  }
+  for (const char* algorithm : {"ring", "all_gather", "all_to_all", "head_strided", "usp"}) {
+    double last = 0;
+    for (const char* sequence : {"8192", "16384", "32768"}) {
+      CAPTURE(algorithm);
+      const double time = simulated("families-8", {std::string("parallel.algorithm=") + algorithm,
+                                                   std::string("problem.sequence=") + sequence})
+                              .at("time_s");
+      CHECK(time >= last);
+      last = time;
+    }
+  }
+}
+
+TEST_CASE("direction backward: ranks report the phase that time_s is of") {
+  const Json result = simulated("ring", {"problem.sequence=16384", "problem.direction=backward"});
+  double longest = 0;
+  for (const Json& rank : result.at("ranks")) longest = std::max(longest, rank.at("time_s").get<double>());
+  CHECK(longest == doctest::Approx(result.at("time_s").get<double>()));
+}
+
+TEST_CASE("a prediction for GPUs beside a run on the CPU: compare says that they are of two machines") {
+  const TemporaryFolder folder;
+  const std::string predicted = folder.path("p.json"), measured = folder.path("m.json");
+  REQUIRE(run_cplab({"simulate", "ring-small", "--quiet", "--operations", "--set", "hardware.file=h100x8",
+                     "--json", predicted})
+              .code == 0);
+  REQUIRE(run_cplab({"run", "ring-small", "--quiet", "--device", "cpu", "--operations", "--iterations", "1",
+                     "--warmup", "0", "--set", "hardware.file=h100x8", "--json", measured})
+              .code == 0);
+  const Json report = json_of({"compare", predicted, measured});
+  CHECK(says(report, {"the CPU", "h100x8"}));
+}
