@@ -259,12 +259,16 @@ class RankComparison {
     finding.buffer = c.tensor.buffer;
     const std::string element = fmt::format("{}head {} is {} and should be {}", place(worst.row), worst.head,
                                             shown(worst.value), shown(worst.right));
+    const bool first_is_worst = worst.first.sequence == worst.row.sequence &&
+                                worst.first.position == worst.row.position && worst.first_head == worst.head;
+    const std::string first =
+        first_is_worst ? "" : fmt::format(", the first in {}head {}", place(worst.first), worst.first_head);
     if (wrong > 0) {
       finding.message = fmt::format(
-          "{}: {} of {} elements are beyond their tolerance, the first in {}head {}; relative error {:.3g} "
-          "(tolerance {:.3g}); the worst: {}",
-          c.tensor.name, wrong, valid_rows * c.row.heads * c.row.width, place(worst.first), worst.first_head,
-          figures.rel_l2, figures.tolerance, element);
+          "{}: {} of {} elements are beyond their tolerance{}; relative error {:.3g} (tolerance {:.3g}); the "
+          "worst: {}",
+          c.tensor.name, wrong, valid_rows * c.row.heads * c.row.width, first, figures.rel_l2,
+          figures.tolerance, element);
     } else {
       finding.message = fmt::format(
           "{}: relative error {:.3g} is {:.2f} times its tolerance {:.3g}; the worst "

@@ -2,8 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cli/verify/npy.hpp"
 #include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
@@ -76,4 +79,41 @@ TEST_CASE("verify says which feature its inputs cannot see, and leaves those of 
   CHECK(contains(blind.err, "a kernel that forgets it could pass there"));
   // Without such a feature nothing is said, and nothing changes.
   CHECK(run_cplab({"verify", "faults/ring"}).err.empty());
+}
+
+TEST_CASE("--save writes inputs, results and the reference; --against compares results of others with it") {
+  const TemporaryFolder folder;
+  const std::string saved = folder.path("saved");
+  const std::vector<std::string> problem{"faults/ring", "--set", "problem.max_logit=true"};
+  const auto verify = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), problem.begin(), problem.end());
+    more.insert(more.begin(), "verify");
+    return run_cplab(more);
+  };
+  REQUIRE(verify({"--save", saved}).code == 0);
+  const std::vector<std::string> both{"--inputs", saved, "--against", saved};
+  const ProgramResult own = verify(both);
+  CHECK(own.code == 0);
+  CHECK(own.err.empty());
+  CHECK(contains(own.out, "ok: " + saved + " is equal to the dense reference within tolerance"));
+  CHECK(verify({"--inputs", saved, "--against", saved + "/reference"}).code == 0);
+  CHECK(verify({"--against", saved}).code == 0);  // drawn from the same seed
+  // Of dk the rows 37 and 38 of head 1 are wrong.
+  const std::string path = saved + "/dk.npy";
+  cplab::NpyArray dk = cplab::read_npy(path);
+  dk.values[(37 * 2 + 1) * 8] += 1;
+  dk.values[(38 * 2 + 1) * 8] += 9;
+  std::ofstream(path, std::ios::binary) << cplab::format_npy(dk.shape, dk.values, false);
+  const ProgramResult wrong = verify(both);
+  CHECK(wrong.code == 1);
+  CHECK(contains(wrong.out, "dk: 2 of "));
+  CHECK(contains(wrong.out, "the first in sequence 0, position 37, head 1; "));
+  CHECK(contains(wrong.out, "the worst: sequence 0, position 38, head 1"));
+  // What is not there, or does not fit, is said.
+  dk.shape = {64, 2, 8};
+  std::ofstream(path, std::ios::binary) << cplab::format_npy(dk.shape, dk.values, false);
+  CHECK(contains(verify(both).err, "dk.npy: has shape [64, 2, 8]; the scenario asks for [1, 64, 2, 8]"));
+  std::filesystem::remove(path);
+  CHECK(verify(both).code == 2);
+  CHECK(verify({"--against", saved, "--inject", "stale-kv"}).code == 2);
 }
