@@ -1,6 +1,9 @@
 // See products.hpp.
 #include "reference/products.hpp"
 
+#define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
+#include <Eigen/Core>
+
 #define CPLAB_PRODUCTS products_everywhere
 #include "reference/products_of_eigen.hpp"
 

@@ -1,4 +1,6 @@
 // See row_matrix.hpp; which of the two sets of products the machine can execute.
+#include <Eigen/Core>
+
 #define CPLAB_PRODUCTS everywhere
 #include "kernels/cpu/products_of_eigen.hpp"
 
