@@ -204,7 +204,7 @@ class Linear {
       return x.slot_end - x.slot_begin == 1 && plane_cut(buffer(x), x) == 0;
     };
     if (!one(from) || !one(into) || rows(from) != rows(into) || heads(from) != heads(into) ||
-        width(from) != width(into) || n == 0 || rows(from) % n != 0)
+        width(from) != width(into) || width(from) < 1 || n == 0 || rows(from) < n || rows(from) % n != 0)
       return wrong_state_shape;
     if (buffer(into).role != Role::wide) return wrong_role;
     if (op_.head_end - op_.head_begin != heads(from) || op_.head_begin < 0)

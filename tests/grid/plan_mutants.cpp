@@ -52,6 +52,16 @@ Plan built(const Algorithm& algorithm, std::uint64_t which, DType dtype) {
   p.dtype = dtype;
   p.scale = 0.35;
   testing::suit(p, std::string(algorithm.name));
+  if (which % 4 == 3 && p.attention == Attention::linear) p.direction = Direction::forward;
+  if (which % 3 == 2 && p.attention == Attention::softmax) {
+    Scenario masked = s;
+    masked.problem.attention = Attention::dynamic_mask;
+    masked.problem.bias = which % 2 == 0 ? BiasForm::keys : BiasForm::full;
+    try {
+      return build_plan(testing::draw_options(std::move(masked), algorithm, testing::scattered(which)));
+    } catch (const ScenarioError&) {  // it has no dynamic masks
+    }
+  }
   p.max_logit = which % 7 % 2 == 1 && p.attention == Attention::softmax;
   return build_plan(testing::draw_options(std::move(s), algorithm, testing::scattered(which)));
 }
@@ -70,12 +80,14 @@ Plan replicated(std::uint64_t which, DType dtype) {
 Plan linear(std::uint64_t which, DType dtype) {
   constexpr auto both = Direction::forward_backward;
   switch (which % 8) {
-    case 0: return hand::chunked(3, {7, 5, 9}, both, "contiguous", 2, dtype);
+    case 0:
+      return hand::chunked(3, {7, 5, 9}, which % 16 == 0 ? both : Direction::forward, "contiguous", 2, dtype);
     case 1: return hand::chunked(3, {7, 5, 9}, both, "stream", 2, dtype);
     case 2: return hand::chunked(2, {1, 12}, both, "stream", 100, dtype);
     case 3: return hand::affine(3, 11, Transition::column, dtype);
     case 4: return hand::affine(3, 11, Transition::matrix, dtype);
-    case 5: return hand::scanned(4, 15, both, hand::swap_form(), dtype);
+    case 5:
+      return hand::scanned(4, 15, which % 16 == 5 ? both : Direction::forward, hand::swap_form(), dtype);
     case 6: return hand::scanned(4, 15, both, hand::pipelined_slices(2), dtype);
     default: return hand::scanned(5, 15, both, hand::brent_kung_and_shift(), dtype);
   }
@@ -130,12 +142,12 @@ void write_plans(const std::string& folder) {
 
 std::string judge(std::uint64_t seed, const Algorithm* only, std::string& text) {
   Plan plan = plan_of(seed, only);
-  const Inputs inputs = random_inputs(plan.scenario.problem, seed);
   text = hand::mutate_anything(plan, seed);
   const CheckResult checked = check(plan);
   for (const Finding& f : checked.findings)
     if (f.message.find("lost track") != std::string::npos) return "ESCAPED: the checker lost track";
   if (!checked.ok()) return "checker: " + std::string(name(checked.findings.front().kind));
+  const Inputs inputs = random_inputs(plan.scenario.problem, seed);
   for (std::uint64_t order = 0; order < orders; ++order) {
     VerifyOptions options;
     options.execution.order = {order > 0, seed + order};

@@ -109,6 +109,13 @@ class Mutation {
   std::string part();
   std::string value();
 
+  // kind_mutations.cpp
+  std::string empty_view();
+  std::string buffer_name();
+  std::string scenario_key();
+  std::string round_trip();
+  std::string spelling();
+
   // view_mutations.cpp
   std::string width();
   std::string heads_or_slots();

@@ -27,7 +27,10 @@ std::string Mutation::apply() {
                            &Mutation::remove,         &Mutation::part,
                            &Mutation::value,          &Mutation::both_ends,
                            &Mutation::start_edge,     &Mutation::slab,
-                           &Mutation::tile_heads,     &Mutation::split_tile};
+                           &Mutation::tile_heads,     &Mutation::split_tile,
+                           &Mutation::empty_view,     &Mutation::buffer_name,
+                           &Mutation::scenario_key,   &Mutation::round_trip,
+                           &Mutation::spelling};
   return (this->*all[below(all.size())])();
 }
 
