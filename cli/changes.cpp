@@ -2,9 +2,11 @@
 #include "cli/changes.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "algorithms/list.hpp"
+#include "cli/scenario_file.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {
@@ -112,11 +114,29 @@ const std::vector<std::string>& legal_keys(std::string_view section) {
   return found == keys.end() ? none : found->second;
 }
 
+namespace {
+
+// --hardware FILE|NAME is --set hardware.file=FILE|NAME.
+void add_hardware(const std::string& given, std::vector<std::string>& sets) {
+  for (const std::string& set : sets)
+    if (set.starts_with("hardware.file=")) throw InputError("--hardware: goes without --set " + set);
+  (void)find_hardware(given);  // the error names the option
+  // In quotes where --set would take it for something else than text.
+  const bool word =
+      !given.empty() && (std::isalpha(static_cast<unsigned char>(given.front())) != 0 ||
+                         std::string_view("./_~").find(given.front()) != std::string_view::npos);
+  const bool plain = word && given != "true" && given != "false" && given != "inf" && given != "nan";
+  sets.insert(sets.begin(), "hardware.file=" + (plain ? given : "'" + given + "'"));
+}
+
+}  // namespace
+
 std::vector<std::string> changes_of(const Arguments& arguments) {
   std::vector<std::string> changes;
   for (const std::string& key : arguments.all("unset"))
     changes.push_back(std::string(taken_away) + trimmed(key));
   for (const std::string& set : arguments.all("set")) changes.push_back(set);
+  if (arguments.has("hardware")) add_hardware(arguments.text("hardware", ""), changes);
   return changes;
 }
 

@@ -104,6 +104,7 @@ class SectionReader {
 };
 
 std::vector<CurvePoint> read_curve(const Table& table) {
+  (void)table.has("bytes");  // known also where seconds are wrong
   const std::vector<double> seconds = table.numbers("seconds");
   const std::vector<double> bytes = table.quantities("bytes", Quantity::bytes);
   if (bytes.size() != seconds.size())
@@ -165,6 +166,9 @@ KernelTable read_kernel(SectionReader in) {
   in.attempt([&] { kernel.head_size = table.integer("head_size"); });
   in.attempt([&] { kernel.value_size = table.integer("value_size", kernel.head_size); });
   if (has_chunk_points(kernel.kind)) {
+    for (const char* key : {"cut", "chunk", "sequences", "states", "tokens", "heads", "seconds"})
+      (void)table.has(key);
+    if (kernel.kind == OpKind::inter) (void)table.has("results");
     in.attempt([&] { read_chunk_points(table, kernel); });
   } else {
     read_square_points(in, kernel);

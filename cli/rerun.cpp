@@ -26,7 +26,7 @@ void refuse_others(const Arguments& arguments) {
   if (!arguments.positional().empty())
     throw InputError("--rerun: goes without SCENARIO, which the result names");
   for (const char* option :
-       {"set", "unset", "choose", "choices", "inject", "operations", "algorithms", "strict"})
+       {"set", "unset", "hardware", "choose", "choices", "inject", "operations", "algorithms", "strict"})
     if (arguments.has(option))
       throw InputError("--" + std::string(option) +
                        ": goes without --rerun, which repeats a result as it was made");

@@ -68,6 +68,8 @@ const std::vector<Command>& commands() {
       "choose", "WAY", "attention kernels on a GPU: static (default), heuristic, autotune or hybrid"};
   static const OptionSpec choices{
       "choices", "FILE", "of autotune and hybrid: what was measured (default: cplab/ in the user's cache)"};
+  static const OptionSpec hardware{"hardware", "FILE|NAME",
+                                   "the machine: a hardware file, or a name of `list hardware`"};
   static const OptionSpec operations{"operations", "", "name every operation with its times in --json"};
   static const OptionSpec plan{"plan", "FILE", "a plan written by show --json; - is standard input"};
   static const OptionSpec ranks{"ranks", "",
@@ -83,19 +85,20 @@ const std::vector<Command>& commands() {
        "SCENARIO | --plan FILE",
        "the plan, step by step: bytes, FLOPs, what binds and what would help",
        "cplab show ring --rank 3",
-       {plan, {"rank", "N|all", "whose plan (default 0)"}, inject_mutation_option},
+       {plan, {"rank", "N|all", "whose plan (default 0)"}, hardware, inject_mutation_option},
        command_show},
       {"check",
        "SCENARIO | --plan FILE",
        "prove the plan right without a clock, or say what is wrong",
        "cplab check ring --set parallel.ranks=64",
-       {plan, inject_mutation_option},
+       {plan, hardware, inject_mutation_option},
        command_check},
       {"simulate",
        "SCENARIO | --plan FILE",
        "predict time and memory on the machine of [hardware]",
        "cplab simulate ring --set problem.sequence=256K --json -",
        {plan,
+        hardware,
         operations,
         {"strict", "", "exit 1 if any time is extrapolated or assumed, or if it does not fit"},
         ranks,
@@ -114,6 +117,7 @@ const std::vector<Command>& commands() {
        "cplab run ring-small --device cpu --json -",
        {plan,
         {"device", "DEVICE", "gpu (default) or cpu"},
+        hardware,
         inputs,
         save,
         order,
@@ -138,6 +142,7 @@ const std::vector<Command>& commands() {
        "cplab verify faults/ring --inject ring-slot-reuse --order random:6",
        {plan,
         {"device", "DEVICE", "cpu (default) or gpu"},
+        hardware,
         inject_option,
         inputs,
         {"against", "DIR", against_help},

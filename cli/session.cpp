@@ -20,7 +20,7 @@ namespace {
 
 // Most scenarios name a machine, also for commands that need none: only what was set on the command line is
 // worth a note.
-void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
+void note_unused(ScenarioFile& file, const std::string& command, Reads reads, bool by_option) {
   const auto note = [&](const std::string& what, const std::string& why) {
     file.notes.push_back(what + ": not used by " + command + ", " + why);
   };
@@ -29,7 +29,7 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
     if (!file.hardware.empty() && !file.hardware_overrides.empty()) {
       (void)read_hardware_of(file);  // errors in it are reported even where it is not used
     }
-    if (file.table.is_set("hardware.file")) note("--set hardware.file", why);
+    if (file.table.is_set("hardware.file")) note(by_option ? "--hardware" : "--set hardware.file", why);
     for (const auto& [key, value] : file.hardware_overrides) note("--set hardware." + key, why);
   }
   const bool set = file.table.is_set("simulate");
@@ -49,7 +49,7 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads) {
 
 ScenarioFile scenario_of(const Arguments& arguments, const char* command, Reads reads) {
   ScenarioFile file = read_subject(arguments, {reads.plan, reads.hardware, reads.form});
-  note_unused(file, command, reads);
+  note_unused(file, command, reads, arguments.has("hardware"));
   file.read_notes = file.notes;
   return file;
 }

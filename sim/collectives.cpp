@@ -55,6 +55,7 @@ void Engine::begin_collective(std::uint32_t slot) {
     const std::vector<CurvePoint>& points = choice.table->points;
     const double bytes = op.kind == OpKind::barrier ? points.front().bytes : collective.most;
     estimate = lookup(points, bytes, choice.table->provenance.origin);
+    estimate = bounded_by_link(hardware_, *choice.table, bytes, estimate);
     estimate.origin = worst(estimate.origin, choice.origin_floor);
     if (!collective.even) estimate.origin = worst(estimate.origin, Origin::extrapolated);
   } else if (op.kind == OpKind::barrier) {

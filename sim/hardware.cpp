@@ -72,6 +72,19 @@ double startup_s(const MessageTable& table, double link_bytes_s) {
   return result;
 }
 
+Estimate bounded_by_link(const Hardware& hardware, const MessageTable& table, double bytes,
+                         Estimate estimate) {
+  const double curve = hardware.curve_bytes_s(table), link = hardware.link_bytes_s(table.path);
+  if (!(link < curve)) return estimate;
+  double share = 1;
+  for (const CurvePoint& point : table.points) share = std::min(share, point.seconds * curve / point.bytes);
+  const double least_s = std::max(0.0, startup_s(table, curve)) + bytes * share / link;
+  if (least_s <= estimate.seconds) return estimate;
+  const Provenance& changed =
+      table.path == Path::intra ? hardware.node.provenance : hardware.network.provenance;
+  return {least_s, worst(estimate.origin, changed.origin)};
+}
+
 namespace {
 
 void require(bool ok, const char* table, const std::string& key, const std::string& message) {

@@ -117,12 +117,17 @@ TEST_CASE("hardware and scenarios by the name that list prints") {
   }
   CHECK(contains(find_scenario("te-p2p-memory"), "published/te-p2p-memory.toml"));
   CHECK(contains(run_cplab({"check", "te-p2p"}).err, "did you mean \"te-p2p-memory\"?"));
-  // A file of that name beside the scenario comes first.
+  // A file of that name beside the scenario comes first where the scenario names it, a shipped one where the
+  // command line does.
   const TemporaryFolder folder;
   folder.write("h100x8", "not a machine");
   const std::string scenario =
       folder.write("s.toml", read_file(std::string(CPLAB_TEST_SCENARIOS) + "/ring.toml"));
-  CHECK(read_scenario(scenario, {"hardware.file=h100x8"}).hardware == folder.path("h100x8"));
+  CHECK(read_scenario(scenario, {"hardware.file=h100x8"}).hardware == CPLAB_TEST_SCENARIOS
+        "/hardware/h100x8.toml");
+  std::string text = read_file(std::string(CPLAB_TEST_SCENARIOS) + "/ring.toml");
+  text.replace(text.find("hardware/h100x8.toml"), 20, "h100x8");
+  CHECK(read_scenario(folder.write("named.toml", text), {}).hardware == folder.path("h100x8"));
 }
 
 TEST_CASE("list scenarios: names that find the files") {

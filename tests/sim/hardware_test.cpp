@@ -296,8 +296,15 @@ TEST_CASE("what is set by hand is assumed") {
   CHECK(hardware.gpu.sm_major == 9);
   const Hardware other = read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", "\"10.3\""}});
   CHECK(other.gpu.sm_major == 10);
+  // Without quotes too, as a shell leaves it.
+  for (const auto& [text, major, minor] :
+       {std::tuple{"9.0", 9, 0}, {"10.0", 10, 0}, {"8.9", 8, 9}, {"12.1", 12, 1}}) {
+    const Hardware bare = read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", text}});
+    CHECK(bare.gpu.sm_major == major);
+    CHECK(bare.gpu.sm_minor == minor);
+  }
   CHECK(other.gpu.provenance.origin == Origin::assumed);
-  for (const char* wrong : {"\"hopper\"", "\"9\"", "\"9.\"", "\"0.0\"", "\"9.0a\"", "9.0"})
+  for (const char* wrong : {"\"hopper\"", "\"9\"", "\"9.\"", "\"0.0\"", "\"9.0a\"", "9", "9.05"})
     CHECK_THROWS_AS(read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", wrong}}), InputError);
   CHECK_THROWS_AS(read_hardware(shipped("h200x4.toml"), {{"gpu.smz", "114"}}), InputError);
 }
