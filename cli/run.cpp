@@ -181,7 +181,7 @@ const std::vector<Command>& commands() {
       {"kernels",
        "[NAME]",
        "the kernels of this build: registers, spills, shared memory, occupancy, measured rates",
-       "cplab kernels \"hopper bf16 128\" --architecture 9.0 --hardware h200x4-hopper",
+       "cplab kernels \"hopper bf16 128\" --architecture 9.0 --hardware h200x4",
        {{"architecture", "SM", "8.0, 8.6, 8.9 or 9.0 alone (default: all of them)"},
         {"hardware", "FILE", "also the rates that this hardware file's tables were measured at"}},
        command_kernels},

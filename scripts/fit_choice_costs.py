@@ -214,7 +214,7 @@ def main():
         return self_check()
     if len(sys.argv) == 1:
         backward()
-        points = list(of_tables("h200x4-hopper.toml")) + list(of_tables("h200x4-measured.toml"))
+        points = list(of_tables("h200x4.toml")) + list(of_tables("h200x4-2026-11-21.toml"))
     else:
         points = list(of_study(sys.argv[1]))
     costs = {}

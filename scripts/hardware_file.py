@@ -3,9 +3,9 @@
 
     scripts/hardware_file.py MEASURED.json --name h200x4 --machine "4 x H200, NVSwitch" \\
         --base scenarios/hardware/h200x4.toml > scenarios/measured/h200x4.toml
-    scripts/hardware_file.py MEASURED.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
-    scripts/hardware_file.py linear-attention.json --add --base scenarios/hardware/h200x4-hopper.toml > new.toml
-    scripts/hardware_file.py MEASURED.json --replace --base scenarios/hardware/h200x4-hopper.toml > new.toml
+    scripts/hardware_file.py MEASURED.json --add --base scenarios/hardware/h200x4.toml > new.toml
+    scripts/hardware_file.py linear-attention.json --add --base scenarios/hardware/h200x4.toml > new.toml
+    scripts/hardware_file.py MEASURED.json --replace --base scenarios/hardware/h200x4.toml > new.toml
 
 --add writes the base as it stands and behind it the measured [[message]] tables that it lacks (kind, transport,
 path and group size) and the tables of linear attention that it lacks (class, sizes, cut, states and results,
@@ -358,6 +358,8 @@ def main():
         with open(arguments.base, encoding="utf-8") as file:
             text = file.read()
         base = tomllib.loads(text)
+        if "include" in base:
+            sys.exit(f"hardware_file.py: --base includes {base['include']}: name that file")
         if arguments.add:
             if measured.get("schema") == "cplab.linear_attention.1":
                 text, kept = with_chunks(measured, arguments.measured, base, text, arguments.machine,

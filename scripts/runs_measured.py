@@ -4,7 +4,7 @@
     scripts/runs_measured.py RECORDS CPLAB [HARDWARE]
 
 RECORDS holds run-ALGORITHM-TRANSPORT-TOKENS.json. Each is predicted by CPLAB from the record's own scenario on HARDWARE
-(hardware/h200x4-hopper.toml). The null model is the time of the kernels alone, of the rank that has most of them.
+(hardware/h200x4.toml). The null model is the time of the kernels alone, of the rank that has most of them.
 """
 import json
 import pathlib
@@ -80,7 +80,7 @@ def main():
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__.strip())
     records, cplab = pathlib.Path(sys.argv[1]), sys.argv[2]
-    hardware = sys.argv[3] if len(sys.argv) == 4 else "hardware/h200x4-hopper.toml"
+    hardware = sys.argv[3] if len(sys.argv) == 4 else "hardware/h200x4.toml"
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + " --- |" * len(COLUMNS))
     for path in sorted(records.glob("run-*.json")):

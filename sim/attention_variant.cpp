@@ -258,7 +258,7 @@ double point_tiles_s(const KernelTable& table, const KernelPoint& point, const G
                  options);
 }
 
-// mma: the tables of h200x4-measured.toml and h200x4-hopper.toml from 8K tokens on. general: 2.7 TFLOP/s
+// mma: the tables of h200x4-2026-11-21.toml and h200x4.toml from 8K tokens on. general: 2.7 TFLOP/s
 // where Hopper's have 350 and 230 (bench.txt of the H100's record).
 double relative_speed(OpKind kind, KernelFamily family) {
   const bool forward = kind == OpKind::attend;

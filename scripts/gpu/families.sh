@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=scripts/gpu/environment.sh disable=SC1091,SC2154
 source scripts/gpu/environment.sh
 algorithms="ring all_gather head_strided all_to_all hierarchical usp"
-hardware=${HARDWARE:-h200x4-hopper.toml}
+hardware=${HARDWARE:-h200x4.toml}
 step() { echo "== $1 ($SECONDS s)"; }
 last() { tail -1 "$1" | cut -c1-200; }
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,power.limit --format=csv >"$results/nvidia-smi.txt"

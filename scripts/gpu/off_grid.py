@@ -334,7 +334,7 @@ def main():
     parser.add_argument("--seed", default="2026-11-22", help="any word")
     parser.add_argument("--record", type=Path, help="of again")
     parser.add_argument("--points", type=int, default=18)
-    parser.add_argument("--hardware", default="hardware/h200x4-hopper.toml")
+    parser.add_argument("--hardware", default="hardware/h200x4.toml")
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--device", default="gpu", choices=["gpu", "cpu"])
     parser.add_argument("--tokens", type=int, nargs=2, default=[3 * 1024, 128 * 1024], metavar=("SHORTEST", "LONGEST"))

@@ -24,7 +24,7 @@ run() {  # NAME LENGTHS PROBLEM...: lines of the scenario's table
     printf '[parallel]\nranks = %s\nalgorithm = "ring"\nplacement = "zigzag"\n' "$gpus"
     printf '[schedule]\ntransport = "copy"\n'
     if ((${#schedule[@]})); then printf '%s\n' "${schedule[@]}"; fi
-    printf '[hardware]\nfile = "hardware/h200x4-hopper.toml"\n'
+    printf '[hardware]\nfile = "hardware/h200x4.toml"\n'
   } >"$results/run.toml"
   timeout 60 cplab run "$results/run.toml" --quiet --operations --warmup 3 --iterations 11 \
     --json "$out/run-$name.json" >"$results/run.txt" 2>&1 ||

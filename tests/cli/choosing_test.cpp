@@ -212,7 +212,7 @@ TEST_CASE_FIXTURE(Choosing, "simulate takes what was measured on such a GPU") {
   measure(machine);
   const auto simulate = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {
-        "simulate", "ring-h200",           "--set", "hardware.file=hardware/h200x4-hopper.toml",
+        "simulate", "ring-h200",           "--set", "hardware.file=hardware/h200x4.toml",
         "--set",    "problem.sequence=1K", "--set", "problem.heads=4",
         "--set",    "problem.kv_heads=4",  "--set", "problem.head_size=64",
         "--set",    "parallel.ranks=2"};

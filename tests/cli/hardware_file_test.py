@@ -14,7 +14,7 @@ import tomllib
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BASE = ROOT / "scenarios" / "hardware" / "h200x4.toml"
+BASE = ROOT / "scenarios" / "hardware" / "h200x4-cudnn.toml"
 CPLAB = ""
 
 KINDS = ("attend", "attend_backward")

@@ -94,7 +94,7 @@ TEST_CASE("only numbers that a time depends on become assumed times") {
 
 TEST_CASE("an entry of a list that is set by hand is assumed, the others stay") {
   using namespace cplab;
-  const std::string path = CPLAB_TEST_SCENARIOS "/hardware/h200x4-measured.toml";
+  const std::string path = CPLAB_TEST_SCENARIOS "/hardware/h200x4-2026-11-21.toml";
   const Hardware base = read_hardware(path);
   REQUIRE(base.messages.size() >= 2);
   REQUIRE(base.messages[0].provenance.origin == Origin::measured);

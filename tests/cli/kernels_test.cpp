@@ -83,7 +83,7 @@ TEST_CASE("kernels takes words of a name and an architecture, and names the near
 TEST_CASE(
     "kernels with a hardware file: FLOPs of live pairs over the measured time, bytes over it for others") {
   const TemporaryFolder folder;
-  const std::string base = read_file(std::string(CPLAB_TEST_SCENARIOS) + "/hardware/h200x4.toml");
+  const std::string base = read_file(std::string(CPLAB_TEST_SCENARIOS) + "/hardware/h200x4-cudnn.toml");
   // 2 sequences of 1000 causal tokens, 3 heads of 64: 6 x 1000 x 1001 / 2 pairs of 2(64 + 64) FLOPs, 1 ms.
   const std::string file = folder.write("own.toml", base + R"(
 [[kernel]]

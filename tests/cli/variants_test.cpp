@@ -12,7 +12,7 @@ namespace {
 
 // One rank of a causal problem of 16 heads on H200s, with further settings.
 ProgramResult simulate_ring(const std::string& accumulator, const std::string& json_file) {
-  return run_cplab({"simulate", "ring-h200", "--set", "hardware.file=hardware/h200x4-hopper.toml", "--set",
+  return run_cplab({"simulate", "ring-h200", "--set", "hardware.file=hardware/h200x4.toml", "--set",
                     "parallel.ranks=1", "--set", "problem.sequence=8K", "--set",
                     "schedule.accumulator=" + accumulator, "--operations", "--json", json_file});
 }

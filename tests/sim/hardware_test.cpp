@@ -161,7 +161,7 @@ TEST_CASE("start-up: what the curve keeps when the link carries the rest") {
 }
 
 TEST_CASE("the shipped files are read, and what nobody measured is assumed") {
-  const Hardware h200 = read_hardware(shipped("h200x4.toml"));
+  const Hardware h200 = read_hardware(shipped("h200x4-cudnn.toml"));
   CHECK(h200.node.gpus == 4);
   CHECK(h200.gpu.sms == 132);
   CHECK(h200.host.provenance.origin == Origin::assumed);
@@ -183,7 +183,7 @@ TEST_CASE("the shipped files are read, and what nobody measured is assumed") {
 }
 
 TEST_CASE("the shipped H200 shift is reproduced at every measured size, both transports") {
-  const Hardware hardware = read_hardware(shipped("h200x4.toml"));
+  const Hardware hardware = read_hardware(shipped("h200x4-cudnn.toml"));
   for (const MessageTable& table : hardware.messages) {
     if (table.kind != OpKind::exchange || table.cuda_graph) continue;
     for (const CurvePoint& point : table.points) {
@@ -203,7 +203,7 @@ TEST_CASE("the shipped H200 shift is reproduced at every measured size, both tra
 
 TEST_CASE("kernel times of the shipped files: cuDNN's rates as measured") {
   // B=1, S=4096, H=16, D=128 full on H200: 668 TFLOP/s; 4 B H S^2 D FLOPs. The file holds five digits.
-  const Hardware hardware = read_hardware(shipped("h200x4.toml"));
+  const Hardware hardware = read_hardware(shipped("h200x4-cudnn.toml"));
   Plan plan;
   plan.scenario.problem.head_size = plan.scenario.problem.value_size = 128;
   RankPlan rank;
@@ -244,7 +244,7 @@ TEST_CASE("a hardware file is read strictly") {
 TEST_CASE("what --set made impossible is blamed on --set, what the file has on its line") {
   const auto error_with = [](const HardwareOverrides& overrides) -> std::string {
     try {
-      read_hardware(shipped("h200x4.toml"), overrides);
+      read_hardware(shipped("h200x4-cudnn.toml"), overrides);
     } catch (const InputError& error) {
       return error.what();
     }
@@ -270,7 +270,7 @@ TEST_CASE("what --set made impossible is blamed on --set, what the file has on i
 }
 
 TEST_CASE("a missing table is named with those that are there") {
-  const Hardware h200 = read_hardware(shipped("h200x4.toml"));
+  const Hardware h200 = read_hardware(shipped("h200x4-cudnn.toml"));
   try {
     find_flow(h200, {.path = Path::inter, .group = 8});
     FAIL_CHECK("no exception");
@@ -289,24 +289,24 @@ TEST_CASE("a missing table is named with those that are there") {
 }
 
 TEST_CASE("what is set by hand is assumed") {
-  const Hardware hardware = read_hardware(shipped("h200x4.toml"), {{"gpu.sms", "114"}, {"node.gpus", "2"}});
+  const Hardware hardware = read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.sms", "114"}, {"node.gpus", "2"}});
   CHECK(hardware.gpu.sms == 114);
   CHECK(hardware.gpu.provenance.origin == Origin::assumed);
   CHECK(hardware.node.gpus == 2);
   CHECK(hardware.gpu.sm_major == 9);
-  const Hardware other = read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", "\"10.3\""}});
+  const Hardware other = read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.compute_capability", "\"10.3\""}});
   CHECK(other.gpu.sm_major == 10);
   // Without quotes too, as a shell leaves it.
   for (const auto& [text, major, minor] :
        {std::tuple{"9.0", 9, 0}, {"10.0", 10, 0}, {"8.9", 8, 9}, {"12.1", 12, 1}}) {
-    const Hardware bare = read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", text}});
+    const Hardware bare = read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.compute_capability", text}});
     CHECK(bare.gpu.sm_major == major);
     CHECK(bare.gpu.sm_minor == minor);
   }
   CHECK(other.gpu.provenance.origin == Origin::assumed);
   for (const char* wrong : {"\"hopper\"", "\"9\"", "\"9.\"", "\"0.0\"", "\"9.0a\"", "9", "9.05"})
-    CHECK_THROWS_AS(read_hardware(shipped("h200x4.toml"), {{"gpu.compute_capability", wrong}}), InputError);
-  CHECK_THROWS_AS(read_hardware(shipped("h200x4.toml"), {{"gpu.smz", "114"}}), InputError);
+    CHECK_THROWS_AS(read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.compute_capability", wrong}}), InputError);
+  CHECK_THROWS_AS(read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.smz", "114"}}), InputError);
 }
 
 }  // namespace cplab

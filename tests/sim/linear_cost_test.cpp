@@ -174,7 +174,7 @@ TEST_CASE("the shipped H200: scans as measured, within a fifth") {
   // linear-attention-beside-fla.json: one run of states, 16 heads, D = 128. One state takes from 0.89 us to
   // 1.25 us, and one constant stands for both: 1.05 us, off by 1.25 / 1.05 = 1.19 at the most. It was fitted
   // to these times: this says how well one constant can do, not how others are predicted.
-  const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h200x4-hopper.toml");
+  const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h200x4.toml");
   const auto check = [&](std::int64_t tokens, std::int64_t chunk, std::int64_t value_size, double seconds) {
     KernelTable t = cut_table(OpKind::state, ChunkWork::blocked, chunk, {state});
     t.value_size = value_size;
@@ -339,7 +339,7 @@ TEST_CASE("tables of several lengths of chunks are one table: every point is exa
 TEST_CASE("the shipped H200: linear attention part by part as measured") {
   // scenarios/measured/h200-2026-11-22/linear-attention.json: 65536 tokens, 16 heads, D = 128, E = 64, chunks
   // of 4096.
-  const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h200x4-hopper.toml");
+  const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h200x4.toml");
   const LinearCost cost(hardware);
   const auto check = [&](const KernelTable& t, double seconds) {
     const RankPlan rank = rank_of(t, 65536, 16);
