@@ -181,13 +181,12 @@ TextTable rank_table_for_files(const Figures& figures, const Totals& totals) {
 std::string fit_text(const Fit& fit) {
   const Unit unit = byte_unit(
       std::max(static_cast<double>(fit.capacity_bytes), std::abs(static_cast<double>(fit.headroom_bytes))));
-  const std::string left = unit.text(std::abs(static_cast<double>(fit.headroom_bytes)));
-  const std::string all = unit.text(static_cast<double>(fit.capacity_bytes));
-  constexpr const char* not_counted = "(weights, optimizer, other layers not counted)";
-  return fit.fits
-             ? fmt::format("one attention call fits: {} of {} {} left {}", left, all, unit.name, not_counted)
-             : fmt::format("one attention call does not fit: {} {} beyond the {} {} of a GPU {}", left,
-                           unit.name, all, unit.name, not_counted);
+  const std::string bytes = unit.text(std::abs(static_cast<double>(fit.headroom_bytes)));
+  const std::string left = fit.fits
+                               ? fmt::format("fits: {} of {} {} left", bytes,
+                                             unit.text(static_cast<double>(fit.capacity_bytes)), unit.name)
+                               : fmt::format("does not fit: {} {} too much", bytes, unit.name);
+  return "one attention call " + left + " (weights, optimizer, other layers not counted)";
 }
 
 void write_variants(std::ostream& out, const std::vector<VariantFigures>& variants, const TextStyle& style) {
