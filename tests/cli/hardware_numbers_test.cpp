@@ -112,7 +112,10 @@ TEST_CASE("a bandwidth that was set and changes nothing is said to, with what bi
     std::string text;
     sets.insert(sets.end(), {"schedule.transport=nccl", "schedule.channels=nccl"});  // whose curves are below
     const json result = simulated_with(sets);
-    for (const json& note : result.at("notes")) text += note.get<std::string>() + "\n";
+    for (const json& note : result.at("notes")) {
+      const bool of_machine = contains(note.get<std::string>(), "attention is timed by the kernels of cuDNN");
+      if (!of_machine) text += note.get<std::string>() + "\n";
+    }
     return text;
   };
   CHECK(notes({}).empty());
