@@ -60,7 +60,7 @@ TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16
   // Hopper's own kernels take no mask; other GPUs have none that would be faster.
   CHECK(
       fall_back(call.forward(), on_hopper)->text() ==
-      "not attend hopper bf16 128: it takes no softcap, bias or keep mask; about 6 times slower for a FLOP");
+      "not attend hopper bf16 128: it takes no softcap, bias or keep mask; about 7 times slower for a FLOP");
   CHECK(!fall_back(call.forward(), on_ampere));
 
   MaskedAttend behind = call.forward(false);  // bias and keep mask lie behind V
@@ -73,12 +73,12 @@ TEST_CASE("masked variants: tensor cores where the tile and its mask have one 16
   other.mask.bias->dtype = DType::fp32;
   CHECK(choose_variant(other, on_hopper).variant->name == "attend masked general");
   CHECK(fall_back(other, on_hopper)->text() ==
-        "not attend masked mma bf16 128: bias is not bf16; about 38 times slower for a FLOP");
+        "not attend masked mma bf16 128: bias is not bf16; about 26 times slower for a FLOP");
 
   MaskedAttendBackward few = call.backward();
   few.dbias = few.mask.bias = unread_view(300, 2, 304, DType::bf16);
   CHECK(fall_back(few, on_hopper)->text() ==
-        "not attend_backward masked mma bf16 128: dbias has 2 heads; about 29 times slower for a FLOP");
+        "not attend_backward masked mma bf16 128: dbias has 2 heads; about 31 times slower for a FLOP");
   few.dbias.reset();
   CHECK(!fall_back(few, on_ampere));
 

@@ -85,7 +85,7 @@ TEST_CASE("keys and values of two sizes have kernels in the full set, for that p
   CHECK(
       fall_back(attend, full)->text() ==
       "not attend hopper bf16 128: no kernel on tensor cores has head sizes 192 and 64 (this build has head "
-      "sizes 32, 64, 96, 128, 192/128, 256); about 300 times slower for a FLOP");
+      "sizes 32, 64, 96, 128, 192/128, 256); about 150 times slower for a FLOP");
 }
 
 TEST_CASE("the variant follows layout: lists of runs, misaligned rows, gradients that are not fp32") {
@@ -136,21 +136,20 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   attend.v.row_stride += 1;
   CHECK(why(attend, on_hopper) ==
         "not attend hopper bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes; "
-        "about 210 times slower for a FLOP");
-  CHECK(
-      why(attend, on_ampere) ==
-      "not attend mma bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes; about 100 times "
-      "slower for a FLOP");
+        "about 120 times slower for a FLOP");
+  CHECK(why(attend, on_ampere) ==
+        "not attend mma bf16 128: v has rows 2049 elements apart, not a multiple of 16 bytes; about 58 times "
+        "slower for a FLOP");
   attend = forward(call, segments);
   attend.v.width = 64;
   CHECK(
       why(attend, on_hopper) ==
       "not attend hopper bf16 128: no kernel on tensor cores has head sizes 128 and 64 (this build has head "
-      "sizes 64, 128); about 280 times slower for a FLOP");
+      "sizes 64, 128); about 160 times slower for a FLOP");
   attend = forward(call, segments);
   attend.scale = -1;
   CHECK(why(attend, on_hopper) ==
-        "not attend hopper bf16 128: the scale is not positive; about 210 times slower for a FLOP");
+        "not attend hopper bf16 128: the scale is not positive; about 120 times slower for a FLOP");
 
   AttendBackward gradients = backward(call, segments);
   CHECK(why(gradients, on_hopper).empty());
@@ -174,11 +173,11 @@ TEST_CASE("a call that falls back says which condition it does not meet") {
   CHECK(why(forward({.D = 80}, segments), on_ampere) ==
         "not attend mma bf16 128: no kernel on tensor cores has head size 80 (this build has head sizes 64, "
         "128); "
-        "about 160 times slower for a FLOP");
+        "about 80 times slower for a FLOP");
   CHECK(
       why(forward({.dtype = DType::fp32}, segments), on_hopper) ==
       "not attend hopper bf16 128: no kernel on tensor cores takes fp32 (this build has head sizes 64, 128); "
-      "about 210 times slower for a FLOP");
+      "about 120 times slower for a FLOP");
 }
 
 TEST_CASE("there is a reason exactly where a slower family takes the call") {
