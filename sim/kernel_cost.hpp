@@ -46,8 +46,9 @@ enum class Clock : std::uint8_t { sustained, highest };
 // multiprocessors, if the table says it was measured on another); an operation takes the sum over its
 // segments of flops / rate(keys per row of the segment), divided by its own fill.
 // A backward whose dq another launch rounds takes a cast's time more.
-// Of dynamic mask attention: that, from the tables of the mma kernels' family, times expected_kept_cells(),
-// and masked_bytes() / gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are selected. local,
+// Of general kernels, and of dynamic masks on tensor cores, the model of their tiles alone (general_time.hpp,
+// masked_time.hpp); of dynamic mask attention times expected_kept_cells(), and masked_bytes() /
+// gpu.copy_bytes_s (masked_cost.hpp); assumed where keys are selected. local,
 // local_backward, state, inter: linear_cost.hpp; scan, combine without a curve: its roofline. All others: the
 // class's curve over bytes, else bytes / gpu.copy_bytes_s. Operands that are written with mode add or merge
 // are read too: that adds bytes / gpu.copy_bytes_s, but for attention of Hopper's kernels, which add by TMA.
