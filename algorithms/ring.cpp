@@ -1,9 +1,6 @@
 // Ring attention: Liu, Zaharia, Abbeel 2023 (arXiv 2310.01889), in the form of TransformerEngine's
 // AttnFuncWithCPAndKVP2P with the O(1) memory of its PR 2916. The passes, which hierarchical and usp run too:
 // ring_attention.cpp.
-#include <array>
-#include <utility>
-
 #include "algorithms/common_options.hpp"
 #include "algorithms/ring_attention.hpp"
 
@@ -51,33 +48,6 @@ void resolve_defaults(Scenario& s) {
   resolve_ring_defaults(s, rings);
 }
 
-// What the two functions above and resolve_defaults put, in words for lists.
-std::vector<OptionInfo> options_with_rules() {
-  std::vector<OptionInfo> options = ring_option_infos();
-  options.push_back(own_kv_option());
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> rules{{
-      {"merge", "incremental; for 2 ranks fused, unless out_slots is given"},
-      {"out_accumulator",
-       "what accumulator is; for 2 ranks with a merge that is not given nominal: the first of two partial "
-       "results is rounded instead of the second"},
-      {"gradient_sum",
-       "apart; fused for 2 ranks whose backward follows at once, of 2560 rows each or more, with as many "
-       "kv_heads as heads"},
-      {"gradient_wire_dtype", "fp32; nominal where gradient_sum is fused by default"},
-      {"parts", "1; 2 where gradient_sum is fused by default"},
-      {"own_kv",
-       "receive; keep for 2 ranks whose backward follows at once, of 2560 rows each or more, where it saves "
-       "a "
-       "slot"},
-      {"dkv_tile_heads",
-       "0; half of kv_heads where own_kv is keep by default and gradients are summed apart"},
-  }};
-  for (OptionInfo& option : options)
-    for (const auto& [key, rule] : rules)
-      if (option.key == key) option.default_rule = rule;
-  return options;
-}
-
 void validate_ring(const Scenario& s) {
   require_softmax(s);
   validate_ring_options(s.schedule);
@@ -99,7 +69,7 @@ Algorithm ring_algorithm() {
   a.summary = "K and V travel around the ring (Liu et al. 2023, arXiv 2310.01889; TransformerEngine P2P)";
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
   a.dynamic_masks = true;
-  a.options = options_with_rules();
+  a.options = whole_ring_option_infos();
   a.resolve_defaults = resolve_defaults;
   a.validate = validate_ring;
   a.build = build_ring;

@@ -2,9 +2,11 @@
 #include "algorithms/ring_options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "algorithms/common_options.hpp"
 
@@ -195,6 +197,32 @@ OptionInfo own_kv_option() {
   return word_option("own_kv", {"receive", "keep"},
                      "for its own tile the backward of a whole rotation receives K and V once more, as in "
                      "TransformerEngine, or reads those that the rank has");
+}
+
+std::vector<OptionInfo> whole_ring_option_infos() {
+  std::vector<OptionInfo> options = ring_option_infos();
+  options.push_back(own_kv_option());
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> rules{{
+      {"merge", "incremental; for 2 ranks fused, unless out_slots is given"},
+      {"out_accumulator",
+       "what accumulator is; for 2 ranks with a merge that is not given nominal: the first of two partial "
+       "results is rounded instead of the second"},
+      {"gradient_sum",
+       "apart; fused for 2 ranks whose backward follows at once, of 2560 rows each or more, with as many "
+       "kv_heads as heads"},
+      {"gradient_wire_dtype", "fp32; nominal where gradient_sum is fused by default"},
+      {"parts", "1; 2 where gradient_sum is fused by default"},
+      {"own_kv",
+       "receive; keep for 2 ranks whose backward follows at once, of 2560 rows each or more, where it saves "
+       "a "
+       "slot"},
+      {"dkv_tile_heads",
+       "0; half of kv_heads where own_kv is keep by default and gradients are summed apart"},
+  }};
+  for (OptionInfo& option : options)
+    for (const auto& [key, rule] : rules)
+      if (option.key == key) option.default_rule = rule;
+  return options;
 }
 
 }  // namespace cplab

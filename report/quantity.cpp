@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "report/size.hpp"

@@ -1,4 +1,5 @@
 // See row_matrix.hpp; which of the two sets of products the machine can execute.
+#define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
 #include <Eigen/Core>
 
 #define CPLAB_PRODUCTS everywhere

@@ -1,5 +1,6 @@
 // See products.hpp: compiled with AVX2 and FMA, called where the machine has them.
 #define Eigen eigen_avx2_of_tiles
+#define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
 #include <Eigen/Core>
 
 #define CPLAB_PRODUCTS avx2

@@ -1,6 +1,7 @@
 // The body of products.cpp and products_avx2.cpp, which give CPLAB_PRODUCTS a name each: all that is compiled
 // here for one set of instructions must have names of its own, Eigen's included, else the linker would keep
-// one of them for both.
+// one of them for both. They include Eigen, with products of every size as blocks: it would otherwise add up
+// small ones in an order that depends on where the numbers lie.
 #pragma once
 
 #include "kernels/cpu/products.hpp"

@@ -1,6 +1,7 @@
 // What a backward variant's own launch does of a call, and what is left to launches behind it; see
 // variants.hpp.
 #include <algorithm>
+#include <optional>
 
 #include "kernels/work/fits.hpp"
 #include "kernels/work/measured_constants.hpp"
@@ -25,6 +26,17 @@ AttendBackward as_launched(const AttendBackward& call, const ChosenBackward& cho
     launched.rounded_dq.reset();
   }
   return launched;
+}
+
+bool can_split(const AttendBackward& summed) {
+  if (summed.q.heads <= summed.k.heads) return false;
+  const std::optional<RowSpaces> spaces = row_spaces(summed);
+  if (!spaces) return false;
+  for (const View* view : {&summed.dk, &summed.dv}) {
+    const SpacedView spaced = in_space(*view, spaces->k);
+    if (!spaced.map.empty() || !hopper::has_tensor_map(spaced.device)) return false;
+  }
+  return true;
 }
 
 AttendBackward with_stored_dkv(const AttendBackward& call) {

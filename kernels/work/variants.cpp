@@ -366,19 +366,6 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
   return chosen;
 }
 
-// Whether kernels that sum dq may give query heads that share a key head to several thread blocks, which add
-// to dk and dv by TMA (hopper::splits_query_heads()).
-bool can_split(const AttendBackward& summed) {
-  if (summed.q.heads <= summed.k.heads) return false;
-  const std::optional<RowSpaces> spaces = row_spaces(summed);
-  if (!spaces) return false;
-  for (const View* view : {&summed.dk, &summed.dv}) {
-    const SpacedView spaced = in_space(*view, spaces->k);
-    if (!spaced.map.empty() || !hopper::has_tensor_map(spaced.device)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& options) {

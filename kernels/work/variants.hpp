@@ -179,6 +179,9 @@ AttendBackward as_launched(const AttendBackward& call, const ChosenBackward& cho
 // The call with rounded dk and dv stored as they come out, and with those sums alone.
 AttendBackward with_stored_dkv(const AttendBackward& call);
 AttendBackward with_summed_dkv(const AttendBackward& call);
+// Whether kernels that sum dq may give query heads that share a key head to several thread blocks, which add
+// to dk and dv by TMA (hopper::splits_query_heads()).
+bool can_split(const AttendBackward& summed);
 // Whether many tiles of keys add to a row of dq.
 bool sums_dq(const AttendBackwardVariant& variant);
 

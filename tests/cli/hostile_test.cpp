@@ -191,7 +191,7 @@ TEST_CASE("long: the longest problems are simulated to an end") {
   // Kernels of hours in millions of waves, on a clock of doubles.
   for (const char* tokens : {"problem.sequence=16M", "problem.sequence=2G"}) {
     const ProgramResult result =
-        run_cplab({"simulate", some_scenario, "--set", "problem.batch=1", "--set", tokens});
+        run_cplab({"simulate", some_scenario, "--quiet", "--set", "problem.batch=1", "--set", tokens});
     CHECK(result.err == "");
     CHECK(result.code == 0);
   }

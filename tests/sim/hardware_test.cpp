@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <tuple>
 
 #include "cli/hardware_file.hpp"
 #include "cli/toml_table.hpp"
@@ -289,12 +290,14 @@ TEST_CASE("a missing table is named with those that are there") {
 }
 
 TEST_CASE("what is set by hand is assumed") {
-  const Hardware hardware = read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.sms", "114"}, {"node.gpus", "2"}});
+  const Hardware hardware =
+      read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.sms", "114"}, {"node.gpus", "2"}});
   CHECK(hardware.gpu.sms == 114);
   CHECK(hardware.gpu.provenance.origin == Origin::assumed);
   CHECK(hardware.node.gpus == 2);
   CHECK(hardware.gpu.sm_major == 9);
-  const Hardware other = read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.compute_capability", "\"10.3\""}});
+  const Hardware other =
+      read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.compute_capability", "\"10.3\""}});
   CHECK(other.gpu.sm_major == 10);
   // Without quotes too, as a shell leaves it.
   for (const auto& [text, major, minor] :
@@ -305,7 +308,8 @@ TEST_CASE("what is set by hand is assumed") {
   }
   CHECK(other.gpu.provenance.origin == Origin::assumed);
   for (const char* wrong : {"\"hopper\"", "\"9\"", "\"9.\"", "\"0.0\"", "\"9.0a\"", "9", "9.05"})
-    CHECK_THROWS_AS(read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.compute_capability", wrong}}), InputError);
+    CHECK_THROWS_AS(read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.compute_capability", wrong}}),
+                    InputError);
   CHECK_THROWS_AS(read_hardware(shipped("h200x4-cudnn.toml"), {{"gpu.smz", "114"}}), InputError);
 }
 

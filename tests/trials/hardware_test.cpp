@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
