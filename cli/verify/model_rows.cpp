@@ -104,6 +104,7 @@ PairRow ModelRows::weigh_row(const RowModel& row, std::int64_t i, std::int64_t h
   pairs.of_sum = static_cast<float>(f2_ / e2_ * keys_ / 4);
   pairs.of_products = static_cast<float>(f2_ / e2_ / 4 * row.dout_norm2 * square(unit_.v) / dp2);
   pairs.of_square_product = static_cast<float>(of_square_product);
+  pairs.of_next_to_nothing = static_cast<float>(1 / e2_);
   pairs.tiny = static_cast<float>(tiny2_ / e2_);
   pairs.tiny_ds = static_cast<float>(tiny2_ / e2_ / dp2);
   return pairs;

@@ -33,7 +33,7 @@ void dq_weights_of(const PairRow& row, float* __restrict terms, float* __restric
   for (std::int64_t j = 0; j < row.count; ++j) {
     const GradientPair pair = gradient_pair<capped>(row, j);
     terms[j] = pair.term;
-    variance[j] = pair.ds2 * (of_all + row.of_pair[j]) + std::min(pair.ds2, row.tiny_ds) + pair.of_products;
+    variance[j] = pair.ds2 * (of_all + row.of_pair[j]) + std::min(pair.ds2 * row.of_next_to_nothing, row.tiny_ds) + pair.of_products;
     means[j] = capped ? row.p[j] * row.slope[j] : row.p[j];
   }
 }
@@ -46,10 +46,10 @@ void key_weights_of(const PairRow& row, float of_row, float of_key_sum, float of
   for (std::int64_t j = 0; j < row.count; ++j) {
     const GradientPair pair = gradient_pair<capped>(row, j);
     dk_terms[j] = pair.term;
-    dk_variance[j] = pair.ds2 * (of_all + row.of_pair[j]) + std::min(pair.ds2, row.tiny_ds) +
+    dk_variance[j] = pair.ds2 * (of_all + row.of_pair[j]) + std::min(pair.ds2 * row.of_next_to_nothing, row.tiny_ds) +
                      pair.of_products + pair.p2 * pair.slope2 * of_delta;
     dv_terms[j] = pair.p2;
-    dv_variance[j] = pair.p2 * (of_all + row.of_pair[j]) + std::min(pair.p2, row.tiny);
+    dv_variance[j] = pair.p2 * (of_all + row.of_pair[j]) + std::min(pair.p2 * row.of_next_to_nothing, row.tiny);
   }
 }
 
@@ -59,7 +59,7 @@ double out_weights(const PairRow& row, float* __restrict terms, float* __restric
   for (std::int64_t j = 0; j < row.count; ++j) {
     const float p2 = row.p[j] * row.p[j];
     terms[j] = p2;
-    variance[j] = p2 * (1 + row.of_pair[j]) + std::min(p2, row.tiny);
+    variance[j] = p2 * (1 + row.of_pair[j]) + std::min(p2 * row.of_next_to_nothing, row.tiny);
   }
   double sum = 0;
   for (std::int64_t j = 0; j < row.count; ++j) sum += static_cast<double>(terms[j] * row.of_pair[j]);

@@ -22,7 +22,10 @@ struct PairRow {
   float of_sum = 0;             // of the sums over keys
   float of_products = 0;        // of a product of dP: times ||v_j||^2, and
   float of_square_product = 0;  // times dp^2
-  float tiny = 0, tiny_ds = 0;  // the variance of what is next to nothing, for p and for ds
+  // The variance of what is next to nothing, for p and for ds: that of a spacing of subnormals, and at most
+  // the square of the value itself, which becomes 0. Like every variance here they are in units of a
+  // rounding's, so a square is too.
+  float tiny = 0, tiny_ds = 0, of_next_to_nothing = 0;
 };
 
 // terms[j] = p^2, variance[j] the variance of p V; returns the sum of pair variances times p^2.
