@@ -125,9 +125,8 @@ TEST_CASE("files of --inputs that are not read") {
 TEST_CASE("show, check, verify and run need no tables and no machine") {
   const TemporaryFolder folder;
   std::string text = read_file(CPLAB_TEST_SCENARIOS "/hardware/h100x8.toml");
-  std::string no_kernels, no_tables = text.substr(0, text.find("\n[[kernel]]"));
-  no_kernels = no_tables + text.substr(text.find("\n[[message]]"));
-  for (const std::string& machine : {no_kernels, no_tables, std::string()}) {
+  const std::string no_tables = text.substr(0, text.find("\n[[kernel]]") + 1);
+  for (const std::string& machine : {no_tables, std::string()}) {
     std::vector<std::string> sets;
     std::string scenario = "ring-small";
     if (machine.empty()) {
@@ -150,6 +149,10 @@ TEST_CASE("show, check, verify and run need no tables and no machine") {
     simulate.insert(simulate.end(), sets.begin(), sets.end());
     CHECK(run_cplab(simulate).code == 2);
   }
+  // Kernels that no table times have a model, all of it assumed.
+  const std::string no_kernels = folder.write("k.toml", no_tables + text.substr(text.find("[[message]]\n")));
+  const ProgramResult assumed = fine({"simulate", "ring-small", "--set", "hardware.file=" + no_kernels});
+  CHECK(contains(assumed.out, "of the busy time: assumed 100.0 %"));
   // A machine that is too small, or wrong.
   CHECK(contains(fine({"show", some_scenario, "--set", "parallel.ranks=16"}).out, "16 ranks need 2 nodes"));
   CHECK(run_cplab({"show", some_scenario, "--set", "hardware.gpu.smz=1"}).code == 2);
