@@ -30,8 +30,8 @@ std::vector<RowRange> written_out(const std::vector<RowRange>& ranges) {
   return plain;
 }
 
-// A list of ranges as maximal runs, whatever the pieces that the list cuts them into: equal lists of rows give
-// equal runs.
+// A list of ranges as maximal runs, whatever the pieces that the list cuts them into: equal lists of rows
+// give equal runs.
 std::vector<RowRange> joined(std::span<const RowRange> ranges) {
   std::vector<RowRange> runs;
   for (RowRange rest : ranges) {

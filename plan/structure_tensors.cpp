@@ -74,8 +74,7 @@ class Tensors {
                        ", " + std::to_string(row.heads) + " and " + std::to_string(row.buffer_width));
     if (at->role != tensor.role)
       fault(FindingKind::coverage, index,
-            kind + " " + at->name + " is not " + std::string(name(tensor.role)) +
-                ", as the problem's is");
+            kind + " " + at->name + " is not " + std::string(name(tensor.role)) + ", as the problem's is");
   }
 
   const Problem& problem_;

@@ -244,8 +244,8 @@ void require_ranks(const Hardware&, std::int64_t world);
 // switches reduce or copy, and a collective is faster than its wire bytes could be.
 double startup_s(const MessageTable&, double link_bytes_s);
 
-// The time of a collective that its own table gives as `estimate`, over the machine's link: one slower than the
-// curve's bounds it, for the share of the wire bytes that the link carries (switches may reduce or copy).
+// The time of a collective that its own table gives as `estimate`, over the machine's link: one slower than
+// the curve's bounds it, for the share of the wire bytes that the link carries (switches may reduce or copy).
 Estimate bounded_by_link(const Hardware&, const MessageTable&, double bytes, Estimate estimate);
 
 // What a table is looked up for. bytes: wire bytes that a rank sends.

@@ -33,7 +33,8 @@ void dq_weights_of(const PairRow& row, float* __restrict terms, float* __restric
   for (std::int64_t j = 0; j < row.count; ++j) {
     const GradientPair pair = gradient_pair<capped>(row, j);
     terms[j] = pair.term;
-    variance[j] = pair.ds2 * (of_all + row.of_pair[j]) + std::min(pair.ds2 * row.of_next_to_nothing, row.tiny_ds) + pair.of_products;
+    variance[j] = pair.ds2 * (of_all + row.of_pair[j]) +
+                  std::min(pair.ds2 * row.of_next_to_nothing, row.tiny_ds) + pair.of_products;
     means[j] = capped ? row.p[j] * row.slope[j] : row.p[j];
   }
 }
@@ -46,10 +47,12 @@ void key_weights_of(const PairRow& row, float of_row, float of_key_sum, float of
   for (std::int64_t j = 0; j < row.count; ++j) {
     const GradientPair pair = gradient_pair<capped>(row, j);
     dk_terms[j] = pair.term;
-    dk_variance[j] = pair.ds2 * (of_all + row.of_pair[j]) + std::min(pair.ds2 * row.of_next_to_nothing, row.tiny_ds) +
-                     pair.of_products + pair.p2 * pair.slope2 * of_delta;
+    dk_variance[j] = pair.ds2 * (of_all + row.of_pair[j]) +
+                     std::min(pair.ds2 * row.of_next_to_nothing, row.tiny_ds) + pair.of_products +
+                     pair.p2 * pair.slope2 * of_delta;
     dv_terms[j] = pair.p2;
-    dv_variance[j] = pair.p2 * (of_all + row.of_pair[j]) + std::min(pair.p2 * row.of_next_to_nothing, row.tiny);
+    dv_variance[j] =
+        pair.p2 * (of_all + row.of_pair[j]) + std::min(pair.p2 * row.of_next_to_nothing, row.tiny);
   }
 }
 

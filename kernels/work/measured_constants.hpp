@@ -153,8 +153,10 @@ constexpr MeasuredConstant measured_constants[] = {
     {"mma_backward_64_cost", 5.983, "us for 128 queries", records::mma_tables},
     {"mma_backward_128_cost", 11.672, "us for 128 queries", records::mma_tables},
     // General kernels (general_time.hpp): least squares of the logarithms of 30 forwards and backwards, off
-    // by 4 and 9 %
-    // (root mean square). How many thread blocks a multiprocessor has of them the compiler decides.
+    // by 4
+    // and 9 % (root mean square); the backward then raised by 4 %, because rings on two GPUs came out too
+    // short.
+    // How many thread blocks a multiprocessor has of them the compiler decides.
     {"general_forward_depth", 0.199, "us for 128 keys, 32 rows and each number of a product's depth",
      records::portable_sizes},
     {"general_forward_rest", 21.4, "us for 128 keys and 32 rows", records::portable_sizes},

@@ -39,8 +39,7 @@ TEST_CASE("auto within a node: everything is copied, and simulate says so in tex
   CHECK(used[0].at("messages") == 56);  // P (P - 1)
   // K and V of 16K rows, 8 heads, 128 + 128 columns of 2 bytes: 64 MiB a message.
   CHECK(used[0].at("bytes") == std::int64_t{56} * 64 * 1024 * 1024);
-  CHECK(
-      contains(run_transport("simulate", {"problem.direction=forward"}).out, "56 by copy of 3.50 GiB"));
+  CHECK(contains(run_transport("simulate", {"problem.direction=forward"}).out, "56 by copy of 3.50 GiB"));
 }
 
 TEST_CASE("auto over two nodes: copies within each, NCCL between them") {

@@ -4,4 +4,6 @@
 #include <string>
 
 // The path of tests/trials/inputs/NAME.
-inline std::string trial(const std::string& name) { return std::string(CPLAB_TRIAL_INPUTS) + "/" + name; }
+inline std::string trial(const std::string& name) {
+  return std::string(CPLAB_TRIAL_INPUTS) + "/" + name;
+}
