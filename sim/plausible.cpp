@@ -301,11 +301,6 @@ std::vector<HardwareError> implausible_numbers(const Hardware& hardware) {
   return faults;
 }
 
-void require_plausible_numbers(const Hardware& hardware) {
-  const std::vector<HardwareError> faults = implausible_numbers(hardware);
-  if (!faults.empty()) throw faults.front();
-}
-
 namespace {
 
 void check_kernel_rows(const Hardware& hardware, const KernelTable& table, int entry) {
@@ -354,11 +349,6 @@ std::vector<HardwareError> implausible_rows(const Hardware& hardware, std::span<
                "class=" + std::string(name(row.kind)) + " slowdown");
   });
   return faults;
-}
-
-void require_plausible_rows(const Hardware& hardware) {
-  const std::vector<HardwareError> faults = implausible_rows(hardware, {});
-  if (!faults.empty()) throw faults.front();
 }
 
 }  // namespace cplab

@@ -28,14 +28,12 @@ std::span<const PlausibleRange> plausible_ranges();
 std::string six_digits(double value);
 
 // The numbers outside their ranges, but for those that validate refuses (0 and less), with the value in the
-// unit that was probably meant. The second throws the first of them.
+// unit that was probably meant.
 std::vector<HardwareError> implausible_numbers(const Hardware&);
-void require_plausible_numbers(const Hardware&);
 
 // Rows of [[kernel]] and [[message]] that the machine's own peaks and links contradict: faster than they
 // allow, or so slow that seconds or bytes must have been given in another unit; of each entry the first. Of a
-// machine that passed validate, but for the entries in `known`. The second throws the first of them.
+// machine that passed validate, but for the entries in `known`.
 std::vector<HardwareError> implausible_rows(const Hardware&, std::span<const HardwareError> known);
-void require_plausible_rows(const Hardware&);
 
 }  // namespace cplab
