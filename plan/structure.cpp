@@ -75,7 +75,7 @@ class Inspector {
     constexpr std::int64_t granule = std::int64_t{2} << 20;
     std::int64_t end = 0;
     for (const Buffer& b : rank_.buffers)
-      if (b.bytes <= rank_.arena_bytes && b.offset <= rank_.arena_bytes - b.bytes)
+      if (b.bytes >= 0 && b.bytes <= rank_.arena_bytes && b.offset <= rank_.arena_bytes - b.bytes)
         end = std::max(end, b.offset + b.bytes);
     if (rank_.arena_bytes - end > granule)
       sink_({FindingKind::lifetime, no_index, no_index,

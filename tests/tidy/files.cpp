@@ -165,6 +165,22 @@ std::vector<Finding> check_quoted_lists(const Tree& tree) {
   return findings;
 }
 
+std::vector<Finding> check_case_names(const Tree& tree) {
+  constexpr std::string_view begin = "TEST_CASE(\"";
+  std::vector<Finding> findings;
+  for (const auto& [path, text] : tree) {
+    int number = 0;
+    for (const std::string_view line : lines_of(text)) {
+      ++number;
+      if (!line.starts_with(begin)) continue;
+      const std::string_view name = line.substr(begin.size(), line.rfind('"') - begin.size());
+      if (name.find(';') != std::string_view::npos)
+        findings.push_back({path, number, "CMake splits the name of this test case at ';'"});
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> check_machine_paths(const Tree& tree, const std::vector<std::string>& folders) {
   // Put together here, so that this file does not accuse itself.
   std::vector<std::string> wanted;

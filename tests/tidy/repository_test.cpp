@@ -59,6 +59,10 @@ TEST_CASE("tidy: no variable in a quoted CMake list") {
   expect_none(check_quoted_lists(repository()));
 }
 
+TEST_CASE("tidy: CTest finds every test case by its name") {
+  expect_none(check_case_names(repository()));
+}
+
 TEST_CASE("tidy: every command that runs is installed or may be missing") {
   expect_none(check_commands(repository()));
 }

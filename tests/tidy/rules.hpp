@@ -53,6 +53,9 @@ std::vector<Finding> check_machine_paths(const Tree& tree, const std::vector<std
 // element, and a compiler launcher with an empty element runs a command without a name.
 std::vector<Finding> check_quoted_lists(const Tree& tree);
 
+// A test case with ';' in its name: CMake's list of cases would hold it as two, of which neither exists.
+std::vector<Finding> check_case_names(const Tree& tree);
+
 // --- standard_names.cpp
 
 // A file that uses a name of the standard library has the header, by itself or by a header of ours.

@@ -202,6 +202,14 @@ TEST_CASE("tidy rules: quoted CMake lists") {
   CHECK_FALSE(bad("set(x \"A=\\\"${a}\\\";B=\\\"${b}\\\"\")"));
 }
 
+TEST_CASE("tidy rules: names of test cases") {
+  const auto bad = [](const std::string& line) {
+    return count(check_case_names, "tests/sim/a_test.cpp", "// x\n" + line + " {}\n") == 1;
+  };
+  CHECK(bad("TEST_CASE(\"one; two\")"));
+  CHECK_FALSE(bad("TEST_CASE(\"one, two\")"));
+}
+
 TEST_CASE("tidy rules: standard headers of the names that are used") {
   const auto bad = [](const std::string& text) { return count(check_standard_headers, "sim/a.cpp", text); };
   CHECK(bad("// x\nstd::vector<int> a;\n") == 1);

@@ -81,7 +81,8 @@ TEST_CASE("verify says which feature its inputs cannot see, and leaves those of 
   CHECK(run_cplab({"verify", "faults/ring"}).err.empty());
 }
 
-TEST_CASE("--save writes inputs, results and the reference; --against compares results of others with it") {
+TEST_CASE(
+    "--save writes inputs, results and the reference, and --against compares results of others with it") {
   const TemporaryFolder folder;
   const std::string saved = folder.path("saved");
   const std::vector<std::string> problem{"faults/ring", "--set", "problem.max_logit=true"};
