@@ -33,16 +33,12 @@ struct CallOptions {
   int reserved_sms = 0;
   ChoiceWay way = ChoiceWay::table;
   const cuda::MeasuredChoices* choices = nullptr;  // of autotune and hybrid; outlives the calls
-  // Kernels of other ranks run on the GPU at the same time. Then no kernel is sure of many multiprocessors at
-  // once, and none is chosen whose thread blocks wait for thread blocks that come later (work/rings.hpp).
+  // Kernels of other ranks run on the GPU at the same time: measured choices for that are kept apart.
   bool shared_gpu = false;
   std::string_view only = {};  // the one attention variant that may be taken; empty: any
   // Of calls that round dk and dv: whether grouped heads sum them in memory (ChosenBackward::sums_dkv), where
   // a kernel can; empty: as the model of times says.
   std::optional<bool> sums_dkv = {};
-  // Whether kernels that sum dq prepare and round it beside their tiles (cuda::works_beside_tiles()), where
-  // they can; empty: where it pays.
-  std::optional<bool> works_beside = {};
 };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs
@@ -112,8 +108,6 @@ class CudaCalls {
   std::string fall_back(std::size_t call) const;
   // Whether it gives the same bits in every run.
   bool deterministic(std::size_t call) const;
-  // Whether its kernel works beside its tiles (CallOptions::works_beside).
-  bool works_beside(std::size_t call) const;
 
  private:
   struct State;

@@ -138,7 +138,7 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
     result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
   result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
   if constexpr (requires { call.rounded_dq; }) {
-    result.casts_dq = kernels::cuda::casts_dq(taken, call) || kernels::cuda::rounds_at_end(taken, call);
+    result.casts_dq = kernels::cuda::casts_dq(taken, call);
     result.casts_dkv = kernels::cuda::casts_dkv(taken, call);
     result.computes_delta = call.out.has_value();
   }
@@ -170,8 +170,6 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
       if (result.casts_dkv) launched = kernels::cuda::with_summed_dkv(launched);
     }
     result.tiles_s = kernels::cuda::predicted_seconds(taken, launched, whole);
-    if constexpr (requires { call.rounded_dq; })
-      result.tiles_s -= kernels::cuda::hidden_seconds(taken, call, whole);
     result.tiles = tiles_of(taken, call);
   }
   return result;

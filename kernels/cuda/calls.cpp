@@ -90,9 +90,6 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   p->write_dk = call.write_dk;
   if (variant.in_chains) state_->set(p->chains, chosen.chains);
   if (rounds_dq(chosen, call)) state_->set(p->rounded_dq, *call.rounded_dq, of_q);
-  p->rounds_at_end = rounds_at_end(chosen, call);
-  const std::optional<BesideSchedule> schedule =
-      p->rounds_at_end ? state_->place_end(*p, chosen, call) : std::nullopt;
   const auto preparation = std::make_shared<PreparationParams>();
   if (call.out) {
     state_->set(preparation->dout, call.dout);
@@ -108,12 +105,6 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
       if (!dkv) state_->set(preparation->zeroed_dv, call.dv);
     }
   }
-  if (schedule)  // that launch does a part
-    for (DeviceView* view :
-         {&preparation->dout, &preparation->out, &preparation->delta, &preparation->zeroed}) {
-      view->rows = static_cast<std::int32_t>(schedule->rows);
-      view->heads = static_cast<std::int32_t>(schedule->heads);
-    }
   p->follows_preparation =
       prepares_at_once(*preparation) &&
       loads_beside_preparation(variant, p->by_k.live * key_tile_heads(call, variant), p->multiprocessors);
@@ -153,7 +144,6 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
         launch_casts(stream);
       });
   state_->calls[number].deterministic = variant.deterministic;
-  state_->calls[number].works_beside = schedule.has_value();
   return state_->note(number, cuda::fall_back(asked, state_->options));
 }
 
@@ -243,10 +233,6 @@ std::string CudaCalls::fall_back(std::size_t call) const {
 
 bool CudaCalls::deterministic(std::size_t call) const {
   return state_->calls.at(call).deterministic;
-}
-
-bool CudaCalls::works_beside(std::size_t call) const {
-  return state_->calls.at(call).works_beside;
 }
 
 }  // namespace cplab::kernels

@@ -29,7 +29,7 @@ struct CudaCalls::State {
   struct Call {
     std::string variant;
     std::function<void(CudaStream)> launch;
-    bool deterministic = true, works_beside = false;
+    bool deterministic = true;
     std::string fall_back = {};  // from which kernel, and why
     // Of dynamic mask attention: the scan of the keep mask, and what comes after it.
     std::function<void(CudaStream)> scan = {}, products = {};
@@ -120,7 +120,6 @@ struct CudaCalls::State {
     into.live = cuda::live_tiles(work);
     into.rows_together = work.rows_together;
     into.ending = work.ending;
-    into.ring = work.ring;
     into.alike = work.alike;
     into.out_of_turn = work.out_of_turn;
     if (work.tiles.empty()) return;
@@ -148,39 +147,6 @@ struct CudaCalls::State {
     into.count = static_cast<std::int32_t>(chains.chains.size());
     point<cuda::TileChain>(into.chains, chains.chains);
     point<std::int32_t>(into.pieces, chains.pieces);
-  }
-
-  void set(cuda::SectionList& into, const cuda::DqSections& sections) {
-    into.sections = static_cast<std::int32_t>(sections.all.size());
-    into.part_count = static_cast<std::int32_t>(sections.parts.size());
-    if (into.sections == 1) return;  // needs no tables
-    point<std::int32_t>(into.of_tile, sections.of_tile);
-    point<cuda::DqSection>(into.all, sections.all);
-    point<cuda::DqPart>(into.parts, sections.parts);
-  }
-
-  // Tables and counters of what a call needs that rounds dq at the end of its launch; and if it works beside
-  // tiles, what of that the launch before does.
-  std::optional<cuda::BesideSchedule> place_end(cuda::AttendBackwardParams& p,
-                                                const cuda::ChosenBackward& chosen,
-                                                const AttendBackward& call) {
-    const std::int32_t part_rows = cuda::dq_part_rows(call.q.width);
-    p.sections.part_count = (p.q.rows + part_rows - 1) / part_rows;
-    std::optional<cuda::BesideSchedule> schedule;
-    if (cuda::works_beside_tiles(chosen, call)) {
-      const cuda::DqSections sections = cuda::dq_sections(chosen.by_k, p.q.rows, part_rows);
-      set(p.sections, sections);
-      set(p.beside.out, *call.out, &chosen.spaces->q);
-      schedule = cuda::beside_schedule(chosen, call, sections, options.sms);
-      p.beside.heads_together = schedule->heads_together;
-      p.beside.ahead_sections = schedule->sections;
-      p.beside.ahead_heads = static_cast<std::int32_t>(schedule->heads);
-      p.beside.ahead_parts = schedule->parts;
-      p.beside.rounded_parts = static_cast<std::int32_t>(schedule->rounded_parts);
-    }
-    place_counters(p.end_counters,
-                   static_cast<std::size_t>(cuda::end_counters(p.sections.sections, p.q.heads)));
-    return schedule;
   }
 
   static void require_int(std::int64_t value, const char* what) {

@@ -53,8 +53,7 @@ VariantOptions variants_of_device(const CallOptions& options) {
           .only = options.only,
           .reserved_sms = options.reserved_sms,
           .shared_gpu = options.shared_gpu,
-          .sums_dkv = options.sums_dkv,
-          .works_beside = options.works_beside};
+          .sums_dkv = options.sums_dkv};
 }
 
 namespace {

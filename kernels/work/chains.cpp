@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
-#include "kernels/work/dq_sections.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/row_space.hpp"
 #include "kernels/work/tile_cuts.hpp"
@@ -13,6 +13,43 @@
 
 namespace cplab::kernels::cuda {
 namespace {
+
+// All rows between the first and the last that a tile of keys walks over.
+RowRange hull_of(const WorkTile& tile, const std::vector<DeviceSegment>& segments) {
+  RowRange hull = {0, 0};
+  for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
+    const RowRange rows = queries_of(tile, segments[static_cast<std::size_t>(at)]);
+    if (rows.begin == rows.end) continue;
+    if (hull.begin == hull.end) hull = rows;
+    hull = {std::min(hull.begin, rows.begin), std::max(hull.end, rows.end)};
+  }
+  return hull;
+}
+
+// Rows of q, and the tiles that walk over them, as places in the list, ascending.
+struct TilesOfRows {
+  RowRange rows;
+  std::vector<std::size_t> tiles;
+};
+
+// Of all tiles with segments, by ascending rows, so joined that no rows are in two.
+std::vector<TilesOfRows> joined_hulls(const WorkTables& by_k) {
+  std::vector<RowRange> hulls;
+  for (std::size_t n = 0; n < static_cast<std::size_t>(live_tiles(by_k)); ++n)
+    hulls.push_back(hull_of(by_k.tiles[n], by_k.segments));
+  std::vector<std::size_t> order(hulls.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return hulls[a].begin < hulls[b].begin; });
+  std::vector<TilesOfRows> all;
+  for (const std::size_t tile : order) {
+    if (all.empty() || hulls[tile].begin >= all.back().rows.end) all.push_back({hulls[tile], {}});
+    all.back().rows.end = std::max(all.back().rows.end, hulls[tile].end);
+    all.back().tiles.push_back(tile);
+  }
+  for (TilesOfRows& found : all) std::sort(found.tiles.begin(), found.tiles.end());
+  return all;
+}
 
 struct Found {
   RowRange rows;

@@ -200,17 +200,6 @@ bool stores_first_dq(const AttendBackwardParams& call) {
   return call.turns.whole && call.write_dq == Write::store && adds_dq_by_tma(call);
 }
 
-bool rounds_last_dq(const AttendBackwardParams& call) {
-  return stores_first_dq(call) && call.rounded_dq.width != 0;
-}
-
-void require_rings_run(const AttendBackwardParams& call, std::int32_t blocks) {
-  const std::int32_t ring = call.by_k.ring;
-  if (ring == 0 || blocks == 0) return;
-  if (!call.turns.even || call.by_k.live % ring != 0 || blocks < ring)
-    throw std::logic_error("tiles in rings that do not all run");
-}
-
 bool writes_dkv_by_tma(const AttendBackwardParams& call) {
   const bool sums = call.dk.dtype == DType::fp32, rounded = call.dk.dtype == call.k.dtype;
   return call.dk.dtype == call.dv.dtype && (sums || rounded) && has_tensor_map(call.dk) &&

@@ -76,19 +76,12 @@ bool adds_every_row(const AttendBackwardParams& call);
 // Whether tiles that take turns store the first piece of each cell of dq, which then need not be 0 before:
 // only by TMA, so that one place decides for nearly all blocks.
 bool stores_first_dq(const AttendBackwardParams& call);
-// Whether the sum of a cell is rounded when its last piece has been added: if
-// AttendBackwardParams::rounded_dq is there, which is for rounds_dq() of variants.hpp to say.
-bool rounds_last_dq(const AttendBackwardParams& call);
 // Whether dk and dv lie so that TMA can write them; consumers that store them 16 bytes at a time ask no more.
 bool writes_dkv_by_tma(const AttendBackwardParams& call);
 // Of the deterministic backward: whether TMA stores dq, in the dtype of q, or in fp32 at head size 128; dk
 // and dv, in that of k.
 bool stores_dq_tiles(const AttendBackwardParams& call);
 bool stores_dkv_tiles(const AttendBackwardParams& call);
-
-// Throws std::logic_error where tiles are in rings that so many thread blocks could wait in for ever
-// (rings.hpp): there are fewer than a ring has tiles, or the list is not one of rings.
-void require_rings_run(const AttendBackwardParams& call, std::int32_t blocks);
 
 // Linear attention in bf16 or fp16 with states in fp32: every view that is read has a tensor map, the work is
 // blocked, and there is no final_state.

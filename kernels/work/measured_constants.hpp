@@ -35,14 +35,12 @@ constexpr std::string_view turns = "scenarios/measured/h100-2026-11-25/stages/ou
 constexpr std::string_view stages_heights = "scenarios/measured/h100-2026-11-25/stages/heights.json";
 constexpr std::string_view chains = "scenarios/measured/h100-2026-11-25/rounded-dq/chains-64.json";
 constexpr std::string_view backward = "scenarios/measured/h100-2026-11-26/sequences/kernels-128.json";
-constexpr std::string_view tiles_in_rings = "scenarios/measured/h100-2026-11-26/rings/kernels-128.json";
 constexpr std::string_view side_by_side = "scenarios/measured/h100-2026-11-26/sequences/heads-in-turn.json";
 constexpr std::string_view drawn = "scenarios/measured/h100-2026-11-26/drawn/kernels-7.json";
 constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-26/turns-of-heads/sums-128.json";
 constexpr std::string_view heads_of_tile = "scenarios/measured/h100-2026-11-26/grouped/walked.json";
 constexpr std::string_view prepared = "scenarios/measured/h100-2026-11-26/delta-in-call/kernels.json";
 constexpr std::string_view beside = "scenarios/measured/h100-2026-11-27/beside/kernels.json";
-constexpr std::string_view at_end = "scenarios/measured/h100-2026-11-27/dq-at-end/kernels.json";
 constexpr std::string_view cached = "scenarios/measured/h100-2026-11-27/cached/kernels-short.json";
 constexpr std::string_view portable_sizes = "scenarios/measured/h200-2026-11-28/portable/fit-sizes.json";
 constexpr std::string_view portable_softcap = "scenarios/measured/h200-2026-11-28/portable/fit-softcap.json";
@@ -89,9 +87,6 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_ordered_64_masked_cost", 2.33, "us for 128 queries", records::backward},
     {"hopper_ordered_128_full_cost", 4.08, "us for 128 queries", records::backward},
     {"hopper_ordered_128_masked_cost", 4.15, "us for 128 queries", records::backward},
-    // In rings, of calls whose dq they round: no others were timed. A launch waits for the last cells.
-    {"hopper_ordered_128_ring_cost", 4.44, "us for 128 queries", records::tiles_in_rings},
-    {"hopper_ring_end", 5, "us a launch", records::tiles_in_rings},
     {"hopper_ordered_queue", 2.4, "us for each tile of a head but the first that begin together",
      records::backward},
     // Where sequences are no whole blocks: with 1 us choices cost least of 36 problems drawn from two seeds
@@ -135,19 +130,6 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_zeros_beside_delta", 1.5, "us, less than their bytes", records::prepared},
     {"hopper_loads_beside_delta_64", 3.0, "us of a launch", records::cached},
     {"hopper_loads_beside_delta_128", 1.5, "us of a launch", records::cached},
-    // What may be rounded at the end of the launch, in fp32: what is still in the L2 cache. Of more, a cast
-    // takes as long, or less where sequences are many.
-    {"rounded_at_end_most", 48 << 20, "bytes", records::at_end},
-    // Beside the tiles of the fused kernel a warp prepares and rounds dq: how much of the time for that it
-    // hides;
-    // from how many rows on that all tiles walk over, and from how long a sequence (grouped: heads of keys,
-    // with
-    // a mask, at head size 128); and for how many tiles of each multiprocessor the launch before prepares.
-    {"beside_hidden", 0.4, "of the time that it takes alone", records::beside},
-    {"beside_least_walked", 4e5, "rows", records::beside},
-    {"beside_least_rows", 1000, "rows", records::beside},
-    {"beside_least_rows_grouped", 4000, "rows", records::beside},
-    {"beside_ahead", 0.9, "tiles of a multiprocessor", records::beside},
     {"mma_forward_64_cost", 2.131, "us for 128 keys", records::mma_tables},
     {"mma_forward_128_cost", 3.222, "us for 128 keys", records::mma_tables},
     {"mma_backward_64_cost", 5.983, "us for 128 queries", records::mma_tables},

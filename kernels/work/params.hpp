@@ -52,7 +52,6 @@ struct WorkList {
   std::int32_t live = 0;           // the first so many have segments
   std::int32_t rows_together = 0;  // this and the rest: as in WorkTables
   std::int32_t ending = 0;
-  std::int32_t ring = 0;
   bool alike = false;
   bool out_of_turn = false;
 };
@@ -118,38 +117,6 @@ struct ChainList {
   std::int32_t count = 0;
 };
 
-// Sections of q (dq_sections.hpp). Of a section its first part, how many parts it has of a head, and how many
-// tiles of keys add to it; of a tile, and of a part, the section, by number.
-struct DqSection {
-  std::int32_t first_part, parts;
-  std::int32_t tiles;
-};
-struct DqPart {
-  std::int32_t begin, end;  // rows
-  std::int32_t section;
-};
-
-// With one section alone there are no tables: all tiles are its own, and part n begins at row n times as many
-// as a part has.
-struct SectionList {
-  const std::int32_t* of_tile = nullptr;
-  const DqSection* all = nullptr;
-  const DqPart* parts = nullptr;
-  std::int32_t sections = 1;
-  std::int32_t part_count = 0;  // of a head
-};
-
-// What a warp of each thread block does while the others take tiles: it computes delta = rowsum(dout * out)
-// and sets dq to 0, but for what the launch before has done ahead, and rounds dq.
-struct BesideTiles {
-  DeviceView out = {};              // no rows: it does nothing
-  std::int32_t heads_together = 1;  // of tiles, side by side in the launch, which all numbers here suppose
-  // The launch before has done so many sections of so many heads, so many parts of each.
-  std::int32_t ahead_sections = 0, ahead_heads = 0, ahead_parts = 0;
-  // It rounds so many parts, counted in the order of the launch.
-  std::int32_t rounded_parts = 0;
-};
-
 struct AttendBackwardParams {
   DeviceView q, k, v, dout, lse, delta, dq, dk, dv;
   WorkList by_q, by_k;  // tiles of query rows (for dq) and of key rows (for dk, dv)
@@ -165,13 +132,6 @@ struct AttendBackwardParams {
   ChainList chains = {};  // of by_k, for kernels whose thread blocks take whole ones
   // Where the kernel writes dq rounded; dq itself is scratch then. None: another launch rounds, or nobody.
   DeviceView rounded_dq = {};
-  // Whether it rounds dq when there are no more tiles, or of some sections before (beside), and the counts
-  // that this needs: two of each query head and section, and four more (EndCounters in
-  // hopper/backward_fused/dq_end.cuh); 0 between launches.
-  bool rounds_at_end = false;
-  std::int32_t* end_counters = nullptr;
-  SectionList sections = {};
-  BesideTiles beside = {};
   // Where they are to be stored, they hold zeros when the launch begins: kernels that add need that.
   bool dq_is_zero = false, dkv_is_zero = false;
   // The launch before this one prepares this call and nothing else, and has waited for all that came before

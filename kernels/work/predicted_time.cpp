@@ -125,9 +125,8 @@ double rows_apart_us(Write write, bool by_tma) {
 
 // With full masks the tiles of keys of a head all begin at the same queries and queue for their turn to add
 // to dq; with others they begin in step (docs/08-hopper.md). How many queue behind the first: of those of a
-// head that begin together. In rings none does.
+// head that begin together.
 double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call, int sms) {
-  if (chosen.by_k.ring > 0) return 0;
   std::int64_t keys = 0;
   for (const DeviceSegment& segment : chosen.by_k.segments)
     if (is_full(segment)) keys = std::max<std::int64_t>(keys, segment.k_end - segment.k_begin);
@@ -194,10 +193,6 @@ BackwardCosts costs_of(const ChosenBackward& chosen, const AttendBackward& call)
         return {measured("hopper_fused_128_cost_of_64_keys"), 0};
       return {at(head_size, measured("hopper_fused_64_cost"), measured("hopper_fused_128_cost")), 0};
     case Family::hopper_ordered:
-      if (chosen.by_k.ring > 0)
-        return {
-            at(head_size, measured("hopper_ordered_64_full_cost"), measured("hopper_ordered_128_ring_cost")),
-            0};
       return {all_full(chosen.by_k) ? at(head_size, measured("hopper_ordered_64_full_cost"),
                                          measured("hopper_ordered_128_full_cost"))
                                     : at(head_size, measured("hopper_ordered_64_masked_cost"),
@@ -221,23 +216,7 @@ double memory_of_chains_us(const ChosenBackward& chosen, const AttendBackward& c
          measured("hopper_chains_memory") / us;
 }
 
-double hidden_us(const ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
-  if (!works_beside_tiles(chosen, call)) return 0;
-  const DqSections sections = dq_sections(chosen.by_k, call.q.rows, dq_part_rows(call.q.width));
-  const BesideSchedule schedule = beside_schedule(chosen, call, sections, options.sms);
-  const auto parts = static_cast<double>(sections.parts.size()) * static_cast<double>(call.q.heads);
-  const double prepared = 1 - static_cast<double>(schedule.parts * schedule.heads) / parts,
-               rounded = static_cast<double>(schedule.rounded_parts) / parts;
-  return measured("beside_hidden") * (prepared * of_rowwise_us({&*call.out, &call.dout, &call.dq}, options) +
-                                      rounded * of_rowwise_us({&call.dq, &*call.rounded_dq}, options));
-}
-
 }  // namespace
-
-double hidden_seconds(const ChosenBackward& chosen, const AttendBackward& asked,
-                      const VariantOptions& options) {
-  return us * hidden_us(chosen, as_launched(asked, chosen), options);
-}
 
 double predicted_seconds(const ChosenForward& chosen, const Attend& call, const VariantOptions& options) {
   using Family = AttendVariant::Family;
@@ -320,7 +299,6 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
     tiles = of_tiles_us(chosen.by_k, same(costs.keys), by_k, true, extras);
     if (costs.queries > 0) tiles += launch_us + of_tiles_us(chosen.by_q, same(costs.queries), by_q, false);
   }
-  if (chosen.by_k.ring > 0) tiles += measured("hopper_ring_end");
   if (variant.family == Family::hopper_ordered)
     tiles += measured("hopper_ordered_queue") * tiles_that_queue(chosen, call, options.sms);
   // The fused kernels add to zeros that another launch writes: to dq, unless in turn the first piece can be
@@ -344,9 +322,7 @@ double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& ask
                                 : measured("hopper_loads_beside_delta_128");
   // At the end of its own launch it takes as long as in a launch behind it, of short calls 1 to 4 us less: a
   // model that took those off chose worse (choice_record_test.cpp).
-  if (casts_dq(chosen, call) || rounds_at_end(chosen, call))
-    tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
-  tiles -= hidden_us(chosen, call, options);
+  if (casts_dq(chosen, call)) tiles += launch_us + of_rowwise_us({&call.dq, &*call.rounded_dq}, options);
   if (casts_dkv(chosen, call))
     tiles += launch_us + of_rowwise_us({&call.dk, &call.dv, &*call.rounded_dk, &*call.rounded_dv}, options);
   double memory =

@@ -19,9 +19,4 @@ double predicted_seconds(const ChosenForward& chosen, const Attend& call, const 
 double predicted_seconds(const ChosenBackward& chosen, const AttendBackward& call,
                          const VariantOptions& options);
 
-// Of a backward that works beside tiles (works_beside_tiles()): what is in the seconds above for zeros and
-// for rounding, and what delta takes elsewhere, but does not lengthen the call.
-double hidden_seconds(const ChosenBackward& chosen, const AttendBackward& call,
-                      const VariantOptions& options);
-
 }  // namespace cplab::kernels::cuda

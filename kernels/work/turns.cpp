@@ -113,22 +113,12 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
     });
   };
   const std::int32_t live = live_tiles(by_k);
-  const std::int32_t together = std::max(by_k.ring, 1);
-  const auto units_of_tile = [&](std::int32_t n) { return by_k.tiles[static_cast<std::size_t>(n)].count; };
   std::int32_t count = 0;
-  for (std::int32_t begin = 0; begin < live; begin += together) {
-    const std::int32_t end = std::min(begin + together, live);
-    if (begin == by_k.ending) turns.total_before_ending = before;
-    std::int32_t most_units = 0;
-    for (std::int32_t n = begin; n < end; ++n) {
-      turns.unit_of_tile.push_back(count);
-      count += units_of_tile(n);
-      most_units = std::max(most_units, units_of_tile(n));
-    }
-    for (std::int32_t unit = 0; unit < most_units; ++unit)
-      for (std::int32_t n = begin; n < end; ++n)
-        if (unit < units_of_tile(n))
-          add_unit(static_cast<std::size_t>(turns.unit_of_tile[static_cast<std::size_t>(n)] + unit));
+  for (std::int32_t n = 0; n < live; ++n) {
+    if (n == by_k.ending) turns.total_before_ending = before;
+    turns.unit_of_tile.push_back(count);
+    const std::int32_t end = count + by_k.tiles[static_cast<std::size_t>(n)].count;
+    for (; count < end; ++count) add_unit(static_cast<std::size_t>(count));
   }
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     turns.units.push_back(
@@ -175,8 +165,8 @@ int heads_that_take_turns(int fitting, std::int64_t key_heads, std::int64_t tile
   return static_cast<int>(std::clamp<std::int64_t>(std::max(key_heads, busy), 1, std::max(fitting, 1)));
 }
 
-std::int64_t queueing_tiles(bool full, std::int32_t ring, std::int64_t rows, std::int64_t tile_rows) {
-  return full && ring == 0 ? (rows + tile_rows - 1) / tile_rows : 0;
+std::int64_t queueing_tiles(bool full, std::int64_t rows, std::int64_t tile_rows) {
+  return full ? (rows + tile_rows - 1) / tile_rows : 0;
 }
 
 HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending) {

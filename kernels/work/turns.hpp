@@ -25,8 +25,7 @@ RowRange queries_of(const WorkTile& tile, const DeviceSegment& segment);
 // tiles, in the order of the list and in a tile from its last segment to its first: in every cell an earlier
 // unit adds all of its pieces before a later one adds any. Pieces of one unit have no rows in common. All
 // tiles of a head, or those before the list's ending, may be walked in the opposite order, the last unit
-// first: then of their pieces in a cell those come before a unit that are neither its own nor before it. In a
-// ring (rings.hpp) the first units of all its tiles come before the second ones.
+// first: then of their pieces in a cell those come before a unit that are neither its own nor before it.
 struct DqTurns {
   std::vector<std::int32_t> unit_of_tile;  // the first of each tile with segments, by place in the list
   std::vector<TurnUnit> units;             // each unit, and then one more: its first run is behind all
@@ -68,9 +67,9 @@ std::int64_t equal_groups(std::int64_t all, std::int64_t most);
 // side by side fewer do. tiles: of a head; queue: those that begin together (queueing_tiles()).
 int heads_that_take_turns(int fitting, std::int64_t key_heads, std::int64_t tiles, std::int64_t queue,
                           std::int64_t sms);
-// Of a list with full masks alone or not, in rings of so many tiles or none, whose longest sequence has that
-// many rows of queries, and about as many of keys: how many tiles of `tile_rows` keys begin at the same cell.
-std::int64_t queueing_tiles(bool full, std::int32_t ring, std::int64_t rows, std::int64_t tile_rows);
+// Of a list with full masks alone or not, whose longest sequence has that many rows of queries, and about as
+// many of keys: how many tiles of `tile_rows` keys begin at the same cell.
+std::int64_t queueing_tiles(bool full, std::int64_t rows, std::int64_t tile_rows);
 
 // For that many heads, of which at most `fitting` are to be in a group, and a list that is even or not and
 // has that ending (WorkTables).

@@ -14,7 +14,6 @@
 #include "kernels/work/general_time.hpp"
 #include "kernels/work/kernel_entries.hpp"
 #include "kernels/work/predicted_time.hpp"
-#include "kernels/work/rings.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 
@@ -161,7 +160,7 @@ void order_key_tiles(ChosenBackward& chosen, const AttendBackward& call, const V
                       .heads_per_group = fused_heads_together(chosen, call, options.sms),
                       .sms = short_ending ? std::max(options.sms / 2, 1) : options.sms};
   const std::vector<double> times = tile_times(chosen.by_k, {1, 1, 1}, true);
-  const bool ordered = chosen.by_k.ring == 0 && order_by_walked_rows(chosen.by_k, times, walk, true);
+  const bool ordered = order_by_walked_rows(chosen.by_k, times, walk, true);
   if (ordered || variant.takes_turns)
     chosen.by_k.rows_together = walked_groups(chosen.by_k.segments, true).most_rows;
 }
@@ -281,11 +280,6 @@ ChosenForward choose_variant(const Attend& call, const VariantOptions& options) 
 
 namespace {
 
-void decide_beside(ChosenBackward& chosen, const AttendBackward& call, const VariantOptions& options) {
-  chosen.works_beside =
-      options.works_beside ? *options.works_beside : pays_beside_tiles(chosen, call, options.sms);
-}
-
 // The variant, and its tiles as they were cut; order_key_tiles() sorts them. What is compared are times of
 // lists as cut.
 ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions& options) {
@@ -320,19 +314,12 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
                           .by_k = backward_tiles(keys_for(variant), call.k.heads, variant.tile_rows, options),
                           .spaces = rows.spaces};
   };
-  // Tiles that take turns walk in rings where they can, unless other ranks' kernels have multiprocessors too.
-  const auto in_rings = [&](ChosenBackward choice) {
-    if (choice.variant->takes_turns && !options.shared_gpu)
-      walk_in_rings(choice.by_k, dq_cell_rows(call.q.width), most_ring_tiles(options.sms));
-    return choice;
-  };
   const ChosenBackward of_first = by(first);
-  ChosenBackward chosen = in_rings(of_first);
-  decide_beside(chosen, call, options);
+  ChosenBackward chosen = of_first;
   // Small tiles cost more together: they pay only where the last wave of large ones leaves much idle. Tiles
   // of queries and of keys apart compute S and dP twice, but in twice as many tiles, and nobody fills dq
   // before or waits for a turn to add to it: that pays for short sequences. So do chains, for the shortest.
-  // In turn nobody fills dq either, if all pieces are whole cells; and in rings nobody rounds it afterwards.
+  // In turn nobody fills dq either, if all pieces are whole cells.
   const auto tiles = static_cast<std::int64_t>(chosen.by_k.tiles.size()) * call.q.heads;
   using Family = AttendBackwardVariant::Family;
   const bool few = tiles < static_cast<std::int64_t>(measured("last_wave_matters_below")) * options.sms;
@@ -356,8 +343,6 @@ ChosenBackward predicted_choice(const AttendBackward& call, const VariantOptions
     const bool same_tiles = variant.family == first.family && variant.tile_rows == first.tile_rows;
     ChosenBackward other = same_tiles ? of_first : by(variant);
     other.variant = &variant;
-    other = in_rings(std::move(other));
-    decide_beside(other, call, options);
     const double other_s = predicted_seconds(other, call, options);
     if (other_s >= least_s) continue;
     chosen = std::move(other);
@@ -383,9 +368,7 @@ ChosenBackward choose_variant(const AttendBackward& call, const VariantOptions& 
         predicted_seconds(other, call, options) < predicted_seconds(chosen, call, options))
       chosen = std::move(other);
   }
-  const AttendBackward launched = as_launched(call, chosen);
-  order_key_tiles(chosen, launched, options);
-  decide_beside(chosen, launched, options);  // which depends on the order
+  order_key_tiles(chosen, as_launched(call, chosen), options);
   return chosen;
 }
 

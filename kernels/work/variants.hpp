@@ -11,7 +11,6 @@
 
 #include "kernels/kernels.hpp"
 #include "kernels/work/chains.hpp"
-#include "kernels/work/dq_sections.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/kernel_choice.hpp"
 #include "kernels/work/measured_constants.hpp"
@@ -144,9 +143,8 @@ struct VariantOptions {
   // Multiprocessors beside `sms` that are left to others. Kernels with several thread blocks a multiprocessor
   // would spread over them, and are not taken unless `only` asks for one.
   int reserved_sms = 0;
-  bool shared_gpu = false;                // CallOptions::shared_gpu
-  std::optional<bool> sums_dkv = {};      // CallOptions::sums_dkv
-  std::optional<bool> works_beside = {};  // CallOptions::works_beside
+  bool shared_gpu = false;            // CallOptions::shared_gpu
+  std::optional<bool> sums_dkv = {};  // CallOptions::sums_dkv
 };
 
 // The variants that are allowed, that the architecture has room for (Claim), and that take the call: the
@@ -170,7 +168,6 @@ struct ChosenBackward {
   // them, and launches behind the variant's own round the sums. Else a thread block has all of these heads
   // and stores the rounded ones.
   bool sums_dkv = false;
-  bool works_beside = false;  // works_beside_tiles(), where a call can
 };
 
 // What a variant's own launch does of a call: if it stores dq once, it stores the rounded one; and dk and dv
@@ -195,26 +192,10 @@ std::int64_t key_tile_heads(const AttendBackward& call, const AttendBackwardVari
 // sets dq to 0 before (hopper::fused_heads_per_group(), heads_that_take_turns(), hopper::stores_first_dq()).
 int fused_heads_together(const ChosenBackward& chosen, const AttendBackward& call, int sms);
 bool stores_first_dq(const ChosenBackward& chosen, const AttendBackward& call);
-// Whether a kernel that sums dq rounds the sum itself: by chains, in rings, and in any order at the end of
-// its launch. Whether another launch does, behind the variant's own; and whether others do of dk and dv. The
-// answers are the same for a call and for what as_launched() makes of it.
+// Whether the variant's own launch rounds the dq that it sums, which chains do. Whether another launch does,
+// behind it; and whether others do of dk and dv. The answers are the same for a call and for what
+// as_launched() makes of it.
 bool rounds_dq(const ChosenBackward& chosen, const AttendBackward& call);
-bool rounds_at_end(const ChosenBackward& chosen, const AttendBackward& call);
-// Whether it does so, and computes delta and sets dq to 0, while tiles are taken (BesideTiles), and whether
-// that pays: there is work to be done beside, for long enough, because adding to dq takes longer then.
-bool works_beside_tiles(const ChosenBackward& chosen, const AttendBackward& call);
-bool pays_beside_tiles(const ChosenBackward& chosen, const AttendBackward& call, int sms);
-// What of that the launch for delta does before: these sections, which are rows 0 .. rows - 1 and so many
-// parts, of so many first query heads. Parts whose last tile begins before the launch ends are rounded beside
-// others.
-struct BesideSchedule {
-  std::int32_t heads_together;
-  std::int32_t sections, parts;
-  std::int64_t rows, heads;
-  std::int64_t rounded_parts;  // of all heads
-};
-BesideSchedule beside_schedule(const ChosenBackward& chosen, const AttendBackward& call,
-                               const DqSections& sections, int sms);
 bool casts_dq(const ChosenBackward& chosen, const AttendBackward& call);
 bool casts_dkv(const ChosenBackward& chosen, const AttendBackward& call);
 

@@ -52,7 +52,6 @@ struct WorkTables {
   bool even = true;  // all tiles have about equally many live pairs a row: none takes much longer
   std::int32_t rows_together = 0;  // the most rows that neighbours in the list walk over; 0: not known
   std::int32_t ending = 0;         // the first tile of the group that ends the launch (tile_order.hpp)
-  std::int32_t ring = 0;           // of keys: so many neighbours are a ring (rings.hpp); 0: none are
   bool alike = false;              // all tiles with segments take about the same time, where known
   // Forward: warpgroups take turns at the tensor cores; or there is a kernel in which they do not, so that
   // those that are done with a tile begin the next one while the others go on, and it is taken.

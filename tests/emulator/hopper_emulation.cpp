@@ -10,13 +10,11 @@
 #include <random>
 
 #include "kernels/work/fits.hpp"
-#include "kernels/work/rings.hpp"
 #include "kernels/work/tile_cuts.hpp"
 #include "kernels/work/tile_order.hpp"
 #include "kernels/work/turns.hpp"
 #include "kernels/work/variants.hpp"
 #include "kernels/work/work_list.hpp"
-#include "tests/emulator/beside_call.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 
@@ -76,11 +74,8 @@ WorkList list_of(const WorkTables& tables) {
           .segments = tables.segments.data(),
           .count = static_cast<std::int32_t>(tables.tiles.size()),
           .live = live_tiles(tables),
-          .ending = tables.ending,
-          .ring = tables.ring};
+          .ending = tables.ending};
 }
-
-constexpr std::int64_t most_emulated_ring = 4;
 
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
   if (dtype == DType::bf16)
@@ -102,7 +97,6 @@ testing::TileRunner Emulation::runner() {
   };
   runner.attend_backward = [this](testing::TileRunner::Tensors tensors, std::int64_t,
                                   const kernels::AttendBackward& call) {
-    out_ = call.out;
     return attend_backward(tensors, testing::with_delta(call));
   };
   runner.tensor_cores_only = true;
@@ -217,15 +211,11 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
   if (kind != apart && seed_ / 3 % 2 != 0)  // by sequences; one multiprocessor: the ending is short
     order_by_walked_rows(by_k, tile_times(by_k, {1, 1, 1}, true), {.sms = 1}, true);
-  if (kind == ordered && seed_ / 2 % 2 != 0)
-    walk_in_rings(by_k, dq_cell_rows(call.q.width), most_emulated_ring);
   AttendBackwardParams params = operands.params(call);
   params.by_q = list_of(by_q);
   params.by_k = list_of(by_k);
   if (kind != apart) {
     const int together = static_cast<int>(1 + seed_ % 3);
-    std::optional<BesideCall> beside;
-    DeviceView out_device;
     const auto run = [&] {
       if (call.write_dq == Write::store)  // where the first piece is stored, what was there is not read
         kernels::cpu_tiles().fill(call.dq, kind == ordered && hopper::stores_first_dq(params)
@@ -238,44 +228,13 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
       Launch as = launch();
       // The order depends on it, and a call determines it.
       if (kind == ordered) as.heads_per_group = together;
-      // As many thread blocks run as a ring has tiles, or some more.
-      as.multiprocessors = std::max(as.multiprocessors, by_k.ring);
-      as.resident = std::max(as.resident, by_k.ring);
-      if (beside) beside->set(params, out_device, as.heads_per_group, as.seed);
       (kind == ordered ? with.attend_backward_ordered
        : small         ? with.attend_backward_64_keys
                        : with.attend_backward_fused)(params, as);
     };
     if (kind != ordered) {
-      const std::optional<HostView> rounded = rounded_dq_ && kind == fused
-                                                  ? std::optional<HostView>(std::in_place, *rounded_dq_, of_q)
-                                                  : std::nullopt;
-      const auto is_whole = [](const DeviceView& view) {
-        return view.map == nullptr && view.listed == view.rows && hopper::has_tensor_map(view);
-      };
-      std::vector<std::int32_t> counters;
-      rounded_ = rounded && is_whole(rounded->device) && is_whole(params.dq) && params.by_k.live > 0;
-      if (rounded_) {
-        params.rounded_dq = rounded->device;
-        const std::optional<HostView> out = out_ && call.write_dq == Write::store && beside_calls_++ % 3 != 0
-                                                ? std::optional<HostView>(std::in_place, *out_, of_q)
-                                                : std::nullopt;
-        if (out && is_whole(out->device) && is_whole(params.dout)) {
-          beside.emplace(by_k, params);
-          out_device = out->device;
-        }
-        const std::int32_t part_rows = dq_part_rows(call.q.width);
-        params.sections.part_count = (params.q.rows + part_rows - 1) / part_rows;
-        counters.resize(
-            static_cast<std::size_t>(end_counters(beside ? beside->sections() : 1, params.q.heads)));
-        params.rounds_at_end = true;
-        params.end_counters = counters.data();
-      }
-      run();                                                            // its bits may differ
-      REQUIRE(counters == std::vector<std::int32_t>(counters.size()));  // ready for the next launch
+      run();  // its bits may differ
       std::string name = "attend_backward fused,";
-      if (rounded_) name += " rounded,";
-      if (beside) name += " beside tiles,";
       if (hopper::loads_lse_delta_by_tma(params)) name += " lse by TMA,";
       if (hopper::writes_dkv_by_tma(params))
         name += call.write_dk == Write::add ? " tiles added," : " tiles stored,";
@@ -297,20 +256,13 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
                     counters.data(),
                     turns.cells,
                     of_dkv.data()};
-    const std::optional<HostView> rounded = rounded_dq_ && by_k.ring > 0
-                                                ? std::optional<HostView>(std::in_place, *rounded_dq_, of_q)
-                                                : std::nullopt;
-    if (rounded && hopper::has_tensor_map(rounded->device)) params.rounded_dq = rounded->device;
-    rounded_ = hopper::rounds_last_dq(params);
     const bool same = same_in_all_orders(tensors, [&] {
       run();
       REQUIRE(counters == std::vector<std::int32_t>(count));  // ready for the next launch
       REQUIRE(of_dkv == std::vector<std::int32_t>(dkv_count));
     });
     std::string name = "attend_backward ordered";
-    if (by_k.ring > 0) name += ", in rings,";
-    if (hopper::stores_first_dq(params)) name += by_k.ring > 0 ? " first stored," : ", first stored,";
-    if (rounded_) name += " rounded,";
+    if (hopper::stores_first_dq(params)) name += ", first stored,";
     return {name_of(name.c_str(), call.q), same};
   }
   const bool same =
@@ -331,14 +283,9 @@ testing::TileRun Emulation::attend_backward_rounded(testing::TileRunner::Tensors
   kernels::AttendBackward launched = call;
   launched.rounded_dq.reset();
   const bool stores = !only_ && call.write_dq == Write::store && rounded_calls_++ % 2 == 0;
-  if (stores)
-    launched.dq = *call.rounded_dq;
-  else
-    rounded_dq_ = call.rounded_dq;
-  rounded_ = false;
+  if (stores) launched.dq = *call.rounded_dq;
   testing::TileRun run = attend_backward(tensors, launched);
-  rounded_dq_.reset();
-  if (!stores && !rounded_) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
+  if (!stores) kernels::cpu_tiles().copy(call.dq, *call.rounded_dq);
   return run;
 }
 

@@ -38,7 +38,7 @@ class Emulation {
   testing::TileRun attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call);
   testing::TileRun attend_backward(testing::TileRunner::Tensors tensors, const kernels::AttendBackward& call);
   // By chains, if the call has them; else by turns as kernels do that store dq once, and as those that sum
-  // it. Of a given kernel: as those that sum it, which round it in rings, or at the end.
+  // it. Of a given kernel: as those that sum it.
   testing::TileRun attend_backward_rounded(testing::TileRunner::Tensors tensors,
                                            const kernels::AttendBackward& call);
   testing::TileRun attend_backward_by_chains(testing::TileRunner::Tensors tensors,
@@ -48,11 +48,8 @@ class Emulation {
   std::uint64_t seed_;
   int orders_;
   std::optional<Backward> only_;
-  std::optional<kernels::View> rounded_dq_;  // of the call that is being made, for kernels that round
-  bool rounded_ = false;                     // the kernel has
-  std::optional<kernels::View> out_;         // likewise, for kernels that compute delta
   std::uint64_t forward_calls_;
-  std::int64_t backward_calls_ = 0, rounded_calls_ = 0, rounded_dkv_calls_ = 0, beside_calls_ = 0;
+  std::int64_t backward_calls_ = 0, rounded_calls_ = 0, rounded_dkv_calls_ = 0;
   std::uint64_t cuts_ = 0;
 };
 

@@ -110,8 +110,6 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   params.delta = {call.delta, Shape::queries};
   params.dq = {call.dq, Shape::dq_rows, 64};
   params.dq_strips = {call.dq, hopper::rounding_rows, 64};
-  params.out_strips = {call.beside.out, hopper::rounding_rows};
-  params.dout_strips = {call.dout, hopper::rounding_rows};
   params.dk = {call.dk, 16};
   params.dv = {call.dv, 16};
   params.dkv_write = hopper::dkv_write(call);
@@ -125,21 +123,18 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   if constexpr (Shape::ordered) {
     together = hopper::set_order_of_heads(params, call, units, together);
     params.stores_first_dq = hopper::stores_first_dq(call);
-    params.rounds_last_dq = hopper::rounds_last_dq(call);
   }
   if constexpr (Shape::by_chains) together = units;
-  params.scheduler = hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units,
-                                           together, group, std::max(call.by_k.ring, 1));
+  params.scheduler =
+      hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
-  hopper::set_end<Shape>(params, call, units, together);
-  hopper::require_rings_run(call, params.blocks);
   params.scale_log2 = hopper::scale_log2(call.scale);
   params.ds_factor = hopper::ds_factor<T>(call.scale);
   std::int32_t counter = 0;
   if (launch.takes_by_counter || Shape::ordered) params.counter = &counter;
   emulated_threads = Shape::threads;
   const auto kernel = [&] { hopper::attend_backward_fused_kernel<T, Shape>(params); };
-  if (Shape::ordered || params.end.parts > 0) {
+  if constexpr (Shape::ordered) {
     run_together({.seed = launch.seed, .late_copies = launch.late_copies, .resident = launch.resident},
                  emulated_threads, params.blocks, hopper::fused_shared, kernel);
   } else {

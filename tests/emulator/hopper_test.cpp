@@ -80,19 +80,6 @@ TEST_CASE("hopper kernels: dq rounded by chains") {
     CHECK_MESSAGE(report.ran(each), std::string(each));
 }
 
-// By thread blocks that run together or one after the other: of these the last one rounds what others left.
-TEST_CASE("hopper kernels: dq rounded at the end") {
-  testing::Report report;
-  for (std::uint64_t seed = 1; seed <= 6; ++seed)
-    check_cases(report, seed, 71, 72, 150, Emulation(seed, 2, fused));
-  for (std::uint64_t seed = 1; seed <= 2; ++seed)
-    check_cases(report, seed, 35, 36, 150, Emulation(seed, 2, fused));
-  CHECK(report.summary());
-  for (const char* each : {"bf16 64", "fp16 64", "bf16 128", "fp16 128"})
-    CHECK_MESSAGE(report.ran(std::string("attend_backward fused, rounded, tiles stored, hopper ") + each),
-                  std::string(each));
-}
-
 // tests_emulator --no-skip --test-case='*soak*': minutes, for who changes how threads wait for each other.
 TEST_CASE("hopper kernels: soak" * doctest::skip()) {
   for (std::uint64_t seed = 100; seed < 130; ++seed) check_cases(seed, 0, 24, 150);
@@ -109,10 +96,6 @@ TEST_CASE("hopper kernels: the fused backward") {
   check(7, 15, 16, 150);
   check(8, 0, 4, 300);
   CHECK(report.summary());
-  for (const char* each : {"bf16 64", "bf16 128", "fp16 128"}) {
-    const std::string variant = "attend_backward fused, rounded, beside tiles, tiles stored, hopper ";
-    CHECK_MESSAGE(report.ran(variant + each), std::string(each));
-  }
   // Sums of rows or of whole tiles, stored or added to what there is, with and without maps of rows.
   for (const char* dtype_width : {"bf16 128", "bf16 128, 64 keys", "fp16 128, 64 keys", "fp16 64"})
     for (const char* tiles : {" tiles added, hopper ", " tiles stored, hopper ", "fused, hopper "}) {
@@ -300,72 +283,6 @@ TEST_CASE("hopper kernels: in turn, the first piece of dq is stored") {
       }
     }
   }
-}
-
-// Two sequences of three tiles each, all of whose queries see all keys, in rings: the last one's queries are
-// no whole cell. At head size 64 there are twice as many queries as keys, six blocks as well. Two query heads
-// share a key head. dq, which holds NaN before, is a sum, and so are dk and dv, to which the tiles of both
-// heads add in turn; or all three are rounded, and one tile has both heads. Row 33 has no gradient. No more
-// thread blocks run than a ring has tiles, or some more. And once the second sequence begins within a block,
-// so that the last pieces of the first one are not whole, and nobody stores or rounds.
-TEST_CASE("hopper kernels: in rings nobody waits for ever, and whoever completes a cell rounds it") {
-  using kernels::Segment;
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = testing::infinity;
-  std::mt19937 generator(13);
-  for (const std::int64_t width : {64, 128})
-    for (const bool whole : {true, false})
-      for (const bool rounds : {false, true}) {
-        if (!whole && (rounds != (width == 128))) continue;
-        CAPTURE(width);
-        CAPTURE(whole);
-        CAPTURE(rounds);
-        testing::TileDTypes dtypes{
-            .nominal = DType::bf16, .out = rounds ? DType::bf16 : DType::fp32, .lse = DType::fp32};
-        dtypes.rounds_dq = rounds;
-        const std::int64_t a_key = width == 64 ? 2 : 1, second = (whole ? 384 : 370) * a_key,
-                           rows = 370 * a_key;
-        const testing::Sizes sizes{
-            .nq = second + rows, .nk = 384 + 370, .H = 4, .G = 2, .D = width, .E = width};
-        const auto first = [&](std::int64_t from, std::int64_t to) {
-          return Segment{.q_begin = from, .q_count = to - from, .k_count = 384};
-        };
-        const Segment last{.q_begin = second, .q_count = rows, .k_begin = 384, .k_count = 370};
-        const testing::Problem problem =
-            testing::random_problem(generator, sizes, {first(0, second), last}, dtypes.nominal);
-        testing::Problem dropped = problem;
-        dropped.segments = {first(0, 33), first(34, second), last};
-        const testing::Expected expected = testing::expected_of(problem),
-                                without = testing::expected_of(dropped);
-        std::optional<testing::TileTensors> made;  // TMA adds to dq, and rounded rows are aligned
-        const auto fits = [&] {
-          return kernels::cuda::hopper::has_tensor_map(made->dq.view()) &&
-                 (!rounds || kernels::cuda::hopper::has_tensor_map(made->rounded_dq.view()));
-        };
-        do made.emplace(generator, problem, dtypes, testing::TileLayouts{.gap_unit = 8, .one_run = true});
-        while (!fits());
-        testing::TileTensors& tensors = *made;
-        tensors.lse.assign(expected.lse);
-        tensors.delta.assign(expected.delta);
-        tensors.q.fill_row(33, nan);
-        tensors.dout.fill_row(33, infinity);
-        tensors.delta.fill_row(33, nan);
-        tensors.lse.fill_row(33, -infinity);
-        Emulation emulation(width == 64 ? 22 : 23, 3, ordered);
-        const kernels::AttendBackward call = tensors.backward(problem, Write::store, Write::store);
-        testing::TileRun run;  // lists are cut in several ways, not all of which give rings
-        for (int tries = 0; tries < 20 && run.variant.find("in rings") == std::string::npos; ++tries)
-          run = emulation.runner().attend_backward(tensors.all(), 0, call);
-        CHECK(run.variant == std::string("attend_backward ordered, in rings,") +
-                                 (whole ? " first stored," : "") + (whole && rounds ? " rounded," : "") +
-                                 " hopper bf16 " + std::to_string(width));
-        CHECK(run.repeatable);
-        CHECK(tensors.gaps_intact());
-        const testing::GradientTolerances most = testing::gradient_tolerances(dropped, without, dtypes);
-        CHECK(testing::worst_share(tensors.final_dq().values(), without.dq, without.dq_majorant, most.dq) <=
-              1);
-        CHECK(testing::worst_share(tensors.dk.values(), without.dk, without.dk_majorant, most.dk) <= 1);
-        CHECK(testing::worst_share(tensors.dv.values(), without.dv, without.dv_majorant, most.dv) <= 1);
-      }
 }
 
 TEST_CASE("hopper kernels: several tiles and many blocks") {

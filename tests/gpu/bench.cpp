@@ -101,14 +101,12 @@ void attention(DType dtype, const Shape& shape, bool causal) {
 
 // What serve() may be asked to choose: a name of KernelChoice, or one of the kernels of the backward; and
 // behind either "-stores-dkv" or "-sums-dkv" (CallOptions::sums_dkv), or "-row-dot": delta is then an
-// operation of its own, as in plans whose backward calls add to dq; and behind the first of these "-beside"
-// or "-behind" (CallOptions::works_beside).
+// operation of its own, as in plans whose backward calls add to dq.
 struct ServedChoice {
   kernels::KernelChoice kernels = kernels::KernelChoice::best;
   std::string backward;  // the variant's name; empty: any
   std::optional<bool> sums_dkv = {};
   bool row_dot = false;
-  std::optional<bool> works_beside = {};
 };
 std::map<std::string, ServedChoice> served_choices(int head_size) {
   using namespace kernels::cuda;
@@ -128,32 +126,29 @@ std::map<std::string, ServedChoice> served_choices(int head_size) {
   const std::map<std::string, ServedChoice> alone = choices;
   for (const auto& [name, choice] : alone) {
     choices[name + "-stores-dkv"] = {choice.kernels, choice.backward, false};
-    choices[name + "-stores-dkv-beside"] = {choice.kernels, choice.backward, false, false, true};
-    choices[name + "-stores-dkv-behind"] = {choice.kernels, choice.backward, false, false, false};
     choices[name + "-sums-dkv"] = {choice.kernels, choice.backward, true};
     choices[name + "-row-dot"] = {choice.kernels, choice.backward, {}, true};
   }
   return choices;
 }
 
-// One problem for serve(), with one choice of kernels. The backward computes delta, sums dq in fp32 and
-// rounds it, as plans of one rank do: in one launch or several, as the call's kernel does it. Of grouped
-// heads it may sum dk and dv as well.
+// One problem for serve(), with one choice of kernels, as plans of one rank have it: the backward computes
+// delta and sums dq in fp32; of short sequences it comes out rounded, of others a cast behind it does that.
+// Of grouped heads it may sum dk and dv as well.
 class Served {
  public:
   Served(const Packed& packed, const ServedChoice& choice, const DeviceMemory& memory)
       : calls_(choice.kernels),
-        gradients_({.choice = choice.kernels,
-                    .only = choice.backward,
-                    .sums_dkv = choice.sums_dkv,
-                    .works_beside = choice.works_beside}),
+        gradients_({.choice = choice.kernels, .only = choice.backward, .sums_dkv = choice.sums_dkv}),
         problem_(problem_of(DType::bf16, packed)),
         wide_dq_(DType::fp32, packed.rows(), packed.heads, packed.width),
         wide_dkv_(DType::fp32, 2 * grouped_rows(packed), packed.kv_heads, packed.width),
         dkv_(DType::bf16, 2 * grouped_rows(packed), packed.kv_heads, packed.width) {
     const kernels::Attend forward = problem_.forward();
     kernels::AttendBackward backward = problem_.backward();
-    backward.rounded_dq = backward.dq;
+    const View rounded_dq = backward.dq;
+    const bool rounds = std::ranges::max(packed.lengths) <= short_tokens;
+    if (rounds) backward.rounded_dq = rounded_dq;
     backward.dq = wide_dq_.view();
     if (packed.heads > packed.kv_heads) {
       backward.rounded_dk = half(dkv_.view(), 0);
@@ -166,7 +161,9 @@ class Served {
       backward_ = {gradients_.add_row_dot(backward.dout, forward.out, backward.delta)};
     else
       backward.out = forward.out;
+    call_ = backward_.size();
     backward_.push_back(gradients_.add(backward));
+    if (!rounds) backward_.push_back(gradients_.add_copy(backward.dq, rounded_dq));
     tables_.emplace(calls_.table_bytes());
     gradient_tables_.emplace(gradients_.table_bytes());
     calls_.upload(tables_->data());
@@ -182,10 +179,12 @@ class Served {
     return seconds / repeats;
   }
   std::string variant(bool backward) const {
-    return backward ? gradients_.variant(backward_.back()) : calls_.variant(forward_[0]);
+    return backward ? gradients_.variant(backward_[call_]) : calls_.variant(forward_[0]);
   }
 
  private:
+  static constexpr std::int64_t short_tokens = 1024;  // WithQuerySum::backward() in algorithms/softmax.cpp
+
   static std::int64_t grouped_rows(const Packed& packed) {
     return packed.heads > packed.kv_heads ? packed.rows() : 0;
   }
@@ -201,6 +200,7 @@ class Served {
   AttentionProblem problem_;
   Operand wide_dq_, wide_dkv_, dkv_;
   std::vector<std::size_t> forward_, backward_;
+  std::size_t call_ = 0;  // the attention among backward_
   std::optional<DeviceMemory> tables_, gradient_tables_;
 };
 

@@ -139,8 +139,7 @@ TileRun run_on_gpu(std::span<Tensor* const> tensors, std::int64_t shift,
   kernels::launch_and_wait(calls, again);
   const std::vector<std::vector<std::byte>> second = mirror.download();
   mirror.assign(second);
-  return {.variant = calls.variant(number) + (calls.works_beside(number) ? ", beside tiles" : ""),
-          .repeatable = !calls.deterministic(number) || second == first};
+  return {.variant = calls.variant(number), .repeatable = !calls.deterministic(number) || second == first};
 }
 
 namespace {
@@ -189,7 +188,6 @@ TileRunner gpu_attention() {
       if (taken.only.empty()) taken.only = one_of_kernels(call);
       // Of calls that may do either, half do each: the model would hardly sum dk and dv of tiles as small.
       taken.sums_dkv = call.k.rows % 2 == 0;
-      taken.works_beside = true;  // where calls compute delta; it would not pay if they are as small
       return taken;
     };
     return run_on_gpu(tensors, shift, add, options);

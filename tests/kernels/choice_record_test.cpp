@@ -51,9 +51,6 @@ RecordedProblem problem_of(const nlohmann::json& row) {
 // How dk and dv come out: rounded by the kernel, as sums in fp32, or either, as the kernels choose.
 enum class Dkv { stored, summed, either };
 
-// Where delta comes from.
-enum class Delta { given, computed };
-
 // Of a kernel, where dk and dv may be summed or not.
 std::string named(const std::string& kernel, bool sums_dkv) {
   return kernel + (sums_dkv ? ", dk and dv summed" : "");
@@ -79,25 +76,11 @@ Times read(const std::vector<std::string>& paths) {
   return times;
 }
 
-// Whether the fused kernel rounds dq itself: records from before it did have it with a cast.
-bool rounded_at_end(const RecordedProblem& problem) {
-  constexpr std::int64_t most = static_cast<std::int64_t>(measured("rounded_at_end_most"));
-  return problem.rows() * problem.heads * problem.width * 4 <= most;
-}
-
-// Records from before that, and the problems of a later record where it does.
-Times read(const std::vector<std::string>& paths, const std::vector<std::string>& at_end) {
-  Times times = read(paths);
-  for (auto& [problem, by_kernel] : read(at_end))
-    if (rounded_at_end(problem)) times[problem] = by_kernel;
-  return times;
-}
-
 // The time of what is chosen over that of the fastest.
 struct Lost {
   double most = 0, mean = 0;
 };
-Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored, Delta delta = Delta::given) {
+Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored) {
   const VariantOptions options = with_choice(on_hopper, choice);
   Lost lost;
   for (const auto& [problem, by_kernel] : times) {
@@ -105,7 +88,6 @@ Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored, Delta 
     const Call shape{.S = problem.rows(), .H = problem.heads, .G = problem.kv_heads, .D = problem.width};
     AttendBackward call = dkv == Dkv::either ? rounding_all(shape, segments) : rounding(shape, segments);
     if (dkv == Dkv::summed) call.dk = call.dv = shape.view(shape.G, shape.D, dtype_of_sums);
-    if (delta == Delta::computed) call.out = call.dout;
     double least = 0;
     for (const AttendBackwardVariant* variant : variants_for(call, options))
       for (const bool sums_dkv : {false, true})
@@ -125,20 +107,15 @@ Lost lost(const Times& times, KernelChoice choice, Dkv dkv = Dkv::stored, Delta 
 }  // namespace
 
 // The costs of kernels were set to the records of the H100, so that a bound says how well a model of this
-// form can do; the H200 had no part in it. Those of the second folder have the full masks of head size 128
-// that walk in rings; those of the third, problems whose dq the fused kernel rounds itself, which the H200's
-// have with a cast.
+// form can do; the H200 had no part in it.
 TEST_CASE("no choice of a backward kernel takes much longer than the fastest kernel") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic})
     for (const char* const size : {"64", "128"}) {
       CAPTURE(size);
       const auto records = [&](const std::string& card) {
-        const std::string name = std::string("/kernels-") + size + ".json";
-        std::vector<std::string> paths = {card + "-2026-11-26/sequences" + name};
-        if (std::string(size) == "128") paths.push_back(card + "-2026-11-26/rings" + name);
-        return paths;
+        return std::vector<std::string>{card + "-2026-11-26/sequences/kernels-" + size + ".json"};
       };
-      CHECK(lost(read(records("h100"), {"h100-2026-11-27/dq-at-end/kernels.json"}), choice).most < 1.05);
+      CHECK(lost(read(records("h100")), choice).most < 1.05);
       CHECK(lost(read(records("h200")), choice).most < 1.02);
     }
 }
@@ -148,34 +125,13 @@ TEST_CASE("no choice of a backward kernel takes much longer than the fastest ker
 // was found, the worse of both choices, and a little: means 1.004 and 1.010, most 1.101 and 1.199.
 TEST_CASE("choices of a backward kernel for drawn problems cost little") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
-    const std::string drawn = "h100-2026-11-26/grouped/", at_end = "h100-2026-11-27/dq-at-end/";
-    const Lost fitted = lost(read({drawn + "kernels-7.json", drawn + "kernels-11.json"},
-                                  {at_end + "kernels-7.json", at_end + "kernels-11.json"}),
-                             choice);
-    const Lost held_out = lost(read({drawn + "kernels-23.json"}, {at_end + "kernels-23.json"}), choice);
+    const std::string drawn = "h100-2026-11-26/grouped/";
+    const Lost fitted = lost(read({drawn + "kernels-7.json", drawn + "kernels-11.json"}), choice);
+    const Lost held_out = lost(read({drawn + "kernels-23.json"}), choice);
     CHECK(fitted.mean < 1.005);
     CHECK(fitted.most < 1.11);
     CHECK(held_out.mean < 1.015);
     CHECK(held_out.most < 1.2);
-  }
-}
-
-// The same where the call computes delta, as on one rank, and short sequences, whose launches begin and end
-// for as long as their tiles take. Problems that two costs were set by, in records of before, and those
-// of the seed that had no part in it. Found, the worse of both choices: means 1.004 and 1.011, most 1.14
-// and 1.15.
-TEST_CASE("choices of a backward kernel that computes delta cost little") {
-  const std::string beside = "h100-2026-11-27/beside/";
-  for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
-    const Times of_fit =
-        read({beside + "kernels.json", beside + "kernels-batches.json", beside + "kernels-short.json",
-              beside + "kernels-7.json", beside + "kernels-11.json"});
-    const Lost fitted = lost(of_fit, choice, Dkv::stored, Delta::computed);
-    const Lost held_out = lost(read({beside + "kernels-23.json"}), choice, Dkv::stored, Delta::computed);
-    CHECK(fitted.mean < 1.006);
-    CHECK(fitted.most < 1.15);
-    CHECK(held_out.mean < 1.015);
-    CHECK(held_out.most < 1.16);
   }
 }
 

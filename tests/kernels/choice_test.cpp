@@ -141,13 +141,10 @@ TEST_CASE("the predicted time of one tile") {
   CHECK(predicted(wave, fused_kernel) == doctest::Approx(13.946e-6 + zeros(132)).epsilon(1e-9));
   CHECK(predicted(more, fused_kernel) ==
         doctest::Approx(3.2e-6 + 2 * 2.7 * 3.98e-6 + zeros(133)).epsilon(1e-9));
-  // Two key tiles with a full mask walk in a ring: 3.2 + 3.7 * 4.44 + 5. Where they may not, they queue: 3.2
-  // + 3.7 * 4.08 + 2.4. The first piece is stored. With 66 heads side by side one tile of each begins on 66
-  // multiprocessors, and nobody queues: two waves.
+  // Two key tiles with a full mask queue: 3.2 + 3.7 * 4.08 + 2.4. The first piece is stored. With 66 heads
+  // side by side one tile of each begins on 66 multiprocessors, and nobody queues: two waves.
   const Call two{.S = 256, .H = 1, .G = 1, .causal = false};
   VariantOptions few = with_same_bits(on_hopper);
-  CHECK(predicted(two, ordered_kernel, few) == doctest::Approx((3.2 + 3.7 * 4.44 + 5) * 1e-6).epsilon(1e-9));
-  few.shared_gpu = true;
   CHECK(predicted(two, ordered_kernel, few) ==
         doctest::Approx((3.2 + 3.7 * 4.08 + 2.4) * 1e-6).epsilon(1e-9));
   few.sms = 66;
@@ -257,14 +254,10 @@ TEST_CASE("the predicted time of tiles whose keys and values differ in size, and
         doctest::Approx((6.4 + 2.32 * (keys + queries)) * 1e-6).epsilon(1e-9));
 }
 
-// With the same bits, full masks, on a GPU that has other ranks too: at 2048 tokens the tiles of a head
-// queue, and yet are done before tiles apart are. With 1024 they are not (60.5 us measured on an H100,
-// h100-2026-11-25/peers, and 72.1 in turn on an H200, h200x2-2026-11-23/round); but in rings.
+// With the same bits and full masks, at 2048 tokens the tiles of a head queue, and yet are done before tiles
+// apart are. With 1024 they are not (60.5 us measured on an H100, and 72.1 in turn on an H200).
 TEST_CASE("the heuristic takes the kernel that was measured faster, whether its tiles queue or not") {
-  VariantOptions shared = with_same_bits(on_hopper);
-  CHECK(rounded_name({.S = 1024, .causal = false}, shared) == ordered_kernel);
-  shared.shared_gpu = true;
-  const VariantOptions table = shared, model = in_way(ChoiceWay::heuristic, table);
+  const VariantOptions table = with_same_bits(on_hopper), model = in_way(ChoiceWay::heuristic, table);
   const Call small{.S = 1024, .causal = false}, middle{.S = 2048, .causal = false},
       large{.S = 8192, .B = 2, .causal = false};
   for (const VariantOptions& options : {table, model}) {

@@ -34,7 +34,6 @@ TEST_CASE("computed delta: zeros need no launch of their own, and first blocks a
   const auto seconds = [](const AttendBackward& of, const char* variant) {
     VariantOptions only = on_hopper;
     only.only = variant;
-    only.works_beside = false;
     return predicted_seconds(choose_variant(of, only), of, only);
   };
   const auto spared_us = [&](const char* variant) {
@@ -54,7 +53,6 @@ TEST_CASE("computed delta: what the loads of the first blocks save depends on th
   const AttendBackward call = rounding(shape, segments);
   VariantOptions only = on_hopper;
   only.only = "attend_backward hopper fused bf16 64";
-  only.works_beside = false;
   const auto seconds = [&](const AttendBackward& of) {
     return predicted_seconds(choose_variant(of, only), of, only);
   };

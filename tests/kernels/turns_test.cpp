@@ -159,10 +159,9 @@ TEST_CASE("turns: no more heads side by side than there are key heads, where the
   CHECK(heads(8, 2, 8) == 8);  // 17 would be busy
   CHECK(heads(0, 1, 0) == 1);  // nothing to do, but a group all the same
   // 64 tiles of one sequence that begin together queue for longer the fewer heads there are.
-  CHECK(heads(4, 1, 64, queueing_tiles(true, 0, 8192, 128)) == 4);
-  CHECK(heads(4, 1, 64, queueing_tiles(true, 32, 8192, 128)) == 3);   // in rings they do not
-  CHECK(heads(4, 1, 64, queueing_tiles(false, 0, 8192, 128)) == 3);   // with masks neither
-  CHECK(heads(32, 8, 128, queueing_tiles(true, 0, 1024, 128)) == 8);  // a short queue
+  CHECK(heads(4, 1, 64, queueing_tiles(true, 8192, 128)) == 4);
+  CHECK(heads(4, 1, 64, queueing_tiles(false, 8192, 128)) == 3);   // with masks they do not
+  CHECK(heads(32, 8, 128, queueing_tiles(true, 1024, 128)) == 8);  // a short queue
 }
 
 TEST_CASE("turns: pieces of tiles before the ending") {

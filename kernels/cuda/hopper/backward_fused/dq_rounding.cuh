@@ -1,6 +1,5 @@
 // Rounding what has been added to a cell of dq: a warp loads the sums, which are still in the L2 cache, and
-// stores them in the dtype of q. For kernels that know which piece of a cell is its last (dq_turns.cuh,
-// dq_chains.cuh).
+// stores them in the dtype of q. For chains, which know which piece of a cell is its last (dq_chains.cuh).
 #pragma once
 
 #include <cstdint>
@@ -72,15 +71,6 @@ class DqRounding {
  public:
   __device__ __forceinline__ DqRounding(const FusedParams& params, FusedStorage<Shape>& memory)
       : params_(params), memory_(memory) {}
-
-  // Rounds until all lanes see the phase over.
-  __device__ __forceinline__ void round_until(const BarrierPhase& phase) {
-    while (!all_see(phase)) {
-      if (!must_load())
-        wait_for_any(phase, can_load() ? cell_phase() : phase, is_loading() ? strip_phase() : phase);
-      go_on();
-    }
-  }
 
   // Rounds all cells that will be complete.
   __device__ __forceinline__ void finish() {

@@ -1,7 +1,6 @@
 // Adding to dq in a fixed order, for the ordered form of the fused backward kernel: a tile of keys adds the
 // piece of a block of queries to a cell when all pieces that come before it in the head's order have been
-// added (kernels/work/turns.hpp). Where pieces are whole cells, a cell's first one is stored, and the sum may
-// be rounded when its last one has been added (dq_rounding.cuh).
+// added (kernels/work/turns.hpp). Where pieces are whole cells, a cell's first one is stored.
 //
 // Two threads do that, for both consumers, because what one thread does for a block must not take longer than
 // a block's products. One waits for turns: run_dq_turns(). It calls a block when it is its turn, perhaps
@@ -9,30 +8,18 @@
 // run_dq_store_in_turn(). From one tile's addition to that of the next one it is then as far as can be: the
 // addition, a fence, and the way of a count to memory and back.
 //
-// Nobody waits for ever. Without rings a piece waits only for tiles of the same head that come before its own
+// Nobody waits for ever. A piece waits only for tiles of the same head that come before its own
 // in the head's order, and the scheduler gives these lower numbers. Numbers are drawn by thread blocks that
 // run, and drawn in order. So of the tiles that are not complete the one with the lowest number has a thread
 // block, which has completed its earlier tiles, and waits for nobody but itself: for its own blocks before. A
 // block that has been called is added and passed without waiting for later ones, because they are called and
 // added in order: the adding thread waits for both consumers' dq of one block at a time, and a consumer
 // stages that of a block without the dq that the other one stages after it.
-//
-// Tiles of a ring (kernels/work/rings.hpp) wait for tiles with higher numbers too, but of their ring alone.
-// So of the rings that are not complete take the first. Its tiles go to different thread blocks, because one
-// that has a tile of a ring draws no other before all of the ring have been drawn (FusedProducer). And all
-// are drawn: at least as many thread blocks run as a ring has tiles, and those without one come to draw. Who
-// waits for them may load its last two blocks late, and store dk and dv of an earlier tile late; but the ones
-// that are still to draw need neither, since they have no tile of this ring, and earlier rings are complete.
-// From then on what each tile walks first waits for tiles before it in the list, and what it walks then for
-// what others walk first and for tiles before it. Turns for dk and dv are those of the same tile of lower
-// query heads, which the launch takes earlier, in earlier rings; and a tile waits for them when it has staged
-// all of its dq.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
-#include "kernels/cuda/hopper/backward_fused/dq_rounding.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_store.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
@@ -161,12 +148,10 @@ __device__ __forceinline__ void pass(const DqPiece& piece) {
 
 // One thread: adds the dq that both consumers have staged for a block that has been called, and waits until
 // it has been written, once for both: their shared memory is not free any earlier (ptxas makes the same wait
-// of wait_group.read), and consumers are less than a block apart. Then it passes the turn; and if that was a
-// cell's last one, and the call wants it, the cell is to be rounded.
+// of wait_group.read), and consumers are less than a block apart. Then it passes the turn.
 template <class Shape>
 __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, FusedStorage<Shape>& memory) {
   using Slots = PipelineIndex<Shape::dq_turn_slots>;
-  int cells = 0;
   for (int count = 0;; ++count) {
     const int slot = Slots::stage(count);
     DqPiece piece;
@@ -174,10 +159,7 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
     for (int consumer = 0; consumer < Shape::consumers; ++consumer) {
       wait(shared_address(&memory.dq_full[consumer]), count & 1);
       const int staged = memory.dq_staged[consumer];
-      if (staged == dq_end) {
-        if (params.rounds_last_dq) publish_cell(memory, cells, {0, -1});
-        return;
-      }
+      if (staged == dq_end) return;
       if (consumer == 0) {
         wait(shared_address(&memory.dq_turn[slot]), Slots::parity(count));
         piece = memory.dq_piece[slot];
@@ -190,33 +172,7 @@ __device__ __forceinline__ void run_dq_store_in_turn(const FusedParams& params, 
       arrive(shared_address(&memory.dq_empty[consumer]));
     pass(piece);
     arrive(shared_address(&memory.dq_written[slot]));
-    if (params.rounds_last_dq && piece.part[0] == DqPiece::Part::last) {
-      const Block& block = memory.bounds[PipelineIndex<Shape::info_stages>::stage(count)];
-      publish_cell(memory, cells++, {block.begin, block.head});
-    }
   }
 }
-
-// The warp that loads lse and delta rounds what is complete wherever it waits for a block; and when there are
-// no more blocks, all that will still be complete. It is slower at that than a block's products are, so that
-// few of a tile's blocks should complete cells: those of a ring complete as many as they begin with.
-template <class T, class Shape>
-class RoundsMeanwhile {
- public:
-  __device__ __forceinline__ RoundsMeanwhile(const FusedParams& params, FusedStorage<Shape>& memory)
-      : rounds_(params.rounds_last_dq), rounding_(params, memory) {}
-
-  __device__ __forceinline__ void wait_for(std::uint32_t barrier, int parity) {
-    if (rounds_) rounding_.round_until({barrier, parity});
-    wait(barrier, parity);
-  }
-  __device__ __forceinline__ void end() {
-    if (rounds_) rounding_.finish();
-  }
-
- private:
-  bool rounds_;
-  DqRounding<T, Shape> rounding_;
-};
 
 }  // namespace cplab::kernels::cuda::hopper

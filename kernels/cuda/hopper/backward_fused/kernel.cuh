@@ -1,8 +1,7 @@
 // Backward attention for Hopper in one kernel: S and dP are computed once. dq is accumulated in memory by
-// many thread blocks, in any order, so that its last bits differ from run to run, and a warp may compute
-// delta and round dq beside them (dq_beside.cuh); or, in the ordered form, in the order of the work list
-// (dq_turns.cuh), and then dk and dv in that of heads; or by one thread block, which also rounds it
-// (dq_chains.cuh).
+// many thread blocks, in any order, so that its last bits differ from run to run; or, in the ordered form, in
+// the order of the work list (dq_turns.cuh), and then dk and dv in that of heads; or by one thread block,
+// which also rounds it (dq_chains.cuh).
 //
 // The grid is persistent: a thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup
 // (consumer.cuh), or of 64 keys with one consumer, and walks over blocks of queries. K, V and the first Q of
@@ -10,9 +9,7 @@
 #pragma once
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_beside.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_chains.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_end.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_rounding.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_store.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_turns.cuh"
@@ -32,9 +29,7 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if (params.loads_lse_delta_by_tma)
       for (const CUtensorMap* map : {&params.lse, &params.delta}) prefetch_tensor_map(*map);
     if (params.adds_dq_by_tma) prefetch_tensor_map(params.dq);
-    if (Shape::by_chains || params.rounds_last_dq || params.end.beside) prefetch_tensor_map(params.dq_strips);
-    if (params.end.beside)
-      for (const CUtensorMap* map : {&params.out_strips, &params.dout_strips}) prefetch_tensor_map(*map);
+    if (Shape::by_chains) prefetch_tensor_map(params.dq_strips);
     if (params.dkv_write != DkvWrite::row_by_row)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
   }
@@ -52,31 +47,15 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     const int warp = static_cast<int>(threadIdx.x) / 32;
     // Consumers write nothing before info_full, at which warp 1 arrives after this.
     if (waits_late && warp != 0) wait_on_dependent_grids();
-    if (warp == 1) {
-      if constexpr (Shape::ordered)
-        produce_info<Shape>(params, memory, RoundsMeanwhile<T, Shape>(params, memory));
-      else
-        produce_info<Shape>(params, memory, NothingMeanwhile());
-    }
+    if (warp == 1) produce_info<Shape>(params, memory);
     if constexpr (Shape::by_chains)
       if (warp == 3) return DqRounding<T, Shape>(params, memory).finish();
-    if constexpr (Shape::rounds_at_end)
-      if (warp == 3 && params.end.beside) return BesideDq<T, Shape>(params, memory).run();
     if (threadIdx.x % 32 != 0) return;
-    if (warp == 0) {
-      if constexpr (Shape::rounds_at_end) begin_end(params);
-      producer.run();
-      if constexpr (Shape::rounds_at_end) call_parts(params, memory);
-    }
+    if (warp == 0) producer.run();
     if (warp < 2) return;
     if constexpr (Shape::by_chains)
       run_dq_store_of_chains<Shape>(params, memory);
-    else if constexpr (Shape::rounds_at_end) {
-      if (params.end.beside)
-        run_dq_store_of_all_parts<Shape>(params, memory);
-      else
-        run_dq_store<Shape>(params, memory, warp - 2);
-    } else if constexpr (!Shape::ordered)
+    else if constexpr (!Shape::ordered)
       run_dq_store<Shape>(params, memory, warp - 2);
     else if (warp == 2)
       run_dq_store_in_turn<Shape>(params, memory);
@@ -85,7 +64,6 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   } else {
     if constexpr (Shape::moves_registers) warpgroup_reg_alloc<Shape::consumer_registers>();
     FusedConsumer<T, Shape>(params, memory, warpgroup - 1).run();
-    if constexpr (Shape::rounds_at_end) round_parts<T>(params, memory);
   }
 }
 

@@ -20,10 +20,6 @@ namespace cplab::kernels::cuda::hopper {
 template <class Shape>
 constexpr std::int64_t fused_shared_bytes = std::min<std::int64_t>(sizeof(FusedStorage<Shape>) + 1024,
                                                                    most_shared_bytes);
-// Where the kernel does not round dq, which chains always do.
-template <class Shape>
-constexpr std::int64_t fused_shared_bytes_without_rounding = std::min<std::int64_t>(
-    sizeof(FusedStorage<Shape>) - Shape::rounding_buffers * rounding_bytes + 1024, most_shared_bytes);
 
 template <class T, class Shape>
 Launch bind_backward_fused(const AttendBackwardParams& call) {
@@ -44,14 +40,7 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   params->adds_dq_by_tma = adds_dq_by_tma(call);
   params->adds_every_row = Shape::ordered && adds_every_row(call);
   if (params->adds_dq_by_tma) params->dq = accumulator_map(call.dq, Shape::dq_rows);
-  params->rounds_last_dq = Shape::ordered && rounds_last_dq(call);
-  const bool beside = Shape::rounds_at_end && call.beside.out.rows > 0;
-  if (Shape::by_chains || params->rounds_last_dq || beside)
-    params->dq_strips = accumulator_map(call.dq, rounding_rows);
-  if (beside) {
-    params->out_strips = tensor_map(call.beside.out, rounding_rows);
-    params->dout_strips = tensor_map(call.dout, rounding_rows);
-  }
+  if (Shape::by_chains) params->dq_strips = accumulator_map(call.dq, rounding_rows);
   params->dkv_write = dkv_write(call);
   if (params->dkv_write != DkvWrite::row_by_row) {
     params->dk = tensor_map(call.dk, 16);
@@ -67,18 +56,15 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
   if constexpr (Shape::by_chains) together = units;  // all heads of the longest chain first
   if constexpr (Shape::ordered) {
     if (params->splits_query_heads)
-      together = heads_that_take_turns(
-          together, call.k.heads, call.by_k.live,
-          queueing_tiles(call.turns.full, call.by_k.ring, call.by_k.rows_together, Shape::keys),
-          call.multiprocessors);
+      together = heads_that_take_turns(together, call.k.heads, call.by_k.live,
+                                       queueing_tiles(call.turns.full, call.by_k.rows_together, Shape::keys),
+                                       call.multiprocessors);
     together = set_order_of_heads(*params, call, units, together);
     params->stores_first_dq = stores_first_dq(call);
   }
-  params->scheduler = TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together,
-                                    group, std::max(call.by_k.ring, 1));
+  params->scheduler =
+      TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
   params->blocks = std::min(std::max(call.multiprocessors, 1), params->scheduler.tiles);
-  set_end<Shape>(*params, call, units, together);
-  require_rings_run(call, params->blocks);
   if (!Shape::by_chains && !params->stores_first_dq && call.write_dq == Write::store && !call.dq_is_zero)
     throw std::logic_error("a backward kernel was to add to dq, which nobody sets to 0");
   return [params, &call](CUstream_st* stream) {
@@ -91,11 +77,8 @@ Launch bind_backward_fused(const AttendBackwardParams& call) {
       launch_fill(call.zeroed_dv, 0, stream);
     }
     if (params->blocks == 0) return;
-    const std::int64_t bytes = Shape::by_chains || params->rounds_last_dq || params->end.beside
-                                   ? fused_shared_bytes<Shape>
-                                   : fused_shared_bytes_without_rounding<Shape>;
     launch_dependent(attend_backward_fused_kernel<T, Shape>, static_cast<unsigned>(params->blocks),
-                     Shape::threads, static_cast<std::size_t>(bytes), stream, *params);
+                     Shape::threads, static_cast<std::size_t>(fused_shared_bytes<Shape>), stream, *params);
   };
 }
 

@@ -1,12 +1,11 @@
 // Of the producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, and a warp that
 // loads lse and delta. The others add staged dq to memory (dq_store.cuh; ordered: dq_turns.cuh; by chains,
-// which also round it: dq_chains.cuh), or work beside tiles (dq_beside.cuh).
+// which also round it: dq_chains.cuh).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/hopper/backward_fused/dq_beside.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
 
@@ -18,8 +17,7 @@ namespace cplab::kernels::cuda::hopper {
 //
 // Ordered: some tiles are walked upward, and taken from the list's last to its first; the others are walked
 // downward, as listed (kernels/work/turns.hpp, HeadGroups). All tiles are drawn by the counter, the first one
-// too: a thread block that does not run yet has none that others could wait for. Of a ring of tiles a thread
-// block draws one.
+// too: a thread block that does not run yet has none that others could wait for.
 template <class Shape>
 class FusedProducer {
  public:
@@ -76,10 +74,7 @@ class FusedProducer {
 
   __device__ __forceinline__ void begin_tile(int tile) {
     int index, unit;
-    if constexpr (ordered)
-      params_.scheduler.find_in_runs(tile_index_, index, unit);
-    else
-      params_.scheduler.find(tile_index_, index, unit);
+    params_.scheduler.find(tile_index_, index, unit);
     if constexpr (Shape::by_chains) {
       index = place_;
       memory_.chains.owner_of_tile[tile] = {chain_.row_begin, chain_.cells,
@@ -100,21 +95,6 @@ class FusedProducer {
     entered.first_head = first_head_of(unit);
     entered.stop_head = entered.first_head + params_.heads_of_tile;
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
-    if constexpr (Shape::rounds_at_end)
-      if (params_.end.parts > 0) find_patch(tile, index, unit);
-  }
-
-  __device__ __forceinline__ void find_patch(int tile, int index, int unit) {
-    const DqEnd& end = params_.end;
-    const SectionList& sections = params_.call.sections;
-    const int section = sections.of_tile != nullptr ? sections.of_tile[index] : 0;
-    memory_.patch_of_tile[tile] = section * end.units + unit;
-    if (!end.beside || (unit < end.ahead_units && section < end.ahead_sections)) {
-      memory_.parts_before_tile[tile] = 0;
-      return;
-    }
-    const int parts = sections.all != nullptr ? sections.all[section].parts : sections.part_count;
-    memory_.parts_before_tile[tile] = parts * params_.heads_of_tile;
   }
 
   // Of the heads of a tile. In turn the query heads of a key head are as far apart as can be: those that add
@@ -137,9 +117,6 @@ class FusedProducer {
   }
   __device__ __forceinline__ bool fetch_next() {
     if constexpr (ordered) {
-      const int ring = params_.call.by_k.ring;
-      if (ring > 0 && tile_index_ >= 0)
-        wait_for_count(params_.counter, (params_.scheduler.of_run.quotient(tile_index_) + 1) * ring);
       tile_index_ = atomic_add_one(params_.counter);
       if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
     } else if (params_.counter == nullptr) {
@@ -310,25 +287,15 @@ __device__ __forceinline__ void finish_info(const FusedParams& params, FusedStor
   arrive(shared_address(&memory.info_full[slot]));  // all 32 lanes arrive, each for its own writes
 }
 
-// How the next one waits for blocks, and what else it does when there are no more.
-struct NothingMeanwhile {
-  __device__ __forceinline__ void wait_for(std::uint32_t barrier, int parity) { wait(barrier, parity); }
-  __device__ __forceinline__ void end() {}
-};
-
 // One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
 // before the block before it is prepared, because they take longer than a block's turn.
-template <class Shape, class Meanwhile>
-__device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory,
-                                             Meanwhile meanwhile) {
+template <class Shape>
+__device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
-  for (int count = 0, tile = -1;; ++count) {
+  for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);
-    meanwhile.wait_for(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
+    wait(shared_address(&memory.found_full[slot]), InfoStages::parity(count));
     const bool live = memory.found[slot].live();
-    if constexpr (Shape::rounds_at_end)
-      if (live && params.end.beside && memory.tile_of[slot] != tile)
-        wait_for_preparation(params, memory, tile = memory.tile_of[slot]);
     if (live && params.loads_lse_delta_by_tma) load_info<Shape>(params, memory, count);
     if (live && !params.loads_lse_delta_by_tma) copy_info<Shape>(params.call, memory, count);
     cp_async_commit_group();
@@ -339,7 +306,7 @@ __device__ __forceinline__ void produce_info(const FusedParams& params, FusedSto
     if (live) continue;
     if (thread_index() % 32 == 0) memory.flags[slot] = 0;
     arrive(shared_address(&memory.info_full[slot]));
-    return meanwhile.end();
+    return;
   }
 }
 

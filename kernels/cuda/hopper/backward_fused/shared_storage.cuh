@@ -11,7 +11,6 @@
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
 #include "kernels/work/chains.hpp"
-#include "kernels/work/dq_sections.hpp"
 #include "kernels/work/fits.hpp"
 #include "kernels/work/turns.hpp"
 
@@ -28,23 +27,6 @@ inline DkvWrite dkv_write(const AttendBackwardParams& call) {
   if (call.dk.dtype == DType::fp32) return DkvWrite::fp32_tiles;
   return call.write_dk == Write::add ? DkvWrite::added_tiles : DkvWrite::rounded_tiles;
 }
-
-// dq as the kernel rounds it (dq_end.cuh), and delta and zeros as it prepares them (dq_beside.cuh): by parts
-// of at most FusedShape::end_rows rows of a head, numbered in the order in which the launch comes to them: of
-// each group of heads section after section, and of a section head after head. A patch of dq is a section of
-// rows for the query heads of a tile, a unit.
-struct DqEnd {
-  int parts = 0;  // of all heads; 0: nothing of this is done
-  int units = 1, patches = 1;
-  int units_together = 1;
-  FastDivmod of_group, of_head, of_unit;  // by their parts: of a group of units, of a head; heads of a unit
-  int adds_of_tile = 0;                   // how often a tile of keys raises the count of its patch
-  // Beside tiles: whether anything is done, which part is the first to be prepared, and how many parts are
-  // rounded there.
-  bool beside = false;
-  int first_prepared = 0, rounded_beside = 0;
-  int ahead_units = 0, ahead_sections = 0;  // what the launch before has prepared
-};
 
 struct FusedParams {
   AttendBackwardParams call;
@@ -70,10 +52,7 @@ struct FusedParams {
                             // second ones
   int heads_of_key_head = 1;     // query heads
   bool stores_first_dq = false;  // ordered: a cell's first piece of dq is stored, not added
-  bool rounds_last_dq = false;   // ordered: the sum of a cell is rounded when its last piece has been added
-  CUtensorMap dq_strips;         // to round dq: fp32, boxes of rounding_rows rows x 64 columns
-  CUtensorMap out_strips, dout_strips;  // beside tiles: boxes of rounding_rows rows
-  DqEnd end;
+  CUtensorMap dq_strips;         // by chains, to round dq: fp32, boxes of rounding_rows rows x 64 columns
 };
 
 // Ordered: the order in which the launch takes heads, a tile's or several together, `units` in all, at most
@@ -86,31 +65,6 @@ inline int set_order_of_heads(FusedParams& params, const AttendBackwardParams& c
   params.upward_heads = groups.opposite_heads;
   params.upward_tiles = groups.opposite_tiles;
   return groups.heads;
-}
-
-// units: heads, a tile's together, of which the launch takes `together` side by side.
-template <class Shape>
-void set_end(FusedParams& params, const AttendBackwardParams& call, int units, int together) {
-  if (!Shape::rounds_at_end || !call.rounds_at_end) return;
-  const SectionList& sections = call.sections;
-  const int of_unit = sections.part_count * params.heads_of_tile;
-  DqEnd& end = params.end;
-  end.parts = of_unit * units;
-  end.units = units;
-  end.units_together = together;
-  end.of_group = FastDivmod(of_unit * together);
-  end.of_head = FastDivmod(sections.part_count);
-  end.of_unit = FastDivmod(params.heads_of_tile);
-  end.patches = sections.sections * units;
-  end.adds_of_tile = Shape::dq_parts;
-  if (call.beside.out.rows == 0) return;
-  if (call.beside.heads_together != together)
-    throw std::logic_error("a warp was to work beside tiles that are taken in another order");
-  end.beside = true;
-  end.ahead_units = call.beside.ahead_heads / params.heads_of_tile;
-  end.ahead_sections = call.beside.ahead_sections;
-  end.first_prepared = call.beside.ahead_parts * end.ahead_units * params.heads_of_tile;
-  end.rounded_beside = call.beside.rounded_parts;
 }
 
 // How the pieces of dq of many tiles of keys come together in memory: in any order; in the order of the work
@@ -128,11 +82,8 @@ struct FusedShape {
   static constexpr bool ordered = order == DqOrder::in_turn;
   static constexpr bool by_chains = order == DqOrder::by_chains;
   static constexpr int consumers = warpgroups;  // of 64 keys
-  // Strips of dq that are on their way to be rounded, as many as there is room for; 0: nobody rounds, or only
-  // at the end.
-  static constexpr int rounding_buffers = consumers == 1 ? 0 : !by_chains && D == 128 ? 3 : 2;
-  // Whether a thread says which cells are to be rounded; else whoever rounds looks for them.
-  static constexpr bool publishes_cells = order != DqOrder::any;
+  // Strips of dq that are on their way to be rounded.
+  static constexpr int rounding_buffers = by_chains ? 2 : 0;
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int keys = 64 * consumers;
   static constexpr int queries = D == 64 ? 128 : 64;  // of a block
@@ -145,10 +96,6 @@ struct FusedShape {
   // The product for dk of a block is waited for in the turn of the next one, behind whose first products it
   // is in flight. With two consumers the other one's products fill that time.
   static constexpr bool late_dk = consumers == 1;
-  // The last step of K Q^T has its 16 columns of K in registers for as long as the tile takes: a block's
-  // products read 4 of 256 KiB less of shared memory, which binds. Registers suffice for one step, if delta
-  // is read where dS is computed.
-  static constexpr bool keeps_k = D == 128 && consumers == 2;
   // Whether a consumer computes dq of half of the queries; else half of the columns, or, alone, all of them.
   static constexpr bool shares_queries = D == 64;
   static constexpr int dq_rows = shares_queries ? queries / consumers : queries;  // of a consumer
@@ -160,9 +107,6 @@ struct FusedShape {
   static constexpr int info_stages = 8;
   // Of the ordered kernel: a block that is being added to dq, and one whose turn it is already.
   static constexpr int dq_turn_slots = 2;
-  // Whether dq may be rounded at the end of a launch: 32 KB at a time, of which two parts are known.
-  static constexpr bool rounds_at_end = order == DqOrder::any && consumers == 2;
-  static constexpr int end_rows = dq_part_rows(D), end_slots = rounds_at_end ? 2 : 0;
   // Of lse and delta as TMA loads them: the next block's come while one's are prepared.
   static constexpr int loaded_stages = 2;
   // From the tile whose dk is being stored, by the next one, whose K and V are there, to those that the
@@ -266,30 +210,6 @@ struct CompleteCells {
 template <>
 struct CompleteCells<0> {};
 
-// To work beside tiles: strips that have come.
-template <int strips>
-struct BesideBarriers {
-  std::uint64_t strip_full[strips];
-  std::uint64_t rows_full;  // those of out and dout
-};
-template <>
-struct BesideBarriers<0> {};
-
-// Rows of dq, of one head and patch, whose count is raised `adds` times in all.
-struct DqRows {
-  int begin, end, head;
-  int patch, adds;
-};
-
-// At the end of a launch: rows of dq that are complete, and behind the last ones some of head -1.
-template <int slots>
-struct EndOfDq {
-  DqRows rows[slots];
-  std::uint64_t full[slots], empty[slots];
-};
-template <>
-struct EndOfDq<0> {};
-
 template <class Shape, bool by_chains>
 struct DqChains {};
 template <class Shape>
@@ -336,13 +256,8 @@ struct alignas(1024) FusedStorage {
   int place_of_tile[Shape::tiles];
   Walk walk[Shape::tiles];
   std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
-  // In any order: the patch that a KeyTile adds to, and how many parts of it must have been prepared before.
-  int patch_of_tile[Shape::tiles], parts_before_tile[Shape::tiles];
-  [[no_unique_address]] CompleteCells<Shape::publishes_cells ? Shape::rounding_buffers : 0> complete;
-  [[no_unique_address]] BesideBarriers<Shape::publishes_cells ? 0 : Shape::rounding_buffers> beside;
+  [[no_unique_address]] CompleteCells<Shape::rounding_buffers> complete;
   [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;
-  [[no_unique_address]] EndOfDq<Shape::end_slots> end;
-  // At the end, and not there where dq is not rounded: what shared memory leaves is cache (launch.cuh).
   alignas(1024) [[no_unique_address]] RoundingBuffers<Shape::rounding_buffers> rounding;
 };
 
@@ -353,8 +268,7 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   static_assert(sizeof(FusedStorage<Shape>) <= most_shared_bytes);
   constexpr int warps = 4 * Shape::consumers;
   init_barrier(shared_address(&memory.kv_full), 1);
-  // All lanes arrive that read K themselves: to racecheck one lane's arrival does not order what others read.
-  init_barrier(shared_address(&memory.kv_empty), Shape::keeps_k ? 32 * warps : warps);
+  init_barrier(shared_address(&memory.kv_empty), warps);
   init_barrier(shared_address(&memory.q_free), Shape::adds_tiles ? 32 * warps : warps);
   for (int n = 0; n < Shape::info_stages; ++n) {
     init_barrier(shared_address(&memory.found_full[n]), 1);
@@ -373,21 +287,13 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     init_barrier(shared_address(&memory.ds_full[n]), warps);
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
   }
-  if constexpr (Shape::rounds_at_end) {
-    for (std::uint64_t& barrier : memory.end.full) init_barrier(shared_address(&barrier), 1);
-    for (std::uint64_t& barrier : memory.end.empty) init_barrier(shared_address(&barrier), 32 * warps);
-  }
   if constexpr (Shape::adds_tiles)
     for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);
   for (int n = 2; n < Shape::stages; ++n) {
     init_barrier(shared_address(&memory.full[n]), 1);
     init_barrier(shared_address(&memory.empty[n]), 32 * warps);
   }
-  if constexpr (Shape::rounds_at_end) {
-    for (std::uint64_t& barrier : memory.beside.strip_full) init_barrier(shared_address(&barrier), 1);
-    init_barrier(shared_address(&memory.beside.rows_full), 1);
-  }
-  if constexpr (Shape::publishes_cells) {
+  if constexpr (Shape::by_chains) {
     for (std::uint64_t& barrier : memory.complete.full) init_barrier(shared_address(&barrier), 1);
     for (std::uint64_t& barrier : memory.complete.empty) init_barrier(shared_address(&barrier), 32);
     for (std::uint64_t& barrier : memory.complete.strip_full) init_barrier(shared_address(&barrier), 1);

@@ -69,20 +69,6 @@ __device__ __forceinline__ bool is_over(const BarrierPhase& phase) {
       : "memory");
   return over != 0;
 }
-// Whether it is over, perhaps after a wait of about that long at most.
-__device__ __forceinline__ bool is_over_within(const BarrierPhase& phase, int nanoseconds) {
-  int over;
-  asm volatile(
-      "{\n"
-      ".reg .pred over;\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 over, [%1], %2, %3;\n"
-      "selp.b32 %0, 1, 0, over;\n"
-      "}\n"
-      : "=r"(over)
-      : "r"(phase.barrier), "r"(phase.parity), "r"(nanoseconds)
-      : "memory");
-  return over != 0;
-}
 __device__ __forceinline__ void wait_for_any(const BarrierPhase& a, const BarrierPhase& b,
                                              const BarrierPhase& c) {
   while (!is_over(a) && !is_over(b) && !is_over(c)) {
@@ -230,10 +216,6 @@ __device__ __forceinline__ void tma_store_once(const CUtensorMap& map, int row, 
 }
 __device__ __forceinline__ void tma_store_wait() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-// The same for all but the last one.
-__device__ __forceinline__ void tma_store_wait_but_one() {
-  asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
 }
 // Waits until device memory has been written, which the calling thread then sees.
 __device__ __forceinline__ void tma_store_wait_until_written() {

@@ -35,23 +35,20 @@ class FastDivmod {
 struct TileScheduler {
   TileScheduler() = default;
   // The first `count` tiles of the work list for each of `heads` heads, in groups of heads_per_group <=
-  // heads; heads_of_kv: query heads of a key head. For find_in_runs(): tiles of a run, of which `count` is a
-  // multiple.
-  TileScheduler(int count, int heads, int heads_per_group, int heads_of_kv, int run_tiles = 1)
+  // heads; heads_of_kv: query heads of a key head.
+  TileScheduler(int count, int heads, int heads_per_group, int heads_of_kv)
       : tiles(count * heads),
-        run(run_tiles),
         group_heads(heads_per_group),
         whole_groups(heads / heads_per_group),
-        of_run(run_tiles),
-        of_group(count > 0 ? count / run_tiles * heads_per_group : 1),
+        of_group(count > 0 ? count * heads_per_group : 1),
         of_heads(heads_per_group),
         of_last_heads(whole_groups * heads_per_group < heads ? heads - whole_groups * heads_per_group
                                                              : heads_per_group),
         of_kv_head(heads_of_kv) {}
 
-  int tiles = 0, run = 1;
+  int tiles = 0;
   int group_heads = 1, whole_groups = 0;
-  FastDivmod of_run, of_group, of_heads, of_last_heads, of_kv_head;
+  FastDivmod of_group, of_heads, of_last_heads, of_kv_head;
 
   // The work list's tile and the head of the number-th tile, 0 <= number < tiles.
   __device__ __forceinline__ void find(int number, int& tile, int& head) const {
@@ -60,13 +57,6 @@ struct TileScheduler {
     const FastDivmod& heads = group < whole_groups ? of_heads : of_last_heads;
     tile = heads.quotient(in_group);
     head = group * group_heads + heads.remainder(in_group, tile);
-  }
-  // The same in a launch in which a head's tiles of a run follow each other, then those of the next head.
-  __device__ __forceinline__ void find_in_runs(int number, int& tile, int& head) const {
-    const int runs_before = of_run.quotient(number);
-    int of_list = 0;
-    find(runs_before, of_list, head);
-    tile = of_list * run + of_run.remainder(number, runs_before);
   }
 };
 
