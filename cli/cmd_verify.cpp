@@ -3,7 +3,9 @@
 // of it.
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "cli/injection.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/session.hpp"
+#include "cli/verify/row_sample.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/json.hpp"
 
@@ -82,7 +85,10 @@ void write_verified(Console& console, const ScenarioFile& file, const Plan& plan
     out << fmt::format("(of each tensor the worst of {} ranks)\n", plan.ranks.size());
   }
   if (report.ok) {
-    out << "ok: " << equal << " within tolerance\n";
+    out << "ok: " << equal << " within tolerance";
+    if (report.sampled_rows)
+      out << fmt::format(", of {} of {} rows per tensor and head", *report.sampled_rows, report.rows);
+    out << '\n';
   } else {
     out << fmt::format("wrong: {} finding{}{}\n", report.findings.size(),
                        report.findings.size() == 1 ? "" : "s",
@@ -90,6 +96,22 @@ void write_verified(Console& console, const ScenarioFile& file, const Plan& plan
   }
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
   console.write_csv_to_option([&](std::ostream& stream) { tensor_table(report.tensors).write_csv(stream); });
+}
+
+// The rows that --sample asks for; unset: all.
+std::optional<SampledRows> sample_of(const Arguments& arguments, const Plan& plan) {
+  if (!arguments.has("sample")) return std::nullopt;
+  const std::int64_t wanted = arguments.integer("sample", 1, 1, INT64_MAX);
+  const auto seed = static_cast<std::uint64_t>(arguments.integer("seed", 1, 0, INT64_MAX));
+  SampledRows sample = sample_rows(plan, wanted, seed);
+  if (sample.count == sample.all) return std::nullopt;
+  return sample;
+}
+
+void note_sample(const std::optional<SampledRows>& sample, VerifyReport& report) {
+  if (!sample) return;
+  report.sampled_rows = sample->count;
+  report.rows = sample->all;
 }
 
 // What was computed, what from, and in DIR/reference what is right. Nothing into the folder that the inputs
@@ -110,6 +132,7 @@ void save_verified(const Arguments& arguments, Console& console, const Problem& 
 // The caller's results, DIR/*.npy, against the reference.
 int verify_against(const Arguments& arguments, Console& console, ScenarioFile& file, const Plan& plan,
                    Progress& progress) {
+  const std::optional<SampledRows> sample = sample_of(arguments, plan);
   const Problem& p = file.scenario.problem;
   const std::string directory = arguments.text("against", "");
   require_execution_memory(file, plan, true, true);
@@ -117,13 +140,15 @@ int verify_against(const Arguments& arguments, Console& console, ScenarioFile& f
     file.notes.push_back(note);
     console.say("note: " + note);
   });
-  const VerifyResult result = verify_given(plan, inputs, read_outputs(p, directory), &progress);
+  const VerifyResult result =
+      verify_given(plan, inputs, read_outputs(p, directory), &progress, sample ? &*sample : nullptr);
   progress.end();
   VerifyReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
   report.device = "none";
   report.against = directory;
+  note_sample(sample, report);
   report.ok = result.ok();
   report.tensors = result.tensors;
   report.findings = result.findings;
@@ -135,6 +160,8 @@ int verify_against(const Arguments& arguments, Console& console, ScenarioFile& f
 
 int command_verify(const Arguments& arguments, Console& console) {
   ScenarioFile file = scenario_of(arguments, "verify", {.plan = true});
+  if (arguments.has("sample") && arguments.has("save"))
+    throw InputError("--save: not beside --sample, which does not compute what is right of every row");
   if (arguments.has("against")) {
     require_alone(arguments);
     note_unused_of_execution(arguments, true, file);
@@ -161,6 +188,8 @@ int command_verify(const Arguments& arguments, Console& console) {
   options.progress = &progress;
   options.reference = arguments.has("save");
   Plan plan = plan_of(file, PlanUse::check);
+  const std::optional<SampledRows> sample = sample_of(arguments, plan);
+  if (sample) options.sample = &*sample;
   progress.stage("making the inputs");
   require_execution_memory(file, plan, gpu, true);
   const Inputs inputs = inputs_of(arguments, file.scenario.problem, [&](const std::string& note) {
@@ -202,6 +231,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   report.header = header_of(file);
   report.device = gpu ? "gpu" : "cpu";
   report.injected = injected;
+  note_sample(sample, report);
   report.ok = result.ok();
   report.tensors = result.tensors;
   report.findings = result.findings;

@@ -146,6 +146,9 @@ const std::vector<Command>& commands() {
         inject_option,
         inputs,
         {"against", "DIR", against_help},
+        {"sample", "N",
+         "compare N rows per tensor and head, drawn by --seed, and all edges of sequences and shards; what "
+         "softmax attention needs for these is computed alone (default: all)"},
         save,
         order,
         timeout,

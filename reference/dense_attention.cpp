@@ -55,8 +55,8 @@ struct Scratch {
 class Attention {
  public:
   Attention(const AttentionShape& shape, std::span<const double> q, std::span<const double> k,
-            std::span<const double> v, std::span<const double> dout)
-      : shape_(shape), q_(q), k_(k), v_(v), dout_(dout) {
+            std::span<const double> v, std::span<const double> dout, const RowSample* sample)
+      : shape_(shape), sample_(sample), q_(q), k_(k), v_(v), dout_(dout) {
     const auto [S, H, G, D, E, scale, left, right] = shape_;
     result_.out.resize(at(S * H * E));
     result_.lse.resize(at(H * S));
@@ -70,26 +70,30 @@ class Attention {
   }
 
   // First every block of queries, then, knowing lse and delta of all, every block of keys: each result is
-  // written by one unit, in one order.
+  // written by one unit, in one order. Of a sample before them what its keys need of every query.
   AttentionResult run(const std::function<void(std::int64_t)>& after_head) {
-    const std::int64_t blocks = (shape_.S + block_rows - 1) / block_rows, of_queries = shape_.H * blocks,
-                       of_keys = dout_.empty() ? 0 : shape_.G * blocks;
-    std::vector<Scratch> scratch(at(std::max(worker_count(of_queries), worker_count(of_keys))));
-    const auto tell = [&](std::int64_t units) {
-      if (after_head) after_head(units * shape_.H / (of_queries + of_keys));
+    const std::int64_t S = shape_.S, H = shape_.H, G = shape_.G;
+    const bool backward = !dout_.empty(), others = sample_ && (backward || sample_->max_logit);
+    const std::vector<RowRun> blocks = others ? blocks_of(S, block_rows) : std::vector<RowRun>(),
+                              wanted = wanted_runs(sample_, S, block_rows),
+                              keys = backward ? wanted : std::vector<RowRun>();
+    const std::int64_t all = H * std::ssize(blocks) + H * std::ssize(wanted) + G * std::ssize(keys);
+    std::vector<Scratch> scratch(at(worker_count(all)));
+    std::int64_t before = 0;
+    const auto each = [&](std::int64_t heads, const std::vector<RowRun>& runs, auto work) {
+      for_each_unit(
+          heads * std::ssize(runs),
+          [&](std::int64_t unit, int worker) {
+            work(unit / std::ssize(runs), runs[at(unit % std::ssize(runs))], scratch[at(worker)]);
+          },
+          [&](std::int64_t units) {
+            if (after_head) after_head((before + units) * H / all);
+          });
+      before += heads * std::ssize(runs);
     };
-    for_each_unit(
-        of_queries,
-        [&](std::int64_t unit, int worker) {
-          of_query_rows(unit / blocks, unit % blocks * block_rows, scratch[at(worker)]);
-        },
-        tell);
-    for_each_unit(
-        of_keys,
-        [&](std::int64_t unit, int worker) {
-          of_key_rows(unit / blocks, unit % blocks * block_rows, scratch[at(worker)]);
-        },
-        [&](std::int64_t units) { tell(of_queries + units); });
+    each(H, blocks, [&](auto h, RowRun run, Scratch& of) { of_query_rows(h, run, backward, false, of); });
+    each(H, wanted, [&](auto h, RowRun run, Scratch& of) { of_query_rows(h, run, true, backward, of); });
+    each(G, keys, [&](auto g, RowRun run, Scratch& of) { of_key_rows(g, run.first, run.count, of); });
     result_.max_logit.assign(at(shape_.H), minus_infinity);
     for (std::int64_t h = 0; h < shape_.H; ++h)
       for (std::int64_t i = 0; i < shape_.S; ++i)
@@ -128,20 +132,29 @@ class Attention {
     result_.lse[at(h * shape_.S + i)] = highest + std::log(sum);
   }
 
-  // out, lse, dq of a block of queries.
-  void of_query_rows(std::int64_t h, std::int64_t row, Scratch& scratch) {
+  // lse, out and dq of a block of queries, and delta with each of the last two.
+  void of_query_rows(std::int64_t h, RowRun run, bool wants_out, bool wants_dq, Scratch& scratch) {
     const auto [S, H, G, D, E, scale, left, right] = shape_;
-    const std::int64_t g = h / (H / G), rows = std::min(block_rows, S - row), key = first_key(row),
-                       keys = last_key(row + rows - 1) + 1 - key;
+    const auto [row, rows] = run;
+    const std::int64_t g = h / (H / G), key = first_key(row), keys = last_key(row + rows - 1) + 1 - key;
     const auto k_rows = head_of(k_, S, G, g, D).from(key, keys),
                v_rows = head_of(v_, S, G, g, E).from(key, keys);
     const Rows<double> p = Scratch::block(scratch.p, rows, keys);
     products_.store_with_transposed(head_of(q_, S, H, h, D).from(row, rows), k_rows, p);
     for (std::int64_t i = 0; i < rows; ++i) softmax_row(h, row + i, key, keys, p.row(i));
-    products_.add(p, v_rows, head_of(result_.out, S, H, h, E).from(row, rows));
+    if (!wants_out) return;
+    const Rows<double> out = head_of(result_.out, S, H, h, E).from(row, rows);
+    for (std::int64_t i = 0; i < rows; ++i) std::fill_n(out.row(i), E, 0.0);
+    products_.add(p, v_rows, out);
     if (dout_.empty()) return;
+    const Rows<const double> dout = head_of(dout_, S, H, h, E).from(row, rows);
+    if (!wants_dq) {
+      for (std::int64_t i = 0; i < rows; ++i)
+        delta_[at(h * S + row + i)] = std::inner_product(dout.row(i), dout.row(i) + E, out.row(i), 0.0);
+      return;
+    }
     const Rows<double> ds = Scratch::block(scratch.dp, rows, keys);
-    products_.store_with_transposed(head_of(dout_, S, H, h, E).from(row, rows), v_rows, ds);
+    products_.store_with_transposed(dout, v_rows, ds);
     for (std::int64_t i = 0; i < rows; ++i) {
       const double *const weights = p.row(i),
                           delta = std::inner_product(weights, weights + keys, ds.row(i), 0.0);
@@ -152,8 +165,8 @@ class Attention {
   }
 
   // dk and dv of a block of keys, from the queries of all heads of the group that see one of them.
-  void of_key_rows(std::int64_t g, std::int64_t key, Scratch& scratch) {
-    const std::int64_t group = shape_.H / shape_.G, keys = std::min(block_rows, shape_.S - key);
+  void of_key_rows(std::int64_t g, std::int64_t key, std::int64_t keys, Scratch& scratch) {
+    const std::int64_t group = shape_.H / shape_.G;
     const std::int64_t begin = first_query(key), end = last_query(key + keys - 1) + 1;
     for (std::int64_t h = g * group; h < (g + 1) * group; ++h)
       for (std::int64_t row = begin; row < end; row += queries_at_a_time)
@@ -190,6 +203,7 @@ class Attention {
   }
 
   const AttentionShape& shape_;
+  const RowSample* sample_;
   const Products& products_ = products();
   std::span<const double> q_, k_, v_, dout_;
   // [H,S]: of a row the largest logit, the sum of exp(logit - largest), and sum_n p_in dout_i.v_n.
@@ -202,7 +216,8 @@ class Attention {
 AttentionResult dense_attention(const AttentionShape& shape, std::span<const double> q,
                                 std::span<const double> k, std::span<const double> v,
                                 std::span<const double> dout,
-                                const std::function<void(std::int64_t)>& after_head) {
+                                const std::function<void(std::int64_t)>& after_head,
+                                const RowSample* sample) {
   const auto [S, H, G, D, E, scale, left, right] = shape;
   if (S < 0 || H < 1 || G < 1 || D < 1 || E < 1 || H % G != 0)
     throw std::invalid_argument("dense_attention: sizes must be positive and H a multiple of G");
@@ -210,7 +225,7 @@ AttentionResult dense_attention(const AttentionShape& shape, std::span<const dou
   require_size(k, S, G, D, "dense_attention: k is not [S,G,D]");
   require_size(v, S, G, E, "dense_attention: v is not [S,G,E]");
   if (!dout.empty()) require_size(dout, S, H, E, "dense_attention: dout is not [S,H,E]");
-  return Attention(shape, q, k, v, dout).run(after_head);
+  return Attention(shape, q, k, v, dout, sample).run(after_head);
 }
 
 }  // namespace cplab::reference

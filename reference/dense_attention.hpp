@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "reference/row_sample.hpp"
+
 namespace cplab::reference {
 
 // One sequence attending to itself.
@@ -44,10 +46,14 @@ struct AttentionResult {
 // q [S,H,D], k [S,G,D], v [S,G,E] and dout [S,H,E] in C order; an empty dout asks for the forward only.
 // Memory beyond inputs and results is, for each core, 2 x 64 S doubles, so S of many thousands is fine; time
 // is O(H S min(S, window) (D + E)). `after_head` is called with how much is done, counted in query heads,
-// from one thread at a time. Throws std::invalid_argument if a size does not fit `shape`.
+// from one thread at a time. With a `sample` out, lse, dq, dk and dv are computed of its rows alone
+// (max_logit where it says so) and may be anything elsewhere. A forward then takes the time of these rows. dk
+// and dv need the softmax and delta of every query that sees the key, thus the forward of all: about a
+// quarter of the time of all results. Throws std::invalid_argument if a size does not fit `shape`.
 AttentionResult dense_attention(const AttentionShape& shape, std::span<const double> q,
                                 std::span<const double> k, std::span<const double> v,
                                 std::span<const double> dout = {},
-                                const std::function<void(std::int64_t heads_done)>& after_head = {});
+                                const std::function<void(std::int64_t heads_done)>& after_head = {},
+                                const RowSample* sample = nullptr);
 
 }  // namespace cplab::reference

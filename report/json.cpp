@@ -304,6 +304,10 @@ void write_json(std::ostream& out, const VerifyReport& report) {
   json.field("device", report.device);
   write_text_or_null(json, "injected", report.injected);
   if (!report.against.empty()) json.field("against", report.against);
+  if (report.sampled_rows) {
+    json.field("sampled_rows", *report.sampled_rows);
+    json.field("rows", report.rows);
+  }
   json.field("ok", report.ok);
   json.objects("tensors", report.tensors, [&](const TensorFigures& tensor) {
     json.field("rank", tensor.rank);

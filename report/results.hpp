@@ -135,6 +135,8 @@ struct VerifyReport {
   std::string device;
   std::string injected;  // the fault, or empty
   std::string against;   // the folder of the caller's results, or empty: then nothing was executed
+  std::optional<std::int64_t> sampled_rows;  // of every tensor with tokens and of every head; unset: all
+  std::int64_t rows = 0;                     // that there are
   bool ok = false;
   std::vector<TensorFigures> tensors;
   std::vector<Finding> findings;

@@ -149,13 +149,20 @@ struct WorstElement {
 
 class RankComparison {
  public:
-  RankComparison(const Plan& plan, const RankPlan& rank, const Executor& executor, VerifyResult& result)
+  RankComparison(const Plan& plan, const RankPlan& rank, const Executor& executor, VerifyResult& result,
+                 const SampledRows* sample)
       : plan_(plan),
         rank_(rank),
         executor_(executor),
         result_(result),
         rows_(local_rows(plan.scenario, rank.replica, rank.position)),
-        whole_{{.sequence = rank.replica, .valid = true}} {}
+        whole_{{.sequence = rank.replica, .valid = true}} {
+    for (LocalRow& row : rows_) {
+      if (sample == nullptr || !row.valid) continue;
+      row.valid =
+          std::ranges::binary_search(sample->positions[static_cast<std::size_t>(row.sequence)], row.position);
+    }
+  }
 
   void compare(const Comparison& c) {
     const auto place = [&](const LocalRow& row) {
@@ -282,7 +289,7 @@ class RankComparison {
   const RankPlan& rank_;
   const Executor& executor_;
   VerifyResult& result_;
-  std::vector<LocalRow> rows_;
+  std::vector<LocalRow> rows_;   // those that are compared are valid
   std::vector<LocalRow> whole_;  // the one row of a tensor without tokens, by replica
 };
 
@@ -293,7 +300,7 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
   Progress* const progress = options.progress;
   const Problem& p = plan.scenario.problem;
   const StateEdges edges = state_edges(plan);
-  const std::vector<Expected> expected = expected_results(plan, inputs, edges, progress);
+  const std::vector<Expected> expected = expected_results(plan, inputs, edges, progress, options.sample);
   std::vector<Comparison> comparisons;
   for (const ProblemTensor& tensor : tensors_of(p, Category::output))
     comparisons.push_back(comparison_of(plan, tensor, expected, options.given));
@@ -303,7 +310,7 @@ void compare_with_reference(const Plan& plan, const Inputs& inputs, const Execut
   if (progress) progress->stage("comparing", std::ssize(plan.ranks), "ranks");
   for (const RankPlan& rank : plan.ranks) {
     if (progress) progress->set_done(rank.rank, std::ssize(plan.ranks));
-    RankComparison comparison(plan, rank, executor, result);
+    RankComparison comparison(plan, rank, executor, result, options.sample);
     for (const Comparison& c : comparisons) comparison.compare(c);
     if (options.given) continue;  // states are a plan's
     for (const StateBuffer& buffer : state_buffers(plan, rank))

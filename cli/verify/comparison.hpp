@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/progress.hpp"
+#include "cli/verify/row_sample.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/executor.hpp"
 #include "exec/gpu/executor.hpp"
@@ -34,8 +35,9 @@ struct VerifyResult {
 
 struct ComparisonOptions {
   bool given = false;  // results of somebody else (GivenResults): no states, one max_logit for all replicas
-  Outputs* reference = nullptr;  // is told what is right
-  Progress* progress = nullptr;  // is told the stages
+  Outputs* reference = nullptr;         // is told what is right
+  Progress* progress = nullptr;         // is told the stages
+  const SampledRows* sample = nullptr;  // of tensors with tokens these rows alone
 };
 
 // The comparison alone, of a finished execution: appends to tensors and findings of `result`.

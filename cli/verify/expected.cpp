@@ -76,6 +76,7 @@ struct SequenceJob {
   std::size_t sequence;
   std::int64_t first;
   Progress* progress;
+  const SampledRows* sample = nullptr;
 
   const Problem& problem() const { return of; }
   std::int64_t tokens() const { return problem().lengths[sequence]; }
@@ -100,11 +101,15 @@ Expected expected_softmax(const SequenceJob& job) {
   if (shape.S == 0) return {};
   const auto q = job.rows("q", p.heads * p.head_size), k = job.rows("k", p.kv_heads * p.head_size);
   const auto v = job.rows("v", p.kv_heads * p.value_size), dout = job.rows("dout", p.heads * p.value_size);
+  reference::RowSample of_sample;
+  if (job.sample) of_sample = {job.sample->positions[job.sequence], p.max_logit};
+  const reference::RowSample* const sample = job.sample ? &of_sample : nullptr;
   job.stage("reference");
-  reference::AttentionResult right = reference::dense_attention(shape, q, k, v, dout, job.after_head());
+  reference::AttentionResult right =
+      reference::dense_attention(shape, q, k, v, dout, job.after_head(), sample);
   job.stage("tolerances");
   ExpectedErrors errors =
-      expected_errors(p.dtype, job.roundings, shape, q, k, v, dout, right, job.after_head());
+      expected_errors(p.dtype, job.roundings, shape, q, k, v, dout, right, job.after_head(), sample);
   return by_name(std::move(right), std::move(errors));
 }
 
@@ -174,13 +179,13 @@ Expected expected_result(const Problem& problem, const PlanRoundings& roundings,
 }
 
 std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, const StateEdges& edges,
-                                       Progress* progress) {
+                                       Progress* progress, const SampledRows* sample) {
   const Problem& p = plan.scenario.problem;
   const PlanRoundings roundings = count_roundings(plan);
   std::vector<Expected> expected;
   std::int64_t first = 0;
   for (std::size_t b = 0; b < p.lengths.size(); ++b) {
-    expected.push_back(expected_of({p, roundings, inputs, b, first, progress}, edges[b]));
+    expected.push_back(expected_of({p, roundings, inputs, b, first, progress, sample}, edges[b]));
     first += p.padded_lengths[b];
   }
   return expected;

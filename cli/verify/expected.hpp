@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/progress.hpp"
+#include "cli/verify/row_sample.hpp"
 #include "cli/verify/states.hpp"
 #include "cli/verify/tensors.hpp"
 #include "cli/verify/tolerance.hpp"
@@ -22,9 +23,10 @@ struct ExpectedTensor {
 using Expected = std::map<std::string_view, ExpectedTensor>;  // by name; empty where there are no tokens
 
 // By sequence: the outputs of the problem (plan/tensors.hpp); of linear attention also `state` and `dstate`,
-// of keys and of queries, at the edges of that sequence. Tells `progress` the stages if there is one.
+// of keys and of queries, at the edges of that sequence. Tells `progress` the stages if there is one. With a
+// `sample` other rows may hold anything: softmax attention computes no more than it needs for these.
 std::vector<Expected> expected_results(const Plan& plan, const Inputs& inputs, const StateEdges& edges,
-                                       Progress* progress);
+                                       Progress* progress, const SampledRows* sample = nullptr);
 
 // Of the only sequence of a problem that has no other, without states.
 Expected expected_result(const Problem& problem, const PlanRoundings& roundings, const Inputs& inputs);

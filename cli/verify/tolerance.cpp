@@ -12,12 +12,14 @@
 #include "cli/verify/pair_weights.hpp"
 #include "cli/verify/rounding_errors.hpp"
 #include "reference/products.hpp"
+#include "reference/row_sample.hpp"
 #include "reference/workers.hpp"
 
 namespace cplab {
 
 namespace {
 
+using reference::RowRun;
 using reference::Rows;
 using Scratch = ModelScratch;
 
@@ -28,38 +30,46 @@ constexpr std::int64_t pairs_at_a_time = 256;
 
 class Model : ModelRows {
  public:
-  explicit Model(const ModelInputs& inputs) : ModelRows(inputs), rows_(as_index(in.shape.H * in.shape.S)) {}
+  Model(const ModelInputs& inputs, const reference::RowSample* sample)
+      : ModelRows(inputs), sample_(sample), rows_(as_index(in.shape.H * in.shape.S)) {}
 
   ExpectedErrors run(const std::function<void(std::int64_t)>& after_head) {
     make_room();
     // Where keys are selected, a row has to be looked at as a whole.
     const bool whole = in.pairs && in.pairs->selects();
-    const std::int64_t S = in.shape.S, blocks = (S + block_rows - 1) / block_rows;
-    const std::int64_t block_keys = whole ? S : block_rows, key_blocks = whole ? 1 : blocks;
-    const std::int64_t of_queries = in.shape.H * blocks,
-                       of_keys = in.dout.empty() ? 0 : in.shape.G * key_blocks;
-    std::vector<Scratch> scratch(
-        as_index(std::max(reference::worker_count(of_queries), reference::worker_count(of_keys))));
+    const bool backward = !in.dout.empty(), others = sample_ && (backward || sample_->max_logit);
+    const std::int64_t S = in.shape.S, H = in.shape.H, G = in.shape.G;
+    const std::vector<RowRun> blocks = others ? reference::blocks_of(S, block_rows) : std::vector<RowRun>(),
+                              wanted = reference::wanted_runs(sample_, S, block_rows),
+                              keys = !backward ? std::vector<RowRun>()
+                                     : whole   ? reference::blocks_of(S, S)
+                                               : wanted;
+    const std::int64_t all = H * std::ssize(blocks) + H * std::ssize(wanted) + G * std::ssize(keys);
+    std::vector<Scratch> scratch(as_index(reference::worker_count(all)));
     for (Scratch& of_worker : scratch)
       if (in.pairs) of_worker.pairs.emplace(*in.pairs);
-    const auto tell = [&](std::int64_t units) {
-      if (after_head) after_head(units * in.shape.H / (of_queries + of_keys));
+    std::int64_t before = 0;
+    const auto each = [&](std::int64_t heads, const std::vector<RowRun>& runs, auto work) {
+      reference::for_each_unit(
+          heads * std::ssize(runs),
+          [&](std::int64_t unit, int worker) {
+            work(unit / std::ssize(runs), runs[as_index(unit % std::ssize(runs))], scratch[as_index(worker)]);
+          },
+          [&](std::int64_t units) {
+            if (after_head) after_head((before + units) * H / all);
+          });
+      before += heads * std::ssize(runs);
     };
-    reference::for_each_unit(
-        of_queries,
-        [&](std::int64_t unit, int worker) {
-          of_query_rows(unit / blocks, unit % blocks * block_rows, whole ? S : pairs_at_a_time,
-                        scratch[as_index(worker)]);
-        },
-        tell);
-    reference::for_each_unit(
-        of_keys,
-        [&](std::int64_t unit, int worker) {
-          const std::int64_t key = unit % key_blocks * block_keys;
-          of_key_rows(unit / key_blocks, key, std::min(block_keys, S - key),
-                      whole ? block_rows : pairs_at_a_time, scratch[as_index(worker)]);
-        },
-        [&](std::int64_t units) { tell(of_queries + units); });
+    const std::int64_t keys_at_a_time = whole ? S : pairs_at_a_time,
+                       queries_at_a_time = whole ? block_rows : pairs_at_a_time;
+    // Of a sample first what its keys need of every query.
+    each(H, blocks,
+         [&](auto h, RowRun run, Scratch& of) { of_query_rows(h, run, keys_at_a_time, false, of); });
+    each(H, wanted,
+         [&](auto h, RowRun run, Scratch& of) { of_query_rows(h, run, keys_at_a_time, backward, of); });
+    each(G, keys, [&](auto g, RowRun run, Scratch& of) {
+      of_key_rows(g, run.first, run.count, queries_at_a_time, of);
+    });
     for (std::int64_t h = 0; h < in.shape.H; ++h) finish_max_logit(h);
     if (!in.dout.empty()) {
       finish(errors_.dk, in.roundings.dkv, in.right.dk);
@@ -90,11 +100,12 @@ class Model : ModelRows {
     errors_.dbias.terms.assign(in.pairs->dbias().size(), 0);
   }
 
-  // lse, out and dq of a block of queries; what its rows are for their keys.
-  void of_query_rows(std::int64_t h, std::int64_t first, std::int64_t keys_at_a_time, Scratch& scratch) {
+  // lse, out and, if asked, dq of a block of queries; what its rows are for their keys.
+  void of_query_rows(std::int64_t h, RowRun run, std::int64_t keys_at_a_time, bool backward,
+                     Scratch& scratch) {
     const std::int64_t S = in.shape.S, H = in.shape.H, G = in.shape.G, D = in.shape.D, E = in.shape.E,
                        g = group_of(h);
-    const std::int64_t count = std::min(block_rows, S - first);
+    const auto [first, count] = run;
     RowModel* const rows = &rows_[as_index(h * S + first)];
     for (std::int64_t i = 0; i < count; ++i) rows[i] = begin_row(first + i, h);
     const Rows<float> of_out = scratch.zeros(Scratch::of_sums, 2 * count, E),
@@ -102,7 +113,6 @@ class Model : ModelRows {
                       mean_key = scratch.zeros(Scratch::of_means, count, D);
     const Rows<float> queries =
         scratch.times(Scratch::of_q, rows_of(in.q, H, h, D, first, count), in.shape.scale);
-    const bool backward = !in.dout.empty();
     Rows<float> gradients{};
     if (backward)
       gradients = scratch.times(Scratch::of_dout, rows_of(in.dout, H, h, E, first, count), 1 / unit_.dp);
@@ -310,6 +320,7 @@ class Model : ModelRows {
     if (in.pairs) hold_to_fp64(in.pairs->dbias(), errors_.dbias);
   }
 
+  const reference::RowSample* sample_;
   std::vector<RowModel> rows_;  // [H,S]
   ExpectedErrors errors_;
 };
@@ -320,8 +331,9 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::AttentionShape& shape, std::span<const double> q,
                                std::span<const double> k, std::span<const double> v,
                                std::span<const double> dout, const reference::AttentionResult& right,
-                               const std::function<void(std::int64_t)>& after_head) {
-  return Model({dtype, roundings, shape, q, k, v, dout, right, nullptr}).run(after_head);
+                               const std::function<void(std::int64_t)>& after_head,
+                               const reference::RowSample* sample) {
+  return Model({dtype, roundings, shape, q, k, v, dout, right, nullptr}, sample).run(after_head);
 }
 
 ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
@@ -331,7 +343,8 @@ ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::DynamicMaskResult& right,
                                const std::function<void(std::int64_t)>& after_head) {
   const PairModel pairs(shape, bias, right.dbias);
-  return Model({dtype, roundings, shape.attention, q, k, v, dout, right.attention, &pairs}).run(after_head);
+  return Model({dtype, roundings, shape.attention, q, k, v, dout, right.attention, &pairs}, nullptr)
+      .run(after_head);
 }
 
 double relative_tolerance(DType dtype, double variance_sum, double scale, std::int64_t rows,

@@ -63,6 +63,7 @@
 #include "cli/verify/roundings.hpp"
 #include "reference/dense_attention.hpp"
 #include "reference/dynamic_mask.hpp"
+#include "reference/row_sample.hpp"
 
 namespace cplab {
 
@@ -78,12 +79,14 @@ struct ExpectedErrors {
   ExpectedError dbias;                            // of dynamic mask attention, as bias
 };
 
-// For one sequence; arguments as for reference::dense_attention, whose result `right` is; `after_head` too.
+// For one sequence; arguments as for reference::dense_attention, whose result `right` is; `after_head` too,
+// and `sample`, whose rows get the same errors with it as without.
 ExpectedErrors expected_errors(DType dtype, const PlanRoundings& roundings,
                                const reference::AttentionShape& shape, std::span<const double> q,
                                std::span<const double> k, std::span<const double> v,
                                std::span<const double> dout, const reference::AttentionResult& right,
-                               const std::function<void(std::int64_t heads_done)>& after_head = {});
+                               const std::function<void(std::int64_t heads_done)>& after_head = {},
+                               const reference::RowSample* sample = nullptr);
 
 // The same of dynamic mask attention (reference/dynamic_mask.hpp). With z_ij, x_ij and t_ij = tanh(z_ij /
 // softcap):

@@ -84,9 +84,10 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
     }
     result.outputs = gather(plan, *executor);
     if (options.reference) result.reference.emplace();
-    compare_with_reference(
-        plan, inputs, *executor, result,
-        {.reference = options.reference ? &*result.reference : nullptr, .progress = options.progress});
+    compare_with_reference(plan, inputs, *executor, result,
+                           {.reference = options.reference ? &*result.reference : nullptr,
+                            .progress = options.progress,
+                            .sample = options.sample});
   } catch (const BadPlan& bad) {
     // What the validator refuses, the checker has reported.
     const auto same = [&](const Finding& f) {
@@ -105,10 +106,12 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
   return result;
 }
 
-VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given, Progress* progress) {
+VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given, Progress* progress,
+                          const SampledRows* sample) {
   VerifyResult result;
   const GivenResults results(plan, given);
-  compare_with_reference(plan, inputs, results, result, {.given = true, .progress = progress});
+  compare_with_reference(plan, inputs, results, result,
+                         {.given = true, .progress = progress, .sample = sample});
   result.outputs = std::move(given);
   return result;
 }

@@ -11,6 +11,7 @@
 #include "check/check.hpp"
 #include "cli/progress.hpp"
 #include "cli/verify/comparison.hpp"
+#include "cli/verify/row_sample.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/cpu/executor.hpp"
 #include "exec/gpu/executor.hpp"
@@ -23,8 +24,9 @@ struct VerifyOptions {
   CpuOptions execution;                          // order, tiles (a substitute's, for faults), timeout
   std::optional<GpuOptions> gpu = std::nullopt;  // on GPUs instead
   std::size_t max_findings = 100;
-  Progress* progress = nullptr;  // is told the stages
-  bool reference = false;        // is wanted in the result
+  Progress* progress = nullptr;         // is told the stages
+  bool reference = false;               // is wanted in the result
+  const SampledRows* sample = nullptr;  // null: all rows are compared
 };
 
 // `inputs` as random_inputs or read_inputs give them. The plan is executed whatever the checker finds. Throws
@@ -36,6 +38,7 @@ std::string one_sentence(const std::exception& hang);
 
 // The caller's own results against the reference, nothing executed: `given` in global order, as read_outputs
 // gives them. Tolerances are those of `plan`, whose ranks say where a finding is.
-VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given, Progress* progress);
+VerifyResult verify_given(const Plan& plan, const Inputs& inputs, Outputs given, Progress* progress,
+                          const SampledRows* sample = nullptr);
 
 }  // namespace cplab

@@ -1,12 +1,21 @@
 // cplab verify: limits of time, inputs that see each feature, results of others.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
 
 #include "cli/verify/npy.hpp"
+#include "cli/verify/tolerance.hpp"
+#include "reference/dense_attention.hpp"
+#include "reference/row_sample.hpp"
 #include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/contains.hpp"
@@ -117,4 +126,113 @@ TEST_CASE(
   std::filesystem::remove(path);
   CHECK(verify(both).code == 2);
   CHECK(verify({"--against", saved, "--inject", "stale-kv"}).code == 2);
+}
+
+namespace {
+
+// Of the rows of [S,heads,width] (or [heads,S]: width 0) the largest difference.
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b,
+                          const std::vector<std::int64_t>& rows, std::int64_t S, std::int64_t heads,
+                          std::int64_t width) {
+  double most = 0;
+  const auto compare = [&](std::int64_t at) {
+    const auto i = static_cast<std::size_t>(at);
+    most = std::max(most, std::abs(a.at(i) - b.at(i)) / std::max(1.0, std::abs(b.at(i))));
+  };
+  for (const std::int64_t row : rows) {
+    for (std::int64_t h = 0; h < heads && width == 0; ++h) compare(h * S + row);
+    for (std::int64_t x = 0; x < heads * width; ++x) compare(row * heads * width + x);
+  }
+  return most;
+}
+
+std::vector<double> normal_values(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (double& value : values) value = normal(random);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a sample's rows of the reference and of the tolerances are those of all rows") {
+  using namespace cplab;
+  const std::int64_t S = 300, H = 4, G = 2, D = 24, E = 16;
+  const std::vector<double> q = normal_values(S * H * D, 1), k = normal_values(S * G * D, 2),
+                            v = normal_values(S * G * E, 3), dout = normal_values(S * H * E, 4);
+  const std::vector<std::int64_t> rows{0, 1, 2, 63, 64, 130, 131, 132, 255, 299};
+  for (const std::int64_t left : {-1, 70}) {
+    CAPTURE(left);
+    const reference::AttentionShape shape{S, H, G, D, E, 0.2, left, 0};
+    const reference::RowSample sample{rows, true};
+    const auto all = reference::dense_attention(shape, q, k, v, dout);
+    const auto some = reference::dense_attention(shape, q, k, v, dout, {}, &sample);
+    const auto forward = reference::dense_attention(shape, q, k, v, {}, {}, &sample);
+    // Sums of a few hundred terms of size 1, in two orders.
+    const double last_bits = 1e-13;
+    CHECK(largest_difference(some.out, all.out, rows, S, H, E) < last_bits);
+    CHECK(largest_difference(forward.out, all.out, rows, S, H, E) < last_bits);
+    CHECK(largest_difference(some.lse, all.lse, rows, S, H, 0) < last_bits);
+    CHECK(largest_difference(some.dq, all.dq, rows, S, H, D) < last_bits);
+    CHECK(largest_difference(some.dk, all.dk, rows, S, G, D) < last_bits);
+    CHECK(largest_difference(some.dv, all.dv, rows, S, G, E) < last_bits);
+    CHECK(largest_difference(forward.max_logit, all.max_logit, {0}, 1, H, 1) < last_bits);
+    const PlanRoundings roundings;
+    const auto errors = [&](const reference::AttentionResult& right, const reference::RowSample* of) {
+      ExpectedErrors e = expected_errors(DType::bf16, roundings, shape, q, k, v, dout, right, {}, of);
+      // Variances relative to a rounding's, so that differences are seen.
+      for (ExpectedError* each : {&e.out, &e.lse, &e.dq, &e.dk, &e.dv})
+        for (double& variance : each->variance) variance *= 0x1p20;
+      return e;
+    };
+    const ExpectedErrors a = errors(all, nullptr), s = errors(some, &sample);
+    const double of_floats = 1e-4;
+    CHECK(largest_difference(s.out.variance, a.out.variance, rows, S, H, E) < of_floats);
+    CHECK(largest_difference(s.lse.variance, a.lse.variance, rows, S, H, 0) < of_floats);
+    CHECK(largest_difference(s.dq.variance, a.dq.variance, rows, S, H, D) < of_floats);
+    CHECK(largest_difference(s.dk.variance, a.dk.variance, rows, S, G, D) < of_floats);
+    CHECK(largest_difference(s.dv.variance, a.dv.variance, rows, S, G, E) < of_floats);
+    CHECK(largest_difference(s.dk.terms, a.dk.terms, rows, S, G, D) < of_floats);
+  }
+}
+
+TEST_CASE("--sample compares the edges and rows drawn by the seed, and says so") {
+  const TemporaryFolder folder;
+  const std::string saved = folder.path("saved");
+  REQUIRE(run_cplab({"verify", "faults/ring", "--save", saved}).code == 0);
+  const auto against = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"verify", "faults/ring", "--inputs", saved, "--against", saved});
+    return more;
+  };
+  // Four ranks in zigzag of 64 tokens: eight chunks, whose 16 edges are there whatever is asked for.
+  CHECK(contains(run_cplab(against({"--sample", "1"})).out,
+                 "within tolerance, of 16 of 64 rows per tensor and head\n"));
+  const nlohmann::json right = json_of(against({"--sample", "20"}), 0);
+  CHECK(right.at("sampled_rows") == 20);
+  CHECK(right.at("rows") == 64);
+  CHECK_FALSE(json_of(against({"--sample", "64"}), 0).contains("sampled_rows"));
+  const nlohmann::json executed = json_of({"verify", "faults/ring", "--sample", "20"}, 0);
+  CHECK(executed.at("sampled_rows") == 20);
+  // A row of each tensor is wrong: an edge is found, the row beside it is not one of the 16.
+  for (const char* const tensor : {"out", "lse", "dq", "dk", "dv"}) {
+    CAPTURE(tensor);
+    const std::string path = saved + "/" + tensor + ".npy";
+    const cplab::NpyArray good = cplab::read_npy(path);
+    const bool is_lse = std::string(tensor) == "lse";  // [B,H,S]
+    const std::size_t row = is_lse ? 1 : good.values.size() / 64;
+    for (const std::size_t token : {7, 8, 9}) {
+      cplab::NpyArray bad = good;
+      bad.values.at(token * row) += 1;
+      std::ofstream(path, std::ios::binary) << cplab::format_npy(bad.shape, bad.values, false);
+      CHECK(run_cplab(against({"--sample", "1"})).code == (token == 9 ? 0 : 1));
+      CHECK(run_cplab(against({})).code == 1);
+    }
+    std::ofstream(path, std::ios::binary) << cplab::format_npy(good.shape, good.values, false);
+  }
+  // A kernel's fault is in every row, a plan's in a rank's.
+  CHECK(run_cplab({"verify", "faults/ring", "--inject", "stale-kv", "--sample", "1"}).code == 1);
+  CHECK(run_cplab({"verify", "faults/ring", "--sample", "0"}).code == 2);
+  CHECK(contains(run_cplab({"verify", "faults/ring", "--sample", "9", "--save", saved}).err,
+                 "--save: not beside --sample"));
 }
