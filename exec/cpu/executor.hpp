@@ -1,6 +1,6 @@
 // Executes a plan on the CPU: all ranks and lanes in one thread, one ready operation or data movement after
-// the other. Any of the ready ones may come next, so every order that the plan permits can be produced; a
-// plan that lacks an edge gives a wrong number in some of them.
+// the other; a large tile of attention takes all cores. Any of the ready ones may come next, so every order
+// that the plan permits can be produced; a plan that lacks an edge gives a wrong number in some of them.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,13 @@
 // Softmax attention of a tile. A row's segments simply continue its softmax.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "kernels/call_checks.hpp"
 #include "kernels/cpu/online_rows.hpp"
+#include "kernels/cpu/workers.hpp"
 
 namespace cplab::kernels {
 namespace {
@@ -16,30 +18,21 @@ class AttendTile {
   AttendTile(const MergeRule& rule, const Attend& operation)
       : operation_(operation), rows_(rule, operation), ranges_(query_block) {}
 
-  void run() {
-    const std::int64_t heads = operation_.q.heads;
-    for (std::int64_t head = 0; head < heads; ++head) {
-      const std::int64_t kv_head = head / (heads / operation_.k.heads);
-      highest_ = OnlineRows<T>::minus_infinity;
-      for (std::int64_t first = 0; first < operation_.q.rows; first += query_block) {
-        const std::int64_t count = std::min(query_block, operation_.q.rows - first);
-        rows_.attend(first, count, head,
-                     [&](const Segment& segment, std::int64_t row, std::int64_t rows, std::int64_t key,
-                         std::int64_t keys) {
-                       attend_block(segment, row - first, row - segment.q_begin, rows, key, keys, kv_head);
-                     });
-        for (std::int64_t row = 0; row < count; ++row) highest_ = std::max(highest_, rows_.maximum(row));
-      }
-      if (operation_.max_logit) raise_max_logit(head);
-    }
+  // A block of query rows of one head: its largest scaled score.
+  T run(std::int64_t first, std::int64_t head) {
+    const std::int64_t kv_head = head / (operation_.q.heads / operation_.k.heads),
+                       count = std::min(query_block, operation_.q.rows - first);
+    rows_.attend(first, count, head,
+                 [&](const Segment& segment, std::int64_t row, std::int64_t rows, std::int64_t key,
+                     std::int64_t keys) {
+                   attend_block(segment, row - first, row - segment.q_begin, rows, key, keys, kv_head);
+                 });
+    T highest = OnlineRows<T>::minus_infinity;
+    for (std::int64_t row = 0; row < count; ++row) highest = std::max(highest, rows_.maximum(row));
+    return highest;
   }
 
  private:
-  void raise_max_logit(std::int64_t head) const {
-    const ViewRows max_logit(*operation_.max_logit);
-    if (highest_ > max_logit.load_first<T>(0, head)) max_logit.store_first(0, head, highest_);
-  }
-
   // Rows at `block_row` of the block, `query` of the segment, against keys at `key` of the segment.
   void attend_block(const Segment& segment, std::int64_t block_row, std::int64_t query, std::int64_t queries,
                     std::int64_t key, std::int64_t keys, std::int64_t kv_head) {
@@ -83,15 +76,37 @@ class AttendTile {
   const Attend& operation_;
   OnlineRows<T> rows_;
   std::vector<KeyRange> ranges_;  // by row of the block: keys that it sees
-  T highest_ = 0;                 // scaled score of the head
 };
+
+// Every block of rows and every head by itself.
+template <class T>
+void attend(const MergeRule& rule, const Attend& operation) {
+  const std::int64_t heads = operation.q.heads, blocks = (operation.q.rows + query_block - 1) / query_block,
+                     units = heads * blocks;
+  std::vector<T> highest(static_cast<std::size_t>(units));
+  std::atomic<std::int64_t> next{0};
+  const double products = products_of(operation.q, operation.v, operation.segments);
+  on_workers(worker_count(units, products), [&](int) {
+    AttendTile<T> tile(rule, operation);
+    for (std::int64_t unit = 0; (unit = next++) < units;)
+      highest[static_cast<std::size_t>(unit)] = tile.run(unit % blocks * query_block, unit / blocks);
+  });
+  if (!operation.max_logit) return;
+  const ViewRows max_logit(*operation.max_logit);
+  for (std::int64_t head = 0; head < heads; ++head) {
+    T most = OnlineRows<T>::minus_infinity;
+    for (std::int64_t block = 0; block < blocks; ++block)
+      most = std::max(most, highest[static_cast<std::size_t>(head * blocks + block)]);
+    if (most > max_logit.load_first<T>(0, head)) max_logit.store_first(0, head, most);
+  }
+}
 
 }  // namespace
 
 void attend_with(const MergeRule& rule, const Attend& operation) {
   check_call(operation);
   const bool wide = any_fp64({&operation.q, &operation.k, &operation.v});
-  wide ? AttendTile<double>(rule, operation).run() : AttendTile<float>(rule, operation).run();
+  wide ? attend<double>(rule, operation) : attend<float>(rule, operation);
 }
 
 }  // namespace cplab::kernels

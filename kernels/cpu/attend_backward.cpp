@@ -1,5 +1,6 @@
 // Gradients of a softmax attention tile from the final lse and delta.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "kernels/call_checks.hpp"
 #include "kernels/cpu/cpu_tiles.hpp"
 #include "kernels/cpu/gradient_blocks.hpp"
+#include "kernels/cpu/workers.hpp"
 
 namespace cplab::kernels {
 namespace {
@@ -17,27 +19,26 @@ class BackwardTile {
   explicit BackwardTile(const AttendBackward& operation)
       : operation_(operation), blocks_(operation), ranges_(query_block) {}
 
-  void run() {
+  // One key head, with the query heads that read it.
+  void run(std::int64_t kv_head) {
     const ViewRows dq(operation_.dq);
     const ViewRows dk(operation_.dk);
     const ViewRows dv(operation_.dv);
     const auto scale = static_cast<T>(operation_.scale);
-    const std::int64_t group = operation_.k.heads == 0 ? 0 : operation_.q.heads / operation_.k.heads;
-    for (std::int64_t kv_head = 0; kv_head < operation_.k.heads; ++kv_head) {
-      blocks_.dk.clear();
-      blocks_.dv.clear();
-      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        blocks_.dq.clear();
-        for (const Segment& segment : operation_.segments)
-          blocks_.each(segment, head,
-                       [&](std::int64_t query, std::int64_t queries, std::int64_t key, std::int64_t keys) {
-                         add_block(segment, query, queries, key, keys, kv_head);
-                       });
-        blocks_.dq.write_to(dq, head, operation_.write_dq, scale);
-      }
-      blocks_.dk.write_to(dk, kv_head, operation_.write_dk, scale);
-      blocks_.dv.write_to(dv, kv_head, operation_.write_dk, T{1});
+    const std::int64_t group = operation_.q.heads / operation_.k.heads;
+    blocks_.dk.clear();
+    blocks_.dv.clear();
+    for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      blocks_.dq.clear();
+      for (const Segment& segment : operation_.segments)
+        blocks_.each(segment, head,
+                     [&](std::int64_t query, std::int64_t queries, std::int64_t key, std::int64_t keys) {
+                       add_block(segment, query, queries, key, keys, kv_head);
+                     });
+      blocks_.dq.write_to(dq, head, operation_.write_dq, scale);
     }
+    blocks_.dk.write_to(dk, kv_head, operation_.write_dk, scale);
+    blocks_.dv.write_to(dv, kv_head, operation_.write_dk, T{1});
   }
 
  private:
@@ -87,13 +88,25 @@ class BackwardTile {
   std::vector<KeyRange> ranges_;  // by row of the block: keys that it sees
 };
 
+// Every key head by itself.
+template <class T>
+void differentiate(const AttendBackward& operation) {
+  const std::int64_t units = operation.k.heads;
+  std::atomic<std::int64_t> next{0};
+  const double products = 2.5 * products_of(operation.q, operation.v, operation.segments);
+  on_workers(worker_count(units, products), [&](int) {
+    BackwardTile<T> tile(operation);
+    for (std::int64_t unit = 0; (unit = next++) < units;) tile.run(unit);
+  });
+}
+
 }  // namespace
 
 void attend_backward_cpu(const AttendBackward& operation) {
   check_call(operation);
   if (operation.out) cpu_tiles().row_dot(operation.dout, *operation.out, operation.delta);
   const bool wide = any_fp64({&operation.q, &operation.k, &operation.v});
-  wide ? BackwardTile<double>(operation).run() : BackwardTile<float>(operation).run();
+  wide ? differentiate<double>(operation) : differentiate<float>(operation);
   if (operation.rounded_dq) cpu_tiles().copy(operation.dq, *operation.rounded_dq);
   if (operation.rounded_dk) cpu_tiles().copy(operation.dk, *operation.rounded_dk);
   if (operation.rounded_dv) cpu_tiles().copy(operation.dv, *operation.rounded_dv);
