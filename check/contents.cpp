@@ -139,6 +139,12 @@ void Contents::settle(Site s, const Box& box, Runs& runs, std::uint32_t writer) 
       report(s, FindingKind::coverage, box,
              "writes " + std::string(name(v.holds)) + " into a buffer of the nominal dtype; it is kept wide");
       v = Value::unknown();
+    } else if (nominal && rounds_bias_alone(s, box, v.holds)) {
+      report(
+          s, FindingKind::coverage, box,
+          "rounds dbias of keys alone to the nominal dtype; it is rounded with dk and dv, in one operation, "
+          "or kept wide");
+      v = Value::unknown();
     }
     lost_track_ = lost_track_ || v.holds == Holds::unknown;
     v.writer = writer;

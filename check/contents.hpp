@@ -91,7 +91,10 @@ class Contents final : public Interpreter {
            std::uint32_t writer);
   // `head`: of the runs' first, so that its shift says which head of the tensor that is.
   Value join(Site, const Box& into, const Run& a, const Run& b, std::int32_t head);
-  bool kept_wide(Holds) const;  // check/kept_wide.cpp
+  // check/kept_wide.cpp
+  bool narrow() const;
+  bool kept_wide(Holds) const;
+  bool rounds_bias_alone(Site, const Box&, Holds) const;
   void settle(Site, const Box&, Runs&, std::uint32_t writer);
   void check_output(std::uint32_t rank, std::string_view name, Holds, std::int64_t width_begin,
                     std::int64_t width_end);

@@ -2,7 +2,9 @@
 // what it accepts is compared with the reference in several orders.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,10 +13,12 @@
 #include "report/plan_json.hpp"
 #include "tests/cli/json_program.hpp"
 #include "tests/cli/program.hpp"
+#include "tests/contains.hpp"
 #include "tests/hand_plans/hand_plans.hpp"
 #include "tests/trials/inputs.hpp"
 
 using namespace cplab;
+using cplab::testing::contains;
 using nlohmann::json;
 
 namespace {
@@ -89,6 +93,61 @@ TEST_CASE("trial: an empty view uses nothing") {
 TEST_CASE("trial: gates, their gradients and states under transitions are kept wide") {
   require_finding("cast_column_dlog_decay_forward_back", "coverage", 0, "0/backward/2", "dlog_decay_n");
   require_finding("cast_matrix_dbeta_forward_back", "coverage", 0, "0/backward/2", "dbeta_n");
+}
+
+TEST_CASE("trial: dbias of keys is rounded with dk and dv, not alone") {
+  const TemporaryFolder folder;
+  const std::string file = folder.path("plan.json");
+  REQUIRE(run_cplab({"show", "dynamic-mask", "--set", "problem.bias=keys", "--set", "problem.sequence=64",
+                     "--set", "parallel.ranks=2", "--json", file, "--quiet"})
+              .code == 0);
+  const json right = json::parse(read_file(file));
+  REQUIRE(right["scenario"]["problem"]["dtype"] == "bf16");
+  // The tile's dk, dv and dbias that rank 0 adds to a sum: `columns` of them go through a nominal buffer.
+  const auto with_detour = [&](std::int64_t begin, std::int64_t end) {
+    json plan = right;
+    json& rank = plan["ranks"][0];
+    json detour;
+    for (const json& buffer : rank["buffers"])
+      if (buffer["name"] == "dkv_tile") detour = buffer;
+    detour["name"] = "detour";
+    detour["role"] = "nominal";
+    detour["bytes"] = detour["bytes"].get<std::int64_t>() / 2;
+    detour["offset"] = rank["arena_bytes"];
+    rank["arena_bytes"] =
+        (rank["arena_bytes"].get<std::int64_t>() + detour["bytes"].get<std::int64_t>() + 511) / 512 * 512;
+    rank["buffers"].push_back(detour);
+    json& operations = rank["operations"];
+    std::size_t add = 0;
+    while (operations[add]["kind"] != "add") ++add;
+    json there = operations[add];
+    there["kind"] = "cast";
+    there["after"] = json::array();
+    there["reads"][0]["box"]["width"] = {begin, end};
+    there["writes"][0] = there["reads"][0];
+    there["writes"][0]["operand"] = "into";
+    there["writes"][0]["mode"] = "store";
+    json back = there;
+    there["writes"][0]["buffer"] = "detour";
+    back["reads"][0]["buffer"] = "detour";
+    operations.insert(operations.begin() + static_cast<std::ptrdiff_t>(add), {there, back});
+    std::map<std::string, std::string> renamed;
+    int forward = 0, backward = 0;
+    for (json& operation : operations) {
+      const std::string phase = operation["phase"];
+      const std::string id = "0/" + phase + "/" + std::to_string(phase == "forward" ? forward++ : backward++);
+      renamed[operation["id"]] = id;
+      operation["id"] = id;
+      for (json& earlier : operation["after"]) earlier = renamed.at(earlier);
+    }
+    return folder.write("detour.json", plan.dump());
+  };
+  const std::string all = with_detour(0, 65);
+  CHECK(run_cplab({"verify", "--plan", all}).code == 0);
+  const json alone = json_of({"check", "--plan", with_detour(64, 65)}, 1);
+  CHECK(alone["findings"][0]["kind"] == "coverage");
+  CHECK(alone["findings"][0]["buffer"] == "detour");
+  CHECK(contains(alone["findings"][0]["message"], "rounds dbias of keys alone"));
 }
 
 TEST_CASE("trial: what the executor refuses the checker does") {
