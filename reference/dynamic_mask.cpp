@@ -8,6 +8,9 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
+
+#include "reference/workers.hpp"
 
 namespace cplab::reference {
 namespace {
@@ -51,19 +54,31 @@ class Attention {
     result_.dbias.assign(bias.size(), 0);
   }
 
+  // The query heads of a key head, which also share a head of the bias if any do, one after the other.
   DynamicMaskResult run(const std::function<void(std::int64_t)>& after_head) {
-    for (std::int64_t h = 0; h < a_.H; ++h) {
-      if (shape_.form == BiasForm::keys) {
-        const Eigen::VectorXd row = biases(0, h);
-        kept_ = kept_keys(shape_.selection, {row.data(), at(a_.S)});
-      }
-      for (std::int64_t i = 0; i < a_.S; ++i) row(i, h);
-      if (after_head) after_head(h + 1);
-    }
+    const std::int64_t units = std::gcd(a_.G, shape_.form == BiasForm::none ? a_.G : shape_.bias_heads),
+                       heads = a_.H / units;
+    for_each_unit(
+        units,
+        [&](std::int64_t unit, int) {
+          for (std::int64_t h = unit * heads; h < (unit + 1) * heads; ++h) of_head(h);
+        },
+        [&](std::int64_t done) {
+          if (after_head) after_head(done * heads);
+        });
     return std::move(result_);
   }
 
  private:
+  void of_head(std::int64_t h) {
+    std::vector<char> kept;  // empty: all
+    if (shape_.form == BiasForm::keys) {
+      const Eigen::VectorXd row = biases(0, h);
+      kept = kept_keys(shape_.selection, {row.data(), at(a_.S)});
+    }
+    for (std::int64_t i = 0; i < a_.S; ++i) row(i, h, kept);
+  }
+
   std::int64_t bias_head(std::int64_t h) const { return h / (a_.H / shape_.bias_heads); }
   // Of key j, of the query's head.
   std::size_t bias_index(std::int64_t i, std::int64_t h, std::int64_t j) const {
@@ -78,14 +93,14 @@ class Attention {
     return row;
   }
 
-  void row(std::int64_t i, std::int64_t h) {
+  void row(std::int64_t i, std::int64_t h, std::vector<char>& kept) {
     const auto [S, H, G, D, E, scale, left, right] = a_;
     const std::int64_t g = h / (H / G);
     const ConstHead k = head_of(k_, S, G, g, D), v = head_of(v_, S, G, g, E);
     const auto query = head_of(q_, S, H, h, D).row(i);
     const Eigen::VectorXd bias = biases(i, h);
-    if (shape_.form == BiasForm::full) kept_ = kept_keys(shape_.selection, {bias.data(), at(S)});
-    const std::vector<char> live = live_keys(a_, i, kept_);
+    if (shape_.form == BiasForm::full) kept = kept_keys(shape_.selection, {bias.data(), at(S)});
+    const std::vector<char> live = live_keys(a_, i, kept);
     Eigen::VectorXd x = scale * (k * query.transpose()) + bias;
     Eigen::VectorXd slope = Eigen::VectorXd::Ones(S);  // dx/dz
     if (shape_.softcap > 0) {
@@ -118,7 +133,6 @@ class Attention {
   const DynamicMaskShape& shape_;
   const AttentionShape& a_;
   std::span<const double> q_, k_, v_, bias_, dout_;
-  std::vector<char> kept_;  // empty: all
   DynamicMaskResult result_;
 };
 

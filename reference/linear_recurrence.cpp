@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <stdexcept>
 
+#include "reference/workers.hpp"
+
 namespace cplab::reference {
 namespace {
 
@@ -194,12 +196,14 @@ LinearResult linear_recurrence(const LinearShape& shape, const LinearInputs& inp
     if (transition == Transition::matrix) result.dbeta = zeros(S * H);
     result.query_states = zeros(std::ssize(edges) * H * D * E);
   }
-  for (std::int64_t h = 0; h < H; ++h) {
-    Head head(shape, inputs, h, edges, result);
-    head.forward();
-    if (backward) head.backward();
-    if (after_head) after_head(h + 1);
-  }
+  for_each_unit(
+      H,
+      [&](std::int64_t h, int) {
+        Head head(shape, inputs, h, edges, result);
+        head.forward();
+        if (backward) head.backward();
+      },
+      after_head);
   return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/verify/rounding_errors.hpp"
 #include "cli/verify/tracked_state.hpp"
+#include "reference/workers.hpp"
 
 namespace cplab {
 namespace {
@@ -351,10 +352,10 @@ LinearErrors expected_linear_errors(DType dtype, const PlanRoundings& roundings,
     error.variance.assign(of.size(), 0);
     error.terms.assign(of.size(), 0);
   });
-  for (std::int64_t h = 0; h < shape.H; ++h) {
-    Head(dtype, roundings, shape, inputs, edges, right, h, errors).run();
-    if (after_head) after_head(h + 1);
-  }
+  reference::for_each_unit(
+      shape.H,
+      [&](std::int64_t h, int) { Head(dtype, roundings, shape, inputs, edges, right, h, errors).run(); },
+      after_head);
   if (dtype == DType::fp64)
     each([](ExpectedError& error, const std::vector<double>& of) { hold_to_fp64(of, error); });
   return errors;
