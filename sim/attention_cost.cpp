@@ -2,19 +2,21 @@
 #include "sim/attention_cost.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstddef>
 #include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "plan/live_pairs.hpp"
 #include "sim/attention_bytes.hpp"
 #include "sim/attention_variant.hpp"
+#include "sim/digest.hpp"
 #include "sim/masked_cost.hpp"
 #include "sim/speed_table.hpp"
 #include "sim/waves.hpp"
@@ -41,15 +43,11 @@ class Costs {
         variants_.of(calls, op, reserved_sms(plan.scenario.schedule, hardware_.gpu.sms));
     const Shape shape = shape_of(plan, calls, op, variant);
     const auto segments = calls.plan().segments_of(op);
-    auto known = std::find_if(remembered_.begin(), remembered_.end(), [&](const Remembered& r) {
-      return r.shape == shape &&
-             std::equal(r.segments.begin(), r.segments.end(), segments.begin(), segments.end());
-    });
-    if (known == remembered_.end()) {
-      known = remembered_.begin() + static_cast<std::ptrdiff_t>(next_remembered_++ % remembered_.size());
-      *known = {shape, {segments.begin(), segments.end()}, computed(shape, segments, variant)};
-    }
-    KernelCost cost = known->cost;
+    const Asked asked{shape, digest_of(segments)};
+    auto known = remembered_.find(asked);
+    if (known == remembered_.end())
+      known = remembered_.emplace(asked, computed(shape, segments, variant)).first;
+    KernelCost cost = known->second;
     // What nobody measured does not move its operands faster than memory does; what somebody did may have
     // found them in the L2 cache.
     if (cost.origin >= Origin::extrapolated)
@@ -192,13 +190,21 @@ class Costs {
                             (there.empty() ? "none at all" : there));
   }
 
-  // Steps of a ring repeat few shapes on many ranks: the last ones are remembered, by what the cost depends
-  // on.
-  struct Remembered {
+  // Ranks repeat few shapes, which are remembered by what the cost depends on.
+  struct Asked {
     Shape shape;
-    std::vector<Segment> segments;
-    KernelCost cost;
+    Digest segments;
+    bool operator==(const Asked&) const = default;
   };
+  struct Hash {
+    std::size_t operator()(const Asked& asked) const { return Digest::Hash()(asked.segments); }
+  };
+  static Digest digest_of(std::span<const Segment> segments) {
+    Digest digest;
+    for (const Segment& s : segments)
+      digest.add({s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
+    return digest;
+  }
 
   // Kernels that have no tables; models of what they do have been held against runs on one H200. Those on
   // tensor cores are of dynamic masks: add_mask() says how sure that is.
@@ -306,8 +312,7 @@ class Costs {
   RowwiseCost rowwise_;
   AttentionVariants variants_;
   std::vector<SpeedTable> tables_;
-  std::array<Remembered, 8> remembered_;
-  std::size_t next_remembered_ = 0;
+  std::unordered_map<Asked, KernelCost, Hash> remembered_;
 };
 
 }  // namespace

@@ -182,20 +182,24 @@ double tiles_s(const Call& call, const kernels::cuda::VariantOptions& options) {
 
 // What the choice of a variant and its time depend on: shapes, strides, alignment, rows, segments and how
 // results are written.
-std::vector<std::int64_t> key_of(const Operation& op, const std::vector<kernels::View*>& views,
-                                 std::span<const kernels::Segment> segments) {
-  std::vector<std::int64_t> key{static_cast<std::int64_t>(op.kind)};
+Digest key_of(const RankPlan& plan, const Operation& op, const std::vector<kernels::View*>& views,
+              std::span<const kernels::Segment> segments, std::int64_t reserved_sms) {
+  Digest key;
+  key.add({static_cast<std::int64_t>(op.kind), reserved_sms, static_cast<std::int64_t>(views.size())});
   constexpr std::uintptr_t alignment = 16;
   for (const kernels::View* view : views) {
-    key.insert(key.end(),
-               {static_cast<std::int64_t>(view->dtype), view->rows, view->heads, view->width,
-                view->row_stride, view->head_stride,
-                static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(view->data) % alignment),
-                static_cast<std::int64_t>(view->runs.size())});
-    for (const kernels::RowRun& run : view->runs) key.insert(key.end(), {run.begin, run.count, run.step});
+    key.add({static_cast<std::int64_t>(view->dtype), view->rows, view->heads, view->width, view->row_stride,
+             view->head_stride,
+             static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(view->data) % alignment),
+             static_cast<std::int64_t>(view->runs.size())});
+    for (const kernels::RowRun& run : view->runs) key.add({run.begin, run.count, run.step});
   }
+  key.add(static_cast<std::int64_t>(segments.size()));
   for (const kernels::Segment& s : segments)
-    key.insert(key.end(), {s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
+    key.add({s.q_begin, s.q_count, s.k_begin, s.k_count, s.offset, s.left, s.right});
+  for (const auto accesses : {plan.reads(op), plan.writes(op)})
+    for (const Access& access : accesses)
+      key.add({static_cast<std::int64_t>(access.operand), static_cast<std::int64_t>(access.mode)});
   return key;
 }
 
@@ -318,24 +322,15 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
   // Kernels ask how operands are aligned; whoever allocates buffers aligns them for all.
   for (std::size_t i = 0; i < views.size(); ++i)
     views[i]->data = reinterpret_cast<void*>(static_cast<std::uintptr_t>(placed.places[i].byte));
-  std::vector<std::int64_t> key = key_of(op, views, segments_of(placed.call));
-  key.push_back(reserved_sms);
-  for (const auto accesses : {calls.plan().reads(op), calls.plan().writes(op)})
-    for (const Access& access : accesses)
-      key.insert(key.end(),
-                 {static_cast<std::int64_t>(access.operand), static_cast<std::int64_t>(access.mode)});
-  const auto known = std::find_if(remembered_.begin(), remembered_.end(),
-                                  [&](const Remembered& r) { return r.call == key; });
-  if (known != remembered_.end()) return known->variant;
+  const Digest key = key_of(calls.plan(), op, views, segments_of(placed.call), reserved_sms);
+  if (const auto known = remembered_.find(key); known != remembered_.end()) return known->second;
   const bool fp64 = std::any_of(views.begin(), views.end(), [](const kernels::View* view) {
     return view->dtype == kernels::DType::fp64;
   });
   const kernels::cuda::VariantOptions by = options(op.kind, reserved_sms, fp64);
   const Timed timed = times_ ? Timed(timed_) : Timed();
   try {
-    Remembered& entry = remembered_[next_remembered_++ % remembered_.size()];
-    entry.call.clear();  // in case that no kernel takes the call
-    entry.variant = std::visit(
+    AttentionVariant variant = std::visit(
         [&](const auto& call) -> AttentionVariant {
           if constexpr (requires {
                           kernels::cuda::fall_back(call, by);
@@ -348,8 +343,7 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
             throw std::logic_error("an operation of no attention");
         },
         placed.call);
-    entry.call = std::move(key);
-    return entry.variant;
+    return remembered_.emplace(key, std::move(variant)).first->second;
   } catch (const std::invalid_argument& error) {
     throw HardwareError("kernel", "class=" + std::string(name(op.kind)), error.what());
   }

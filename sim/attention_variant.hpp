@@ -2,11 +2,10 @@
 // the file say what that one costs.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "kernels/work/masked_variants.hpp"
 #include "kernels/work/variants.hpp"
 #include "plan/plan.hpp"
+#include "sim/digest.hpp"
 #include "sim/hardware.hpp"
 
 namespace cplab {
@@ -62,22 +62,17 @@ class AttentionVariants {
 
   // `op` is attend or attend_backward, of softmax or of dynamic mask attention. `reserved_sms`:
   // schedule.reserved_sms. Throws HardwareError where no kernel takes the call. Remembers calls: one thread
-  // at a time; what it returns is valid until the next call.
+  // at a time; what it returns stays valid.
   const AttentionVariant& of(const CallConverter&, const Operation& op, std::int64_t reserved_sms);
 
  private:
   kernels::cuda::VariantOptions options(OpKind, std::int64_t reserved_sms, bool fp64) const;
 
-  // Steps of a ring repeat few calls on many ranks.
-  struct Remembered {
-    std::vector<std::int64_t> call;  // everything that the choice depends on
-    AttentionVariant variant;
-  };
-
   const GpuSpec& gpu_;
   const VariantChoice& choice_;
-  std::array<Remembered, 8> remembered_;
-  std::size_t next_remembered_ = 0;
+  // Ranks repeat few calls; of many sequences, hundreds, in no order. By everything that the choice depends
+  // on.
+  std::unordered_map<Digest, AttentionVariant, Digest::Hash> remembered_;
   bool hopper_forward_ = true, hopper_backward_ = true;
   bool times_ = false;
   std::vector<std::pair<OpKind, KernelFamily>> timed_;  // families that have tables
