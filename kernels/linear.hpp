@@ -115,9 +115,11 @@ struct LinearScan {
 
 // into[s] = lambda^count from[s] (store), or that added to it (add), for the chunk whose state is s, in the
 // dtype of sums; where the chunk resets, from counts as 0. transition: T_s from[s] (reverse: T_s^T from[s])
-// in place of the power. The views may hold a part of the D rows of every state, the same part of both: they
-// have n times as many rows as a state has in them, n states being named. from may be of another dtype than
-// into.
+// in place of the power. from may hold transitions (store, with a transition): T_s from[s] is what the tokens
+// of both do, those of from first; reverse only where transitions are of columns, in either order. As states
+// they have D columns, or 1, and where the chunk resets, 0 is stored. The views may hold a part of the D rows
+// of every state, the same part of both: they have n times as many rows as a state has in them, n states
+// being named. from may be of another dtype than into.
 struct LinearCombine {
   View from, into;
   std::optional<View> transition = {};

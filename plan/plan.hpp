@@ -162,7 +162,7 @@ struct Access {
 //   scan             => state [final_state]                   state (or dstate): add (in place); final: store
 //                    => dstate [final_state]
 //                    state => final_state                   store: the sums alone (or dstate => final_state)
-//   combine          from [transition] => into                store or add: into (+)= what from is, later on
+//   combine          from [transition] => into                states: store or add; transitions: store, composed
 //   inter            q [state, carry] => out                  store or add; one of the states at least
 //                    dout [state, carry] => dq                the same
 //                    v [dstate, dcarry] => dk
