@@ -152,6 +152,8 @@ class AlgorithmTable {
   AlgorithmTable(const Arguments& arguments, ScenarioFile file)
       : file_(std::move(file)), hardware_(read_hardware_of(file_)) {
     hardware_.choice = choice_of_simulation(arguments, hardware_, file_.notes);
+    for (std::string& note : machine_notes(file_.scenario.problem, hardware_))
+      file_.notes.push_back(std::move(note));
     for (const Algorithm* algorithm : wanted_algorithms(arguments.text("algorithms", "")))
       for (const std::string_view placement : algorithm->placements)
         if (!file_.table.is_set("parallel.placement") || placement == file_.scenario.placement)
@@ -266,10 +268,10 @@ TextTable table_for_files(const AlgorithmTable& all) {
   for (const AlgorithmRow& row : all.rows)
     table.add_row({row.algorithm, row.placement, choices_text(row.choices), fmt::format("{}", row.time_s),
                    fmt::format("{}", row.low_s), fmt::format("{}", row.high_s),
-                   row.may_be_fastest ? "yes" : "no", fmt::format("{}", row.worst.exposed_wait_s),
+                   row.may_be_fastest ? "true" : "false", fmt::format("{}", row.worst.exposed_wait_s),
                    fmt::format("{}", row.worst.exposed_transfer_s), std::to_string(row.sent_bytes),
                    std::to_string(row.peak_bytes), fmt::format("{}", row.imbalance),
-                   row.fit.fits ? "yes" : "no", ""});
+                   row.fit.fits ? "true" : "false", ""});
   for (const RefusedRow& row : all.refused)
     table.add_row({row.algorithm, row.placement, choices_text(row.choices), "", "", "", "", "", "", "", "",
                    "", "", row.reason});

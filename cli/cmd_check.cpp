@@ -11,6 +11,7 @@
 
 #include "cli/command.hpp"
 #include "cli/injection.hpp"
+#include "cli/kernel_notes.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/progress.hpp"
 #include "cli/result_text.hpp"
@@ -108,6 +109,9 @@ int command_check(const Arguments& arguments, Console& console) {
     costs = reuse_notes(plan);
     const std::vector<std::string> pieces = piece_notes(plan);
     costs.insert(costs.end(), pieces.begin(), pieces.end());
+    progress.stage("choosing kernels");
+    const std::vector<std::string> kernels = kernel_notes(file, plan);
+    costs.insert(costs.end(), kernels.begin(), kernels.end());
   }
   progress.end();
   report.header.notes.insert(report.header.notes.end(), costs.begin(), costs.end());

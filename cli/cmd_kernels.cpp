@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "cli/command.hpp"
+#include "cli/kernel_notes.hpp"
 #include "cli/kernel_rates.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
@@ -185,6 +186,7 @@ void write_kernels_json(std::ostream& out, const Listing& listing) {
   json.field("hopper", listing.build.hopper);
   json.field("full", listing.build.full);
   if (!listing.left_out.empty()) json.field("left_out", listing.left_out);
+  json.list("notes", head_size_notes(listing.build));
   json.objects("architectures", listing.gpus, [&](const cuda::Architecture& gpu) {
     json.field("architecture", gpu.name);
     json.field("compile_and_occupancy_only", !has_record(gpu));
@@ -235,6 +237,8 @@ int command_kernels(const Arguments& arguments, Console& console) {
       "tile: queries x keys, tokens x columns of a state; blocks, warps: of a multiprocessor at once, "
       "theoretical",
       console.style().width);
+  for (const std::string& note : head_size_notes(listing.build))
+    write_folded(out, note, console.style().width, "  ");
   std::string not_run;
   for (const cuda::Architecture& gpu : listing.gpus)
     if (!has_record(gpu)) not_run += (not_run.empty() ? "" : ", ") + std::string(gpu.name);

@@ -50,6 +50,26 @@ TextTable buffer_table(const RankPlan& rank, const MemoryPlan& memory) {
   return table;
 }
 
+// What short names of buffers stand for, of those that the plan has, and what slots are.
+void write_names(std::ostream& out, const Plan& plan, std::size_t width) {
+  const std::array<std::pair<std::string_view, std::string_view>, 2> names{
+      {{"lse", "ln of a query's sum of exp(scaled score), by which partial results are merged"},
+       {"delta", "a query's sum of out x dout, which its backward subtracts"}}};
+  std::string text;
+  bool turns = false;
+  for (const auto& [name, meaning] : names) {
+    bool there = false;
+    for (const RankPlan& rank : plan.ranks)
+      for (const Buffer& buffer : rank.buffers) {
+        there |= buffer.name.starts_with(name);
+        turns |= buffer.slots > 1;
+      }
+    if (there) text += fmt::format("{}: {}; ", name, meaning);
+  }
+  if (turns) text += "slots: copies of a buffer that steps take in turn; ";
+  if (!text.empty()) write_folded(out, text.substr(0, text.size() - 2), width, "  ");
+}
+
 // Units of a table of operations: of the largest in the rank for people, plain ones for files.
 struct OperationUnits {
   Unit work{"FLOP", 1}, data{"bytes", 1};
@@ -311,6 +331,7 @@ int command_show(const Arguments& arguments, Console& console) {
     out << '\n';
     write_steps(out, rank, file.scenario, times, traits, console.style());
   }
+  write_names(out, plan, console.style().width);
   if (prediction)
     out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";
   else

@@ -69,6 +69,8 @@ int simulate_file(const Arguments& arguments, ScenarioFile file, Console& consol
   SimulateReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);
+  report.machine = prediction.machine;
+  report.gpu = prediction.gpu;
   report.figures = figures;
   report.fit = prediction.fit;
   report.low_s = prediction.low_s;

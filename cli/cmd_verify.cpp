@@ -25,7 +25,7 @@ namespace cplab {
 
 namespace {
 
-TextTable tensor_table(const std::vector<TensorFigures>& tensors) {
+TextTable tensor_table(const std::vector<TensorFigures>& tensors, const char* right, const char* wrong) {
   TextTable table({{"rank", ""},
                    {"tensor", "", Align::left},
                    {"relative error", ""},
@@ -35,7 +35,7 @@ TextTable tensor_table(const std::vector<TensorFigures>& tensors) {
   for (const TensorFigures& tensor : tensors) {
     table.add_row({std::to_string(tensor.rank), tensor.tensor, fmt::format("{:.3e}", tensor.rel_l2),
                    fmt::format("{:.3e}", tensor.tolerance), fmt::format("{:.3e}", tensor.max_abs),
-                   tensor.ok ? "yes" : "NO"});
+                   tensor.ok ? right : wrong});
   }
   return table;
 }
@@ -56,7 +56,7 @@ TextTable worst_table(const std::vector<TensorFigures>& tensors) {
     }
     if (!known) worst.push_back(tensor);
   }
-  return tensor_table(worst);
+  return tensor_table(worst, "yes", "NO");
 }
 
 // With --against nothing is executed: what only an execution has is not to be asked for.
@@ -95,7 +95,8 @@ void write_verified(Console& console, const ScenarioFile& file, const Plan& plan
                        gave_up.empty() ? "" : "; the execution did not end: " + gave_up);
   }
   console.write_json_to_option([&](std::ostream& stream) { write_json(stream, report); });
-  console.write_csv_to_option([&](std::ostream& stream) { tensor_table(report.tensors).write_csv(stream); });
+  console.write_csv_to_option(
+      [&](std::ostream& stream) { tensor_table(report.tensors, "true", "false").write_csv(stream); });
 }
 
 // The rows that --sample asks for; unset: all.
@@ -201,6 +202,7 @@ int command_verify(const Arguments& arguments, Console& console) {
       throw InputError("--inject " + injected + ": a tile of the CPU, not for --device gpu");
     }
     inject(*fault, file, plan, options.execution);
+    if (gpu) require_links(*fault, plan, ranks_per_gpu(arguments));
   }
 
   options.execution.timeout_s = time_limit(arguments, plan, gpu, 1);
@@ -226,6 +228,10 @@ int command_verify(const Arguments& arguments, Console& console) {
   if (!with.speaks()) return exit_fine;  // rank 0 has compared all ranks' results
   if (arguments.has("save")) save_verified(arguments, console, file.scenario.problem, inputs, result);
 
+  for (const std::string& note : result.notes) {
+    file.notes.push_back(note);
+    console.say("note: " + note);
+  }
   VerifyReport report;
   report.placement_padding_tokens = plan.placement_padding_tokens;
   report.header = header_of(file);

@@ -127,6 +127,13 @@ class Reader {
     hardware.name = std::filesystem::path(file_name_).stem().string();
     faults_.attempt("name", [&] { hardware.name = table.text("name", hardware.name); });
     faults_.attempt("kernels_of", [&] { hardware.kernels_of = table.text("kernels_of", ""); });
+    if (table.kind("network") == Table::Kind::table) {
+      const Table network = table.table("network");
+      if (network.kind("nic_bytes_s") == Table::Kind::text)
+        if (const std::string said = bits_meant(network.text("nic_bytes_s"), hardware.network.nic_bytes_s);
+            !said.empty())
+          hardware.notes.push_back("network.nic_bytes_s = " + said);
+    }
     for (const std::string& note : opened_.notes) hardware.notes.push_back(hardware.name + ": " + note);
     hardware.files = opened_.files;
   }

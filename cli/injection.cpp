@@ -45,6 +45,19 @@ void inject(const Fault& fault, const ScenarioFile& file, Plan& plan, CpuOptions
                      std::string(fault.scenario));
 }
 
+void require_links(const Fault& fault, const Plan& plan, int ranks_per_gpu) {
+  if (ranks_per_gpu <= 1) return;
+  for (const RankPlan& rank : plan.ranks)
+    for (const Operation& op : rank.operations)
+      if (is_communication(op.kind) && op.transport == Transport::nccl)
+        throw InputError("--inject " + std::string(fault.name) + " with --ranks-per-gpu " +
+                         std::to_string(ranks_per_gpu) +
+                         ": the plan with this bug sends over NCCL, which takes one rank a GPU; leave "
+                         "--ranks-per-gpu out where there are " +
+                         std::to_string(plan.ranks.size()) +
+                         " GPUs, or take --device cpu (or check), where it is found without any");
+}
+
 std::string injected_text(const Fault& fault) {
   return "injected: " + std::string(fault.name) + ", " + std::string(fault.help);
 }

@@ -24,6 +24,9 @@ void inject(const Fault&, const ScenarioFile&, Plan&, CpuOptions&);
 // For commands that execute nothing: throws InputError for a substitute tile as well.
 void inject(const Fault&, const ScenarioFile&, Plan&);
 
+// Of a plan with the fault in it: throws InputError if it sends over NCCL what ranks that share a GPU cannot.
+void require_links(const Fault&, const Plan&, int ranks_per_gpu);
+
 std::string injected_text(const Fault&);  // "injected: NAME, what it is"
 // The same as a note of a result, if there is one.
 void note_injected(const Fault*, std::vector<std::string>& notes);

@@ -7,6 +7,7 @@
 #include "cli/hardware_file.hpp"
 #include "cli/hardware_notes.hpp"
 #include "cli/session.hpp"
+#include "cli/table_example.hpp"
 #include "cli/verify/verify.hpp"
 #include "kernels/compiled.hpp"
 #include "report/table.hpp"
@@ -32,9 +33,10 @@ bool serves_alone(const ScenarioFile& file, const Plan& plan, const SimulateOpti
                        const HardwareError& error) {
   const std::string message = place_of(error) + ": " + error.what();
   if (!file.hardware_overrides.empty() && serves_alone(file, plan, options)) {
-    throw CannotPredict(with_section(blamed_overrides(error, file.hardware_overrides)) + ": " + message);
+    throw CannotPredict(with_section(blamed_overrides(error, file.hardware_overrides)) + ": " + message,
+                        error.table, error.key);
   }
-  throw CannotPredict(file.hardware + ": " + message);
+  throw CannotPredict(file.hardware + ": " + message, error.table, error.key);
 }
 
 ChainShares shares_of(const UseSeconds& use) {
@@ -95,7 +97,16 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
   require_machine(file);
   Hardware hardware = read_hardware_of(file);
   hardware.choice = choice_of_run(file);
-  Prediction prediction = predict(file, plan, hardware, progress);
+  Prediction prediction = [&] {
+    try {
+      return predict(file, plan, hardware, progress);
+    } catch (const CannotPredict& error) {
+      const std::string example = table_example(error.table, error.key, plan, hardware);
+      if (example.empty()) throw;
+      throw CannotPredict(std::string(error.what()) +
+                          ". Such a table, with your numbers and at least two points:\n" + example);
+    }
+  }();
   name_kernel_variants(plan, hardware, prediction.timeline);
   prediction.notes = machine_notes(plan.scenario.problem, hardware);
   for (std::string& note : fall_back_notes(plan, prediction.timeline))
@@ -128,6 +139,8 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, const Hardware& h
   } catch (const StalledError& error) {
     throw EnvironmentError(file.hardware + ": the plan hangs on this machine: " + one_sentence(error));
   }
+  prediction.machine = hardware.name;
+  prediction.gpu = hardware.gpu.name;
   prediction.memory = memory_of(plan);
   prediction.figures = derive_figures(plan, prediction.timeline, prediction.memory);
   // Of one phase: the share of the band that its time has of the whole.

@@ -21,12 +21,15 @@ struct Prediction {
   Fit fit;
   double low_s = 0, high_s = 0;  // the band around figures.time_s
   ChainShares chain;
+  std::string machine, gpu;        // what the hardware file calls them
   std::vector<std::string> notes;  // what a reader of the times must know, a sentence each
 };
 
 // The hardware file is right and cannot serve the plan: a table is missing, or there are too few GPUs.
 struct CannotPredict : InputError {
-  using InputError::InputError;
+  explicit CannotPredict(const std::string& message, std::string table_of = {}, std::string key_of = {})
+      : InputError(message), table(std::move(table_of)), key(std::move(key_of)) {}
+  std::string table, key;  // HardwareError's
 };
 
 // What a reader of any time of that machine must know: what its file says of itself, and whose kernels it

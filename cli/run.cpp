@@ -49,7 +49,8 @@ const std::vector<OptionSpec>& common_options() {
 const std::vector<Command>& commands() {
   static const std::string inputs_help = "read " + tensor_names(Category::input) + " from DIR/*.npy";
   static const std::string save_help =
-      "write inputs and " + tensor_names(Category::output) + " to DIR/*.npy; verify also DIR/reference/*.npy";
+      "write inputs and " + tensor_names(Category::output) +
+      " to DIR/*.npy; what is right into DIR/reference/*.npy writes `verify --save` alone, which computes it";
   static const std::string against_help = "execute nothing: compare your own " +
                                           tensor_names(Category::output) + " (DIR/*.npy) with the reference";
   static const OptionSpec inputs{"inputs", "DIR", inputs_help};

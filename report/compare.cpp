@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <sstream>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -231,7 +233,32 @@ void add_notes(const ResultFile& file, CompareReport& report) {
 // What runs a result: "the CPU", "NVIDIA H200", "the machine of hardware/h100x8.toml".
 std::string what_runs(const ResultFile& file) {
   if (file.device == "cpu") return "the CPU";
-  return file.predicted ? "the machine of " + file.side.machine : file.side.machine;
+  if (!file.predicted) return file.side.machine;
+  return "the machine of " + file.side.machine +
+         (file.side.gpu.empty() ? "" : ", whose GPU is " + file.side.gpu);
+}
+
+// "NVIDIA H100 80GB HBM3" and "H100 SXM 80GB" as "h100": the model, a word of letters with digits behind
+// them, or digits of four ("GeForce RTX 5090"); the whole name if it has none.
+std::string model_of(const std::string& gpu) {
+  std::istringstream words(gpu);
+  for (std::string word; words >> word;) {
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::size_t digits = word.find_first_of("0123456789");
+    if (digits == std::string::npos || word.ends_with("gb")) continue;
+    if (digits > 0 || word.size() >= 4) return word.substr(0, word.find('-'));
+  }
+  return gpu;
+}
+
+// Whatever was predicted or measured, on which GPUs.
+void add_gpu_note(const ResultFile& predicted, const ResultFile& measured, CompareReport& report) {
+  const std::string &of = predicted.side.gpu, &on = measured.side.gpu;
+  if (of.empty() || on.empty() || model_of(of) == model_of(on)) return;
+  report.notes.push_back(fmt::format("{} for {}, {} on {}: the difference in time is one between them",
+                                     predicted.predicted ? "predicted" : "measured", of,
+                                     measured.predicted ? "predicted" : "measured", on));
 }
 
 // "attend hopper bf16 128 and attend general": the first kernel that differs, and how many operations do.
@@ -255,6 +282,7 @@ void add_difference_notes(const ResultFile& a, const ResultFile& b, CompareRepor
   if (cpu != other_cpu || (of_one_kind && a.side.machine != b.side.machine))
     report.notes.push_back(fmt::format("{} is of {}, {} of {}: the difference in time is one between them",
                                        a.side.file, what_runs(a), b.side.file, what_runs(b)));
+  if (!of_one_kind) add_gpu_note(a, b, report);
   add_kernel_note(a, b, report);
   if (!a.commit.empty() && !b.commit.empty() && a.commit != b.commit)
     report.notes.push_back(
@@ -318,6 +346,8 @@ ResultFile read_result_json(const std::string& text, const std::string& file_nam
   result.side.command = result.predicted ? "simulate" : "run";
   result.scenario = read_scenario(root.at("scenario"));
   result.side.machine = machine_of(root, result.predicted);
+  if (result.predicted && root.has("gpu")) result.side.gpu = root.at("gpu").text();
+  if (!result.predicted && root.has("environment")) result.side.gpu = result.side.machine;
   result.side.versions = read_versions(root);
   result.side.given = read_given(root);
   if (root.has("device")) result.device = root.at("device").text();

@@ -169,6 +169,7 @@ void write_side(JsonWriter& json, std::string_view key, const CompareSide& side)
   json.field("file", side.file);
   json.field("command", side.command);
   write_text_or_null(json, "machine", side.machine);
+  write_text_or_null(json, "gpu", side.gpu);
   json.field("time_s", side.time_s);
   json.field("operations_s", side.operations_s);
   json.field("peak_bytes", side.peak_bytes);
@@ -270,6 +271,8 @@ void write_list(JsonWriter& json, const char* key, const std::optional<Entries>&
 void write_json(std::ostream& out, const SimulateReport& report) {
   JsonWriter json(out);
   write_start(json, "simulate", report.header);
+  json.field("machine", report.machine);
+  json.field("gpu", report.gpu);
   json.field("placement_padding_tokens", report.placement_padding_tokens);
   json.field("time_s", report.figures.time_s);
   json.field("low_s", report.low_s);

@@ -77,6 +77,7 @@ struct SimulateReport {
   std::vector<VariantFigures> variants;  // that `run` would take
   std::optional<OperationTimes> operations;
   std::int64_t placement_padding_tokens = 0;  // the plan's
+  std::string machine, gpu;                   // what the hardware file calls them
 };
 
 // Used memory of the GPU of one rank, as the device counts it. Where ranks share a GPU, each entry holds the
@@ -162,6 +163,7 @@ struct CompareSide {
   std::string command;  // "simulate", "run"
   std::string
       machine;  // of a simulation its hardware file, of a run its device; empty if the result has none
+  std::string gpu = {};  // by its name; empty: a CPU, or a prediction of before 0.2.0
   double time_s = 0;
   // The last end of its operations: differs from time_s where a run timed them in iterations of their own.
   double operations_s = 0;

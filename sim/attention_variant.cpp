@@ -175,6 +175,18 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   return result;
 }
 
+// Why a build without the full set of kernels refuses the call.
+template <class Call>
+std::string refusal(const Call& call, kernels::cuda::VariantOptions options) {
+  options.build.full = false;
+  try {
+    (void)kernels::cuda::choose_variant(call, options);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return {};
+}
+
 template <class Call>
 double tiles_s(const Call& call, const kernels::cuda::VariantOptions& options) {
   return kernels::cuda::predicted_seconds(kernels::cuda::choose_variant(call, options), call, options);
@@ -343,6 +355,18 @@ const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const 
             throw std::logic_error("an operation of no attention");
         },
         placed.call);
+    if (fp64 && !choice_.full) {
+      std::optional<kernels::cuda::FallBack>& found = variant.fall_back;
+      if (!found) found.emplace();
+      found->refused = std::visit(
+          [&](const auto& call) -> std::string {
+            if constexpr (
+                requires { kernels::cuda::fall_back(call, by).has_value(); } && !requires { call.chunks; })
+              return refusal(call, by);
+            return {};
+          },
+          placed.call);
+    }
     return remembered_.emplace(key, std::move(variant)).first->second;
   } catch (const std::invalid_argument& error) {
     throw HardwareError("kernel", "class=" + std::string(name(op.kind)), error.what());

@@ -1,6 +1,9 @@
 // See kernel_variants.hpp.
 #include "sim/kernel_variants.hpp"
 
+#include <string>
+#include <utility>
+
 #include "report/interned.hpp"
 #include "sim/attention_variant.hpp"
 #include "sim/linear_work.hpp"
@@ -28,6 +31,11 @@ void name_kernel_variants(const Plan& plan, const Hardware& hardware, Timeline& 
         const LinearWork work = linear_work(calls, op, nominal, hardware.gpu);
         names[i] = work.variant;
         fall_back = work.fall_back;
+        if (nominal == DType::fp64 && !hardware.choice.full)
+          if (std::string refused = linear_refusal(calls, op, hardware.gpu); !refused.empty()) {
+            if (!fall_back) fall_back.emplace();
+            fall_back->refused = std::move(refused);
+          }
       }
       if (!fall_back) continue;
       reasons.resize(rank.operations.size());

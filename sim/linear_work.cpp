@@ -56,10 +56,14 @@ kernels::cuda::VariantOptions options_on(const GpuSpec& gpu) {
 
 struct Choose {
   const GpuSpec& gpu;
+  bool full = true;
   template <class Call>
   kernels::cuda::ChosenLinear operator()(const Call& call) const {
-    if constexpr (requires { kernels::cuda::choose_variant(call, kernels::cuda::VariantOptions{}).groups; })
-      return kernels::cuda::choose_variant(call, options_on(gpu));
+    if constexpr (requires { kernels::cuda::choose_variant(call, kernels::cuda::VariantOptions{}).groups; }) {
+      kernels::cuda::VariantOptions options = options_on(gpu);
+      options.build.full = full;
+      return kernels::cuda::choose_variant(call, options);
+    }
     throw std::invalid_argument("not an operation of linear attention");
   }
 };
@@ -85,6 +89,16 @@ bool has_token_transition(const RankPlan& rank, const Operation& op) {
 }
 
 }  // namespace
+
+std::string linear_refusal(const CallConverter& calls, const Operation& op, const GpuSpec& gpu) {
+  if (has_token_transition(calls.plan(), op)) return {};
+  try {
+    (void)std::visit(Choose{gpu, false}, calls.calls(op).front().call);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return {};
+}
 
 LinearWork linear_work(const CallConverter& calls, const Operation& op, DType nominal, const GpuSpec& gpu) {
   using enum Operand;

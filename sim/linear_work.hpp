@@ -40,6 +40,8 @@ struct LinearWork {
 // With the variant that a build with all kernels takes on that GPU (kernels/work/linear_variants.hpp). Throws
 // HardwareError where no kernel takes the call (a head too large for any).
 LinearWork linear_work(const CallConverter&, const Operation&, DType nominal, const GpuSpec&);
+// Why a build without the full set of kernels refuses the operation; empty: it does not.
+std::string linear_refusal(const CallConverter&, const Operation&, const GpuSpec&);
 
 // The kernels of one call: `blocks` thread blocks, of which the longest walks over `steps` times 64 tokens.
 // `paired_steps`: likewise of a kernel of which a multiprocessor holds two thread blocks at a time.

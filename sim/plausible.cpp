@@ -13,6 +13,18 @@
 
 namespace cplab {
 
+std::string bits_meant(const std::string& text, double bytes_s) {
+  constexpr double fastest_nic_bytes_s = 800e9 / 8;
+  const std::size_t letter = text.find_last_not_of(' ');
+  if (bytes_s <= fastest_nic_bytes_s || letter == std::string::npos ||
+      std::string("KMGT").find(text[letter]) == std::string::npos)
+    return {};
+  const std::string rate = text.substr(0, letter + 1);
+  return rate + " is " + rate + "B/s, " + six_digits(bytes_s * 8 / 1e9) +
+         " Gb/s: faster than any NIC; bits are written \"" + rate + "b/s\", bytes without doubt \"" + rate +
+         "B/s\"";
+}
+
 std::string six_digits(double value) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);

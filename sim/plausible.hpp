@@ -31,6 +31,10 @@ std::string six_digits(double value);
 // unit that was probably meant.
 std::vector<HardwareError> implausible_numbers(const Hardware&);
 
+// Of a NIC's rate that the file gives as `text`: what to say of a letter without a unit ("400G" is 400 GB/s)
+// that makes it faster than any NIC of 2026, whose rates are quoted in bits. Empty: nothing.
+std::string bits_meant(const std::string& text, double bytes_s);
+
 // Rows of [[kernel]] and [[message]] that the machine's own peaks and links contradict: faster than they
 // allow, or so slow that seconds or bytes must have been given in another unit; of each entry the first. Of a
 // machine that passed validate, but for the entries in `known`.

@@ -27,6 +27,7 @@ struct VerifyResult {
   std::optional<Outputs> outputs;    // in global order; unset if the execution did not end
   std::optional<Outputs> reference;  // what is right, likewise, if it was asked for
   std::optional<GpuRun> gpu;         // of an execution on GPUs that ended
+  std::vector<std::string> notes;    // which kernels were slower ones, and why (report/variants.hpp)
   // The execution did not end, and that says nothing of the plan: the time was up, or a rank's process is
   // gone. What was waited for. There are no tensors then.
   std::optional<std::string> gave_up;

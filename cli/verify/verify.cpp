@@ -10,6 +10,7 @@
 
 #include "cli/verify/given_results.hpp"
 #include "cli/verify/selection.hpp"
+#include "report/variants.hpp"
 
 namespace cplab {
 
@@ -68,6 +69,7 @@ VerifyResult verify(const Plan& plan, const Inputs& inputs, const VerifyOptions&
     if (gpu != nullptr) select_keys_on_gpus(plan, &inputs, 0, *gpu);
     stage("executing", gpu ? 0 : operation_count(plan), "operations");
     const ExecutionResult execution = executor->run();
+    result.notes = fall_back_notes(plan, execution.timeline);
     if (gpu != nullptr) {
       result.gpu = gpu->facts();
       if (!result.gpu->allocation_log_equals_plan) {

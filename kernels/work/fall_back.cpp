@@ -43,8 +43,9 @@ std::string sizes_text(std::vector<HeadSizes> sizes) {
 }
 
 std::string FallBack::text() const {
-  std::string all = "not " + std::string(preferred) + ": ";
-  all += missing.empty()
+  std::string all = preferred.empty() ? "" : "not " + std::string(preferred) + ": ";
+  all += !refused.empty() ? refused + ", so that `run` refuses; predicted is a build that has them"
+         : missing.empty()
              ? reason.text()
              : "no kernel on tensor cores " + missing + " (this build has head sizes " + sizes + ")";
   if (times_slower > 0) all += "; about " + about(times_slower) + " times slower for a FLOP";

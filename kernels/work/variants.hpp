@@ -217,6 +217,9 @@ struct FallBack {
   // How many times as long for a FLOP as `preferred` at its own head size, with all multiprocessors busy; 0:
   // not much longer.
   double times_slower = 0;
+  // Of a prediction: why `run` refuses the call in the build that is asked about, where another one has the
+  // kernel.
+  std::string refused = {};
 
   // "not attend hopper bf16 128: k has rows in 4 runs"; "not attend hopper bf16 128: no kernel on tensor
   // cores has head size 256 (this build has head sizes 64, 128); about 260 times slower for a FLOP"
