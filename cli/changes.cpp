@@ -46,9 +46,6 @@ std::vector<std::string> option_keys() {
                         " Legal: " + quoted_list(sections));
   if (dot == std::string::npos) fail_unset(key, "the file has no [" + section + "]");
   const std::string name = key.substr(dot + 1);
-  if (section == "hardware" && name != "file")
-    fail_unset(key, "a key of the hardware file, which only loses keys by being edited; --set " + key +
-                        "=VALUE changes it, --unset hardware.file takes the machine away");
   const std::vector<std::string> legal = section == "schedule" ? option_keys() : legal_keys(section);
   if (std::find(legal.begin(), legal.end(), name) == legal.end())
     fail_unset(key, "no such key" + clause(meant_key(section, name, legal)));
@@ -99,6 +96,10 @@ void replace_shape(Table& table, std::vector<std::string>& notes) {
 }
 
 }  // namespace
+
+std::string hardware_option(const std::string& key, const std::string& value) {
+  return (value == no_value ? "--unset hardware." : "--set hardware.") + key;
+}
 
 const std::vector<std::string>& legal_keys(std::string_view section) {
   static const std::map<std::string, std::vector<std::string>, std::less<>> keys{
@@ -167,7 +168,12 @@ std::vector<std::pair<std::string, std::string>> apply_changes(Table& table,
                                                                const std::vector<std::string>& changes,
                                                                std::vector<std::string>& notes) {
   std::vector<std::pair<std::string, std::string>> of_hardware;
-  for (const std::string& key : unset_keys(changes)) take_away(table, key);
+  for (const std::string& key : unset_keys(changes)) {
+    if (key.starts_with("hardware.") && key != "hardware.file" && key.find('=') == std::string::npos)
+      of_hardware.emplace_back(key.substr(9), no_value);
+    else
+      take_away(table, key);
+  }
   for (const std::string& set : set_keys(changes)) {
     const auto equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -26,10 +26,16 @@ std::vector<std::string> set_keys(const std::vector<std::string>& changes);
 // The keys that [problem], [parallel], [simulate] and [hardware] may have; none for another section.
 const std::vector<std::string>& legal_keys(std::string_view section);
 
-// Changes the table of a scenario file. (KEY, VALUE) of --set hardware.KEY=VALUE are left to the hardware
-// file's reader and returned. Keys of the file that go with a shape which --set replaces (batch and sequence
-// by lengths, lengths by sequence) are taken away, and a note says so. Throws InputError for a change that is
-// none, and for --unset of a key that the file has not got.
+// The VALUE of --unset hardware.KEY, which no --set can give.
+inline const std::string no_value(1, '\0');
+// "--set hardware.KEY", "--unset hardware.KEY".
+std::string hardware_option(const std::string& key, const std::string& value);
+
+// Changes the table of a scenario file. (KEY, VALUE) of --set hardware.KEY=VALUE, and (KEY, no_value) of
+// --unset hardware.KEY, are left to the hardware file's reader and returned, the latter first. Keys of the
+// file that go with a shape which --set replaces (batch and sequence by lengths, lengths by sequence) are
+// taken away, and a note says so. Throws InputError for a change that is none, and for --unset of a key that
+// the file has not got.
 std::vector<std::pair<std::string, std::string>> apply_changes(Table&,
                                                                const std::vector<std::string>& changes,
                                                                std::vector<std::string>& notes);

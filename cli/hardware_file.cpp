@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/changes.hpp"
 #include "cli/hardware_table.hpp"
 #include "cli/text_file.hpp"
 #include "cli/toml_table.hpp"
@@ -95,7 +96,12 @@ class Reader {
       });
     }
     for (const auto& [key, value] : overrides_)
-      faults_.attempt(key, [&, &k = key, &v = value] { table.assign(k, v); });
+      faults_.attempt(key, [&, &k = key, &v = value] {
+        if (v != no_value) return table.assign(k, v);
+        if (!table.remove(k))
+          throw InputError("--unset " + k + ": " + file_name_ +
+                           " does not set it, so there is nothing to take away");
+      });
     HardwareFaults sections;
     if (!has_network && table.has("network")) {
       faults_.attempt("network", [&] { require_network_whole(table, file_name_, overrides_); });
@@ -113,7 +119,8 @@ class Reader {
     hardware.curve_copy_bytes_s = curve_copy_bytes_s_;
     hardware.curve_sm_major = curve_sm_major_;
     for (const auto& [key, file] : opened_.changes) mark_changed(hardware, key, "set in " + file);
-    for (const auto& [key, value] : overrides_) mark_changed(hardware, key, "set by hand");
+    for (const auto& [key, value] : overrides_)
+      mark_changed(hardware, key, value == no_value ? "taken away by hand" : "set by hand");
     check(hardware);
     if (messages_.size() == 1) throw InputError(messages_.front());
     if (!messages_.empty()) throw InputErrors(messages_);
@@ -231,7 +238,8 @@ std::string blamed_overrides(const HardwareError& error, const Overrides& overri
   const auto list = [&](auto matches) {
     std::string text;
     for (const auto& [key, value] : overrides)
-      if (matches(key)) text += (text.empty() ? "--set " : ", --set ") + key;
+      if (matches(key))
+        text += (text.empty() ? "" : ", ") + std::string(value == no_value ? "--unset " : "--set ") + key;
     return text;
   };
   std::string text = list([&](const std::string& key) { return key == error.table + "." + error.key; });
@@ -245,15 +253,15 @@ Hardware read_hardware(const std::string& path, const Overrides& overrides) {
 }
 
 std::string with_section(std::string message) {
-  for (std::size_t at = message.find("--set "); at != std::string::npos; at = message.find("--set ", at)) {
-    message.insert(at += 6, "hardware.");
-  }
+  for (const std::string option : {"--set ", "--unset "})
+    for (std::size_t at = message.find(option); at != std::string::npos; at = message.find(option, at))
+      message.insert(at += option.size(), "hardware.");
   return message;
 }
 
 Hardware read_hardware_of(const ScenarioFile& file) {
   const auto whole_key = [](const std::string& message) {
-    return message.starts_with("--set ") ? with_section(message) : message;
+    return message.starts_with("--set ") || message.starts_with("--unset ") ? with_section(message) : message;
   };
   try {
     return read_hardware(file.hardware, file.hardware_overrides);

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/changes.hpp"
 #include "cli/hardware_file.hpp"
 #include "sim/kernel_variants.hpp"
 
@@ -140,7 +141,8 @@ void note_settings(const ScenarioFile& file, const Plan& plan, const Hardware& h
     } catch (const std::runtime_error&) {
       continue;  // without this setting there is no prediction
     }
-    const std::string what = "hardware." + key + "=" + value;
+    const std::string what =
+        value == no_value ? hardware_option(key, value) : "hardware." + key + "=" + value;
     if (const std::string changed = changed_kernels(without, prediction.timeline); !changed.empty())
       prediction.notes.push_back(what + kernels_text(key, changed, hardware));
     else if (same_times(prediction.timeline, without))

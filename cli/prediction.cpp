@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/changes.hpp"
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/hardware_notes.hpp"
@@ -79,8 +80,8 @@ void require_machine(const ScenarioFile& file) {
     const std::string message = "missing: a machine is needed; shipped:" + shipped +
                                 "; for example --set hardware.file=hardware/h100x8.toml";
     if (file.hardware_overrides.empty()) file.table.fail("hardware.file", message);
-    throw InputError("--set hardware." + file.hardware_overrides.front().first + ": hardware.file is " +
-                     message);
+    const auto& [key, value] = file.hardware_overrides.front();
+    throw InputError(hardware_option(key, value) + ": hardware.file is " + message);
   }
 }
 
@@ -103,8 +104,9 @@ Prediction predict(const ScenarioFile& file, const Plan& plan, Progress* progres
     } catch (const CannotPredict& error) {
       const std::string example = table_example(error.table, error.key, plan, hardware);
       if (example.empty()) throw;
-      throw CannotPredict(std::string(error.what()) +
-                          ". Such a table, with your numbers and at least two points:\n" + example);
+      CannotPredict with_example = error;
+      with_example.example = example;
+      throw with_example;
     }
   }();
   name_kernel_variants(plan, hardware, prediction.timeline);

@@ -30,6 +30,7 @@ struct CannotPredict : InputError {
   explicit CannotPredict(const std::string& message, std::string table_of = {}, std::string key_of = {})
       : InputError(message), table(std::move(table_of)), key(std::move(key_of)) {}
   std::string table, key;  // HardwareError's
+  std::string example;     // TOML of the table that is missing, in lines; may be empty
 };
 
 // What a reader of any time of that machine must know: what its file says of itself, and whose kernels it

@@ -342,6 +342,7 @@ ReproduceReport reproduce_llama_strides(const std::string& file, const std::vect
   ReproduceReport report;
   report.name = "llama-strides";
   report.header = header_of(original);
+  report.header.notes = machine_notes(original.scenario.problem, read_hardware_of(original));
   report.ranks = source.ranks;
   report.about = describe(original.scenario, source.ranks) + ", on " + original.hardware_given;
   report.notes = {

@@ -114,7 +114,10 @@ Rerun read_rerun(const Arguments& arguments) {
                                        "the program that made it");
 
   std::vector<std::string> changes, later;
-  for (const std::string& key : given->unset) changes.push_back("unset " + key);
+  for (const std::string& key : given->unset) {
+    changes.push_back("unset " + key);
+    if (key.starts_with("hardware.") && key != "hardware.file") later.push_back(changes.back());
+  }
   for (const std::string& set : given->set) {
     changes.push_back(set);
     if (is_of_section(set, "simulate.") || is_of_section(set, "hardware.")) later.push_back(set);

@@ -9,6 +9,7 @@
 #include "cli/command.hpp"
 #include "cli/injection.hpp"
 #include "cli/outputs.hpp"
+#include "cli/prediction.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/vocabulary.hpp"
@@ -369,6 +370,11 @@ int run_program(int argc, const char* const* argv, std::ostream& out, std::ostre
     const std::size_t shown = std::min(errors.messages.size(), most), left = errors.messages.size() - shown;
     for (std::size_t i = 0; i < shown; ++i) complain(exit_usage, errors.messages[i]);
     return left == 0 ? exit_usage : complain(exit_usage, "and " + std::to_string(left) + " more errors");
+  } catch (const CannotPredict& error) {
+    complain(exit_usage, error.what());
+    if (!error.example.empty())
+      err << "with your numbers in it, such a table is\n\n" << error.example << '\n';
+    return exit_usage;
   } catch (const InputError& error) {
     return complain(exit_usage, error.what());
   } catch (const JsonFileError& error) {

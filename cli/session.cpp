@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "algorithms/build.hpp"
+#include "cli/changes.hpp"
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/memory_need.hpp"
@@ -30,7 +31,7 @@ void note_unused(ScenarioFile& file, const std::string& command, Reads reads, bo
       (void)read_hardware_of(file);  // errors in it are reported even where it is not used
     }
     if (file.table.is_set("hardware.file")) note(by_option ? "--hardware" : "--set hardware.file", why);
-    for (const auto& [key, value] : file.hardware_overrides) note("--set hardware." + key, why);
+    for (const auto& [key, value] : file.hardware_overrides) note(hardware_option(key, value), why);
   }
   const bool set = file.table.is_set("simulate");
   // A plan's file repeats the settings of the scenario that it was built from.
@@ -106,7 +107,7 @@ std::vector<ScenarioSection> sections_of(const ScenarioFile& file) {
     ScenarioSection hardware{"hardware", {{"file", file.hardware_given}}};
     for (const auto& [key, value] : file.hardware_overrides) {  // of one key the last counts
       std::erase_if(hardware.settings, [&key = key](const auto& earlier) { return earlier.first == key; });
-      hardware.settings.emplace_back(key, value);
+      if (value != no_value) hardware.settings.emplace_back(key, value);
     }
     sections.push_back(std::move(hardware));
   }

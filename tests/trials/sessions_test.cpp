@@ -84,7 +84,7 @@ TEST_CASE("--unset takes a key of the file away") {
                                                         {"problem.sequense", "did you mean \"sequence\"?"},
                                                         {"schedule.mergee", "did you mean \"merge\"?"},
                                                         {"probem.window", "did you mean \"problem\"?"},
-                                                        {"hardware.gpu.sms", "--set hardware.gpu.sms=VALUE"},
+                                                        {"hardwar.gpu.sms", "did you mean \"hardware\"?"},
                                                         {"problem.window=3", "names a key alone"},
                                                         {"problem.heads", "heads: missing"}}) {
     const ProgramResult result = run_cplab({"check", trial("window.toml"), "--unset", key});
