@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "algorithms/build.hpp"
+#include "cli/hardware_file.hpp"
 #include "cli/prediction.hpp"
 #include "cli/reproduce.hpp"
 #include "cli/session.hpp"
@@ -342,7 +343,8 @@ ReproduceReport reproduce_llama_strides(const std::string& file, const std::vect
   ReproduceReport report;
   report.name = "llama-strides";
   report.header = header_of(original);
-  report.header.notes = machine_notes(original.scenario.problem, read_hardware_of(original));
+  for (std::string& note : machine_notes(original.scenario.problem, read_hardware_of(original)))
+    report.header.notes.push_back(std::move(note));
   report.ranks = source.ranks;
   report.about = describe(original.scenario, source.ranks) + ", on " + original.hardware_given;
   report.notes = {
