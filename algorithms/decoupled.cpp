@@ -13,7 +13,7 @@ using Named = Builder::Named;
 
 // A chunk and a head are a thread block of the kernels for Hopper. All of them should run at once: one on
 // each of 132 multiprocessors with E above 64, else two.
-// scenarios/measured/h200-2026-11-22/linear-attention.json was measured with such chunks at 4K tokens, and at
+// scenarios/measured/h200-2026-11-22-linear-attention.json was measured with such chunks at 4K tokens, and at
 // 64K with E = 64 (at 1M with 16384 tokens a chunk); no record compares other chunks.
 constexpr std::int64_t thread_blocks(std::int64_t value_size) {
   return value_size > 64 ? 132 : 264;

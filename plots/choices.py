@@ -61,7 +61,7 @@ def main():
     arguments = parser.parse_args()
     study = arguments.study
     if study is None:
-        shipped = sorted((ROOT / "scenarios/measured").glob("*/choices/study.json"))
+        shipped = sorted((ROOT / "scenarios/measured").glob("*-choices.json"))
         if not shipped:
             print(__doc__)
             return

@@ -23,7 +23,7 @@ from pathlib import Path
 COLUMNS = ("tokens,ranks,predicted,measured,error,null,forward,backward,exposed_predicted,exposed_measured,"
            "peak_predicted,peak_measured,peers")
 FULL = "tokens,ranks,predicted,measured,error,null,forward,backward,exposed_predicted,exposed_measured,peer"
-BRIEF = "tokens,ranks,predicted,measured,error,null,beside.predicted,beside.measured,beside.error,beside.null,peer"
+BRIEF = "tokens,ranks,predicted,measured,error,null,peer"
 
 
 def fail(message):

@@ -77,7 +77,7 @@ def main():
     parser.add_argument("record", nargs="?")
     parser.add_argument("--out", default=folder() / "dynamic-mask")
     arguments = parser.parse_args()
-    shipped = sorted((ROOT / "scenarios/measured").glob("*/dynamic-mask/masked.json"))
+    shipped = sorted((ROOT / "scenarios/measured").glob("*-dynamic-mask.json"))
     draw(json.loads(Path(arguments.record or shipped[-1]).read_text()), arguments.out)
 
 

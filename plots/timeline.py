@@ -34,7 +34,7 @@ from lib.figure import ROOT, folder, save
 from lib.results import fail, lane_order, load, read_operations, read_trace
 
 SCENARIO = ["scenarios/ring.toml", "--set", "problem.sequence=16K"]
-RUN = "run-16K-P4-copy.json"
+RUN = "run-16K-P2-copy.json"
 
 # Far apart in lightness too (about 30 and 75 of 100), so that they survive greyscale.
 COMPUTE, COMMUNICATION = "#1f4e79", "#f2a33a"
@@ -293,7 +293,7 @@ def draw_scenario():
 
 
 def record_of_readme():
-    """(folder, hardware file) of the first table of runs in the README, which says by which command it is made."""
+    """(campaign, hardware file) of the first table of runs in the README, which says by which command it is made."""
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.search(r"^<!-- \$ scripts/gpu/compare\.sh (\S+) (\S+) ", page, flags=re.M)
     return found.groups() if found else fail("README.md: no table made by scripts/gpu/compare.sh")
@@ -301,8 +301,9 @@ def record_of_readme():
 
 def draw_readme():
     record, hardware = record_of_readme()
-    measured = ROOT / record / RUN
     with tempfile.TemporaryDirectory() as work:
+        call("scripts/campaign.py", "unpack", record, work)
+        measured = Path(work) / RUN
         predicted = Path(work) / "predicted.json"
         call("scripts/gpu/prediction.sh", str(measured), hardware, str(predicted))
         require_one_plan(predicted, measured)

@@ -73,34 +73,12 @@ std::map<std::string, std::string> words_of(const Scenario& scenario) {
   words["parallel.algorithm"] = scenario.algorithm;
   words["parallel.placement"] = scenario.placement;
   for (const auto& [key, value] : scenario.schedule.options) words["schedule." + key] = to_string(value);
-  // What a file from before these options meant; where an algorithm has them not, no file says them. Then the
-  // dq of a single rank was of the problem's dtype, whatever accumulator said.
-  if (scenario.algorithm == "ring" && !words.contains("schedule.own_kv") && scenario.parallel.ranks == 1 &&
-      words.contains("schedule.accumulator"))
-    words["schedule.accumulator"] = "nominal";
-  words.try_emplace("schedule.channels", "nccl");
-  words.try_emplace("schedule.head_start_us", "0");
-  words.try_emplace("schedule.dkv_tile_heads", "0");
-  words.try_emplace("schedule.own_kv", "receive");
-  words.try_emplace("schedule.between", "nothing");
-  words.try_emplace("schedule.rotation", "whole");
-  words.try_emplace("schedule.gradient_sum", "apart");
-  words.try_emplace("schedule.parts", "1");
-  words.try_emplace("schedule.row_dot", "apart");
-  if (const auto running = words.find("schedule.accumulator"); running != words.end())
-    words.try_emplace("schedule.out_accumulator", running->second);
   return words;
 }
 
 void expect_same_scenario(const ResultFile& a, const ResultFile& b) {
   constexpr int most_named = 4;
-  std::map<std::string, std::string> ours = words_of(a.scenario), theirs = words_of(b.scenario);
-  // Where memory lies. A file from before this option says nothing of it, and whether the operations are the
-  // same is tested one by one.
-  if (!ours.contains("schedule.reuse") || !theirs.contains("schedule.reuse")) {
-    ours.erase("schedule.reuse");
-    theirs.erase("schedule.reuse");
-  }
+  const std::map<std::string, std::string> ours = words_of(a.scenario), theirs = words_of(b.scenario);
   std::string differences;
   int count = 0;
   const auto name_difference = [&](const std::string& key, const std::string& x, const std::string& y) {

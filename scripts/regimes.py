@@ -112,9 +112,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.self_check:
         return self_check()
-    calls = [*of_round(read("h200x2-2026-11-23/round/attention.json")),
-             *of_study(read("h200x2-2026-11-23/choices/study.json"))]
-    copy_bytes_s = read("h200-2026-11-23/tables/measure-kernels.json")["copy_bytes_s"]
+    calls = [*of_round(read("h200x2-2026-11-23-attention.json")),
+             *of_study(read("h200x2-2026-11-23-choices.json"))]
+    copy_bytes_s = read("h200-2026-11-23-copies.json")["copy_bytes_s"]
     print("\n".join(table(calls, copy_bytes_s, arguments.shapes)))
     return 0
 

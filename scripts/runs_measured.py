@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs of `cplab run --operations` beside their predictions, as a table.
 
-    scripts/runs_measured.py RECORDS CPLAB [HARDWARE]
+    scripts/runs_measured.py CAMPAIGN CPLAB [HARDWARE]
 
-RECORDS holds run-ALGORITHM-TRANSPORT-TOKENS.json. Each is predicted by CPLAB from the record's own scenario on HARDWARE
+CAMPAIGN (scripts/campaign.py) holds run-ALGORITHM-TRANSPORT-TOKENS.json. Each is predicted by CPLAB from the record's own scenario on HARDWARE
 (hardware/h200x4.toml). The null model is the time of the kernels alone, of the rank that has most of them.
 """
 import json
@@ -11,6 +11,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+
+import campaign
 
 COLUMNS = ("algorithm", "link", "tokens", "measured (ms)", "predicted (ms)", "error (%)", "kernels alone (%)",
            "exposed, predicted (ms)", "log equals plan")
@@ -26,34 +28,8 @@ def toml(scenario):
     return "\n".join(lines) + "\n"
 
 
-def algorithms_with(cplab, option):
-    """The names of the algorithms that have an option."""
-    listed = json.loads(subprocess.run([cplab, "list", "algorithms", "--json", "-"], capture_output=True, text=True,
-                                       check=True).stdout)
-    return {algorithm["name"] for algorithm in listed["algorithms"]
-            if any(of["key"] == option for of in algorithm["options"])}
-
-
-def with_old_options(scenario, with_row_dot):
-    """What plans were like before they had these options."""
-    schedule, parallel = dict(scenario.get("schedule", {})), scenario["parallel"]
-    if parallel["algorithm"] == "ring" and "own_kv" not in schedule:
-        schedule.update(own_kv="receive", dkv_tile_heads=0)
-        if parallel["ranks"] == 1:
-            schedule["accumulator"] = "nominal"
-    if parallel["algorithm"] == "ring" and "gradient_sum" not in schedule:
-        schedule.update(gradient_sum="apart", parts=1)
-    if parallel["algorithm"] in with_row_dot:
-        schedule = {"row_dot": "apart"} | schedule
-    schedule = {"channels": "nccl", "head_start_us": 0} | schedule
-    if schedule["channels"] == "auto":  # NCCL's own choice of linear attention's
-        schedule["channels"] = "nccl"
-    return {**scenario, "schedule": schedule}
-
-
 def predicted(cplab, record, hardware):
-    old = with_old_options(record["scenario"], algorithms_with(cplab, "row_dot"))
-    scenario = {**old, "hardware": {"file": hardware}}
+    scenario = {**record["scenario"], "hardware": {"file": hardware}}
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "record.toml")
         file.write_text(toml(scenario))
@@ -64,9 +40,8 @@ def predicted(cplab, record, hardware):
     return json.loads(done.stdout)
 
 
-def row(cplab, path, hardware):
-    record = json.loads(path.read_text())
-    algorithm, link, tokens = path.stem.removeprefix("run-").rsplit("-", 2)
+def row(cplab, name, record, hardware):
+    algorithm, link, tokens = pathlib.Path(name).stem.removeprefix("run-").rsplit("-", 2)
     ours = predicted(cplab, record, hardware)
     measured = record["time_s"]
     error = lambda time_s: f"{(time_s / measured - 1) * 100:+.1f}"
@@ -83,8 +58,8 @@ def main():
     hardware = sys.argv[3] if len(sys.argv) == 4 else "hardware/h200x4.toml"
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + " --- |" * len(COLUMNS))
-    for path in sorted(records.glob("run-*.json")):
-        print("| " + " | ".join(row(cplab, path, hardware)) + " |")
+    for name, record in campaign.records(records, "run-*.json"):
+        print("| " + " | ".join(row(cplab, name, record, hardware)) + " |")
 
 
 if __name__ == "__main__":

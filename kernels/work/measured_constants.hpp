@@ -1,6 +1,5 @@
 // Every constant of the kernels that somebody measured or tried out rather than derived: name, value, unit,
-// and the record that it came from. `scripts/fit_tile_costs.py` fits the tile costs anew from `tiles
-// --heights`.
+// and the record that it came from. Tile costs were fitted to times of `tiles --heights`.
 #pragma once
 
 #include <string_view>
@@ -11,41 +10,41 @@ struct MeasuredConstant {
   std::string_view name;
   double value;
   std::string_view unit;
-  std::string_view record;  // a file of this repository, or "no record" and what is known instead
+  std::string_view
+      record;  // a file of this repository, or "no record" and what is known instead: where, when, of what
 };
 
 namespace records {
-constexpr std::string_view heights = "scenarios/measured/h200-2026-11-24/tiles/heights.json";
-constexpr std::string_view tile_ends = "scenarios/measured/h200-2026-11-21/hopper/heights.json";
+constexpr std::string_view heights = "no record: one H200, 2026-11-24, tiles/heights";
+constexpr std::string_view tile_ends = "no record: one H200, 2026-11-21, hopper/heights";
 constexpr std::string_view by_turns = "no record: by turns on an H100, differences in docs/08-hopper.md";
-constexpr std::string_view linear = "scenarios/measured/h200-2026-11-22/linear-attention.json";
+constexpr std::string_view linear = "scenarios/measured/h200-2026-11-22-linear-attention.json";
 constexpr std::string_view hopper_tables = "scenarios/hardware/h200x4.toml";
 constexpr std::string_view mma_tables = "scenarios/hardware/h200x4-2026-11-21.toml";
-constexpr std::string_view rings = "scenarios/measured/h200x2-2026-11-23/rows/run-packed-mixed-1.json";
-constexpr std::string_view merge = "scenarios/measured/h200x2-2026-11-23/merge/ab-32768-new.json";
-constexpr std::string_view tiles = "scenarios/measured/h200x2-2026-11-23/tiles/run-packed-16-1.json";
-constexpr std::string_view small_tiles =
-    "scenarios/measured/h200-2026-11-23/small-tiles/backward-heights.json";
-constexpr std::string_view heads = "scenarios/measured/h200-2026-11-24/by-turns/heads.json";
-constexpr std::string_view together = "scenarios/measured/h100-2026-11-25/two-blocks/heights.json";
-constexpr std::string_view each_height = "scenarios/measured/h100-2026-11-25/two-blocks/each-height.json";
-constexpr std::string_view stages = "scenarios/measured/h100-2026-11-25/stages/by-turns-64.json";
-constexpr std::string_view more_k = "scenarios/measured/h100-2026-11-25/stages/by-turns-128.json";
-constexpr std::string_view turns = "scenarios/measured/h100-2026-11-25/stages/out-of-turn.json";
-constexpr std::string_view stages_heights = "scenarios/measured/h100-2026-11-25/stages/heights.json";
-constexpr std::string_view chains = "scenarios/measured/h100-2026-11-25/rounded-dq/chains-64.json";
-constexpr std::string_view backward = "scenarios/measured/h100-2026-11-26/sequences/kernels-128.json";
-constexpr std::string_view side_by_side = "scenarios/measured/h100-2026-11-26/sequences/heads-in-turn.json";
-constexpr std::string_view drawn = "scenarios/measured/h100-2026-11-26/drawn/kernels-7.json";
-constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-26/turns-of-heads/sums-128.json";
-constexpr std::string_view heads_of_tile = "scenarios/measured/h100-2026-11-26/grouped/walked.json";
-constexpr std::string_view prepared = "scenarios/measured/h100-2026-11-26/delta-in-call/kernels.json";
-constexpr std::string_view beside = "scenarios/measured/h100-2026-11-27/beside/kernels.json";
-constexpr std::string_view cached = "scenarios/measured/h100-2026-11-27/cached/kernels-short.json";
-constexpr std::string_view portable_sizes = "scenarios/measured/h200-2026-11-28/portable/fit-sizes.json";
-constexpr std::string_view portable_softcap = "scenarios/measured/h200-2026-11-28/portable/fit-softcap.json";
+constexpr std::string_view rings = "no record: one H200, 2026-11-23, rows/run-packed-mixed-1";
+constexpr std::string_view merge = "no record: one H200, 2026-11-23, merge/ab-32768-new";
+constexpr std::string_view tiles = "no record: one H200, 2026-11-23, tiles/run-packed-16-1";
+constexpr std::string_view small_tiles = "no record: one H200, 2026-11-23, small-tiles/backward-heights";
+constexpr std::string_view heads = "no record: one H200, 2026-11-24, by-turns/heads";
+constexpr std::string_view together = "no record: one H100, 2026-11-25, two-blocks/heights";
+constexpr std::string_view each_height = "no record: one H100, 2026-11-25, two-blocks/each-height";
+constexpr std::string_view stages = "no record: one H100, 2026-11-25, stages/by-turns-64";
+constexpr std::string_view more_k = "no record: one H100, 2026-11-25, stages/by-turns-128";
+constexpr std::string_view turns = "no record: one H100, 2026-11-25, stages/out-of-turn";
+constexpr std::string_view stages_heights = "no record: one H100, 2026-11-25, stages/heights";
+constexpr std::string_view chains = "no record: one H100, 2026-11-25, rounded-dq/chains-64";
+constexpr std::string_view backward = "scenarios/measured/h100-2026-11-27-backward-kernels.jsonl";
+constexpr std::string_view side_by_side = "no record: one H100, 2026-11-26, sequences/heads-in-turn";
+constexpr std::string_view drawn = "no record: one H100, 2026-11-26, drawn/kernels-7";
+constexpr std::string_view grouped = "scenarios/measured/h100-2026-11-27-backward-kernels.jsonl";
+constexpr std::string_view heads_of_tile = "no record: one H100, 2026-11-26, grouped/walked";
+constexpr std::string_view prepared = "no record: one H100, 2026-11-26, delta-in-call/kernels";
+constexpr std::string_view beside = "scenarios/measured/h100-2026-11-27-backward-kernels.jsonl";
+constexpr std::string_view cached = "no record: one H100, 2026-11-27, cached/kernels-short";
+constexpr std::string_view portable_sizes = "no record: one H200, 2026-11-28, portable/fit-sizes";
+constexpr std::string_view portable_softcap = "no record: one H200, 2026-11-28, portable/fit-softcap";
 constexpr std::string_view compiled = "scenarios/compiled/full.json";
-constexpr std::string_view masked = "scenarios/measured/h200-2026-11-23/dynamic-mask/masked.json";
+constexpr std::string_view masked = "scenarios/measured/h200-2026-11-23-dynamic-mask.json";
 constexpr std::string_view none = "no record";
 }  // namespace records
 
@@ -60,14 +59,14 @@ constexpr MeasuredConstant measured_constants[] = {
     {"hopper_forward_64_cost_of_64_rows_together", 1.07, "us for 128 keys", records::together},
     {"hopper_forward_64_tile", 3.3, "us a tile", records::each_height},
     {"hopper_forward_64_cost_of_128_rows", 1.124, "us for 128 keys", records::heights},
-    // On an H100 1.334 (fit_tile_costs.py --keep 1.32,0.41), where other heights take 1.02 times as long.
+    // On an H100 1.334, where other heights take 1.02 times as long.
     {"hopper_forward_64_cost_of_192_rows", 1.308, "us for 128 keys", records::stages_heights},
     {"hopper_forward_128_cost_of_64_rows", 1.076, "us for 128 keys", records::heights},
     // 1.416 with two K on the way; with three 0.99 times that in the mean.
     {"hopper_forward_128_cost_of_128_rows", 1.40, "us for 128 keys", records::more_k},
     {"tile_cost_beyond_keys", 1.32, "blocks of 128 keys", records::tile_ends},
     {"tile_cost_of_masked_block", 0.41, "blocks of 128 keys", records::tile_ends},
-    // What a tile of the other attention kernels costs (predicted_time.hpp; scripts/fit_choice_costs.py): the
+    // What a tile of the other attention kernels costs (predicted_time.hpp): the
     // unit of all is us on an H200 or H100, so that kernels can be compared. Those that are two functions:
     // both together. The model of the backward is off by 4 to 10 % (root mean square). The costs in use are
     // within 5 % of the fitted ones: no choice takes more than 5 % longer than the fastest kernel of any

@@ -12,7 +12,7 @@ namespace cplab::kernels::cuda {
 // every view once, at the bandwidth of the fastest product of the architecture. Where a backward computes
 // delta, that is not in it, but for what is spared because of it.
 //
-// The costs were fitted to times on H200s and H100s (measured_constants.hpp; scripts/fit_choice_costs.py says
+// The costs were fitted to times on H200s and H100s (measured_constants.hpp says
 // how far off they are: most shapes within 20 %). For another architecture only their ratios mean something,
 // and for a head size that was not measured the cost is on the straight line through those that were.
 double predicted_seconds(const ChosenForward& chosen, const Attend& call, const VariantOptions& options);

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Predictions beside the runs that several.sh or single.sh brought back, as a markdown table:
-#   scripts/gpu/compare.sh RESULTS_DIR HARDWARE LINK [options of plots/compare.py]
+#   scripts/gpu/compare.sh RESULTS HARDWARE LINK [options of plots/compare.py]
+# RESULTS: their folder, or the campaign that scripts/campaign.py packed from it.
 # HARDWARE: a hardware file as a scenario names it; LINK: copy, nccl, or copy+nccl for one table of both. CPLAB names
-# the program. Simulates each run's scenario, compares, prints; peers' results in RESULTS_DIR join.
+# the program. Simulates each run's scenario, compares, prints; peers' results in RESULTS join.
 set -euo pipefail
 results=$(realpath "$1")
 hardware=$2
@@ -12,6 +13,10 @@ export CPLAB=${CPLAB:-build/release/cplab}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$(dirname "$0")/../.."
+if [ -f "$results" ]; then
+  scripts/campaign.py unpack "$results" "$work/runs"
+  results=$work/runs
+fi
 for link in ${links/+/ }; do
   mkdir -p "$work/$link"
   for run in "$results"/run-*-"$link".json; do

@@ -56,19 +56,38 @@ std::string named(const std::string& kernel, bool sums_dkv) {
   return kernel + (sums_dkv ? ", dk and dv summed" : "");
 }
 
-// Median seconds by kernel. What a later record has of a problem takes the place of what an earlier one has.
+// The rows of each part of a campaign of one card: kernels alone, a line each.
+using Parts = std::map<std::string, std::vector<nlohmann::json>>;
+const Parts& parts_of(const std::string& campaign) {
+  static std::map<std::string, Parts> read;
+  const auto [found, first] = read.try_emplace(campaign);
+  if (first) {
+    std::ifstream file(std::string(CPLAB_SOURCE_DIR) + "/scenarios/measured/" + campaign);
+    REQUIRE_MESSAGE(file.good(), campaign);
+    for (std::string line; std::getline(file, line);) {
+      nlohmann::json row = nlohmann::json::parse(line);
+      found->second[row.at("part")].push_back(std::move(row));
+    }
+  }
+  return found->second;
+}
+
+// Of a card, h100 or h200.
+const Parts& parts_of_card(const std::string& card) {
+  return parts_of(card == "h100" ? "h100-2026-11-27-backward-kernels.jsonl"
+                                 : "h200-2026-11-26-backward-kernels.jsonl");
+}
+
+// Median seconds by kernel. What a later part has of a problem takes the place of what an earlier one has.
 using Times = std::map<RecordedProblem, std::map<std::string, double>>;
-Times read(const std::vector<std::string>& paths) {
+Times read(const std::vector<std::string>& parts, const std::string& card = "h100") {
   Times times;
-  for (const std::string& path : paths) {
-    std::ifstream file(std::string(CPLAB_SOURCE_DIR) + "/scenarios/measured/" + path);
-    REQUIRE_MESSAGE(file.good(), path);
+  for (const std::string& part : parts) {
+    REQUIRE_MESSAGE(parts_of_card(card).contains(part), part);
     Times read;
-    for (const nlohmann::json& row : nlohmann::json::parse(file)) {
-      std::vector<double> seconds = row.at("seconds");
-      std::sort(seconds.begin(), seconds.end());
+    for (const nlohmann::json& row : parts_of_card(card).at(part)) {
       const bool sums_dkv = row.at("build").get<std::string>().ends_with("-sums-dkv");
-      read[problem_of(row)][named(row.at("kernel"), sums_dkv)] = seconds[seconds.size() / 2];
+      read[problem_of(row)][named(row.at("kernel"), sums_dkv)] = row.at("median_s");
     }
     for (auto& [problem, by_kernel] : read) times[problem] = std::move(by_kernel);
   }
@@ -112,11 +131,9 @@ TEST_CASE("no choice of a backward kernel takes much longer than the fastest ker
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic})
     for (const char* const size : {"64", "128"}) {
       CAPTURE(size);
-      const auto records = [&](const std::string& card) {
-        return std::vector<std::string>{card + "-2026-11-26/sequences/kernels-" + size + ".json"};
-      };
-      CHECK(lost(read(records("h100")), choice).most < 1.05);
-      CHECK(lost(read(records("h200")), choice).most < 1.02);
+      const std::vector<std::string> parts = {std::string("2026-11-26/sequences/kernels-") + size};
+      CHECK(lost(read(parts), choice).most < 1.05);
+      CHECK(lost(read(parts, "h200"), choice).most < 1.02);
     }
 }
 
@@ -125,9 +142,9 @@ TEST_CASE("no choice of a backward kernel takes much longer than the fastest ker
 // was found, the worse of both choices, and a little: means 1.004 and 1.010, most 1.101 and 1.199.
 TEST_CASE("choices of a backward kernel for drawn problems cost little") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
-    const std::string drawn = "h100-2026-11-26/grouped/";
-    const Lost fitted = lost(read({drawn + "kernels-7.json", drawn + "kernels-11.json"}), choice);
-    const Lost held_out = lost(read({drawn + "kernels-23.json"}), choice);
+    const std::string drawn = "2026-11-26/grouped/";
+    const Lost fitted = lost(read({drawn + "kernels-7", drawn + "kernels-11"}), choice);
+    const Lost held_out = lost(read({drawn + "kernels-23"}), choice);
     CHECK(fitted.mean < 1.005);
     CHECK(fitted.most < 1.11);
     CHECK(held_out.mean < 1.015);
@@ -139,7 +156,7 @@ TEST_CASE("choices of a backward kernel for drawn problems cost little") {
 // and dv as well. Found, the worse of both choices: in the mean 1.007, most 1.14.
 TEST_CASE("choices of a backward kernel for grouped heads that are summed cost little") {
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {
-    const Lost found = lost(read({"h100-2026-11-26/turns-of-heads/rings.json"}), choice, Dkv::summed);
+    const Lost found = lost(read({"2026-11-26/turns-of-heads/rings"}), choice, Dkv::summed);
     CHECK(found.mean < 1.01);
     CHECK(found.most < 1.15);
   }
@@ -150,9 +167,9 @@ TEST_CASE("choices of a backward kernel for grouped heads that are summed cost l
 // fast with many short sequences. Found: by default in the mean 1.001, most 1.02; deterministic 1.001
 // and 1.05.
 TEST_CASE("choices between sums of dk and dv and one thread block for a key head cost little") {
-  const std::string grouped = "h100-2026-11-26/turns-of-heads/";
-  Times times = read({grouped + "stores-64.json", grouped + "stores-128.json"});
-  Times summed = read({grouped + "sums-64.json", grouped + "sums-128.json"});
+  const std::string grouped = "2026-11-26/turns-of-heads/";
+  Times times = read({grouped + "stores-64", grouped + "stores-128"});
+  Times summed = read({grouped + "sums-64", grouped + "sums-128"});
   REQUIRE(times.size() == summed.size());
   for (auto& [problem, by_kernel] : times) by_kernel.merge(summed.at(problem));
   for (const KernelChoice choice : {KernelChoice::best, KernelChoice::deterministic}) {

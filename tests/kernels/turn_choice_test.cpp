@@ -30,7 +30,8 @@ std::string name_of_sums(std::int64_t B, std::int64_t S) {
 
 }  // namespace
 
-// Who was faster on an H100: kernels-128.json in scenarios/measured/h100-2026-11-26/sequences.
+// Who was faster on an H100: h100-2026-11-27-backward-kernels.jsonl in scenarios/measured, its part
+// 2026-11-26/sequences/kernels-128.
 TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart, others are added in turn") {
   const VariantOptions same = with_same_bits(on_hopper);
   CHECK(name_of_rounding(32, 512, true, same) == ordered_kernel);

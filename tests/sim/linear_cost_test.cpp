@@ -170,7 +170,7 @@ TEST_CASE("a scan walks its run state by state, unless the bytes take longer") {
 }
 
 TEST_CASE("the shipped H200: scans as measured, within a fifth") {
-  // scenarios/measured/h200-2026-11-22/linear-attention.json and, of 8 states from 65536 tokens,
+  // scenarios/measured/h200-2026-11-22-linear-attention.json and, of 8 states from 65536 tokens,
   // linear-attention-beside-fla.json: one run of states, 16 heads, D = 128. One state takes from 0.89 us to
   // 1.25 us, and one constant stands for both: 1.05 us, off by 1.25 / 1.05 = 1.19 at the most. It was fitted
   // to these times: this says how well one constant can do, not how others are predicted.
@@ -337,7 +337,7 @@ TEST_CASE("tables of several lengths of chunks are one table: every point is exa
 }
 
 TEST_CASE("the shipped H200: linear attention part by part as measured") {
-  // scenarios/measured/h200-2026-11-22/linear-attention.json: 65536 tokens, 16 heads, D = 128, E = 64, chunks
+  // scenarios/measured/h200-2026-11-22-linear-attention.json: 65536 tokens, 16 heads, D = 128, E = 64, chunks
   // of 4096.
   const Hardware hardware = read_hardware(CPLAB_TEST_SCENARIOS "/hardware/h200x4.toml");
   const LinearCost cost(hardware);

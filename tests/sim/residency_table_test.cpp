@@ -46,7 +46,7 @@ struct Predicted {
 };
 
 // With the times of the kernels and the machine of then: one GPU took 104.2 ms for the 64K of this ring
-// (h200-2026-11-22/backward in the records), and takes 102.5 by the tables; the backward is 74 % of it.
+// (one H200, 2026-11-22), and takes 102.5 by the tables; the backward is 74 % of it.
 Hardware hardware_of_then() {
   Hardware hardware = read_hardware(std::string(CPLAB_TEST_SCENARIOS) + "/hardware/h200x4.toml", {});
   constexpr double longer = 1 + (104.2 / 102.5 - 1) / 0.74;

@@ -67,6 +67,14 @@ TEST_CASE("tidy: every command that runs is installed or may be missing") {
   expect_none(check_commands(repository()));
 }
 
+TEST_CASE("tidy: every record is in the index and somebody opens it") {
+  expect_none(check_records(repository()));
+}
+
+TEST_CASE("tidy: the whole checkout has at most 14 MB") {
+  CHECK(checkout_bytes(CPLAB_SOURCE_DIR) <= 14'000'000);
+}
+
 TEST_CASE("tidy: the first section of CHANGELOG.md is the version, and it says something") {
   const std::string_view changes = repository().at("CHANGELOG.md"), root = repository().at("CMakeLists.txt");
   const auto between = [](std::string_view text, std::string_view before, std::string_view after) {

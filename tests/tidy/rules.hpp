@@ -4,6 +4,7 @@
 // repository.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <iosfwd>
 #include <map>
@@ -67,11 +68,20 @@ std::vector<Finding> check_standard_headers(const Tree& tree);
 // there when they run; what that list says of scripts/setup.sh is so; nothing in it is left over.
 std::vector<Finding> check_commands(const Tree& tree);
 
+// --- records.cpp
+
+// Every file of scenarios/measured has an entry in its INDEX.toml that names who opens it, and every entry
+// has a file; a claim has one current file and at most one older; 150 files and 3 MB at most.
+std::vector<Finding> check_records(const Tree& tree);
+
 // --- tree.cpp
 
 // What git tracks or would track under `root`; without git (or in no checkout), every file there except
 // build*/, results/ and hidden folders other than .ci. Binary files (a zero byte in them) are left out.
 Tree read_tree(const std::filesystem::path& root);
+
+// Bytes of all those files, binary ones too.
+std::uintmax_t checkout_bytes(const std::filesystem::path& root);
 
 // Splits at '\n'; a last line without one counts.
 std::vector<std::string_view> lines_of(std::string_view text);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "tests/tidy/rules.hpp"
 
@@ -225,6 +226,56 @@ TEST_CASE("tidy rules: standard headers of the names that are used") {
                                 {"plan/b.hpp", "// x\n#include <vector>\n"}})
             .empty());
   CHECK(check_standard_headers({{"sim/a.cpp", uses}, {"sim/a.hpp", "// x\n"}}).size() == 1);
+}
+
+TEST_CASE("tidy rules: records, their index and their readers") {
+  const auto entry = [](const std::string& file, const std::string& claim, const std::string& reader,
+                        const std::string& supersedes = "") {
+    return "[[record]]\nclaim = \"" + claim + "\"\nsays = \"Rings\"\npage = \"a.md\"\nreaders = [\"" +
+           reader +
+           "\"]\nmachine = \"2 x GPU\"\ncommit = \"0123456-dirty\"\ndate = \"2026-11-28\"\nfile = \"" + file +
+           "\"\nsupersedes = \"" + supersedes + "\"\n";
+  };
+  const std::string folder = "scenarios/measured/";
+  const Tree good = {{folder + "INDEX.toml", "# what\n" + entry("new.jsonl", "ring", "a.md")},
+                     {folder + "new.jsonl", "{}\n"},
+                     {"a.md", "# a\n\n<!-- $ b.sh scenarios/measured/new.jsonl -->\n"},
+                     {"b.sh", "# reads new.jsonl\n"}};
+  const auto with = [&](const std::string& path, const std::string& text) {
+    Tree tree = good;
+    tree[path] = text;
+    return check_records(tree).size();
+  };
+  CHECK(check_records(good).empty());
+  CHECK(check_records({}).size() == 1);                           // no index
+  CHECK(with(folder + "other.json", "{}") == 1);                  // not in it
+  CHECK(with(folder + "h200/run.json", "{}") == 1);               // a folder of points is no campaign
+  CHECK(with("a.md", "# a\n\nThe record is new.jsonl.\n") == 1);  // prose opens nothing
+  const std::string index = good.at(folder + "INDEX.toml");
+  CHECK(with(folder + "INDEX.toml", index + entry("gone.json", "other", "a.md")) ==
+        2);  // no file, not opened
+  CHECK(with(folder + "INDEX.toml", index + "colour = \"red\"\n") == 1);
+  CHECK(with(folder + "INDEX.toml", index + "colour\n") == 1);
+  CHECK(with(folder + "INDEX.toml", entry("new.jsonl", "ring", "b.sh")) == 1);  // a comment opens nothing
+  Tree two = good;
+  two[folder + "old.jsonl"] = "{}\n";
+  two["a.md"] += "<!-- $ b.sh scenarios/measured/old.jsonl -->\n";
+  two[folder + "INDEX.toml"] =
+      entry("new.jsonl", "ring", "a.md", "old.jsonl") + entry("old.jsonl", "ring", "a.md");
+  CHECK(check_records(two).empty());
+  two[folder + "INDEX.toml"] = entry("new.jsonl", "ring", "a.md") + entry("old.jsonl", "ring", "a.md");
+  CHECK(check_records(two).size() == 1);  // which of the two holds?
+  CHECK(with(folder + "new.jsonl", std::string(3'000'000, ' ')) == 1);
+  Tree many = good;
+  std::string all = index;
+  for (int n = 0; n < 150; ++n) {
+    const std::string name = "n" + std::to_string(n) + ".json";
+    many[folder + name] = "{}";
+    all += entry(name, name.substr(0, name.size() - 5), "a.md");
+    many["a.md"] += "$ b.sh " + name + "\n";
+  }
+  many[folder + "INDEX.toml"] = all;
+  CHECK(check_records(many).size() == 1);  // 152 files
 }
 
 }  // namespace

@@ -54,13 +54,23 @@ std::set<std::string> paths_from_folders(const std::filesystem::path& root) {
   return paths;
 }
 
+std::set<std::string> paths_of(const std::filesystem::path& root) {
+  const std::set<std::string> paths = paths_from_git(root);
+  return paths.empty() ? paths_from_folders(root) : paths;
+}
+
 }  // namespace
 
+std::uintmax_t checkout_bytes(const std::filesystem::path& root) {
+  std::uintmax_t bytes = 0;
+  for (const std::string& path : paths_of(root))
+    if (std::filesystem::is_regular_file(root / path)) bytes += std::filesystem::file_size(root / path);
+  return bytes;
+}
+
 Tree read_tree(const std::filesystem::path& root) {
-  std::set<std::string> paths = paths_from_git(root);
-  if (paths.empty()) paths = paths_from_folders(root);
   Tree tree;
-  for (const std::string& path : paths) {
+  for (const std::string& path : paths_of(root)) {
     if (!std::filesystem::is_regular_file(root / path)) continue;  // deleted, not yet committed
     std::ifstream file(root / path, std::ios::binary);
     std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
