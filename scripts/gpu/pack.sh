@@ -16,7 +16,7 @@ for program in "${programs[@]}"; do
     ldd "$program" | awk '/=> \// {print $3}' | grep -vE 'lib(c|m|stdc\+\+|gcc_s|pthread|dl|rt|nccl|cuda)\.so|ld-linux' | xargs -r -I{} cp -L {} "$out/lib/" || true
   fi
 done
-# Plans as files, by number of ranks, for scripts/gpu/house.sh.
+# Plans as files, by number of ranks, for cplab verify --plan --device gpu.
 if [ -x "$build/tests/exec/write_plans" ]; then
   for ranks in 1 2 4; do "$build/tests/exec/write_plans" "$out/plans/$ranks" "$ranks"; done
 fi

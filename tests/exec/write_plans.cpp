@@ -1,5 +1,5 @@
 // Writes the plans of builder_plans.hpp as files, over NCCL and (NAME-copy.json) over copy: write_plans DIR
-// RANKS. For scripts/gpu/house.sh, which has them executed on GPUs.
+// RANKS. For cplab verify --plan on GPUs (scripts/gpu/pack.sh).
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Times of the forward kernel with each tile height forced, as JSON for scripts/fit_tile_costs.py. CudaCalls
+// Times of the forward kernel with each tile height forced, as JSON, for fitting their costs. CudaCalls
 // takes the height that an earlier fit calls fastest, so calls are prepared here, without it. And of the
 // fused backward with either of its tiles, for which CudaCalls cuts nothing but whole tiles.
 #include <cuda_runtime_api.h>

@@ -2,7 +2,7 @@
 //   tiles [--seed N] [--cases N] [--case K] [--only OPERATION] [--threads N]      --case replays one case
 //   tiles --bench [--only attend|segments|linear|masked|rows]
 //   tiles --serve|--serve-linear   times attention, linear attention, on demand (gpu_tile.hpp)
-//   tiles --heights    times each tile height, for scripts/fit_tile_costs.py; --backward-heights: of the
+//   tiles --heights    times each tile height, for fitting their costs; --backward-heights: of the
 //   fused backward
 // --portable, --deterministic, --apart: the attention kernels that every architecture has, or those that
 // give the same bits in every run (apart: not with the fused backward that adds to dq in order), instead of
