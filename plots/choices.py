@@ -2,7 +2,7 @@
 """Time over that of the fastest kernel, for each way to choose one, over the calls of a study.
 
     plots/choices.py STUDY.json --out PATH     writes PATH.svg and PATH.png (scripts/choice_study.py measured STUDY.json)
-    plots/choices.py                           this text, or docs/figures/choices of the record that is shipped, if any
+    plots/choices.py                           docs/figures/choices of the record that is shipped
 
 A line for each way: its calls from the worst to the best; hollow dots are of shapes that the model was not fitted to.
 Needs matplotlib 3.6.
@@ -61,11 +61,7 @@ def main():
     arguments = parser.parse_args()
     study = arguments.study
     if study is None:
-        shipped = sorted((ROOT / "scenarios/measured").glob("*-choices.json"))
-        if not shipped:
-            print(__doc__)
-            return
-        study = shipped[-1]
+        study = ROOT / "scenarios/measured/h200x2-2026-11-23-choices.json"
     draw(json.loads(Path(study).read_text()), arguments.out or folder() / "choices")
 
 

@@ -77,8 +77,8 @@ def main():
     parser.add_argument("record", nargs="?")
     parser.add_argument("--out", default=folder() / "dynamic-mask")
     arguments = parser.parse_args()
-    shipped = sorted((ROOT / "scenarios/measured").glob("*-dynamic-mask.json"))
-    draw(json.loads(Path(arguments.record or shipped[-1]).read_text()), arguments.out)
+    shipped = ROOT / "scenarios/measured/h200-2026-11-23-dynamic-mask.json"
+    draw(json.loads(Path(arguments.record or shipped).read_text()), arguments.out)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
     scripts/campaign.py pack FOLDER FILE.jsonl [--only PATTERN]... [--without KEY]...   what the scripts of a campaign wrote
     scripts/campaign.py unpack FILE.jsonl FOLDER                                      its files again
+    scripts/campaign.py schedule RUN.json            the options that give `cplab simulate` the run's schedule, a word a line
 
 A line is {"kind", "name", "record"}: the name of the file, and what was in it; of a file that is no JSON, "text". Kinds:
 prediction, run, peer, environment, other. --only takes those files alone, --without leaves a key of the results out, such
@@ -58,15 +59,25 @@ def unpack(file, folder):
         (folder / line["name"]).write_text(text, encoding="utf-8")
 
 
+def schedule(file):
+    """JSON writes numbers, booleans and lists as --set takes them."""
+    for key, value in json.loads(file.read_text(encoding="utf-8"))["scenario"]["schedule"].items():
+        print("--set", f"schedule.{key}={value if isinstance(value, str) else json.dumps(value)}", sep="\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("pack", "unpack"))
+    parser.add_argument("what", choices=("pack", "unpack", "schedule"))
     parser.add_argument("first", type=Path)
-    parser.add_argument("second", type=Path)
+    parser.add_argument("second", type=Path, nargs="?")
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--without", action="append", default=[])
     arguments = parser.parse_args()
-    if arguments.what == "pack":
+    if (arguments.second is None) != (arguments.what == "schedule"):
+        parser.error(f"{arguments.what} takes {'one file' if arguments.second else 'two paths'}")
+    if arguments.what == "schedule":
+        schedule(arguments.first)
+    elif arguments.what == "pack":
         pack(arguments.first, arguments.second, arguments.only or ["*"], arguments.without)
     else:
         unpack(arguments.first, arguments.second)

@@ -7,11 +7,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 run=$1 hardware=$2 out=$3
 IFS=- read -r _ tokens ranks link <<<"$(basename "$run" .json)"
-mapfile -t schedule < <(python3 -c '
-import json, sys
-for key, value in json.load(open(sys.argv[1]))["scenario"]["schedule"].items():
-  print("--set", f"schedule.{key}={value if isinstance(value, str) else json.dumps(value)}", sep="\n")' "$run")
+options=$(scripts/campaign.py schedule "$run")
+mapfile -t options <<<"$options"
 # The median of `run` with its own 5 and 20 iterations (128K: 2 and 11, long after the clock fell).
 "${CPLAB:-build/release/cplab}" simulate ring-h200 --quiet --operations --json "$out" \
   --set hardware.file="$hardware" --set simulate.iteration=15 --set problem.sequence="$tokens" \
-  --set parallel.ranks="${ranks#P}" "${schedule[@]}" --set schedule.transport="$link" >/dev/null
+  --set parallel.ranks="${ranks#P}" "${options[@]}" --set schedule.transport="$link" >/dev/null
