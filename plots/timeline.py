@@ -279,7 +279,7 @@ PROGRAM = os.environ.get("CPLAB", "build/release/cplab")
 
 
 def require_one_plan(predicted, measured):
-    """Two files are of one scenario if the program says so: it knows what records from before an option meant."""
+    """Two files are of one scenario if the program says so."""
     call(PROGRAM, "compare", os.path.abspath(predicted), os.path.abspath(measured), "--quiet")
 
 
