@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """One campaign of measurements as one file of JSON lines, which scenarios/measured keeps.
 
-    scripts/campaign.py pack FOLDER FILE.jsonl [--only PATTERN]... [--without KEY]...   what the scripts of a campaign wrote
-    scripts/campaign.py unpack FILE.jsonl FOLDER                                      its files again
-    scripts/campaign.py schedule RUN.json            the options that give `cplab simulate` the run's schedule, a word a line
+    scripts/campaign.py pack FOLDER FILE.jsonl [--only PATTERN]... [--without KEY]...
+                                                    what the scripts of a campaign wrote
+    scripts/campaign.py unpack FILE.jsonl FOLDER    its files again
+    scripts/campaign.py schedule RUN.json           options that give `cplab simulate` the run's schedule, a word a line
 
-A line is {"kind", "name", "record"}: the name of the file, and what was in it; of a file that is no JSON, "text". Kinds:
-prediction, run, peer, environment, other. --only takes those files alone, --without leaves a key of the results out, such
-as operations. scenarios/measured/INDEX.toml says what each campaign shows, and who reads it.
+A line is {"kind", "name", "record"}: the name of the file, and what was in it; of a file that is no JSON, "text".
+Kinds: prediction, run, peer, environment, other. --only takes those files alone, --without leaves a key of the results
+out, such as operations. scenarios/measured/INDEX.toml says what each campaign shows, and who reads it.
 """
 import argparse
 import json
@@ -30,7 +31,9 @@ def lines(path):
 
 
 def records(path, pattern="*.json"):
-    """(name, what was in it) of the files of a campaign whose names fit."""
+    """(name, what was in it) of the files of a campaign whose names fit; of a folder that is not packed yet, too."""
+    if Path(path).is_dir():
+        return [(file.name, json.loads(file.read_text(encoding="utf-8"))) for file in sorted(Path(path).glob(pattern))]
     return [(line["name"], line["record"]) for line in lines(path) if Path(line["name"]).match(pattern)]
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Attention calls of ours beside those of FlashAttention 4 and of cuDNN, from what peer_attention.py wrote, as markdown.
+"""Attention calls of ours beside those of FlashAttention 4 and of cuDNN, as a table: what peer_attention.py wrote.
 
-    scripts/peer_calls.py CAMPAIGN     peers-long-*.json and peers-short-*.json of it (scripts/campaign.py): of all sides the
-                                       fastest run
+    scripts/peer_calls.py CAMPAIGN     its peers-long-*.json and peers-short-*.json (a file of scripts/campaign.py, or a
+                                       folder): of all sides the fastest run
 
 Geometric means of the ratios of rates, by head size and mask, in brackets the least.
 """

@@ -3,8 +3,8 @@
 
     scripts/runs_measured.py CAMPAIGN CPLAB [HARDWARE]
 
-CAMPAIGN (scripts/campaign.py) holds run-ALGORITHM-TRANSPORT-TOKENS.json. Each is predicted by CPLAB from the record's own scenario on HARDWARE
-(hardware/h200x4.toml). The null model is the time of the kernels alone, of the rank that has most of them.
+CAMPAIGN, a file that scripts/campaign.py packed or a folder, holds run-ALGORITHM-TRANSPORT-TOKENS.json. Each is
+predicted by CPLAB from the run's own scenario on HARDWARE (hardware/h200x4.toml). The null model is the time of the kernels alone, of the rank that has most of them.
 """
 import json
 import pathlib

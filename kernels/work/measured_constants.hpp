@@ -10,14 +10,16 @@ struct MeasuredConstant {
   std::string_view name;
   double value;
   std::string_view unit;
-  std::string_view
-      record;  // a file of this repository, or "no record" and what is known instead: where, when, of what
+  // A file of this repository, or "no record" and what is known instead: where, when, of what (git's history
+  // has such files of before 2026-11-28, in scenarios/measured).
+  std::string_view record;
 };
 
 namespace records {
 constexpr std::string_view heights = "no record: one H200, 2026-11-24, tiles/heights";
 constexpr std::string_view tile_ends = "no record: one H200, 2026-11-21, hopper/heights";
-constexpr std::string_view by_turns = "no record: by turns on an H100, differences in docs/08-hopper.md";
+constexpr std::string_view by_turns =
+    "no record: by turns on an H100, differences in docs/lab/hopper-attention.md";
 constexpr std::string_view linear = "scenarios/measured/h200-2026-11-22-linear-attention.json";
 constexpr std::string_view hopper_tables = "scenarios/hardware/h200x4.toml";
 constexpr std::string_view mma_tables = "scenarios/hardware/h200x4-2026-11-21.toml";

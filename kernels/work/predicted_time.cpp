@@ -124,8 +124,8 @@ double rows_apart_us(Write write, bool by_tma) {
 }
 
 // With full masks the tiles of keys of a head all begin at the same queries and queue for their turn to add
-// to dq; with others they begin in step (docs/08-hopper.md). How many queue behind the first: of those of a
-// head that begin together.
+// to dq; with others they begin in step (docs/lab/hopper-attention.md). How many queue behind the first: of
+// those of a head that begin together.
 double tiles_that_queue(const ChosenBackward& chosen, const AttendBackward& call, int sms) {
   std::int64_t keys = 0;
   for (const DeviceSegment& segment : chosen.by_k.segments)

@@ -42,12 +42,12 @@ struct DqTurns {
 bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width);
 
 // In which groups heads are walked, and what of them in the opposite order, so that tiles do not queue for
-// their turns (docs/08-hopper.md, "In turn"). Tiles of a causal mask that begin together, longest first, do:
-// all of a head begin at the same cell. In the opposite order they begin at cells of their own, and a tile
-// comes to those of the one before it later than that one. But then the longest tile begins last, so what
-// ends the launch is walked as listed: its tiles begin one after the other anyway, as those before them end.
-// That is the last group of heads, or of it the list's ending. Tiles of even lists take equally long, and are
-// all walked as listed.
+// their turns (docs/lab/hopper-attention.md, "In turn"). Tiles of a causal mask that begin together, longest
+// first, do: all of a head begin at the same cell. In the opposite order they begin at cells of their own,
+// and a tile comes to those of the one before it later than that one. But then the longest tile begins last,
+// so what ends the launch is walked as listed: its tiles begin one after the other anyway, as those before
+// them end. That is the last group of heads, or of it the list's ending. Tiles of even lists take equally
+// long, and are all walked as listed.
 struct HeadGroups {
   int heads = 1;           // of a group
   int opposite_heads = 0;  // heads before that one are walked in the opposite order
