@@ -74,7 +74,7 @@ const Parts& parts_of(const std::string& campaign) {
 
 // Of a card, h100 or h200.
 const Parts& parts_of_card(const std::string& card) {
-  return parts_of(card == "h100" ? "h100-2026-11-27-backward-kernels.jsonl"
+  return parts_of(card == "h100" ? "h100-2026-11-26-backward-kernels.jsonl"
                                  : "h200-2026-11-26-backward-kernels.jsonl");
 }
 

@@ -30,7 +30,7 @@ std::string name_of_sums(std::int64_t B, std::int64_t S) {
 
 }  // namespace
 
-// Who was faster on an H100: h100-2026-11-27-backward-kernels.jsonl in scenarios/measured, its part
+// Who was faster on an H100: h100-2026-11-26-backward-kernels.jsonl in scenarios/measured, its part
 // 2026-11-26/sequences/kernels-128.
 TEST_CASE("the same bits in every run: the shortest sequences go to tiles apart, others are added in turn") {
   const VariantOptions same = with_same_bits(on_hopper);
