@@ -1,7 +1,9 @@
 # The one entry to this repository: every target works from a bare Debian 12 and a clone.
-#   make demo       install what is missing, build, show what cplab says about an 8-GPU node
-#   make test       the same, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
-#   make build      build/release/cplab alone
+#   make demo       install what is missing, build (without GPU code where there is no GPU), show what cplab says about
+#                   an 8-GPU node
+#   make test       install, build everything, then all tests; SANITIZERS=1 adds the sanitizer run (as .ci/run does)
+#   make nightly    what CI leaves out: all sanitizers, whole grids, every emulated kernel, tables of the pages
+#   make build      build/release/cplab alone, with GPU code wherever nvcc is
 #   make gpu        the programs that check, time and measure on a GPU too (needs nvcc); scripts/gpu/ runs them
 #   make grid       every three and every four choices of every algorithm verified together, and 110000 mutants
 #   make fuzz       hostile input for the readers of files and messages, a minute each (installs clang when missing)
@@ -9,7 +11,7 @@
 #   make format     clang-format 14 over all C++ and CUDA files
 #   make clean      remove build/
 .NOTPARALLEL:
-.PHONY: demo test build gpu grid fuzz figures plots format clean setup
+.PHONY: demo test nightly build gpu grid fuzz figures plots format clean setup
 
 SANITIZERS ?= 0
 ifeq ($(SANITIZERS),1)
@@ -18,13 +20,26 @@ else
 PRESET := release
 endif
 
-demo: build
+# The demo runs no kernel on a GPU: where there is none, and build/release holds no GPU code yet, it does not wait for nvcc.
+GPUS := $(wildcard /dev/nvidia[0-9]* /dev/dxg)
+BUILT := $(wildcard build/release/CMakeCache.txt)
+ifneq ($(BUILT),)
+BUILT := $(shell grep -q '^CPLAB_DEMO:BOOL=ON' $(BUILT) || echo whole)
+endif
+
+demo: setup
+	@scripts/build.sh $(if $(GPUS)$(BUILT),release,demo) cplab
 	@build/release/cplab demo
 
 test:
 	@scripts/setup.sh build test
 	@scripts/build.sh $(PRESET)
-	@ctest --preset $(PRESET)
+	@scripts/test.sh $(PRESET)
+
+nightly:
+	@scripts/setup.sh build test
+	@scripts/build.sh nightly
+	@scripts/test.sh nightly
 
 build: setup
 	@scripts/build.sh release cplab

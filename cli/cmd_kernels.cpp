@@ -11,6 +11,7 @@
 #include "cli/vocabulary.hpp"
 #include "kernels/compiled.hpp"
 #include "kernels/dtype_name.hpp"
+#include "kernels/no_gpu_code.hpp"
 #include "report/json_parts.hpp"
 #include "report/json_writer.hpp"
 
@@ -21,6 +22,8 @@ namespace cuda = kernels::cuda;
 
 // Of all kernels where nothing was compiled: what a build with nvcc would have.
 constexpr cuda::KernelBuild usual_build{.hopper = true, .full = false};
+
+constexpr const char* not_compiled = "not compiled";
 
 struct ListedKernel {
   const cuda::KernelEntry* entry = nullptr;
@@ -38,10 +41,10 @@ struct Listing {
 
 std::string left_out_text(bool compiled) {
   if (compiled) return {};
-  return "this build has no kernels: it was made without nvcc. Listed is what a build with a CUDA toolkit "
-         "has by "
-         "default; left out: registers, barriers, spills, shared memory and occupancy, which the compiler "
-         "decides";
+  return std::string(kernels::no_gpu_code) +
+         ". Listed is what a build with a CUDA toolkit has by default, all of it not compiled here; left "
+         "out: "
+         "registers, barriers, spills, shared memory and occupancy, which the compiler decides";
 }
 
 // Words that all occur in the name, whatever their order: "hopper fused" finds "attend_backward hopper fused
@@ -102,14 +105,18 @@ const cuda::CompiledCode* code_on(const ListedKernel& row, const cuda::Architect
 // One row a kernel and architecture.
 TextTable kernel_table(const Listing& listing) {
   const bool compiled = !listing.rows.empty() && listing.rows.front().compiled != nullptr;
-  std::vector<Column> columns{
-      {"kernel", "", Align::left}, {"D", ""}, {"tile", ""}, {"stages", ""}, {"threads", ""},
-      {"SM", "", Align::left}};
+  std::vector<Column> columns{{"kernel", "", Align::left},
+                              {"D", ""},
+                              {"tile", ""},
+                              {"stages", ""},
+                              {"threads", ""},
+                              {"SM", "", Align::left},
+                              {"code", "", Align::left}};
   if (compiled)
     for (const Column& column :
-         {Column{"code", "", Align::left}, Column{"registers", ""}, Column{"spills", "bytes"},
-          Column{"static shared", "bytes"}, Column{"dynamic shared", "bytes"}, Column{"blocks", ""},
-          Column{"warps", ""}, Column{"occupancy", "%"}, Column{"limit", "", Align::left}})
+         {Column{"registers", ""}, Column{"spills", "bytes"}, Column{"static shared", "bytes"},
+          Column{"dynamic shared", "bytes"}, Column{"blocks", ""}, Column{"warps", ""},
+          Column{"occupancy", "%"}, Column{"limit", "", Align::left}})
       columns.push_back(column);
   TextTable table(columns);
   for (const ListedKernel& row : listing.rows) {
@@ -134,6 +141,8 @@ TextTable kernel_table(const Listing& listing) {
       } else if (compiled) {
         cells.emplace_back("PTX");
         cells.resize(columns.size(), "-");
+      } else {
+        cells.emplace_back(not_compiled);
       }
       table.add_row(std::move(cells));
     }
@@ -145,13 +154,19 @@ void write_code(JsonWriter& json, const ListedKernel& row, const cuda::Architect
   json.field("architecture", gpu.name);
   json.field("claimed", claims(row.entry->claim, gpu));
   const cuda::CompiledCode* code = code_on(row, gpu);
-  if (!code) return;
+  if (!code) {
+    if (!row.compiled) json.field("code", not_compiled);
+    json.key("spill_bytes");
+    json.null();
+    return;
+  }
   const cuda::BlockNeeds needs = row.compiled->needs(*code);
   const cuda::Occupancy held = occupancy(gpu, needs);
   json.field("code", code->architecture);
   json.field("registers", code->registers);
   json.field("barriers", code->barriers);
   json.field("stack_bytes", code->stack_bytes);
+  json.field("spill_bytes", code->spill_store_bytes + code->spill_load_bytes);
   json.field("spill_store_bytes", code->spill_store_bytes);
   json.field("spill_load_bytes", code->spill_load_bytes);
   json.field("static_shared_bytes", code->static_shared_bytes);

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <string>
 
 #include "cli/console.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/verify/visible.hpp"
+#include "kernels/no_gpu_code.hpp"
 
 namespace cplab {
 
@@ -63,10 +65,8 @@ bool on_gpu(const Arguments& arguments, const char* default_device) {
   if (arguments.has("order"))
     throw InputError("--order: for --device cpu only; --jitter shakes a GPU's order");
   if (have_gpu_device()) return true;
-  throw EnvironmentError(
-      "this build has no GPU device (it needs a CUDA toolkit with nvcc when built, and NCCL for that "
-      "transport); "
-      "--device cpu executes the same plan on the CPU");
+  throw EnvironmentError(std::string(kernels::no_gpu_code) +
+                         " (and NCCL for that transport); --device cpu executes the same plan on the CPU");
 }
 
 int ranks_per_gpu(const Arguments& arguments) {

@@ -21,7 +21,9 @@ else()
   set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit QUIET)  # a runtime without a compiler does not help
   set(CMAKE_MINIMUM_REQUIRED_VERSION "${required}")
-  if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
+  if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND CPLAB_DEMO)
+    set(gpu_summary "no GPU in this machine")
+  elseif(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE)
     set(CPLAB_HAVE_CUDA ON)
     set(gpu_summary "CUDA ${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR} found")
   elseif(CPLAB_CUDA STREQUAL "ON")
@@ -32,7 +34,9 @@ else()
   endif()
 endif()
 
-if(CPLAB_NCCL STREQUAL "OFF")
+if(CPLAB_DEMO)
+  # What is left out goes with the GPU code.
+elseif(CPLAB_NCCL STREQUAL "OFF")
   string(APPEND gpu_summary ", NCCL not wanted (CPLAB_NCCL=OFF)")
 elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
   # NCCL ships no CMake file. NCCL_HOME wins, then the toolkit, then the system's folders.
@@ -65,8 +69,14 @@ elseif(CPLAB_HAVE_CUDA OR CPLAB_NCCL STREQUAL "ON")
 endif()
 
 if(NOT CPLAB_HAVE_CUDA)
-  message(STATUS "cplab: ${gpu_summary}; left out: the GPU device (simulation, CPU execution and "
-                 "verification are built)")
+  set(gpu_left_out "the GPU code; `make build` adds it")
+  if(CPLAB_CUDA STREQUAL "OFF")
+    set(gpu_left_out "the GPU code; CPLAB_CUDA=AUTO adds it")
+  elseif(NOT CUDAToolkit_NVCC_EXECUTABLE)
+    string(APPEND gpu_left_out " where a CUDA toolkit is")
+  endif()
+  message(STATUS "cplab: ${gpu_summary}; left out: ${gpu_left_out} (simulation, CPU execution and verification "
+                 "are built)")
 else()
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     # 80 includes PTX, which the driver can compile for newer GPUs; 90a has Hopper's own instructions (wgmma, TMA).
@@ -79,6 +89,11 @@ else()
     set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")  # the toolkit that was just reported
   endif()
   enable_language(CUDA)
+  # What only Hopper runs is compiled for it either way.
+  set(gpu_architectures "${CMAKE_CUDA_ARCHITECTURES}")
+  if(CPLAB_PORTABLE_ONCE)
+    list(GET CMAKE_CUDA_ARCHITECTURES 0 CMAKE_CUDA_ARCHITECTURES)
+  endif()
   # Compiler launcher for kernels that must not spill registers. The last word is unquoted, so that it vanishes without
   # ccache: as an empty list element the script would try to run it.
   set(CPLAB_STRICT_LAUNCHER "${PROJECT_SOURCE_DIR}/scripts/nvcc_strict.sh" ${CMAKE_CUDA_COMPILER_LAUNCHER})
@@ -90,5 +105,9 @@ else()
   else()
     set(gpu_left_out "; left out: the nccl transport")
   endif()
-  message(STATUS "cplab: ${gpu_summary}${gpu_left_out}; GPU code is built for ${CMAKE_CUDA_ARCHITECTURES}")
+  set(gpu_portable "")
+  if(CPLAB_PORTABLE_ONCE)
+    set(gpu_portable ", portable kernels for ${CMAKE_CUDA_ARCHITECTURES} alone")
+  endif()
+  message(STATUS "cplab: ${gpu_summary}${gpu_left_out}; GPU code is built for ${gpu_architectures}${gpu_portable}")
 endif()

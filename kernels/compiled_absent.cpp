@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "kernels/compiled.hpp"
+#include "kernels/no_gpu_code.hpp"
 #include "kernels/tune/gpu_bench.hpp"
 
 namespace cplab::kernels {
@@ -16,7 +17,7 @@ namespace tune {
 namespace {
 
 [[noreturn]] void fail() {
-  throw std::runtime_error("this build has no GPU kernels: it was made without nvcc");
+  throw std::runtime_error(no_gpu_code);
 }
 
 }  // namespace

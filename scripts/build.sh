@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: scripts/build.sh [release|alone|dev|ci] [ninja arguments, such as a target]
+# Configures and builds one preset: scripts/build.sh [release|demo|alone|dev|ci] [ninja arguments, such as a target]
 # Of the configure step only the lines that say what was found and left out are shown, unless it fails; of the build how
 # far it is: Ninja's own live line on a terminal, else a line for every tenth of the steps, and every 20 seconds at least.
 set -euo pipefail

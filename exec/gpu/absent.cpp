@@ -1,5 +1,8 @@
 // The GPU executor in a build without CUDA: it says so.
+#include <string>
+
 #include "exec/gpu/executor.hpp"
+#include "kernels/no_gpu_code.hpp"
 
 namespace cplab {
 
@@ -16,10 +19,7 @@ std::vector<int> islands_of_gpus(int, const GpuOptions&) {
 }
 
 GpuExecutor::GpuExecutor(const Plan&, const GpuOptions&) {
-  throw GpuError(
-      "this build has no GPU device (it needs a CUDA toolkit with nvcc when built); --device cpu executes "
-      "the "
-      "same plan on the CPU");
+  throw GpuError(std::string(kernels::no_gpu_code) + "; --device cpu executes the same plan on the CPU");
 }
 GpuExecutor::~GpuExecutor() = default;
 bool GpuExecutor::has(int, std::string_view) const {

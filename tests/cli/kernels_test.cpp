@@ -51,6 +51,8 @@ TEST_CASE(
     const json& first = kernel.at("architectures").at(0);
     CHECK(first.at("claimed") == true);
     CHECK(first.contains("registers") == compiled());
+    CHECK(first.at("spill_bytes").is_null() == !first.contains("spill_store_bytes"));  // never 0 unseen
+    if (!compiled()) CHECK(first.at("code") == "not compiled");
     if (!compiled() || !first.contains("occupancy")) continue;
     // 8 warps, one block: 12.5 % of 64.
     CHECK(first.at("occupancy") == 0.125);
@@ -59,6 +61,7 @@ TEST_CASE(
   CHECK(found);
   const ProgramResult text = run_cplab({"kernels"});
   CHECK((text.err.find("made without nvcc") == std::string::npos) == compiled());
+  CHECK((text.out.find("not compiled") == std::string::npos) == compiled());
   CHECK((text.out.find("occupancy") != std::string::npos) == compiled());
   CHECK(text.out.find("attend_backward mma bf16 128 (dk, dv)") != std::string::npos);
   CHECK(text.out.find("attend_backward mma bf16 128, small tiles (dk, dv)") != std::string::npos);
