@@ -80,7 +80,14 @@ WorkList list_of(const WorkTables& tables) {
 EmulatedKernels kernels_for(DType dtype, std::int64_t width) {
   if (dtype == DType::bf16)
     return width == 64 ? emulated_kernels<DType::bf16, 64>() : emulated_kernels<DType::bf16, 128>();
-  return width == 64 ? emulated_kernels<DType::fp16, 64>() : emulated_kernels<DType::fp16, 128>();
+#if CPLAB_NIGHTLY
+  if (width != 64) return emulated_kernels<DType::fp16, 128>();
+#endif
+  return emulated_kernels<DType::fp16, 64>();
+}
+
+bool is_emulated(const View& q) {
+  return every_kernel || q.dtype != DType::fp16 || q.width == 64;
 }
 
 std::string name_of(const char* operation, const View& q) {
@@ -152,7 +159,8 @@ bool Emulation::same_in_all_orders(testing::TileRunner::Tensors tensors,
 }
 
 testing::TileRun Emulation::attend(testing::TileRunner::Tensors tensors, const kernels::Attend& call) {
-  if (!hopper::fits_forward_hopper(call, call.q.dtype, call.q.width)) {
+  if (!hopper::fits_forward_hopper(call, call.q.dtype, call.q.width) || !is_emulated(call.q)) {
+    forward_calls_ += !is_emulated(call.q);
     kernels::cpu_tiles().attend(call);
     return {"(cpu tiles)", true};
   }
@@ -191,7 +199,8 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
     return {run.variant + " dk, dv summed", run.repeatable};
   }
   if (call.rounded_dq) return attend_backward_rounded(tensors, call);
-  if (!hopper::fits_backward_deterministic_hopper(call, call.q.dtype, call.q.width)) {
+  if (!hopper::fits_backward_deterministic_hopper(call, call.q.dtype, call.q.width) || !is_emulated(call.q)) {
+    backward_calls_ += !is_emulated(call.q);
     kernels::cpu_tiles().attend_backward(call);
     return {"(cpu tiles)", true};
   }

@@ -19,6 +19,10 @@ namespace cplab::emulator {
 // The backward kernels; the last with tiles of 64 keys where there are such.
 enum Backward : int { apart, ordered, fused, fused_64_keys };
 
+// Of fp16 the head size 64 alone is emulated by day: the element type changes conversions, nothing else.
+// `make nightly` has them all.
+inline constexpr bool every_kernel = CPLAB_NIGHTLY;
+
 class Emulation {
  public:
   // orders: in how many orders of threads, blocks and copies a call whose bits must not depend on them runs.
