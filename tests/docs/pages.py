@@ -2,9 +2,9 @@
 """Runs every "$ " command in the console blocks of the pages named and compares its output with the page; so too what
 stands between <!-- $ COMMAND --> and <!-- end -->: tables that a command prints as markdown.
 
-    tests/docs/pages.py [--fix] docs/*.md        from the root, with build/release built
+    tests/docs/pages.py [--fix] [--only blocks|tables] docs/*.md        from the root, with build/release built
 
---fix writes the real output into the pages. Exit 1 if a page differs.
+--fix writes the real output into the pages; --only: the console blocks, or the tables. Exit 1 if a page differs.
 """
 import difflib
 import pathlib
@@ -58,16 +58,27 @@ def checked_table(command, lines, page, differences):
 
 def main(arguments):
     differences = []
+    only = ""
+    if "--only" in arguments:
+        place = arguments.index("--only")
+        only = arguments[place + 1]
+        if only not in ("blocks", "tables"):
+            raise SystemExit(f"--only {only}: it is blocks or tables")
+        arguments = arguments[:place] + arguments[place + 2:]
     pages = [pathlib.Path(a) for a in arguments if a != "--fix"]
     commands = 0
+    begins = {"blocks": r"^\$ ", "tables": r"^<!-- \$ "}.get(only, r"^(?:<!-- )?\$ ")
     for page in pages:
         text = page.read_text()
-        commands += len(re.findall(r"^(?:<!-- )?\$ ", text, flags=re.M))
-        new = re.sub(r"```console\n(.*?)\n```", lambda m: checked_block(m.group(1), page, differences), text,
-                     flags=re.S)
-        new = re.sub(r"^<!-- \$ (.*?) -->\n(.*?)^<!-- end -->$",
-                     lambda m: checked_table(m.group(1), m.group(2).splitlines(), page, differences), new,
-                     flags=re.S | re.M)
+        commands += len(re.findall(begins, text, flags=re.M))
+        new = text
+        if only != "tables":
+            new = re.sub(r"```console\n(.*?)\n```", lambda m: checked_block(m.group(1), page, differences), new,
+                         flags=re.S)
+        if only != "blocks":
+            new = re.sub(r"^<!-- \$ (.*?) -->\n(.*?)^<!-- end -->$",
+                         lambda m: checked_table(m.group(1), m.group(2).splitlines(), page, differences), new,
+                         flags=re.S | re.M)
         if "--fix" in arguments and new != text:
             page.write_text(new)
     print("\n".join(differences + [f"{commands} commands on {len(pages)} pages"]))

@@ -1,7 +1,8 @@
 // Checks plans of every algorithm in bulk and prints how many, how large and how long: the default form at
 // every P in 1..64, and every option value, placement and mask varied alone at P 1..16, 24, 32, 48, 64,
 // forward and backward.
-//   build/release/check_sweep [LARGEST_P] [--algorithm NAME]
+//   build/release/check_sweep [LARGEST_P [PARTS]] [--algorithm NAME]
+// PARTS: one of so many plans, chosen by a hash of what varies.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "algorithms/list.hpp"
 #include "check/check.hpp"
 #include "tests/grid/arguments.hpp"
+#include "tests/grid/part.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 using namespace cplab;
@@ -25,6 +27,14 @@ struct Total {
   std::set<std::string> too_large;  // placements of which a plan of the full length cannot be checked
   std::size_t operations = 0;
 };
+
+std::string what_varies(const Scenario& s) {
+  std::string what = s.algorithm + " " + std::to_string(s.parallel.ranks) + " " + s.placement;
+  for (const auto& [key, value] : s.schedule.options) what += " " + key + "=" + to_string(value);
+  const Window window = s.problem.visible();
+  what += " " + std::to_string(window.left) + " " + std::to_string(window.right);
+  return s.problem.max_logit ? what + " max_logit" : what;
+}
 
 Scenario base(const Algorithm& algorithm, int ranks) {
   Scenario s;
@@ -48,7 +58,7 @@ Scenario base(const Algorithm& algorithm, int ranks) {
   return s;
 }
 
-void run(const Scenario& wanted, Total& total) {
+void check_one(const Scenario& wanted, Total& total) {
   Scenario s;
   try {
     s = testing::resolve_with_heads(wanted);
@@ -68,7 +78,7 @@ void run(const Scenario& wanted, Total& total) {
     // Rows that several ranks of a striped placement send, laid in the order of positions, are one by one to
     // the checker.
     if (!total.too_large.insert(s.placement).second) throw;
-    return run(wanted, total);
+    return check_one(wanted, total);
   }
   ++total.plans;
   for (const RankPlan& rank : plan.ranks) total.operations += rank.operations.size();
@@ -88,10 +98,13 @@ void run(const Scenario& wanted, Total& total) {
 }
 
 // True if every plan is right.
-bool sweep(const Algorithm& algorithm, int largest) {
+bool sweep(const Algorithm& algorithm, int largest, std::uint64_t parts) {
   const auto start = std::chrono::steady_clock::now();
   Total total;
-  for (int ranks = 1; ranks <= largest; ++ranks) run(base(algorithm, ranks), total);
+  const auto run = [&](const Scenario& scenario) {
+    if (testing::in_part(what_varies(scenario), parts)) check_one(scenario, total);
+  };
+  for (int ranks = 1; ranks <= largest; ++ranks) run(base(algorithm, ranks));
   std::vector<int> sizes{24, 32, 48, 64};
   for (int ranks = 16; ranks >= 1; --ranks) sizes.insert(sizes.begin(), ranks);
   for (const int ranks : sizes) {
@@ -100,23 +113,23 @@ bool sweep(const Algorithm& algorithm, int largest) {
       for (const OptionValue& value : option.legal) {
         Scenario s = base(algorithm, ranks);
         s.schedule.set(option.key, value);
-        run(s, total);
+        run(s);
       }
     }
     for (std::size_t i = 1; i < algorithm.placements.size(); ++i) {
       Scenario s = base(algorithm, ranks);
       s.placement = algorithm.placements[i];
-      run(s, total);
+      run(s);
     }
     Scenario asking = base(algorithm, ranks);
     asking.problem.max_logit = asking.problem.attention == Attention::softmax;
-    run(asking, total);
+    run(asking);
     if (asking.problem.attention == Attention::linear) continue;  // has no windows
     for (const Window window : {Window{-1, -1}, Window{4096, 0}, Window{4096, 4096}, Window{0, 0}}) {
       Scenario s = base(algorithm, ranks);
       s.problem.causal = false;
       s.problem.window = window;
-      run(s, total);
+      run(s);
     }
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -129,12 +142,12 @@ bool sweep(const Algorithm& algorithm, int largest) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto [only, numbers] = testing::algorithm_and_numbers(argc, argv, {64});
+  const auto [only, numbers] = testing::algorithm_and_numbers(argc, argv, {64, 1});
   bool right = true;
   for (const Algorithm& algorithm : algorithms()) {
     if (only && &algorithm != only) continue;
     if (!only && algorithms().size() > 1) std::printf("%s: ", std::string(algorithm.name).c_str());
-    right = sweep(algorithm, static_cast<int>(numbers[0])) && right;
+    right = sweep(algorithm, static_cast<int>(numbers[0]), numbers[1]) && right;
   }
   return right ? 0 : 1;
 }

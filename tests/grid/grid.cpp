@@ -1,12 +1,13 @@
 // Verifies every algorithm over a covering set of everything that can be chosen: every value of every pair
 // (or triple) of dimensions occurs together in some case. Plans are checked, executed on the CPU in a random
 // order, and compared with the dense reference, rank by rank and tensor by tensor.
-//   build/release/grid --strength 2 [--scale 8] [--orders 20] [--shard 0/2] [--list] [--algorithm NAME]
-//   build/release/grid --gpu 8 [--transport copy] [--most-ranks 4]
+//   build/release/grid --strength 2 [--scale 8] [--orders 20] [--shard 0/2] [--parts 4] [--list] [--algorithm
+//   NAME] build/release/grid --gpu 8 [--transport copy] [--most-ranks 4]
 // --gpu: on GPUs, with up to 8 ranks on each; --orders then counts seeds of the delays that `verify --jitter`
-// puts in. An algorithm that only CPUs have kernels for is left out there, and a line says so. Prints a line
-// for every case that fails, with all its choices, and the largest error / tolerance of all. Exit 0: all
-// went well; 1: something did not; 2: usage, or --gpu with an --algorithm that only CPUs run.
+// puts in. --parts: one of so many cases, chosen by a hash of what they are. An algorithm that only CPUs have
+// kernels for is left out there, and a line says so. Prints a line for every case that fails, with all its
+// choices, and the largest error / tolerance of all. Exit 0: all went well; 1: something did not; 2: usage,
+// or --gpu with an --algorithm that only CPUs run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "algorithms/build.hpp"
 #include "algorithms/list.hpp"
 #include "cli/verify/verify.hpp"
+#include "tests/grid/part.hpp"
 #include "tests/scenarios/choices.hpp"
 
 using namespace cplab;
@@ -108,6 +110,7 @@ double verify_case(Scenario scenario, const std::string& what, const Settings& s
 
 struct Shard {
   std::size_t first = 0, step = 1;
+  std::uint64_t parts = 1;
 };
 
 // True if all went well. `title`: print the name of the algorithm.
@@ -123,6 +126,7 @@ bool run(const Algorithm& algorithm, bool title, std::size_t strength, Shard sha
   std::size_t run = 0, failed = 0;
   for (std::size_t i = shard.first; i < cases.size(); i += shard.step) {
     const std::string what = testing::describe(dimensions, cases[i]);
+    if (!testing::in_part(what, shard.parts)) continue;
     if (list) std::printf("%zu: %s\n", i, what.c_str());
     if (list) continue;
     const double ratio =
@@ -140,11 +144,11 @@ bool run(const Algorithm& algorithm, bool title, std::size_t strength, Shard sha
 }
 
 int usage(const std::string& what) {
-  std::fprintf(
-      stderr,
-      "%s\ngrid [--strength N] [--scale N] [--orders N] [--shard FIRST/STEP] [--list] [--algorithm NAME] "
-      "[--gpu RANKS_ON_EACH] [--transport NAME] [--most-ranks N]\n",
-      what.c_str());
+  std::fprintf(stderr,
+               "%s\ngrid [--strength N] [--scale N] [--orders N] [--shard FIRST/STEP] [--parts N] [--list] "
+               "[--algorithm NAME] "
+               "[--gpu RANKS_ON_EACH] [--transport NAME] [--most-ranks N]\n",
+               what.c_str());
   return 2;
 }
 
@@ -180,6 +184,8 @@ int main(int argc, char** argv) {
       settings.most_ranks = std::atoi(value);
     } else if (option == "--transport") {
       settings.transport = value;
+    } else if (option == "--parts") {
+      shard.parts = std::max<std::uint64_t>(1, std::strtoull(value, nullptr, 10));
     } else if (option == "--shard") {
       if (std::sscanf(value, "%zu/%zu", &shard.first, &shard.step) != 2) return usage("--shard FIRST/STEP");
     } else {
