@@ -1,12 +1,17 @@
 // See scenarios_of.hpp.
 #include "tests/scenarios/scenarios_of.hpp"
 
+#include <cstdlib>
 #include <map>
 
 #include "algorithms/list.hpp"
 #include "tests/scenarios/choices.hpp"
 
 namespace cplab::testing {
+
+bool short_tests() {
+  return std::getenv("CPLAB_SHORT_TESTS") != nullptr;
+}
 
 std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype) {
   std::vector<Dimension> dimensions{ranks_dimension({1, 2, 3, 4, 5, 8})};
@@ -18,7 +23,7 @@ std::vector<NamedScenario> scenarios_of(const Algorithm& algorithm, DType dtype)
     dimensions.push_back(std::move(d));
   static std::map<std::string, std::vector<Case>> cases;  // the same for every dtype
   std::vector<Case>& own = cases[std::string(algorithm.name)];
-  if (own.empty()) own = cases_of(algorithm, dimensions, sanitized ? 1 : 2);
+  if (own.empty()) own = cases_of(algorithm, dimensions, short_tests() ? 1 : 2);
   std::vector<NamedScenario> scenarios;
   for (const Case& values : own) {
     Scenario s = scenario_of(algorithm, dimensions, values);

@@ -15,16 +15,13 @@ struct NamedScenario {
   Scenario scenario;  // resolved
 };
 
-// The sanitizers are after lines of code, not after values that meet, and slow.
-#if defined(CPLAB_SANITIZED)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+// The sanitizers are after lines of code, not after values that meet, and slow: their run says so in the
+// environment, by CPLAB_SHORT_TESTS (CMakePresets.json).
+bool short_tests();
 
 // Small problems (up to about 100 tokens, up to 16 ranks) in bf16 or the given dtype: every pair of rank
 // counts, option values, placements, masks, head counts, head sizes, lengths, directions and replicas that
-// the algorithm accepts; under the sanitizers every value once.
+// the algorithm accepts; in short tests every value once.
 std::vector<NamedScenario> scenarios_of(const Algorithm&, DType = DType::bf16);
 std::vector<NamedScenario> all_scenarios(DType = DType::bf16);  // of every algorithm
 

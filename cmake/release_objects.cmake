@@ -1,0 +1,33 @@
+# Where the sanitizers watch only the libraries that take input (preset input), the objects of all else, tests among it,
+# are those that build/release has compiled: they are instrumented in neither. Where one of them is not there, all are
+# compiled here.
+#
+#   take_release_objects(TARGET...)
+function(take_release_objects)
+  set(release "${PROJECT_SOURCE_DIR}/build/release")
+  if(NOT EXISTS "${release}/compile_commands.json")
+    return()
+  endif()
+  file(STRINGS "${release}/compile_commands.json" commands REGEX "\"command\": .* -o [^ ]+[.]o ")
+  foreach(target ${ARGN})
+    get_target_property(folder ${target} BINARY_DIR)
+    file(RELATIVE_PATH folder "${PROJECT_BINARY_DIR}" "${folder}")
+    set(objects_${target} "")
+    foreach(command ${commands})
+      if(command MATCHES " -o (${folder}/CMakeFiles/${target}[.]dir/[^ ]+[.]o) ")
+        if(NOT EXISTS "${release}/${CMAKE_MATCH_1}")
+          return()
+        endif()
+        list(APPEND objects_${target} "${release}/${CMAKE_MATCH_1}")
+      endif()
+    endforeach()
+    if(NOT objects_${target})
+      return()
+    endif()
+  endforeach()
+  foreach(target ${ARGN})
+    set_target_properties(${target} PROPERTIES SOURCES "${objects_${target}}" LINKER_LANGUAGE CXX UNITY_BUILD OFF
+      DISABLE_PRECOMPILE_HEADERS ON)
+  endforeach()
+  message(STATUS "cplab: what is not watched is taken from build/release")
+endfunction()
