@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "kernels/compiled.hpp"
 #include "tests/cli/program.hpp"
@@ -130,4 +131,15 @@ date = "2026-11"
   const ProgramResult missing = run_cplab({"kernels", "--hardware", "h200x5"});
   CHECK(missing.code == 2);
   CHECK(missing.err.find("--hardware: \"h200x5\" is not there") != std::string::npos);
+}
+
+TEST_CASE("a build without GPU code says so, and which command adds it") {
+  if (compiled()) return;
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"run", "ring", "--device", "gpu"}, {"verify", "ring", "--device", "gpu"}}) {
+    const ProgramResult result = run_cplab(command);
+    CHECK(result.code == 3);
+    CHECK(result.err.find("this build has no GPU code") != std::string::npos);
+    CHECK(result.err.find("`make build` adds it") != std::string::npos);
+  }
 }
