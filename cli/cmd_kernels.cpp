@@ -105,18 +105,14 @@ const cuda::CompiledCode* code_on(const ListedKernel& row, const cuda::Architect
 // One row a kernel and architecture.
 TextTable kernel_table(const Listing& listing) {
   const bool compiled = !listing.rows.empty() && listing.rows.front().compiled != nullptr;
-  std::vector<Column> columns{{"kernel", "", Align::left},
-                              {"D", ""},
-                              {"tile", ""},
-                              {"stages", ""},
-                              {"threads", ""},
-                              {"SM", "", Align::left},
-                              {"code", "", Align::left}};
+  std::vector<Column> columns{
+      {"kernel", "", Align::left}, {"D", ""}, {"tile", ""}, {"stages", ""}, {"threads", ""},
+      {"SM", "", Align::left}};
   if (compiled)
     for (const Column& column :
-         {Column{"registers", ""}, Column{"spills", "bytes"}, Column{"static shared", "bytes"},
-          Column{"dynamic shared", "bytes"}, Column{"blocks", ""}, Column{"warps", ""},
-          Column{"occupancy", "%"}, Column{"limit", "", Align::left}})
+         {Column{"code", "", Align::left}, Column{"registers", ""}, Column{"spills", "bytes"},
+          Column{"static shared", "bytes"}, Column{"dynamic shared", "bytes"}, Column{"blocks", ""},
+          Column{"warps", ""}, Column{"occupancy", "%"}, Column{"limit", "", Align::left}})
       columns.push_back(column);
   TextTable table(columns);
   for (const ListedKernel& row : listing.rows) {
@@ -141,8 +137,6 @@ TextTable kernel_table(const Listing& listing) {
       } else if (compiled) {
         cells.emplace_back("PTX");
         cells.resize(columns.size(), "-");
-      } else {
-        cells.emplace_back(not_compiled);
       }
       table.add_row(std::move(cells));
     }
@@ -254,6 +248,9 @@ int command_kernels(const Arguments& arguments, Console& console) {
       console.style().width);
   for (const std::string& note : head_size_notes(listing.build))
     write_folded(out, note, console.style().width, "  ");
+  if (!compiled)
+    write_folded(out, std::string(not_compiled) + ": nothing is known of registers and spills",
+                 console.style().width);
   std::string not_run;
   for (const cuda::Architecture& gpu : listing.gpus)
     if (!has_record(gpu)) not_run += (not_run.empty() ? "" : ", ") + std::string(gpu.name);
