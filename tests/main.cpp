@@ -1,7 +1,8 @@
 // The one main of every test executable: doctest's, and an error when a filter matches no case.
 // CTest runs the cases of each file; doctest calls a filter that matches nothing a success, so a file whose
 // name it does not find would pass without having run. With CPLAB_SHORT_TESTS in the environment cases whose
-// names begin with "long" are left out, and a file may have no others.
+// names begin with "long" are left out, and a file may have no others; those that begin with "nightly" run
+// with CPLAB_NIGHTLY_TESTS alone.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   const bool short_ones = std::getenv("CPLAB_SHORT_TESTS") != nullptr;
   if (short_ones) context.addFilter("test-case-exclude", "long*");
+  if (std::getenv("CPLAB_NIGHTLY_TESTS") == nullptr) context.addFilter("test-case-exclude", "nightly*");
   const int failed = context.run();
   if (context.shouldExit()) return failed;  // a query: list, help, version
   if (cases_matched == 0 && !short_ones) {

@@ -224,7 +224,7 @@ TEST_CASE("what fits is said with what is counted, and what does not is seen at 
   CHECK(contains(fine[2], "one attention call fits: "));
   CHECK(contains(fine[2], "(weights, optimizer, other layers not counted)"));
 
-  const std::vector<std::string> large{"simulate", "ring", "--set", "problem.batch=4096"};
+  const std::vector<std::string> large{"simulate", "ring", "--set", "problem.batch=160"};
   const ProgramResult loose = run_cplab(large);
   CHECK(loose.code == 0);
   CHECK(contains(lines_of(loose.out).at(2), "one attention call does not fit"));
