@@ -187,7 +187,7 @@ TEST_CASE("what is no regular file is refused at once") {
                        "q.npy: is not a file");
 }
 
-TEST_CASE("long: the longest problems are simulated to an end") {
+TEST_CASE("nightly: the longest problems are simulated to an end") {
   // Kernels of hours in millions of waves, on a clock of doubles.
   for (const char* tokens : {"problem.sequence=16M", "problem.sequence=2G"}) {
     const ProgramResult result =
