@@ -65,23 +65,23 @@ double named_need(const std::string& message) {
 TEST_CASE("long: plans that do not fit: by ranks, by sequences, and what would do") {
   const TemporaryFolder folder;
   const std::string file = folder.write("good.toml", small_scenario);
-  const Limit limit("2G");
+  const Limit limit("8G");
   expect_no_room({"check", file, "--set", "parallel.ranks=65536"},
                  {"--set parallel.ranks: the plan of 65536 ranks and 2 sequences needs about ",
                   "CPLAB_MEMORY", "Enough for parallel.ranks = "});
   for (const char* command : {"check", "verify"}) {
-    expect_no_room({command, file, "--set", "problem.batch=256K"},
-                   {"--set problem.batch: the plan of 4 ranks and 262144 sequences needs about ",
+    expect_no_room({command, file, "--set", "problem.batch=1M"},
+                   {"--set problem.batch: the plan of 4 ranks and 1048576 sequences needs about ",
                     "or for problem.batch = "});
   }
   const std::string large =
       folder.write("large.toml", small_scenario + "[hardware]\nfile = \"hardware/h100x64.toml\"\n");
   const Limit small("200M");
   for (const char* command : {"show", "simulate"}) {
-    expect_no_room({command, large, "--set", "problem.batch=256K"},
+    expect_no_room({command, large, "--set", "problem.batch=1M"},
                    {"--set problem.batch: the plan of 4 ranks"});
   }
-  expect_no_room({"run", file, "--device", "cpu", "--set", "problem.batch=256K"}, {"--set problem.batch"});
+  expect_no_room({"run", file, "--device", "cpu", "--set", "problem.batch=1M"}, {"--set problem.batch"});
   std::string packed = "[problem]\nlengths = [";
   for (int i = 0; i < 100000; ++i) packed += "7,";
   packed += "7]\n" + small_scenario.substr(small_scenario.find("heads"));
