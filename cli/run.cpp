@@ -297,10 +297,9 @@ void say_unused(const Arguments& arguments, const Command& command, Console& con
   if (arguments.has("seed") && !command.uses_seed) {
     console.say("note: --seed: not used by " + name + ", which draws nothing at random");
   }
-  if (arguments.has("seed") && arguments.has("inputs")) {
+  if (arguments.has("seed") && arguments.has("inputs"))
     console.say(
         "note: --seed: not used beside --inputs; orders have seeds of their own (--order random:SEED)");
-  }
   if (arguments.has("operations") && !arguments.has("json")) {
     console.say("note: --operations: not used without --json, which alone names operations");
   }

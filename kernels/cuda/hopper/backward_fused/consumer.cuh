@@ -33,13 +33,13 @@ class FusedConsumer {
   using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
   using DsTiles = PipelineIndex<Shape::ds_tiles>;
-  static constexpr int n_tiles = Shape::queries / 8;
+  static constexpr int n_tiles = Shape::queries / 8, last_step = D / 16 - 1;
   static constexpr int dq_parts = Shape::dq_parts_of_consumer;
   using DqAccumulators = float[8 * dq_parts][4];  // of a consumer: 64 rows x 64 columns a part
   using Operand = std::uint32_t[n_tiles / 2][4];  // A of the products for dv and dk
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
-  static constexpr bool early_dv = Shape::queries == 64, early_delta = early_dv;
+  static constexpr bool early_dv = Shape::queries == 64, early_delta = early_dv && !Shape::keeps_k;
 
   __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<Shape>& memory,
                                            int warpgroup)
@@ -56,6 +56,10 @@ class FusedConsumer {
       clear(dv_);
       wait_for_q_dout(count, flags);
       wait_for_kv(count);
+      if constexpr (Shape::keeps_k) {
+        load_operand<Shape::key_half_bytes>(k_, memory_.k[warpgroup_] + thread_index() / 32 % 4 * 2048,
+                                            last_step);
+      }
       // `opaque`: what follows from the count is computed late. Fastest of ten places by 1 %, head size 128.
 #pragma unroll 1
       while (run_block(opaque(count), dq, ds)) ++count;
@@ -106,8 +110,10 @@ class FusedConsumer {
     const int flags = memory_.flags[slot];
     warpgroup_arrive();
 #pragma unroll
-    for (int step = 0; step < D / 16; ++step)
+    for (int step = 0; step < (Shape::keeps_k ? last_step : D / 16); ++step)
       Wgmma<T, Shape::queries>::multiply_ss(p, kv_operand(memory_.k, step), q.k_major(step), step > 0);
+    if constexpr (Shape::keeps_k)
+      Wgmma<T, Shape::queries>::multiply_rs_b_k_major(p, k_, q.k_major(last_step), 1);
     warpgroup_commit_batch();
 #pragma unroll
     for (int step = 0; step < D / 16; ++step)
@@ -266,7 +272,7 @@ class FusedConsumer {
     __syncwarp();
     warpgroup_wait<0>();
     warpgroup_fence_operand(dq);
-    if (lane() == 0) arrive(shared_address(&memory_.kv_empty));
+    if (Shape::keeps_k || lane() == 0) arrive(shared_address(&memory_.kv_empty));
     store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
     if constexpr (!adding) {
       if (Shape::stores_rounded_rows && rounded) {
@@ -385,6 +391,7 @@ class FusedConsumer {
   const FusedParams& params_;
   FusedStorage<Shape>& memory_;
   int warpgroup_;
+  std::uint32_t k_[4];   // of the tile's keys, by keeps_k
   float2 lse_[n_tiles];  // of the block's queries, as the lane holds columns
   Accumulators<1, D / 8> dk_, dv_;
 };

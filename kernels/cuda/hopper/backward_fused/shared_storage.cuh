@@ -96,6 +96,10 @@ struct FusedShape {
   // The product for dk of a block is waited for in the turn of the next one, behind whose first products it
   // is in flight. With two consumers the other one's products fill that time.
   static constexpr bool late_dk = consumers == 1;
+  // The last step of K Q^T has its 16 columns of K in registers for as long as the tile takes: a block's
+  // products read 4 of 256 KiB less of shared memory, which binds. Registers suffice for one step, if delta
+  // is read where dS is computed. (Without it nvcc 13.0 spills 44 bytes here, which the build refuses.)
+  static constexpr bool keeps_k = D == 128 && consumers == 2;
   // Whether a consumer computes dq of half of the queries; else half of the columns, or, alone, all of them.
   static constexpr bool shares_queries = D == 64;
   static constexpr int dq_rows = shares_queries ? queries / consumers : queries;  // of a consumer
@@ -268,7 +272,8 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
   static_assert(sizeof(FusedStorage<Shape>) <= most_shared_bytes);
   constexpr int warps = 4 * Shape::consumers;
   init_barrier(shared_address(&memory.kv_full), 1);
-  init_barrier(shared_address(&memory.kv_empty), warps);
+  // All lanes arrive that read K themselves: to racecheck one lane's arrival does not order what others read.
+  init_barrier(shared_address(&memory.kv_empty), Shape::keeps_k ? 32 * warps : warps);
   init_barrier(shared_address(&memory.q_free), Shape::adds_tiles ? 32 * warps : warps);
   for (int n = 0; n < Shape::info_stages; ++n) {
     init_barrier(shared_address(&memory.found_full[n]), 1);
