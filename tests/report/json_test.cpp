@@ -203,13 +203,14 @@ TEST_CASE("compare, reproduce") {
   compare.time_error = -0.25;
   compare.segments = {{"forward", 3, 4, -0.25}, {"backward", 1, 0, std::nan("")}};
   compare.memory_error_bytes = -512;
-  compare.predicted = {"a.json", "simulate", "", "", 3, 3.5, 1024};
+  compare.predicted = {"a.json", "simulate", "h100x8", "H100 SXM 80GB", 3, 3.5, 1024};
   compare.measured = {"b.json", "run", "NVIDIA H200", "NVIDIA H200", 4, 4, 1536};
   compare.notes = {"said \"so\""};
   OrderedJson json = parsed(compare);
   CHECK(json["predicted"] == OrderedJson{{"file", "a.json"},
                                          {"command", "simulate"},
-                                         {"machine", nullptr},
+                                         {"machine", "h100x8"},
+                                         {"gpu", "H100 SXM 80GB"},
                                          {"time_s", 3},
                                          {"operations_s", 3.5},
                                          {"peak_bytes", 1024},
