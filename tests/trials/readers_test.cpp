@@ -20,9 +20,9 @@ using cplab::testing::contains;
 using nlohmann::json;
 
 TEST_CASE("check and kernels say which head sizes are slow") {
-  const auto notes = [](const char* size) {
-    return json_of({"check", "ring-small", "--set", std::string("problem.head_size=") + size, "--set",
-                    "problem.dtype=bf16"})["notes"]
+  const auto notes = [](const std::string& size) {
+    return json_of({"check", "ring-small", "--set", "problem.head_size=" + size, "--set",
+                    "problem.value_size=" + size, "--set", "problem.dtype=bf16"})["notes"]
         .dump();
   };
   CHECK(contains(notes("72"), "no kernel on tensor cores has head size 72"));
