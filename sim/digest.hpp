@@ -8,8 +8,8 @@
 
 namespace cplab {
 
-// 128 bits of a list of numbers, in their order: two chains that share nothing but their input. Lists of a
-// million different calls have two alike with a chance of 2^-89.
+// 128 bits of a list of numbers, in their order: two chains that share nothing but their input. If digests
+// were random, two of a million different lists (2^39 pairs) would have the same one with a chance of 2^-89.
 class Digest {
  public:
   void add(std::int64_t number) {

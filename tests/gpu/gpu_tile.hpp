@@ -88,7 +88,7 @@ void linear_case(Report& report, const CaseName& name, bool has_fp64);
 // CHOICE: best, deterministic, apart, portable; or one kernel of the backward on Hopper: fused, fused-64
 // (keys), ordered, chains, tiles-apart. A backward is the whole call: row_dot, the gradients in bf16, and
 // whatever they need in between; with "-sums-dkv" behind the choice dk and dv are summed in fp32 and cast, as
-// in rings. CALLS calls stand behind a copy that hides their launches.
+// in plans of the ring. CALLS calls stand behind a copy that hides their launches.
 void serve();
 
 // The same for linear attention (scripts/peer_linear_attention.py):

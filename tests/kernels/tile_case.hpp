@@ -67,8 +67,8 @@ TileCase uneven_warpgroups(TileCase tile, DType nominal);
 // may round itself, by chains.
 TileCase whole_blocks(TileCase tile, std::mt19937& generator);
 
-// Sequences all of whose queries see all keys, whose tiles of keys the backward of Hopper may let walk in
-// rings, of head size 64 or 128.
+// Sequences all of whose queries see all keys, of head size 64 or 128: in the ordered backward of Hopper all
+// tiles of keys of a head begin at the same queries.
 TileCase full_sequences(TileCase tile, DType nominal, std::int64_t width, std::mt19937& generator);
 
 }  // namespace cplab::testing

@@ -86,18 +86,3 @@ TEST_CASE("long many short sequences are planned and proved in proportion to the
                                  "algorithm = \"lasp_blelloch\"\nplacement = \"contiguous\"\n")});
   CHECK(scanned.code == 0);
 }
-
-TEST_CASE("long many sequences on many ranks are simulated by the calls that differ") {
-  // Chunks of 256 sequences on 64 ranks are 8192 calls of attention of 512 pieces, of which some 200 differ:
-  // with the last eight remembered nearly every one was cut into tiles anew, by every kernel that takes it.
-  const TemporaryFolder folder;
-  std::string lengths;
-  for (int i = 0; i < 256; ++i) lengths += (i == 0 ? "" : ", ") + std::to_string(64 + i * 7919 % 4000);
-  const auto simulated = run_cplab(
-      {"simulate",
-       folder.write("packed.toml", "[problem]\nlengths = [" + lengths +
-                                       "]\nheads = 64\nhead_size = 64\nmask = \"causal\"\ndtype = \"bf16\"\n"
-                                       "[parallel]\nranks = 64\nalgorithm = \"ring\"\n"
-                                       "[hardware]\nfile = \"hardware/h100x64.toml\"\n")});
-  CHECK(simulated.code == 0);
-}

@@ -106,8 +106,8 @@ struct FusedShape {
   // Parts of dq of 64 columns: each is staged and added by itself, by a thread of its own.
   static constexpr int dq_parts = 2, dq_parts_of_consumer = dq_parts / consumers;
   // BlockInfo lives longer than Q and dO: dq of a block is stored while the next one's products run, and the
-  // producers look two blocks ahead, which makes six, or seven with three stages. In turn, where cells are to
-  // be rounded, bounds are read until the turn has been passed: seven, and eight of those found.
+  // producers look two blocks ahead, which makes six, or seven with three stages; eight, so that an index
+  // is a mask.
   static constexpr int info_stages = 8;
   // Of the ordered kernel: a block that is being added to dq, and one whose turn it is already.
   static constexpr int dq_turn_slots = 2;
