@@ -46,6 +46,7 @@ void mark_changed(Hardware& hardware, const std::string& key, const std::string&
   if (section == "node") hardware.node.provenance = assumed;
   if (section == "network") hardware.network.provenance = assumed;
   if (section == "gpu") hardware.gpu.provenance = assumed;
+  if (section == "rates") hardware.rates_provenance = assumed;
   if (section == "host") hardware.host.provenance = assumed;
   if (section == "linear") hardware.linear.provenance = assumed;
   if (section == "burst") hardware.burst.provenance = assumed;
@@ -107,6 +108,7 @@ class Reader {
       faults_.attempt("network", [&] { require_network_whole(table, file_name_, overrides_); });
     }
     Hardware hardware = read_sections(table, sections);
+    if (table.has("rates")) hardware.rates.source = std::filesystem::path(file_name_).filename().string();
     read_head(hardware);
     // A misspelt key is a better message than the missing one; without a network, which keys its section
     // lacks is said.

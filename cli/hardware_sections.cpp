@@ -316,6 +316,25 @@ BurstSpec read_burst(SectionReader in) {
   return burst;
 }
 
+// Rates that the file does not say are those of the GPU's compute capability; without the section, of the
+// shipped file of this GPU (kernels/families/rates.hpp).
+void read_rates(SectionReader in, Hardware& hardware, HardwareFaults& faults) {
+  using kernels::cuda::RateName;
+  for (const RateName& rate : kernels::cuda::rate_names) {
+    if (!rate.section.empty() && !in.table.has(std::string(rate.section))) continue;
+    in.attempt([&] {
+      const std::string key(rate.key);
+      const Table part = rate.section.empty() ? in.table : in.table.table(std::string(rate.section));
+      SectionReader(part, "rates", faults).attempt([&] {
+        if (!part.has(key)) return;
+        hardware.rates[rate.rate] = part.number(key);
+        if (!(hardware.rates[rate.rate] > 0)) part.fail(key, "must be above 0: " + std::string(rate.meaning));
+      });
+    });
+  }
+  in.provenance_of_optional(hardware.rates_provenance);
+}
+
 // What a section that every file has looks like.
 std::string section_example(std::string_view section) {
   if (section == "node") return "gpus = 8, link_bytes_s = \"450GB/s\"";
@@ -362,6 +381,12 @@ Hardware read_sections(const Table& table, HardwareFaults& faults) {
   });
   section("network", true, [&](SectionReader& in) { hardware.network = read_network(in, faults); });
   section("gpu", false, [&](SectionReader& in) { hardware.gpu = read_gpu(in); });
+  const GpuSpec& gpu = hardware.gpu;
+  hardware.rates = kernels::cuda::shipped_rates(gpu.name, gpu.sms, gpu.sm_major, gpu.sm_minor);
+  section("rates", true, [&](SectionReader& in) {
+    hardware.rates = kernels::cuda::shipped_rates(gpu.sm_major, gpu.sm_minor);
+    read_rates(in, hardware, faults);
+  });
   section("host", false, [&](SectionReader& in) { hardware.host = read_host(in); });
   section("linear", true, [&](SectionReader& in) { hardware.linear = read_linear(in); });
   section("burst", true, [&](SectionReader& in) { hardware.burst = read_burst(in); });

@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <span>
 
 #include "cli/hardware_file.hpp"
 #include "cli/prediction.hpp"
 #include "cli/toml_table.hpp"
-#include "kernels/work/fall_back.hpp"
+#include "kernels/choice/fall_back.hpp"
 #include "report/variants.hpp"
 #include "sim/kernel_variants.hpp"
 
@@ -39,34 +37,24 @@ Hardware machine_asked(const ScenarioFile& file) {
   }
 }
 
-// "130" of the call that loses least, "480" of the one that loses most.
-template <class Variant>
-std::string slower_text(bool forward, const std::vector<const Variant*>& fast) {
+// From the call that loses least to the one that loses most: "about 130 to 480 times slower for a FLOP".
+std::string slower_text(bool forward, const cuda::KernelBuild& build) {
   double least = 0, most = 0;
   for (const std::int64_t size : {std::int64_t{32}, std::int64_t{96}, std::int64_t{256}, std::int64_t{512}}) {
-    const kernels::View view{nullptr, kernels::DType::bf16, 1, 1, size, size, 1, {}};
-    const auto found = cuda::without_tensor_cores<Variant>(forward, fast, view, view);
-    if (!found) return {};
-    least = least == 0 ? found->times_slower : std::min(least, found->times_slower);
-    most = std::max(most, found->times_slower);
+    const double times_slower = cuda::on_tensor_cores(forward, build, size).times_slower;
+    if (times_slower == 0) return {};
+    least = least == 0 ? times_slower : std::min(least, times_slower);
+    most = std::max(most, times_slower);
   }
   const auto tens = [](double number) { return static_cast<int>(number / 10 + 0.5) * 10; };
   return fmt::format("about {} to {} times slower for a FLOP", tens(least), tens(most));
 }
 
-template <class Variant>
-std::string sizes_note(const char* kind, bool forward, std::span<const Variant> variants) {
-  std::vector<const Variant*> fast;
-  std::vector<cuda::HeadSizes> sizes;
-  for (const Variant& variant : variants) {
-    if (variant.family == Variant::Family::general || variant.dtype != kernels::DType::bf16) continue;
-    fast.push_back(&variant);
-    sizes.push_back(sizes_of(variant));
-  }
+std::string sizes_note(const char* kind, bool forward, const cuda::KernelBuild& build) {
   return fmt::format(
       "{}: kernels on tensor cores have head sizes {}, in bf16 and fp16; all others, and fp32, take the "
       "general kernel, {}",
-      kind, cuda::sizes_text(sizes), slower_text(forward, fast));
+      kind, cuda::sizes_text(cuda::on_tensor_cores(forward, build, 32).sizes), slower_text(forward, build));
 }
 
 }  // namespace
@@ -97,8 +85,8 @@ std::vector<std::string> kernel_notes(const ScenarioFile& file, const Plan& plan
 }
 
 std::vector<std::string> head_size_notes(const cuda::KernelBuild& build) {
-  std::vector<std::string> notes{sizes_note("attend", true, cuda::attend_variants(build)),
-                                 sizes_note("attend_backward", false, cuda::attend_backward_variants(build))};
+  std::vector<std::string> notes{sizes_note("attend", true, build),
+                                 sizes_note("attend_backward", false, build)};
   notes.emplace_back(build.full
                          ? "fp64: the general kernels alone"
                          : "fp64: no kernel in this build, which -D CPLAB_KERNELS=full adds; run refuses it");

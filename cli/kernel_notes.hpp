@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/scenario_file.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/families/variants.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {

@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/work/architectures.hpp"
-#include "kernels/work/kernel_entries.hpp"
+#include "kernels/families/architectures.hpp"
+#include "kernels/families/kernel_entries.hpp"
+#include "kernels/families/variants.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/choice/kernel_choice.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/masked.hpp"
-#include "kernels/work/kernel_choice.hpp"
 
 struct CUstream_st;
 
@@ -22,10 +22,11 @@ namespace cplab::kernels {
 using CudaStream = CUstream_st*;  // cudaStream_t
 
 namespace cuda {
-class MeasuredChoices;  // kernels/work/measured_choices.hpp
-}
+class MeasuredChoices;  // kernels/choice/measured_choices.hpp
+struct Rates;           // kernels/families/rates.hpp
+}  // namespace cuda
 
-// Which kernels calls may take, and how one of them is chosen (kernels/work/candidates.hpp).
+// Which kernels calls may take, and how one of them is chosen (kernels/choice/candidates.hpp).
 struct CallOptions {
   KernelChoice choice = KernelChoice::best;
   // Kernels that fill the GPU with as many thread blocks as run at once leave so many multiprocessors to
@@ -39,6 +40,9 @@ struct CallOptions {
   // Of calls that round dk and dv: whether grouped heads sum them in memory (ChosenBackward::sums_dkv), where
   // a kernel can; empty: as the model of times says.
   std::optional<bool> sums_dkv = {};
+  // How fast kernels are on this machine; outlives the calls. Null: as the shipped hardware file of this GPU
+  // says (cuda::shipped_rates()).
+  const cuda::Rates* rates = nullptr;
 };
 
 // The calls of one rank's plan on one GPU, prepared once and launched any number of times. What a call needs

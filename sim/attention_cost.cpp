@@ -33,7 +33,7 @@ class Costs {
       auto into =
           std::find_if(tables_.begin(), tables_.end(), [&](const SpeedTable& t) { return t.takes(table); });
       if (into == tables_.end())
-        into = tables_.insert(into, SpeedTable(table, hardware.gpu, hardware.burst.speed));
+        into = tables_.insert(into, SpeedTable(table, hardware, hardware.burst.speed));
       into->add(table);
     }
   }
@@ -108,15 +108,15 @@ class Costs {
       if (candidate.family == KernelFamily::foreign) {
         // On Hopper the portable kernels on tensor cores are slower than a library's, which are made for it.
         const bool slower = variant.family == KernelFamily::mma && tables_of_hopper();
-        best = {candidate.family, slower ? relative_speed(shape.kind, variant.family) : 1,
+        best = {candidate.family, slower ? relative_speed(shape.kind, variant.family, hardware_.rates) : 1,
                 slower              ? Origin::assumed
                 : variant.fall_back ? Origin::extrapolated
                                     : Origin::measured};
         best_distance = -1;
         continue;
       }
-      const double speed =
-          relative_speed(shape.kind, variant.family) / relative_speed(shape.kind, candidate.family);
+      const double speed = relative_speed(shape.kind, variant.family, hardware_.rates) /
+                           relative_speed(shape.kind, candidate.family, hardware_.rates);
       const double distance = std::abs(std::log(speed));
       if (best && distance >= best_distance) continue;
       best = {candidate.family, speed, Origin::assumed};

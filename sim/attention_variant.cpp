@@ -10,8 +10,11 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/work/masked_time.hpp"
-#include "kernels/work/predicted_time.hpp"
+#include "kernels/choice/choose.hpp"
+#include "kernels/families/family.hpp"
+#include "kernels/families/general/costs.hpp"
+#include "kernels/families/masked/costs.hpp"
+#include "kernels/families/mma/tiles.hpp"
 
 namespace cplab {
 namespace {
@@ -21,26 +24,15 @@ using kernels::cuda::AttendVariant;
 
 constexpr kernels::cuda::KernelBuild every_kernel{.hopper = true, .full = true};
 
-KernelFamily family_of(const AttendVariant& variant) {
-  switch (variant.family) {
-    case AttendVariant::Family::hopper: return KernelFamily::hopper;
-    case AttendVariant::Family::mma: return KernelFamily::mma;
-    case AttendVariant::Family::general: break;
-  }
-  return KernelFamily::general;
+KernelFamily family_of(std::string_view name) {
+  return name == "hopper" ? KernelFamily::hopper : name == "mma" ? KernelFamily::mma : KernelFamily::general;
 }
-
-KernelFamily family_of(const AttendBackwardVariant& variant) {
-  switch (variant.family) {
-    case AttendBackwardVariant::Family::hopper_fused:
-    // No table is the ordered kernel's, or of tiles apart: what their tiles cost says how they differ.
-    case AttendBackwardVariant::Family::hopper_ordered:
-    case AttendBackwardVariant::Family::hopper_chains:
-    case AttendBackwardVariant::Family::hopper_deterministic: return KernelFamily::hopper;
-    case AttendBackwardVariant::Family::mma: return KernelFamily::mma;
-    case AttendBackwardVariant::Family::general: break;
-  }
-  return KernelFamily::general;
+template <class Variant>
+KernelFamily family_of(const Variant& variant) {
+  if constexpr (requires { variant.family_name(); })
+    return family_of(variant.family_name());
+  else
+    return family_of(variant.family->name());
 }
 
 // The variant of that name; null: it is not ours.
@@ -55,15 +47,6 @@ template <class Variant>
 KernelFamily family_named(std::span<const Variant> variants, std::string_view name) {
   const Variant* variant = variant_named(variants, name);
   return variant == nullptr ? KernelFamily::foreign : family_of(*variant);
-}
-
-KernelFamily family_of(const kernels::cuda::MaskedVariant& variant) {
-  using Family = kernels::cuda::MaskedVariant::Family;
-  return variant.family == Family::mma ? KernelFamily::mma : KernelFamily::general;
-}
-KernelFamily family_of(const kernels::cuda::MaskedBackwardVariant& variant) {
-  using Family = kernels::cuda::MaskedBackwardVariant::Family;
-  return variant.family == Family::mma ? KernelFamily::mma : KernelFamily::general;
 }
 
 // The segments of a call of any attention.
@@ -134,8 +117,8 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   const auto taken = kernels::cuda::choose_variant(call, options);
   result.name = taken.variant->name;
   result.family = family_of(*taken.variant);
-  if constexpr (requires { taken.variant->takes_turns; })
-    result.by_other_tiles = taken.variant->family == AttendBackwardVariant::Family::hopper_deterministic;
+  if constexpr (requires { taken.variant->sums_dq(); })
+    result.by_other_tiles = !taken.variant->family->has_times_of_its_name();
   result.adds_by_tma = result.family == KernelFamily::hopper && !result.by_other_tiles;
   if constexpr (requires { call.rounded_dq; }) {
     result.casts_dq = kernels::cuda::casts_dq(taken, call);
@@ -146,9 +129,9 @@ AttentionVariant chosen(const Call& call, const kernels::cuda::VariantOptions& o
   if (!timed) return result;
   kernels::cuda::VariantOptions whole = options;
   whole.sms = sms;
-  if constexpr (requires { kernels::cuda::masked_us(taken, call, sms); }) {
+  if constexpr (requires { kernels::cuda::masked_us(taken, call, sms, options.speeds()); }) {
     if (result.family == KernelFamily::mma) {  // no table is of a mask
-      result.tiles_s = kernels::cuda::masked_us(taken, call, sms) * 1e-6;
+      result.tiles_s = kernels::cuda::masked_us(taken, call, sms, options.speeds()) * 1e-6;
       result.tiles = masked_tiles(taken, call);
       result.by_model = true;
       return result;
@@ -224,7 +207,8 @@ KernelFamily family_of(const KernelTable& table) {
 }
 
 // calibrate/loads.cpp makes the same calls: rows first, gradients in fp32, dq added to.
-double point_tiles_s(const KernelTable& table, const KernelPoint& point, const GpuSpec& gpu, int sms) {
+double point_tiles_s(const KernelTable& table, const KernelPoint& point, const Hardware& hardware, int sms) {
+  const GpuSpec& gpu = hardware.gpu;
   const std::int64_t rows = point.batch * point.sequence;
   const bool forward = table.kind == OpKind::attend;
   const auto* attend = variant_named(kernels::cuda::attend_variants(every_kernel), table.variant);
@@ -236,7 +220,8 @@ double point_tiles_s(const KernelTable& table, const KernelPoint& point, const G
                                               .sms = sms,
                                               .build = every_kernel,
                                               .sm_minor = gpu.sm_minor,
-                                              .only = table.variant};
+                                              .only = table.variant,
+                                              .rates = &hardware.rates};
   const auto view = [&](kernels::DType of, std::int64_t width) {
     return kernels::rows_first(nullptr, of, rows, point.heads, width);
   };
@@ -272,17 +257,26 @@ double point_tiles_s(const KernelTable& table, const KernelPoint& point, const G
                  options);
 }
 
-// mma: the tables of h200x4-2026-11-21.toml and h200x4.toml from 8K tokens on. general: 2.7 TFLOP/s
-// where Hopper's have 350 and 230 (bench.txt of the H100's record).
-double relative_speed(OpKind kind, KernelFamily family) {
+double relative_speed(OpKind kind, KernelFamily family, const kernels::cuda::Rates& rates) {
   const bool forward = kind == OpKind::attend;
+  constexpr kernels::cuda::HeadSizes sizes{128, 128};
+  const auto flop_us = [&](const auto& variants) {
+    const auto found = std::find_if(variants.begin(), variants.end(), [&](const auto& variant) {
+      return family_of(variant) == KernelFamily::hopper && variant.sizes() == sizes;
+    });
+    return found->family->flop_us(*found, rates);
+  };
+  const auto fastest = [&] {
+    return forward ? flop_us(kernels::cuda::attend_variants(every_kernel))
+                   : flop_us(kernels::cuda::attend_backward_variants(every_kernel));
+  };
   switch (family) {
     case KernelFamily::foreign:
     case KernelFamily::hopper: return 1;
-    case KernelFamily::mma: return forward ? 0.54 : 0.43;
+    case KernelFamily::mma: return fastest() / kernels::cuda::mma_flop_us(forward, sizes, rates);
     case KernelFamily::general: break;
   }
-  return forward ? 0.008 : 0.012;
+  return fastest() / kernels::cuda::general_flop_us(forward, sizes, kernels::DType::bf16, rates);
 }
 
 AttentionExtents extents_of(const KernelCall& call) {
@@ -299,7 +293,7 @@ AttentionExtents extents_of(const KernelCall& call) {
 }
 
 AttentionVariants::AttentionVariants(const Hardware& hardware, bool times)
-    : gpu_(hardware.gpu), choice_(hardware.choice), times_(times) {
+    : gpu_(hardware.gpu), choice_(hardware.choice), rates_(hardware.rates), times_(times) {
   const auto all_portable = [&](OpKind kind) {
     bool any = false;
     for (const KernelTable& table : hardware.kernels) {
@@ -324,7 +318,8 @@ kernels::cuda::VariantOptions AttentionVariants::options(OpKind kind, std::int64
           .sm_minor = gpu_.sm_minor,
           .way = choice_.way,
           .choices = choice_.measured.get(),
-          .reserved_sms = static_cast<int>(reserved_sms)};
+          .reserved_sms = static_cast<int>(reserved_sms),
+          .rates = &rates_};
 }
 
 const AttentionVariant& AttentionVariants::of(const CallConverter& calls, const Operation& op,

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "calls/converter.hpp"
-#include "kernels/work/masked_variants.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/choice/fall_back.hpp"
+#include "kernels/families/variants.hpp"
 #include "plan/plan.hpp"
 #include "sim/digest.hpp"
 #include "sim/hardware.hpp"
@@ -24,9 +24,9 @@ enum class KernelFamily : std::uint8_t { foreign, hopper, mma, general };
 // Of a table of attend or attend_backward, by the name of its variant.
 KernelFamily family_of(const KernelTable&);
 
-// How fast kernels of a family are beside those of the fastest on a GPU, both long and dense: 0.54 for the
-// mma forward. What is taken where a file has tables of another family only; assumed.
-double relative_speed(OpKind, KernelFamily);
+// How fast kernels of a family are beside those of the fastest on a GPU, both long and dense with heads of
+// 128: 0.49 for the mma forward. What is taken where a file has tables of another family only; assumed.
+double relative_speed(OpKind, KernelFamily, const kernels::cuda::Rates&);
 
 struct AttentionVariant {
   std::string_view name;  // as in results, valid for good
@@ -37,15 +37,15 @@ struct AttentionVariant {
   bool casts_dkv = false;       // another rounds dk and dv
   bool computes_delta = false;  // by a launch before its own
   std::optional<kernels::cuda::FallBack> fall_back;
-  // Of the tiles that the launch cuts (0: no model of them): how long the model of
-  // kernels/work/predicted_time.hpp says that they take, without a cast, on all multiprocessors, and how many
+  // Of the tiles that the launch cuts (0: no model of them): how long their family
+  // says that they take, without a cast, on all multiprocessors, and how many
   // there are, all heads together.
   double tiles_s = 0, tiles = 0;
   bool by_model = false;  // no table is of such kernels, and tiles_s is all that is known (general, masked)
 };
 
 // The same time of a point of a table of ours, on `sms` multiprocessors: the call that `measure` makes.
-double point_tiles_s(const KernelTable&, const KernelPoint&, const GpuSpec&, int sms);
+double point_tiles_s(const KernelTable&, const KernelPoint&, const Hardware&, int sms);
 
 // Of a call of attention, softmax or dynamic mask; all 0 of others.
 struct AttentionExtents {
@@ -70,6 +70,7 @@ class AttentionVariants {
 
   const GpuSpec& gpu_;
   const VariantChoice& choice_;
+  const kernels::cuda::Rates& rates_;
   // Ranks repeat few calls; of many sequences, hundreds, in no order. By everything that the choice depends
   // on.
   std::unordered_map<Digest, AttentionVariant, Digest::Hash> remembered_;

@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/work/kernel_choice.hpp"
-#include "kernels/work/measured_choices.hpp"
+#include "kernels/choice/kernel_choice.hpp"
+#include "kernels/choice/measured_choices.hpp"
+#include "kernels/families/rates.hpp"
 #include "plan/plan.hpp"
 #include "report/timeline.hpp"
 
@@ -208,6 +209,8 @@ struct Hardware {
   Provenance fixed;
   std::vector<std::pair<std::string, std::string>> environment;  // driver, CUDA, NCCL, NCCL_* as measured
   VariantChoice choice;
+  kernels::cuda::Rates rates = kernels::cuda::shipped_rates(9, 0);  // of our kernels on this GPU
+  Provenance rates_provenance;
   std::string kernels_of;          // the library whose attention kernels the tables time; empty: our own
   std::vector<std::string> notes;  // to be said with every answer
   std::vector<std::string> files;  // it was read from: its own, then those that it includes

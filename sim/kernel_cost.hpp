@@ -36,7 +36,7 @@ enum class Clock : std::uint8_t { sustained, highest };
 // The standard function; `hardware` must outlive it. It remembers shapes: one thread at a time. Formula:
 //
 // attend, attend_backward of a kernel of ours whose family has tables: the time that the model of tiles gives
-// the call (kernels/work/predicted_time.hpp: the tiles that the launch cuts, and what rows that are merged,
+// the call (kernels/choice/choose.hpp: the tiles that the launch cuts, and what rows that are merged,
 // added or stored one by one take), divided by how fast the model is at the points of the tables, model over
 // measured. This ratio is interpolated linearly in log(keys per query row), and at equal keys in log(blocks),
 // held constant outside the points; segments count by their live pairs. A point comes out exactly.

@@ -5,12 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/work/measured_constants.hpp"
-
 namespace cplab {
 namespace {
-
-constexpr double scan_step_s = kernels::measured("linear_scan_step") * 1e-6;
 
 double rate_of(const Hardware& hardware, DType dtype) {
   for (const auto& [name_of, flops_s] : hardware.gpu.peak_flops)
@@ -53,7 +49,7 @@ KernelCost linear_roofline(const Hardware& hardware, const LinearLaunch& launch)
   const double paired_waves = std::ceil(blocks / (2 * sms));
   const double walked_s =
       (waves * launch.steps + paired_waves * launch.paired_steps) * hardware.linear.step_s +
-      paired_waves * launch.scan_steps * scan_step_s;
+      paired_waves * launch.scan_steps * hardware.rates[kernels::cuda::Rate::linear_scan_step_us] * 1e-6;
   KernelCost cost;
   cost.seconds = std::max({moved_s, computed_s, walked_s, hardware.linear.floor_s});
   cost.waves = launch.persistent ? 1 : static_cast<int>(std::min(waves, 1e9));

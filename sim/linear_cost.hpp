@@ -12,8 +12,8 @@ namespace cplab {
 // of the dtype, where the machine says it; waves x steps x linear.step_s, with waves = ceil(blocks / sms)
 // (ceil(blocks / (2 sms)) where a multiprocessor holds two);
 // linear.floor_s. Of a scan: ceil(blocks / (2 sms)) x states of its longest group x linear_scan_step
-// (kernels/work/measured_constants.hpp) in place of the steps; its registers leave room for two thread blocks
-// on a multiprocessor, and they wait for one state after the other. Its origin is assumed.
+// (kernels/tiles/measured_constants.hpp) in place of the steps; its registers leave room for two thread
+// blocks on a multiprocessor, and they wait for one state after the other. Its origin is assumed.
 KernelCost linear_roofline(const Hardware&, const LinearLaunch&);
 
 // local, local_backward, state, scan and inter. A table of the class gives times at (tokens, heads); measured

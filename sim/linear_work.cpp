@@ -10,7 +10,8 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/work/linear_variants.hpp"
+#include "kernels/choice/fall_back.hpp"
+#include "kernels/families/linear/variants.hpp"
 #include "plan/chunk_flops.hpp"
 
 namespace cplab {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "calls/converter.hpp"
-#include "kernels/work/linear_params.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/choice/fall_back.hpp"
+#include "kernels/tiles/linear_params.hpp"
 #include "plan/plan.hpp"
 #include "sim/hardware.hpp"
 
@@ -37,8 +37,8 @@ struct LinearWork {
   double bytes = 0;                     // read plus written; what is added to counts twice
   double flops = 0;
 };
-// With the variant that a build with all kernels takes on that GPU (kernels/work/linear_variants.hpp). Throws
-// HardwareError where no kernel takes the call (a head too large for any).
+// With the variant that a build with all kernels takes on that GPU (kernels/families/linear/variants.hpp).
+// Throws HardwareError where no kernel takes the call (a head too large for any).
 LinearWork linear_work(const CallConverter&, const Operation&, DType nominal, const GpuSpec&);
 // Why a build without the full set of kernels refuses the operation; empty: it does not.
 std::string linear_refusal(const CallConverter&, const Operation&, const GpuSpec&);
@@ -55,7 +55,7 @@ struct LinearLaunch {
   double scan_steps = 0;    // states that a scan's longest thread block walks, two to a multiprocessor
   bool persistent = false;  // no multiprocessor is given up before the end
 };
-// In thread blocks as the launch cuts it: kernels/work/linear_cuts.hpp. Parts of one chunk read its rows
+// In thread blocks as the launch cuts it: kernels/tiles/linear_cuts.hpp. Parts of one chunk read its rows
 // again; slices of D and E read and write partial results again.
 LinearLaunch linear_launch(const LinearWork&);
 

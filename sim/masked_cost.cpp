@@ -6,7 +6,7 @@
 #include <optional>
 #include <variant>
 
-#include "kernels/work/masked_variants.hpp"
+#include "kernels/families/masked/variants.hpp"
 #include "plan/live_pairs.hpp"
 #include "plan/plan.hpp"
 

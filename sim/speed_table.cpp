@@ -62,17 +62,17 @@ Speed SpeedTable::speed(double keys_per_row, double blocks) const {
 
 // A table of another GPU's multiprocessors is scaled to those of the file.
 void SpeedTable::read(const KernelTable& t) const {
-  const int own_sms = t.sms > 0 ? t.sms : gpu_->sms;
-  const double scale = static_cast<double>(gpu_->sms) / own_sms;
+  const int own_sms = t.sms > 0 ? t.sms : hardware_->gpu.sms;
+  const double scale = static_cast<double>(hardware_->gpu.sms) / own_sms;
   const Origin origin =
-      worst(t.provenance.origin, own_sms == gpu_->sms ? Origin::measured : Origin::extrapolated);
+      worst(t.provenance.origin, own_sms == hardware_->gpu.sms ? Origin::measured : Origin::extrapolated);
   for (const KernelPoint& point : t.points) {
     const double pairs = square_pairs(point.sequence, t.causal);
     const double blocks = blocks_of(point.sequence, point.batch * point.heads, t.tile_rows);
     const double seconds = t.sustained ? point.seconds : point.seconds * burst_;
     const double flops_s = scale * point_flops(t, point) / (seconds * waves_of(blocks, own_sms).fill);
     const double of_model =
-        family == KernelFamily::foreign ? 0 : point_tiles_s(t, point, *gpu_, own_sms) / seconds;
+        family == KernelFamily::foreign ? 0 : point_tiles_s(t, point, *hardware_, own_sms) / seconds;
     // Of two equal points the first counts.
     speeds_[pairs / static_cast<double>(point.sequence)].try_emplace(blocks,
                                                                      Speed{flops_s, of_model, origin});

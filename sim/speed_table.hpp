@@ -28,8 +28,8 @@ struct Speed {
 // one thread at a time.
 class SpeedTable {
  public:
-  SpeedTable(const KernelTable& first, const GpuSpec& gpu, double burst)
-      : table(&first), family(family_of(first)), gpu_(&gpu), burst_(burst) {}
+  SpeedTable(const KernelTable& first, const Hardware& hardware, double burst)
+      : table(&first), family(family_of(first)), hardware_(&hardware), burst_(burst) {}
 
   const KernelTable* table;  // the first of them
   KernelFamily family;
@@ -44,7 +44,7 @@ class SpeedTable {
  private:
   void read(const KernelTable&) const;
 
-  const GpuSpec* gpu_;
+  const Hardware* hardware_;
   double burst_;
   std::vector<const KernelTable*> tables_;
   mutable std::size_t read_ = 0;  // of them: cutting their points into tiles takes time

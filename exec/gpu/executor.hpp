@@ -12,7 +12,7 @@
 #include "exec/executor.hpp"
 #include "exec/gpu/error.hpp"
 #include "exec/processes/rendezvous.hpp"
-#include "kernels/work/measured_choices.hpp"
+#include "kernels/choice/measured_choices.hpp"
 #include "plan/plan.hpp"
 #include "report/results.hpp"
 

@@ -11,7 +11,8 @@
 #include "kernels/call_checks.hpp"
 #include "kernels/cuda/calls_state.hpp"
 #include "kernels/cuda/elementwise/elementwise.hpp"
-#include "kernels/work/joined_views.hpp"
+#include "kernels/families/family.hpp"
+#include "kernels/tiles/joined_views.hpp"
 
 namespace cplab::kernels {
 
@@ -47,15 +48,74 @@ std::size_t CudaCalls::add(const Attend& call) {
   return state_->note(number, cuda::fall_back(call, state_->options));
 }
 
-// Whether the kernel gains by loading its first blocks while delta is computed, for which it begins later. In
-// turn, where all tiles run at once, it took up to a tenth longer: they are drawn before, by thread blocks
-// whose multiprocessors have no part in computing delta. Kernels that need no zeros lost 0 to 2 %.
-static bool loads_beside_preparation(const AttendBackwardVariant& variant, std::int64_t tiles,
-                                     std::int64_t multiprocessors) {
-  using Family = AttendBackwardVariant::Family;
-  return variant.family == Family::hopper_fused ||
-         (variant.family == Family::hopper_ordered && tiles > multiprocessors);
+namespace {
+
+// Launches around a backward kernel: before it delta and zeros, behind it casts, where they are left to them.
+struct BesideBackward {
+  PreparationParams preparation;
+  std::array<RowwiseParams, 3> casts;  // of no rows where nothing is left to round
+
+  void launch_casts(CudaStream stream) const {
+    for (const RowwiseParams& each : casts) launch_rowwise(each, stream);
+  }
+};
+
+// dkv: dk and dv as one view, if they are planes of one buffer: then one launch sets both to 0, or rounds
+// both.
+void set_preparation(AttendBackwardParams& p, PreparationParams& preparation, CallTables& tables,
+                     const ChosenBackward& chosen, const AttendBackward& call,
+                     const std::optional<View>& dkv) {
+  const AttendBackwardVariant& variant = *chosen.variant;
+  if (call.out) {
+    tables.set(preparation.dout, call.dout);
+    tables.set(preparation.out, *call.out);
+    tables.set(preparation.delta, call.delta);
+  }
+  if (variant.sums_dq() && variant.dq != DqSum::in_chains) {
+    p.dq_is_zero = call.write_dq == Write::store && !hopper::stores_first_dq(p);
+    if (p.dq_is_zero) tables.set(preparation.zeroed, call.dq);
+    p.dkv_is_zero = call.out && hopper::needs_zeroed_dkv(p);
+    if (p.dkv_is_zero) {
+      tables.set(preparation.zeroed_dk, dkv.value_or(call.dk));
+      if (!dkv) tables.set(preparation.zeroed_dv, call.dv);
+    }
+  }
+  p.follows_preparation =
+      prepares_at_once(preparation) && variant.family->loads_beside_preparation(
+                                           p.by_k.live * key_tile_heads(call, variant), p.multiprocessors);
+  preparation.waits_first = p.follows_preparation;
 }
+
+void set_casts(std::array<RowwiseParams, 3>& casts, CallTables& tables, const ChosenBackward& chosen,
+               const AttendBackward& call, const std::optional<View>& dkv) {
+  const auto cast = [&](RowwiseParams& into, const View& sum, const View& rounded) {
+    tables.set(into.a, sum);
+    tables.set(into.into, rounded);
+  };
+  if (casts_dq(chosen, call)) cast(casts[0], call.dq, *call.rounded_dq);
+  if (!casts_dkv(chosen, call)) return;
+  const std::optional<View> rounded = joined(*call.rounded_dk, *call.rounded_dv);
+  const bool together = dkv && rounded && same_shape(*dkv, *rounded);
+  cast(casts[1], together ? *dkv : call.dk, together ? *rounded : *call.rounded_dk);
+  if (!together) cast(casts[2], call.dv, *call.rounded_dv);
+}
+
+void set_operands(AttendBackwardParams& p, CallTables& tables, const ChosenBackward& chosen,
+                  const AttendBackward& call) {
+  const RowSpace* const of_q = chosen.spaces ? &chosen.spaces->q : nullptr;
+  const RowSpace* const of_k = chosen.spaces ? &chosen.spaces->k : nullptr;
+  tables.set(p.q, call.q, of_q);
+  tables.set(p.k, call.k, of_k);
+  tables.set(p.v, call.v, of_k);
+  tables.set(p.dout, call.dout, of_q);
+  tables.set(p.lse, call.lse, of_q);
+  tables.set(p.delta, call.delta, of_q);
+  tables.set(p.dq, call.dq, of_q);
+  tables.set(p.dk, call.dk, of_k);
+  tables.set(p.dv, call.dv, of_k);
+}
+
+}  // namespace
 
 std::size_t CudaCalls::add(const AttendBackward& asked) {
   check_call(asked);
@@ -63,18 +123,8 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   const AttendBackwardVariant& variant = *chosen.variant;
   const AttendBackward call = as_launched(asked, chosen);
   const auto p = state_->begin<AttendBackwardParams>();
-  const RowSpace* const of_q = chosen.spaces ? &chosen.spaces->q : nullptr;
-  const RowSpace* const of_k = chosen.spaces ? &chosen.spaces->k : nullptr;
-  state_->set(p->q, call.q, of_q);
-  state_->set(p->k, call.k, of_k);
-  state_->set(p->v, call.v, of_k);
-  state_->set(p->dout, call.dout, of_q);
-  state_->set(p->lse, call.lse, of_q);
-  state_->set(p->delta, call.delta, of_q);
-  state_->set(p->dq, call.dq, of_q);
-  state_->set(p->dk, call.dk, of_k);
-  state_->set(p->dv, call.dv, of_k);
-  const std::optional<View> dkv = joined(call.dk, call.dv);  // then one launch sets both to 0, or rounds both
+  set_operands(*p, *state_, chosen, call);
+  const std::optional<View> dkv = joined(call.dk, call.dv);
   if (call.write_dk == Write::store) {
     state_->set(p->zeroed_dk, dkv.value_or(call.dk));
     if (!dkv) state_->set(p->zeroed_dv, call.dv);
@@ -83,67 +133,32 @@ std::size_t CudaCalls::add(const AttendBackward& asked) {
   state_->set(p->by_k, chosen.by_k);
   p->multiprocessors = state_->options.sms;
   if (variant.counts_tiles) state_->place_counters(p->tile_counter, 1);
-  if (variant.takes_turns)
-    state_->set(p->turns, dq_turns(chosen.by_k, p->q.rows, call.q.width), call.q, call.k);
   p->scale = call.scale;
   p->write_dq = call.write_dq;
   p->write_dk = call.write_dk;
-  if (variant.in_chains) state_->set(p->chains, chosen.chains);
-  if (rounds_dq(chosen, call)) state_->set(p->rounded_dq, *call.rounded_dq, of_q);
-  const auto preparation = std::make_shared<PreparationParams>();
-  if (call.out) {
-    state_->set(preparation->dout, call.dout);
-    state_->set(preparation->out, *call.out);
-    state_->set(preparation->delta, call.delta);
-  }
-  if (sums_dq(variant) && !variant.in_chains) {
-    p->dq_is_zero = call.write_dq == Write::store && !hopper::stores_first_dq(*p);
-    if (p->dq_is_zero) state_->set(preparation->zeroed, call.dq);
-    p->dkv_is_zero = call.out && hopper::needs_zeroed_dkv(*p);
-    if (p->dkv_is_zero) {
-      state_->set(preparation->zeroed_dk, dkv.value_or(call.dk));
-      if (!dkv) state_->set(preparation->zeroed_dv, call.dv);
-    }
-  }
-  p->follows_preparation =
-      prepares_at_once(*preparation) &&
-      loads_beside_preparation(variant, p->by_k.live * key_tile_heads(call, variant), p->multiprocessors);
-  preparation->waits_first = p->follows_preparation;
-  // What is left to round: of no rows where nothing is.
-  const auto casts = std::make_shared<std::array<RowwiseParams, 3>>();
-  const auto cast = [&](RowwiseParams& into, const View& sum, const View& rounded) {
-    state_->set(into.a, sum);
-    state_->set(into.into, rounded);
-  };
-  if (casts_dq(chosen, call)) cast((*casts)[0], call.dq, *call.rounded_dq);
-  if (casts_dkv(chosen, call)) {
-    const std::optional<View> rounded = joined(*call.rounded_dk, *call.rounded_dv);
-    const bool together = dkv && rounded && same_shape(*dkv, *rounded);
-    cast((*casts)[1], together ? *dkv : call.dk, together ? *rounded : *call.rounded_dk);
-    if (!together) cast((*casts)[2], call.dv, *call.rounded_dv);
-  }
-  const auto launch_casts = [casts](CudaStream stream) {
-    for (const RowwiseParams& each : *casts) launch_rowwise(each, stream);
-  };
+  variant.family->set_parameters(*p, *state_, chosen, call);
+  const auto beside = std::make_shared<BesideBackward>();
+  set_preparation(*p, beside->preparation, *state_, chosen, call, dkv);
+  set_casts(beside->casts, *state_, chosen, call, dkv);
   // Every launch function holds what upload() sets pointers in.
   if ((p->by_q.count == 0 && p->by_k.count == 0) || p->k.heads == 0)
-    return state_->push(variant.name, [p, preparation, launch_casts](CudaStream stream) {
-      launch_preparation(*preparation, stream);
-      launch_casts(stream);
+    return state_->push(variant.name, [p, beside](CudaStream stream) {
+      launch_preparation(beside->preparation, stream);
+      beside->launch_casts(stream);
     });
   if (p->q.heads == 0)  // no query head reads the keys
-    return state_->push(variant.name, [p, preparation, casts](CudaStream stream) {
+    return state_->push(variant.name, [p, beside](CudaStream stream) {
       if (p->write_dk == Write::add) return;
       launch_fill(p->zeroed_dk, 0, stream);
       launch_fill(p->zeroed_dv, 0, stream);
     });
-  const std::size_t number = state_->push(
-      variant.name, [p, preparation, launch_casts, launch = kernel_of(variant).bind(*p)](CudaStream stream) {
-        launch_preparation(*preparation, stream);
+  const std::size_t number =
+      state_->push(variant.name, [p, beside, launch = kernel_of(variant).bind(*p)](CudaStream stream) {
+        launch_preparation(beside->preparation, stream);
         launch(stream);
-        launch_casts(stream);
+        beside->launch_casts(stream);
       });
-  state_->calls[number].deterministic = variant.deterministic;
+  state_->calls[number].deterministic = variant.deterministic();
   return state_->note(number, cuda::fall_back(asked, state_->options));
 }
 
@@ -196,12 +211,12 @@ std::size_t CudaCalls::add(const Rowwise& call) {
 }
 
 std::size_t CudaCalls::table_bytes() const {
-  return state_->tables.bytes().size();
+  return state_->bytes().size();
 }
 
 void CudaCalls::upload(void* device_memory) {
   if (state_->uploaded) throw std::logic_error("CudaCalls: upload() twice");
-  const std::span<const std::byte> bytes = state_->tables.bytes();
+  const std::span<const std::byte> bytes = state_->bytes();
   if (!bytes.empty()) {
     if (device_memory == nullptr || reinterpret_cast<std::uintptr_t>(device_memory) % Tables::alignment != 0)
       throw std::invalid_argument("CudaCalls: the tables need device memory aligned to 256 bytes");
@@ -212,7 +227,7 @@ void CudaCalls::upload(void* device_memory) {
                  "cudaMemcpyAsync of kernel tables");
     require_cuda(cudaStreamSynchronize(cudaStreamPerThread), "cudaStreamSynchronize after kernel tables");
   }
-  for (const auto& relocate : state_->relocations) relocate(static_cast<std::byte*>(device_memory));
+  state_->relocate(static_cast<std::byte*>(device_memory));
   state_->uploaded = true;
 }
 

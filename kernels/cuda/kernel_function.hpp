@@ -4,11 +4,12 @@
 #include <cstdint>
 #include <typeinfo>
 
-#include "kernels/work/architectures.hpp"
+#include "kernels/families/architectures.hpp"
 
 namespace cplab::kernels::cuda {
 
-// As in kernels/work/kernel_entries.hpp, but from the code; compiled.cpp holds the two against each other.
+// As in kernels/families/kernel_entries.hpp, but from the code; compiled.cpp holds the two against each
+// other.
 struct KernelShape {
   int threads = 0;
   int tile_rows = 0, tile_columns = 0, stages = 0;

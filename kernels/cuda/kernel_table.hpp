@@ -1,4 +1,4 @@
-// The code of the variants of kernels/work/variants.hpp: which kernels of this build have which name.
+// The code of the variants of kernels/families/variants.hpp: which kernels of this build have which name.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/kernel_function.hpp"
-#include "kernels/work/params.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/families/variants.hpp"
+#include "kernels/tiles/params.hpp"
 
 struct CUstream_st;
 
@@ -38,6 +38,9 @@ struct AttendBackwardKernel {
 
 // What this build contains.
 KernelBuild built_kernels();
+
+// Of the shipped hardware file of the current device, or of its compute capability.
+const Rates& rates_of_device();
 
 // How calls with these options are chosen on the current device.
 VariantOptions variants_of_device(const CallOptions& options);

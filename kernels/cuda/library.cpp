@@ -10,7 +10,7 @@
 #include "kernels/cuda/linear_table.hpp"
 #include "kernels/cuda/masked/masked.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
-#include "kernels/work/kernel_entries.hpp"
+#include "kernels/families/family.hpp"
 
 namespace cplab::kernels {
 namespace cuda {
@@ -42,6 +42,16 @@ int device_sms() {
   return attribute(cudaDevAttrMultiProcessorCount);
 }
 
+const Rates& rates_of_device() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  if (cudaGetDevice(&device) != cudaSuccess || cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+    cudaGetLastError();  // not to be found by the next caller
+    return shipped_rates(0, 0);
+  }
+  return shipped_rates(properties.name, properties.multiProcessorCount, properties.major, properties.minor);
+}
+
 VariantOptions variants_of_device(const CallOptions& options) {
   return {.choice = options.choice,
           .sm_major = device_major(),
@@ -53,7 +63,8 @@ VariantOptions variants_of_device(const CallOptions& options) {
           .only = options.only,
           .reserved_sms = options.reserved_sms,
           .shared_gpu = options.shared_gpu,
-          .sums_dkv = options.sums_dkv};
+          .sums_dkv = options.sums_dkv,
+          .rates = options.rates != nullptr ? options.rates : &rates_of_device()};
 }
 
 namespace {

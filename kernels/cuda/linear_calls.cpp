@@ -11,8 +11,8 @@
 #include "kernels/cuda/calls_state.hpp"
 #include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/linear_table.hpp"
+#include "kernels/families/linear/variants.hpp"
 #include "kernels/linear_checks.hpp"
-#include "kernels/work/linear_variants.hpp"
 
 namespace cplab::kernels {
 

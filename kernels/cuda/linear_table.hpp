@@ -1,11 +1,12 @@
-// The code of the variants of kernels/work/linear_variants.hpp: which kernels of this build have which name.
+// The code of the variants of kernels/families/linear/variants.hpp: which kernels of this build have which
+// name.
 #pragma once
 
 #include <span>
 #include <string>
 
 #include "kernels/cuda/kernel_table.hpp"
-#include "kernels/work/linear_variants.hpp"
+#include "kernels/families/linear/variants.hpp"
 
 namespace cplab::kernels::cuda {
 

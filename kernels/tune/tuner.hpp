@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/work/candidates.hpp"
-#include "kernels/work/measured_choices.hpp"
+#include "kernels/choice/candidates.hpp"
+#include "kernels/choice/measured_choices.hpp"
 
 namespace cplab::kernels::tune {
 

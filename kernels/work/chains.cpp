@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/work/fits.hpp"
-#include "kernels/work/row_space.hpp"
-#include "kernels/work/tile_cuts.hpp"
+#include "kernels/families/fits.hpp"
+#include "kernels/tiles/row_space.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 #include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/kernels.hpp"
-#include "kernels/work/params.hpp"
-#include "kernels/work/work_list.hpp"
+#include "kernels/tiles/params.hpp"
+#include "kernels/tiles/work_list.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/work/params.hpp"
-#include "kernels/work/work_list.hpp"
+#include "kernels/tiles/params.hpp"
+#include "kernels/tiles/work_list.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -9,12 +9,13 @@
 #include <limits>
 #include <random>
 
-#include "kernels/work/fits.hpp"
-#include "kernels/work/tile_cuts.hpp"
-#include "kernels/work/tile_order.hpp"
+#include "kernels/families/fits.hpp"
+#include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/tile_seconds.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
+#include "kernels/tiles/tile_order.hpp"
+#include "kernels/tiles/work_list.hpp"
 #include "kernels/work/turns.hpp"
-#include "kernels/work/variants.hpp"
-#include "kernels/work/work_list.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 
@@ -219,7 +220,7 @@ testing::TileRun Emulation::attend_backward(testing::TileRunner::Tensors tensors
   WorkTables by_k =
       key_tiles(live, some_cuts(bands, of_k, key_rows), call.write_dk == Write::store, of_k.ranges());
   if (kind != apart && seed_ / 3 % 2 != 0)  // by sequences; one multiprocessor: the ending is short
-    order_by_walked_rows(by_k, tile_times(by_k, {1, 1, 1}, true), {.sms = 1}, true);
+    order_by_walked_rows(by_k, tile_times(by_k, same_costs(shipped_rates(9, 0), 1), true), {.sms = 1}, true);
   AttendBackwardParams params = operands.params(call);
   params.by_q = list_of(by_q);
   params.by_k = list_of(by_k);

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/tiles/row_space.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 #include "kernels/work/chains.hpp"
-#include "kernels/work/row_space.hpp"
-#include "kernels/work/tile_cuts.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/kernels/tile_cases.hpp"
 

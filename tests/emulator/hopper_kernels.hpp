@@ -6,8 +6,10 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "kernels/work/fits.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/families/fits.hpp"
+#include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/hopper_forward/shape.hpp"
+#include "kernels/tiles/heads_together.hpp"
 #include "tests/emulator/grid.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/work/fits.hpp"
+#include "kernels/families/fits.hpp"
 #include "tests/emulator/hopper_emulation.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/kernels.hpp"
-#include "kernels/work/masked_params.hpp"
+#include "kernels/tiles/masked_params.hpp"
 
 namespace cplab::emulator {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/work/masked_variants.hpp"
+#include "kernels/families/masked/variants.hpp"
 #include "tests/emulator/masked.hpp"
 #include "tests/kernels/masked_cases.hpp"
 
@@ -99,7 +99,7 @@ testing::TileRun attend(const kernels::MaskedAttend& call, bool skips, std::uint
   tile.work = tables.list(chosen.work);
   params.mask = tables.mask(call.mask, host.q, host.k, host.segments, skips);
   scan(params.mask, seed);
-  if (chosen.variant->family == MaskedVariant::Family::mma)
+  if (chosen.variant->on_tensor_cores())
     run_masked_mma(params, seed);
   else
     run_masked_general(params, chosen.variant->dtype == kernels::DType::fp64, seed);
@@ -122,7 +122,7 @@ testing::TileRun attend_backward(const kernels::MaskedAttendBackward& call, bool
   params.write_dbias = call.write_dbias;
   if (call.dbias && params.mask.full && call.write_dbias == Write::store) fill_zero(*call.dbias);
   scan(params.mask, seed);
-  if (chosen.variant->family == MaskedBackwardVariant::Family::mma)
+  if (chosen.variant->on_tensor_cores())
     run_masked_mma(params, seed);
   else
     run_masked_general(params, chosen.variant->dtype == kernels::DType::fp64, seed);

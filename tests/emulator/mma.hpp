@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::emulator {
 

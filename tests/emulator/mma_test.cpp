@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/work/variants.hpp"
+#include "kernels/choice/choose.hpp"
+#include "kernels/families/family.hpp"
+#include "kernels/families/mma/tiles.hpp"
 #include "tests/emulator/mma.hpp"
 #include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/tile_cases.hpp"
@@ -56,7 +58,7 @@ struct Tables {
 
 testing::TileRun attend(const Kernels& kernels, const kernels::Attend& call, std::uint64_t seed) {
   const ChosenForward chosen = choose_variant(call, options);
-  if (chosen.variant->family != AttendVariant::Family::mma || chosen.variant->dtype != kernels.dtype) {
+  if (chosen.variant->family->name() != "mma" || chosen.variant->dtype != kernels.dtype) {
     kernels::cpu_tiles().attend(call);
     return {"(cpu tiles)", true};
   }
@@ -83,8 +85,7 @@ testing::TileRun attend_backward(const Kernels& kernels, const kernels::AttendBa
     if (!choose_variant(asked, options).variant->name.ends_with("general")) allowed.only = name;
   }
   const ChosenBackward chosen = choose_variant(asked, allowed);
-  if (chosen.variant->family != AttendBackwardVariant::Family::mma ||
-      chosen.variant->dtype != kernels.dtype) {
+  if (chosen.variant->family->name() != "mma" || chosen.variant->dtype != kernels.dtype) {
     kernels::cpu_tiles().attend_backward(asked);
     return {"(cpu tiles)", true};
   }

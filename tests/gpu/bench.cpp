@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "kernels/compiled.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/families/variants.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 

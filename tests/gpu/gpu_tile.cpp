@@ -5,10 +5,10 @@
 #include <optional>
 #include <stdexcept>
 
+#include "kernels/choice/choose.hpp"
 #include "kernels/compiled.hpp"
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
-#include "kernels/work/variants.hpp"
 
 namespace cplab::testing {
 
@@ -24,18 +24,17 @@ std::string_view with_small_tiles(const kernels::AttendBackward& call) {
 }
 
 std::string_view one_of_kernels(const kernels::AttendBackward& call) {
-  using Family = kernels::cuda::AttendBackwardVariant::Family;
   const bool any_bits = kernel_choice == kernels::KernelChoice::best;
   if ((!any_bits && kernel_choice != kernels::KernelChoice::deterministic) ||
       kernels::cuda::device_major() != 9)
     return {};
-  const auto takes = [&](Family family) {
-    return family == Family::hopper_chains || family == Family::hopper_ordered ||
-           family == (any_bits ? Family::hopper_fused : Family::hopper_deterministic);
+  const auto takes = [&](const kernels::cuda::AttendBackwardVariant& variant) {
+    using kernels::cuda::DqSum;
+    return variant.sm_major == 9 && variant.dq != (any_bits ? DqSum::stored : DqSum::any_order);
   };
   std::vector<std::string_view> tiles;
   for (const auto& variant : attend_backward_variants(kernels::cuda::compiled_kernels()->build))
-    if (takes(variant.family) && variant.fits(call)) tiles.push_back(variant.name);
+    if (takes(variant) && variant.fits(call)) tiles.push_back(variant.name);
   return tiles.empty()
              ? std::string_view()
              : tiles[static_cast<std::size_t>(call.q.rows + call.k.rows + call.q.rows / 128) % tiles.size()];
@@ -199,7 +198,7 @@ TileRunner gpu_attention() {
   // Of this build; the same cases in all builds that have the same sizes.
   runner.tensor_core_sizes = {{64, 64}, {128, 128}};
   for (const auto& variant : attend_variants(kernels::cuda::compiled_kernels()->build))
-    if (variant.family == kernels::cuda::AttendVariant::Family::mma && variant.dtype == DType::bf16 &&
+    if (variant.rank == kernels::cuda::Rank::portable && variant.dtype == DType::bf16 &&
         variant.head_size != 64 && variant.head_size != 128)
       runner.tensor_core_sizes.push_back({variant.head_size, variant.value_size});
   return runner;

@@ -14,7 +14,7 @@
 
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/parts/cuda_error.hpp"
-#include "kernels/work/work_list.hpp"
+#include "kernels/tiles/work_list.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 
@@ -65,7 +65,7 @@ class Forced {
 
   Forced(const AttendVariant& variant, const Attend& call, const WorkTables& work)
       : rows_(variant.tile_rows),
-        together_(variant.blocks_together),
+        together_(variant.family->blocks_together(variant)),
         tiles_(in_device_memory<WorkTile>(work.tiles)),
         segments_(in_device_memory<DeviceSegment>(work.segments)),
         counter_(in_device_memory<std::int32_t>(std::vector<std::int32_t>{0})),
@@ -174,7 +174,7 @@ void time_shape(const HeightShape& shape, bool causal, const DeviceMemory& busy,
   const Attend call = problem.forward();
   std::vector<std::unique_ptr<Forced>> all;
   for (const AttendVariant& variant : attend_variants(built_kernels()))
-    if (variant.tile_costs[0] > 0 && variant.sm_major == device_major() && variant.fits(call))
+    if (variant.sm_major == device_major() && variant.fits(call))
       all.push_back(std::make_unique<Forced>(variant, call));
   print_medians(shape, causal, "rows", all, problem.flops(), busy, first);
 }
@@ -186,8 +186,7 @@ void time_backward_shape(const HeightShape& shape, bool causal, const DeviceMemo
   call.dq = dq.view();
   std::vector<std::unique_ptr<ForcedBackward>> all;
   for (const AttendBackwardVariant& variant : attend_backward_variants(built_kernels()))
-    if (variant.family == AttendBackwardVariant::Family::hopper_fused && variant.sm_major == device_major() &&
-        variant.fits(call))
+    if (variant.dq == DqSum::any_order && variant.sm_major == device_major() && variant.fits(call))
       all.push_back(std::make_unique<ForcedBackward>(variant, call));
   print_medians(shape, causal, "keys", all, problem.backward_flops(), busy, first);
 }

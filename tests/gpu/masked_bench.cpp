@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/work/masked_variants.hpp"
+#include "kernels/families/masked/variants.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"
 

@@ -1,5 +1,5 @@
 // Theoretical occupancy on hand-derived numbers, and beside NVIDIA's own calculator where a toolkit has it.
-#include "kernels/work/architectures.hpp"
+#include "kernels/families/architectures.hpp"
 
 #include <doctest/doctest.h>
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/families/hopper_backward/shape.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/sequences.hpp"
 
@@ -16,15 +17,14 @@ namespace {
 
 using namespace kernels;
 using namespace kernels::cuda;
-using BackwardFamily = AttendBackwardVariant::Family;
 
 std::optional<ChainTiles> chains_of(const Call& shape, std::span<const Segment> segments) {
   return chain_tiles(rounding(shape, segments), hopper_backward_tile_rows);
 }
 
-BackwardFamily taken(const Call& shape, KernelChoice choice = KernelChoice::best) {
+DqSum taken(const Call& shape, KernelChoice choice = KernelChoice::best) {
   const std::vector<Segment> segments = shape.segments();
-  return choose_variant(rounding(shape, segments), with_choice(on_hopper, choice)).variant->family;
+  return choose_variant(rounding(shape, segments), with_choice(on_hopper, choice)).variant->dq;
 }
 
 }  // namespace
@@ -70,22 +70,20 @@ TEST_CASE("chains: none where blocks are not whole, rows see nothing, or there a
 }
 
 TEST_CASE("chains are taken for the shortest sequences of head size 64") {
-  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_chains);
-  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64, .causal = false}) ==
-        BackwardFamily::hopper_chains);
-  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_chains);
-  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64, .causal = false}) !=
-        BackwardFamily::hopper_chains);
-  CHECK(taken({.S = 512, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_deterministic);  // few chains
-  CHECK(taken({.S = 2048, .B = 8, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_ordered);
-  CHECK(taken({.S = 8192, .B = 2, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_fused);
-  CHECK(taken({.S = 256, .B = 64}) == BackwardFamily::hopper_deterministic);  // head size 128
+  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64}) == DqSum::in_chains);
+  CHECK(taken({.S = 256, .B = 64, .H = 32, .G = 32, .D = 64, .causal = false}) == DqSum::in_chains);
+  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64}) == DqSum::in_chains);
+  CHECK(taken({.S = 512, .B = 32, .H = 32, .G = 32, .D = 64, .causal = false}) != DqSum::in_chains);
+  CHECK(taken({.S = 512, .H = 32, .G = 32, .D = 64}) == DqSum::stored);  // few chains
+  CHECK(taken({.S = 2048, .B = 8, .H = 32, .G = 32, .D = 64}) == DqSum::ordered);
+  CHECK(taken({.S = 8192, .B = 2, .H = 32, .G = 32, .D = 64}) == DqSum::any_order);
+  CHECK(taken({.S = 256, .B = 64}) == DqSum::stored);  // head size 128
   const Call shorts{.S = 256, .B = 64, .H = 32, .G = 32, .D = 64};
-  CHECK(taken(shorts, KernelChoice::deterministic) == BackwardFamily::hopper_chains);
-  CHECK(taken(shorts, KernelChoice::apart) == BackwardFamily::hopper_deterministic);
+  CHECK(taken(shorts, KernelChoice::deterministic) == DqSum::in_chains);
+  CHECK(taken(shorts, KernelChoice::apart) == DqSum::stored);
   // A batch of any size: tiles are not too many to be thought about.
-  CHECK(taken({.S = 256, .B = 256, .H = 32, .G = 32, .D = 64}) == BackwardFamily::hopper_chains);
-  CHECK(taken({.S = 256, .B = 256}) == BackwardFamily::hopper_deterministic);
+  CHECK(taken({.S = 256, .B = 256, .H = 32, .G = 32, .D = 64}) == DqSum::in_chains);
+  CHECK(taken({.S = 256, .B = 256}) == DqSum::stored);
 }
 
 }  // namespace cplab::testing

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/work/measured_constants.hpp"
+#include "kernels/tiles/measured_constants.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/sequences.hpp"
 #include "tests/kernels/square_call.hpp"

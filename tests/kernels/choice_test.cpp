@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/work/candidates.hpp"
-#include "kernels/work/measured_choices.hpp"
-#include "kernels/work/predicted_time.hpp"
+#include "kernels/choice/candidates.hpp"
+#include "kernels/choice/choose.hpp"
+#include "kernels/choice/measured_choices.hpp"
 #include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/square_call.hpp"

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/work/variants.hpp"
+#include "kernels/choice/choose.hpp"
+#include "kernels/families/family.hpp"
 #include "tests/kernels/square_call.hpp"
 
 namespace cplab::testing {

@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "kernels/work/linear_variants.hpp"
-#include "kernels/work/masked_variants.hpp"
+#include "kernels/families/linear/variants.hpp"
+#include "kernels/families/masked/variants.hpp"
 
 namespace cplab::testing {
 namespace {

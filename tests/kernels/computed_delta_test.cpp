@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "kernels/call_checks.hpp"
+#include "kernels/choice/choose.hpp"
 #include "kernels/masked.hpp"
-#include "kernels/work/measured_constants.hpp"
-#include "kernels/work/predicted_time.hpp"
 #include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
@@ -17,6 +16,10 @@ using namespace kernels;
 using namespace kernels::cuda;
 
 namespace {
+
+double rate(Rate of) {
+  return on_hopper.speeds()[of];
+}
 
 AttendBackward computing_delta(AttendBackward call) {
   call.out = call.dout;
@@ -39,8 +42,8 @@ TEST_CASE("computed delta: zeros need no launch of their own, and first blocks a
   const auto spared_us = [&](const char* variant) {
     return 1e6 * (seconds(call, variant) - seconds(computing_delta(call), variant));
   };
-  const double first_blocks = measured("hopper_loads_beside_delta_128"),
-               zeros = measured("hopper_fill") + measured("hopper_zeros_beside_delta");
+  const double first_blocks = rate(Rate::hopper_backward_d128_loads_beside_delta_us),
+               zeros = rate(Rate::fill_us) + rate(Rate::hopper_backward_zeros_beside_delta_us);
   CHECK(spared_us(fused_kernel) == doctest::Approx(zeros + first_blocks));
   CHECK(spared_us(ordered_kernel) == 0);  // stores the first piece of dq
   CHECK(spared_us(apart_kernel) == 0);
@@ -57,8 +60,8 @@ TEST_CASE("computed delta: what the loads of the first blocks save depends on th
     return predicted_seconds(choose_variant(of, only), of, only);
   };
   CHECK(1e6 * (seconds(call) - seconds(computing_delta(call))) ==
-        doctest::Approx(measured("hopper_fill") + measured("hopper_zeros_beside_delta") +
-                        measured("hopper_loads_beside_delta_64")));
+        doctest::Approx(rate(Rate::fill_us) + rate(Rate::hopper_backward_zeros_beside_delta_us) +
+                        rate(Rate::hopper_backward_d64_loads_beside_delta_us)));
 }
 
 // Eight heads on one, 1024 tokens: zeros of dq are 1.0 us, of the sums of dk and dv 0.25, so that the one
@@ -74,7 +77,8 @@ TEST_CASE("computed delta: all zeros are in that launch") {
   };
   const double bytes = 1024.0 * 128 * 4 * (8 + 2), zeros_us = bytes / 4.2161e12 * 1e6;
   CHECK(1e6 * (seconds(call) - seconds(computing_delta(call))) ==
-        doctest::Approx(2 * measured("hopper_fill") + zeros_us + measured("hopper_loads_beside_delta_128")));
+        doctest::Approx(2 * rate(Rate::fill_us) + zeros_us +
+                        rate(Rate::hopper_backward_d128_loads_beside_delta_us)));
 }
 
 TEST_CASE("computed delta: out has the shape of dout, and masks of pairs have none") {

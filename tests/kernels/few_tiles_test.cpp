@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/work/measured_constants.hpp"
-#include "kernels/work/tile_cuts.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/families/variants.hpp"
+#include "kernels/tiles/measured_constants.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 #include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/tile_cases.hpp"
@@ -73,20 +73,20 @@ TEST_CASE("fewer keys a tile where there are few tiles") {
 // meets two masked blocks, its warpgroups one, one, and two of which the second is masked; the other tile is
 // one warpgroup. 256 rows without a mask meet two blocks whoever they belong to.
 TEST_CASE("the share of blocks that some warpgroups of their tile do not meet") {
-  constexpr double m = measured("tile_cost_of_masked_block");
+  const double m = on_hopper.speeds()[Rate::tile_masked_block];
   Segment segment{.q_begin = 0, .q_count = 256, .k_begin = 0, .k_count = 256, .right = 0};
   const auto idle = [&](const Cuts& cuts) {
-    return idle_share(query_tiles(live_segments(std::vector<Segment>{segment}), cuts, true));
+    return idle_share(query_tiles(live_segments(std::vector<Segment>{segment}), cuts, true), m);
   };
   CHECK(idle({0, 192, 256}) == doctest::Approx(1 - (6 + 4 * m) / (8 + 7 * m)));
   CHECK(idle({0, 64, 128, 192, 256}) == 0);
   segment.right = -1;
   CHECK(idle({0, 192, 256}) == 0);
-  CHECK(idle_share({}) == 0);
+  CHECK(idle_share({}, m) == 0);
   // Half of a tile of 128 rows is of one sequence, half of the next: each sees one of two blocks.
   const std::vector<Segment> two = {{.q_begin = 0, .q_count = 64, .k_begin = 0, .k_count = 128},
                                     {.q_begin = 64, .q_count = 64, .k_begin = 128, .k_count = 128}};
-  CHECK(idle_share(query_tiles(live_segments(two), {0, 128}, true)) == doctest::Approx(0.5));
+  CHECK(idle_share(query_tiles(live_segments(two), {0, 128}, true), m) == doctest::Approx(0.5));
 }
 
 TEST_CASE("warpgroups take no turns where tiles are many and some do not meet many of their blocks") {

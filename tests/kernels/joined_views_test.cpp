@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/work/joined_views.hpp"
+#include "kernels/tiles/joined_views.hpp"
 
 namespace cplab::testing {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/work/tile_cuts.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 
 namespace cplab::testing {
 

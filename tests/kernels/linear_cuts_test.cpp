@@ -1,5 +1,5 @@
 // Which kernel takes a call of linear attention, and how it is cut into thread blocks, without a GPU.
-#include "kernels/work/linear_cuts.hpp"
+#include "kernels/tiles/linear_cuts.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/work/linear_variants.hpp"
+#include "kernels/families/linear/variants.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/unread_view.hpp"
 

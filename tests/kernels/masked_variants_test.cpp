@@ -1,5 +1,5 @@
 // Which kernel takes a call of dynamic mask attention, its tiles, and what the scan of its keep mask reads.
-#include "kernels/work/masked_variants.hpp"
+#include "kernels/families/masked/variants.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/choice/fall_back.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/tensor.hpp"
 #include "tests/kernels/unread_view.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/work/tile_cuts.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 #include "tests/kernels/sequences.hpp"
 
 namespace cplab::testing {
@@ -16,6 +16,6 @@ inline std::vector<kernels::cuda::DeviceSegment> packed(const std::vector<std::i
 }
 
 // Tiles of any height take as long.
-inline constexpr kernels::cuda::TileCosts equal_costs = {1, 1, 1};
+inline constexpr kernels::cuda::TileCosts equal_costs = {{1, 1, 1}, 1.32, 0.41};
 
 }  // namespace cplab::testing

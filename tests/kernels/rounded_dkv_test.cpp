@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/call_checks.hpp"
-#include "kernels/work/predicted_time.hpp"
+#include "kernels/choice/choose.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
 namespace cplab::testing {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/call_checks.hpp"
-#include "kernels/work/predicted_time.hpp"
+#include "kernels/choice/choose.hpp"
 #include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
@@ -15,18 +15,17 @@ using namespace kernels;
 using namespace kernels::cuda;
 
 TEST_CASE("rounded dq: stored by kernels that store it once, cast behind those that sum it") {
-  using Family = AttendBackwardVariant::Family;
   const Call short_batch{.S = 256, .B = 64}, one_long{.S = 8192};
   const std::vector<Segment> many = short_batch.segments(), one = one_long.segments();
   const AttendBackward stored = rounding(short_batch, many), summed = rounding(one_long, one);
 
   const ChosenBackward apart = choose_variant(stored, on_hopper);
-  REQUIRE(apart.variant->family == Family::hopper_deterministic);
+  REQUIRE(apart.variant->dq == DqSum::stored);
   CHECK(as_launched(stored, apart).dq.dtype == DType::bf16);
   CHECK(!as_launched(stored, apart).rounded_dq);
 
   const ChosenBackward fused = choose_variant(summed, on_hopper);
-  REQUIRE(fused.variant->family == Family::hopper_fused);
+  REQUIRE(fused.variant->dq == DqSum::any_order);
   CHECK(as_launched(summed, fused).dq.dtype == DType::fp32);
   CHECK(as_launched(summed, fused).rounded_dq);
 

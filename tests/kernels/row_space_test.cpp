@@ -1,6 +1,6 @@
 // Rows of memory for calls whose rows are lists of runs, against numbers worked out by hand and against every
 // row of random lists.
-#include "kernels/work/row_space.hpp"
+#include "kernels/tiles/row_space.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/work/fits.hpp"
+#include "kernels/families/fits.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 #include "tests/kernels/unread_view.hpp"

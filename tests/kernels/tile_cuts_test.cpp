@@ -1,5 +1,5 @@
 // Where rows are cut into tiles and how long those take, against numbers derived by hand.
-#include "kernels/work/tile_cuts.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/work/measured_constants.hpp"
+#include "kernels/tiles/measured_constants.hpp"
 #include "tests/kernels/packed_tiles.hpp"
 #include "tests/kernels/random_tile.hpp"
 
@@ -18,11 +18,10 @@ namespace {
 using namespace kernels::cuda;
 using kernels::Segment;
 
-constexpr TileCosts hopper_64_costs = {0.855, 1.138, 1.505};
+constexpr TileCosts hopper_64_costs = {{0.855, 1.138, 1.505}, 1.32, 0.41};
 
 // A tile's length beyond its blocks, and that of a block with dead pairs beyond one without.
-constexpr double beyond_cost = kernels::measured("tile_cost_beyond_keys"),
-                 masked_cost = kernels::measured("tile_cost_of_masked_block");
+constexpr double beyond_cost = equal_costs.beyond_keys, masked_cost = equal_costs.masked_block;
 
 TileWalk walk_over(std::int64_t heads, std::int64_t sms, bool fixed_share = false) {
   return {.heads = heads, .heads_per_group = heads, .sms = sms, .fixed_share = fixed_share};
@@ -115,7 +114,7 @@ TEST_CASE("random cuts: tiles are no higher than allowed and no piece is left ou
 // less time than a high one without any.
 TEST_CASE("tiles without segments come last, whatever they cost") {
   std::mt19937 generator(7);
-  constexpr TileCosts hopper = {0.855, 1.138, 1.505};
+  constexpr TileCosts hopper = {{0.855, 1.138, 1.505}, 1.32, 0.41};
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<Segment> segments;
     std::int64_t rows = 0, keys = 0;
@@ -248,7 +247,7 @@ TEST_CASE("the cuts of the shortest tiles, against all ways to cut") {
     const auto cost = [&](int low, int high) {
       return 0.1 * std::uniform_int_distribution<int>(low, high)(generator);
     };
-    const TileCosts costs = {1, cost(11, 19), cost(12, 28)};
+    const TileCosts costs = {{1, cost(11, 19), cost(12, 28)}, 1.32, 0.41};
     const TileProblem problem{.live = live, .rows = rows, .keep_empty = draw(generator, 0, 1) == 0};
     const std::int64_t middle = draw(generator, 0, rows);
     Cuts borders = {0};
@@ -287,7 +286,7 @@ TEST_CASE("short causal sequences in tiles of 192 rows begin with smaller ones")
   // 2, 3, 5, 6 and 7, 8.
   const std::vector<DeviceSegment> live = packed(std::vector<std::int64_t>(16, 1024));
   const TileProblem problem{.live = live, .rows = 16 * 1024, .keep_empty = true};
-  const TilePlan plan = cheapest_tiles(problem, 192, {0.899, 1.167, 1.418}, walk_over(32, 132));
+  const TilePlan plan = cheapest_tiles(problem, 192, {{0.899, 1.167, 1.418}, 1.32, 0.41}, walk_over(32, 132));
   std::vector<std::int32_t> begins;
   for (const WorkTile& tile : plan.work.tiles)
     if (tile.begin < 1024) begins.push_back(tile.begin);

@@ -1,5 +1,5 @@
 // In which order tiles are taken, against lists written by hand.
-#include "kernels/work/tile_order.hpp"
+#include "kernels/tiles/tile_order.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/work/fits.hpp"
+#include "kernels/tiles/heads_together.hpp"
 #include "tests/kernels/packed_tiles.hpp"
 #include "tests/kernels/random_tile.hpp"
 

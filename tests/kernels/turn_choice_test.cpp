@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/families/hopper_backward/family.hpp"
 #include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 #include "tests/kernels/square_call.hpp"
@@ -89,7 +90,8 @@ TEST_CASE("tiles of keys are taken by sequences, and the last two sequences toge
     CHECK(chosen.by_k.tiles[97].begin == 7 * 2048);
     CHECK(fused_heads_together(chosen, rounding(call, segments), on_hopper.sms) ==
           (kernel == ordered_kernel ? 4 : 8));
-    CHECK(stores_first_dq(chosen, rounding(call, segments)) == (kernel == ordered_kernel));
+    CHECK(chosen.variant->family->stores_first_dq(chosen, rounding(call, segments)) ==
+          (kernel == ordered_kernel));
   }
 }
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/work/tile_cuts.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 #include "tests/kernels/key_tile_list.hpp"
 
 namespace cplab::testing {

@@ -1,6 +1,6 @@
 // Which attention kernel takes a call, and how its rows are cut, without a GPU: choose_variant() against what
 // each kernel needs of a call.
-#include "kernels/work/variants.hpp"
+#include "kernels/choice/fall_back.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/tiles/measured_constants.hpp"
 #include "tests/kernels/backward_names.hpp"
 #include "tests/kernels/chosen_variant.hpp"
 
@@ -191,8 +192,7 @@ TEST_CASE("there is a reason exactly where a slower family takes the call") {
     if (mistake & 2) of.dq.dtype = DType::bf16;
     if (mistake & 4) of.dout.head_stride += 4;
     if (mistake & 8) of.dq.row_stride += 2;
-    const bool slower =
-        choose_variant(of, on_hopper).variant->family != AttendBackwardVariant::Family::hopper_fused;
+    const bool slower = choose_variant(of, on_hopper).variant->dq != DqSum::any_order;
     CHECK(fall_back(of, on_hopper).has_value() == slower);
     fell_back += slower;
   }
@@ -232,14 +232,14 @@ TEST_CASE("later halves of three sequences, and of a packed list, are taken by t
         halve({&attend.k, &attend.v, &gradients.k, &gradients.v, &gradients.dk, &gradients.dv});
       }
       const ChosenForward chosen = choose_variant(attend, on_hopper);
-      CHECK(chosen.variant->family == AttendVariant::Family::hopper);
+      CHECK(chosen.variant->family->name() == "hopper");
       const ChosenBackward fused = choose_variant(gradients, on_hopper);
-      CHECK(fused.variant->family == AttendBackwardVariant::Family::hopper_fused);
-      CHECK(choose_variant(gradients, with_choice(on_hopper, KernelChoice::deterministic)).variant->family ==
-            AttendBackwardVariant::Family::hopper_ordered);
-      CHECK(choose_variant(gradients, with_choice(on_hopper, KernelChoice::apart)).variant->family ==
-            AttendBackwardVariant::Family::hopper_deterministic);
-      CHECK(choose_variant(gradients, on_ampere).variant->family == AttendBackwardVariant::Family::mma);
+      CHECK(fused.variant->dq == DqSum::any_order);
+      CHECK(choose_variant(gradients, with_choice(on_hopper, KernelChoice::deterministic)).variant->dq ==
+            DqSum::ordered);
+      CHECK(choose_variant(gradients, with_choice(on_hopper, KernelChoice::apart)).variant->name ==
+            apart_kernel);
+      CHECK(choose_variant(gradients, on_ampere).variant->family->name() == "mma");
       // Tiles are of the halves' rows alone, and none is of two sequences.
       const auto in_halves = [&](const WorkTables& work, std::int64_t most) {
         std::int64_t covered = 0;
@@ -340,8 +340,8 @@ TEST_CASE("names of variants are unique, and general kernels come last") {
       // and 256; backward from 128 on twice, as the fused one for Hopper at 128.
       CHECK(attend_variants(build).size() == (hopper ? 10 : 0) + (full ? 12 : 4) + (full ? 2 : 1));
       CHECK(attend_backward_variants(build).size() == (hopper ? 16 : 0) + (full ? 18 : 6) + (full ? 2 : 1));
-      CHECK(attend_variants(build).back().family == AttendVariant::Family::general);
-      CHECK(attend_backward_variants(build).back().family == AttendBackwardVariant::Family::general);
+      CHECK(attend_variants(build).back().rank == Rank::general);
+      CHECK(attend_backward_variants(build).back().rank == Rank::general);
     }
 }
 

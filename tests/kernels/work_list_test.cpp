@@ -1,5 +1,5 @@
 // The tables that GPU kernels read, against brute force over all pairs.
-#include "kernels/work/work_list.hpp"
+#include "kernels/tiles/work_list.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/work/tables.hpp"
-#include "kernels/work/tile_cuts.hpp"
+#include "kernels/tiles/tables.hpp"
+#include "kernels/tiles/tile_cuts.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 

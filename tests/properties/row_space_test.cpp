@@ -10,7 +10,8 @@
 
 #include "algorithms/build.hpp"
 #include "calls/converter.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/choice/choose.hpp"
+#include "kernels/families/family.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
 
 namespace cplab {
@@ -23,7 +24,7 @@ using kernels::cuda::choose_variant;
 constexpr kernels::cuda::VariantOptions on_hopper{.sm_major = 9, .sms = 132, .build = {}};
 
 bool takes(const kernels::Attend& call) {
-  return choose_variant(call, on_hopper).variant->family == AttendVariant::Family::hopper;
+  return choose_variant(call, on_hopper).variant->family->name() == "hopper";
 }
 bool takes(const kernels::AttendBackward& call) {
   return choose_variant(call, on_hopper).variant->sm_major == 9;

@@ -10,7 +10,8 @@
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/wgmma.cuh"
 #include "kernels/cuda/parts/accumulators.cuh"
-#include "kernels/work/fits.hpp"
+#include "kernels/families/fits.hpp"
+#include "kernels/tiles/heads_together.hpp"
 #include "tests/rungs/rung.hpp"
 
 namespace cplab::kernels::cuda::hopper::rungs {

@@ -8,7 +8,7 @@
 
 #include "calibrate/chunk_calls.hpp"
 #include "cli/hardware_file.hpp"
-#include "kernels/work/linear_variants.hpp"
+#include "kernels/families/linear/variants.hpp"
 #include "sim/linear_cost.hpp"
 #include "tests/sim/hand_plan.hpp"
 

@@ -14,7 +14,7 @@
 #include "algorithms/build.hpp"
 #include "algorithms/resolve.hpp"
 #include "calls/converter.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/choice/choose.hpp"
 
 namespace cplab {
 namespace {

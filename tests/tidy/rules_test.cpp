@@ -26,7 +26,7 @@ TEST_CASE("tidy rules: folders of ours") {
   CHECK(bad("exec/a.hpp", "sim/simulate.hpp"));
   CHECK(bad("sim/a.cpp", "kernels/cuda/calls.hpp"));
   CHECK(bad("sim/a.cpp", "algorithms/builder.hpp"));
-  CHECK(bad("calls/a.cpp", "kernels/work/work_list.hpp"));
+  CHECK(bad("calls/a.cpp", "kernels/tiles/work_list.hpp"));
   CHECK(bad("calls/a.cpp", "derive/walk.hpp"));
   CHECK(bad("check/a.cpp", "algorithms/builder.hpp"));  // the checker shares no code with the builder
   CHECK(bad("check/a.cpp", "derive/memory.hpp"));
@@ -43,7 +43,7 @@ TEST_CASE("tidy rules: folders of ours") {
   CHECK_FALSE(bad("algorithms/a.cpp", "plan/plan.hpp"));
   CHECK_FALSE(bad("sim/a.cpp", "report/timeline.hpp"));
   CHECK_FALSE(bad("exec/a.cpp", "kernels/kernels.hpp"));
-  CHECK_FALSE(bad("sim/a.cpp", "kernels/work/work_list.hpp"));
+  CHECK_FALSE(bad("sim/a.cpp", "kernels/tiles/work_list.hpp"));
   CHECK_FALSE(bad("check/a.cpp", "plan/plan.hpp"));
   CHECK_FALSE(bad("kernels/cpu/a.cpp", "kernels/cpu/tile.hpp"));
   CHECK_FALSE(bad("cli/a.cpp", "cmake/version.hpp"));

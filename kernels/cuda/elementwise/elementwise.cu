@@ -9,7 +9,7 @@
 #include "kernels/cuda/elementwise/operations.cuh"
 #include "kernels/cuda/elementwise/row_groups.cuh"
 #include "kernels/cuda/parts/launch.cuh"
-#include "kernels/work/measured_constants.hpp"
+#include "kernels/tiles/measured_constants.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "kernels/cuda/kernel_function.hpp"
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 struct CUstream_st;
 

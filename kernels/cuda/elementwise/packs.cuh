@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/elementwise/row_groups.cuh"
 #include "kernels/cuda/parts/element.cuh"
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 

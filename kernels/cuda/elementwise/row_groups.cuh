@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/parts/primitives.cuh"
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 

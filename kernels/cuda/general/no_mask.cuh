@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -10,8 +10,8 @@
 #include "kernels/cuda/kernel_function.hpp"
 #include "kernels/cuda/parts/element.cuh"
 #include "kernels/cuda/parts/primitives.cuh"
-#include "kernels/work/params.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/tiles/params.hpp"
+#include "kernels/families/general/costs.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -7,6 +7,10 @@
 
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/linear_table.hpp"
+#include "kernels/families/hopper_backward/shape.hpp"
+#include "kernels/families/hopper_backward_apart/shape.hpp"
+#include "kernels/families/hopper_forward/shape.hpp"
+#include "kernels/tiles/heads_together.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

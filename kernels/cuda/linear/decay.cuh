@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/parts/element.cuh"
-#include "kernels/work/linear_params.hpp"
+#include "kernels/tiles/linear_params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/linear/walk_parts.cuh"
-#include "kernels/work/linear_cuts.hpp"
+#include "kernels/tiles/linear_cuts.hpp"
 
 namespace cplab::kernels::cuda {
 

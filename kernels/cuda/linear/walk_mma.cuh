@@ -12,7 +12,7 @@
 #include "kernels/cuda/linear/walk_parts.cuh"
 #include "kernels/cuda/mma/parts/warp_mma.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
-#include "kernels/work/linear_cuts.hpp"
+#include "kernels/tiles/linear_cuts.hpp"
 
 namespace cplab::kernels::cuda {
 

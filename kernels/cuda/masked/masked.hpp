@@ -1,5 +1,6 @@
-// The kernels of dynamic mask attention of this build (kernels/work/masked_variants.hpp has their names): the
-// mma.sync kernels of bf16 and fp16, those that take every call, and the scan of the keep mask before either.
+// The kernels of dynamic mask attention of this build (kernels/families/masked/variants.hpp has their names):
+// the mma.sync kernels of bf16 and fp16, those that take every call, and the scan of the keep mask before
+// either.
 #pragma once
 
 #include <span>
@@ -8,8 +9,8 @@
 
 #include "kernels/cuda/elementwise/elementwise.hpp"
 #include "kernels/cuda/kernel_function.hpp"
-#include "kernels/work/masked_params.hpp"
-#include "kernels/work/masked_variants.hpp"
+#include "kernels/families/masked/variants.hpp"
+#include "kernels/tiles/masked_params.hpp"
 
 struct CUstream_st;
 

@@ -7,7 +7,7 @@
 #include "kernels/cuda/parts/element.cuh"
 #include "kernels/cuda/parts/primitives.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
-#include "kernels/work/masked_params.hpp"
+#include "kernels/tiles/masked_params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -1,5 +1,5 @@
 // The scan of a keep mask: which cells of 64 queries x 64 keys hold a kept pair
-// (kernels/work/masked_params.hpp). It reads what the segments can show to a cell's queries, once, and writes
+// (kernels/tiles/masked_params.hpp). It reads what the segments can show to a cell's queries, once, and writes
 // one bit for 4,096 pairs.
 #pragma once
 

@@ -12,7 +12,7 @@
 #include "kernels/cuda/mma/parts/warp_mma.cuh"
 #include "kernels/cuda/parts/max_logit.cuh"
 #include "kernels/cuda/parts/output_rows.cuh"
-#include "kernels/work/mma_tiles.hpp"
+#include "kernels/families/mma/tiles.hpp"
 
 namespace cplab::kernels::cuda {
 

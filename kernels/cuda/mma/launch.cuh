@@ -8,8 +8,8 @@
 #include "kernels/cuda/mma/backward_dkv.cuh"
 #include "kernels/cuda/mma/backward_dq.cuh"
 #include "kernels/cuda/mma/forward.cuh"
-#include "kernels/work/mma_tiles.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/families/mma/tiles.hpp"
+#include "kernels/families/mma/tiles.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 

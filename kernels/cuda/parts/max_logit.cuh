@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/parts/accumulators.cuh"
 #include "kernels/cuda/parts/primitives.cuh"
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/parts/accumulators.cuh"
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 

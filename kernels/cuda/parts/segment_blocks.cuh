@@ -1,11 +1,11 @@
-// From the segments of a work tile (kernels/work/params.hpp) to the blocks of keys, or of queries, that a
+// From the segments of a work tile (kernels/tiles/params.hpp) to the blocks of keys, or of queries, that a
 // thread block multiplies it with: what FlashAttention calls n_block (m_block where the tile is of keys).
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cuda/parts/primitives.cuh"
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -1,7 +1,7 @@
 // Stands in for CUDA's header: a tensor map that says what it means.
 #pragma once
 
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 struct CUtensorMap {
   cplab::kernels::cuda::DeviceView view;

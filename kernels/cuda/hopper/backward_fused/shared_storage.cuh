@@ -11,7 +11,7 @@
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
 #include "kernels/work/chains.hpp"
-#include "kernels/work/fits.hpp"
+#include "kernels/families/fits.hpp"
 #include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda::hopper {

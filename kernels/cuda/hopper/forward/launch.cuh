@@ -9,7 +9,7 @@
 #include "kernels/cuda/hopper/hopper.hpp"
 #include "kernels/cuda/hopper/parts/tensor_map.cuh"
 #include "kernels/cuda/parts/launch.cuh"
-#include "kernels/work/fits.hpp"
+#include "kernels/families/fits.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -11,7 +11,7 @@
 #include "kernels/cuda/hopper/parts/wgmma.cuh"
 #include "kernels/cuda/parts/exp2_polynomial.cuh"
 #include "kernels/cuda/parts/softmax.cuh"
-#include "kernels/work/measured_constants.hpp"
+#include "kernels/tiles/measured_constants.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -7,9 +7,9 @@
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
-#include "kernels/work/fits.hpp"
-#include "kernels/work/measured_constants.hpp"
-#include "kernels/work/variants.hpp"
+#include "kernels/families/fits.hpp"
+#include "kernels/tiles/measured_constants.hpp"
+#include "kernels/families/hopper_forward/shape.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

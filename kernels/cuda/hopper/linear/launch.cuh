@@ -11,8 +11,8 @@
 #include "kernels/cuda/hopper/linear/state.cuh"
 #include "kernels/cuda/hopper/parts/tensor_map.cuh"
 #include "kernels/cuda/parts/launch.cuh"
-#include "kernels/work/fits.hpp"
-#include "kernels/work/linear_variants.hpp"
+#include "kernels/families/fits.hpp"
+#include "kernels/families/linear/variants.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -14,7 +14,7 @@
 
 #include "kernels/cuda/hopper/linear/fragments.cuh"
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
-#include "kernels/work/linear_cuts.hpp"
+#include "kernels/tiles/linear_cuts.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -7,7 +7,7 @@
 #include "kernels/cuda/hopper/parts/instructions.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/primitives.cuh"
-#include "kernels/work/linear_params.hpp"
+#include "kernels/tiles/linear_params.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -4,7 +4,7 @@
 #include <cuda.h>
 
 #include "kernels/kernels.hpp"
-#include "kernels/work/params.hpp"
+#include "kernels/tiles/params.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 

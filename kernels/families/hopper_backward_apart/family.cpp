@@ -1,0 +1,118 @@
+// Tiles of queries for dq and tiles of keys for dk and dv, one after the other in one persistent launch for
+// Hopper: every result is stored once, with the same bits in every run, and S and dP are computed twice.
+#include <algorithm>
+#include <utility>
+
+#include "kernels/families/compiled_head_sizes.hpp"
+#include "kernels/families/family.hpp"
+#include "kernels/families/hopper_backward_apart/shape.hpp"
+#include "kernels/families/names.hpp"
+#include "kernels/families/tile_seconds.hpp"
+
+namespace cplab::kernels::cuda {
+
+std::string hopper_backward_deterministic_name(DType dtype, int head_size) {
+  return "attend_backward hopper" + of_sizes(dtype, head_size);
+}
+
+namespace {
+
+// 4 of 7 products are those of tiles of keys.
+constexpr double of_keys = 4.0 / 7, of_queries = 3.0 / 7;
+
+double rows_us(Write write, bool by_tma, const Rates& rates) {
+  if (write == Write::add) return rates[Rate::added_rows_us];
+  return by_tma ? 0 : rates[Rate::stored_rows_us];
+}
+
+class HopperBackwardApart final : public AttendBackwardFamily {
+ public:
+  std::string_view name() const override { return "hopper"; }
+
+  std::vector<AttendBackwardVariant> variants(const KernelBuild& build) const override {
+    std::vector<AttendBackwardVariant> all;
+    if (!build.hopper) return all;
+    for (const DType dtype : {DType::bf16, DType::fp16})
+      for (const int D : hopper_head_sizes)
+        all.push_back({.name = hopper_backward_deterministic_name(dtype, D),
+                       .family = this,
+                       .rank = Rank::architecture,
+                       .dtype = dtype,
+                       .head_size = D,
+                       .sm_major = 9,
+                       .tile_rows = hopper_backward_apart_tile_rows,
+                       .counts_tiles = true});
+    return all;
+  }
+
+  std::vector<KernelEntry> entries(const AttendBackwardVariant& variant) const override {
+    KernelEntry entry = entry_of(variant, "attend_backward", name());
+    entry.claim = Claim::hopper;
+    entry.features = features_of_hopper();
+    entry.threads = 3 * 128;
+    entry.tile_rows = variant.head_size == 64 ? 128 : 64;
+    entry.tile_columns = variant.tile_rows;
+    entry.stages = variant.head_size == 64 ? 3 : 2;
+    return {entry};
+  }
+
+  Unmet unmet(const AttendBackwardVariant& variant, const AttendBackward& call) const override {
+    return hopper::unmet_backward_deterministic_hopper(call, variant.dtype, variant.head_size);
+  }
+
+  ChosenBackward tiles(const AttendBackwardVariant& variant, const AttendBackward& call,
+                       const VariantOptions& options) const override {
+    const CallRows rows(call, true);
+    return backward_cut(variant, rows, key_problem(rows, call), call, options);
+  }
+
+  PredictedTime time(const ChosenBackward& chosen, const AttendBackward& asked,
+                     const VariantOptions& options) const override {
+    const Rates& rates = options.speeds();
+    const AttendBackward call = as_launched(asked, chosen);
+    const double cost = at_head_size(static_cast<double>(call.q.width), rates[Rate::hopper_apart_d64_us],
+                                     rates[Rate::hopper_apart_d128_us]);
+    const std::int64_t groups = std::max<std::int64_t>(call.k.heads, 1);
+    // The list of a launch: tiles of keys and then of queries, here for each key head.
+    TileExtras extras{.heads_walked = static_cast<double>(call.q.heads) / static_cast<double>(groups),
+                      .beyond = rates[Rate::hopper_apart_beyond]};
+    if (call.q.width == 64) extras.least_us = rates[Rate::hopper_apart_d64_tile_us];
+    extras.rows_us = rows_us(call.write_dk, call.dk.dtype == call.k.dtype, rates);
+    std::vector<double> times = tiles_us(chosen.by_k, same_costs(rates, cost * of_keys), true, extras);
+    extras.heads_walked = 1;
+    extras.rows_us = rows_us(call.write_dq, call.dq.dtype == call.q.dtype || call.q.width == 128, rates);
+    const std::vector<double> for_dq =
+        tiles_us(chosen.by_q, same_costs(rates, cost * of_queries), false, extras);
+    for (std::int64_t head = 0; head < call.q.heads / groups; ++head)
+      times.insert(times.end(), for_dq.begin(), for_dq.end());
+    double tiles = 0;
+    if (!times.empty() && call.k.heads > 0)
+      tiles = makespan(times, {.heads = call.k.heads, .heads_per_group = call.k.heads, .sms = options.sms});
+    tiles += casts_us(chosen, asked, call, rates);
+    // Both kinds of tiles read q, k, v and dout.
+    const double memory =
+        memory_us({&call.q, &call.k, &call.v, &call.dout, &call.dq, &call.dk, &call.dv}, rates) +
+        memory_us({&call.q, &call.k, &call.v, &call.dout}, rates);
+    return {us * (rates[Rate::launch_us] + tiles), us * (rates[Rate::launch_us] + memory)};
+  }
+
+  double flop_us(const AttendBackwardVariant& variant, const Rates& rates) const override {
+    const HeadSizes sizes = variant.sizes();
+    return under_load *
+           at_head_size((sizes.key + sizes.value) / 2.0, rates[Rate::hopper_backward_d64_us],
+                        rates[Rate::hopper_backward_d128_us]) /
+           (128 * 128) / backward_flops(sizes);
+  }
+
+  // Tables of times are of the fused kernels.
+  bool has_times_of_its_name() const override { return false; }
+};
+
+}  // namespace
+
+void add_hopper_backward_apart(Families& families) {
+  static const HopperBackwardApart family;
+  families.backward.push_back(&family);
+}
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,81 @@
+// What the kernels of linear attention need: threads, tokens and columns of a tile; see kernel_entries.hpp.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/families/kernel_entries.hpp"
+#include "kernels/families/linear/variants.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+constexpr int warpgroup = 128;
+
+std::vector<KernelPart> hopper_parts(const LinearVariant& variant) {
+  const int D = variant.key_size, E = variant.value_size;
+  // Walks for out or dq: a consumer warpgroup for 64 columns of the result, `width` of them.
+  const auto walk = [](std::string name, int depth, int width) {
+    const int stages = width == 64 ? (depth == 64 ? 4 : 2) : (depth == 64 ? 5 : 3);
+    return KernelPart{std::move(name), warpgroup * (1 + width / 64), linear_tokens, width, stages};
+  };
+  switch (variant.operation) {
+    case LinearOperation::local: return {walk("", D, E)};
+    case LinearOperation::local_backward:
+      return {walk("dq", E, D),
+              {"dk, dv", 3 * warpgroup, linear_tokens, std::min(D, E), D + E == 256 ? 2 : 3}};
+    default: break;
+  }
+  const int stages = (D == 64 ? 96 : 192) * 1024 / (2 * linear_tokens * (D + E));
+  const KernelPart part{"forward", warpgroup * (1 + D / 64), linear_tokens, E, stages};
+  KernelPart reverse = part;
+  reverse.name = "reverse";
+  return {part, reverse};
+}
+
+std::vector<KernelPart> general_parts(LinearOperation operation) {
+  const auto columns = [](int tokens, int width) {
+    return KernelPart{std::to_string(width) + " columns", linear_threads, tokens, width, 1};
+  };
+  switch (operation) {
+    case LinearOperation::scan:
+    case LinearOperation::combine: return {{"", linear_threads, 0, 0, 0}};
+    case LinearOperation::state: return {columns(32, 64), columns(32, 32)};
+    default: return {columns(linear_tokens, 64), columns(linear_tokens, 32), columns(linear_tokens, 16)};
+  }
+}
+
+std::vector<KernelPart> linear_mma_parts() {
+  std::vector<KernelPart> parts;
+  for (const int depth : {64, 128})
+    for (const int columns : {32, 64})
+      parts.push_back({std::to_string(depth) + " x " + std::to_string(columns) + " states", linear_threads,
+                       linear_tokens, columns, 1});
+  return parts;
+}
+
+std::vector<KernelEntry> entries_of(const LinearVariant& variant) {
+  using Family = LinearVariant::Family;
+  KernelEntry entry = entry_of(variant, name_of(variant.operation), variant.family_name());
+  entry.claim = variant.sm_major == 9 ? Claim::hopper : Claim::all;
+  entry.deterministic = variant.deterministic;
+  switch (variant.family) {
+    case Family::hopper:
+      entry.features = features_of_hopper();
+      return with_parts(entry, hopper_parts(variant));
+    case Family::mma: entry.features = features_of_mma(); return with_parts(entry, linear_mma_parts());
+    case Family::general: break;
+  }
+  return with_parts(entry, general_parts(variant.operation));
+}
+
+}  // namespace
+
+std::vector<KernelEntry> linear_entries(const KernelBuild& build) {
+  std::vector<KernelEntry> all;
+  for (const LinearVariant& variant : linear_variants(build))
+    for (KernelEntry& entry : entries_of(variant)) all.push_back(std::move(entry));
+  return all;
+}
+
+}  // namespace cplab::kernels::cuda
