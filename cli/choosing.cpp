@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/execution.hpp"
+#include "cli/hardware_file.hpp"
 #include "cli/toml_table.hpp"
 #include "kernels/tune/gpu_bench.hpp"
 #include "report/json_reader.hpp"
@@ -74,12 +75,13 @@ Cache open_cache(const std::string& path, const Machine& here) {
 }
 
 TuningMachine gpu_machine(bool deterministic, bool shared_gpu, int reserved_sms_of(const Schedule&, int),
-                          const Schedule& schedule) {
+                          const Schedule& schedule, const cuda::Rates* rates) {
   const auto options = [=] {
     kernels::CallOptions of{.choice = deterministic ? kernels::KernelChoice::deterministic
                                                     : kernels::KernelChoice::best};
     of.reserved_sms = reserved_sms_of(schedule, tune::machine_of_gpu().sms);
     of.shared_gpu = shared_gpu;
+    of.rates = rates;
     return tune::variants_of_gpu(of);
   };
   return {.here = tune::machine_of_gpu, .variants = options, .bench = tune::gpu_bench};
@@ -132,9 +134,15 @@ cuda::MeasuredChoices decided_by_rank_0(Rendezvous* rendezvous, double timeout_s
   return cuda::MeasuredChoices::from_text({first, gathered.front().size()});
 }
 
-KernelChoosing choose_kernels(const Arguments& arguments, const Participation& with, const Plan& plan,
-                              const Say& say) {
-  KernelChoosing choosing{.way = choice_way(arguments, ChoiceWay::table), .choices = {}};
+std::optional<cuda::Rates> rates_of(const Arguments& arguments, const ScenarioFile& file) {
+  if (!arguments.has("hardware")) return {};
+  return read_hardware_of(file).rates;
+}
+
+KernelChoosing choose_kernels(const Arguments& arguments, const ScenarioFile& file, const Participation& with,
+                              const Plan& plan, const Say& say) {
+  KernelChoosing choosing{
+      .way = choice_way(arguments, ChoiceWay::table), .choices = {}, .rates = rates_of(arguments, file)};
   if (!wants_measurements(choosing.way)) {
     if (arguments.has("choices")) throw InputError("--choices: for --choose autotune or hybrid only");
     return choosing;
@@ -143,7 +151,7 @@ KernelChoosing choose_kernels(const Arguments& arguments, const Participation& w
     choosing.choices = decided_by_rank_0(with.rendezvous.get(), timeout_of(arguments), [&] {
       return measured_choices(plan, choices_path(arguments), choosing.way,
                               gpu_machine(arguments.has("deterministic"), ranks_per_gpu(arguments) > 1,
-                                          reserved_sms, plan.scenario.schedule),
+                                          reserved_sms, plan.scenario.schedule, choosing.rates_asked()),
                               say);
     });
   } catch (const MeetingError&) {

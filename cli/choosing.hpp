@@ -45,10 +45,13 @@ Cache open_cache(const std::string& path, const kernels::tune::Machine& here);
 struct KernelChoosing {
   kernels::ChoiceWay way = kernels::ChoiceWay::table;
   kernels::cuda::MeasuredChoices choices;
+  std::optional<kernels::cuda::Rates> rates;  // of --hardware; empty: of the GPU
 
+  const kernels::cuda::Rates* rates_asked() const { return rates ? &*rates : nullptr; }
   void apply(GpuOptions& options) const {  // outlives the executor
     options.way = way;
     options.choices = &choices;
+    options.rates = rates_asked();
   }
 };
 // `here`, `bench`: of this process's GPU; asked for only where something is to be measured.
@@ -58,7 +61,9 @@ struct TuningMachine {
   std::function<std::unique_ptr<kernels::tune::Bench>(const kernels::cuda::VariantOptions&)> bench;
 };
 TuningMachine gpu_machine(bool deterministic, bool shared_gpu, int reserved_sms_of(const Schedule&, int),
-                          const Schedule&);
+                          const Schedule&, const kernels::cuda::Rates* rates);
+// [rates] of --hardware, by which kernels are chosen; empty without the option.
+std::optional<kernels::cuda::Rates> rates_of(const Arguments&, const ScenarioFile&);
 kernels::cuda::MeasuredChoices measured_choices(const Plan&, const std::string& path, kernels::ChoiceWay,
                                                 const TuningMachine&, const Say&);
 // What the process of rank 0 decides, in all processes; alone, what this one decides. Throws what
@@ -66,7 +71,8 @@ kernels::cuda::MeasuredChoices measured_choices(const Plan&, const std::string& 
 kernels::cuda::MeasuredChoices decided_by_rank_0(
     Rendezvous*, double timeout_s, const std::function<kernels::cuda::MeasuredChoices()>& decide);
 // All of it. Throws EnvironmentError.
-KernelChoosing choose_kernels(const Arguments&, const Participation&, const Plan&, const Say&);
+KernelChoosing choose_kernels(const Arguments&, const ScenarioFile&, const Participation&, const Plan&,
+                              const Say&);
 
 // Of simulate: choices measured on a GPU like that of the hardware file; a note where there are none.
 VariantChoice choice_of_simulation(const Arguments&, const Hardware&, std::vector<std::string>& notes);

@@ -125,7 +125,7 @@ int report_run(const Arguments& arguments, Console& console) {
     require_execution_memory(file, plan, gpu, false);
   }
   const Say say = [&](const std::string& text) { console.say(text); };
-  const KernelChoosing choosing = gpu ? choose_kernels(arguments, with, plan, say) : KernelChoosing();
+  const KernelChoosing choosing = gpu ? choose_kernels(arguments, file, with, plan, say) : KernelChoosing();
   const Measured measured =
       gpu ? run_on_gpu(arguments, with, plan, choosing) : run_on_cpu(arguments, plan, progress);
   progress.end();

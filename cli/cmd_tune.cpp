@@ -136,8 +136,9 @@ int fill(const Arguments& arguments, Console& console) {
   const ScenarioFile scenario = scenario_of(arguments, "tune", {});
   const Plan plan = plan_of(scenario, PlanUse::simulate);
   const std::string path = choices_path(arguments);
-  const TuningMachine gpu =
-      gpu_machine(arguments.has("deterministic"), false, reserved_sms, plan.scenario.schedule);
+  const std::optional<kernels::cuda::Rates> rates = rates_of(arguments, scenario);
+  const TuningMachine gpu = gpu_machine(arguments.has("deterministic"), false, reserved_sms,
+                                        plan.scenario.schedule, rates ? &*rates : nullptr);
   TuneOptions options{.way = choice_way(arguments, ChoiceWay::hybrid), .variants = {}};
   if (!wants_measurements(options.way))
     throw InputError("--choose " + std::string(name_of(options.way)) +

@@ -209,7 +209,7 @@ int command_verify(const Arguments& arguments, Console& console) {
   if (gpu) options.gpu->timeout_s = options.execution.timeout_s;
 
   const Say say = [&](const std::string& text) { console.say(text); };
-  const KernelChoosing choosing = gpu ? choose_kernels(arguments, with, plan, say) : KernelChoosing();
+  const KernelChoosing choosing = gpu ? choose_kernels(arguments, file, with, plan, say) : KernelChoosing();
   if (gpu) choosing.apply(*options.gpu);
   VerifyResult result;
   try {

@@ -196,6 +196,8 @@ const std::vector<Command>& commands() {
        "cplab tune ring-h200 --choose autotune",
        {{"choose", "WAY", "hybrid (default) or autotune"},
         choices,
+        {"hardware", "FILE|NAME",
+         "whose [rates] say which kernels are worth measuring (default: this GPU's)"},
         {"fresh", "", "measure anew: nothing that the file holds is used, and it is replaced"},
         {"show", "", "what the file holds; needs no GPU"},
         {"verify", "", "whether the file can be used here and agrees with itself; exit 1 if not"},

@@ -122,6 +122,12 @@ class CudaCalls {
 // memory nor time of it falls into a run. Throws std::runtime_error if this build has no code for the device.
 void load_cuda_kernels();
 
+// Rates of the shipped hardware file of the current device, or of its compute capability
+// (cuda::shipped_rates()): what calls are chosen by whose options name none.
+namespace cuda {
+const Rates& rates_of_device();
+}
+
 // The kernels in this build, for `cplab kernels`: one line each.
 struct CudaKernel {
   std::string name;  // "attend mma bf16 128"

@@ -94,7 +94,8 @@ struct RankMemory {
 
 // What a run on GPUs says beside its figures; its members are keys of the result, `cuda_graph` as `graph`.
 struct GpuRun {
-  // gpu, compute_capability, driver, cuda, nccl, clocks, NCCL_* variables; written in this order.
+  // gpu, compute_capability, driver, cuda, nccl, clocks, NCCL_* variables, `rates` by whose file kernels were
+  // chosen; written in this order.
   std::vector<std::pair<std::string, std::string>> environment;
   std::string launch;     // "threads", "processes"
   int ranks_per_gpu = 1;  // more than 1: for correctness, its times are not those of a GPU a rank

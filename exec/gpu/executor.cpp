@@ -23,6 +23,7 @@
 #include "exec/gpu/selection.hpp"
 #include "exec/gpu/team.hpp"
 #include "exec/repeated.hpp"
+#include "kernels/cuda.hpp"
 
 namespace cplab {
 
@@ -100,6 +101,7 @@ void GpuExecutor::State::make_rank(int r) {
   of.deterministic = options.deterministic;
   of.way = options.way;
   of.choices = options.choices;
+  of.rates = options.rates;
   of.slopes = plan.scenario.problem.slopes;
   of.poison = options.poison;
   of.jitter = options.jitter;
@@ -121,6 +123,8 @@ void GpuExecutor::State::set_up() {
   facts.launch = options.rendezvous == nullptr ? "threads" : "processes";
   if (options.way != kernels::ChoiceWay::table)
     facts.environment.emplace_back("choose", kernels::name_of(options.way));
+  facts.environment.emplace_back(
+      "rates", options.rates != nullptr ? options.rates->source : kernels::cuda::rates_of_device().source);
   facts.ranks_per_gpu = options.ranks_per_gpu;
   facts.cuda_graph = options.cuda_graph;
   if (uses_copy) facts.links.emplace_back("copy", options.rendezvous == nullptr ? "peer access" : "CUDA IPC");

@@ -13,6 +13,7 @@
 #include "exec/gpu/error.hpp"
 #include "exec/processes/rendezvous.hpp"
 #include "kernels/choice/measured_choices.hpp"
+#include "kernels/families/rates.hpp"
 #include "plan/plan.hpp"
 #include "report/results.hpp"
 
@@ -32,6 +33,9 @@ struct GpuOptions {
   // or rounds otherwise; nothing is measured here. `choices` outlives the executor.
   kernels::ChoiceWay way = kernels::ChoiceWay::table;
   const kernels::cuda::MeasuredChoices* choices = nullptr;
+  // How fast kernels are on these GPUs, by which they are chosen; outlives the executor. Null: the rates of
+  // the shipped hardware file of the GPU, or of its compute capability.
+  const kernels::cuda::Rates* rates = nullptr;
   std::optional<std::uint64_t> jitter;  // seed of random spins before operations, not in instrumented ones
   bool keep_log = true;                 // MemoryLog of the first repetition
   // One process for every rank: this one executes rendezvous->rank() on GPU `local_rank` of its host, which

@@ -39,7 +39,8 @@ GpuRank::GpuRank(const RankPlan& plan, DType nominal, const GpuRankOptions& opti
                                   .reserved_sms = options.reserved_sms,
                                   .way = options.way,
                                   .choices = options.choices,
-                                  .shared_gpu = options.shared_gpu}) {
+                                  .shared_gpu = options.shared_gpu,
+                                  .rates = options.rates}) {
   use_device();
   const std::int64_t zone = red_zone_bytes;
   if (options.separate) {

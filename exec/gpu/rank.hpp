@@ -33,8 +33,9 @@ struct GpuRankOptions {
   bool deterministic = false;  // kernels that give the same bits in every run
   kernels::ChoiceWay way = kernels::ChoiceWay::table;
   const kernels::cuda::MeasuredChoices* choices = nullptr;
-  int reserved_sms = 0;                 // multiprocessors that persistent kernels leave free
-  bool shared_gpu = false;              // the device has other ranks too
+  const kernels::cuda::Rates* rates = nullptr;  // null: those of the device
+  int reserved_sms = 0;                         // multiprocessors that persistent kernels leave free
+  bool shared_gpu = false;                      // the device has other ranks too
   int head_start_us = 0;                // of what goes over nccl, before the attention kernel beside it
   std::vector<double> slopes;           // of the problem (CallConverter)
   bool times_forward = false;           // the host will ask when the forward has ended

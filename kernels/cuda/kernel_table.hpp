@@ -39,9 +39,6 @@ struct AttendBackwardKernel {
 // What this build contains.
 KernelBuild built_kernels();
 
-// Of the shipped hardware file of the current device, or of its compute capability.
-const Rates& rates_of_device();
-
 // How calls with these options are chosen on the current device.
 VariantOptions variants_of_device(const CallOptions& options);
 
