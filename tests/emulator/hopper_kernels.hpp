@@ -15,7 +15,11 @@
 #include "tests/emulator/shim/device.hpp"
 //
 #include "kernels/cuda/hopper/backward_deterministic/kernel.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_sum_chains.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_sum_ordered.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_sum_unordered.cuh"
 #include "kernels/cuda/hopper/backward_fused/kernel.cuh"
+#include "kernels/cuda/hopper/backward_fused/params.cuh"
 #include "kernels/cuda/hopper/forward/kernel.cuh"
 
 namespace cplab::kernels::cuda::hopper {
@@ -101,42 +105,15 @@ void run_attend_backward_fused(const kernels::cuda::AttendBackwardParams& call, 
   if constexpr (!Shape::adds_tiles)
     if (hopper::dkv_write(call) == hopper::DkvWrite::added_tiles)
       return run_attend_backward_fused<T, typename Shape::Adding>(call, launch);
-  hopper::FusedParams params;
-  params.call = call;
-  params.q = {call.q, Shape::query_box_rows};
-  params.k = {call.k, 64};
-  params.v = {call.v, 64};
-  params.dout = {call.dout, Shape::query_box_rows};
-  params.loads_lse_delta_by_tma = hopper::loads_lse_delta_by_tma(call);
-  params.lse = {call.lse, Shape::queries};
-  params.delta = {call.delta, Shape::queries};
-  params.dq = {call.dq, Shape::dq_rows, 64};
-  params.dq_strips = {call.dq, hopper::rounding_rows, 64};
-  params.dk = {call.dk, 16};
-  params.dv = {call.dv, 16};
-  params.dkv_write = hopper::dkv_write(call);
-  params.adds_dq_by_tma = hopper::adds_dq_by_tma(call);
-  params.adds_every_row = Shape::ordered && hopper::adds_every_row(call);
-  const int group = call.q.heads / call.k.heads;
-  params.splits_query_heads = hopper::splits_query_heads(call);
-  params.heads_of_tile = params.splits_query_heads ? 1 : group;
-  const int units = call.q.heads / params.heads_of_tile;
-  int together = std::min(launch.heads_per_group, units);
-  if constexpr (Shape::ordered) {
-    together = hopper::set_order_of_heads(params, call, units, together);
-    params.stores_first_dq = hopper::stores_first_dq(call);
-  }
-  if constexpr (Shape::by_chains) together = units;
-  params.scheduler =
-      hopper::TileScheduler(Shape::by_chains ? call.chains.count : call.by_k.live, units, together, group);
+  using DqSum = typename Shape::DqSum;
+  auto params =
+      hopper::fused_params<T, Shape>(call, std::min(launch.heads_per_group, hopper::units_of_heads(call)));
   params.blocks = std::min(launch.multiprocessors, params.scheduler.tiles);
-  params.scale_log2 = hopper::scale_log2(call.scale);
-  params.ds_factor = hopper::ds_factor<T>(call.scale);
   std::int32_t counter = 0;
-  if (launch.takes_by_counter || Shape::ordered) params.counter = &counter;
+  if (launch.takes_by_counter || DqSum::always_draws) params.counter = &counter;
   emulated_threads = Shape::threads;
   const auto kernel = [&] { hopper::attend_backward_fused_kernel<T, Shape>(params); };
-  if constexpr (Shape::ordered) {
+  if (DqSum::blocks_wait) {
     run_together({.seed = launch.seed, .late_copies = launch.late_copies, .resident = launch.resident},
                  emulated_threads, params.blocks, hopper::fused_shared, kernel);
   } else {
@@ -160,20 +137,20 @@ EmulatedKernels emulated_kernels() {
   using T = std::conditional_t<dtype == kernels::DType::bf16, __nv_bfloat16, __half>;
   using kernels::cuda::hopper_backward_tile_rows;
   static_assert(hopper::DeterministicShape<D>::rows == hopper_backward_tile_rows &&
-                hopper::FusedShape<D>::keys == hopper_backward_tile_rows);
+                hopper::FusedShape<D, hopper::UnorderedDqSum>::keys == hopper_backward_tile_rows);
   EmulatedKernels kernels{{},
                           hopper_backward_tile_rows,
                           run_attend_backward_deterministic<T, hopper::DeterministicShape<D>>,
-                          run_attend_backward_fused<T, hopper::FusedShape<D>>,
-                          run_attend_backward_fused<T, hopper::FusedShape<D, hopper::DqOrder::in_turn>>,
+                          run_attend_backward_fused<T, hopper::FusedShape<D, hopper::UnorderedDqSum>>,
+                          run_attend_backward_fused<T, hopper::FusedShape<D, hopper::OrderedDqSum>>,
                           nullptr,
                           nullptr};
   if constexpr (D == 128)
     kernels.attend_backward_64_keys =
-        run_attend_backward_fused<T, hopper::FusedShape<D, hopper::DqOrder::any, false, 1>>;
+        run_attend_backward_fused<T, hopper::FusedShape<D, hopper::UnorderedDqSum, false, 1>>;
   if constexpr (D == 64)
     kernels.attend_backward_chains =
-        run_attend_backward_fused<T, hopper::FusedShape<D, hopper::DqOrder::by_chains>>;
+        run_attend_backward_fused<T, hopper::FusedShape<D, hopper::ChainedDqSum>>;
   add_forward<T, D, kernels::cuda::hopper_forward_warpgroups(D)>(kernels);
   return kernels;
 }

@@ -13,9 +13,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/hopper/backward_fused/dkv_staging.cuh"
+#include "kernels/cuda/hopper/backward_fused/dkv_epilogues.cuh"
 #include "kernels/cuda/hopper/backward_fused/dq_accumulate.cuh"
-#include "kernels/cuda/hopper/backward_fused/epilogue.cuh"
 #include "kernels/cuda/hopper/backward_fused/score_gradients.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 #include "kernels/cuda/hopper/backward_fused/zero_queries.cuh"
@@ -29,7 +28,6 @@ template <class T, class Shape>
 class FusedConsumer {
  public:
   static constexpr int D = Shape::head_size;
-  static constexpr bool ordered = Shape::ordered;
   using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
   using DsTiles = PipelineIndex<Shape::ds_tiles>;
@@ -41,7 +39,7 @@ class FusedConsumer {
   // registers.
   static constexpr bool early_dv = Shape::queries == 64, early_delta = early_dv && !Shape::keeps_k;
 
-  __device__ __forceinline__ FusedConsumer(const FusedParams& params, FusedStorage<Shape>& memory,
+  __device__ __forceinline__ FusedConsumer(const typename Shape::Params& params, FusedStorage<Shape>& memory,
                                            int warpgroup)
       : params_(params), memory_(memory), warpgroup_(warpgroup) {}
 
@@ -64,12 +62,12 @@ class FusedConsumer {
 #pragma unroll 1
       while (run_block(opaque(count), dq, ds)) ++count;
       if constexpr (Shape::late_dk) end_block<0>(count, ds);
-      epilogue(count, dq);
+      end_tile(count, dq);
       ++count;
     }
     if (lane() == 0) tma_store_wait();
-    wait_for_dq_staging(count);
-    publish_dq(dq_end);  // no more dq will be staged
+    dq_staging().wait_until_free(count);
+    dq_staging().publish(dq_end);  // no more dq will be staged
   }
 
  private:
@@ -223,111 +221,28 @@ class FusedConsumer {
   __device__ __forceinline__ void store_dq(int count, bool clean, const DqAccumulators& dq) {
     if (lane() == 0) arrive(shared_address(&memory_.ds_empty[DsTiles::stage(count)]));
     const int slot = InfoStages::stage(count);
-    const float scale = gradient_factor<T>(params_.call);
-    const bool boxed = clean || (ordered && params_.adds_every_row);  // in any order atomics take less time
-    const bool staged = Shape::by_chains || (params_.adds_dq_by_tma && boxed);
-    wait_for_dq_staging(count);
-    const Block& block = memory_.bounds[slot];
-    const int place = 64 * warpgroup_, first = Shape::shares_queries ? place : 0;
-    if (staged) {
-      stage_dq<0>(memory_.dq_staging[warpgroup_], dq, scale);
-      if constexpr (dq_parts == 2) stage_dq<8>(memory_.dq_staging[1], dq, scale);
-      if (ordered && !clean)
-        leave_rows<2 * dq_parts>(memory_.dq_staging[warpgroup_], memory_.with_gradient[slot], first);
-    } else {
-      const bool stored = ordered && await_dq_turn(memory_, count);
-      add_queries<ordered>(params_.call.dq, block, memory_.with_gradient[slot], first, place - first, dq,
-                           scale, stored);
-    }
-    publish_dq(staged ? slot : dq_nothing_staged);
+    const DqTile<Shape> tile{params_, memory_, warpgroup_, slot,
+                             count,   clean,   dq,         gradient_factor<T>(params_.call)};
+    const bool staged = Shape::DqSum::hand_over(tile);
+    dq_staging().publish(staged ? slot : dq_nothing_staged);
   }
 
   // The end of a tile, whose last block is `count`: its dq goes to memory, and so do dk and dv.
-  __device__ __forceinline__ void epilogue(int count, DqAccumulators& dq) {
-    constexpr bool together = Shape::stages_together;
-    const int slot = InfoStages::stage(count);
-    const KeyTile& tile = memory_.tile[memory_.bounds[slot].segment];
-    const DkvEpilogue<Shape> dkv_epilogue(params_, memory_, tile);
-    constexpr bool adding = Shape::adds_tiles;
-    const bool rounded = params_.dkv_write == DkvWrite::rounded_tiles, apart = !together && rounded;
-    const DkvStaging at = rounded ? rounded_staging(memory_, warpgroup_, count) : fp32_staging(memory_);
-    const typename DkvEpilogue<Shape>::Gradient dv{dv_, params_.dv, params_.call.dv, 1, at.dv};
-    const typename DkvEpilogue<Shape>::Gradient dk{dk_, params_.dk, params_.call.dk,
-                                                   gradient_factor<T>(params_.call), at.dk};
+  __device__ __forceinline__ void end_tile(int count, DqAccumulators& dq) {
+    const EndOfTile<T, Shape> at{params_, memory_, warpgroup_, count, dk_, dv_};
+    DkvEpilogue<T, Shape> epilogue(at);
     wait_for_ds(count);
     issue_dq(count, dq);
-    if constexpr (adding) {
-      load_old(count, dkv_epilogue);
-    } else {
-      if constexpr (!together) {
-        if (!apart) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
-        warpgroup_fence_operand(dv_[0]);
-        dkv_epilogue.template write_or_stage<T>(dv);
-        if (lane() == 0 && !dkv_epilogue.in_turn()) {
-          tma_store_wait();
-          arrive(shared_address(&memory_.q_free));
-        }
-      }
-    }
+    epilogue.beside_last_dq();
     __syncwarp();
     warpgroup_wait<0>();
     warpgroup_fence_operand(dq);
     if (Shape::keeps_k || lane() == 0) arrive(shared_address(&memory_.kv_empty));
-    store_dq(count, (memory_.flags[slot] & block_clean) != 0, dq);
-    if constexpr (!adding) {
-      if (Shape::stores_rounded_rows && rounded) {
-        wait(shared_address(&memory_.ds_empty[DsTiles::stage(count + 1)]), DsTiles::parity(count + 1) ^ 1);
-      } else if (!apart) {
-        if constexpr (Shape::staged_dkv_bytes > Shape::ds_bytes) wait_for_dq_staging(count + 1);
-        named_barrier_sync(1, Shape::consumers * warpgroup_threads);
-      } else if constexpr (!together) {
-        wait_for_dq_staging(count + 1);
-        // For racecheck: dk goes where other warps have staged dq, and it sees no order between their lanes.
-        named_barrier_sync(2 + warpgroup_, warpgroup_threads);
-      }
-    }
+    store_dq(count, (memory_.flags[InfoStages::stage(count)] & block_clean) != 0, dq);
+    epilogue.wait_for_room();
     warpgroup_fence_operand(dk_[0]);
     warpgroup_fence_operand(dv_[0]);
-    if constexpr (adding) {
-      add_to_old(count, dkv_epilogue, dv, dk);
-    } else if (dkv_epilogue.in_turn()) {
-      dkv_epilogue.template add_in_turn<T>(memory_.place_of_tile[memory_.bounds[slot].segment], dv, dk);
-      if (!together && lane() == 0) arrive(shared_address(&memory_.q_free));
-    } else if constexpr (together) {
-      dkv_epilogue.template write<T>(dv, dk);
-    } else {
-      dkv_epilogue.template write<T>(dk);
-    }
-  }
-
-  // Starts to load what dk and dv are added to (DkvWrite::added_tiles).
-  __device__ __forceinline__ void load_old(int count, const DkvEpilogue<Shape>& epilogue) {
-    const bool whole = epilogue.is_whole();
-    if (lane() != 0) return;
-    // Where those of the last block are used: until both consumers have multiplied its Q and dO.
-    if constexpr (!Shape::stages_together)
-      wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count));
-    const DkvStaging at = old_staging(memory_, warpgroup_, count);
-    epilogue.load_old(old_dkv_full(), whole, params_.dk, at.dk, params_.dv, at.dv);
-  }
-  // Adds to it, or row by row where rows are not whole.
-  template <class Gradient>
-  __device__ __forceinline__ void add_to_old(int count, const DkvEpilogue<Shape>& epilogue, Gradient dv,
-                                             Gradient dk) {
-    if (epilogue.is_whole()) {
-      const DkvStaging at = old_staging(memory_, warpgroup_, opaque(count));
-      wait(old_dkv_full(), memory_.bounds[InfoStages::stage(opaque(count))].segment & 1);
-      epilogue.template add_to_old<T>(params_.dv, at.dv, dv_, 1);
-      epilogue.template add_to_old<T>(params_.dk, at.dk, dk_, gradient_factor<T>(params_.call));
-    } else {
-      epilogue.template write<T>(dv, dk);
-    }
-    if (lane() == 0) tma_store_wait();
-    __syncwarp();
-    arrive(shared_address(&memory_.q_free));  // all lanes, each for what it has staged there
-  }
-  __device__ __forceinline__ std::uint32_t old_dkv_full() const {
-    return shared_address(&memory_.old_dkv_full[opaque(thread_index()) / 32 - 4]);
+    epilogue.write();
   }
 
   static __device__ __forceinline__ int lane() {
@@ -371,24 +286,11 @@ class FusedConsumer {
     return TileDescriptor<Shape::key_half_bytes>(shared_address(tiles[warpgroup_])).k_major(step);
   }
 
-  // Of all parts of dq that this consumer has: one alone is warpgroup 0 and has both.
-  __device__ __forceinline__ void wait_for_dq_staging(int count) {
-    wait(shared_address(&memory_.dq_empty[warpgroup_]), (count & 1) ^ 1);
-    if constexpr (dq_parts == 2) wait(shared_address(&memory_.dq_empty[1]), (count & 1) ^ 1);
-  }
-  __device__ __forceinline__ void publish_dq(int what) {
-    if (thread_index() % warpgroup_threads == 0) {
-      memory_.dq_staged[warpgroup_] = what;
-      if constexpr (dq_parts == 2) memory_.dq_staged[1] = what;
-    }
-    __syncwarp();
-    if (lane() == 0) {
-      arrive(shared_address(&memory_.dq_full[warpgroup_]));
-      if constexpr (dq_parts == 2) arrive(shared_address(&memory_.dq_full[1]));
-    }
+  __device__ __forceinline__ DqStaging<Shape> dq_staging() const {
+    return {memory_, warpgroup_};
   }
 
-  const FusedParams& params_;
+  const typename Shape::Params& params_;
   FusedStorage<Shape>& memory_;
   int warpgroup_;
   std::uint32_t k_[4];   // of the tile's keys, by keeps_k

@@ -1,7 +1,7 @@
-// How the fused backward kernel accumulates dq: dS^T goes through shared memory to the product dS K, whose
-// accumulators are staged for TMA to add to memory. Where some rows of a block must not be touched, these are
-// staged as -0 in turn, if that may be (adds_every_row()), and else the others are added by vector atomics.
-// In turn a cell's first piece may be stored instead.
+// How dq comes into being, and the means by which it can leave a consumer: dS^T goes through shared memory to
+// the product dS K, whose accumulators are staged for TMA to add to memory, or to store. Where some rows of a
+// block must not be touched, these are staged as -0, or the other rows are added by vector atomics. Which of
+// these means are used is for the way of summing dq to say (dq_sum_*.cuh).
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,9 @@ __device__ __forceinline__ void store_ds(unsigned char (*tile)[group_bytes],
 // 64 x 64 accumulators of dq of a warpgroup, from the n_tiles given `first` on, times a factor, in the layout
 // that TMA reads. Half a warp stores at once, 32 bytes of each of four rows; odd rows store other columns
 // first, so that the four do not meet in the same banks.
-template <int first, int n_tiles>
-__device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)[n_tiles][4], float factor) {
+template <int n_tiles>
+__device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)[n_tiles][4], int first,
+                                         float factor) {
   const int lane = thread_index() % 32;
   const int row = 16 * (thread_index() / 32 % 4) + lane / 4;  // and row + 8
   const bool odd = row % 2 != 0;
@@ -70,17 +71,6 @@ __device__ __forceinline__ void leave_rows(unsigned char* tiles, const std::uint
     for (int group = 0; group < groups; ++group)
       reinterpret_cast<float*>(tiles + group * 64 * 128 + row * 128)[thread_index() % 32] = -0.0f;
   }
-}
-
-// Of the ordered kernel, by all lanes of a warp: waits until it is the block's turn; whether its piece is
-// stored, not added. Lane 0 reads that for its warp, because it says later, for its warp, that the turn's
-// slot may be written again.
-template <class Shape>
-__device__ __forceinline__ bool await_dq_turn(FusedStorage<Shape>& memory, int count) {
-  using Turns = PipelineIndex<Shape::dq_turn_slots>;
-  wait(shared_address(&memory.dq_turn[Turns::stage(count)]), Turns::parity(count));
-  const bool stored = thread_index() % 32 == 0 && memory.dq_piece[Turns::stage(count)].stored;
-  return __shfl_sync(all_lanes, static_cast<int>(stored), 0) != 0;
 }
 
 // Whether rows are stored and not added to; then those that are not live get 0.
@@ -135,5 +125,108 @@ __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& b
   }
   add_rows<may_be_stored>(rows, acc, scale, stores);
 }
+
+// One thread: starts to add to memory by TMA what consumers have staged of a part of dq of a block; or to
+// store it.
+template <class Shape>
+struct StagedDq {
+  const typename Shape::Params& params;
+  FusedStorage<Shape>& memory;
+  int begin, head;  // of the block
+
+  __device__ __forceinline__ void add(int part) const {
+    tma_reduce_add(params.dq, row(part), group(part), head, staged(part));
+  }
+  __device__ __forceinline__ void store(int part) const {
+    tma_store(params.dq, row(part), head, staged(part), group(part));
+  }
+
+ private:
+  __device__ __forceinline__ int row(int part) const {
+    return begin + (Shape::shares_queries ? Shape::dq_rows * part : 0);
+  }
+  static __device__ __forceinline__ int group(int part) { return Shape::shares_queries ? 0 : 2 * part; }
+  __device__ __forceinline__ std::uint32_t staged(int part) const {
+    return shared_address(memory.dq_staging[part]);
+  }
+};
+
+// Where a consumer puts the parts of dq that it computes: with two consumers one part each; one alone is
+// warpgroup 0 and has both.
+template <class Shape>
+class DqStaging {
+ public:
+  static constexpr int parts = Shape::dq_parts_of_consumer;
+
+  __device__ __forceinline__ DqStaging(FusedStorage<Shape>& memory, int warpgroup)
+      : memory_(memory), warpgroup_(warpgroup) {}
+
+  // Waits until what was staged for all blocks before `count` has been read.
+  __device__ __forceinline__ void wait_until_free(int count) const {
+#pragma unroll
+    for (int n = 0; n < parts; ++n) wait(shared_address(&memory_.dq_empty[part(n)]), (count & 1) ^ 1);
+  }
+  // Gives the parts to the producer warpgroup. what: the number of a BlockInfo, dq_nothing_staged or dq_end.
+  __device__ __forceinline__ void publish(int what) const {
+    if (thread_index() % warpgroup_threads == 0) {
+#pragma unroll
+      for (int n = 0; n < parts; ++n) memory_.dq_staged[part(n)] = what;
+    }
+    __syncwarp();
+    if (thread_index() % 32 != 0) return;
+#pragma unroll
+    for (int n = 0; n < parts; ++n) arrive(shared_address(&memory_.dq_full[part(n)]));
+  }
+  // Its n-th part among all.
+  __device__ __forceinline__ int part(int n) const {
+    return n == 0 ? warpgroup_ : n;
+  }
+
+ private:
+  FusedStorage<Shape>& memory_;
+  int warpgroup_;
+};
+
+// dq of block `count` in a consumer's registers: all columns of 64 rows, or all rows of some columns. The way
+// of summing dq says how it leaves them (hand_over()).
+template <class Shape>
+struct DqTile {
+  static constexpr int parts = Shape::dq_parts_of_consumer;
+
+  const typename Shape::Params& params;
+  FusedStorage<Shape>& memory;
+  int warpgroup;  // the consumer
+  int slot;       // of the block's BlockInfo
+  int count;
+  bool clean;  // block_clean
+  const float (&sums)[8 * parts][4];
+  float scale;
+
+  // Waits until its rows can be staged, and published as not staged.
+  __device__ __forceinline__ void wait_for_room() const {
+    DqStaging<Shape>(memory, warpgroup).wait_until_free(count);
+  }
+  // Puts all of its rows where TMA finds them.
+  __device__ __forceinline__ void stage() const {
+    const DqStaging<Shape> staging(memory, warpgroup);
+#pragma unroll
+    for (int n = 0; n < parts; ++n) stage_dq(memory.dq_staging[staging.part(n)], sums, 8 * n, scale);
+  }
+  // Makes staged rows that are no queries with a gradient -0.
+  __device__ __forceinline__ void leave_rows_without_gradient() const {
+    leave_rows<2 * parts>(memory.dq_staging[warpgroup], memory.with_gradient[slot], first_query());
+  }
+  // Adds those of its rows that are queries with a gradient, by vector atomics; or `stored`, if it may be.
+  template <bool may_be_stored = false>
+  __device__ __forceinline__ void add(bool stored = false) const {
+    add_queries<may_be_stored>(params.call.dq, memory.bounds[slot], memory.with_gradient[slot], first_query(),
+                               Shape::shares_queries ? 0 : 64 * warpgroup, sums, scale, stored);
+  }
+
+ private:
+  __device__ __forceinline__ int first_query() const {
+    return Shape::shares_queries ? 64 * warpgroup : 0;
+  }
+};
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -11,17 +11,39 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// The thread that adds: a cell is complete, the number-th of the thread block. It has been written, and the
-// thread has seen that. Head -1: there will be no more.
-template <class Shape>
-__device__ __forceinline__ void publish_cell(FusedStorage<Shape>& memory, int number, const DqCell& cell) {
-  auto& complete = memory.complete;
-  using Slots = PipelineIndex<CompleteCells<Shape::rounding_buffers>::slots>;
-  const int slot = Slots::stage(number);
-  wait(shared_address(&complete.empty[slot]), Slots::parity(number) ^ 1);
-  complete.cell[slot] = cell;
-  arrive(shared_address(&complete.full[slot]));
-}
+// A block of queries from row `begin` on, whose dq is complete.
+struct DqCell {
+  int begin, head;
+};
+
+// A cell comes back from memory in strips.
+constexpr int rounding_rows = 32, rounding_strips = 4, rounding_bytes = rounding_rows * 64 * 4;
+
+// Complete cells on their way from the thread that adds to the warp that rounds, and strips of them.
+struct RoundingStorage {
+  static constexpr int slots = 16, buffers = 2;
+  using Slots = PipelineIndex<slots>;
+
+  DqCell cell[slots];  // at the end one of head -1
+  std::uint64_t full[slots], empty[slots];
+  std::uint64_t strip_full[buffers], strip_empty[buffers];
+
+  __device__ __forceinline__ void init_barriers() {
+    for (std::uint64_t& barrier : full) init_barrier(shared_address(&barrier), 1);
+    for (std::uint64_t& barrier : empty) init_barrier(shared_address(&barrier), 32);
+    for (std::uint64_t& barrier : strip_full) init_barrier(shared_address(&barrier), 1);
+    for (std::uint64_t& barrier : strip_empty) init_barrier(shared_address(&barrier), 32);
+  }
+
+  // The thread that adds: the number-th cell of the thread block is complete. It has been written, and the
+  // thread has seen that. Head -1: there will be no more.
+  __device__ __forceinline__ void publish(int number, const DqCell& complete) {
+    const int slot = Slots::stage(number);
+    wait(shared_address(&empty[slot]), Slots::parity(number) ^ 1);
+    cell[slot] = complete;
+    arrive(shared_address(&full[slot]));
+  }
+};
 
 // A cell comes in strips of 32 rows and 64 columns: of the n-th its first row in the cell, and first column.
 template <class Shape>
@@ -69,11 +91,14 @@ __device__ __forceinline__ void store_strip(const unsigned char* strip, const De
 template <class T, class Shape>
 class DqRounding {
  public:
-  __device__ __forceinline__ DqRounding(const FusedParams& params, FusedStorage<Shape>& memory)
-      : params_(params), memory_(memory) {}
+  // sums: a tensor map of dq in fp32; what comes out goes `into` dq in T. strip_buffers: one after the other,
+  // at a multiple of 1024 bytes.
+  __device__ __forceinline__ DqRounding(const CUtensorMap& sums, const DeviceView& into,
+                                        RoundingStorage& storage, unsigned char* strip_buffers)
+      : sums_(sums), into_(into), storage_(storage), strip_buffers_(strip_buffers) {}
 
   // Rounds all cells that will be complete.
-  __device__ __forceinline__ void finish() {
+  __device__ __forceinline__ void run() {
     while (!ended_ || is_loading()) {
       if (!must_load()) {
         const BarrierPhase next = is_loading() ? strip_phase() : cell_phase();
@@ -84,8 +109,8 @@ class DqRounding {
   }
 
  private:
-  static constexpr int strips = rounding_strips, buffers = Shape::rounding_buffers;
-  using Slots = PipelineIndex<CompleteCells<buffers>::slots>;
+  static constexpr int strips = rounding_strips, buffers = RoundingStorage::buffers;
+  using Slots = RoundingStorage::Slots;
   using Buffers = PipelineIndex<buffers>;
   using Strip = RoundingStrip<Shape>;
 
@@ -102,12 +127,11 @@ class DqRounding {
   // Over when the next cell has come.
   __device__ __forceinline__ BarrierPhase cell_phase() const {
     const int cell = loaded_ / strips;
-    return {shared_address(&memory_.complete.full[Slots::stage(cell)]), Slots::parity(cell)};
+    return {shared_address(&storage_.full[Slots::stage(cell)]), Slots::parity(cell)};
   }
   // Over when the next strip has come.
   __device__ __forceinline__ BarrierPhase strip_phase() const {
-    return {shared_address(&memory_.complete.strip_full[Buffers::stage(rounded_)]),
-            Buffers::parity(rounded_)};
+    return {shared_address(&storage_.strip_full[Buffers::stage(rounded_)]), Buffers::parity(rounded_)};
   }
 
   // Does what can be done without waiting: starts to load a strip, or rounds one.
@@ -119,7 +143,7 @@ class DqRounding {
   }
 
   __device__ __forceinline__ const DqCell& cell_of(int strip) const {
-    return memory_.complete.cell[Slots::stage(strip / strips)];
+    return storage_.cell[Slots::stage(strip / strips)];
   }
   __device__ __forceinline__ void load() {
     const DqCell& cell = cell_of(loaded_);
@@ -129,10 +153,10 @@ class DqRounding {
     }
     if (thread_index() % 32 == 0) {
       const int buffer = Buffers::stage(loaded_);
-      const std::uint32_t full = shared_address(&memory_.complete.strip_full[buffer]);
-      wait(shared_address(&memory_.complete.strip_empty[buffer]), Buffers::parity(loaded_) ^ 1);
+      const std::uint32_t full = shared_address(&storage_.strip_full[buffer]);
+      wait(shared_address(&storage_.strip_empty[buffer]), Buffers::parity(loaded_) ^ 1);
       if (loaded_ % strips == 0) fence_view_async_global();  // for what the thread that adds has seen
-      load_strip(memory_.rounding.strip[buffer], params_.dq_strips, cell.begin + Strip::row(loaded_ % strips),
+      load_strip(strip_buffers_ + buffer * rounding_bytes, sums_, cell.begin + Strip::row(loaded_ % strips),
                  cell.head, Strip::column(loaded_ % strips), full);
     }
     ++loaded_;
@@ -141,17 +165,19 @@ class DqRounding {
   __device__ __forceinline__ void round() {
     const int buffer = Buffers::stage(rounded_);
     const DqCell& cell = cell_of(rounded_);
-    const DeviceView& into = params_.call.rounded_dq;
-    store_strip<T>(memory_.rounding.strip[buffer], into, cell.begin + Strip::row(rounded_ % strips),
-                   into.rows, cell.head, Strip::column(rounded_ % strips));
-    arrive(shared_address(&memory_.complete.strip_empty[buffer]));
+    store_strip<T>(strip_buffers_ + buffer * rounding_bytes, into_,
+                   cell.begin + Strip::row(rounded_ % strips), into_.rows, cell.head,
+                   Strip::column(rounded_ % strips));
+    arrive(shared_address(&storage_.strip_empty[buffer]));
     if (rounded_ % strips == strips - 1)
-      arrive(shared_address(&memory_.complete.empty[Slots::stage(rounded_ / strips)]));
+      arrive(shared_address(&storage_.empty[Slots::stage(rounded_ / strips)]));
     ++rounded_;
   }
 
-  const FusedParams& params_;
-  FusedStorage<Shape>& memory_;
+  const CUtensorMap& sums_;
+  const DeviceView& into_;
+  RoundingStorage& storage_;
+  unsigned char* strip_buffers_;
   int loaded_ = 0, rounded_ = 0;  // strips so far
   bool ended_ = false;
 };

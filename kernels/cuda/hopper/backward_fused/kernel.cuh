@@ -9,10 +9,6 @@
 #pragma once
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_chains.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_rounding.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_store.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_turns.cuh"
 #include "kernels/cuda/hopper/backward_fused/producer.cuh"
 #include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
 
@@ -20,7 +16,7 @@ namespace cplab::kernels::cuda::hopper {
 
 template <class T, class Shape>
 __global__ void __launch_bounds__(Shape::threads, 1)
-    attend_backward_fused_kernel(const __grid_constant__ FusedParams params) {
+    attend_backward_fused_kernel(const __grid_constant__ typename Shape::Params params) {
   alignas(1024) extern __shared__ unsigned char fused_shared[];
   auto& memory = *reinterpret_cast<FusedStorage<Shape>*>(fused_shared);
   if (threadIdx.x == 32) {
@@ -29,13 +25,13 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     if (params.loads_lse_delta_by_tma)
       for (const CUtensorMap* map : {&params.lse, &params.delta}) prefetch_tensor_map(*map);
     if (params.adds_dq_by_tma) prefetch_tensor_map(params.dq);
-    if (Shape::by_chains) prefetch_tensor_map(params.dq_strips);
+    Shape::DqSum::prefetch(params.dq_sum);
     if (params.dkv_write != DkvWrite::row_by_row)
       for (const CUtensorMap* map : {&params.dk, &params.dv}) prefetch_tensor_map(*map);
   }
   FusedProducer<Shape> producer(params, memory);
   if (threadIdx.x == 0) {
-    if constexpr (!Shape::ordered) producer.start();
+    producer.start();
     init_barriers(memory);
   }
   const bool waits_late = params.call.follows_preparation;
@@ -48,19 +44,11 @@ __global__ void __launch_bounds__(Shape::threads, 1)
     // Consumers write nothing before info_full, at which warp 1 arrives after this.
     if (waits_late && warp != 0) wait_on_dependent_grids();
     if (warp == 1) produce_info<Shape>(params, memory);
-    if constexpr (Shape::by_chains)
-      if (warp == 3) return DqRounding<T, Shape>(params, memory).finish();
+    if (Shape::DqSum::template run_warp<T>(params, memory, warp)) return;
     if (threadIdx.x % 32 != 0) return;
     if (warp == 0) producer.run();
     if (warp < 2) return;
-    if constexpr (Shape::by_chains)
-      run_dq_store_of_chains<Shape>(params, memory);
-    else if constexpr (!Shape::ordered)
-      run_dq_store<Shape>(params, memory, warp - 2);
-    else if (warp == 2)
-      run_dq_store_in_turn<Shape>(params, memory);
-    else
-      run_dq_turns<Shape>(params, memory);
+    Shape::DqSum::run_thread(params, memory, warp - 2);
   } else {
     if constexpr (Shape::moves_registers) warpgroup_reg_alloc<Shape::consumer_registers>();
     FusedConsumer<T, Shape>(params, memory, warpgroup - 1).run();

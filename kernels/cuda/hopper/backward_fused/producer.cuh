@@ -11,36 +11,30 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// One thread: fetches tiles of keys, walks their segments and loads tiles. A block's bounds are found two
-// blocks before there is room for its Q and dO, across tiles too, so that everything the next tile begins
-// with is being loaded while consumers are in the epilogue.
-//
-// Ordered: some tiles are walked upward, and taken from the list's last to its first; the others are walked
-// downward, as listed (kernels/work/turns.hpp, HeadGroups). All tiles are drawn by the counter, the first one
-// too: a thread block that does not run yet has none that others could wait for.
+// One thread: fetches tiles of keys (tile_source.cuh), walks their segments and loads tiles. A block's bounds
+// are found two blocks before there is room for its Q and dO, across tiles too, so that everything the next
+// tile begins with is being loaded while consumers are in the epilogue.
 template <class Shape>
 class FusedProducer {
  public:
-  static constexpr bool ordered = Shape::ordered;
+  using Params = typename Shape::Params;
   using Stages = PipelineIndex<Shape::stages>;
   using InfoStages = PipelineIndex<Shape::info_stages>;
 
-  __device__ __forceinline__ FusedProducer(const FusedParams& params, FusedStorage<Shape>& memory)
-      : params_(params), memory_(memory), tile_index_(ordered ? -1 : static_cast<int>(blockIdx.x)) {}
+  __device__ __forceinline__ FusedProducer(const Params& params, FusedStorage<Shape>& memory)
+      : params_(params), memory_(memory), tiles_(params, memory) {}
 
-  // The thread block's first tile. There always is one, unless tiles are drawn.
-  __device__ __forceinline__ void start() {
-    begin_chain();
-    begin_tile(0);
-  }
+  // Enters the first tile, if it is known before the launch before this one has ended.
+  __device__ __forceinline__ void start() { tiles_.start(); }
 
-  __device__ __forceinline__ void run() {
-    if constexpr (ordered) {
-      if (!fetch_next_tile()) return publish(0, 0, nowhere());
-      start();
-    }
+  __device__ __forceinline__ void run() { tiles_.run(*this); }
+
+  // Of a thread block that has no tile.
+  __device__ __forceinline__ void publish_nothing() { publish(0, 0, nowhere()); }
+  // Of all others, from the first tile on, which has been entered.
+  __device__ __forceinline__ void walk_tiles() {
     load_kv(0);  // before the segments have been read, which takes as long as this copy
-    publish(0, 0, first_block_of(0));
+    publish(0, 0, tiles_.first_block(0));
     for (int count = -1;; ++count) {
       look_ahead(count + 2);
       if (count < 0) continue;
@@ -60,89 +54,6 @@ class FusedProducer {
   }
 
  private:
-  __device__ __forceinline__ const DeviceSegment* segments() const { return params_.call.by_k.segments; }
-
-  // By chains: what is drawn is a chain and its heads.
-  __device__ __forceinline__ void begin_chain() {
-    if constexpr (Shape::by_chains) {
-      int chain, unit;
-      params_.scheduler.find(tile_index_, chain, unit);
-      chain_ = params_.call.chains.chains[chain];
-      place_ = chain_.first_tile;
-    }
-  }
-
-  __device__ __forceinline__ void begin_tile(int tile) {
-    int index, unit;
-    params_.scheduler.find(tile_index_, index, unit);
-    if constexpr (Shape::by_chains) {
-      index = place_;
-      memory_.chains.owner_of_tile[tile] = {chain_.row_begin, chain_.cells,
-                                            params_.call.chains.pieces + chain_.first_cell};
-    }
-    if constexpr (ordered) {
-      const bool whole_head = unit < params_.upward_heads;
-      const int stop = whole_head ? params_.call.by_k.live : params_.upward_tiles;  // of tiles walked upward
-      memory_.walk[tile] = index >= stop ? Walk::downward
-                           : whole_head  ? Walk::upward_as_whole_head
-                                         : Walk::upward;
-      if (index < stop) index = stop - 1 - index;
-      memory_.place_of_tile[tile] = index;
-    }
-    KeyTile& entered = memory_.tile[tile];
-    entered.rows = params_.call.by_k.tiles[index];
-    entered.segment = segments()[entered.rows.first];
-    entered.first_head = first_head_of(unit);
-    entered.stop_head = entered.first_head + params_.heads_of_tile;
-    entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
-  }
-
-  // Of the heads of a tile. In turn the query heads of a key head are as far apart as can be: those that add
-  // to the same dk and dv would wait for each other.
-  __device__ __forceinline__ int first_head_of(int unit) const {
-    if (!ordered || !params_.splits_query_heads) return unit * params_.heads_of_tile;
-    const int place = params_.of_key_heads.quotient(unit),
-              kv_head = params_.of_key_heads.remainder(unit, place);
-    return kv_head * params_.heads_of_key_head + place;
-  }
-
-  // Fetches the next tile; false if there is none. Every thread block fetches until it finds none left; the
-  // last of these fetches sets the counter back to 0 for the next launch.
-  __device__ __forceinline__ bool fetch_next_tile() {
-    if constexpr (Shape::by_chains)
-      if (++place_ < chain_.stop_tile) return true;
-    if (!fetch_next()) return false;
-    begin_chain();
-    return true;
-  }
-  __device__ __forceinline__ bool fetch_next() {
-    if constexpr (ordered) {
-      tile_index_ = atomic_add_one(params_.counter);
-      if (tile_index_ == params_.scheduler.tiles + params_.blocks - 1) *params_.counter = 0;
-    } else if (params_.counter == nullptr) {
-      tile_index_ += params_.blocks;
-    } else {
-      const int taken = atomic_add_one(params_.counter);
-      if (taken == params_.scheduler.tiles - 1) *params_.counter = 0;
-      tile_index_ = params_.blocks + taken;
-    }
-    return tile_index_ < params_.scheduler.tiles;
-  }
-
-  __device__ __forceinline__ Block first_block_of(int number) const {
-    const KeyTile& tile = memory_.tile[number];
-    if constexpr (ordered)
-      if (memory_.walk[number] == Walk::downward)
-        return first_block_downward<Shape::queries>(tile.first_head, tile.stop_head, tile.rows, segments());
-    return first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
-  }
-  __device__ __forceinline__ Block block_after(const Block& block, int number) const {
-    const KeyTile& tile = memory_.tile[number];
-    if constexpr (ordered)
-      if (memory_.walk[number] == Walk::downward)
-        return next_block_downward<Shape::queries>(block, tile.stop_head, tile.rows, segments());
-    return next_block<Owner::keys, Shape::queries>(block, tile.stop_head, tile.rows, segments());
-  }
   static __device__ __forceinline__ Block nowhere() {
     Block block = {};
     block.segment = Block::nowhere;
@@ -162,11 +73,11 @@ class FusedProducer {
     const Block& before = memory_.found[slot_before];
     if (!before.live()) return publish(count, 0, before);
     int tile = memory_.tile_of[slot_before];
-    Block block = block_after(before, tile);
-    if (!block.live() && fetch_next_tile()) {
+    Block block = tiles_.block_after(before, tile);
+    if (!block.live() && tiles_.next()) {
       tile = (tile + 1) % Shape::tiles;
-      begin_tile(tile);
-      block = first_block_of(tile);
+      tiles_.enter(tile);
+      block = tiles_.first_block(tile);
     }
     publish(count, tile, block);
   }
@@ -195,11 +106,9 @@ class FusedProducer {
                full);
   }
 
-  const FusedParams& params_;
+  const Params& params_;
   FusedStorage<Shape>& memory_;
-  int tile_index_;  // of the tile fetched last, or the chain; ordered, at first: -1
-  TileChain chain_ = {};
-  int place_ = 0;  // of the tile in the list, by chains
+  typename Shape::DqSum::template Tiles<Shape> tiles_;
 };
 
 // Whether all pairs of the tile's keys and the block's queries are live.
@@ -212,7 +121,8 @@ __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTil
 
 // Starts to load lse and delta of block `count`.
 template <class Shape>
-__device__ __forceinline__ void load_info(const FusedParams& params, FusedStorage<Shape>& memory, int count) {
+__device__ __forceinline__ void load_info(const typename Shape::Params& params, FusedStorage<Shape>& memory,
+                                          int count) {
   const Block& block = memory.found[PipelineIndex<Shape::info_stages>::stage(count)];
   const int stage = PipelineIndex<Shape::loaded_stages>::stage(count);
   load_lse_delta_tiles(memory.loaded[stage], params.lse, params.delta, block.begin, block.head,
@@ -239,7 +149,7 @@ __device__ __forceinline__ void copy_info(const AttendBackwardParams& call, Fuse
 // The copies for block `count` have arrived: lse and delta are prepared, bounds and flags written for the
 // consumers. The block after it must have been found.
 template <class Shape>
-__device__ __forceinline__ void finish_info(const FusedParams& params, FusedStorage<Shape>& memory,
+__device__ __forceinline__ void finish_info(const typename Shape::Params& params, FusedStorage<Shape>& memory,
                                             int count) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   const int lane = thread_index() % 32, slot = InfoStages::stage(count), next = InfoStages::stage(count + 1);
@@ -290,7 +200,8 @@ __device__ __forceinline__ void finish_info(const FusedParams& params, FusedStor
 // One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
 // before the block before it is prepared, because they take longer than a block's turn.
 template <class Shape>
-__device__ __forceinline__ void produce_info(const FusedParams& params, FusedStorage<Shape>& memory) {
+__device__ __forceinline__ void produce_info(const typename Shape::Params& params,
+                                             FusedStorage<Shape>& memory) {
   using InfoStages = PipelineIndex<Shape::info_stages>;
   for (int count = 0;; ++count) {
     const int slot = InfoStages::stage(count);

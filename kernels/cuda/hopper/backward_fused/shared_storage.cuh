@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
+#include <type_traits>
 
 #include "kernels/cuda/hopper/parts/instructions.cuh"
 #include "kernels/cuda/hopper/parts/lse_delta.cuh"
 #include "kernels/cuda/hopper/parts/pipeline.cuh"
 #include "kernels/cuda/hopper/parts/tile_scheduler.cuh"
 #include "kernels/cuda/parts/segment_blocks.cuh"
-#include "kernels/work/chains.hpp"
 #include "kernels/families/fits.hpp"
-#include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda::hopper {
 
@@ -28,6 +26,8 @@ inline DkvWrite dkv_write(const AttendBackwardParams& call) {
   return call.write_dk == Write::add ? DkvWrite::added_tiles : DkvWrite::rounded_tiles;
 }
 
+// DqSum: the way in which dq is summed (UnorderedDqSum, OrderedDqSum, ChainedDqSum).
+template <class DqSum>
 struct FusedParams {
   AttendBackwardParams call;
   CUtensorMap q, k, v, dout;
@@ -37,7 +37,7 @@ struct FusedParams {
   DkvWrite dkv_write = DkvWrite::row_by_row;
   CUtensorMap dq;                   // fp32, boxes of dq_rows rows x 64 columns
   bool adds_dq_by_tma = false;      // dq has a tensor map
-  bool adds_every_row = false;      // fits.hpp
+  bool adds_every_row = false;      // even those without a gradient (fits.hpp)
   TileScheduler scheduler;          // of tiles of keys, one for every `heads_of_tile` query heads
   int heads_of_tile = 1;            // query heads of a tile: all that share its key head, or one
   bool splits_query_heads = false;  // a tile has not all query heads of its key head: dk and dv are added to
@@ -45,45 +45,18 @@ struct FusedParams {
   int blocks = 1;                   // of the persistent grid
   float scale_log2 = 0;
   float ds_factor = 1;  // of dP and delta in dS
-  // Ordered: in the launch's order of heads those before upward_heads are walked upward, in the opposite
-  // order, and of the others the tiles before upward_tiles (HeadGroups).
-  int upward_heads = 0, upward_tiles = 0;
-  FastDivmod of_key_heads;  // by how many there are: the launch takes the first query head of each, then the
-                            // second ones
-  int heads_of_key_head = 1;     // query heads
-  bool stores_first_dq = false;  // ordered: a cell's first piece of dq is stored, not added
-  CUtensorMap dq_strips;         // by chains, to round dq: fp32, boxes of rounding_rows rows x 64 columns
+  [[no_unique_address]] typename DqSum::Params dq_sum;
 };
 
-// Ordered: the order in which the launch takes heads, a tile's or several together, `units` in all, at most
-// `together` of them side by side. Returns how many are.
-inline int set_order_of_heads(FusedParams& params, const AttendBackwardParams& call, int units,
-                              int together) {
-  const HeadGroups groups = head_groups(units, together, call.turns.even, call.by_k.ending);
-  params.of_key_heads = FastDivmod(call.k.heads);
-  params.heads_of_key_head = call.q.heads / call.k.heads;
-  params.upward_heads = groups.opposite_heads;
-  params.upward_tiles = groups.opposite_tiles;
-  return groups.heads;
-}
-
-// How the pieces of dq of many tiles of keys come together in memory: in any order; in the order of the work
-// list (dq_turns.cuh); or one thread block takes all tiles that add to the same rows, and rounds what they
-// have added (dq_chains.cuh).
-enum class DqOrder { any, in_turn, by_chains };
-
 // Two consumer warpgroups, or one: tiles of half as many keys, for calls that have few tiles.
-template <int D, DqOrder order = DqOrder::any, bool adds = false, int warpgroups = 2>
+template <int D, class Way, bool adds = false, int warpgroups = 2>
 struct FusedShape {
-  using Adding = FusedShape<D, order, true, warpgroups>;
+  using Adding = FusedShape<D, Way, true, warpgroups>;
+  using DqSum = Way;  // of summing dq: UnorderedDqSum, OrderedDqSum, ChainedDqSum
+  using Params = FusedParams<DqSum>;
   static constexpr int head_size = D;
-  static constexpr bool adds_tiles = adds;  // DkvWrite::added_tiles, else any other
-  // dq, and dk and dv of several heads, are added in a fixed order.
-  static constexpr bool ordered = order == DqOrder::in_turn;
-  static constexpr bool by_chains = order == DqOrder::by_chains;
+  static constexpr bool adds_tiles = adds;      // DkvWrite::added_tiles, else any other
   static constexpr int consumers = warpgroups;  // of 64 keys
-  // Strips of dq that are on their way to be rounded.
-  static constexpr int rounding_buffers = by_chains ? 2 : 0;
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int keys = 64 * consumers;
   static constexpr int queries = D == 64 ? 128 : 64;  // of a block
@@ -109,8 +82,6 @@ struct FusedShape {
   // producers look two blocks ahead, which makes six, or seven with three stages; eight, so that an index
   // is a mask.
   static constexpr int info_stages = 8;
-  // Of the ordered kernel: a block that is being added to dq, and one whose turn it is already.
-  static constexpr int dq_turn_slots = 2;
   // Of lse and delta as TMA loads them: the next block's come while one's are prepared.
   static constexpr int loaded_stages = 2;
   // From the tile whose dk is being stored, by the next one, whose K and V are there, to those that the
@@ -122,8 +93,7 @@ struct FusedShape {
   // Bytes of 64 keys and of their first 64 columns; of a block of queries and of its first 64 columns.
   static constexpr int key_bytes = 64 * D * 2, key_half_bytes = 64 * 128;
   static constexpr int query_bytes = queries * D * 2, query_half_bytes = queries * 128;
-  static_assert(consumers == 2 || (consumers == 1 && D == 128 && order == DqOrder::any));
-  static_assert(!ordered || keys == 16 * dkv_turns_of_tile);
+  static_assert(consumers == 2 || (consumers == 1 && D == 128));
   static_assert(dq_rows == 64, "a part of dq: 64 rows of 64 columns");
   // dS of a block: [query / 64][key][64 queries].
   static constexpr int ds_groups = queries / 64;
@@ -172,54 +142,16 @@ struct KeyTile {
   int first_head, stop_head;  // its query heads
 };
 
-// How the ordered kernel walks over a tile's queries: downward, as listed; upward, the other way, before the
-// list's ending; or upward as all tiles of its head (HeadGroups).
-enum class Walk : unsigned char { downward, upward, upward_as_whole_head };
-
-// Of the ordered kernel: what adding a block's piece of dq does to its cell's counter, and to the next one's.
-struct DqPiece {
-  enum class Part { none, one_of_more, last };  // of a cell's pieces
-  std::int32_t* counter;
-  Part part[2];
-  bool stored;  // the piece is a cell's first: not added to what is there
+// Where dk and dv are added to what TMA loads: a barrier for each warp, which says that it has come.
+template <int warps>
+struct AddedDkvStorage {
+  std::uint64_t old_full[warps];
+  __device__ __forceinline__ void init_barriers() {
+    for (std::uint64_t& barrier : old_full) init_barrier(shared_address(&barrier), 1);
+  }
 };
-
-// A block of queries from row `begin` on, whose dq is complete.
-struct DqCell {
-  int begin, head;
-};
-
-// By chains: to whose rows of dq a KeyTile adds.
-struct DqOwner {
-  int row_begin, cells;
-  const std::int32_t* pieces;  // of each cell
-};
-
-// To round dq in the kernel (dq_rounding.cuh): a cell comes back from memory in strips.
-constexpr int rounding_rows = 32, rounding_strips = 4, rounding_bytes = rounding_rows * 64 * 4;
-template <int strips>
-struct RoundingBuffers {
-  unsigned char strip[strips][rounding_bytes];
-};
-template <>
-struct RoundingBuffers<0> {};
-// The complete cells, from the thread that adds to the warp that rounds them, and then a cell of head -1.
-template <int strips>
-struct CompleteCells {
-  static constexpr int slots = 16;
-  DqCell cell[slots];
-  std::uint64_t full[slots], empty[slots];
-  std::uint64_t strip_full[strips], strip_empty[strips];  // of RoundingBuffers
-};
-template <>
-struct CompleteCells<0> {};
-
-template <class Shape, bool by_chains>
-struct DqChains {};
-template <class Shape>
-struct DqChains<Shape, true> {
-  unsigned char added[most_chain_cells];  // pieces of each cell of the chain's heads so far
-  DqOwner owner_of_tile[Shape::tiles];
+struct StoredDkvStorage {
+  __device__ __forceinline__ void init_barriers() {}
 };
 
 template <class Shape>
@@ -230,7 +162,7 @@ struct alignas(1024) FusedStorage {
   // and dv.
   unsigned char ds[Shape::ds_tiles][Shape::ds_groups][Shape::ds_group_bytes];
   // Accumulators of each part of dq, 64 columns, for TMA: [column / 32][row][32 columns] of fp32, swizzled.
-  unsigned char dq_staging[Shape::dq_parts][Shape::dq_bytes];
+  unsigned char dq_staging[Shape::dq_parts + Shape::DqSum::more_dq_tiles][Shape::dq_bytes];
   unsigned char staged_dkv_rest[std::max(
       16, Shape::staged_dkv_bytes - Shape::ds_bytes - Shape::dq_parts * Shape::dq_bytes)];
   LoadedLseDelta<Shape::queries> loaded[Shape::loaded_stages];
@@ -253,16 +185,10 @@ struct alignas(1024) FusedStorage {
   std::uint64_t loaded_full[Shape::loaded_stages];
   std::uint64_t ds_full[Shape::ds_tiles], ds_empty[Shape::ds_tiles];
   std::uint64_t dq_full[Shape::dq_parts], dq_empty[Shape::dq_parts];
-  // Of the ordered kernel: it is a block's turn to add to dq, and both consumers' dq of it has been written;
-  // that block's piece; a KeyTile's place in the work list and how it is walked.
-  std::uint64_t dq_turn[Shape::dq_turn_slots], dq_written[Shape::dq_turn_slots];
-  DqPiece dq_piece[Shape::dq_turn_slots];
-  int place_of_tile[Shape::tiles];
-  Walk walk[Shape::tiles];
-  std::uint64_t old_dkv_full[4 * Shape::consumers];  // of a warp: what its dk and dv are added to
-  [[no_unique_address]] CompleteCells<Shape::rounding_buffers> complete;
-  [[no_unique_address]] DqChains<Shape, Shape::by_chains> chains;
-  alignas(1024) [[no_unique_address]] RoundingBuffers<Shape::rounding_buffers> rounding;
+  [[no_unique_address]] std::conditional_t<Shape::adds_tiles, AddedDkvStorage<4 * Shape::consumers>,
+                                           StoredDkvStorage>
+      dkv;
+  [[no_unique_address]] typename Shape::DqSum::template Storage<Shape> dq_sum;
 };
 
 constexpr int most_shared_bytes = 227 << 10;  // of a thread block on Hopper
@@ -285,25 +211,15 @@ __device__ __forceinline__ void init_barriers(FusedStorage<Shape>& memory) {
     init_barrier(shared_address(&memory.loaded_full[n]), 1);
     init_barrier(shared_address(&memory.dq_full[n]), 4);
     init_barrier(shared_address(&memory.dq_empty[n]), 1);
-    if constexpr (Shape::ordered) {
-      init_barrier(shared_address(&memory.dq_turn[n]), 1);
-      init_barrier(shared_address(&memory.dq_written[n]), 1);
-    }
     init_barrier(shared_address(&memory.ds_full[n]), warps);
     init_barrier(shared_address(&memory.ds_empty[n]), warps);
   }
-  if constexpr (Shape::adds_tiles)
-    for (std::uint64_t& barrier : memory.old_dkv_full) init_barrier(shared_address(&barrier), 1);
   for (int n = 2; n < Shape::stages; ++n) {
     init_barrier(shared_address(&memory.full[n]), 1);
     init_barrier(shared_address(&memory.empty[n]), 32 * warps);
   }
-  if constexpr (Shape::by_chains) {
-    for (std::uint64_t& barrier : memory.complete.full) init_barrier(shared_address(&barrier), 1);
-    for (std::uint64_t& barrier : memory.complete.empty) init_barrier(shared_address(&barrier), 32);
-    for (std::uint64_t& barrier : memory.complete.strip_full) init_barrier(shared_address(&barrier), 1);
-    for (std::uint64_t& barrier : memory.complete.strip_empty) init_barrier(shared_address(&barrier), 32);
-  }
+  memory.dkv.init_barriers();
+  memory.dq_sum.init_barriers();
   fence_barrier_init();
 }
 

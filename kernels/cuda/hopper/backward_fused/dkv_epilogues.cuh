@@ -1,0 +1,245 @@
+// What a consumer does with dk and dv at the end of a tile of keys. The product for the tile's last dq is
+// still running when that begins: beside_last_dq() is what can be done meanwhile, and write() the rest, once
+// wait_for_room() has waited for the shared memory that it needs. Which of the three ways a shape has follows
+// from the room there is (DkvEpilogue).
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/hopper/backward_fused/dkv_rows.cuh"
+#include "kernels/cuda/hopper/backward_fused/dq_accumulate.cuh"
+#include "kernels/cuda/hopper/backward_fused/score_gradients.cuh"
+#include "kernels/cuda/hopper/backward_fused/shared_storage.cuh"
+#include "kernels/cuda/hopper/parts/instructions.cuh"
+#include "kernels/cuda/hopper/parts/stage_rows.cuh"
+#include "kernels/cuda/hopper/parts/wgmma.cuh"
+
+namespace cplab::kernels::cuda::hopper {
+
+// A consumer at the end of a tile of keys, whose last block of queries is `count`.
+template <class T, class Shape>
+struct EndOfTile {
+  using Sums = Accumulators<1, Shape::head_size / 8>;
+
+  const typename Shape::Params& params;
+  FusedStorage<Shape>& memory;
+  int warpgroup, count;
+  Sums &dk, &dv;
+
+  __device__ __forceinline__ int tile_number() const {
+    return memory.bounds[PipelineIndex<Shape::info_stages>::stage(count)].segment;
+  }
+};
+
+// dk and dv of this warp's rows, staged at these places.
+template <class T, class Shape>
+struct StagedDkv {
+  using Gradient = typename DkvRows<T, Shape>::Gradient;
+
+  __device__ __forceinline__ StagedDkv(const EndOfTile<T, Shape>& at, unsigned char* dv_staging,
+                                       unsigned char* dk_staging)
+      : dv{at.dv, at.params.dv, at.params.call.dv, 1, dv_staging},
+        dk{at.dk, at.params.dk, at.params.call.dk, gradient_factor<T>(at.params.call), dk_staging} {}
+
+  Gradient dv, dk;
+};
+
+// --- together -------------------------------------------------------------------------------------------
+
+// Head size 64: both are staged at the end. fp32 ones where dS and dq were, in the place of the warp among
+// all of them. Rounded ones one after the other in the warp's own rows of dS of the block after `count`, when
+// dq of the block before it has been computed (ds_empty): in a tile of one block a product whose result is
+// dropped (issue_dq()) may still read them.
+template <class T, class Shape>
+class TogetherEpilogue {
+ public:
+  __device__ __forceinline__ explicit TogetherEpilogue(const EndOfTile<T, Shape>& at)
+      : at_(at),
+        rows_(at.params, at.memory, at.memory.tile[at.tile_number()]),
+        rounded_(at.params.dkv_write == DkvWrite::rounded_tiles),
+        gradients_(rounded_ ? rounded(at) : fp32(at)) {}
+
+  __device__ __forceinline__ void beside_last_dq() const {}
+  __device__ __forceinline__ void wait_for_room() const {
+    using DsTiles = PipelineIndex<Shape::ds_tiles>;
+    const int next = at_.count + 1;
+    if (rounded_) {
+      wait(shared_address(&at_.memory.ds_empty[DsTiles::stage(next)]), DsTiles::parity(next) ^ 1);
+    } else {
+      static_assert(Shape::staged_dkv_bytes <= Shape::ds_bytes, "nothing is staged where dq is");
+      named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+    }
+  }
+  __device__ __forceinline__ void write() const {
+    Shape::DqSum::write_both(at_, rows_, gradients_.dv, gradients_.dk);
+  }
+
+ private:
+  using Gradients = StagedDkv<T, Shape>;
+  static __device__ __forceinline__ Gradients fp32(const EndOfTile<T, Shape>& at) {
+    auto* const ds = reinterpret_cast<unsigned char*>(&at.memory.ds) +
+                     (opaque(thread_index()) / 32 - 4) * 16 * Shape::head_size * 4;
+    return {at, ds + Shape::dkv_bytes, ds};
+  }
+  static __device__ __forceinline__ Gradients rounded(const EndOfTile<T, Shape>& at) {
+    unsigned char* const own = at.memory.ds[PipelineIndex<Shape::ds_tiles>::stage(at.count + 1)][0] +
+                               (opaque(thread_index()) / 32 - 4) * 16 * 128;
+    return {at, own, own};
+  }
+
+  const EndOfTile<T, Shape>& at_;
+  DkvRows<T, Shape> rows_;
+  bool rounded_;
+  Gradients gradients_;
+};
+
+// --- one after the other --------------------------------------------------------------------------------
+
+// Head size 128: dv is staged, and written, while the last product for dq runs; dk afterwards. fp32 ones in
+// the place of the warp among all of them, dv where Q and dO were, dk where dS and dq were. Rounded ones take
+// half of that: dv where V of the own keys was, dk where the own dq is staged, which no other warpgroup
+// reads; neither waits for the other, which may be half a block behind.
+template <class T, class Shape>
+class ApartEpilogue {
+ public:
+  __device__ __forceinline__ explicit ApartEpilogue(const EndOfTile<T, Shape>& at)
+      : at_(at),
+        rows_(at.params, at.memory, at.memory.tile[at.tile_number()]),
+        rounded_(at.params.dkv_write == DkvWrite::rounded_tiles),
+        gradients_(rounded_ ? rounded(at) : fp32(at)) {}
+
+  __device__ __forceinline__ void beside_last_dq() {
+    if (!rounded_) named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+    warpgroup_fence_operand(at_.dv[0]);
+    dv_written_ = Shape::DqSum::write_first(rows_, gradients_.dv);
+    if (thread_index() % 32 == 0 && dv_written_) {
+      tma_store_wait();
+      arrive(shared_address(&at_.memory.q_free));
+    }
+  }
+  __device__ __forceinline__ void wait_for_room() const {
+    const DqStaging<Shape> staging(at_.memory, at_.warpgroup);
+    if (!rounded_) {
+      staging.wait_until_free(at_.count + 1);
+      named_barrier_sync(1, Shape::consumers * warpgroup_threads);
+    } else {
+      staging.wait_until_free(at_.count + 1);
+      // For racecheck: dk goes where other warps have staged dq, and it sees no order between their lanes.
+      named_barrier_sync(2 + at_.warpgroup, warpgroup_threads);
+    }
+  }
+  __device__ __forceinline__ void write() const {
+    Shape::DqSum::write_second(at_, rows_, gradients_.dv, gradients_.dk);
+    if (!dv_written_ && thread_index() % 32 == 0) arrive(shared_address(&at_.memory.q_free));
+  }
+
+ private:
+  using Gradients = StagedDkv<T, Shape>;
+  static __device__ __forceinline__ Gradients fp32(const EndOfTile<T, Shape>& at) {
+    const int own = (opaque(thread_index()) / 32 - 4) * 16 * Shape::head_size * 4;
+    return {at, at.memory.q[0] + own, reinterpret_cast<unsigned char*>(&at.memory.ds) + own};
+  }
+  static __device__ __forceinline__ Gradients rounded(const EndOfTile<T, Shape>& at) {
+    constexpr int bytes = 16 * Shape::head_size * 2;
+    static_assert(4 * bytes <= Shape::key_bytes && 4 * bytes <= Shape::dq_bytes);
+    const int own = opaque(thread_index()) / 32 % 4 * bytes;
+    return {at, at.memory.v[at.warpgroup] + own, at.memory.dq_staging[at.warpgroup] + own};
+  }
+
+  const EndOfTile<T, Shape>& at_;
+  DkvRows<T, Shape> rows_;
+  bool rounded_, dv_written_ = false;
+  Gradients gradients_;
+};
+
+// --- added to what is there -----------------------------------------------------------------------------
+
+// DkvWrite::added_tiles: what rounded sums are added to is loaded by TMA while the last product for dq runs,
+// and the sums are stored as tiles. Both are staged where they can be while K, dS and dq are in use: dk where
+// Q and dO of an earlier block than the last were, and dv there too if it fits, else where those of the last
+// were. Where rows are not whole they are added one by one.
+template <class T, class Shape>
+class AddingEpilogue {
+ public:
+  __device__ __forceinline__ explicit AddingEpilogue(const EndOfTile<T, Shape>& at)
+      : at_(at),
+        rows_(at.params, at.memory, at.memory.tile[at.tile_number()]),
+        not_staged_(at, nullptr, nullptr) {}
+
+  __device__ __forceinline__ void beside_last_dq() const {
+    const bool whole = rows_.is_whole();
+    if (thread_index() % 32 != 0) return;
+    // Where those of the last block are used: until both consumers have multiplied its Q and dO.
+    if (!Shape::stages_together)
+      wait(shared_address(&at_.memory.empty[Stages::stage(at_.count)]), Stages::parity(at_.count));
+    const Staging staging = staging_of(at_.count);
+    const std::uint32_t full = old_full();
+    if (!whole || rows_.first_key() >= at_.params.call.k.rows) return arrive(full);
+    arrive_and_expect_tx(full, 2 * bytes);
+    tma_load(shared_address(staging.dv), at_.params.dv, rows_.first_key(), rows_.tile().kv_head, full);
+    tma_load(shared_address(staging.dk), at_.params.dk, rows_.first_key(), rows_.tile().kv_head, full);
+  }
+  __device__ __forceinline__ void wait_for_room() const {}
+  __device__ __forceinline__ void write() const {
+    if (rows_.is_whole()) {
+      const int count = opaque(at_.count);
+      const Staging staging = staging_of(count);
+      wait(old_full(), at_.memory.bounds[PipelineIndex<Shape::info_stages>::stage(count)].segment & 1);
+      add_to_old(at_.params.dv, staging.dv, at_.dv, 1);
+      add_to_old(at_.params.dk, staging.dk, at_.dk, gradient_factor<T>(at_.params.call));
+    } else {
+      rows_.write(not_staged_.dv, not_staged_.dk);
+    }
+    if (thread_index() % 32 == 0) tma_store_wait();
+    __syncwarp();
+    arrive(shared_address(&at_.memory.q_free));  // all lanes, each for what it has staged there
+  }
+
+ private:
+  using Stages = PipelineIndex<Shape::stages>;
+  static constexpr int bytes = 16 * Shape::head_size * 2;
+  static constexpr bool fit_one_stage = 4 * Shape::consumers * bytes <= Shape::query_bytes;
+  static_assert(fit_one_stage || (2 * bytes * Shape::consumers == Shape::query_bytes &&
+                                  Shape::consumers == 2 && Shape::stages == 2));
+
+  // Of this warp's 16 keys.
+  struct Staging {
+    unsigned char *dv, *dk;
+  };
+  __device__ __forceinline__ Staging staging_of(int count) const {
+    FusedStorage<Shape>& memory = at_.memory;
+    const int own = (opaque(thread_index()) / 32 - 4) * bytes;
+    const int before =
+        Stages::stage(count + 1);  // the next tile's first block comes here, and waits for q_free
+    if (fit_one_stage) return {memory.dout[before] + own, memory.q[before] + own};
+    const auto in = [&](int stage) {
+      return at_.warpgroup == 0 ? memory.q[stage] + own : memory.dout[stage] + (own - Shape::query_bytes);
+    };
+    return {in(Stages::stage(count)), in(before)};
+  }
+  __device__ __forceinline__ std::uint32_t old_full() const {
+    return shared_address(&at_.memory.dkv.old_full[opaque(thread_index()) / 32 - 4]);
+  }
+  // Adds to what has been loaded, and stores the sums. TMA may still be reading `staging` afterwards.
+  __device__ __forceinline__ void add_to_old(const CUtensorMap& map, unsigned char* staging,
+                                             const typename EndOfTile<T, Shape>::Sums& sums,
+                                             float factor) const {
+    stage_rounded_of_16_rows<T, true>(staging, sums[0], factor);
+    fence_view_async_shared();
+    __syncwarp();
+    if (rows_.lane() == 0 && rows_.first_key() < at_.params.call.k.rows)
+      tma_store_once(map, rows_.first_key(), rows_.tile().kv_head, shared_address(staging));
+  }
+
+  const EndOfTile<T, Shape>& at_;
+  DkvRows<T, Shape> rows_;
+  StagedDkv<T, Shape> not_staged_;
+};
+
+// The way of a shape.
+template <class T, class Shape>
+using DkvEpilogue = std::conditional_t<
+    Shape::adds_tiles, AddingEpilogue<T, Shape>,
+    std::conditional_t<Shape::stages_together, TogetherEpilogue<T, Shape>, ApartEpilogue<T, Shape>>>;
+
+}  // namespace cplab::kernels::cuda::hopper
