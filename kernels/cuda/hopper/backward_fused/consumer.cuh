@@ -35,6 +35,8 @@ class FusedConsumer {
   static constexpr int dq_parts = Shape::dq_parts_of_consumer;
   using DqAccumulators = float[8 * dq_parts][4];  // of a consumer: 64 rows x 64 columns a part
   using Operand = std::uint32_t[n_tiles / 2][4];  // A of the products for dv and dk
+  using Scores = float[n_tiles][4];               // 64 keys x the queries of a block
+  using QueryRows = TileDescriptor<Shape::query_half_bytes>;
   // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
   // registers.
   static constexpr bool early_dv = Shape::queries == 64, early_delta = early_dv && !Shape::keeps_k;
@@ -99,9 +101,8 @@ class FusedConsumer {
   // block before it. Returns whether the tile has a next block, for which both have then been called.
   __device__ __forceinline__ bool run_block(int count, DqAccumulators& dq, Operand& ds) {
     const int stage = Stages::stage(count), slot = InfoStages::stage(count);
-    const TileDescriptor<Shape::query_half_bytes> q(shared_address(memory_.q[stage]));
-    const TileDescriptor<Shape::query_half_bytes> dout(shared_address(memory_.dout[stage]));
-    float p[n_tiles][4], dp[n_tiles][4];
+    const QueryRows q(shared_address(memory_.q[stage])), dout(shared_address(memory_.dout[stage]));
+    Scores p, dp;
     const LseDeltaPair* const lse_delta = lse_delta_of(count);
     // Asked for before the first product: behind it the compiler may place it late, and the last product then
     // waits for it.
@@ -121,36 +122,10 @@ class FusedConsumer {
       load_lse(count);  // while dq was in registers there was no room
       end_block<2>(count - 1, ds, (flags & block_first) == 0);
     }
-    if constexpr (!early_dv) wait_for_ds(count - 1);
-    const bool masked = (flags & block_masked) != 0;
-    warpgroup_wait<1>();
-    float2 minus_delta[n_tiles];
-    compute_p(p, lse_delta, masked, slot, minus_delta);
-    Operand p_operand;
-    warpgroup_fence_operand(p);
-    warpgroup_wait<0>();
-    warpgroup_fence_operand(dp);
-    if constexpr (early_dv) {
-      pack_operand<T>(p, p_operand);
-      issue_dkv(dv_, p_operand, dout);
-      wait_for_ds(count - 1);
-    }
-    const int tile = DsTiles::stage(count);
-    const auto wait_for_ds_buffer = [&] {
-      wait(shared_address(&memory_.ds_empty[tile]), DsTiles::parity(count) ^ 1);
-    };
-    if (masked) zero_dead_dp(dp, p);
-    // This wait contains a branch, above which no load is moved: between the halves if registers are short.
-    compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
-    if constexpr (!early_dv) wait_for_ds_buffer();
-    compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
-    if constexpr (!early_dv) pack_operand<T>(p, p_operand);
-    pack_operand<T>(dp, ds);
-    if constexpr (early_dv) wait_for_ds_buffer();
-    store_ds(memory_.ds[tile], ds);
-    __syncwarp();
-    if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
-    if constexpr (!early_dv) issue_dkv(dv_, p_operand, dout);
+    if constexpr (early_dv)
+      compute_ds_beside_dv(count, (flags & block_masked) != 0, lse_delta, p, dp, ds, dout);
+    else
+      compute_ds_before_dv(count, (flags & block_masked) != 0, lse_delta, p, dp, ds, dout);
     issue_dq(count - 1, dq);
     issue_dkv(dk_, ds, q);
     // Everything else happens while these products run.
@@ -164,6 +139,55 @@ class FusedConsumer {
     if constexpr (!Shape::late_dk) end_block<0>(opaque(count), ds);
     return more;
   }
+
+  // From S and dP, whose products are running, to dS, which is stored for dq, and the product for dv, which
+  // is started. Where there are registers for P beside dS, that product starts first and runs beside dS.
+  __device__ __forceinline__ void compute_ds_beside_dv(int count, bool masked, const LseDeltaPair* lse_delta,
+                                                       Scores& p, Scores& dp, Operand& ds,
+                                                       const QueryRows& dout) {
+    float2 minus_delta[n_tiles];
+    Operand p_operand;
+    compute_p(count, masked, lse_delta, p, dp, minus_delta);
+    pack_operand<T>(p, p_operand);
+    issue_dkv(dv_, p_operand, dout);
+    wait_for_ds(count - 1);
+    const int tile = DsTiles::stage(count);
+    if (masked) zero_dead_dp(dp, p);
+    compute_ds<early_delta, 0, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
+    pack_operand<T>(dp, ds);
+    wait_for_ds_buffer(tile, count);
+    publish_ds(tile, ds);
+  }
+  // Where P and dS share registers.
+  __device__ __forceinline__ void compute_ds_before_dv(int count, bool masked, const LseDeltaPair* lse_delta,
+                                                       Scores& p, Scores& dp, Operand& ds,
+                                                       const QueryRows& dout) {
+    float2 minus_delta[n_tiles];
+    Operand p_operand;
+    wait_for_ds(count - 1);
+    compute_p(count, masked, lse_delta, p, dp, minus_delta);
+    const int tile = DsTiles::stage(count);
+    if (masked) zero_dead_dp(dp, p);
+    // The wait contains a branch, above which no load is moved: between the halves, because registers are
+    // short.
+    compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
+    wait_for_ds_buffer(tile, count);
+    compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
+    pack_operand<T>(p, p_operand);
+    pack_operand<T>(dp, ds);
+    publish_ds(tile, ds);
+    issue_dkv(dv_, p_operand, dout);
+  }
+  // Waits until the products for dq have read what was where dS of block `count` goes.
+  __device__ __forceinline__ void wait_for_ds_buffer(int tile, int count) {
+    wait(shared_address(&memory_.ds_empty[tile]), DsTiles::parity(count) ^ 1);
+  }
+  __device__ __forceinline__ void publish_ds(int tile, const Operand& ds) {
+    store_ds(memory_.ds[tile], ds);
+    __syncwarp();
+    if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
+  }
+
   // Waits until block `count` has been added to dk, and gives back its Q and dO; `pending` batches were
   // committed after its own. All lanes do, each for what it has read of BlockInfo of blocks before: racecheck
   // takes no lane's word for others.
@@ -249,9 +273,11 @@ class FusedConsumer {
     return thread_index() % 32;
   }
 
-  // P from S, in place; lse and delta of its queries are read on the way.
-  __device__ __forceinline__ void compute_p(float (&p)[n_tiles][4], const LseDeltaPair* lse_delta,
-                                            bool masked, int slot, float2 (&minus_delta)[n_tiles]) {
+  // P from S, in place, when that is complete; lse and delta of its queries are read on the way. Then waits
+  // for dP.
+  __device__ __forceinline__ void compute_p(int count, bool masked, const LseDeltaPair* lse_delta, Scores& p,
+                                            Scores& dp, float2 (&minus_delta)[n_tiles]) {
+    warpgroup_wait<1>();
     warpgroup_fence_operand(p);
 #pragma unroll
     for (int n = 0; n < n_tiles; ++n) {
@@ -265,14 +291,17 @@ class FusedConsumer {
       if constexpr (early_delta) minus_delta[n] = lse_delta[4 * n].minus_delta;
     }
     if (masked) {
-      const Block& block = memory_.bounds[slot];
+      const Block& block = memory_.bounds[InfoStages::stage(count)];
       mask_dead_by_bits(p, block, first_key(memory_.tile[block.segment]), 0);
     }
+    warpgroup_fence_operand(p);
+    warpgroup_wait<0>();
+    warpgroup_fence_operand(dp);
   }
 
   // Starts acc += operand times rows of the block: dv += P^T dO, dk += dS^T Q.
   __device__ __forceinline__ void issue_dkv(Accumulators<1, D / 8>& acc, const Operand& operand,
-                                            const TileDescriptor<Shape::query_half_bytes>& rows) {
+                                            const QueryRows& rows) {
     warpgroup_fence_operand(acc[0]);
     warpgroup_arrive();
 #pragma unroll
