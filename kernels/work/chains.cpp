@@ -1,4 +1,4 @@
-// Finds chains by the hulls of the query rows of their tiles; see chains.hpp.
+// Finds chains: tiles whose query rows overlap belong to one (chains.hpp).
 #include "kernels/work/chains.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace cplab::kernels::cuda {
 namespace {
 
-// All rows between the first and the last that a tile of keys walks over.
+// The rows from the first to the last query that a tile of keys walks over, gaps included.
 RowRange hull_of(const WorkTile& tile, const std::vector<DeviceSegment>& segments) {
   RowRange hull = {0, 0};
   for (std::int32_t at = tile.first; at < tile.first + tile.count; ++at) {
@@ -26,13 +26,13 @@ RowRange hull_of(const WorkTile& tile, const std::vector<DeviceSegment>& segment
   return hull;
 }
 
-// Rows of q, and the tiles that walk over them, as places in the list, ascending.
+// A range of rows of q, and the tiles that walk over it: their places in the list, ascending.
 struct TilesOfRows {
   RowRange rows;
   std::vector<std::size_t> tiles;
 };
 
-// Of all tiles with segments, by ascending rows, so joined that no rows are in two.
+// Joins the hulls of all tiles with segments where they overlap; ascending by rows.
 std::vector<TilesOfRows> joined_hulls(const WorkTables& by_k) {
   std::vector<RowRange> hulls;
   for (std::size_t n = 0; n < static_cast<std::size_t>(live_tiles(by_k)); ++n)
@@ -51,14 +51,16 @@ std::vector<TilesOfRows> joined_hulls(const WorkTables& by_k) {
   return all;
 }
 
+// A chain that has been found.
 struct Found {
   RowRange rows;
   std::vector<std::size_t> tiles;   // places in the list, ascending
-  std::vector<std::int32_t> cells;  // pieces of each
-  std::int64_t work = 0;            // pieces of all
+  std::vector<std::int32_t> cells;  // how many pieces each cell gets
+  std::int64_t work = 0;            // how many pieces all cells get together
 };
 
-// Counts the pieces of a chain's cells; false if there is one that is not whole, or cells that have none.
+// Counts the pieces of a chain's cells. Returns false if a piece is not a whole cell, or if a cell gets no
+// piece or more than the kernel can count.
 bool count_pieces(Found& chain, const WorkTables& by_k, std::int64_t cell_rows) {
   if ((chain.rows.end - chain.rows.begin) % cell_rows != 0) return false;
   chain.cells.resize(static_cast<std::size_t>((chain.rows.end - chain.rows.begin) / cell_rows));

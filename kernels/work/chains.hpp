@@ -1,5 +1,7 @@
-// Chains of tiles of keys that add to the same rows of dq, for the backward kernel that gives a chain to one
-// thread block. Plain host code.
+// Chains of tiles of keys for the Hopper backward that sums dq by chains. A chain is all tiles of keys that
+// add to the same rows of dq, mostly a sequence; one thread block takes a chain from its first tile to its
+// last. So it can store the first piece of each cell (turns.hpp), and round the cell when it has added the
+// last. Plain host code.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +15,25 @@
 
 namespace cplab::kernels::cuda {
 
-// Cells of all query heads of a chain, and pieces of a cell, that the kernel can count.
+// What the kernel can count: cells of a chain, over all query heads of a tile, and pieces of a cell.
 constexpr int most_chain_cells = 256, most_cell_pieces = 255;
 
 struct TileChains {
-  std::vector<TileChain> chains;  // most rows of pieces first
-  std::vector<std::int32_t> pieces;
+  std::vector<TileChain> chains;     // the chain with most pieces first
+  std::vector<std::int32_t> pieces;  // of each cell, chain after chain
 };
 
-// Puts the tiles with segments in the order of chains, those of a chain as they were. Nothing, and by_k is as
-// it was, unless in every chain all blocks of queries begin a multiple of blocks from the chain's first row
-// and are whole, all of the call's q_rows get a piece, and the kernel can count the pieces where a tile has
-// that many query heads. width: of a head of q.
+// Finds the chains of a list, and puts its tiles with segments in the order of chains; those of a chain keep
+// their order. Returns nothing, and leaves the list as it was, unless
+// - every piece is a whole cell, counted from its chain's first row,
+// - each of the call's q_rows rows gets a piece, and
+// - the kernel can count cells and pieces where a tile has heads_of_tile query heads.
+// width: of a head of q.
 std::optional<TileChains> tile_chains(WorkTables& by_k, std::int64_t q_rows, std::int64_t width,
                                       std::int64_t heads_of_tile);
 
-// The tiles of keys of a call whose views have row spaces, at most `height` rows each, cut where sequences
-// begin, and their chains.
+// The chains of a call whose views have row spaces (row_space.hpp), with their tiles of keys: these have at
+// most `height` rows and are cut where sequences begin.
 struct ChainTiles {
   WorkTables by_k;
   TileChains chains;

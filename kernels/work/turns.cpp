@@ -1,4 +1,4 @@
-// Counts the pieces that come before each unit, cell by cell; see turns.hpp.
+// Counts, cell by cell, the pieces that come before each unit (turns.hpp).
 #include "kernels/work/turns.hpp"
 
 #include <algorithm>
@@ -12,21 +12,22 @@
 namespace cplab::kernels::cuda {
 namespace {
 
-// Calls visit(first cell, end of cells, pieces) where a unit adds that many pieces to each of the cells. Its
-// pieces have as many rows as cells: where they straddle cells, all cells but the outermost have two.
+// Calls visit(first cell, end of cells, pieces) for each stretch of cells to which a unit adds equally many
+// pieces. A unit's pieces are as high as cells: if they straddle cells, all of its cells but the outermost
+// get two.
 template <class Visit>
 void for_each_stretch(const RowRange& rows, std::int64_t rows_of_cell, Visit visit) {
   if (rows.begin == rows.end) return;
   const std::int64_t pieces = (rows.end - rows.begin + rows_of_cell - 1) / rows_of_cell;
   const std::int64_t first = rows.begin / rows_of_cell, end = (rows.end - 1) / rows_of_cell + 1;
   if (rows.begin % rows_of_cell == 0) return visit(first, end, 1);
-  // Piece n lies in cells first + n and first + n + 1, the last one perhaps in the former alone.
+  // The n-th piece lies in cells first + n and first + n + 1, the last one perhaps in cell first + n alone.
   visit(first, first + 1, 1);
   visit(first + 1, first + pieces, 2);
   if (first + pieces < end) visit(first + pieces, end, 1);
 }
 
-// The units of a list, tile after tile, and in a tile from its last segment to its first.
+// The query rows of each unit of a list, in the order of units (DqTurns).
 std::vector<RowRange> units_of(const WorkTables& by_k) {
   std::vector<RowRange> units;
   const std::int32_t live = live_tiles(by_k);
@@ -38,15 +39,15 @@ std::vector<RowRange> units_of(const WorkTables& by_k) {
   return units;
 }
 
-// Where the cells of dq lie: row r of a unit is in cell (r + its shift) / rows_of_cell.
+// Where the cells of dq lie: row r of a unit is in cell (r + the unit's shift) / rows_of_cell.
 struct CellGrid {
   std::vector<std::int32_t> shift_of_unit;
   std::int64_t cells = 0;
 };
 
-// Units that have rows in common, directly or by others, have one shift; that of the next ones makes their
-// cells come after those before. Of the shifts that do, it is the one with which units of most rows begin
-// where a cell does, so that their pieces lie in one.
+// Chooses the shifts. Units that have rows in common, directly or through others, get the same shift, and the
+// cells of the next such set of units come after theirs. The shift is the one with which units of most rows
+// begin where a cell begins, so that their pieces lie in one cell.
 CellGrid cell_grid(const std::vector<RowRange>& units, std::int64_t rows_of_cell) {
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -56,7 +57,7 @@ CellGrid cell_grid(const std::vector<RowRange>& units, std::int64_t rows_of_cell
   for (auto first = order.begin(); first != order.end();) {
     const std::int64_t begin = units[*first].begin;
     std::int64_t end = units[*first].end;
-    std::vector<std::int64_t> rows_behind(static_cast<std::size_t>(rows_of_cell));  // by the distance, modulo
+    std::vector<std::int64_t> rows_behind(static_cast<std::size_t>(rows_of_cell));  // by where they begin
     auto next = first;
     for (; next != order.end() && (next == first || units[*next].begin < end); ++next) {
       const RowRange& unit = units[*next];
@@ -88,7 +89,7 @@ DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width) 
   const std::int64_t rows_of_cell = dq_cell_rows(width);
   const std::vector<RowRange> units = units_of(by_k);
   const CellGrid grid = cell_grid(units, rows_of_cell);
-  // Tables, counters and the kernel have cells and runs as 32-bit numbers.
+  // Tables, counters and the kernel number cells and runs by 32 bits.
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   require(grid.cells * rows_of_cell <= most, "a list of segments is too long for a GPU");
   DqTurns turns;
@@ -156,9 +157,10 @@ std::int64_t equal_groups(std::int64_t all, std::int64_t most) {
 
 int heads_that_take_turns(int fitting, std::int64_t key_heads, std::int64_t tiles, std::int64_t queue,
                           std::int64_t sms) {
-  // By hand (turns-of-heads): of 8 x 2048, 32 heads on 8 of 64, 16 tiles queue, and 8 heads side by side,
-  // with shorter turns, have 1.14 of the speed of 16 before (ordered.json). Of 1 x 8192, 8 heads on 1 of 64,
-  // 64 do, and three (sums-64.json) have 0.95 of the speed of four (ordered.json).
+  // The limit was found by measurement. 8 x 2048, 32 heads on 8 key heads of 64: 16 tiles queue, and groups
+  // of 8 heads have 1.14 of the speed of groups of 16 (turns-of-heads; before: ordered.json). 1 x 8192, 8
+  // heads on 1 of 64: 64 tiles queue, and groups of three (sums-64.json) have 0.95 of the speed of groups of
+  // four (ordered.json).
   constexpr std::int64_t long_queue = 16;
   if (queue > long_queue) return fitting;
   const std::int64_t busy = tiles > 0 ? (sms + tiles - 1) / tiles : 1;

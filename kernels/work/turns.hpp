@@ -1,5 +1,24 @@
-// In which order tiles of keys add to dq, where the sum is to have the same bits in every run, or dq is not
-// to be set to 0 before. Plain host code.
+// The order in which tiles of keys add to the dQ accumulator of the ordered Hopper backward. With a fixed
+// order dq has the same bits in every run (FlashAttention's deterministic backward), and whoever comes first
+// may store instead of add, so that nobody sets dq to 0 before. Plain host code.
+//
+// An example: a head with a causal mask, 4 tiles of keys, K0 .. K3, and 4 blocks of queries.
+//
+//             cell 0   cell 1   cell 2   cell 3
+//     K0         0        0        0        0
+//     K1                  1        1        1
+//     K2                           2        2
+//     K3                                    3
+//     pieces     1        2        3        4
+//
+// The rows of dq of a head are cut into cells, each as high as a block of queries. What a tile adds to a cell
+// is a piece. The numbers say how many pieces come before a piece in its cell, which is its turn. The kernel
+// has a counter for each cell of each head (FlashAttention: a semaphore), and adds a piece when the counter
+// has reached its turn.
+//
+// Tiles that walk over their queries from the last cell to the first all begin at cell 3, and queue there. In
+// the opposite order of tiles, K3 first, the turns of cell 3 are 0 for K3 to 3 for K0, and each tile can
+// begin at a cell in which it is the first: K0 at cell 0, K1 at cell 1 (HeadGroups).
 #pragma once
 
 #include <cstdint>
@@ -10,77 +29,88 @@
 
 namespace cplab::kernels::cuda {
 
-// dq of one head is cut into cells of this many rows, by the head size: as many as a block of queries has,
-// whose dq is a piece. Blocks begin where a tile's queries of a segment do. So that nearly all pieces lie in
-// one cell and not in two, cells begin anew with each sequence, or whatever rows segments share: a unit's
-// rows have a shift (TurnUnit), with which cells begin at multiples.
+// The height of a cell, by the head size: as many rows as a block of queries of the kernel has. The blocks of
+// a tile begin where the tile's queries of a segment do, so a piece could lie in two cells. To keep nearly
+// all pieces in one, cells begin anew with each sequence (or whatever rows segments share): the rows of a
+// unit are shifted (TurnUnit) before they are divided by this height.
 constexpr std::int32_t dq_cell_rows(std::int64_t width) {
   return width == 64 ? 128 : 64;
 }
 
-// The query rows of a segment that a tile of keys walks over (first_block() in parts/segment_blocks.cuh).
+// The query rows that a tile of keys walks over in one of its segments, as first_block() of
+// parts/segment_blocks.cuh does.
 RowRange queries_of(const WorkTile& tile, const DeviceSegment& segment);
 
-// Turns of a list of tiles of keys (key_tiles()); the same for every head. Its units are the segments of its
-// tiles, in the order of the list and in a tile from its last segment to its first: in every cell an earlier
-// unit adds all of its pieces before a later one adds any. Pieces of one unit have no rows in common. All
-// tiles of a head, or those before the list's ending, may be walked in the opposite order, the last unit
-// first: then of their pieces in a cell those come before a unit that are neither its own nor before it.
+// The turns of all pieces of a list of tiles of keys (key_tiles()); every head has the same.
+//
+// A tile may have several segments. A unit is one segment of one tile, and its pieces have no rows in common.
+// Units are numbered tile after tile in the order of the list, and within a tile from its last segment to its
+// first. In every cell the pieces of a unit come after all pieces of units with lower numbers. So a unit's
+// turns in a cell follow from two numbers: how many pieces come before the unit's first one there, and how
+// many it has itself. Neighbouring cells mostly have the same two, and are kept as one run (TurnRun): in the
+// picture above K2 has the single run {cell 2, before 2, own 1}.
+//
+// For the opposite order there is no second table: what comes before a unit then is the cell's total less
+// what comes before it as listed, less its own. K1 at cell 3: 4 - 1 - 1 = 2, the pieces of K3 and K2. The
+// opposite order is that of all tiles of a head, or of those before the list's ending; the latter have their
+// own totals.
 struct DqTurns {
-  std::vector<std::int32_t> unit_of_tile;  // the first of each tile with segments, by place in the list
-  std::vector<TurnUnit> units;             // each unit, and then one more: its first run is behind all
+  std::vector<std::int32_t> unit_of_tile;  // the first unit of each tile with segments
+  std::vector<TurnUnit> units;             // one more than there are: its first run is the end of the runs
   std::vector<TurnRun> runs;
   std::vector<std::int32_t> total;                // pieces of each cell
-  std::vector<std::int32_t> total_before_ending;  // those of the tiles before WorkTables::ending
+  std::vector<std::int32_t> total_before_ending;  // of these, pieces of tiles before WorkTables::ending
   std::int32_t cells = 0;                         // of a head
   bool even = true, full = false;                 // of the list: WorkTables::even, all_full()
   bool whole = false;                             // whole_pieces()
 };
 
-// Whether every cell of dq gets a piece, and all pieces are whole cells (or as much of the last one as there
-// is): then whoever comes first may store its piece, and nobody needs to set dq to 0 before.
+// Whether every cell of dq gets a piece, and every piece is a whole cell (the last cell may end with the
+// rows). Then the first piece of a cell may be stored, and nobody needs to set dq to 0 before.
 bool whole_pieces(const WorkTables& by_k, std::int64_t rows, std::int64_t width);
 
-// In which groups heads are walked, and what of them in the opposite order, so that tiles do not queue for
-// their turns (docs/lab/hopper-attention.md, "In turn"). Tiles of a causal mask that begin together, longest
-// first, do: all of a head begin at the same cell. In the opposite order they begin at cells of their own,
-// and a tile comes to those of the one before it later than that one. But then the longest tile begins last,
-// so what ends the launch is walked as listed: its tiles begin one after the other anyway, as those before
-// them end. That is the last group of heads, or of it the list's ending. Tiles of even lists take equally
-// long, and are all walked as listed.
+// How a launch takes heads so that tiles do not queue for their turns (docs/lab/hopper-attention.md, "In
+// turn").
+//
+// Heads are taken in groups, side by side. A causal mask's tiles are listed longest first, and those of a
+// head begin together, at the same cell: as listed they queue. In the opposite order each tile begins at a
+// cell of its own, and comes to the cells of the tile before it later than that tile does. But then the
+// longest tile begins last, which must not end the launch. So the last group of heads, or of that group the
+// tiles of the list's ending, are walked as listed: they begin one after the other anyway, as earlier tiles
+// end. All tiles of an even list take equally long, and are walked as listed.
 struct HeadGroups {
-  int heads = 1;           // of a group
-  int opposite_heads = 0;  // heads before that one are walked in the opposite order
-  int opposite_tiles = 0;  // of the other heads, tiles before this one are too, and are taken first
+  int heads = 1;           // how many heads a group has
+  int opposite_heads = 0;  // the heads before this one are walked in the opposite order
+  int opposite_tiles = 0;  // of other heads the tiles before this one are, too, and are taken first
 };
 
-// How many of `all` heads are in a group of at most `most`, all groups of equal size: the longest tiles of a
-// small last group would begin late, and end the launch alone. 1 x 6047 causal, 12 heads of 64: 1.19 of the
-// speed of 10 and 2 heads.
+// The size of groups of at most `most` into which `all` heads are divided equally. In a small last group the
+// longest tiles would begin late, and end the launch alone: 1 x 6047 causal, 12 heads of 64 in two groups of
+// 6 has 1.19 of the speed of 10 and 2.
 std::int64_t equal_groups(std::int64_t all, std::int64_t most);
 
-// How many heads are in a group, of `fitting` whose rows the cache holds, where the query heads of a key head
-// are in different thread blocks and take turns to add to dk and dv too. A launch takes the first query head
-// of every key head, then the second ones, so that no group of as many heads as there are key heads has two
-// that are done with a tile at the same time, one of which would wait. More are taken only where these leave
-// multiprocessors idle, or where many tiles of a head begin together and queue for turns at dq: of more heads
-// side by side fewer do. tiles: of a head; queue: those that begin together (queueing_tiles()).
+// The size of groups of heads where the query heads of a key head have thread blocks of their own, and take
+// turns to add to dk and dv too; `fitting` heads have their rows in the L2 cache together. A launch takes the
+// first query head of every key head, then the second ones: in a group of as many heads as there are key
+// heads no two finish a tile for the same dk and dv at the same time. The group is larger only where so few
+// heads would leave multiprocessors idle, or where many tiles of a head queue for their turns at dq, which is
+// less in large groups. tiles: of a head. queue: how many of them begin together (queueing_tiles()).
 int heads_that_take_turns(int fitting, std::int64_t key_heads, std::int64_t tiles, std::int64_t queue,
                           std::int64_t sms);
-// Of a list with full masks alone or not, whose longest sequence has that many rows of queries, and about as
-// many of keys: how many tiles of `tile_rows` keys begin at the same cell.
+// How many tiles of `tile_rows` keys begin at the same cell: with full masks alone (`full`) all tiles of the
+// longest sequence, which has `rows` queries and about as many keys; else none are counted.
 std::int64_t queueing_tiles(bool full, std::int64_t rows, std::int64_t tile_rows);
 
-// For that many heads, of which at most `fitting` are to be in a group, and a list that is even or not and
-// has that ending (WorkTables).
+// The groups of `heads` heads, at most `fitting` in each, for a list that is `even` and has its `ending`
+// there (WorkTables).
 HeadGroups head_groups(int heads, int fitting, bool even, std::int32_t ending);
 
-// The turns of tiles that add to `rows` rows of dq, of heads of `width` columns. Throws
-// std::invalid_argument if they are too many for the kernels' numbers.
+// The turns of a list of tiles that add to `rows` rows of dq, whose heads are `width` wide. Throws
+// std::invalid_argument if there are more cells or runs than the kernel has numbers for.
 DqTurns dq_turns(const WorkTables& by_k, std::int64_t rows, std::int64_t width);
 
-// How many counters a call needs: one for each cell of each head. And for dk and dv, one for each tile with
-// segments and key head, and for each 16 of its rows.
+// How many counters a call needs: for dq one for each cell of each head; for dk and dv one for each key head,
+// each tile with segments, and each 16 of its rows.
 constexpr std::int32_t dkv_turns_of_tile = 8;
 std::int64_t dq_counters(const DqTurns& turns, std::int64_t heads);
 std::int64_t dkv_counters(const DqTurns& turns, std::int64_t kv_heads);

@@ -31,7 +31,7 @@ class DeterministicConsumer {
                                                    DeterministicStorage<Shape>& memory, int warpgroup)
       : params_(params), memory_(memory), warpgroup_(warpgroup) {}
 
-  // All tiles of the thread block.
+  // Works on all tiles of the thread block.
   __device__ __forceinline__ void run() {
     int count = 0;
 #pragma unroll 1
@@ -53,7 +53,7 @@ class DeterministicConsumer {
     return thread_index() % 32;
   }
 
-  // lse in units of log2 and delta of the lane's two rows of a tile of queries.
+  // lse, in units of log2, and delta of the two rows that the lane has in a tile of queries.
   struct RowNumbers {
     float lse[2], delta[2];
     bool empty;  // one of the warp's rows has no gradient
@@ -74,8 +74,8 @@ class DeterministicConsumer {
     return rows;
   }
 
-  // The thread block's number-th tile, whose first block is `count`, and has arrived. Returns the number of
-  // the next tile's.
+  // Works on the thread block's number-th tile, whose first block is `count`, and has arrived. Returns
+  // the number of the next tile's first block.
   template <Gradient gradient>
   __device__ __forceinline__ int run_tile(const OwnedTile& tile, int number, int count) {
     constexpr bool queries = gradient == Gradient::dq;
@@ -114,13 +114,13 @@ class DeterministicConsumer {
     return count + 1;
   }
 
-  // All lanes say that they have read the block: a barrier of the warp before one of them says so is left out
-  // by ptxas.
+  // Gives the block back. All lanes arrive, each for what it has read: ptxas would leave out a barrier
+  // of the warp before one lane arrives for all.
   __device__ __forceinline__ void release(int count) const {
     arrive(shared_address(&memory_.empty[Stages::stage(count)]));
   }
 
-  // The products of block `count`, and releases its stage.
+  // Computes the products of block `count`, and releases its stage.
   template <Gradient gradient>
   __device__ __forceinline__ void run_block(int count, int first_row, int owned, const RowNumbers& rows,
                                             Results& dx, Results& dy) const {
@@ -219,7 +219,7 @@ class DeterministicConsumer {
     named_barrier_sync(1, consumer_threads);
   }
 
-  // A warp's 16 rows leave through TMA where all of them are stored: staged where A and B were, which only
+  // Writes a warp's 16 rows: by TMA if all of them are stored, staged where A and B were, which only
   // this warpgroup reads. TMA may still be reading there afterwards.
   template <Gradient gradient>
   __device__ __forceinline__ void write(const OwnedTile& tile, int owned, int first_row, const Results& dx,

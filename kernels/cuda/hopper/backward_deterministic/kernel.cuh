@@ -1,7 +1,7 @@
-// Backward attention for Hopper in tiles that share nothing, tiles of queries for dq and tiles of keys for dk
-// and dv: no atomics and no scratch, so the same bits every time; S and dP are computed twice (once:
-// backward_fused/kernel.cuh). All of them are one launch: calls with few tiles fill the multiprocessors with
-// both kinds.
+// Backward attention for Hopper in tiles that share nothing, tiles of queries for dq and tiles of keys
+// for dk and dv. There are no atomics and no scratch, so the result has the same bits in every run;
+// but S and dP are computed twice (backward_fused/kernel.cuh computes them once). Both kinds of tiles
+// are one launch, so that calls with few tiles fill the multiprocessors with both.
 //
 // The grid is persistent: a thread block takes tile after tile (producer.cuh), whose 128 rows two consumer
 // warpgroups share (consumer.cuh).

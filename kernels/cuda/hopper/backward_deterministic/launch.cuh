@@ -1,4 +1,4 @@
-// Launching the deterministic backward kernel.
+// Launches the deterministic backward kernel.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ AttendBackwardKernel backward_deterministic_kernel() {
           .functions = functions};
 }
 
-// Instantiated by instance.cu.in.
+// instance.cu.in instantiates this.
 template <int D>
 std::vector<AttendBackwardKernel> backward_deterministic_kernels() {
   return {backward_deterministic_kernel<__nv_bfloat16, D>(), backward_deterministic_kernel<__half, D>()};

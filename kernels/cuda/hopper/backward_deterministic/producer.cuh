@@ -10,8 +10,8 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// One thread: takes tile after tile and walks its segments; loads A and B of a tile, and X and Y of every
-// block. Those of the next tile are loaded while consumers finish the last one.
+// The thread that takes tile after tile, walks over its segments, and loads A and B of a tile, and X
+// and Y of every block. Those of the next tile are loaded while consumers finish the last one.
 template <class Shape>
 class DeterministicProducer {
  public:
@@ -22,7 +22,8 @@ class DeterministicProducer {
                                                    DeterministicStorage<Shape>& memory)
       : params_(params), memory_(memory), tile_index_(static_cast<int>(blockIdx.x)) {}
 
-  // The thread block's first tile: from tables that no kernel writes.
+  // Takes the thread block's first tile. It reads only tables that no kernel writes, so it need not
+  // wait for the launch before.
   __device__ __forceinline__ void start() { find(0); }
 
   __device__ __forceinline__ void run() {
@@ -33,7 +34,8 @@ class DeterministicProducer {
         walk<Gradient::dkv>(place);
       else
         walk<Gradient::dq>(place);
-      // Late, when the last blocks are being loaded: earlier, long tiles would take others along.
+      // The next tile is taken late, when the last blocks are being loaded: a thread block with a long
+      // tile should not hold another one that nobody else can take.
       fetch_next_tile();
       if (tile_index_ >= params_.tiles()) break;
       find(++number % Shape::tiles);
@@ -132,13 +134,13 @@ class DeterministicProducer {
 
   const DeterministicParams& params_;
   DeterministicStorage<Shape>& memory_;
-  int tile_index_;  // of the tile fetched last
-  int count_ = 0;   // of blocks
+  int tile_index_;  // the number of the tile fetched last
+  int count_ = 0;   // how many blocks have been loaded
 };
 
-// One warp: loads lse and delta, of each block's queries for dk and dv, of the tile's queries for dq. A
-// block's are waited for before the next one is looked at, which may not be known until this one has been
-// computed.
+// The warp that loads lse and delta: of each block's queries for dk and dv, of the tile's queries for
+// dq. It waits for those of a block before it looks at the next block, which may not be known until
+// this one has been computed.
 template <class Shape>
 class LseDeltaProducer {
  public:
@@ -172,7 +174,7 @@ class LseDeltaProducer {
  private:
   static __device__ __forceinline__ int lane() { return thread_index() % 32; }
 
-  // Copies lse and delta, each number for itself, of `rows` rows from `begin` on; 0 from `end` on.
+  // Copies lse and delta of `rows` rows from `begin` on, number by number; 0 for rows from `end` on.
   template <int rows>
   __device__ __forceinline__ void copy(float* lse, float* delta, int head, int begin, int end) const {
 #pragma unroll
@@ -193,7 +195,8 @@ class LseDeltaProducer {
 
   // Returns whether some of the block's rows are no queries with a gradient.
   __device__ __forceinline__ bool load_of_block(int stage, const Block& block) {
-    // What was loaded, or copied to where the result goes; numbers from query to query.
+    // Where the first lse is read: where TMA has loaded it, or where it was copied to, which is where
+    // the result goes; and how many numbers lie from one query to the next.
     const float *lse_from = memory_.lse[stage], *delta_from = memory_.delta[stage];
     int step = 1;
     if (params_.loads_lse_delta_by_tma) {

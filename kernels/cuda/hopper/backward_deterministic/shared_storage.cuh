@@ -26,7 +26,7 @@ struct DeterministicParams {
   __device__ __forceinline__ int tiles() const { return k_scheduler.tiles + q_scheduler.tiles; }
 };
 
-// What a tile is of: queries, whose dq is computed, or keys, whose dk and dv are.
+// The gradient that a tile computes: dq, if its rows are queries, or dk and dv, if they are keys.
 enum class Gradient { dq, dkv };
 
 template <Gradient gradient>
@@ -41,13 +41,15 @@ struct DeterministicShape {
   static constexpr int columns = D == 64 ? 128 : 64;  // of a block
   static constexpr int column_box_rows = 64;          // of tensor maps
   static constexpr int stages = D == 64 ? 3 : 2;      // of X and Y
-  // A tile's A and B are loaded while the tile before it is computed, and its results are staged there.
+  // Buffers for A and B of a tile: they are loaded while the tile before is computed, and its results
+  // are staged there.
   static constexpr int owned_stages = 2;
-  // From the tile whose results are staged to those of blocks that are being loaded, at least one each.
+  // Tiles that are known at once: from the one whose results are staged to those whose blocks are
+  // being loaded, at least one block each.
   static constexpr int tiles = 8;
   static constexpr int producer_registers = 40, consumer_registers = 232;  // of 504 in all
-  // Bytes of 64 owned rows and of their first 64 columns; of `columns` rows of X and of their first 64
-  // columns.
+  // The bytes of 64 owned rows, and of their first 64 columns; those of `columns` rows of X, and of
+  // their first 64 columns.
   static constexpr int owned_bytes = 64 * D * 2, owned_half_bytes = 64 * 128;
   static constexpr int block_bytes = columns * D * 2, block_half_bytes = columns * 128;
 };
@@ -72,18 +74,19 @@ struct alignas(1024) DeterministicStorage {
   unsigned char b[Shape::owned_stages][Shape::consumers][Shape::owned_bytes];
   unsigned char x[Shape::stages][Shape::block_bytes], y[Shape::stages][Shape::block_bytes];
   LoadedLseDelta<Shape::columns> loaded;
-  // For dk and dv, of the block's queries: lse in units of log2, +inf where the row has no gradient; and
-  // delta.
+  // For dk and dv: lse and delta of the block's queries. lse is in units of log2, and +inf where the
+  // row has no gradient.
   float lse[Shape::stages][Shape::columns], delta[Shape::stages][Shape::columns];
-  // For dq: of the tile's rows, as they are in memory.
+  // For dq: lse and delta of the tile's rows, as they are in memory.
   float row_lse[Shape::tiles][Shape::rows], row_delta[Shape::tiles][Shape::rows];
   Block bounds[Shape::stages];
   int flags[Shape::stages], tile_of[Shape::stages];
-  int unclean[Shape::stages];  // X and Y have rows that may hold NaN
+  int unclean[Shape::stages];  // whether X and Y have rows that may hold NaN
   OwnedTile tile[Shape::tiles];
   std::uint64_t owned_full[Shape::owned_stages], owned_empty[Shape::owned_stages];
   std::uint64_t full[Shape::stages], empty[Shape::stages];
-  std::uint64_t block_known[Shape::stages];  // what is known of a block has been written
+  // A phase ends when bounds and flags of a block have been written.
+  std::uint64_t block_known[Shape::stages];
   std::uint64_t loaded_full;
 };
 
@@ -95,7 +98,8 @@ __device__ __forceinline__ void init_barriers(DeterministicStorage<Shape>& memor
     init_barrier(shared_address(&memory.owned_empty[n]), warps);
   }
   for (int n = 0; n < Shape::stages; ++n) {
-    // Arrivals: the copy, and the 32 lanes of the other producer.
+    // The thread that starts the copies arrives, and the 32 lanes of the warp that loads lse and
+    // delta.
     init_barrier(shared_address(&memory.full[n]), 1 + 32);
     init_barrier(shared_address(&memory.empty[n]), 32 * warps);
     init_barrier(shared_address(&memory.block_known[n]), 1);

@@ -1,4 +1,4 @@
-// A consumer warpgroup of the fused backward kernel: 64 of a tile's 128 keys, or all 64 of a small tile.
+// A consumer warpgroup of the fused backward kernel has 64 of a tile's 128 keys, or all 64 of a small tile.
 // Everything is transposed, so that P and dS stay in registers as operands (FlashAttention 3, arXiv
 // 2407.08608):
 //   S^T = K Q^T, dP^T = V dO^T, P^T = exp2(scale S^T - lse), dS^T = P^T (dP^T - delta)
@@ -33,19 +33,19 @@ class FusedConsumer {
   using DsTiles = PipelineIndex<Shape::ds_tiles>;
   static constexpr int n_tiles = Shape::queries / 8, last_step = D / 16 - 1;
   static constexpr int dq_parts = Shape::dq_parts_of_consumer;
-  using DqAccumulators = float[8 * dq_parts][4];  // of a consumer: 64 rows x 64 columns a part
+  using DqAccumulators = float[8 * dq_parts][4];  // 64 rows x 64 columns for each part of dq
   using Operand = std::uint32_t[n_tiles / 2][4];  // A of the products for dv and dk
   using Scores = float[n_tiles][4];               // 64 keys x the queries of a block
   using QueryRows = TileDescriptor<Shape::query_half_bytes>;
-  // Start dv's product before dS is computed, which then runs beside it; or after, when P and S share
-  // registers.
+  // Whether the product for dv starts before dS is computed, and runs beside that; else P and S share
+  // registers, and it starts afterwards. Whether delta is read early, with lse.
   static constexpr bool early_dv = Shape::queries == 64, early_delta = early_dv && !Shape::keeps_k;
 
   __device__ __forceinline__ FusedConsumer(const typename Shape::Params& params, FusedStorage<Shape>& memory,
                                            int warpgroup)
       : params_(params), memory_(memory), warpgroup_(warpgroup) {}
 
-  // All tiles of the thread block.
+  // Works on all tiles of the thread block.
   __device__ __forceinline__ void run() {
     DqAccumulators dq;
     Operand ds = {};
@@ -60,7 +60,8 @@ class FusedConsumer {
         load_operand<Shape::key_half_bytes>(k_, memory_.k[warpgroup_] + thread_index() / 32 % 4 * 2048,
                                             last_step);
       }
-      // `opaque`: what follows from the count is computed late. Fastest of ten places by 1 %, head size 128.
+      // What follows from the count is computed late, because it is opaque. Of ten places for that this was
+      // the fastest, by 1 % at head size 128.
 #pragma unroll 1
       while (run_block(opaque(count), dq, ds)) ++count;
       if constexpr (Shape::late_dk) end_block<0>(count, ds);
@@ -85,27 +86,27 @@ class FusedConsumer {
     for (int n = 0; n < n_tiles; ++n) lse_[n] = lse_delta_of(count)[4 * n].lse;
   }
 
-  // Waits for its Q and dO.
+  // Waits for Q and dO of block `count`.
   __device__ __forceinline__ void wait_for_q_dout(int count, int flags) {
     const int stage = Stages::stage(count);
     wait(shared_address(&memory_.full[stage]), Stages::parity(count));
     if ((flags & block_clean) == 0)
       zero_queries_without_gradient(memory_, stage, memory_.lse_delta[InfoStages::stage(count)]);
   }
-  // Lse and delta of the queries of block `count` that the lane has as columns, 8 queries apart.
+  // Where lse and delta are of the queries of block `count` that the lane has as columns, 8 queries apart.
   __device__ __forceinline__ const LseDeltaPair* lse_delta_of(int count) const {
     return memory_.lse_delta[InfoStages::stage(count)] + lane() % 4;
   }
 
-  // The products of a block for which wait_for_info() and wait_for_q_dout() have been called, and dq of the
-  // block before it. Returns whether the tile has a next block, for which both have then been called.
+  // Computes the products of a block for which wait_for_info() and wait_for_q_dout() have been called, and dq
+  // of the block before it. Returns whether the tile has a next block, for which both have then been called.
   __device__ __forceinline__ bool run_block(int count, DqAccumulators& dq, Operand& ds) {
     const int stage = Stages::stage(count), slot = InfoStages::stage(count);
     const QueryRows q(shared_address(memory_.q[stage])), dout(shared_address(memory_.dout[stage]));
     Scores p, dp;
     const LseDeltaPair* const lse_delta = lse_delta_of(count);
-    // Asked for before the first product: behind it the compiler may place it late, and the last product then
-    // waits for it.
+    // The flags are read before the first product. Behind it the compiler might place the load late, and the
+    // last product would wait for it.
     const int flags = memory_.flags[slot];
     warpgroup_arrive();
 #pragma unroll
@@ -119,7 +120,7 @@ class FusedConsumer {
       Wgmma<T, Shape::queries>::multiply_ss(dp, kv_operand(memory_.v, step), dout.k_major(step), step > 0);
     warpgroup_commit_batch();
     if constexpr (Shape::late_dk) {
-      load_lse(count);  // while dq was in registers there was no room
+      load_lse(count);  // comes as late as this because there was no room while dq was in registers
       end_block<2>(count - 1, ds, (flags & block_first) == 0);
     }
     if constexpr (early_dv)
@@ -130,7 +131,8 @@ class FusedConsumer {
     issue_dkv(dk_, ds, q);
     // Everything else happens while these products run.
     const bool more = (flags & block_last) == 0;
-    // Even if there is none: otherwise the lse of this block would be kept in registers.
+    // The next block is waited for even if there is none: otherwise the lse of this block would be kept in
+    // registers.
     const int next = wait_for_info(count + 1);
     warpgroup_wait<1>();
     warpgroup_fence_operand(dq);
@@ -140,8 +142,9 @@ class FusedConsumer {
     return more;
   }
 
-  // From S and dP, whose products are running, to dS, which is stored for dq, and the product for dv, which
-  // is started. Where there are registers for P beside dS, that product starts first and runs beside dS.
+  // Computes P and dS from S and dP, whose products are running; stores dS, for dq; and starts the
+  // product for dv. This is for shapes that have registers for P beside dS: the product for dv starts
+  // first, and dS is computed beside it.
   __device__ __forceinline__ void compute_ds_beside_dv(int count, bool masked, const LseDeltaPair* lse_delta,
                                                        Scores& p, Scores& dp, Operand& ds,
                                                        const QueryRows& dout) {
@@ -158,7 +161,7 @@ class FusedConsumer {
     wait_for_ds_buffer(tile, count);
     publish_ds(tile, ds);
   }
-  // Where P and dS share registers.
+  // Does the same for shapes in which P and dS share registers: the product for dv starts last.
   __device__ __forceinline__ void compute_ds_before_dv(int count, bool masked, const LseDeltaPair* lse_delta,
                                                        Scores& p, Scores& dp, Operand& ds,
                                                        const QueryRows& dout) {
@@ -168,8 +171,8 @@ class FusedConsumer {
     compute_p(count, masked, lse_delta, p, dp, minus_delta);
     const int tile = DsTiles::stage(count);
     if (masked) zero_dead_dp(dp, p);
-    // The wait contains a branch, above which no load is moved: between the halves, because registers are
-    // short.
+    // The wait contains a branch, and no load is moved above a branch. Between the halves of dS it keeps the
+    // loads of the second half from taking registers early.
     compute_ds<early_delta, 0, n_tiles / 2>(dp, params_.ds_factor, p, lse_delta, minus_delta);
     wait_for_ds_buffer(tile, count);
     compute_ds<early_delta, n_tiles / 2, n_tiles>(dp, params_.ds_factor, p, lse_delta, minus_delta);
@@ -178,7 +181,7 @@ class FusedConsumer {
     publish_ds(tile, ds);
     issue_dkv(dv_, p_operand, dout);
   }
-  // Waits until the products for dq have read what was where dS of block `count` goes.
+  // Waits until the products for dq have read what was in the tile where dS of block `count` goes.
   __device__ __forceinline__ void wait_for_ds_buffer(int tile, int count) {
     wait(shared_address(&memory_.ds_empty[tile]), DsTiles::parity(count) ^ 1);
   }
@@ -188,9 +191,9 @@ class FusedConsumer {
     if (lane() == 0) arrive(shared_address(&memory_.ds_full[tile]));
   }
 
-  // Waits until block `count` has been added to dk, and gives back its Q and dO; `pending` batches were
-  // committed after its own. All lanes do, each for what it has read of BlockInfo of blocks before: racecheck
-  // takes no lane's word for others.
+  // Waits until block `count` has been added to dk, and gives back its Q and dO; `pending` batches of
+  // products were committed after its own. All lanes arrive, each for what it has read of BlockInfo of blocks
+  // before, because racecheck does not see that one lane's arrival orders what other lanes have read.
   template <int pending>
   __device__ __forceinline__ void end_block(int count, const Operand& ds, bool exists = true) {
     warpgroup_wait<pending>();
@@ -206,7 +209,7 @@ class FusedConsumer {
   }
 
   // Waits for K and V of the tile whose first block is `count`. K becomes an operand for dq, so rows that no
-  // query sees are zeroed: they may hold NaN. Each thread does 64 columns of one row.
+  // query sees are zeroed, because they may hold NaN. Each thread zeroes 64 columns of one row.
   __device__ __forceinline__ void wait_for_kv(int count) {
     const int thread = opaque(thread_index()) - warpgroup_threads;
     const int row = thread / 2, half = thread % 2;
@@ -221,12 +224,13 @@ class FusedConsumer {
     if (!live && half < D / 64)
       zero_row_of_64(memory_.k[row / 64] + half * Shape::key_half_bytes + row % 64 * 128);
     fence_view_async_shared();
-    if (lane() == 0) tma_store_wait();  // of the tile before
+    if (lane() == 0) tma_store_wait();  // until TMA has read dk and dv of the tile before
     named_barrier_sync(1, Shape::consumers * warpgroup_threads);
   }
 
-  // Starts this warpgroup's part of dq of block `count`. Also when `count` is the block before a tile's
-  // first, where the result is not used: a loop without a special first iteration needs fewer registers.
+  // Starts the product for this warpgroup's part of dq of block `count`. This is called for the block before
+  // a tile's first, too, and the result is not used: a loop without a special first iteration needs fewer
+  // registers.
   __device__ __forceinline__ void issue_dq(int count, DqAccumulators& dq) {
     warpgroup_arrive();
     const TileDescriptor<Shape::ds_group_bytes> ds(
@@ -241,7 +245,7 @@ class FusedConsumer {
     warpgroup_commit_batch();
   }
 
-  // Its product is complete: the accumulators go to dq in memory.
+  // Sends the accumulators of dq of block `count` on their way to memory. Their product is complete.
   __device__ __forceinline__ void store_dq(int count, bool clean, const DqAccumulators& dq) {
     if (lane() == 0) arrive(shared_address(&memory_.ds_empty[DsTiles::stage(count)]));
     const int slot = InfoStages::stage(count);
@@ -251,7 +255,7 @@ class FusedConsumer {
     dq_staging().publish(staged ? slot : dq_nothing_staged);
   }
 
-  // The end of a tile, whose last block is `count`: its dq goes to memory, and so do dk and dv.
+  // Ends a tile, whose last block is `count`: dq of that block goes to memory, and so do dk and dv.
   __device__ __forceinline__ void end_tile(int count, DqAccumulators& dq) {
     const EndOfTile<T, Shape> at{params_, memory_, warpgroup_, count, dk_, dv_};
     DkvEpilogue<T, Shape> epilogue(at);
@@ -273,7 +277,7 @@ class FusedConsumer {
     return thread_index() % 32;
   }
 
-  // P from S, in place, when that is complete; lse and delta of its queries are read on the way. Then waits
+  // Waits for S, and makes P of it, in place; lse and delta of the queries are read on the way. Then waits
   // for dP.
   __device__ __forceinline__ void compute_p(int count, bool masked, const LseDeltaPair* lse_delta, Scores& p,
                                             Scores& dp, float2 (&minus_delta)[n_tiles]) {
@@ -322,8 +326,8 @@ class FusedConsumer {
   const typename Shape::Params& params_;
   FusedStorage<Shape>& memory_;
   int warpgroup_;
-  std::uint32_t k_[4];   // of the tile's keys, by keeps_k
-  float2 lse_[n_tiles];  // of the block's queries, as the lane holds columns
+  std::uint32_t k_[4];   // the columns of K that Shape::keeps_k keeps
+  float2 lse_[n_tiles];  // lse of the queries that the lane has as columns
   Accumulators<1, D / 8> dk_, dv_;
 };
 

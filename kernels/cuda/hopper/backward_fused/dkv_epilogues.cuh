@@ -1,7 +1,7 @@
-// What a consumer does with dk and dv at the end of a tile of keys. The product for the tile's last dq is
-// still running when that begins: beside_last_dq() is what can be done meanwhile, and write() the rest, once
-// wait_for_room() has waited for the shared memory that it needs. Which of the three ways a shape has follows
-// from the room there is (DkvEpilogue).
+// What a consumer does with dk and dv at the end of a tile of keys: three ways, of which a shape has
+// the one for which there is room (DkvEpilogue). The product for the tile's last dq is still running
+// when the end begins. beside_last_dq() does what can be done meanwhile; when that dq has been handed
+// over, wait_for_room() waits for the shared memory that the rest needs, and write() does the rest.
 #pragma once
 
 #include <type_traits>
@@ -31,7 +31,7 @@ struct EndOfTile {
   }
 };
 
-// dk and dv of this warp's rows, staged at these places.
+// dk and dv of this warp's rows, and the places where they are staged.
 template <class T, class Shape>
 struct StagedDkv {
   using Gradient = typename DkvRows<T, Shape>::Gradient;
@@ -44,12 +44,13 @@ struct StagedDkv {
   Gradient dv, dk;
 };
 
-// --- together -------------------------------------------------------------------------------------------
+// --- staged together ------------------------------------------------------------------------------------
 
-// Head size 64: both are staged at the end. fp32 ones where dS and dq were, in the place of the warp among
-// all of them. Rounded ones one after the other in the warp's own rows of dS of the block after `count`, when
-// dq of the block before it has been computed (ds_empty): in a tile of one block a product whose result is
-// dropped (issue_dq()) may still read them.
+// At head size 64 there is room to stage both at the end. fp32 ones go where dS and dq were, and each
+// warp has its place among all warps there. Rounded ones go, one after the other, to the warp's own
+// rows in the tile of dS that the block after `count` would have. That has to wait for the product for
+// dq of the block before `count` (ds_empty): in a tile of one block that is a product whose result is
+// dropped (issue_dq()), but it still reads these rows.
 template <class T, class Shape>
 class TogetherEpilogue {
  public:
@@ -93,12 +94,13 @@ class TogetherEpilogue {
   Gradients gradients_;
 };
 
-// --- one after the other --------------------------------------------------------------------------------
+// --- staged one after the other -------------------------------------------------------------------------
 
-// Head size 128: dv is staged, and written, while the last product for dq runs; dk afterwards. fp32 ones in
-// the place of the warp among all of them, dv where Q and dO were, dk where dS and dq were. Rounded ones take
-// half of that: dv where V of the own keys was, dk where the own dq is staged, which no other warpgroup
-// reads; neither waits for the other, which may be half a block behind.
+// At head size 128 dv is staged and written while the last product for dq runs, and dk afterwards. In
+// fp32, dv goes where Q and dO were, and dk where dS and dq were; each warp has its place among all
+// warps there. Rounded ones take half as much: dv goes where V of the own keys was, and dk where the
+// own dq is staged. No other warpgroup reads these, so neither waits for the other, which may be half
+// a block behind.
 template <class T, class Shape>
 class ApartEpilogue {
  public:
@@ -124,7 +126,8 @@ class ApartEpilogue {
       named_barrier_sync(1, Shape::consumers * warpgroup_threads);
     } else {
       staging.wait_until_free(at_.count + 1);
-      // For racecheck: dk goes where other warps have staged dq, and it sees no order between their lanes.
+      // This barrier is for racecheck: dk goes where other warps have staged dq, and it sees no order between
+      // lanes.
       named_barrier_sync(2 + at_.warpgroup, warpgroup_threads);
     }
   }
@@ -152,12 +155,12 @@ class ApartEpilogue {
   Gradients gradients_;
 };
 
-// --- added to what is there -----------------------------------------------------------------------------
+// --- added to what is loaded ----------------------------------------------------------------------------
 
-// DkvWrite::added_tiles: what rounded sums are added to is loaded by TMA while the last product for dq runs,
-// and the sums are stored as tiles. Both are staged where they can be while K, dS and dq are in use: dk where
-// Q and dO of an earlier block than the last were, and dv there too if it fits, else where those of the last
-// were. Where rows are not whole they are added one by one.
+// DkvWrite::added_tiles: TMA loads what rounded sums are added to while the last product for dq runs,
+// and stores the sums as tiles. Both are staged where there is room while K, dS and dq are in use: dk
+// where Q and dO of an earlier block than the last were, and dv there too if it fits, else where Q and
+// dO of the last block were. A warp that must not touch some of its 16 rows adds row by row.
 template <class T, class Shape>
 class AddingEpilogue {
  public:
@@ -169,7 +172,7 @@ class AddingEpilogue {
   __device__ __forceinline__ void beside_last_dq() const {
     const bool whole = rows_.is_whole();
     if (thread_index() % 32 != 0) return;
-    // Where those of the last block are used: until both consumers have multiplied its Q and dO.
+    // If dv is staged where Q and dO of the last block are, both consumers must have multiplied these.
     if (!Shape::stages_together)
       wait(shared_address(&at_.memory.empty[Stages::stage(at_.count)]), Stages::parity(at_.count));
     const Staging staging = staging_of(at_.count);
@@ -202,7 +205,7 @@ class AddingEpilogue {
   static_assert(fit_one_stage || (2 * bytes * Shape::consumers == Shape::query_bytes &&
                                   Shape::consumers == 2 && Shape::stages == 2));
 
-  // Of this warp's 16 keys.
+  // Where the rows of this warp's 16 keys are staged.
   struct Staging {
     unsigned char *dv, *dk;
   };
@@ -236,7 +239,7 @@ class AddingEpilogue {
   StagedDkv<T, Shape> not_staged_;
 };
 
-// The way of a shape.
+// The way that a shape has.
 template <class T, class Shape>
 using DkvEpilogue = std::conditional_t<
     Shape::adds_tiles, AddingEpilogue<T, Shape>,

@@ -1,6 +1,7 @@
-// How a consumer warp writes its 16 rows of dk and dv: as tiles of 16 rows by TMA, or row by row where some
-// of the 16 must not be touched. At head size 64 consumers store rounded rows themselves, unless they add:
-// TMA would read them only after the tile's last dq has been added, we think, and the next tile would wait.
+// How a consumer warp writes its 16 rows of dk and dv: as tiles of 16 rows by TMA, or row by row where
+// some of the 16 must not be touched. At head size 64 consumers store rounded rows themselves, unless
+// they add: we think that TMA would read them only after the tile's last dq has been added, and the
+// next tile would wait for that.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,12 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// The first key of this warp.
+// The first of the 16 keys of this warp.
 __device__ __forceinline__ int first_key(const KeyTile& tile) {
   return tile.rows.begin + 16 * (thread_index() / 32 - 4);
 }
 
-// dk and dv of this warp's 16 keys.
+// The rows of dk and dv of this warp's 16 keys.
 template <class T, class Shape>
 class DkvRows {
  public:
@@ -29,7 +30,7 @@ class DkvRows {
       : params_(params),
         memory_(memory),
         tile_(tile),
-        thread_(opaque(thread_index())),  // registers are short: nothing may be computed earlier
+        thread_(opaque(thread_index())),  // registers are short: nothing may be computed from it earlier
         first_(tile_.rows.begin + 16 * (thread_ / 32 - 4)),
         adds_(params.splits_query_heads || params.call.write_dk == Write::add) {}
 
@@ -39,8 +40,8 @@ class DkvRows {
   __device__ __forceinline__ int lane() const { return thread_ % 32; }
   __device__ __forceinline__ int first_key() const { return first_; }
 
-  // dk or dv: accumulators, their factor, and where they go. `staging`: of this warp's 16 rows; it is used as
-  // soon as the warp comes to write().
+  // dk or dv: accumulators, their factor, and where they go. `staging` is for this warp's 16 rows, and is
+  // used as soon as the warp comes to write() or stage().
   struct Gradient {
     const Accumulators<1, D / 8>& acc;
     const CUtensorMap& map;
@@ -49,7 +50,7 @@ class DkvRows {
     unsigned char* staging;
   };
 
-  // Whether none of the warp's 16 rows must be left as it is, so that TMA may write all of them.
+  // Returns whether TMA may write all of the warp's 16 rows, because none of them must be left as it is.
   __device__ __forceinline__ bool is_whole() const {
     const int row = first_ + thread_ % 32 % 16;
     return __all_sync(all_lanes, row >= params_.call.k.rows || written(row)) != 0;
@@ -70,7 +71,8 @@ class DkvRows {
     }
   }
 
-  // In two steps: stages them, if they leave as tiles; then adds what has been staged, or row by row.
+  // Write in two steps, to be able to wait in between: stage() stages them, if they leave as tiles;
+  // add_staged() adds what has been staged, or adds row by row.
   template <class... Gradients>
   __device__ __forceinline__ void stage(const Gradients&... gradients) const {
     if (leaves_as_tile()) (stage_tiles(gradients), ...);
@@ -90,7 +92,7 @@ class DkvRows {
     return row < tile_.rows.end && (!adds_ || memory_.live[row - tile_.rows.begin] != 0);
   }
 
-  // As 16 whole rows: by TMA, or rounded at head size 64 by store_rounded().
+  // Returns whether the rows are written as 16 whole ones: by TMA, or by store_rounded().
   __device__ __forceinline__ bool leaves_as_tile() const {
     return !Shape::adds_tiles && params_.dkv_write != DkvWrite::row_by_row && is_whole();
   }

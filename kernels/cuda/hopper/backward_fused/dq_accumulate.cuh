@@ -13,7 +13,8 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// dS^T of this warp's 16 keys by the block's queries, packed as wgmma's operand A, to the tile of all keys.
+// Stores dS^T of this warp's 16 keys x the block's queries, packed as wgmma's operand A, in the tile of all
+// keys.
 template <int steps, int group_bytes>
 __device__ __forceinline__ void store_ds(unsigned char (*tile)[group_bytes],
                                          const std::uint32_t (&ds)[steps][4]) {
@@ -27,9 +28,9 @@ __device__ __forceinline__ void store_ds(unsigned char (*tile)[group_bytes],
     stmatrix(shared_address(tile[step / 4]) + static_cast<std::uint32_t>(byte ^ (step % 4) << 5), ds[step]);
 }
 
-// 64 x 64 accumulators of dq of a warpgroup, from the n_tiles given `first` on, times a factor, in the layout
-// that TMA reads. Half a warp stores at once, 32 bytes of each of four rows; odd rows store other columns
-// first, so that the four do not meet in the same banks.
+// Stores 64 x 64 accumulators of a warpgroup, those from `first` on, times a factor, in the layout that TMA
+// reads. Half a warp stores at once, 32 bytes of each of four rows; odd rows store other columns first, so
+// that the four rows do not meet in the same banks.
 template <int n_tiles>
 __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)[n_tiles][4], int first,
                                          float factor) {
@@ -38,7 +39,7 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
   const bool odd = row % 2 != 0;
   const int byte = row * 128 + (((lane % 4 / 2) << 4) ^ (row & 7) << 4 ^ (odd ? 64 : 0)) + lane % 2 * 8;
 #pragma unroll
-  for (int n = 0; n < 8; n += n % 2 == 0 ? 1 : 3)  // this turn: n and n + 2
+  for (int n = 0; n < 8; n += n % 2 == 0 ? 1 : 3)  // an iteration stores n and n + 2
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float now[2], then[2];
@@ -55,9 +56,9 @@ __device__ __forceinline__ void stage_dq(unsigned char* tile, const float (&acc)
     }
 }
 
-// Of 64 rows that stage_dq() has staged, this warp's 16, of `groups` groups of 32 columns: makes those -0
-// that are no queries with a gradient, by the bits given, of which these rows have those from `first` on.
-// What -0 is added to stays as it is: normal numbers, infinity, and 0 of either sign.
+// Makes rows -0 that are no queries with a gradient: of 64 rows that stage_dq() has staged, in `groups`
+// groups of 32 columns, this warp's 16. Their bits in with_gradient are those from `first` on. What -0 is
+// added to stays as it is: normal numbers, infinity, and 0 of either sign.
 template <int groups>
 __device__ __forceinline__ void leave_rows(unsigned char* tiles, const std::uint32_t* with_gradient,
                                            int first) {
@@ -73,15 +74,15 @@ __device__ __forceinline__ void leave_rows(unsigned char* tiles, const std::uint
   }
 }
 
-// Whether rows are stored and not added to; then those that are not live get 0.
+// How rows are written: if `stored`, they are not added to, and rows that are not live get 0.
 struct RowStores {
   bool stored = false;
   bool live[2] = {true, true};
 };
 
-// Adds factor * accumulators of 16 rows to a lane's two rows, lane / 4 and lane / 4 + 8. rows[]: where they
-// begin in memory; null leaves one as it is. Neighbouring lanes exchange halves, so that each adds four
-// floats in a row. may_be_stored: unless `stores` says otherwise.
+// Adds factor * accumulators of 16 rows. A lane has two of them, lane / 4 and lane / 4 + 8; rows[] says where
+// these begin in memory, and null leaves one as it is. Neighbouring lanes exchange halves, so that each adds
+// four floats in a row. Where rows may be stored, `stores` says whether they are.
 template <bool may_be_stored = false, int n_tiles>
 __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&acc)[n_tiles][4],
                                          float factor, const RowStores& stores = {}) {
@@ -107,9 +108,10 @@ __device__ __forceinline__ void add_rows(float* const (&rows)[2], const float (&
   }
 }
 
-// dq += scale * accumulators, of the block's 64 queries from `first` on and 8 n_tiles columns from `column`
-// on. Rows that are no queries with a gradient, by the bits given, are left alone. `stored`, if it may be:
-// dq = scale * accumulators, and 0 in the block's rows without a gradient; rows beyond it are left alone.
+// dq += scale * accumulators, for the block's 64 queries from `first` on and 8 n_tiles columns from `column`
+// on. Rows that are no queries with a gradient (with_gradient, as bits) are left alone. If `stored`, and that
+// may be: dq = scale * accumulators, and 0 in the block's rows without a gradient; rows beyond the block are
+// left alone.
 template <bool may_be_stored, int n_tiles>
 __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& block,
                                             const std::uint32_t* with_gradient, int first, int column,
@@ -126,13 +128,13 @@ __device__ __forceinline__ void add_queries(const DeviceView& dq, const Block& b
   add_rows<may_be_stored>(rows, acc, scale, stores);
 }
 
-// One thread: starts to add to memory by TMA what consumers have staged of a part of dq of a block; or to
+// What consumers have staged of dq of a block. One thread starts to add a part of it to memory by TMA, or to
 // store it.
 template <class Shape>
 struct StagedDq {
   const typename Shape::Params& params;
   FusedStorage<Shape>& memory;
-  int begin, head;  // of the block
+  int begin, head;  // the block's
 
   __device__ __forceinline__ void add(int part) const {
     tma_reduce_add(params.dq, row(part), group(part), head, staged(part));
@@ -151,8 +153,8 @@ struct StagedDq {
   }
 };
 
-// Where a consumer puts the parts of dq that it computes: with two consumers one part each; one alone is
-// warpgroup 0 and has both.
+// The shared memory for the parts of dq that a consumer computes. Two consumers have one part each; one alone
+// is warpgroup 0, and has both.
 template <class Shape>
 class DqStaging {
  public:
@@ -177,7 +179,7 @@ class DqStaging {
 #pragma unroll
     for (int n = 0; n < parts; ++n) arrive(shared_address(&memory_.dq_full[part(n)]));
   }
-  // Its n-th part among all.
+  // Which of all parts the consumer's n-th is.
   __device__ __forceinline__ int part(int n) const {
     return n == 0 ? warpgroup_ : n;
   }
@@ -187,8 +189,8 @@ class DqStaging {
   int warpgroup_;
 };
 
-// dq of block `count` in a consumer's registers: all columns of 64 rows, or all rows of some columns. The way
-// of summing dq says how it leaves them (hand_over()).
+// dq of block `count` in the registers of a consumer: all columns of 64 rows, or all rows of some columns.
+// The way of summing dq says how it leaves them (hand_over()).
 template <class Shape>
 struct DqTile {
   static constexpr int parts = Shape::dq_parts_of_consumer;
@@ -196,7 +198,7 @@ struct DqTile {
   const typename Shape::Params& params;
   FusedStorage<Shape>& memory;
   int warpgroup;  // the consumer
-  int slot;       // of the block's BlockInfo
+  int slot;       // the number of the block's BlockInfo
   int count;
   bool clean;  // block_clean
   const float (&sums)[8 * parts][4];
@@ -216,7 +218,8 @@ struct DqTile {
   __device__ __forceinline__ void leave_rows_without_gradient() const {
     leave_rows<2 * parts>(memory.dq_staging[warpgroup], memory.with_gradient[slot], first_query());
   }
-  // Adds those of its rows that are queries with a gradient, by vector atomics; or `stored`, if it may be.
+  // Adds those of its rows that are queries with a gradient, by vector atomics; or stores them, if that may
+  // be.
   template <bool may_be_stored = false>
   __device__ __forceinline__ void add(bool stored = false) const {
     add_queries<may_be_stored>(params.call.dq, memory.bounds[slot], memory.with_gradient[slot], first_query(),

@@ -1,5 +1,6 @@
-// Rounding what has been added to a cell of dq: a warp loads the sums, which are still in the L2 cache, and
-// stores them in the dtype of q. For chains, which know which piece of a cell is its last (dq_chains.cuh).
+// Rounds cells of dq that are complete: a warp loads the sums, which are still in the L2 cache, and stores
+// them in the dtype of q. Chains use this, because they know which piece of a cell is its last
+// (dq_sum_chains.cuh).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ struct DqCell {
   int begin, head;
 };
 
-// A cell comes back from memory in strips.
+// The sums of a cell come back from memory in strips of 32 rows and 64 columns.
 constexpr int rounding_rows = 32, rounding_strips = 4, rounding_bytes = rounding_rows * 64 * 4;
 
 // Complete cells on their way from the thread that adds to the warp that rounds, and strips of them.
@@ -24,7 +25,7 @@ struct RoundingStorage {
   static constexpr int slots = 16, buffers = 2;
   using Slots = PipelineIndex<slots>;
 
-  DqCell cell[slots];  // at the end one of head -1
+  DqCell cell[slots];  // after the last one comes a cell of head -1
   std::uint64_t full[slots], empty[slots];
   std::uint64_t strip_full[buffers], strip_empty[buffers];
 
@@ -35,8 +36,8 @@ struct RoundingStorage {
     for (std::uint64_t& barrier : strip_empty) init_barrier(shared_address(&barrier), 32);
   }
 
-  // The thread that adds: the number-th cell of the thread block is complete. It has been written, and the
-  // thread has seen that. Head -1: there will be no more.
+  // Says that a cell, the number-th of the thread block, is complete: it has been written, and the calling
+  // thread has seen that. A cell of head -1 says that there will be no more.
   __device__ __forceinline__ void publish(int number, const DqCell& complete) {
     const int slot = Slots::stage(number);
     wait(shared_address(&empty[slot]), Slots::parity(number) ^ 1);
@@ -45,7 +46,7 @@ struct RoundingStorage {
   }
 };
 
-// A cell comes in strips of 32 rows and 64 columns: of the n-th its first row in the cell, and first column.
+// Where the n-th strip of a cell begins: its first row in the cell, and its first column.
 template <class Shape>
 struct RoundingStrip {
   static constexpr int column_groups = Shape::head_size / 64;
@@ -55,16 +56,16 @@ struct RoundingStrip {
   static __device__ __forceinline__ int column(int n) { return n % column_groups * 64; }
 };
 
-// One thread: starts to load a strip that begins in that row and column.
+// One thread starts to load a strip that begins in this row and column.
 __device__ __forceinline__ void load_strip(unsigned char* strip, const CUtensorMap& sums, int row, int head,
                                            int column, std::uint32_t full) {
   arrive_and_expect_tx(full, rounding_bytes);
   tma_load_once(shared_address(strip), sums, row, head, full, column / 32);
 }
 
-// All lanes of a warp: stores such a strip, rounded, but for rows from `end` on. Eight columns of eight rows
-// at once, first those of one half. A quarter of the warp reads four chunks of four columns of two rows,
-// which the swizzle has in different banks.
+// A warp stores a strip, rounded, without the rows from `end` on. It stores eight rows at once, 32 columns of
+// each and then the other 32. A quarter of the warp reads four chunks of four columns in two rows, which the
+// swizzle puts in different banks.
 template <class T>
 __device__ __forceinline__ void store_strip(const unsigned char* strip, const DeviceView& into, int row,
                                             int end, int head, int column) {
@@ -87,12 +88,12 @@ __device__ __forceinline__ void store_strip(const unsigned char* strip, const De
   }
 }
 
-// The warp that rounds: all lanes call everything. Strips of the next cell may be on their way too.
+// The warp that rounds; all of its lanes call everything. Strips of the next cell may be on their way too.
 template <class T, class Shape>
 class DqRounding {
  public:
-  // sums: a tensor map of dq in fp32; what comes out goes `into` dq in T. strip_buffers: one after the other,
-  // at a multiple of 1024 bytes.
+  // `sums` is a tensor map of dq in fp32, and `into` is where dq in T goes. The strip_buffers lie one after
+  // the other, at a multiple of 1024 bytes.
   __device__ __forceinline__ DqRounding(const CUtensorMap& sums, const DeviceView& into,
                                         RoundingStorage& storage, unsigned char* strip_buffers)
       : sums_(sums), into_(into), storage_(storage), strip_buffers_(strip_buffers) {}
@@ -118,18 +119,18 @@ class DqRounding {
     return __all_sync(all_lanes, is_over(phase)) != 0;
   }
 
-  // A buffer is free, and cells may still come.
+  // Whether a buffer is free, and cells may still come.
   __device__ __forceinline__ bool can_load() const { return !ended_ && loaded_ - rounded_ < buffers; }
-  // A buffer is free, and a cell has come that is not loaded to its end.
+  // Whether a buffer is free, and a cell has come that is not loaded to its end.
   __device__ __forceinline__ bool must_load() const { return can_load() && loaded_ % strips != 0; }
-  // A strip is on its way, or has come.
+  // Whether a strip is on its way, or has come.
   __device__ __forceinline__ bool is_loading() const { return rounded_ < loaded_; }
-  // Over when the next cell has come.
+  // The phase that is over when the next cell has come.
   __device__ __forceinline__ BarrierPhase cell_phase() const {
     const int cell = loaded_ / strips;
     return {shared_address(&storage_.full[Slots::stage(cell)]), Slots::parity(cell)};
   }
-  // Over when the next strip has come.
+  // The phase that is over when the next strip has come.
   __device__ __forceinline__ BarrierPhase strip_phase() const {
     return {shared_address(&storage_.strip_full[Buffers::stage(rounded_)]), Buffers::parity(rounded_)};
   }
@@ -155,7 +156,7 @@ class DqRounding {
       const int buffer = Buffers::stage(loaded_);
       const std::uint32_t full = shared_address(&storage_.strip_full[buffer]);
       wait(shared_address(&storage_.strip_empty[buffer]), Buffers::parity(loaded_) ^ 1);
-      if (loaded_ % strips == 0) fence_view_async_global();  // for what the thread that adds has seen
+      if (loaded_ % strips == 0) fence_view_async_global();  // TMA sees the sums, as the thread has that adds
       load_strip(strip_buffers_ + buffer * rounding_bytes, sums_, cell.begin + Strip::row(loaded_ % strips),
                  cell.head, Strip::column(loaded_ % strips), full);
     }

@@ -7,7 +7,7 @@
 //
 // All cells are whole: no row beyond a cell is written, and rows of a cell that have no gradient get 0.
 //
-// For head size 64 alone: there a part of dq is 64 rows with all of their columns.
+// This is for head size 64 alone, where a part of dq is 64 rows with all of their columns.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,14 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// To whose rows of dq a KeyTile adds.
+// The rows of dq to which a KeyTile adds: those of its chain.
 struct DqOwner {
   int row_begin, cells;
-  const std::int32_t* pieces;  // of each cell
+  const std::int32_t* pieces;  // how many pieces each cell gets
 };
 
-// What the scheduler numbers is a chain and its heads; the chain's tiles come one after the other.
+// The tiles of a thread block. The scheduler numbers chains, each once for every unit of heads; the tiles of
+// a chain come one after the other.
 template <class Shape>
 class ChainTiles : public TileSource<Shape> {
  public:
@@ -69,22 +70,22 @@ class ChainTiles : public TileSource<Shape> {
   }
 
   TileChain chain_ = {};
-  int place_ = 0;  // of the tile in the list
+  int place_ = 0;  // the tile's place in the list
 };
 
 struct ChainedDqSum {
   // --- host side ----------------------------------------------------------------------------------------
   struct Params {
-    CUtensorMap strips;  // of dq, to round it: fp32, boxes of rounding_rows rows x 64 columns
+    CUtensorMap strips;  // loads sums of dq to be rounded: fp32, boxes of rounding_rows rows x 64 columns
   };
-  static constexpr bool always_draws = false;  // the scheduler's counter numbers the first chains too
-  static constexpr bool blocks_wait = false;   // thread blocks, for others
+  static constexpr bool always_draws = false;  // the first chains are not drawn from the counter
+  static constexpr bool blocks_wait = false;   // no thread block waits for another
 
   static std::string kernel_name(DType dtype, int head_size, int) {
     return hopper_backward_chains_name(dtype, head_size);
   }
   static int scheduled_tiles(const AttendBackwardParams& call) { return call.chains.count; }
-  // All heads of the longest chain come first.
+  // The longest chain comes first, for all heads.
   static int heads_together(const AttendBackwardParams&, int units) { return units; }
   static Params params(const AttendBackwardParams& call, int, int&) {
     return {accumulator_map(call.dq, rounding_rows)};
@@ -93,7 +94,7 @@ struct ChainedDqSum {
   static bool stores_first(const AttendBackwardParams&) { return true; }
 
   // --- shared memory and barriers -----------------------------------------------------------------------
-  static constexpr int more_dq_tiles = 1;  // beside those that are staged: for strips to be rounded
+  static constexpr int more_dq_tiles = 1;  // one tile beside those that are staged holds strips to be rounded
   template <class Shape>
   struct Storage {
     static_assert(RoundingStorage::buffers * rounding_bytes == Shape::dq_bytes);
@@ -101,7 +102,7 @@ struct ChainedDqSum {
                   "a part of dq has all columns of its rows");
     RoundingStorage rounding;
     DqOwner owner_of_tile[Shape::tiles];
-    unsigned char added[most_chain_cells];  // pieces of each cell of the chain's heads so far
+    unsigned char added[most_chain_cells];  // how many pieces each cell of the chain's heads has got so far
 
     __device__ __forceinline__ void init_barriers() { rounding.init_barriers(); }
   };
@@ -114,7 +115,8 @@ struct ChainedDqSum {
     prefetch_tensor_map(params.strips);
   }
 
-  // What a warp of the producer warpgroup does with all of its lanes; whether it does.
+  // Returns whether this warp of the producer warpgroup has a role for all of its lanes, which has then
+  // ended.
   template <class T, class Shape>
   static __device__ __forceinline__ bool run_warp(const FusedParams<ChainedDqSum>& params,
                                                   FusedStorage<Shape>& memory, int warp) {
@@ -124,7 +126,8 @@ struct ChainedDqSum {
         .run();
     return true;
   }
-  // The first thread of warp 2: stores or adds the dq that both consumers have staged for a block.
+  // The role of the first thread of warp 2: it stores or adds the dq that both consumers have staged for a
+  // block.
   template <class Shape>
   static __device__ __forceinline__ void run_thread(const FusedParams<ChainedDqSum>& params,
                                                     FusedStorage<Shape>& memory, int) {
@@ -148,7 +151,7 @@ struct ChainedDqSum {
 #pragma unroll
       for (int part = 0; part < Shape::dq_parts; ++part) {
         wait(shared_address(&memory.dq_full[part]), count & 1);
-        fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
+        fence_view_async_shared();  // TMA sees what other threads wrote before they arrived at the barrier
         if (first)
           dq.store(part);
         else
@@ -161,7 +164,7 @@ struct ChainedDqSum {
   }
 
   // --- consumer warpgroups ------------------------------------------------------------------------------
-  // All of a block is staged, because cells are whole.
+  // All rows of a block are staged, because cells are whole. Returns whether they were.
   template <class Shape>
   static __device__ __forceinline__ bool hand_over(const DqTile<Shape>& dq) {
     dq.wait_for_room();

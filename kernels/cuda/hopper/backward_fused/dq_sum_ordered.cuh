@@ -5,19 +5,20 @@
 // piece is stored, and nobody sets dq to 0 before. dk and dv of a key head whose query heads have thread
 // blocks of their own are added in the order of heads, likewise by counters.
 //
-// Two threads do that, for both consumers, because what one thread does for a block must not take longer than
-// a block's products. One waits for turns: run_dq_turns(). It calls a block when it is its turn, perhaps
-// while the one before is being added. The other adds blocks that have been called and passes them on:
-// run_dq_store_in_turn(). From one tile's addition to that of the next one it is then as far as can be: the
-// addition, a fence, and the way of a count to memory and back.
+// Two threads of the producer warpgroup do this for both consumers, because what one thread does for a block
+// must not take longer than the block's products. The first waits for turns (call_blocks()): it calls a block
+// when its turn has come, perhaps while the block before is still being added. The second adds blocks that
+// have been called, and then raises their counters, which passes the turn to the next tile (add_in_order()).
+// So what lies between the additions of two tiles to a cell is as little as can be: a fence, and the way of a
+// count to memory and back.
 //
-// Nobody waits for ever. A piece waits only for tiles of the same head that come before its own
-// in the head's order, and the scheduler gives these lower numbers. Numbers are drawn by thread blocks that
-// run, and drawn in order. So of the tiles that are not complete the one with the lowest number has a thread
-// block, which has completed its earlier tiles, and waits for nobody but itself: for its own blocks before. A
-// block that has been called is added and passed without waiting for later ones, because they are called and
-// added in order: the adding thread waits for both consumers' dq of one block at a time, and a consumer
-// stages that of a block without the dq that the other one stages after it.
+// No thread waits for ever. A piece waits only for tiles of the same head that come before its own in the
+// order of the head, and the scheduler gives these lower numbers. Numbers are drawn in order, by thread
+// blocks that run. So of the tiles that are not complete, the one with the lowest number has a thread block
+// that runs, has completed its earlier tiles, and waits for nothing but its own earlier blocks. Within a
+// thread block, a block that has been called is added without waiting for later ones, because blocks are
+// called and added in the same order: the second thread waits for both consumers' dq of one block at a time,
+// and a consumer stages dq of a block without waiting for what the other one stages after that block.
 #pragma once
 
 #include <cstdint>
@@ -34,45 +35,50 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// How a tile's queries are walked over: downward, as listed; upward, the other way, before the list's ending;
-// or upward as all tiles of its head (HeadGroups).
+// How a tile walks over its queries (HeadGroups). Downward, from the last to the first: tiles in the order of
+// the list do. Upward, from the first to the last: tiles in the opposite order do, which are either those
+// before the list's ending (upward) or all tiles of the head (upward_as_whole_head).
 enum class Walk : unsigned char { downward, upward, upward_as_whole_head };
 
-// What adding a block's piece of dq does to its cell's counter, and to the next one's.
+// A block's piece of dq: it lies in one cell, or in that and the next one. What happens to the counter of
+// each when it has been added: nothing, because the piece does not reach the cell; it is raised by one; or it
+// is set back to 0 for the next launch, because the piece was the cell's last.
 struct DqPiece {
-  enum class Part { none, one_of_more, last };  // of a cell's pieces
-  std::int32_t* counter;
-  Part part[2];
-  bool stored;  // the piece is a cell's first: not added to what is there
+  enum class Count { stays, grows, begins_anew };
+  std::int32_t* counter;  // of the first cell
+  Count count[2];
+  bool stored;  // the piece is the first of its cell, and is stored instead of added
 };
 
 // The order in which the launch takes heads.
 struct OrderOfHeads {
-  // In that order, the heads before upward_heads are walked upward, and of the others the tiles before
-  // upward_tiles (HeadGroups).
+  // The tiles of heads before upward_heads are taken in the opposite order, upward, and of other heads those
+  // tiles before upward_tiles (HeadGroups).
   int upward_heads = 0, upward_tiles = 0;
-  FastDivmod of_key_heads;  // by how many there are: the launch takes the first query head of each, then the
-                            // second ones
-  int heads_of_key_head = 1;  // query heads
+  // Divides by the number of key heads. The launch takes the first query head of each key head, then the
+  // second ones.
+  FastDivmod of_key_heads;
+  int heads_of_key_head = 1;  // query heads of a key head
 };
 
-// Some tiles are walked upward, and taken from the list's last to its first; the others are walked downward,
-// as listed. All tiles are numbered by the counter, the first ones too: a thread block that does not run yet
-// has none that others could wait for.
+// The tiles of a thread block. Those that walk upward are taken from the last in the list to its first, the
+// others as listed. The counter numbers all tiles, the first of each thread block too: so a thread block that
+// does not run yet has no tile for which others could wait.
 template <class Shape>
 class OrderedTiles : public TileSource<Shape> {
  public:
   __device__ __forceinline__ OrderedTiles(const typename Shape::Params& params, FusedStorage<Shape>& memory)
       : TileSource<Shape>(params, memory, -1) {}
 
-  __device__ __forceinline__ void start() const {}  // the launch before may still use the counter
+  // The first tile cannot be drawn yet: the launch before may still use the counter.
+  __device__ __forceinline__ void start() const {}
   template <class Producer>
   __device__ __forceinline__ void run(Producer& producer) {
     if (!next()) return producer.publish_nothing();
     enter(0);
     producer.walk_tiles();
   }
-  // As in TileSource::draw(), the last of all draws sets the counter back to 0.
+  // Draws the next tile. As in TileSource::draw(), the last of all draws sets the counter back to 0.
   __device__ __forceinline__ bool next() {
     const auto& params = this->params_;
     this->drawn_ = atomic_add_one(params.counter);
@@ -109,8 +115,8 @@ class OrderedTiles : public TileSource<Shape> {
  private:
   __device__ __forceinline__ auto& ordered() const { return this->memory_.dq_sum; }
 
-  // The query heads of a key head are taken as far apart as can be: those that add to the same dk and dv
-  // would wait for each other.
+  // The first query head of a unit of heads. The query heads of a key head are taken as far apart as can be,
+  // because they add to the same dk and dv, and would wait for each other.
   __device__ __forceinline__ int first_head_of(int unit) const {
     const auto& params = this->params_;
     if (!params.splits_query_heads) return unit * params.heads_of_tile;
@@ -120,7 +126,7 @@ class OrderedTiles : public TileSource<Shape> {
   }
 };
 
-// The turns of a thread block, kept by one thread: block after block is looked up and awaited.
+// Finds the turns of a thread block's pieces, block after block, and waits for them. Used by one thread.
 template <class Shape>
 class TurnFinder {
  public:
@@ -129,35 +135,36 @@ class TurnFinder {
 
   __device__ __forceinline__ explicit TurnFinder(const TurnList& turns) : turns_(turns) {}
 
-  // Finds the cells of the next block and how many pieces come before it. unit: of the block's tile and
-  // segment; walk: of the tile; stores: pieces that come first are stored.
+  // Finds the cells of the next block's piece, and how many pieces come before it in each. `unit` is the
+  // block's tile and segment, `walk` is how the tile walks; where `stores`, pieces that come first are
+  // stored.
   __device__ __forceinline__ void look_up(const Block& block, int unit, Walk walk, bool stores) {
     const bool upward = walk != Walk::downward;
     if (unit != unit_) begin_unit(unit);
     const int cell = (block.begin + shift_) / cell_rows;
     const int last_cell = (min(block.begin + cell_rows, block.end) - 1 + shift_) / cell_rows;
-    piece_.counter = turns_.counters + (block.head * turns_.cells + cell);  // 32 bits are enough: there are
-                                                                            // many bytes of q for each cell
+    // 32 bits are enough for the sum: there are many bytes of q for each cell.
+    piece_.counter = turns_.counters + (block.head * turns_.cells + cell);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       before_[n] = 0;
-      piece_.part[n] = Part::none;
+      piece_.count[n] = Count::stays;
       if (cell + n > last_cell) continue;
       const int total = turns_.total[cell + n];
-      // Pieces of the tiles that are walked the way this one is, and of those listed before them.
+      // The cell's pieces of the tiles up to the last one that walks as this tile does.
       const int total_alike = walk == Walk::upward ? turns_.total_before_ending[cell + n] : total;
       find_run(cell + n);
-      const int after = total_alike - run_.before - run_.own;  // of these, in the list behind this unit
+      const int after = total_alike - run_.before - run_.own;  // of these, what units behind this one add
       before_[n] = upward ? after : run_.before;
-      // Of two pieces of a unit in a cell the one that is walked last: upward that which begins in the cell.
+      // If the unit has two pieces in the cell, upward the one that begins in the cell comes last.
       const bool last_of_unit = run_.own == 1 || upward == (n == 0);
       const bool last_unit = upward ? run_.before == 0 && total_alike == total : after == 0;
-      piece_.part[n] = last_unit && last_of_unit ? Part::last : Part::one_of_more;
+      piece_.count[n] = last_unit && last_of_unit ? Count::begins_anew : Count::grows;
     }
-    piece_.stored = stores && before_[0] == 0;  // its cell is the only one
+    piece_.stored = stores && before_[0] == 0;  // a stored piece has no second cell
   }
 
-  // Waits until the block looked up may be added.
+  // Waits until it is the turn of the piece that was looked up.
   __device__ __forceinline__ void await() const {
 #pragma unroll
     for (int n = 0; n < 2; ++n)
@@ -169,8 +176,8 @@ class TurnFinder {
   }
 
  private:
-  using Part = DqPiece::Part;
-  static constexpr int beyond = std::numeric_limits<int>::max();  // all cells
+  using Count = DqPiece::Count;
+  static constexpr int beyond = std::numeric_limits<int>::max();  // is behind all cells
 
   __device__ __forceinline__ void begin_unit(int unit) {
     unit_ = unit;
@@ -181,7 +188,7 @@ class TurnFinder {
     load_run();
   }
 
-  // Makes run_ that of a cell. It is kept, because a load takes as long as a poll.
+  // Makes run_ the unit's run that has the cell. The run is kept, because a load takes as long as a poll.
   __device__ __forceinline__ void find_run(int cell) {
     for (; cell >= run_end_; load_run()) ++at_;
     for (; at_ > first_ && cell < run_.cell; load_run()) --at_;
@@ -193,22 +200,21 @@ class TurnFinder {
 
   const TurnList& turns_;
   int unit_ = -1, shift_ = 0;
-  int first_ = 0, stop_ = 0, at_ = 0;  // the unit's runs, and which is run_
+  int first_ = 0, stop_ = 0, at_ = 0;  // the unit's runs are first_ .. stop_ - 1, and run_ is at_
   TurnRun run_ = {};
-  int run_end_ = 0;  // the first cell beyond it
-  // The block looked up.
-  DqPiece piece_;
-  int before_[2];
+  int run_end_ = 0;  // the first cell beyond run_
+  DqPiece piece_;    // looked up last
+  int before_[2];    // how many pieces come before it in its cells
 };
 
-// The piece has been added, which this thread has seen. A cell's last piece sets the count back to 0, which
-// nobody waits for any more.
+// Passes the turn: the piece has been added, and this thread has seen that. The count that a cell's last
+// piece sets back to 0 is not waited for any more.
 __device__ __forceinline__ void pass(const DqPiece& piece) {
   fence_device_memory();
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
-    if (piece.part[n] == DqPiece::Part::one_of_more) add_one(piece.counter + n);
-    if (piece.part[n] == DqPiece::Part::last) piece.counter[n] = 0;
+    if (piece.count[n] == DqPiece::Count::grows) add_one(piece.counter + n);
+    if (piece.count[n] == DqPiece::Count::begins_anew) piece.counter[n] = 0;
   }
 }
 
@@ -216,10 +222,10 @@ struct OrderedDqSum {
   // --- host side ----------------------------------------------------------------------------------------
   struct Params {
     OrderOfHeads heads;
-    bool stores_first = false;  // a cell's first piece of dq is stored, not added
+    bool stores_first = false;  // the first piece of a cell is stored, not added
   };
-  static constexpr bool always_draws = true;  // the scheduler's counter numbers the first tiles too
-  static constexpr bool blocks_wait = true;   // thread blocks, for others
+  static constexpr bool always_draws = true;  // every tile is drawn from the counter, the first ones too
+  static constexpr bool blocks_wait = true;   // thread blocks wait for others
 
   static std::string kernel_name(DType dtype, int head_size, int) {
     return hopper_backward_ordered_name(dtype, head_size);
@@ -234,8 +240,8 @@ struct OrderedDqSum {
         queueing_tiles(call.turns.full, call.by_k.rows_together, hopper_backward_tile_rows),
         call.multiprocessors);
   }
-  // `units`: how often the launch takes a tile, each time for other heads; at most `together` of them are
-  // taken side by side, which becomes how many are.
+  // The launch takes a tile `units` times, each time for other heads. At most `together` of them are to be
+  // taken side by side; that becomes how many are.
   static Params params(const AttendBackwardParams& call, int units, int& together) {
     const HeadGroups groups = head_groups(units, together, call.turns.even, call.by_k.ending);
     together = groups.heads;
@@ -249,16 +255,17 @@ struct OrderedDqSum {
   static bool stores_first(const AttendBackwardParams& call) { return stores_first_dq(call); }
 
   // --- shared memory and barriers -----------------------------------------------------------------------
-  static constexpr int slots = 2;  // for a block that is being added, and one whose turn it is already
+  // One slot is for a block that is being added, one for a block that has been called.
+  static constexpr int slots = 2;
   using Slots = PipelineIndex<slots>;
   static constexpr int more_dq_tiles = 0;
   template <class Shape>
   struct Storage {
     static_assert(Shape::keys == 16 * dkv_turns_of_tile);
-    // It is a block's turn; both consumers' dq of it has been written.
-    std::uint64_t turn[slots], written[slots];
-    DqPiece piece[slots];  // of that block
-    // Of each KeyTile: its place in the work list, and how it is walked.
+    std::uint64_t turn[slots];     // a phase ends when the block in the slot is called
+    std::uint64_t written[slots];  // a phase ends when both consumers' dq of it has been written
+    DqPiece piece[slots];
+    // The place of each KeyTile in the work list, and how it walks.
     int place_of_tile[Shape::tiles];
     Walk walk[Shape::tiles];
 
@@ -276,13 +283,14 @@ struct OrderedDqSum {
 
   static __device__ __forceinline__ void prefetch(const Params&) {}
 
-  // What a warp of the producer warpgroup does with all of its lanes; whether it does.
+  // Returns whether this warp of the producer warpgroup has a role for all of its lanes, which has then
+  // ended.
   template <class T, class Shape>
   static __device__ __forceinline__ bool run_warp(const FusedParams<OrderedDqSum>&, FusedStorage<Shape>&,
                                                   int) {
     return false;
   }
-  // The first threads of warps 2 and 3.
+  // The roles of the first threads of warps 2 and 3, which are `thread` 0 and 1.
   template <class Shape>
   static __device__ __forceinline__ void run_thread(const FusedParams<OrderedDqSum>& params,
                                                     FusedStorage<Shape>& memory, int thread) {
@@ -292,7 +300,7 @@ struct OrderedDqSum {
       call_blocks<Shape>(params, memory);
   }
 
-  // One thread: calls blocks when it is their turn.
+  // The thread that calls blocks when their turns have come.
   template <class Shape>
   static __device__ __forceinline__ void call_blocks(const typename Shape::Params& params,
                                                      FusedStorage<Shape>& memory) {
@@ -306,22 +314,22 @@ struct OrderedDqSum {
       const Block& block = memory.found[info];
       const int tile = memory.tile_of[info];
       const WorkTile& rows = memory.tile[tile].rows;
-      // Units are the tile's segments from the last to the first.
+      // The units of a tile are its segments from the last to the first.
       const int unit = params.call.turns.unit_of_tile[ordered.place_of_tile[tile]] + rows.first + rows.count -
                        1 - block.segment;
       turns.look_up(block, unit, ordered.walk[tile], params.dq_sum.stores_first);
       turns.await();
-      // The slot is free when the block that had it has been passed.
+      // The slot is free when the block that had it has been added, and its turn passed.
       if (count >= slots) wait(shared_address(&ordered.written[slot]), Slots::parity(count - slots));
       ordered.piece[slot] = turns.piece();
-      fence_view_async_global();  // TMA adds only after what was waited for
+      fence_view_async_global();  // what TMA adds from here on comes after what was waited for
       arrive(shared_address(&ordered.turn[slot]));
     }
   }
 
-  // One thread: adds the dq that both consumers have staged for a block that has been called, and waits until
-  // it has been written, once for both: their shared memory is not free any earlier (ptxas makes the same
-  // wait of wait_group.read), and consumers are less than a block apart. Then it passes the turn.
+  // The thread that adds the dq that both consumers have staged for a block that has been called, waits until
+  // it has been written, and passes the turn. It waits once for both consumers: their shared memory is not
+  // free any earlier (ptxas makes the same wait of wait_group.read), and they are less than a block apart.
   template <class Shape>
   static __device__ __forceinline__ void add_in_order(const typename Shape::Params& params,
                                                       FusedStorage<Shape>& memory) {
@@ -339,7 +347,7 @@ struct OrderedDqSum {
           piece = ordered.piece[slot];
         }
         if (staged == dq_nothing_staged) continue;
-        fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
+        fence_view_async_shared();  // TMA sees what other threads wrote before they arrived at the barrier
         const Block& block = memory.bounds[staged];
         const StagedDq<Shape> dq{params, memory, block.begin, block.head};
         if (piece.stored)
@@ -356,9 +364,8 @@ struct OrderedDqSum {
   }
 
   // --- consumer warpgroups ------------------------------------------------------------------------------
-  // Stages dq of a block for the threads above, with -0 in rows that must not be touched, or adds it here,
-  // row by row. Returns whether it was staged. In turn, a box of TMA is added where unordered vector atomics
-  // would take less time: it is written when the thread above says so.
+  // Stages dq of a block for the threads above, with -0 in rows that must not be touched, if that may be;
+  // else waits for the turn and adds it here, row by row. Returns whether it was staged.
   template <class Shape>
   static __device__ __forceinline__ bool hand_over(const DqTile<Shape>& dq) {
     const bool boxed = dq.clean || dq.params.adds_every_row;
@@ -373,8 +380,9 @@ struct OrderedDqSum {
     return staged;
   }
 
-  // All lanes of a warp: waits until it is the block's turn; whether its piece is stored, not added. Lane 0
-  // reads that for its warp, because it says later, for its warp, that the turn's slot may be written again.
+  // Waits until the block has been called, and returns whether its piece is stored, not added. All lanes of a
+  // warp call this. Lane 0 reads the answer for its warp, because it is lane 0 that later says for the warp
+  // that the slot may be written again.
   template <class Shape>
   static __device__ __forceinline__ bool await_turn(FusedStorage<Shape>& memory, int count) {
     auto& ordered = memory.dq_sum;
@@ -383,8 +391,8 @@ struct OrderedDqSum {
     return __shfl_sync(all_lanes, static_cast<int>(stored), 0) != 0;
   }
 
-  // dv, where it is staged apart from dk, before the tile's last dq is complete: written, or only staged if
-  // it has to wait for its turn. Returns whether it has been written.
+  // Writes dv ahead of dk, before the tile's last dq is complete; or only stages it, if it has to wait for
+  // its turn. Returns whether it has been written.
   template <class Epilogue, class Gradient>
   static __device__ __forceinline__ bool write_first(const Epilogue& epilogue, const Gradient& dv) {
     const bool in_turn = epilogue.params().splits_query_heads;
@@ -394,7 +402,7 @@ struct OrderedDqSum {
       epilogue.write(dv);
     return !in_turn;
   }
-  // Afterwards: dk, and dv if it has not been written.
+  // Writes dk afterwards, and dv if write_first() has not.
   template <class At, class Epilogue, class Gradient>
   static __device__ __forceinline__ void write_second(const At& at, const Epilogue& epilogue,
                                                       const Gradient& dv, const Gradient& dk) {
@@ -412,10 +420,10 @@ struct OrderedDqSum {
     add_dkv_in_turn(epilogue, place, dv, dk);
   }
 
-  // Adds dk and dv, which are staged, in turn with the other query heads of the key head, which have other
-  // thread blocks. A head waits for the one before it when nothing else is left to do: between its turn and
-  // the next head's are two additions and a fence, and no other wait. What was staged has been read
-  // afterwards.
+  // Adds dk and dv, which are staged, when the query heads before this one have: they share the key head, but
+  // have other thread blocks. `place` is the tile's in the work list. A head waits for its turn when nothing
+  // else is left to do: from its turn to the next head's are two additions and a fence, and no other wait.
+  // What was staged has been read when this returns.
   template <class Epilogue, class Gradient>
   static __device__ __forceinline__ void add_dkv_in_turn(const Epilogue& epilogue, int place,
                                                          const Gradient& dv, const Gradient& dk) {
@@ -435,7 +443,7 @@ struct OrderedDqSum {
     tma_store_wait_until_written();
     fence_device_memory();
     if (heads.quotient(tile.first_head + 1) != tile.kv_head)
-      *counter = 0;  // the last of the heads: nobody waits for it any more
+      *counter = 0;  // this was the last of the heads, and none waits for the count any more
     else
       add_one(counter);
   }

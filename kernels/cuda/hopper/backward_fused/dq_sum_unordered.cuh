@@ -1,7 +1,10 @@
 // Summing dq in any order: each tile of keys adds its share of dq to the dQ accumulator in memory, which is 0
 // before the launch, as soon as it has it. The last bits of the sums differ from run to run.
 //
-// A policy of the fused backward kernel (Shape::DqSum), as are OrderedDqSum and ChainedDqSum.
+// UnorderedDqSum is a policy of the fused backward kernel (Shape::DqSum), as are OrderedDqSum and
+// ChainedDqSum. What a policy has, in this order: the kernel's parameters and the host's decisions that
+// belong to this way; its shared memory and barriers; the order of tiles and the roles of warps in the
+// producer warpgroup; and how a consumer hands over dq of a block, and writes dk and dv.
 #pragma once
 
 #include <string>
@@ -40,8 +43,8 @@ class UnorderedTiles : public TileSource<Shape> {
 struct UnorderedDqSum {
   // --- host side ----------------------------------------------------------------------------------------
   struct Params {};
-  static constexpr bool always_draws = false;  // the scheduler's counter numbers the first tiles too
-  static constexpr bool blocks_wait = false;   // thread blocks, for others
+  static constexpr bool always_draws = false;  // the first tiles are not drawn from the counter
+  static constexpr bool blocks_wait = false;   // no thread block waits for another
 
   static std::string kernel_name(DType dtype, int head_size, int keys) {
     return hopper_backward_fused_name(dtype, head_size, keys);
@@ -68,13 +71,15 @@ struct UnorderedDqSum {
 
   static __device__ __forceinline__ void prefetch(const Params&) {}
 
-  // What a warp of the producer warpgroup does with all of its lanes; whether it does.
+  // Returns whether this warp of the producer warpgroup has a role for all of its lanes, which has then
+  // ended.
   template <class T, class Shape>
   static __device__ __forceinline__ bool run_warp(const FusedParams<UnorderedDqSum>&, FusedStorage<Shape>&,
                                                   int) {
     return false;
   }
-  // The first threads of warps 2 and 3, one for each part of dq: adds to memory what has been staged of it.
+  // The role of the first threads of warps 2 and 3: each adds one part of dq to memory, as consumers stage
+  // it.
   template <class Shape>
   static __device__ __forceinline__ void run_thread(const FusedParams<UnorderedDqSum>& params,
                                                     FusedStorage<Shape>& memory, int part) {
@@ -83,7 +88,7 @@ struct UnorderedDqSum {
       const int staged = memory.dq_staged[part];
       if (staged == dq_end) return;
       if (staged != dq_nothing_staged) {
-        fence_view_async_shared();  // for the writes of other threads, made visible by the barrier
+        fence_view_async_shared();  // TMA sees what other threads wrote before they arrived at the barrier
         const Block& block = memory.bounds[staged];
         StagedDq<Shape>{params, memory, block.begin, block.head}.add(part);
         tma_store_wait();
@@ -93,8 +98,8 @@ struct UnorderedDqSum {
   }
 
   // --- consumer warpgroups ------------------------------------------------------------------------------
-  // Stages dq of a block for the threads above, or adds it here, row by row, where some rows must not be
-  // touched. Returns whether it was staged.
+  // Stages dq of a block for the threads above. Where some rows must not be touched, it adds the others here,
+  // by vector atomics, which takes less time than to stage -0. Returns whether dq was staged.
   template <class Shape>
   static __device__ __forceinline__ bool hand_over(const DqTile<Shape>& dq) {
     const bool staged = dq.params.adds_dq_by_tma && dq.clean;
@@ -106,14 +111,14 @@ struct UnorderedDqSum {
     return staged;
   }
 
-  // dk and dv are added to in any order too, where thread blocks share them. Before the tile's last dq is
-  // complete: dv, where it is staged apart from dk. Returns whether it has been written.
+  // dk and dv are added to in any order too, where thread blocks share them. Writes dv ahead of dk, before
+  // the tile's last dq is complete, and returns whether it has been written.
   template <class Epilogue, class Gradient>
   static __device__ __forceinline__ bool write_first(const Epilogue& epilogue, const Gradient& dv) {
     epilogue.write(dv);
     return true;
   }
-  // Afterwards: what write_first() has not been given.
+  // Writes dk afterwards.
   template <class At, class Epilogue, class Gradient>
   static __device__ __forceinline__ void write_second(const At&, const Epilogue& epilogue, const Gradient&,
                                                       const Gradient& dk) {

@@ -1,11 +1,15 @@
-// Backward attention for Hopper in one kernel: S and dP are computed once. dq is accumulated in memory by
-// many thread blocks, in any order, so that its last bits differ from run to run; or, in the ordered form, in
-// the order of the work list (dq_turns.cuh), and then dk and dv in that of heads; or by one thread block,
-// which also rounds it (dq_chains.cuh).
+// Backward attention for Hopper in one kernel: S and dP are computed once, for dk and dv, which stay with the
+// thread block, and for dq, to which many tiles of keys add. How they do is a policy, Shape::DqSum: in any
+// order, so that the last bits of dq differ from run to run (dq_sum_unordered.cuh); in a fixed order,
+// deterministic in FlashAttention's words (dq_sum_ordered.cuh); or by one thread block that takes all tiles
+// that add to the same rows, and rounds the sums too (dq_sum_chains.cuh).
 //
-// The grid is persistent: a thread block takes tile after tile of 128 keys, 64 to a consumer warpgroup
+// The grid is persistent: a thread block takes tile after tile of 128 keys, 64 for each consumer warpgroup
 // (consumer.cuh), or of 64 keys with one consumer, and walks over blocks of queries. K, V and the first Q of
 // the next tile are loaded (producer.cuh) while dk and dv of the last one are stored.
+//
+// The producer warpgroup: the first thread of warp 0 takes tiles and loads them, warp 1 loads lse and delta,
+// and warps 2 and 3 do what the policy says, mostly to write dq.
 #pragma once
 
 #include "kernels/cuda/hopper/backward_fused/consumer.cuh"
@@ -41,7 +45,8 @@ __global__ void __launch_bounds__(Shape::threads, 1)
   if (warpgroup == 0) {
     if constexpr (Shape::moves_registers) warpgroup_reg_dealloc<Shape::producer_registers>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    // Consumers write nothing before info_full, at which warp 1 arrives after this.
+    // Consumers need not wait here: they write nothing before info_full, at which warp 1 arrives after this
+    // wait.
     if (waits_late && warp != 0) wait_on_dependent_grids();
     if (warp == 1) produce_info<Shape>(params, memory);
     if (Shape::DqSum::template run_warp<T>(params, memory, warp)) return;

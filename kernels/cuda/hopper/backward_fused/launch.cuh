@@ -1,4 +1,4 @@
-// Launching the fused backward kernel.
+// Launches the fused backward kernel.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// 1024 more than needed, where there is room for it, in case shared memory does not begin at a multiple of
-// that.
+// The dynamic shared memory of a launch: 1024 bytes more than needed, where there is room, in case shared
+// memory does not begin at a multiple of 1024.
 template <class Shape>
 constexpr std::int64_t fused_shared_bytes = std::min<std::int64_t>(sizeof(FusedStorage<Shape>) + 1024,
                                                                    most_shared_bytes);
@@ -70,7 +70,7 @@ AttendBackwardKernel backward_fused_kernel() {
           .functions = functions};
 }
 
-// Instantiated by instance.cu.in.
+// instance.cu.in instantiates this.
 template <int D>
 std::vector<AttendBackwardKernel> backward_fused_kernels() {
   return {backward_fused_kernel<__nv_bfloat16, D, UnorderedDqSum>(),
@@ -79,14 +79,14 @@ std::vector<AttendBackwardKernel> backward_fused_kernels() {
           backward_fused_kernel<__half, D, OrderedDqSum>()};
 }
 
-// Instantiated by instance_64_keys.cu.
+// instance_64_keys.cu instantiates this.
 template <int D>
 std::vector<AttendBackwardKernel> backward_fused_64_keys_kernels() {
   return {backward_fused_kernel<__nv_bfloat16, D, UnorderedDqSum, 1>(),
           backward_fused_kernel<__half, D, UnorderedDqSum, 1>()};
 }
 
-// Instantiated by instance_chains.cu.
+// instance_chains.cu instantiates this.
 template <int D>
 std::vector<AttendBackwardKernel> backward_chains_kernels() {
   return {backward_fused_kernel<__nv_bfloat16, D, ChainedDqSum>(),

@@ -1,6 +1,5 @@
-// Of the producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, and a warp that
-// loads lse and delta. The others add staged dq to memory (dq_store.cuh; ordered: dq_turns.cuh; by chains,
-// which also round it: dq_chains.cuh).
+// Two roles of the producer warpgroup of the fused backward kernel: a thread that loads K, V, Q and dO, and a
+// warp that loads lse and delta. What the other warps do, the way of summing dq says (dq_sum_*.cuh).
 #pragma once
 
 #include <cstddef>
@@ -11,9 +10,9 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// One thread: fetches tiles of keys (tile_source.cuh), walks their segments and loads tiles. A block's bounds
-// are found two blocks before there is room for its Q and dO, across tiles too, so that everything the next
-// tile begins with is being loaded while consumers are in the epilogue.
+// The thread that takes tiles of keys (tile_source.cuh), walks over their segments and loads K, V, Q and dO.
+// It finds a block's bounds two blocks before there is room for its Q and dO, across tiles too, so that
+// everything the next tile begins with is being loaded while consumers are in the epilogue.
 template <class Shape>
 class FusedProducer {
  public:
@@ -24,16 +23,16 @@ class FusedProducer {
   __device__ __forceinline__ FusedProducer(const Params& params, FusedStorage<Shape>& memory)
       : params_(params), memory_(memory), tiles_(params, memory) {}
 
-  // Enters the first tile, if it is known before the launch before this one has ended.
+  // Enters the first tile, if it is known at this point: the launch before this one may still run.
   __device__ __forceinline__ void start() { tiles_.start(); }
 
   __device__ __forceinline__ void run() { tiles_.run(*this); }
 
-  // Of a thread block that has no tile.
+  // What run() does in a thread block that has no tile.
   __device__ __forceinline__ void publish_nothing() { publish(0, 0, nowhere()); }
-  // Of all others, from the first tile on, which has been entered.
+  // What run() does in all others. The first tile has been entered.
   __device__ __forceinline__ void walk_tiles() {
-    load_kv(0);  // before the segments have been read, which takes as long as this copy
+    load_kv(0);  // comes before the segments are read, which takes as long as this copy
     publish(0, 0, tiles_.first_block(0));
     for (int count = -1;; ++count) {
       look_ahead(count + 2);
@@ -43,7 +42,7 @@ class FusedProducer {
       const int tile = memory_.tile_of[InfoStages::stage(count)];
       const bool begins_tile = count > 0 && memory_.tile_of[InfoStages::stage(count - 1)] != tile;
       const int phase_before = (tile & 1) ^ 1;
-      // Where nothing is staged in the place of Q and dO, these are free before K and V.
+      // If nothing is staged in the place of Q and dO, they are free earlier than K and V.
       constexpr bool q_first = Shape::stores_rounded_rows;
       if (begins_tile && !q_first) load_next_kv(tile, phase_before);
       wait(shared_address(&memory_.empty[Stages::stage(count)]), Stages::parity(count) ^ 1);
@@ -111,7 +110,7 @@ class FusedProducer {
   typename Shape::DqSum::template Tiles<Shape> tiles_;
 };
 
-// Whether all pairs of the tile's keys and the block's queries are live.
+// Returns whether all pairs of the tile's keys and the block's queries are live.
 template <class Shape>
 __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTile& tile) {
   const int key_last = tile.begin + Shape::keys - 1, query_last = block.begin + Shape::queries - 1;
@@ -119,7 +118,7 @@ __device__ __forceinline__ bool all_pairs_live(const Block& block, const WorkTil
          key_last + block.low <= block.begin && query_last <= tile.begin + block.high;
 }
 
-// Starts to load lse and delta of block `count`.
+// The warp starts to load lse and delta of block `count` by TMA.
 template <class Shape>
 __device__ __forceinline__ void load_info(const typename Shape::Params& params, FusedStorage<Shape>& memory,
                                           int count) {
@@ -129,7 +128,8 @@ __device__ __forceinline__ void load_info(const typename Shape::Params& params, 
                        shared_address(&memory.loaded_full[stage]));
 }
 
-// Where TMA cannot: starts to copy them, each number for itself; 0 for rows beyond the block.
+// The warp starts to copy lse and delta of block `count` number by number, where TMA cannot load them; 0 for
+// rows beyond the block.
 template <class Shape>
 __device__ __forceinline__ void copy_info(const AttendBackwardParams& call, FusedStorage<Shape>& memory,
                                           int count) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ void copy_info(const AttendBackwardParams& call, Fuse
   }
 }
 
-// The copies for block `count` have arrived: lse and delta are prepared, bounds and flags written for the
+// Prepares lse and delta of block `count`, whose copies have arrived, and writes its bounds and flags for the
 // consumers. The block after it must have been found.
 template <class Shape>
 __device__ __forceinline__ void finish_info(const typename Shape::Params& params, FusedStorage<Shape>& memory,
@@ -162,7 +162,8 @@ __device__ __forceinline__ void finish_info(const typename Shape::Params& params
         segment ? tile : reinterpret_cast<const int*>(&block)[lane];
   }
   float* const lse_delta = reinterpret_cast<float*>(memory.lse_delta[slot]) + lane / 2 * 4 + lane % 2;
-  // What was loaded, or copied to where the result goes; 32 queries further on, and from lse to delta.
+  // Where the lane's first lse is read: where TMA has loaded it, or where it was copied to, which is where
+  // the result goes. `step` leads to the one 32 queries further on, to_delta from lse to delta.
   const float* from = lse_delta;
   int step = 64, to_delta = 2;
   if (params.loads_lse_delta_by_tma) {
@@ -182,7 +183,7 @@ __device__ __forceinline__ void finish_info(const typename Shape::Params& params
     lse_delta[64 * n + 2] = empty ? 0 : -delta * params.ds_factor;
     const std::uint32_t without_gradient = __ballot_sync(all_lanes, empty);
     if (lane == 0) memory.with_gradient[slot][n] = ~without_gradient;
-    // Beyond the tensor TMA has loaded zeros and adds nothing.
+    // Rows beyond the tensor do not count: TMA has loaded zeros there, and adds nothing.
     unclean |= __any_sync(all_lanes, empty && row < params.call.q.rows) != 0;
   }
   if (lane == 0) {
@@ -197,8 +198,8 @@ __device__ __forceinline__ void finish_info(const typename Shape::Params& params
   arrive(shared_address(&memory.info_full[slot]));  // all 32 lanes arrive, each for its own writes
 }
 
-// One warp: loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
-// before the block before it is prepared, because they take longer than a block's turn.
+// The warp that loads lse and delta of the blocks that FusedProducer finds. The copies of a block are started
+// before the block before it is prepared, because they take longer than the products of a block.
 template <class Shape>
 __device__ __forceinline__ void produce_info(const typename Shape::Params& params,
                                              FusedStorage<Shape>& memory) {

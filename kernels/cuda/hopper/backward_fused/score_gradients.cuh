@@ -1,4 +1,4 @@
-// dS from P and dP in a consumer's registers.
+// Computes dS from P and dP in the registers of a consumer.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,12 +9,14 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// Whether dS is that of Q K^T, and not of the scaled scores: scale P (dP - delta). The scale costs nothing
-// there, where dq and dk would be multiplied with it. But fp16 has few bits for small numbers.
+// Whether dS is the gradient of Q K^T, scale P (dP - delta), and not that of the scaled scores, P (dP -
+// delta). The scale costs nothing there; else dq and dk have to be multiplied by it. But fp16 has few bits
+// for small numbers.
 template <class T>
 constexpr bool scales_ds = std::is_same_v<T, __nv_bfloat16>;
 
-// The factor of dP and delta in dS, of a call's scale; and that of the sums for dq and dk.
+// What dP and delta are multiplied by in dS, for a call's scale; and what the sums for dq and dk are
+// multiplied by.
 template <class T>
 inline float ds_factor(double scale) {
   return scales_ds<T> ? static_cast<float>(scale) : 1;
@@ -24,8 +26,8 @@ __device__ __forceinline__ float gradient_factor(const AttendBackwardParams& cal
   return scales_ds<T> ? 1 : static_cast<float>(call.scale);
 }
 
-// dS = P (factor dP - factor delta), in place, of columns 8 begin .. 8 end - 1. Unless delta, which comes
-// with its factor, has been read early it is read here.
+// dS = P (factor dP - factor delta), in place of dP, for columns 8 begin .. 8 end - 1. minus_delta comes with
+// its factor; it is read here unless it has been read early.
 template <bool read_early, int begin, int end, int n_tiles>
 __device__ __forceinline__ void compute_ds(float (&dp)[n_tiles][4], float factor,
                                            const float (&p)[n_tiles][4], const LseDeltaPair* lse_delta,

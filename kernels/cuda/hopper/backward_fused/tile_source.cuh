@@ -18,7 +18,8 @@ class TileSource {
  public:
   using Params = typename Shape::Params;
 
-  // The blocks of queries that tile `number` of the KeyTiles walks over, in the order of the work list.
+  // The first block of queries of the KeyTile `number`, and the block after a block: from its first segment
+  // to its last.
   __device__ __forceinline__ Block first_block(int number) const {
     const KeyTile& tile = memory_.tile[number];
     return cuda::first_block<Owner::keys>(tile.first_head, tile.stop_head, tile.rows, segments());
@@ -34,7 +35,8 @@ class TileSource {
 
   __device__ __forceinline__ const DeviceSegment* segments() const { return params_.call.by_k.segments; }
 
-  // Makes tile `index` of the work list the KeyTile `number`; then, for the query heads from first_head on.
+  // Both together make tile `index` of the work list, for the query heads from first_head on, the KeyTile
+  // `number`.
   __device__ __forceinline__ void enter_rows(int number, int index) {
     KeyTile& entered = memory_.tile[number];
     entered.rows = params_.call.by_k.tiles[index];
@@ -47,9 +49,9 @@ class TileSource {
     entered.kv_head = params_.scheduler.of_kv_head.quotient(entered.first_head);
   }
 
-  // Goes to the thread block's next number of the scheduler; false if there is none. Its first one is that of
-  // the thread block. With a counter every thread block draws until it finds none left, and the last of these
-  // draws sets the counter back to 0 for the next launch.
+  // Draws the thread block's next number of the scheduler; returns false if there is none. The first number
+  // is that of the thread block itself. If there is a counter, every thread block draws until it finds no
+  // tile left, and the last of these draws sets the counter back to 0 for the next launch.
   __device__ __forceinline__ bool draw() {
     if (params_.counter == nullptr) {
       drawn_ += params_.blocks;
@@ -63,7 +65,7 @@ class TileSource {
 
   const Params& params_;
   FusedStorage<Shape>& memory_;
-  int drawn_;  // the number of the scheduler drawn last
+  int drawn_;  // the scheduler's number that was drawn last
 };
 
 }  // namespace cplab::kernels::cuda::hopper

@@ -1,5 +1,5 @@
-// What the consumers of the fused backward kernel do with queries that have no gradient, and with keys that
-// no query sees.
+// Zeroes queries that have no gradient, and keys that no query sees, in the shared memory of the fused
+// backward kernel.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace cplab::kernels::cuda::hopper {
 
 // Zeroes 64 columns of a row of a tile in shared memory.
 __device__ __forceinline__ void zero_row_of_64(unsigned char* row) {
-  auto* const pieces = reinterpret_cast<uint4*>(row);
-  for (int piece = 0; piece < 8; ++piece) pieces[piece] = make_uint4(0, 0, 0, 0);
+  auto* const chunks = reinterpret_cast<uint4*>(row);
+  for (int chunk = 0; chunk < 8; ++chunk) chunks[chunk] = make_uint4(0, 0, 0, 0);
 }
 
-// Zeroes rows of Q and dO beyond the block, and of queries without a gradient: they may hold NaN, which times
-// P = 0 is NaN.
+// Zeroes rows of Q and dO that lie beyond the block or belong to queries without a gradient: they may hold
+// NaN, and NaN times P = 0 is NaN.
 template <class Shape>
 __device__ __forceinline__ void zero_queries_without_gradient(FusedStorage<Shape>& memory, int stage,
                                                               const LseDeltaPair* lse_delta) {

@@ -14,8 +14,9 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// One consumer warpgroup, in all tiles of the thread block. in_turns: it issues products when its turn comes.
-template <class T, int D, int W, bool in_turns>
+// One consumer warpgroup, in all tiles of the thread block. If ping_pong, it issues products
+// alternately with the others.
+template <class T, int D, int W, bool ping_pong>
 class ForwardConsumer {
  public:
   using Shape = ForwardShape<D, W>;
@@ -69,8 +70,8 @@ class ForwardConsumer {
     return tile;
   }
 
-  // live: these rows have live pairs in the tile's first block. Blocks without any are skipped, in turn with
-  // the other warpgroups if they take turns.
+  // Works on a tile. `live` says that these rows have live pairs in its first block. Blocks without
+  // any are skipped, which does not break the ping-pong.
   __device__ __forceinline__ void run_mainloop(std::uint32_t queries, bool live) {
     bool first = true;
 #pragma unroll 1
@@ -85,7 +86,7 @@ class ForwardConsumer {
     }
   }
 
-  // A run of blocks in which these rows have live pairs.
+  // Works on a run of blocks in which these rows have live pairs.
   __device__ __forceinline__ void run_live_blocks(std::uint32_t queries, bool first_of_tile) {
     const TileDescriptor<Shape::q_half_bytes> q(queries);
     if constexpr (Shape::softmax_before_pv_wait) mainloop_.wait_k(k_);
@@ -189,10 +190,10 @@ class ForwardConsumer {
   // products of the next are computed. Otherwise all would wait for the tensor cores together, and then for
   // the MUFU. Both functions are named as in FlashAttention 3.
   __device__ __forceinline__ void warp_scheduler_barrier_sync() {
-    if constexpr (in_turns) named_barrier_sync(5 + warpgroup_, 2 * warpgroup_threads);
+    if constexpr (ping_pong) named_barrier_sync(5 + warpgroup_, 2 * warpgroup_threads);
   }
   __device__ __forceinline__ void warp_scheduler_barrier_arrive() {
-    if constexpr (in_turns)
+    if constexpr (ping_pong)
       named_barrier_arrive(5 + (warpgroup_ + 1) % Shape::consumers, 2 * warpgroup_threads);
   }
 

@@ -92,9 +92,9 @@ __device__ __forceinline__ void merge_out_tile(unsigned char* tile, const float 
   }
 }
 
-// By a warp: eight rows of out, each from D staged floats, whose 8-byte chunk n lies at n ^ swizzle. When
-// rows are merged, what they were is asked for before the first of some rows is written, so that memory is
-// waited for once for all of them.
+// A warp writes eight rows of out, each from D staged floats, whose 8-byte chunk n lies at n ^
+// swizzle. When rows are merged, what they were is read before the first of some rows is written, so
+// that memory is waited for once for all of them.
 template <class T, int D>
 __device__ __forceinline__ void write_staged_rows(const float2* staged, const DeviceView& into, int head,
                                                   int first, const RowUpdate& update, int half) {

@@ -11,7 +11,7 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, int W, bool in_turns>
+template <class T, int D, int W, bool ping_pong>
 __global__ void __launch_bounds__(ForwardShape<D, W>::threads, ForwardShape<D, W>::blocks_together)
     attend_forward_kernel(const __grid_constant__ ForwardParams params) {
   using Shape = ForwardShape<D, W>;
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(ForwardShape<D, W>::threads, ForwardShape<D, W
     if (threadIdx.x == 0) producer.run();
   } else {
     if constexpr (Shape::moves_registers) warpgroup_reg_alloc<Shape::consumer_registers>();
-    ForwardConsumer<T, D, W, in_turns>(params, memory, warpgroup - 1).run();
+    ForwardConsumer<T, D, W, ping_pong>(params, memory, warpgroup - 1).run();
   }
 }
 

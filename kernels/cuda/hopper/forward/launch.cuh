@@ -1,4 +1,4 @@
-// Launching the forward kernel for Hopper.
+// Launches the forward kernel for Hopper.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-template <class T, int D, int W, bool in_turns = ForwardShape<D, W>::ping_pong>
+template <class T, int D, int W, bool ping_pong = ForwardShape<D, W>::ping_pong>
 Launch bind_forward(const AttendParams& call) {
   using Shape = ForwardShape<D, W>;
-  if constexpr (in_turns && hopper_forward_goes_out_of_turn(D, W))
+  if constexpr (ping_pong && hopper_forward_goes_out_of_turn(D, W))
     if (call.work.out_of_turn) return bind_forward<T, D, W, false>(call);
   const auto params = std::make_shared<ForwardParams>();
   params->q = tensor_map(call.q, 64);
@@ -35,15 +35,15 @@ Launch bind_forward(const AttendParams& call) {
   return [params, &call](CUstream_st* stream) {
     params->call = call;
     params->counter = params->blocks < params->scheduler.tiles ? call.tile_counter : nullptr;
-    launch_dependent(attend_forward_kernel<T, D, W, in_turns>, static_cast<unsigned>(params->blocks),
+    launch_dependent(attend_forward_kernel<T, D, W, ping_pong>, static_cast<unsigned>(params->blocks),
                      Shape::threads, sizeof(ForwardStorage<D, W>) + 1024, stream, *params);
   };
 }
 
-template <class T, int D, int W, bool in_turns>
+template <class T, int D, int W, bool ping_pong>
 KernelFunction forward_function() {
   using Shape = ForwardShape<D, W>;
-  return kernel_function<attend_forward_kernel<T, D, W, in_turns>, sizeof(ForwardStorage<D, W>) + 1024,
+  return kernel_function<attend_forward_kernel<T, D, W, ping_pong>, sizeof(ForwardStorage<D, W>) + 1024,
                          Claim::hopper>({.threads = Shape::threads,
                                          .tile_rows = Shape::rows,
                                          .tile_columns = Shape::keys,
@@ -52,13 +52,13 @@ KernelFunction forward_function() {
 
 template <class T, int D, int W>
 std::span<const KernelFunction> forward_functions() {
-  constexpr bool in_turns = ForwardShape<D, W>::ping_pong;
+  constexpr bool ping_pong = ForwardShape<D, W>::ping_pong;
   if constexpr (hopper_forward_goes_out_of_turn(D, W)) {
-    static const KernelFunction both[] = {forward_function<T, D, W, in_turns>(),
+    static const KernelFunction both[] = {forward_function<T, D, W, ping_pong>(),
                                           forward_function<T, D, W, false>()};
     return both;
   } else {
-    static const KernelFunction one[] = {forward_function<T, D, W, in_turns>()};
+    static const KernelFunction one[] = {forward_function<T, D, W, ping_pong>()};
     return one;
   }
 }
@@ -70,14 +70,14 @@ AttendKernel forward_kernel() {
           .functions = forward_functions<T, D, W>()};
 }
 
-// With `most` consumer warpgroups and all smaller numbers of them.
+// Makes the kernels with `most` consumer warpgroups and with all smaller numbers of them.
 template <class T, int D, int most>
 void add_forward_kernels(std::vector<AttendKernel>& kernels) {
   kernels.push_back(forward_kernel<T, D, most>());
   if constexpr (most > 1) add_forward_kernels<T, D, most - 1>(kernels);
 }
 
-// Instantiated by instance.cu.in.
+// instance.cu.in instantiates this.
 template <int D>
 std::vector<AttendKernel> forward_kernels() {
   constexpr int most = hopper_forward_warpgroups(D);

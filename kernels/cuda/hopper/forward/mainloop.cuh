@@ -43,12 +43,12 @@ class ForwardMainloop {
   float out[1][D / 8][4];
   SoftmaxState softmax;
 
-  // Of the block whose BlockInfo was read last: it is the last of its tile; the next one has live pairs with
-  // these rows.
+  // Both are about the block whose BlockInfo was read last: whether it is the last of its tile, and
+  // whether the next one has live pairs with these rows.
   __device__ __forceinline__ bool last() const { return (flags_ & block_is_last) != 0; }
   __device__ __forceinline__ bool next_is_live() const { return (flags_ >> warpgroup_ & 1) != 0; }
 
-  // Begins a tile. first_row: this warp's.
+  // Begins a tile, in which this warp's rows begin at first_row.
   __device__ __forceinline__ void start(int first_row) {
     first_row_ = first_row;
     clear(out);
@@ -165,8 +165,8 @@ class ForwardMainloop {
   }
 
  private:
-  // Of the warp's rows. unknown: some have seen no live key. unsafe: in this tile P has exceeded
-  // largest_rescaled_p, so its blocks are waited for.
+  // What is known of the warp's rows. unknown: some have seen no live key. unsafe: in this tile P has
+  // exceeded largest_rescaled_p, so that its blocks are waited for.
   enum class Reference { unknown, held, unsafe };
   static constexpr float largest_p = 1 << static_cast<int>(measured("rescale_threshold"));
   // P up to here can be multiplied by its reciprocal: below 2^-126 that would become 0.
@@ -193,7 +193,7 @@ class ForwardMainloop {
     for (int half = 0; half < 2; ++half) sums[half] = parts[half][0] + parts[half][1];
   }
 
-  // Whether sums of any of the warp's rows exceed `most`, or are NaN.
+  // Returns whether sums of any of the warp's rows exceed `most`, or are NaN.
   static __device__ __forceinline__ bool exceeds(const float (&sums)[2], float most) {
     return __any_sync(all_lanes, !(sums[0] <= most && sums[1] <= most)) != 0;
   }

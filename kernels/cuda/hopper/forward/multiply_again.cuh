@@ -22,7 +22,7 @@ __device__ __forceinline__ void multiply_again(float (&s)[n_tiles][4], const uns
     for (int e = 0; e < 4; ++e) s[n][e] = 0;
 #pragma unroll 1
   for (int step = 0; step < D / 16; ++step) {
-    // Of the lane's two columns, and of those eight further on.
+    // Where the lane's two columns are, and those eight further on.
     const int low = row * 128 + ((step % 4 * 32 + lane % 4 * 4) ^ row * 16), high = low ^ 16;
     const unsigned char* const rows = q + step / 4 * 8 * eight_rows;
     const std::uint32_t a[] = {pair(rows + low), pair(rows + eight_rows + low), pair(rows + high),

@@ -56,7 +56,8 @@ struct ForwardShape {
   static constexpr int threads = warpgroup_threads * (1 + consumers);
   static constexpr int rows = 64 * consumers;
   static constexpr int keys = 128;
-  // Of K and of V. At head size 128 there is room for one more K beside two whole blocks.
+  // Blocks of K, and of V, that shared memory holds. At head size 128 there is room for one more K
+  // beside two whole blocks.
   static constexpr int v_stages = hopper_forward_stages(D, W);
   static constexpr int k_stages =
       v_stages + (D == 128 && W == 2 ? static_cast<int>(measured("hopper_forward_128_more_k")) : 0);
@@ -64,8 +65,8 @@ struct ForwardShape {
   // Whether a block's softmax is completed before the wait for P V of the block before.
   static constexpr bool softmax_before_pv_wait =
       (D == 64 ? measured("softmax_before_pv_wait_64") : measured("softmax_before_pv_wait_128")) != 0;
-  // FlashAttention 3's ping-pong: the warpgroups issue their products in turn, unless the call's tiles go out
-  // of turn.
+  // FlashAttention 3's ping-pong: the warpgroups issue their products one after the other. A call
+  // whose tiles go "out of turn" has the kernel without it.
   static constexpr bool ping_pong = consumers > 1 && measured("ping_pong") != 0;
   // How many lanes of a warp arrive at k_empty. One is enough and half a percent faster, but ptxas drops the
   // __syncwarp() before it where it knows the warp to be converged, and compute-sanitizer's racecheck then
@@ -118,7 +119,7 @@ struct alignas(1024) ForwardStorage {
   std::uint64_t k_full[Shape::k_stages], k_empty[Shape::k_stages];
   std::uint64_t v_full[Shape::v_stages], v_empty[Shape::v_stages];
 
-  // To be called by one thread, before all others use the barriers.
+  // One thread calls this, before all others use the barriers.
   __device__ __forceinline__ void init_barriers() {
     constexpr int consumer_warps = 4 * Shape::consumers;
     for (int n = 0; n < Shape::q_stages; ++n) {

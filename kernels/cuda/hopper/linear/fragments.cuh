@@ -134,7 +134,7 @@ __device__ __forceinline__ void decay_pairs(const float (&pairs)[8][4], float ra
   const int warp = warp_in_group();
   const int lane = lane_index();
   constexpr int sign = direction == Direction::forward ? 1 : -1;
-  // Of row lane / 4 and column 2 (lane % 4) of the warp.
+  // Where row lane / 4 and column 2 (lane % 4) of the warp are.
   const auto first = static_cast<float>(sign * (16 * warp + lane / 4 - 2 * (lane % 4)));
 #pragma unroll
   for (int step = 0; step < 4; ++step) {

@@ -1,4 +1,4 @@
-// Launching the linear attention kernels for Hopper.
+// Launches the linear attention kernels for Hopper.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ bool stores_by_tma(const LinearParams& call, const DeviceView& view) {
   return call.write == Write::store && view.dtype == Element<T>::dtype && has_tensor_map(view);
 }
 
-// Of a kernel with `Shape` whose thread blocks have `columns` columns of the state.
+// Describes a kernel with `Shape` whose thread blocks have `columns` columns of the state.
 template <auto kernel, class Shape, class Storage, int columns>
 KernelFunction linear_function() {
   return kernel_function<kernel, sizeof(Storage) + 1024, Claim::hopper>(
@@ -170,7 +170,7 @@ void add_linear_kernels(std::vector<LinearKernel>& kernels) {
   add(Operation::state, bind_linear_state<T, D, E>, state);
 }
 
-// Instantiated by instance.cu.in.
+// instance.cu.in instantiates this.
 template <int D, int E>
 std::vector<LinearKernel> linear_kernels() {
   std::vector<LinearKernel> kernels;

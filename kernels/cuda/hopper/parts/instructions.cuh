@@ -50,8 +50,9 @@ __device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
-// A phase of a barrier. Whether it is over; and a wait until any of three is, which is for threads that have
-// something else to do meanwhile: it polls, and takes issue slots from others.
+// A phase of a barrier. is_over() says whether it is over. wait_for_any() waits until one of three is,
+// for threads that have something else to do meanwhile; it polls, and takes issue slots from other
+// warps.
 struct BarrierPhase {
   std::uint32_t barrier;
   int parity;
@@ -98,13 +99,13 @@ __device__ __forceinline__ int atomic_add_one(std::int32_t* number) {
   return before;
 }
 
-// The same without asking what it was, which nobody waits for.
+// Adds one without asking what the number was, so that no thread waits for an answer.
 __device__ __forceinline__ void add_one(std::int32_t* number) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(number) : "memory");
 }
 
-// Whether a count in device memory, which only grows meanwhile, is `least` or more. What threads that added
-// to it had done, and released, has then happened.
+// Returns whether a count in device memory, which only grows meanwhile, is `least` or more. If it is,
+// this thread sees what the threads that raised it had written and released before.
 __device__ __forceinline__ bool reached(const std::int32_t* count, int least, int& now) {
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(now) : "l"(count) : "memory");
   return now >= least;
@@ -114,8 +115,8 @@ __device__ __forceinline__ bool reached(const std::int32_t* count, int least) {
   return reached(count, least, now);
 }
 
-// Waits for that. For counts of which each comes a microsecond or more after the one before: while several
-// are missing it sleeps, less than they take.
+// Waits until the count is `least` or more. This is for counts that grow by one in a microsecond or
+// more: while several are missing it sleeps, for less time than they take.
 __device__ __forceinline__ void wait_for_count(const std::int32_t* count, int least) {
   for (int now; !reached(count, least, now);) {
     const int others = least - now - 1;
@@ -123,12 +124,12 @@ __device__ __forceinline__ void wait_for_count(const std::int32_t* count, int le
   }
 }
 
-// The same for a count that may be complete at any moment: without sleep.
+// Waits for a count that may be complete at any moment, without sleep.
 __device__ __forceinline__ void poll_for_count(const std::int32_t* count, int least) {
   while (!reached(count, least)) continue;
 }
 
-// Before this thread adds to counts: what it has seen of device memory is released.
+// Releases what this thread has seen of device memory, before it raises counts.
 __device__ __forceinline__ void fence_device_memory() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
@@ -144,7 +145,8 @@ __device__ __forceinline__ void fence_view_async_global() {
 // TMA::CacheHintSm90). `_once` in a name below says evict first: the caller has no more use for that memory.
 constexpr std::uint64_t evict_first = 0x12F0000000000000, evict_last = 0x14F0000000000000;
 
-// Four sums that other multiprocessors have added to, by evict first. The caller has acquired them.
+// Loads four sums to which other multiprocessors have added, with evict first. The caller has acquired
+// them.
 __device__ __forceinline__ float4 load_added(const float* from) {
   return __ldcs(reinterpret_cast<const float4*>(from));
 }
@@ -174,7 +176,7 @@ __device__ __forceinline__ void tma_load(std::uint32_t into, const CUtensorMap& 
       : "memory");
 }
 
-// The same, by evict first.
+// Starts the same copy with evict first.
 __device__ __forceinline__ void tma_load_once(std::uint32_t into, const CUtensorMap& map, int row, int head,
                                               std::uint32_t barrier, int group = 0) {
   asm volatile(
@@ -184,7 +186,7 @@ __device__ __forceinline__ void tma_load_once(std::uint32_t into, const CUtensor
       : "memory");
 }
 
-// Likewise the tile that begins at (row, head) of a map made by heads_map().
+// Starts the copy of the tile that begins at (row, head), of a map made by heads_map().
 __device__ __forceinline__ void tma_load_heads(std::uint32_t into, const CUtensorMap& map, int row, int head,
                                                std::uint32_t barrier) {
   asm volatile(
@@ -236,8 +238,9 @@ __device__ __forceinline__ void cp_async_wait_group() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-// Starts to add a tile of the map's rows x 64 floats to the tensor, from 32-column group `group` on, less
-// what lies beyond it. Each element is added atomically. By evict last: others will add to the same.
+// Starts to add a tile of the map's rows x 64 floats to the tensor, from 32-column group `group` on,
+// without what lies beyond the tensor. Each element is added atomically, with evict last, because
+// others will add to the same.
 __device__ __forceinline__ void tma_reduce_add(const CUtensorMap& map, int row, int group, int head,
                                                std::uint32_t from) {
   asm volatile(

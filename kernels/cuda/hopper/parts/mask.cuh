@@ -8,7 +8,8 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// Whether all pairs of 16 rows, from first_row on, with the block's first `columns` columns are live.
+// Returns whether all pairs of 16 rows, from first_row on, with the block's first `columns` columns
+// are live.
 template <int columns>
 __device__ __forceinline__ bool all_live(const Block& block, int first_row) {
   const int row_last = first_row + 15, column_last = block.begin + columns - 1;
@@ -16,7 +17,8 @@ __device__ __forceinline__ bool all_live(const Block& block, int first_row) {
          row_last + block.low <= block.begin && column_last <= first_row + block.high;
 }
 
-// Of the columns 8 n + 2 (lane % 4) + e that a lane holds, those below `column`, as bits 2 n + e.
+// A lane holds columns 8 n + 2 (lane % 4) + e. Returns which of them are below `column`, as bits 2 n +
+// e.
 __device__ __forceinline__ std::uint32_t bits_below(int column, int lane) {
   const int from = max(column - 2 * (lane & 3), 0);
   const int count = from / 8 * 2 + min(from % 8, 2);
@@ -43,7 +45,7 @@ __device__ __forceinline__ void mask_dead_by_bits(float (&sums)[n_tiles][4], con
   }
 }
 
-// Where a pair is not live, P is 0, but dP may be NaN.
+// Zeroes dP where P is 0. Pairs that are not live have P = 0, but their dP may be NaN.
 template <int n_tiles>
 __device__ __forceinline__ void zero_dead_dp(float (&dp)[n_tiles][4], const float (&p)[n_tiles][4]) {
 #pragma unroll

@@ -34,12 +34,13 @@ class TileDescriptor {
   std::uint32_t low_;
 };
 
-// Operand A of a product, 16 rows of a warp and 16 columns, from a tile in shared memory: those of
-// k_major(step). `rows`: the warp's first row, at a multiple of 1024 bytes.
+// Loads operand A of a product into registers: 16 rows of a warp and 16 columns, those of
+// k_major(step), from a tile in shared memory. `rows` is where the warp's first row is, at a multiple
+// of 1024 bytes.
 template <int half_bytes>
 __device__ __forceinline__ void load_operand(std::uint32_t (&into)[4], const unsigned char* rows, int step) {
   const int lane = thread_index() % 32, row = lane / 4;
-  // Of the lane's two columns; those eight further on are in the 16 bytes beside these.
+  // `low` is where the lane's two columns are; those eight further on are in the 16 bytes beside them.
   const int low = row * 128 + ((step % 4 * 32 + lane % 4 * 4) ^ row * 16), high = low ^ 16;
   const unsigned char* const half = rows + step / 4 * half_bytes;
   into[0] = *reinterpret_cast<const std::uint32_t*>(half + low);

@@ -15,8 +15,8 @@ struct PipelineIndex {
   }
 };
 
-// The same without a division, for numbers of stages that are no power of two: a place in the pipeline, which
-// is 2 * stage + parity and begins at 0, and the place after it or before it.
+// Stages without a division, for numbers of stages that are no power of two. A place in the pipeline
+// is 2 * stage + parity, and begins at 0; after() and before() give its neighbours.
 template <int stages>
 struct PipelinePlace {
   static __device__ __forceinline__ int stage(int place) { return place >> 1; }

@@ -1,4 +1,5 @@
-// Results of a warp in shared memory: as tiles of 16 rows that TMA stores or adds, or on their way to memory.
+// How a warp puts 16 rows of results in shared memory: as tiles that TMA stores or adds, or to store
+// them itself.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// 16 rows of a warp's accumulators, of columns 8 first .. 8 last - 1, times a factor, as a swizzled tile
-// [column / 32][row][32] of fp32.
+// Writes 16 rows of a warp's accumulators, columns 8 first .. 8 last - 1, times a factor, to a
+// swizzled tile of fp32: [column / 32][row][32].
 template <int first, int last, int n_tiles>
 __device__ __forceinline__ void stage_fp32_of_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
                                                       float factor) {
@@ -23,7 +24,8 @@ __device__ __forceinline__ void stage_fp32_of_16_rows(unsigned char* tile, const
           float2{acc[n][2 * half] * factor, acc[n][2 * half + 1] * factor};
 }
 
-// Likewise rounded to 16 bits: [column / 64][row][64]. adds: to the numbers that the tile holds.
+// Writes 16 rows of accumulators, times a factor and rounded, to a swizzled tile of 16 bits: [column /
+// 64][row][64]. If `adds`, they are added to what the tile holds, and the sums are rounded.
 template <class T, bool adds = false, int n_tiles>
 __device__ __forceinline__ void stage_rounded_of_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
                                                          float factor) {
@@ -43,9 +45,9 @@ __device__ __forceinline__ void stage_rounded_of_16_rows(unsigned char* tile, co
     }
 }
 
-// Stores 16 rows of a warp's accumulators, times a factor and rounded, from row `first` of a head on, less
-// those from row `stop` on. A lane holds pairs of columns. Through `tile` (2 KB, [row][64], swizzled) it gets
-// eight columns of a row, and stores them at once.
+// Stores 16 rows of a warp's accumulators, times a factor and rounded, as rows `first` and following
+// of a head; those from row `stop` on are left out. A lane holds pairs of columns. Through `tile` (2
+// KB, [row][64], swizzled) it gets eight columns of a row, and stores them at once.
 template <class T, int n_tiles>
 __device__ __forceinline__ void store_rounded_16_rows(unsigned char* tile, const float (&acc)[n_tiles][4],
                                                       float factor, const DeviceView& into, int head,

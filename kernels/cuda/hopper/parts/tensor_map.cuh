@@ -8,20 +8,20 @@
 
 namespace cplab::kernels::cuda::hopper {
 
-// For tiles of `rows` rows and all columns of one head, laid out as [column group][row][128 bytes] with the
-// 128-byte swizzle. A map of a view without rows is never used. Throws std::runtime_error if the driver
-// refuses.
+// Makes a map for tiles of `rows` rows and all columns of one head, laid out as [column
+// group][row][128 bytes] with the 128-byte swizzle. A map of a view without rows is never used. Throws
+// std::runtime_error if the driver refuses.
 CUtensorMap tensor_map(const DeviceView& view, int rows);
 
-// For tiles of `rows` rows and 128 bytes of columns: a column group.
+// Makes a map for tiles of `rows` rows and one column group, 128 bytes wide.
 CUtensorMap group_map(const DeviceView& view, int rows);
 
-// For fp32 tiles of `rows` rows and 64 columns, as [column / 32][row][32], likewise: what dq is accumulated
-// by.
+// Makes a map for fp32 tiles of `rows` rows and 64 columns, laid out as [column / 32][row][32] with
+// the same swizzle. Tiles of dq are added to the dQ accumulator through it.
 CUtensorMap accumulator_map(const DeviceView& view, int rows);
 
-// For tiles of `rows` rows and heads_of_map heads of a view of one fp32 number a row and head, its heads side
-// by side, as [row][head].
+// Makes a map for tiles of `rows` rows and heads_of_map heads, laid out as [row][head], of a view that
+// has one fp32 number for each row and head, and whose heads lie side by side.
 constexpr int heads_of_map = 4;  // the least that TMA moves: 16 bytes
 CUtensorMap heads_map(const DeviceView& view, int rows);
 

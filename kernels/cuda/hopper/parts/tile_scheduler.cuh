@@ -1,4 +1,4 @@
-// The tile scheduler: in which order the tiles of a work list are taken, over all heads.
+// The tile scheduler: the order in which a launch takes the tiles of a work list, over all heads.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class FastDivmod {
 // the list's first tile of all its heads comes first, then the second.
 struct TileScheduler {
   TileScheduler() = default;
-  // The first `count` tiles of the work list for each of `heads` heads, in groups of heads_per_group <=
-  // heads; heads_of_kv: query heads of a key head.
+  // Schedules the first `count` tiles of the work list for each of `heads` heads, in groups of
+  // heads_per_group <= heads. heads_of_kv is the number of query heads of a key head.
   TileScheduler(int count, int heads, int heads_per_group, int heads_of_kv)
       : tiles(count * heads),
         group_heads(heads_per_group),
@@ -50,7 +50,7 @@ struct TileScheduler {
   int group_heads = 1, whole_groups = 0;
   FastDivmod of_group, of_heads, of_last_heads, of_kv_head;
 
-  // The work list's tile and the head of the number-th tile, 0 <= number < tiles.
+  // Finds which tile of the work list, and which head, the number-th tile is, 0 <= number < tiles.
   __device__ __forceinline__ void find(int number, int& tile, int& head) const {
     const int group = of_group.quotient(number);
     const int in_group = of_group.remainder(number, group);
