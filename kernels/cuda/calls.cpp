@@ -10,7 +10,7 @@
 
 #include "kernels/call_checks.hpp"
 #include "kernels/cuda/calls_state.hpp"
-#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/families/family.hpp"
 #include "kernels/tiles/joined_views.hpp"
 

@@ -14,7 +14,7 @@
 #include "kernels/choice/fall_back.hpp"
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/kernel_table.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 #include "kernels/families/call_tables.hpp"
 
 namespace cplab::kernels {

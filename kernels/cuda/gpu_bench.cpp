@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "kernels/cuda/kernel_table.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 #include "kernels/tune/sampled_rows.hpp"
 
 namespace cplab::kernels::tune {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "kernels/cuda/kernel_table.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 #include "kernels/tune/gpu_bench.hpp"
 
 namespace cplab::kernels::tune {

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda.hpp"
 #include "kernels/cuda/kernel_function.hpp"
+#include "kernels/cuda/kernels_by_name.hpp"
 #include "kernels/families/variants.hpp"
 #include "kernels/tiles/params.hpp"
 
@@ -34,6 +35,12 @@ struct AttendBackwardKernel {
   std::string name;
   Launch (*bind)(const AttendBackwardParams&);
   std::span<const KernelFunction> functions;  // in the order of kernel_entries()
+};
+
+// Kernels by the names of their variants, family after family.
+struct KernelTables {
+  Table<AttendKernel> attend;
+  Table<AttendBackwardKernel> attend_backward;
 };
 
 // What this build contains.

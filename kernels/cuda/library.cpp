@@ -5,11 +5,11 @@
 #include <stdexcept>
 
 #include "kernels/cuda.hpp"
-#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/linear_table.hpp"
-#include "kernels/cuda/masked/masked.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/masked/masked.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 #include "kernels/families/family.hpp"
 
 namespace cplab::kernels {

@@ -9,7 +9,7 @@
 
 #include "kernels/call_checks.hpp"
 #include "kernels/cuda/calls_state.hpp"
-#include "kernels/cuda/elementwise/elementwise.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
 #include "kernels/cuda/linear_table.hpp"
 #include "kernels/families/linear/variants.hpp"
 #include "kernels/linear_checks.hpp"

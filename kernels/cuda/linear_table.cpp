@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "kernels/cuda/hopper/hopper.hpp"
+#include "kernels/families/parts/hopper/kernels.hpp"
 #include "kernels/cuda/kernels_by_name.hpp"
-#include "kernels/cuda/linear/linear.hpp"
+#include "kernels/families/linear/linear.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

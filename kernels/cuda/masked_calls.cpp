@@ -6,8 +6,8 @@
 
 #include "kernels/call_checks.hpp"
 #include "kernels/cuda/calls_state.hpp"
-#include "kernels/cuda/elementwise/elementwise.hpp"
-#include "kernels/cuda/masked/masked.hpp"
+#include "kernels/families/elementwise/elementwise.hpp"
+#include "kernels/families/masked/masked.hpp"
 
 namespace cplab::kernels {
 

@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/kernel_table.hpp"
 #include "kernels/cuda/kernels_by_name.hpp"
-#include "kernels/cuda/masked/masked.hpp"
+#include "kernels/families/masked/masked.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

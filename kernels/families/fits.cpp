@@ -8,7 +8,7 @@
 #include "kernels/tiles/measured_constants.hpp"
 #include "kernels/tiles/row_space.hpp"
 #include "kernels/tiles/work_list.hpp"
-#include "kernels/work/turns.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "kernels/tiles/tile_order.hpp"
-#include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

@@ -17,7 +17,7 @@
 #include "kernels/kernels.hpp"
 #include "kernels/tiles/row_space.hpp"
 #include "kernels/tiles/tile_cuts.hpp"
-#include "kernels/work/chains.hpp"
+#include "kernels/families/hopper_backward/chains.hpp"
 
 namespace cplab::kernels::cuda {
 

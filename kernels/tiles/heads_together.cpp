@@ -6,9 +6,17 @@
 #include <limits>
 
 #include "kernels/tiles/measured_constants.hpp"
-#include "kernels/work/turns.hpp"
 
-namespace cplab::kernels::cuda::hopper {
+namespace cplab::kernels::cuda {
+
+std::int64_t equal_groups(std::int64_t all, std::int64_t most) {
+  if (all == 0) return 0;
+  most = std::max<std::int64_t>(most, 1);
+  const std::int64_t groups = (all + most - 1) / most;
+  return (all + groups - 1) / groups;
+}
+
+namespace hopper {
 
 namespace {
 
@@ -85,4 +93,5 @@ int fused_heads_per_group(int heads, int query_heads, const DeviceView& q, std::
   return heads_that_fit(heads, query_heads, q, q_dout_and_dq, rows_together, bytes);
 }
 
-}  // namespace cplab::kernels::cuda::hopper
+}  // namespace hopper
+}  // namespace cplab::kernels::cuda

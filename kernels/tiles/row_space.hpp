@@ -59,7 +59,7 @@ std::optional<RowSpaces> row_spaces(const AttendBackward& call);
 
 namespace hopper {
 
-// Whether a tensor map (kernels/cuda/hopper/parts/tensor_map.cuh) can describe the view: 16 or 32 bits, a
+// Whether a tensor map (kernels/families/parts/hopper/tensor_map.cuh) can describe the view: 16 or 32 bits, a
 // width of whole 64 columns, rows at one distance, and everything at multiples of 16 bytes. In a row space
 // (row_space.hpp) a list of runs has one, too; a view that needs a map there has none.
 bool has_tensor_map(const View& view);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/tiles/measured_constants.hpp"
-#include "kernels/work/turns.hpp"
 
 namespace cplab::kernels::cuda {
 namespace {

@@ -231,4 +231,12 @@ WorkTables key_tiles(std::span<const DeviceSegment> live, const Cuts& cuts, bool
   return cut(bands, live, cuts, keep_empty, ranges);
 }
 
+RowRange queries_of(const WorkTile& tile, const DeviceSegment& s) {
+  const std::int64_t k_begin = std::max(tile.begin, s.k_begin), k_end = std::min(tile.end, s.k_end);
+  if (k_begin >= k_end) return {0, 0};
+  const RowRange rows = {std::max<std::int64_t>(s.q_begin, k_begin - s.high),
+                         std::min<std::int64_t>(s.q_end, k_end - s.low)};
+  return rows.begin < rows.end ? rows : RowRange{0, 0};
+}
+
 }  // namespace cplab::kernels::cuda

@@ -45,6 +45,10 @@ bool is_full(const DeviceSegment& segment);
 // How many (query, key) pairs it has.
 std::int64_t live_pairs(const DeviceSegment& segment);
 
+// The query rows that a tile of keys walks over in one of its segments, as first_block() of
+// parts/segment_blocks.cuh does.
+RowRange queries_of(const WorkTile& tile, const DeviceSegment& segment);
+
 struct WorkTables {
   // Most live pairs first, longest first (tile_cuts.hpp), or by the rows they walk over (tile_order.hpp).
   std::vector<WorkTile> tiles;

@@ -15,7 +15,7 @@
 #include "kernels/tiles/tile_cuts.hpp"
 #include "kernels/tiles/tile_order.hpp"
 #include "kernels/tiles/work_list.hpp"
-#include "kernels/work/turns.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 #include "tests/kernels/oracle.hpp"
 #include "tests/kernels/random_tile.hpp"
 

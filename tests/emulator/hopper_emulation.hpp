@@ -10,7 +10,7 @@
 
 #include "kernels/tiles/row_space.hpp"
 #include "kernels/tiles/tile_cuts.hpp"
-#include "kernels/work/chains.hpp"
+#include "kernels/families/hopper_backward/chains.hpp"
 #include "tests/emulator/hopper.hpp"
 #include "tests/kernels/tile_cases.hpp"
 

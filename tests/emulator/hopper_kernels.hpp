@@ -14,13 +14,13 @@
 #include "tests/emulator/hopper.hpp"
 #include "tests/emulator/shim/device.hpp"
 //
-#include "kernels/cuda/hopper/backward_deterministic/kernel.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_sum_chains.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_sum_ordered.cuh"
-#include "kernels/cuda/hopper/backward_fused/dq_sum_unordered.cuh"
-#include "kernels/cuda/hopper/backward_fused/kernel.cuh"
-#include "kernels/cuda/hopper/backward_fused/params.cuh"
-#include "kernels/cuda/hopper/forward/kernel.cuh"
+#include "kernels/families/hopper_backward_apart/kernel.cuh"
+#include "kernels/families/hopper_backward/dq_sum_chains.cuh"
+#include "kernels/families/hopper_backward/dq_sum_ordered.cuh"
+#include "kernels/families/hopper_backward/dq_sum_unordered.cuh"
+#include "kernels/families/hopper_backward/kernel.cuh"
+#include "kernels/families/hopper_backward/params.cuh"
+#include "kernels/families/hopper_forward/kernel.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -9,9 +9,9 @@
 
 #include "tests/emulator/shim/device.hpp"
 //
-#include "kernels/cuda/hopper/linear/keys.cuh"
-#include "kernels/cuda/hopper/linear/local.cuh"
-#include "kernels/cuda/hopper/linear/state.cuh"
+#include "kernels/families/linear/hopper/keys.cuh"
+#include "kernels/families/linear/hopper/local.cuh"
+#include "kernels/families/linear/hopper/state.cuh"
 
 namespace cplab::kernels::cuda::hopper {
 

@@ -4,12 +4,12 @@
 #include "tests/emulator/emulated_grid.hpp"
 #include "tests/emulator/masked.hpp"
 //
-#include "kernels/cuda/general/backward.cuh"
-#include "kernels/cuda/general/forward.cuh"
-#include "kernels/cuda/masked/general_dbias.cuh"
-#include "kernels/cuda/masked/general_pairs.cuh"
-#include "kernels/cuda/masked/scan.cuh"
-#include "kernels/cuda/masked/select.cuh"
+#include "kernels/families/general/backward.cuh"
+#include "kernels/families/general/forward.cuh"
+#include "kernels/families/masked/general_dbias.cuh"
+#include "kernels/families/masked/general_pairs.cuh"
+#include "kernels/families/masked/scan.cuh"
+#include "kernels/families/masked/select.cuh"
 
 namespace cplab::emulator {
 namespace {

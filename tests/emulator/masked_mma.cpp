@@ -2,9 +2,9 @@
 #include "tests/emulator/emulated_grid.hpp"
 #include "tests/emulator/masked.hpp"
 //
-#include "kernels/cuda/masked/backward_dkv.cuh"
-#include "kernels/cuda/masked/backward_dq.cuh"
-#include "kernels/cuda/masked/forward.cuh"
+#include "kernels/families/masked/backward_dkv.cuh"
+#include "kernels/families/masked/backward_dq.cuh"
+#include "kernels/families/masked/forward.cuh"
 
 namespace cplab::kernels::cuda {
 

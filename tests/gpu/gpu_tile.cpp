@@ -8,7 +8,7 @@
 #include "kernels/choice/choose.hpp"
 #include "kernels/compiled.hpp"
 #include "kernels/cuda/kernel_table.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 
 namespace cplab::testing {
 

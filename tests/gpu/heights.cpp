@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/cuda/kernel_table.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 #include "kernels/tiles/work_list.hpp"
 #include "tests/gpu/attention_problem.hpp"
 #include "tests/gpu/gpu_tile.hpp"

@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <exception>
 
-#include "kernels/cuda/parts/cuda_error.hpp"
-#include "kernels/cuda/parts/launch.cuh"
-#include "kernels/cuda/parts/primitives.cuh"
+#include "kernels/families/parts/cuda_error.hpp"
+#include "kernels/families/parts/launch.cuh"
+#include "kernels/families/parts/primitives.cuh"
 
 namespace cplab::testing {
 namespace {

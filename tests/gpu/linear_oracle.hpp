@@ -33,7 +33,7 @@ struct RoundingError {
   double relative, absolute;
 };
 // One number of `dtype`: relative u; below the normal numbers of fp16 absolute 2^-25. Two, the second of
-// what the first leaves, as the keys times their weights of kernels/cuda/linear/walk_mma.cuh: with
+// what the first leaves, as the keys times their weights of kernels/families/linear/walk_mma.cuh: with
 // 2^e <= |x| < 2^(e+1) the first leaves at most 2^e u, which as a power of two is exact; what is less lies
 // below that power, where numbers are 2^e u^2 apart or closer: relative u^2 / 2, for bf16 2^-17, for fp16
 // 2^-23. For fp16 the second is stored times 2048, so that below its normal numbers it errs by 2^-25 / 2048.

@@ -9,7 +9,7 @@
 
 #include "kernels/compiled.hpp"
 #include "kernels/cuda.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 
 namespace cplab {
 namespace {

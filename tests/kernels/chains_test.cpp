@@ -1,5 +1,5 @@
 // Chains of tiles of keys, for the backward kernel whose thread blocks take all that adds to the same dq.
-#include "kernels/work/chains.hpp"
+#include "kernels/families/hopper_backward/chains.hpp"
 
 #include <doctest/doctest.h>
 

@@ -9,7 +9,7 @@
 namespace cplab::testing {
 namespace {
 
-// As weigh() of kernels/cuda/linear/walk_mma.cuh.
+// As weigh() of kernels/families/linear/walk_mma.cuh.
 double two_numbers(double x, DType dtype) {
   const double scale = dtype == DType::fp16 ? 2048 : 1, first = rounded(x, dtype);
   return first + rounded((x - first) * scale, dtype) / scale;

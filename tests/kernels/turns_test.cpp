@@ -1,5 +1,5 @@
 // In which order tiles of keys add to dq: counts by hand, and against a walk over the blocks.
-#include "kernels/work/turns.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 
 #include <doctest/doctest.h>
 

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "kernels/cuda.hpp"
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 
 namespace cplab::kernels::cuda::hopper::rungs {
 

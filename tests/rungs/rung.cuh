@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/hopper/parts/instructions.cuh"
-#include "kernels/cuda/hopper/parts/operands.cuh"
-#include "kernels/cuda/hopper/parts/pipeline.cuh"
-#include "kernels/cuda/hopper/parts/wgmma.cuh"
-#include "kernels/cuda/parts/accumulators.cuh"
+#include "kernels/families/parts/hopper/instructions.cuh"
+#include "kernels/families/parts/hopper/operands.cuh"
+#include "kernels/families/parts/hopper/pipeline.cuh"
+#include "kernels/families/parts/hopper/wgmma.cuh"
+#include "kernels/families/parts/accumulators.cuh"
 #include "kernels/families/fits.hpp"
 #include "kernels/tiles/heads_together.hpp"
 #include "tests/rungs/rung.hpp"

@@ -1,5 +1,5 @@
 // The ladder of forward attention kernels for Hopper that docs/08-hopper.md climbs: rungs to read and to
-// time, for one simple problem. What the library launches is kernels/cuda/hopper.
+// time, for one simple problem. What the library launches is kernels/families.
 #pragma once
 
 #include <functional>

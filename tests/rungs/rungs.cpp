@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "kernels/cuda/parts/cuda_error.hpp"
+#include "kernels/families/parts/cuda_error.hpp"
 #include "tests/gpu/device_memory.hpp"
 #include "tests/rungs/candidates.hpp"
 #include "tests/rungs/check.hpp"

@@ -7,7 +7,7 @@
 #include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/tiles/heads_together.hpp"
 #include "kernels/tiles/tile_order.hpp"
-#include "kernels/work/turns.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda {
 

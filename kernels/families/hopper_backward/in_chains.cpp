@@ -7,8 +7,8 @@
 #include "kernels/families/hopper_backward/family.hpp"
 #include "kernels/families/hopper_backward/shape.hpp"
 #include "kernels/families/names.hpp"
-#include "kernels/work/chains.hpp"
-#include "kernels/work/turns.hpp"
+#include "kernels/families/hopper_backward/chains.hpp"
+#include "kernels/families/hopper_backward/turns.hpp"
 
 namespace cplab::kernels::cuda {
 

@@ -1,0 +1,2 @@
+target_sources(cplab_kernels_portable PRIVATE "${family_folder}/backward.cu" "${family_folder}/forward.cu")
+target_sources(cplab_kernels PRIVATE "${family_folder}/kernels.cpp")

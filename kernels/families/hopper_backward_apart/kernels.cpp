@@ -1,0 +1,24 @@
+// The compiled kernels of this family; see kernels/cuda/kernel_table.hpp.
+#include <utility>
+
+#include "kernels/families/parts/hopper/kernels.hpp"
+
+namespace cplab::kernels::cuda {
+namespace {
+
+#ifdef CPLAB_HOPPER_KERNELS
+template <int... head_sizes>
+void add_apart(KernelTables& tables, std::integer_sequence<int, head_sizes...>) {
+  (add(tables.attend_backward, hopper::backward_deterministic_kernels<head_sizes>()), ...);
+}
+#endif
+
+}  // namespace
+
+void add_kernels_of_hopper_backward_apart([[maybe_unused]] KernelTables& tables) {
+#ifdef CPLAB_HOPPER_KERNELS
+  add_apart(tables, std::integer_sequence<int, CPLAB_HOPPER_HEAD_SIZES>{});
+#endif
+}
+
+}  // namespace cplab::kernels::cuda

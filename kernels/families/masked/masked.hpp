@@ -1,0 +1,51 @@
+// The kernels of dynamic mask attention of this build (kernels/families/masked/variants.hpp has their names):
+// the mma.sync kernels of bf16 and fp16, those that take every call, and the scan of the keep mask before
+// either.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/families/elementwise/elementwise.hpp"
+#include "kernels/cuda/kernel_function.hpp"
+#include "kernels/families/masked/variants.hpp"
+#include "kernels/tiles/masked_params.hpp"
+
+struct CUstream_st;
+
+namespace cplab::kernels::cuda {
+
+template <class Params>
+struct MaskedKernelOf {
+  std::string name;  // of the variant
+  void (*launch)(const Params&, CUstream_st*);
+  std::span<const KernelFunction> functions;  // in the order of kernel_entries()
+};
+using MaskedKernel = MaskedKernelOf<MaskedParams>;
+using MaskedBackwardKernel = MaskedKernelOf<MaskedBackwardParams>;
+
+template <int head_size>
+std::vector<MaskedKernel> masked_forward_kernels();
+template <int head_size>
+std::vector<MaskedBackwardKernel> masked_backward_kernels();
+std::vector<MaskedKernel> general_masked_forward_kernels();
+std::vector<MaskedBackwardKernel> general_masked_backward_kernels();
+
+// The code of a variant of this build.
+const MaskedKernel& kernel_of(const MaskedVariant& variant);
+const MaskedBackwardKernel& kernel_of(const MaskedBackwardVariant& variant);
+
+// Fills mask.by_q, and by_k where it is asked for, from mask.keep; nothing without a keep mask.
+void launch_mask_scan(const DevicePairMask& mask, CUstream_st* stream);
+
+// Fills keep from bias.
+void launch_select_keys(const SelectParams& params, CUstream_st* stream);
+
+// All "select_keys".
+std::span<const NamedKernel> key_selections();
+
+// All "mask_scan".
+std::span<const NamedKernel> mask_scans();
+
+}  // namespace cplab::kernels::cuda

@@ -1,0 +1,28 @@
+// The state of the online softmax, for all attention kernels on tensor cores.
+#pragma once
+
+#include "kernels/families/parts/primitives.cuh"
+
+namespace cplab::kernels::cuda {
+
+// Row maximum (of unscaled scores) and row sum of rows g and g + 8 of a 16-row accumulator, as one lane holds
+// them; the sum is over the lane's own columns. The mma kernels keep it in shared memory, because registers
+// are short.
+struct __align__(16) SoftmaxState {
+  float maximum[2];
+  float sum[2];
+};
+
+// A maximum in units of log2; 0 while no key was seen: then every P is exp2(-inf) = 0.
+__device__ __forceinline__ float scaled_maximum(float maximum, float scale_log2) {
+  return maximum == -infinity() ? 0 : maximum * scale_log2;
+}
+
+// Of two lse above -inf, or NaN: max + log1p(exp(min - max)).
+__device__ __forceinline__ float merged_lse(float a, float b) {
+  const float high = a < b ? b : a;
+  const float low = a < b ? a : b;
+  return high + log1pf(expf(low - high));
+}
+
+}  // namespace cplab::kernels::cuda
