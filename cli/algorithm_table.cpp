@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/changes.hpp"
 #include "cli/choosing.hpp"
 #include "cli/hardware_file.hpp"

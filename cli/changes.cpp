@@ -5,7 +5,7 @@
 #include <cctype>
 #include <map>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/vocabulary.hpp"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/changes.hpp"
 #include "cli/command.hpp"
 #include "cli/memory_need.hpp"

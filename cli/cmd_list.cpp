@@ -5,9 +5,9 @@
 #include <ostream>
 #include <set>
 
-#include "algorithms/algorithm.hpp"
-#include "algorithms/faults.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/algorithm.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "cli/command.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <ostream>
 
-#include "algorithms/homes.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/homes.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/command.hpp"
 #include "cli/injection.hpp"
 #include "cli/memory_need.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/faults.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "cli/arguments.hpp"
 #include "cli/scenario_file.hpp"
 #include "exec/cpu/executor.hpp"

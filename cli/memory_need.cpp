@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/console.hpp"
 #include "cli/result_text.hpp"
 #include "cli/session.hpp"

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/build.hpp"
-#include "algorithms/faults.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "cli/reproduce.hpp"
 #include "cli/reproduce_lasp_tiles.hpp"
 #include "cli/session.hpp"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "algorithms/build.hpp"
-#include "algorithms/faults.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "check/check.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/lasp_benchmark.hpp"

@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/prediction.hpp"
 #include "cli/reproduce.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/console.hpp"
 #include "cli/reproduce.hpp"
 #include "cli/session.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/vocabulary.hpp"
 
 namespace cplab {

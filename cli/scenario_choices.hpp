@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/toml_table.hpp"
 
 namespace cplab {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "cli/changes.hpp"
 #include "cli/scenario_choices.hpp"
 #include "cli/scenario_dynamic_mask.hpp"

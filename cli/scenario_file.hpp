@@ -53,7 +53,7 @@ struct ScenarioFile {
 
 // `argument` as for find_scenario. `sets` holds the "section.key=value" of --set in order, and what is
 // changed otherwise (cli/changes.hpp). A section [published] is left to `reproduce`. The scenario is resolved
-// (algorithms/resolve.hpp): canonical names, defaults filled in, validated.
+// (algorithms/core/resolve.hpp): canonical names, defaults filled in, validated.
 ScenarioFile read_scenario(const std::string& argument, const std::vector<std::string>& sets);
 // The same of text that is no file; relative hardware paths are looked up in scenarios/ alone.
 ScenarioFile parse_scenario(const std::string& text, const std::string& file_name,

@@ -7,7 +7,7 @@
 
 #include <ostream>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/changes.hpp"
 #include "cli/console.hpp"
 #include "cli/hardware_file.hpp"

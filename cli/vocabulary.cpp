@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "algorithms/algorithm.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/algorithm.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/synonyms.hpp"
 
 namespace cplab {

@@ -1,6 +1,6 @@
 // What other tools call our keys and values, for "did you mean": Hugging Face configurations, Megatron-LM,
 // DeepSpeed, TransformerEngine, PyTorch. A synonym is suggested, never taken; aliases that are taken are
-// those of the registry (algorithms/list.hpp).
+// those of the registry (algorithms/core/list.hpp).
 #pragma once
 
 #include <string>

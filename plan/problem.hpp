@@ -113,8 +113,8 @@ struct Parallel {
 using OptionValue = std::variant<bool, std::int64_t, std::string>;
 std::string to_string(const OptionValue&);
 
-// The free choices of an algorithm; keys and legal values are registered by it (algorithms/algorithm.hpp).
-// After `resolve` every registered key is present, defaults included.
+// The free choices of an algorithm; keys and legal values are registered by it
+// (algorithms/core/algorithm.hpp). After `resolve` every registered key is present, defaults included.
 struct Schedule {
   std::vector<std::pair<std::string, OptionValue>> options;
 

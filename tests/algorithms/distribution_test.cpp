@@ -1,5 +1,5 @@
 // Distributions and what they move, against brute force: token by token and head by head.
-#include "algorithms/distribution.hpp"
+#include "algorithms/core/distribution.hpp"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "algorithms/redistribution.hpp"
+#include "algorithms/core/redistribution.hpp"
 #include "tests/algorithms/row_list.hpp"
 #include "tests/algorithms/scenarios.hpp"
 #include "tests/scenarios/random_distribution.hpp"

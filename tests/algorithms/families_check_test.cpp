@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/algorithm.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
 #include "tests/algorithms/scenarios.hpp"

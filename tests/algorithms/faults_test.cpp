@@ -1,6 +1,6 @@
 // Faults in plans of every algorithm, not only in the example of each: a mutation that finds a place is found
 // by the checker as what it is declared to be, one that finds none says what it needs.
-#include "algorithms/faults.hpp"
+#include "algorithms/faults/faults.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "check/check.hpp"
 #include "derive/edges.hpp"
 #include "derive/edits.hpp"

@@ -5,8 +5,8 @@
 #include <array>
 #include <random>
 
-#include "algorithms/homes.hpp"
-#include "algorithms/placement.hpp"
+#include "algorithms/core/homes.hpp"
+#include "algorithms/core/placement.hpp"
 #include "tests/algorithms/check_expect.hpp"
 #include "tests/algorithms/ring_plans.hpp"
 

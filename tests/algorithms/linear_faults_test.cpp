@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/faults.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "check/check.hpp"
 #include "tests/algorithms/scenarios.hpp"
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "derive/edges.hpp"
 #include "derive/edits.hpp"
 #include "tests/algorithms/check_expect.hpp"

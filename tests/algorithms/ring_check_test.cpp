@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
-#include "algorithms/build.hpp"
-#include "algorithms/faults.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/algorithm.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "check/check.hpp"
 #include "tests/algorithms/check_expect.hpp"
 #include "tests/algorithms/ring_plans.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "tests/algorithms/scenarios.hpp"
 
 namespace cplab::testing {

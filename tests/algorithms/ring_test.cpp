@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "derive/arena.hpp"
 #include "derive/memory.hpp"
 #include "derive/walk.hpp"

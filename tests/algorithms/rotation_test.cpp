@@ -1,12 +1,12 @@
 // Rotations against brute force: which distances are needed, which rows travel, and how many bytes that is.
-#include "algorithms/rotation.hpp"
+#include "algorithms/core/rotation.hpp"
 
 #include <doctest/doctest.h>
 
 #include <map>
 #include <set>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "tests/algorithms/row_list.hpp"
 #include "tests/algorithms/scenarios.hpp"
 

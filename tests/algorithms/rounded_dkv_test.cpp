@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "tests/algorithms/check_expect.hpp"
 #include "tests/algorithms/rounding_tile.hpp"
 #include "tests/scenarios/any_scenario.hpp"

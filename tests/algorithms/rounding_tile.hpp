@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "derive/edges.hpp"
 #include "derive/edits.hpp"
 #include "tests/algorithms/check_expect.hpp"

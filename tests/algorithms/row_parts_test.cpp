@@ -1,9 +1,9 @@
 // Rows cut into parts: where, by hand.
-#include "algorithms/row_parts.hpp"
+#include "algorithms/core/row_parts.hpp"
 
 #include <doctest/doctest.h>
 
-#include "algorithms/tile.hpp"
+#include "algorithms/core/tile.hpp"
 
 using namespace cplab;
 

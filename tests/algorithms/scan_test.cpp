@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/resolve.hpp"
-#include "algorithms/scan.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/resolve.hpp"
+#include "algorithms/linear/scan.hpp"
 #include "check/check.hpp"
 #include "tests/algorithms/logarithms.hpp"
 #include "tests/scenarios/any_scenario.hpp"

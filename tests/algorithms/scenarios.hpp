@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/homes.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/homes.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab::testing {

@@ -1,5 +1,5 @@
 // Patterns of head strides: which options are accepted, and what pattern they make.
-#include "algorithms/strides.hpp"
+#include "algorithms/softmax/strides.hpp"
 
 #include <doctest/doctest.h>
 

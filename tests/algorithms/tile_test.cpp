@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "algorithms/placement.hpp"
-#include "algorithms/tile.hpp"
+#include "algorithms/core/placement.hpp"
+#include "algorithms/core/tile.hpp"
 #include "plan/live_pairs.hpp"
 #include "tests/algorithms/row_list.hpp"
 #include "tests/algorithms/scenarios.hpp"

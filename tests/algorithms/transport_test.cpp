@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "algorithms/build.hpp"
-#include "algorithms/builder.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/builder.hpp"
 #include "check/check.hpp"
 #include "plan/islands.hpp"
 #include "tests/algorithms/scenarios.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/scenario_file.hpp"
 #include "sim/simulate.hpp"
 #include "tests/cli/program.hpp"

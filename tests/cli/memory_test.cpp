@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/memory_need.hpp"
 #include "cli/scenario_file.hpp"
 #include "tests/cli/program.hpp"

@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/run.hpp"
 #include "exec/cpu/executor.hpp"

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/faults.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/resolve.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/verify/tensors.hpp"
 #include "exec/cpu/executor.hpp"

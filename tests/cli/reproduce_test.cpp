@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/scenario_file.hpp"
 #include "derive/memory.hpp"
 #include "tests/cli/json_program.hpp"

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "algorithms/scope.hpp"
-#include "algorithms/softmax.hpp"
+#include "algorithms/core/scope.hpp"
+#include "algorithms/softmax/softmax.hpp"
 
 namespace cplab {
 namespace {

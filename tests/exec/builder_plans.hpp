@@ -2,12 +2,12 @@
 // not in the list.
 #pragma once
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/core/algorithm.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab {
 
-// Of what goes on beside the communication of comm_lane (algorithms/softmax.hpp).
+// Of what goes on beside the communication of comm_lane (algorithms/softmax/softmax.hpp).
 inline constexpr Lane beside_lane{LaneKind::comm, 1};
 
 // Every rank gathers all K and V (one all_gather), attends once, and sums the gradients by a reduce_scatter.

@@ -2,10 +2,10 @@
 // numbers, slabs and edges that wait for a start. Each plan is proved, and executed against the reference.
 #include <doctest/doctest.h>
 
-#include "algorithms/build.hpp"
-#include "algorithms/resolve.hpp"
-#include "algorithms/scope.hpp"
-#include "algorithms/softmax.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/resolve.hpp"
+#include "algorithms/core/scope.hpp"
+#include "algorithms/softmax/softmax.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "derive/memory.hpp"

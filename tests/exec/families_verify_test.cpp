@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "tests/exec/verify_spec.hpp"
 
 namespace cplab {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/verify/verify.hpp"
 #include "tests/exec/scenarios.hpp"
 #include "tests/scenarios/choices.hpp"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/verify/verify.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 

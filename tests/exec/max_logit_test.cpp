@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "plan/operands.hpp"
 #include "tests/exec/verify_spec.hpp"
 

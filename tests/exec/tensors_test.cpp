@@ -8,9 +8,9 @@
 #include <limits>
 #include <set>
 
-#include "algorithms/build.hpp"
-#include "algorithms/homes.hpp"
-#include "algorithms/placement.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/homes.hpp"
+#include "algorithms/core/placement.hpp"
 #include "cli/toml_table.hpp"
 #include "cli/verify/npy.hpp"
 #include "cli/verify/tensors.hpp"

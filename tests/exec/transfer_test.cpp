@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
-#include "algorithms/build.hpp"
-#include "algorithms/transfer.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/transfer.hpp"
 #include "check/check.hpp"
 #include "exec/cpu/executor.hpp"
 #include "tests/exec/scenarios.hpp"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/verify/verify.hpp"
 #include "tests/exec/scenarios.hpp"
 

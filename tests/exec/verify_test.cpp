@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "kernels/cpu/view_rows.hpp"
 #include "tests/exec/verify_spec.hpp"
 

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <string>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "report/plan_json.hpp"
 #include "tests/exec/builder_plans.hpp"
 #include "tests/exec/scenarios.hpp"

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/toml_table.hpp"

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "check/check.hpp"
 #include "cli/scenario_file.hpp"
 

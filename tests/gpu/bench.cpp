@@ -183,7 +183,8 @@ class Served {
   }
 
  private:
-  static constexpr std::int64_t short_tokens = 1024;  // WithQuerySum::backward() in algorithms/softmax.cpp
+  static constexpr std::int64_t short_tokens =
+      1024;  // WithQuerySum::backward() in algorithms/softmax/softmax.cpp
 
   static std::int64_t grouped_rows(const Packed& packed) {
     return packed.heads > packed.kv_heads ? packed.rows() : 0;

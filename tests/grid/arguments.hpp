@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 
 namespace cplab::testing {
 

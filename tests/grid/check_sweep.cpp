@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/algorithm.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "check/check.hpp"
 #include "tests/grid/arguments.hpp"
 #include "tests/grid/part.hpp"

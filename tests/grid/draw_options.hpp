@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/core/algorithm.hpp"
 #include "plan/problem.hpp"
 
 namespace cplab::testing {

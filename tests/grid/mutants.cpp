@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "tests/grid/arguments.hpp"

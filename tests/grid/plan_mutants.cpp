@@ -15,8 +15,8 @@
 #include <string>
 #include <utility>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "report/plan_json.hpp"

@@ -1,6 +1,6 @@
 // How plans are built: scenarios resolve to themselves, one rank alone is the same as in the whole plan, and
 // edges are those that the views ask for, none of them twice.
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "derive/edges.hpp"
 #include "tests/scenarios/same_plan.hpp"
 #include "tests/scenarios/scenarios_of.hpp"

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "check/check.hpp"
 #include "tests/algorithms/scenarios.hpp"
 #include "tests/hand_plans/attention_plans.hpp"

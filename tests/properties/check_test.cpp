@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
 
 using namespace cplab;

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/verify/verify.hpp"
 #include "plan/tensors.hpp"
 #include "tests/scenarios/scenarios_of.hpp"

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "derive/arena.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "check/check.hpp"
 #include "report/plan_json.hpp"
 #include "tests/scenarios/same_plan.hpp"

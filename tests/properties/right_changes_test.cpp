@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "tests/hand_plans/right_changes.hpp"

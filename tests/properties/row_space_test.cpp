@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "calls/converter.hpp"
 #include "kernels/choice/choose.hpp"
 #include "kernels/families/family.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "check/check.hpp"
 #include "cli/hardware_file.hpp"
 #include "report/figures.hpp"

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "tests/scenarios/scenarios_of.hpp"
 
 using namespace cplab;

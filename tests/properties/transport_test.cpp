@@ -2,7 +2,7 @@
 // allow, and an attention kernel that waits for what goes over nccl beside it makes no plan hang.
 #include <doctest/doctest.h>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "check/check.hpp"
 #include "cli/verify/verify.hpp"
 #include "plan/islands.hpp"

@@ -4,7 +4,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "report/figures.hpp"
 #include "tests/report/hand_plan.hpp"
 #include "tests/scenarios/any_scenario.hpp"

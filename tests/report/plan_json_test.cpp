@@ -8,9 +8,9 @@
 #include <random>
 #include <sstream>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "tests/report/hand_plan.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 #include "tests/scenarios/same_plan.hpp"

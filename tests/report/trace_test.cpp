@@ -14,9 +14,9 @@
 #include <sstream>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/list.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "report/output_file.hpp"
 #include "tests/empty_folder.hpp"
 #include "tests/report/hand_plan.hpp"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "algorithms/list.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/core/resolve.hpp"
 
 namespace cplab::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/core/algorithm.hpp"
 #include "plan/problem.hpp"
 
 namespace cplab::testing {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <set>
 
-#include "algorithms/common_options.hpp"
-#include "algorithms/list.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/core/options.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "tests/scenarios/any_scenario.hpp"
 
 namespace cplab::testing {

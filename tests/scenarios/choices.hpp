@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/core/algorithm.hpp"
 #include "plan/problem.hpp"
 #include "tests/scenarios/covering.hpp"
 

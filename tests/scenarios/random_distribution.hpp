@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/distribution.hpp"
+#include "algorithms/core/distribution.hpp"
 
 namespace cplab::testing {
 

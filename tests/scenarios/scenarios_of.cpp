@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "algorithms/list.hpp"
+#include "algorithms/core/list.hpp"
 #include "tests/scenarios/choices.hpp"
 
 namespace cplab::testing {

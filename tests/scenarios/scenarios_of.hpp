@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.hpp"
+#include "algorithms/core/algorithm.hpp"
 #include "plan/plan.hpp"
 
 namespace cplab::testing {

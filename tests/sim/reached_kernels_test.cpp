@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "calls/converter.hpp"
 #include "kernels/choice/choose.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/build.hpp"
+#include "algorithms/core/build.hpp"
 #include "cli/hardware_file.hpp"
 #include "cli/scenario_file.hpp"
 #include "sim/simulate.hpp"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "algorithms/build.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "tests/sim/hand_plan.hpp"
 
 namespace cplab {

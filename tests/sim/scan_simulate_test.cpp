@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "algorithms/build.hpp"
-#include "algorithms/faults.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "cli/scenario_file.hpp"
 #include "tests/sim/hand_plan.hpp"
 

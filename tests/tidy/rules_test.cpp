@@ -25,10 +25,10 @@ TEST_CASE("tidy rules: folders of ours") {
   CHECK(bad("sim/a.cpp", "exec/executor.hpp"));
   CHECK(bad("exec/a.hpp", "sim/simulate.hpp"));
   CHECK(bad("sim/a.cpp", "kernels/cuda/calls.hpp"));
-  CHECK(bad("sim/a.cpp", "algorithms/builder.hpp"));
+  CHECK(bad("sim/a.cpp", "algorithms/core/builder.hpp"));
   CHECK(bad("calls/a.cpp", "kernels/tiles/work_list.hpp"));
   CHECK(bad("calls/a.cpp", "derive/walk.hpp"));
-  CHECK(bad("check/a.cpp", "algorithms/builder.hpp"));  // the checker shares no code with the builder
+  CHECK(bad("check/a.cpp", "algorithms/core/builder.hpp"));  // the checker shares no code with the builder
   CHECK(bad("check/a.cpp", "derive/memory.hpp"));
   CHECK(bad("plan/a.hpp", "derive/memory.hpp"));
   CHECK(bad("kernels/cpu/a.cpp", "plan/plan.hpp"));
@@ -126,10 +126,10 @@ TEST_CASE("tidy rules: budgets") {
     for (int i = 1; i < n; ++i) text += "\n";
     return text;
   };
-  CHECK(count(check_budgets, "algorithms/ring.cpp", lines(100)) == 0);
-  CHECK(count(check_budgets, "algorithms/ring.cpp", lines(101)) == 1);
-  CHECK(count(check_budgets, "algorithms/builder_edges.cpp", std::string(400, '\n')) == 0);
-  CHECK(count(check_budgets, "algorithms/ring.hpp", lines(151)) == 0);
+  CHECK(count(check_budgets, "algorithms/softmax/ring.cpp", lines(100)) == 0);
+  CHECK(count(check_budgets, "algorithms/softmax/ring.cpp", lines(101)) == 1);
+  CHECK(count(check_budgets, "algorithms/core/builder_edges.cpp", std::string(400, '\n')) == 0);
+  CHECK(count(check_budgets, "algorithms/softmax/ring.hpp", lines(151)) == 0);
   CHECK(count(check_budgets, "derive/memory.cpp", std::string(400, '\n')) == 0);
   CHECK(count(check_budgets, "sim/a.cpp", lines(401)) == 1);
   CHECK(count(check_budgets, "docs/01-tiles.md", lines(401)) == 0);

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/build.hpp"
-#include "algorithms/faults.hpp"
+#include "algorithms/core/build.hpp"
+#include "algorithms/faults/faults.hpp"
 #include "cli/injection.hpp"
 #include "cli/scenario_file.hpp"
 #include "kernels/compiled.hpp"

@@ -8,9 +8,9 @@
 #include <set>
 #include <sstream>
 
-#include "algorithms/algorithm.hpp"
-#include "algorithms/list.hpp"
-#include "algorithms/resolve.hpp"
+#include "algorithms/core/algorithm.hpp"
+#include "algorithms/core/list.hpp"
+#include "algorithms/core/resolve.hpp"
 #include "cli/scenario_file.hpp"
 #include "cli/vocabulary.hpp"
 #include "tests/cli/json_program.hpp"

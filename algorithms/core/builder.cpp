@@ -1,0 +1,373 @@
+// Emission of operations: interning of views and lists, bytes and FLOPs.
+#include "algorithms/core/builder.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "algorithms/core/builder_pools.hpp"
+#include "derive/arena.hpp"
+#include "derive/pieces.hpp"
+#include "plan/live_pairs.hpp"
+#include "plan/operands.hpp"
+
+namespace cplab {
+Builder::Builder(const Scenario& resolved, const Placement& placement, int replica, int position,
+                 std::vector<Team> teams)
+    : scenario_(resolved),
+      placement_(placement),
+      pools_(std::make_unique<Pools>()),
+      teams_(std::move(teams)) {
+  plan_.replica = replica;
+  plan_.between_layers = cplab::between_layers(resolved.schedule);
+  plan_.position = position;
+  plan_.rank =
+      resolved.parallel.groups[static_cast<std::size_t>(replica)][static_cast<std::size_t>(position)];
+}
+
+Builder::~Builder() = default;
+
+bool Builder::has_wide() const {
+  return dtype_of(Role::wide, problem().dtype) != dtype_of(Role::nominal, problem().dtype);
+}
+
+const Team& Builder::team(std::string_view name) const {
+  for (const Team& team : teams_)
+    if (team.name == name) return team;
+  throw std::logic_error("rank " + std::to_string(plan_.rank) + " is in no team " + std::string(name));
+}
+
+Span Builder::intern_ranges(const std::vector<RowRange>& ranges) {
+  return pools_->ranges(plan_.row_ranges, ranges);
+}
+
+std::uint32_t Builder::intern_view(const View& view) {
+  pools_->view_list.assign(1, view);
+  return pools_->views(plan_.views, pools_->view_list).first;
+}
+
+Box Builder::buffer(const BufferSpec& spec) {
+  Buffer buffer;
+  buffer.name = spec.name;
+  const auto taken = [&](const std::string& name) {
+    return std::ranges::any_of(plan_.buffers, [&](const Buffer& other) { return other.name == name; });
+  };
+  for (int i = 2; taken(buffer.name); ++i) buffer.name = std::string(spec.name) + "_" + std::to_string(i);
+  buffer.role = spec.role;
+  buffer.category = spec.category;
+  buffer.layout = spec.layout;
+  buffer.slots = spec.slots;
+  buffer.rows = spec.rows;
+  buffer.heads = spec.heads;
+  buffer.width = spec.width;
+  buffer.planes = spec.planes;
+  buffer.bytes = spec.slots * spec.rows * spec.heads * spec.width * element_bytes(spec.role, problem().dtype);
+  Box box;
+  box.builder_ = this;
+  box.first_head_ = spec.first_head;
+  box.view_.buffer = static_cast<std::uint32_t>(plan_.buffers.size());
+  box.view_.slot_end = static_cast<std::int32_t>(spec.slots);
+  box.view_.head_end = static_cast<std::int32_t>(spec.heads);
+  box.view_.width_end = static_cast<std::int32_t>(spec.width);
+  buffer.slab = spec.slab;
+  plan_.buffers.push_back(std::move(buffer));
+  return box.first_rows(spec.rows);
+}
+
+Box Box::slot(std::int64_t index) const {
+  Box box = *this;
+  box.view_.slot_begin = static_cast<std::int32_t>(index);
+  box.view_.slot_end = static_cast<std::int32_t>(index + 1);
+  return box;
+}
+
+Box Box::rows(const Rows& rows) const {
+  Box box = *this;
+  box.view_.ranges = builder_->intern_ranges(rows.ranges());
+  return box;
+}
+
+Box Box::rows(const std::vector<RowRange>& rows) const {
+  Box box = *this;
+  box.view_.ranges = builder_->intern_ranges(rows);
+  return box;
+}
+
+Box Box::first_rows(std::int64_t count) const {
+  return rows_at(0, count);
+}
+
+Box Box::rows_at(std::int64_t begin, std::int64_t count) const {
+  Box box = *this;
+  std::vector<RowRange>& list = builder_->pools_->range_list;
+  list.clear();
+  if (count > 0) list.push_back({begin, count, 1});
+  box.view_.ranges = builder_->intern_ranges(list);
+  return box;
+}
+
+Box Box::heads(std::int64_t begin, std::int64_t end) const {
+  Box box = *this;
+  box.view_.head_begin = static_cast<std::int32_t>(begin);
+  box.view_.head_end = static_cast<std::int32_t>(end);
+  return box;
+}
+
+Box Box::of_problem(HeadRange range) const {
+  return heads(range.begin - first_head_, range.end - first_head_);
+}
+
+Box Box::numbered(std::int64_t first_head) const {
+  Box box = *this;
+  box.first_head_ = first_head;
+  return box;
+}
+
+HeadRange Box::problem_heads() const {
+  return {first_head_ + view_.head_begin, first_head_ + view_.head_end};
+}
+
+std::vector<RowRange> Box::row_list() const {
+  const auto rows = builder_->plan_.rows_of(view_);
+  return {rows.begin(), rows.end()};
+}
+
+Box Box::columns(std::int64_t begin, std::int64_t end) const {
+  Box box = *this;
+  box.view_.width_begin = static_cast<std::int32_t>(begin);
+  box.view_.width_end = static_cast<std::int32_t>(end);
+  return box;
+}
+
+std::int64_t Builder::pieces(const Box& box) const {
+  return count_contiguous_pieces(plan_, box.view(), problem().dtype);
+}
+
+void Builder::phase(Phase phase) {
+  emit_row_dot();
+  if (phase != phase_) ordinal_ = 0;
+  if (phase != phase_) beside_.clear();
+  phase_ = phase;
+  step_ = 0;
+}
+
+Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> reads,
+                         std::initializer_list<std::pair<Box, WriteMode>> writes) {
+  emit_row_dot();
+  const DType dtype = problem().dtype;
+  std::int64_t bytes = 0;
+  std::vector<Access>& list = pools_->access_list;
+  list.clear();
+  for (const Box& box : reads) {
+    list.push_back({intern_view(box.view()), WriteMode::store});
+    bytes += view_bytes(plan_, box.view(), dtype);
+  }
+  std::vector<Access>& written = pools_->written_list;
+  written.clear();
+  for (const auto& [box, mode] : writes) {
+    written.push_back({intern_view(box.view()), mode});
+    bytes += view_bytes(plan_, box.view(), dtype) * (mode == WriteMode::store ? 1 : 2);
+  }
+  name_by_position(kind, list, written);  // the emitting functions below keep the table's order
+  return emit_accesses(lane, kind, bytes);
+}
+
+Operation& Builder::emit_named(Lane lane, OpKind kind, const std::vector<Named>& reads,
+                               const std::vector<Named>& writes) {
+  emit_row_dot();
+  std::int64_t bytes = 0;
+  const auto collect = [&](const std::vector<Named>& operands, std::vector<Access>& list) {
+    list.clear();
+    for (const Named& each : operands) {
+      if (!each.box.given()) continue;
+      list.push_back({intern_view(each.box.view()), each.mode, each.operand});
+      bytes += view_bytes(plan_, each.box.view(), problem().dtype) * (each.mode == WriteMode::store ? 1 : 2);
+    }
+  };
+  collect(reads, pools_->access_list);
+  collect(writes, pools_->written_list);
+  return emit_accesses(lane, kind, bytes);
+}
+
+// An attention kernel may hold all multiprocessors from its start to its end, so what goes over nccl beside
+// it gets its own first.
+void Builder::follow_communication(Lane lane) {
+  for (const std::uint32_t communication : beside_)
+    if (!(plan_.operations[communication].lane == lane) && !std::ranges::count(starts_, communication))
+      starts_.push_back(communication);
+  beside_.clear();
+}
+
+// An operation of the accesses in the pools' lists.
+Operation& Builder::emit_accesses(Lane lane, OpKind kind, std::int64_t bytes) {
+  const bool attention = kind == OpKind::attend || kind == OpKind::attend_backward;
+  if (attention && head_start_us(scenario_.schedule) > 0) follow_communication(lane);
+  Operation op;
+  op.kind = kind;
+  op.phase = phase_;
+  op.lane = lane;
+  op.group = static_cast<std::uint16_t>(plan_.replica);
+  op.step = step_;
+  op.ordinal = ordinal_++;
+  op.bytes = bytes;
+  op.reads = pools_->accesses(plan_.accesses, pools_->access_list);
+  op.writes = pools_->accesses(plan_.accesses, pools_->written_list);
+  if (!starts_.empty()) op.after_started = pools_->edges(plan_.edges, starts_);
+  starts_.clear();
+  plan_.operations.push_back(op);
+  return plan_.operations.back();
+}
+
+void Builder::attach_segments(Operation& op, const std::vector<Segment>& segments, const Box& q) {
+  op.segments = pools_->segments(plan_.segments, segments);
+  op.head_begin = static_cast<std::int32_t>(q.problem_heads().begin);
+  op.head_end = static_cast<std::int32_t>(q.problem_heads().end);
+  op.value = problem().scale;
+  op.softcap = problem().softcap;
+  double pairs = 0;
+  for (const Segment& s : segments) pairs += live_pairs(s);
+  op.flops = pairs * (op.head_end - op.head_begin) *
+             flops_per_pair(op.kind, problem().head_size, problem().value_size);
+}
+
+// Query heads cut at the borders of groups that read one key head: whole groups together, parts apart.
+std::vector<HeadRange> Builder::groups_of_heads(const Box& q) const {
+  const std::int64_t ratio = problem().heads / problem().kv_heads;
+  const HeadRange all = q.problem_heads();
+  std::vector<HeadRange> cut;
+  for (std::int64_t begin = all.begin, end = 0; begin < all.end; begin = end) {
+    end = begin % ratio == 0 ? all.end / ratio * ratio : (begin / ratio + 1) * ratio;
+    if (end <= begin || end > all.end) end = all.end;
+    cut.push_back({begin, end});
+  }
+  return cut;
+}
+
+Builder::PairMask Builder::PairMask::of_heads(HeadRange queries, HeadRange keys) const {
+  PairMask part = *this;
+  for (Box* box : {&part.bias, &part.keep, &part.dbias})
+    if (box->given()) *box = box->of_problem(columns.empty() ? keys : queries);
+  return part;
+}
+
+void Builder::attend(Lane lane, const Attend& a) {
+  for (const HeadRange h : groups_of_heads(a.q)) {
+    const HeadRange g = key_heads(problem(), h);
+    const auto query = [&](const Box& box) { return box.of_problem(h); };
+    const auto key = [&](const Box& box) { return box.of_problem(g); };
+    const PairMask m = a.mask.of_heads(h, g);
+    using enum Operand;
+    Operation& op = emit_named(
+        lane, OpKind::attend, {{q, query(a.q)}, {k, key(a.k)}, {v, key(a.v)}, {bias, m.bias}, {keep, m.keep}},
+        {{out, query(a.out), a.mode},
+         {lse, query(a.lse), a.mode},
+         {max_logit, a.max_logit.given() ? query(a.max_logit) : Box(), WriteMode::max}});
+    op.columns = intern_ranges(m.columns);
+    attach_segments(op, a.segments, query(a.q));
+  }
+}
+
+void Builder::attend_backward(Lane lane, const AttendBackward& a) {
+  const Box out_of_all = out_for_delta(lane, a);
+  const bool computes_delta = out_of_all.given();
+  for (const HeadRange h : groups_of_heads(a.q)) {
+    const HeadRange g = key_heads(problem(), h);
+    const auto query = [&](const Box& box) { return box.of_problem(h); };
+    const auto key = [&](const Box& box) { return box.of_problem(g); };
+    const PairMask m = a.mask.of_heads(h, g);
+    const Box sums = dkv_sums(lane, key(a.dk), h.count(), a.dk_mode);
+    const bool rounds = sums.given();
+    const std::int64_t D = problem().head_size;
+    using enum Operand;
+    Operation& op =
+        emit_named(lane, OpKind::attend_backward,
+                   {{q, query(a.q)},
+                    {k, key(a.k)},
+                    {v, key(a.v)},
+                    {dout, query(a.dout)},
+                    {lse, query(a.lse)},
+                    {delta, computes_delta ? Box() : query(a.delta)},
+                    {out, out_of_all},
+                    {bias, m.bias},
+                    {keep, m.keep}},
+                   {{dq, query(a.dq), a.dq_mode},
+                    {dk, rounds ? sums.columns(0, D) : key(a.dk), a.dk_mode},
+                    {dv, rounds ? sums.columns(D, D + problem().value_size) : key(a.dv), a.dk_mode},
+                    {rounded_dk, rounds ? key(a.dk) : Box()},
+                    {rounded_dv, rounds ? key(a.dv) : Box()},
+                    {delta, computes_delta ? query(a.delta) : Box()},
+                    {dbias, m.dbias, m.dbias_mode}});
+    op.columns = intern_ranges(m.columns);
+    attach_segments(op, a.segments, query(a.q));
+  }
+}
+
+void Builder::merge(Lane lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse) {
+  emit(lane, OpKind::merge, {part_out, part_lse}, {{out, WriteMode::merge}, {lse, WriteMode::merge}});
+}
+
+void Builder::merge_lse(Lane lane, const Box& part_lse, const Box& lse) {
+  emit(lane, OpKind::merge, {part_lse}, {{lse, WriteMode::merge}});
+}
+
+void Builder::rescale_add(Lane lane, const Box& part_out, const Box& part_lse, const Box& lse,
+                          const Box& out) {
+  emit(lane, OpKind::merge, {part_out, part_lse, lse}, {{out, WriteMode::add}});
+}
+
+void Builder::copy(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::copy, {from}, {{into, WriteMode::store}});
+}
+
+void Builder::cast(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::cast, {from}, {{into, WriteMode::store}});
+}
+
+void Builder::convert(Lane lane, const Box& from, const Box& into) {
+  const auto role = [&](const Box& box) { return plan_.buffers[box.view().buffer].role; };
+  role(from) == role(into) ? copy(lane, from, into) : cast(lane, from, into);
+}
+
+void Builder::add(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::add, {from}, {{into, WriteMode::add}});
+}
+
+void Builder::maximum(Lane lane, const Box& from, const Box& into) {
+  emit(lane, OpKind::maximum, {from}, {{into, WriteMode::max}});
+}
+
+void Builder::fill(Lane lane, const Box& into, double value) {
+  emit(lane, OpKind::fill, {}, {{into, WriteMode::store}}).value = value;
+}
+
+// Working buffers that this rank's share of the algorithm turned out not to need are no part of its plan.
+void Builder::drop_unused_buffers() {
+  std::vector<char> used(plan_.buffers.size(), 0);
+  for (std::size_t i = 0; i < used.size(); ++i)
+    used[i] = plan_.buffers[i].category != Category::working && plan_.buffers[i].category != Category::saved;
+  const auto touch = [&](std::uint32_t view) { used[plan_.views[view].buffer] = 1; };
+  for (const Operation& op : plan_.operations) {
+    for (const Access& access : plan_.reads(op)) touch(access.view);
+    for (const Access& access : plan_.writes(op)) touch(access.view);
+    for (const Part& part : plan_.parts_of(op)) touch(part.view);
+  }
+  std::vector<std::uint32_t> number(used.size(), 0);
+  std::uint32_t kept = 0;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    number[i] = kept;
+    if (!used[i]) continue;
+    if (kept != i) plan_.buffers[kept] = std::move(plan_.buffers[i]);
+    ++kept;
+  }
+  plan_.buffers.resize(kept);
+  for (View& view : plan_.views) view.buffer = number[view.buffer];
+}
+
+RankPlan Builder::finish() {
+  emit_row_dot();
+  drop_unused_buffers();
+  lay_out(plan_, reuse_of(scenario_.schedule));
+  return std::move(plan_);
+}
+
+}  // namespace cplab

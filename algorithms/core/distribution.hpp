@@ -1,0 +1,99 @@
+// Where a tensor lies: for every member of a team, which tokens and which heads it holds. Values, made from
+// one another: all tokens gathered, heads split, only what a member's queries see.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "algorithms/core/placement.hpp"
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+// Heads [begin, end) by their numbers in the problem: query heads or key heads, as the tensor has them.
+struct HeadRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t count() const { return end - begin; }
+  HeadRange common(HeadRange other) const;
+  bool operator==(const HeadRange&) const = default;
+};
+
+// Runs that are never changed once they are listed: members that hold the same tokens share one list, and a
+// distribution made from another costs no copy of what stays.
+class RunList {
+ public:
+  RunList() = default;
+  RunList(std::vector<TokenRun> runs)  // NOLINT(google-explicit-constructor): is one
+      : list_(std::make_shared<const std::vector<TokenRun>>(std::move(runs))) {}
+  RunList(std::initializer_list<TokenRun> runs) : RunList(std::vector<TokenRun>(runs)) {}
+
+  operator const std::vector<TokenRun>&() const { return list(); }  // NOLINT(google-explicit-constructor)
+  auto begin() const { return list().begin(); }
+  auto end() const { return list().end(); }
+  std::size_t size() const { return list().size(); }
+  const TokenRun& operator[](std::size_t i) const { return list()[i]; }
+  // One list, not only equal ones.
+  bool is(const RunList& other) const { return list_ == other.list_; }
+
+ private:
+  const std::vector<TokenRun>& list() const {
+    static const std::vector<TokenRun> none;
+    return list_ ? *list_ : none;
+  }
+  std::shared_ptr<const std::vector<TokenRun>> list_;
+};
+
+// What one member holds. The runs say at which rows of its buffer the tokens lie.
+struct Holding {
+  RunList runs;
+  HeadRange heads;
+  std::int64_t rows() const;  // that a buffer needs: one more than the last row of a run
+};
+
+struct Distribution {
+  std::vector<Holding> members;  // by place in the team
+  bool replicated = false;       // some token and head is held by several members
+
+  const Holding& operator[](int place) const { return members[static_cast<std::size_t>(place)]; }
+  int size() const { return static_cast<int>(members.size()); }
+};
+
+// Of the queries, as a placement lays them out over the ranks of a group: all heads everywhere.
+Distribution placed(const Problem&, const Placement&, std::int64_t ranks);
+Distribution placed(const Scenario& resolved, int replica);
+
+// The tokens and heads of all members at every member: their rows one after the other, by place.
+Distribution gathered(const Distribution&);
+
+// The same tokens and heads, with the rows of every member laid in the order of its sequences and, within
+// one, of the positions. Runs of a larger stride are interleaved where together they are consecutive tokens
+// (all ranks of a striped placement), else they stay one after the other. Neighbouring runs become one.
+Distribution in_sequence_order(const Distribution&);
+
+// All tokens at every member, in sequence order, and for each member an equal share of the heads, in order.
+// Throws std::logic_error unless the number of members divides that of the heads.
+Distribution split_heads(const Distribution& tokens);
+
+// Heads in parts of `width`, the last one what is left.
+std::vector<HeadRange> equal_parts(HeadRange, std::int64_t width);
+
+// The key heads that those query heads read: query head h reads key head h * G / H.
+HeadRange key_heads(const Problem&, HeadRange query_heads);
+Distribution key_heads(const Problem&, const Distribution& of_queries);
+
+// Every member keeps the same heads.
+Distribution with_heads(Distribution, HeadRange);
+
+// All tokens at every member, in sequence order, with the strides of tokens that they have: runs that could
+// be interleaved stay one after the other.
+Distribution all_tokens(const Distribution&);
+
+// As all_tokens, but of the keys only whole runs of which the member's queries see some: with a window, those
+// of neighbours.
+Distribution seen(const Distribution& keys, Window visible);
+
+}  // namespace cplab

@@ -1,0 +1,53 @@
+// The work between one rank's queries and one rank's keys, from placement and mask alone: which rows take
+// part, and the segments between them. Dense, packed, padded, zigzag halves, stripes and windows all come out
+// of here, so an algorithm never speaks of halves or diagonals.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "algorithms/core/placement.hpp"
+#include "algorithms/core/rows.hpp"
+#include "plan/plan.hpp"
+
+namespace cplab {
+
+// Rows that lie in their buffer in the order of their runs, all runs at one stride: one placement's ranks.
+struct Tile {
+  Rows q_rows, k_rows;            // queries by whole runs, keys as far as some of the queries see them
+  std::vector<Segment> segments;  // in places of q_rows and k_rows
+  bool empty() const { return segments.empty(); }
+};
+// Which rows take part. live: the query runs with at least one live pair, and of every key run the rows from
+// the first to the last live one. queries: all query rows, so that a store defines every row of out; keys:
+// all key rows, so that it defines every row of dK and dV; all: all rows of both sides.
+enum class Take : std::uint8_t { live, queries, keys, all };
+Tile row_tile(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
+              Take take = Take::live);
+
+// The parts of runs of consecutive rows that lie in `rows`.
+std::vector<TokenRun> runs_within(std::span<const TokenRun>, const Rows& rows);
+
+// Of a bias with a column for each key of a sequence: which columns these key rows have, in their order.
+std::vector<RowRange> key_columns(std::span<const TokenRun> k, const Rows& k_rows);
+
+// The key rows of that tile alone, and whether there are any.
+Rows live_key_rows(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
+// The same of `unseen`, less the runs that q sees all tokens of: who asks many members after each other what
+// they see asks the later ones about few runs.
+Rows take_seen(std::span<const TokenRun> q, std::vector<TokenRun>& unseen, Window visible);
+bool any_live(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible);
+
+// The same between any two lists of rows, in their order: rows of several ranks in one buffer, rows at any
+// stride. Where a list has rows at other strides of tokens than the other, its runs are cut into interleaved
+// ones of equal strides, which reorders its rows.
+struct ListTile {
+  std::vector<RowRange> q_rows, k_rows;  // what the q and k views hold, in this order
+  std::vector<Segment> segments;         // in places of q_rows and k_rows
+  bool empty() const { return segments.empty(); }
+};
+ListTile tile_between(std::span<const TokenRun> q, std::span<const TokenRun> k, Window visible,
+                      Take take = Take::live);
+
+}  // namespace cplab

@@ -1,0 +1,29 @@
+// Linear attention whose ranks compute their own state first, exchange states by some scan, and only then
+// need what enters: LASP with a scan (S1), LASP-2, ZeCO. One class; an algorithm adds the scan.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "algorithms/linear/linear.hpp"
+#include "algorithms/linear/state_scan.hpp"
+
+namespace cplab {
+
+// Brings to every rank what enters it: reads `own`, the state that leaves this rank's own tokens, may change
+// it, and writes `carry` where StateScan::needed says that somebody reads it.
+using ExclusiveScan = std::function<void(const LinearScope&, StateScan&, const Box& own, const Box& carry)>;
+
+struct DecoupledChoices {
+  ExclusiveScan scan;
+  bool totals = false;            // the scan leaves the state behind all tokens at its last index
+  bool every_rank_gives = false;  // a state of its own, also where nothing leaves it
+};
+
+// inter, overlap, chunk, backward_states, state_wire_dtype.
+std::vector<OptionInfo> decoupled_options();
+void resolve_decoupled_defaults(Scenario&);
+void validate_decoupled(const Scenario&);
+void run_decoupled(Builder&, const DecoupledChoices&);
+
+}  // namespace cplab

@@ -1,0 +1,74 @@
+// What the algorithms for linear attention have in common: the tensors of the problem, the pieces of
+// sequences that a rank holds, states and their options. What states, edges and chunks are:
+// kernels/linear.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/core/builder.hpp"
+#include "algorithms/core/options.hpp"
+#include "algorithms/core/scope.hpp"
+#include "algorithms/linear/pieces.hpp"
+
+namespace cplab {
+
+struct LinearTensors {
+  Box q, k, v, out, log_decay, beta;
+  Box dout, dq, dk, dv, dlog_decay, dbeta;  // given in the backward
+};
+
+// Where an algorithm runs: the whole group of a linear problem, seen by one rank.
+class LinearScope {
+ public:
+  explicit LinearScope(Builder&);
+
+  Builder& b;
+  const Scope whole;
+  const Pieces pieces;
+  const TransportChoice transport;
+
+  const Problem& problem() const { return b.problem(); }
+  const Schedule& options() const { return b.scenario().schedule; }
+  int P() const { return b.P(); }
+  int place() const { return b.position(); }
+  std::vector<Chunk> chunks(std::int64_t rows) const { return pieces.chunks(place(), rows); }
+  // States [rows = count D, H, columns], E columns unless said. `saved`: crosses to the backward.
+  Box states(std::string_view name, std::int64_t count, Category category = Category::working,
+             Role role = Role::wide, std::int64_t columns = 0) const;
+  Box saved_states(std::string_view name, std::int64_t count) const;
+  // What enters this rank, from the left or (reverse) from the right: an output, which verify compares.
+  Box carry(bool reverse) const;
+  // Some state enters this rank (leaves it for another).
+  bool enters(bool reverse) const;
+  bool leaves(bool reverse) const;
+};
+
+class LinearAlgorithm {
+ public:
+  virtual ~LinearAlgorithm() = default;
+  virtual void forward(const LinearTensors&) = 0;
+  virtual void backward(const LinearTensors&) = 0;
+};
+
+// Declares the tensors of the problem and runs the algorithm over them.
+void run_linear(const LinearScope&, LinearAlgorithm&);
+
+template <class Whole>
+void run_linear_algorithm(Builder& b) {
+  const LinearScope scope(b);
+  Whole algorithm(scope);
+  run_linear(scope, algorithm);
+}
+
+// Throws ScenarioError for other kinds of attention, or for other transitions than these.
+void require_linear(const Scenario&, std::initializer_list<Transition> transitions);
+
+// "fp32" or "nominal": the dtype of states on their way.
+OptionInfo state_wire_option();
+
+inline constexpr Lane linear_lane{LaneKind::compute, 0};
+inline constexpr Lane state_lane{LaneKind::comm, 0};
+
+}  // namespace cplab

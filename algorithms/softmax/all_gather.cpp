@@ -1,0 +1,100 @@
+// All-gather attention: TransformerEngine's AttnFuncWithCPAndKVAllGather (packed sequences: its PR 2829), the
+// context parallelism of Llama 3 (arXiv 2407.21783, section 3.3.2).
+//
+// Every rank gathers the K and V of all, then attends its queries chunk by chunk: a chunk sees its keys at
+// once, so nothing is merged. Calls name rows of queries and the keys that they see. Backward, gradients of
+// all keys are added up, and a reduce-scatter brings them home. With gather_head_chunk some heads move.
+#include "algorithms/core/options.hpp"
+#include "algorithms/softmax/head_gather.hpp"
+#include "algorithms/softmax/softmax_sum.hpp"
+
+namespace cplab {
+namespace {
+
+class AllGather final : public SoftmaxAlgorithm {
+ public:
+  explicit AllGather(const Scope& scope) : s(scope) {
+    for (const std::vector<TokenRun>& runs : query_chunks(s.tokens[s.place()]))
+      tiles.push_back(row_tile(runs, all.runs(), b.problem().visible(), Take::queries));
+  }
+
+  void forward(const Forward& f) override {
+    const Category kept = keeps && b.between_layers() ? Category::saved : Category::working;
+    kv = all.buffer("kv_all", Role::nominal, kept, keeps ? all.parts() : slots, width);
+    all.run(f.kv, held, [&](int part, const Box& kv_part) {
+      for (std::size_t c = 0; c < tiles.size(); ++c) all.attend(lane(c), part, f, kv_part, tiles[c]);
+    });
+  }
+
+  void backward(const Backward& g) override {
+    const Role wire = gradient_wire_of(o);
+    const Box sums =
+        s.P() == 1 ? g.dkv
+                   : all.buffer("dkv_all", wire, Category::working, slots, width, {}, HeadGather::Holds::dkv);
+    const auto attend = [&](int part, const Box& kv_part) {
+      const Box sum = s.P() == 1 ? g.dkv.of_problem(all.keys(part)) : all.slot(sums, part % slots, part);
+      FirstTouch touched;
+      for (std::size_t c = 0; c < tiles.size(); ++c)
+        all.attend_backward(lane(c), part, g, kv_part, sum, tiles[c], touched);
+      touched.finish(b, compute_lane, sum, all.rows());  // keys that no query here sees
+      if (s.P() > 1) all.send_home(part, sum, g.dkv, wire);
+    };
+    if (!keeps) kv = all.buffer("kv_again", Role::nominal, Category::working, slots, width);
+    if (keeps)
+      all.run_kept(g.kv, held, attend);
+    else
+      all.run(g.kv, held, attend);
+    all.drain();
+  }
+
+ private:
+  Lane lane(std::size_t tile) const {
+    return {LaneKind::compute, static_cast<std::uint8_t>(tile % o.count("compute_lanes"))};
+  }
+
+  const Scope& s;
+  Builder& b = s.b;
+  const Schedule& o = b.scenario().schedule;
+  const bool keeps = o.is_word("backward_gather", "keep"), some = o.is_word("gather", "needed") && s.P() > 1;
+  const std::int64_t chunk = o.count("gather_head_chunk"), width = chunk ? chunk : b.problem().kv_heads;
+  HeadGather all{s, some ? seen(s.keys, b.problem().visible()) : all_tokens(s.keys),
+                 equal_parts(s.key_heads(), width)};
+  const int slots = all.parts() < 2 ? all.parts() : 2;
+  std::vector<Tile> tiles;  // by chunk of the own queries
+  Box kv;
+  const HeadGather::At held = [&](int part) { return all.slot(kv, part % b.declared(kv).slots, part); };
+};
+
+void validate_all_gather(const Scenario& s) {
+  require_softmax(s);
+  const std::int64_t chunk = s.schedule.count("gather_head_chunk");
+  if (chunk != 0 && s.problem.kv_heads % chunk != 0)
+    throw ScenarioError("schedule.gather_head_chunk", std::to_string(chunk) + " does not divide kv_heads (" +
+                                                          std::to_string(s.problem.kv_heads) +
+                                                          "); legal: a divisor, or 0 for all at once");
+}
+
+}  // namespace
+
+Algorithm all_gather_algorithm() {
+  Algorithm a;
+  a.name = "all_gather";
+  a.aliases = {"ag", "allgather"};
+  a.summary = "K and V of all ranks are gathered, then attended (TransformerEngine PR 2829; Llama 3)";
+  a.placements = {"zigzag", "contiguous", "striped"};
+  a.dynamic_masks = true;
+  a.options = {
+      count_option("compute_lanes", {1, 2}, "lanes that the chunks of a rank's queries alternate on"),
+      word_option("backward_gather", {"again", "keep"}, "backward: gather again, or forward keeps all"),
+      least_option("gather_head_chunk", 0, 0, "key heads gathered at a time; 0: all at once"),
+      word_option("gather", {"all", "needed"}, "K, V of all tokens, or of those that queries here see"),
+      gradient_wire_option(),
+      accumulator_option(),
+      row_dot_option(),
+      pack_above_option()};
+  a.validate = validate_all_gather;
+  a.build = run_over_whole_group<AllGather>;
+  return a;
+}
+
+}  // namespace cplab

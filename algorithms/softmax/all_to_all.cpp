@@ -1,0 +1,72 @@
+// All-to-all attention: DeepSpeed Ulysses (Jacobs et al. 2023, arXiv 2309.14509), in the form of
+// TransformerEngine's AttnFuncWithCPAndQKVOA2A.
+//
+// Ranks trade heads for tokens, so that each attends the whole sequence with its share of the query heads and
+// the key heads these read; then they trade back. A key head that several ranks need goes to each of them,
+// and their gradients of it are summed.
+#include "algorithms/core/options.hpp"
+#include "algorithms/softmax/trade.hpp"
+
+namespace cplab {
+namespace {
+
+// Attention over everything that one member holds.
+class Local final : public SoftmaxAlgorithm {
+ public:
+  explicit Local(const Scope& scope) : s(scope) {}
+
+  void forward(const Forward& f) override {
+    s.b.attend(compute_lane,
+               {f.q, keys(s.b, f.kv), values(s.b, f.kv), f.out, f.lse, tile.segments, WriteMode::store,
+                f.max_logit->of(compute_lane), mask(f.kv, {}, {f.bias, f.keep, {}})});
+  }
+
+  void backward(const Backward& g) override {
+    s.b.attend_backward(compute_lane, {g.q, keys(s.b, g.kv), values(s.b, g.kv), g.dout, g.lse, g.delta, g.dq,
+                                       keys(s.b, g.dkv), values(s.b, g.dkv), tile.segments, WriteMode::store,
+                                       WriteMode::store, mask(g.kv, g.dkv, {g.bias, g.keep, g.dbias})});
+  }
+
+ private:
+  Builder::PairMask mask(const Box& kv, const Box& dkv, const PairBoxes& pairs) const {
+    return pair_mask(s.b, kv, dkv, WriteMode::store, pairs, s.keys[0].runs, tile.k_rows);
+  }
+
+  const Scope& s;
+  const Tile tile = s.tile(0, Take::all);
+};
+
+void build_all_to_all(Builder& b) {
+  const Scope whole(b);
+  const Team self = alone(b.everyone());
+  const Distribution all = split_heads(whole.tokens);
+  const Scope inside = b.P() > 1 ? Scope(b, self, {{all[whole.place()]}}, Layout::heads_first) : Scope(b);
+  Local local(inside);
+  WithQuerySum with_sum(inside, local);
+  Trade trade(whole, whole.team, whole.tokens, inside, with_sum, trade_options(b.scenario().schedule));
+  run_whole(whole, trade);
+}
+
+void validate_all_to_all(const Scenario& s) {
+  require_softmax(s);
+  require_divided_heads(s, s.parallel.ranks, "parallel.ranks");
+}
+
+}  // namespace
+
+Algorithm all_to_all_algorithm() {
+  Algorithm a;
+  a.name = "all_to_all";
+  a.aliases = {"a2a", "ulysses"};
+  a.summary = "ranks trade heads for tokens and back (DeepSpeed Ulysses, arXiv 2309.14509)";
+  a.placements = {"zigzag", "contiguous", "striped"};
+  a.dynamic_masks = true;
+  a.options = trade_option_infos();
+  a.options.push_back(accumulator_option());
+  a.options.push_back(row_dot_option());
+  a.validate = validate_all_to_all;
+  a.build = build_all_to_all;
+  return a;
+}
+
+}  // namespace cplab

@@ -1,0 +1,134 @@
+// Gathers of some heads; see head_gather.hpp.
+#include "algorithms/softmax/head_gather.hpp"
+
+#include <utility>
+
+#include "algorithms/core/options.hpp"
+
+namespace cplab {
+
+HeadGather::HeadGather(const Scope& s, const Distribution& to, std::vector<HeadRange> parts)
+    : s_(s),
+      to_(to[s.place()]),
+      reads_(any_live(s.tokens[s.place()].runs, to_.runs, s.b.problem().visible())),
+      parts_(std::move(parts)) {
+  const Redistribution all(s.keys, to);
+  for (const HeadRange heads : parts_) how_.push_back(all.of_heads(heads));
+  options_.transport = transport_of(s.b.scenario().schedule);
+  options_.most_pieces = s.b.scenario().schedule.count("pack_above");
+}
+
+Box HeadGather::buffer(std::string_view name, Role role, Category category, std::int64_t slots,
+                       std::int64_t heads, std::string_view slab, Holds holds) const {
+  const Problem& p = s_.b.problem();
+  const std::int64_t behind = holds == Holds::kv ? p.key_columns() : p.key_gradient_columns();
+  return s_.b.buffer({name, role, category, slots, rows(), heads, p.head_size + p.value_size + behind,
+                      p.head_size, s_.layout, 0, slab});
+}
+
+Box HeadGather::slot(const Box& buffer, std::int64_t index, int part) const {
+  return buffer.slot(index).numbered(keys(part).begin).of_problem(keys(part));
+}
+
+std::vector<Transfer> HeadGather::gathers(int part, const Box& kv, const Box& into, bool apart) const {
+  const Redistribution& how = how_[static_cast<std::size_t>(part)];
+  const Box own = kv.of_problem(keys(part));
+  const auto transfer = [&](std::string_view name, const Box& from, const Box& to) {
+    return Transfer(s_.b, s_.team, options_, {{name, &how, from, to}});
+  };
+  if (!apart) return {transfer("kv", own, into)};
+  return {transfer("k", cplab::keys(s_.b, own), cplab::keys(s_.b, into)),
+          transfer("v", values(s_.b, own), values(s_.b, into))};
+}
+
+void HeadGather::run(const Box& kv, const At& at, const Attend& attend,
+                     const std::function<bool(int part)>& apart) const {
+  if (s_.P() == 1) return run_kept(kv, at, attend);
+  for (int part = 0; part <= parts(); ++part) {
+    std::vector<Transfer> next;
+    if (part < parts()) next = gathers(part, kv, at(part), apart && apart(part));
+    for (Transfer& transfer : next) {
+      transfer.pack(compute_lane);
+      transfer.move(comm_lane);
+    }
+    s_.b.step(part);
+    // Where no query sees a key the tile reads no row: what was gathered is left where it came.
+    if (part > 0) attend(part - 1, reads_ ? at(part - 1) : kv.of_problem(keys(part - 1)));
+    for (Transfer& transfer : next)
+      if (reads_) transfer.unpack(compute_lane);
+  }
+}
+
+void HeadGather::run_kept(const Box& kv, const At& at, const Attend& attend) const {
+  for (int part = 0; part < parts(); ++part) {
+    s_.b.step(part);
+    attend(part, reads_ && s_.P() > 1 ? at(part) : kv.of_problem(keys(part)));
+  }
+}
+
+// The query heads that read the part's key heads, in the tile's rows.
+Box HeadGather::queries(int part, const Box& box, const Tile& t) const {
+  const std::int64_t ratio = s_.b.problem().heads / s_.b.problem().kv_heads;
+  return box.of_problem({keys(part).begin * ratio, keys(part).end * ratio}).rows(t.q_rows);
+}
+
+PairBoxes HeadGather::pairs(int part, const PairBoxes& of_rank, const Tile& t) const {
+  PairBoxes boxes;
+  if (of_rank.bias.given()) boxes.bias = queries(part, of_rank.bias, t);
+  if (of_rank.keep.given()) boxes.keep = queries(part, of_rank.keep, t);
+  if (of_rank.dbias.given()) boxes.dbias = queries(part, of_rank.dbias, t);
+  return boxes;
+}
+
+void HeadGather::attend(Lane lane, int part, const Forward& f, const Box& held, const Tile& t) const {
+  const Box rows = held.rows(t.k_rows);
+  s_.b.attend(
+      lane,
+      {queries(part, f.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, f.out, t),
+       queries(part, f.lse, t), t.segments, WriteMode::store, f.max_logit->of(lane),
+       pair_mask(s_.b, rows, {}, WriteMode::store, pairs(part, {f.bias, f.keep, {}}, t), runs(), t.k_rows)});
+}
+
+void HeadGather::attend_backward(Lane lane, int part, const Backward& g, const Box& held, const Box& sums,
+                                 const Tile& t, FirstTouch& touched) const {
+  const WriteMode mode = touched.touch(s_.b, lane, sums, t.k_rows);
+  const Box rows = held.rows(t.k_rows), into = sums.rows(t.k_rows);
+  s_.b.attend_backward(
+      lane, {queries(part, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, g.dout, t),
+             queries(part, g.lse, t), queries(part, g.delta, t), queries(part, g.dq, t),
+             cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode,
+             pair_mask(s_.b, rows, into, mode, pairs(part, {g.bias, g.keep, g.dbias}, t), runs(), t.k_rows)});
+}
+
+void HeadGather::send_home(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed,
+                           bool stage_first) {
+  TransferOptions options = options_;
+  options.adjoint = true;
+  options.wire = wire;
+  if (!stage_first) drain();
+  Transfer home(
+      s_.b, s_.team, options,
+      {{"dkv", &how_[static_cast<std::size_t>(part)], gradients, dkv.of_problem(keys(part)), packed}});
+  home.pack(compute_lane);
+  drain();
+  home.move(comm_lane);
+  pending_.emplace(std::move(home));
+}
+
+void HeadGather::drain() {
+  if (pending_) pending_->unpack(compute_lane);
+  pending_.reset();
+}
+
+std::vector<std::vector<TokenRun>> query_chunks(const Holding& holding) {
+  std::vector<std::vector<TokenRun>> chunks;
+  std::size_t of_sequence = 0;
+  for (std::size_t i = 0; i < holding.runs.size(); ++i) {
+    of_sequence = i > 0 && holding.runs[i].sequence == holding.runs[i - 1].sequence ? of_sequence + 1 : 0;
+    if (of_sequence == chunks.size()) chunks.emplace_back();
+    chunks[of_sequence].push_back(holding.runs[i]);
+  }
+  return chunks;
+}
+
+}  // namespace cplab

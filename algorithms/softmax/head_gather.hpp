@@ -1,0 +1,73 @@
+// K and V of all members of a scope at every member, some key heads at a time, and the way back of their
+// gradients: what all-gather algorithms have in common. The next heads move while the ones before are
+// attended; gradients are packed and moved behind the heads that they belong to, and drained later.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "algorithms/core/redistribution.hpp"
+#include "algorithms/core/transfer.hpp"
+#include "algorithms/softmax/softmax.hpp"
+#include "algorithms/softmax/softmax_sum.hpp"
+
+namespace cplab {
+
+class HeadGather {
+ public:
+  // `to`: what members hold afterwards, with all key heads; `parts`: of the key heads, in order.
+  HeadGather(const Scope&, const Distribution& to, std::vector<HeadRange> parts);
+
+  int parts() const { return static_cast<int>(parts_.size()); }
+  HeadRange keys(int part) const { return parts_[static_cast<std::size_t>(part)]; }
+  const std::vector<TokenRun>& runs() const { return to_.runs; }
+  std::int64_t rows() const { return to_.rows(); }  // of a gathered buffer
+
+  // K and V of all, or gradients, of `heads` key heads: [slots, rows, heads, D + E], and what lies behind V.
+  enum class Holds : std::uint8_t { kv, dkv };
+  Box buffer(std::string_view name, Role, Category, std::int64_t slots, std::int64_t heads,
+             std::string_view slab = {}, Holds holds = Holds::kv) const;
+  // A slot of it as that part's: its first heads, by their numbers in the problem.
+  Box slot(const Box& buffer, std::int64_t index, int part) const;
+
+  using At = std::function<Box(int part)>;
+  using Attend = std::function<void(int part, const Box& held)>;
+  // For every part: gathers it from the members' `kv` into at(part), and calls attend. `apart`: K and V of
+  // the part move in two communications. In a scope of one member kv itself is attended.
+  void run(const Box& kv, const At& at, const Attend&,
+           const std::function<bool(int part)>& apart = nullptr) const;
+  // The same with what is there already.
+  void run_kept(const Box& kv, const At& at, const Attend&) const;
+
+  // The tile with the part's heads, of gathered K and V; backward it adds to `sums`, of which `touched` knows
+  // what has been written.
+  void attend(Lane, int part, const Forward&, const Box& held, const Tile&) const;
+  void attend_backward(Lane, int part, const Backward&, const Box& held, const Box& sums, const Tile&,
+                       FirstTouch& touched) const;
+
+  // Sends the part's gradients [rows, heads] home, to be summed into dkv. Those sent before are drained
+  // first, or with `stage_first` between packing and moving these. `packed`: as TransferTensor.
+  void send_home(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed = {},
+                 bool stage_first = false);
+  void drain();  // of what was sent last; nothing if that is done
+
+ private:
+  Box queries(int part, const Box&, const Tile&) const;
+  PairBoxes pairs(int part, const PairBoxes& of_rank, const Tile&) const;
+  std::vector<Transfer> gathers(int part, const Box& kv, const Box& into, bool apart) const;
+
+  const Scope& s_;
+  const Holding to_;
+  const bool reads_;  // some query here sees some key
+  std::vector<HeadRange> parts_;
+  std::vector<Redistribution> how_;  // by part
+  TransferOptions options_;
+  std::optional<Transfer> pending_;
+};
+
+// Of a member's queries: for every sequence its first run, then its second, ...: pieces that see their keys
+// apart from one another.
+std::vector<std::vector<TokenRun>> query_chunks(const Holding&);
+
+}  // namespace cplab

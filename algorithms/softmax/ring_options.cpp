@@ -1,0 +1,228 @@
+// What ring attention registers: its options with defaults, and which combinations it refuses.
+#include "algorithms/softmax/ring_options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "algorithms/core/options.hpp"
+
+namespace cplab {
+namespace {
+
+std::int64_t count_or_all(const Schedule& s, std::string_view key) {
+  return s.is_word(key, "all") ? SoftmaxSumOptions::all : s.count(key);
+}
+
+bool not_fused(const Schedule& s) {
+  return !s.is_word("merge", "fused");
+}
+
+bool sums_apart(const Schedule& s) {
+  return !s.is_word("gradient_sum", "fused");
+}
+
+// Tokens of sequences that several members hold: only these are ever needed elsewhere.
+Distribution shared_tokens(const Distribution& ring) {
+  std::unordered_map<std::int64_t, int> holder;  // by sequence; several: -1
+  for (int place = 0; place < ring.size(); ++place)
+    for (const TokenRun& run : ring[place].runs)
+      if (run.valid > 0 && holder.try_emplace(run.sequence, place).first->second != place)
+        holder[run.sequence] = -1;
+  Distribution shared;
+  for (const Holding& member : ring.members) {
+    std::vector<TokenRun> runs;
+    std::ranges::copy_if(member.runs, std::back_inserter(runs),
+                         [&](const TokenRun& run) { return run.valid > 0 && holder[run.sequence] < 0; });
+    shared.members.push_back({std::move(runs), member.heads});
+  }
+  return shared;
+}
+
+// Does it save enough to send only rows that are needed? Small savings are not worth messages of several
+// pieces and a further hop, in which gradients come home.
+bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
+  constexpr double worth_it = 0.75;
+  std::vector<Distribution> shared;
+  double all_rows = 0, shared_rows = 0, pairs = 0;
+  for (const Distribution& ring : rings) {
+    shared.push_back(shared_tokens(ring));
+    const auto P = static_cast<double>(ring.size());
+    for (int place = 0; place < ring.size(); ++place) {
+      all_rows += (P - 1) * static_cast<double>(ring[place].rows());
+      for (const TokenRun& run : shared.back()[place].runs) shared_rows += P * static_cast<double>(run.rows);
+      pairs += P * static_cast<double>(shared.back()[place].runs.size());
+    }
+  }
+  // Even if all of them go all the way round, and home.
+  if (shared_rows < worth_it * all_rows) return true;
+  // Weighing looks at every pair of members. So many that it would take longer than all else are not weighed.
+  constexpr double most_pairs = 3e5;
+  if (pairs > most_pairs) return false;
+
+  const Problem& p = s.problem;
+  const bool wide = !s.schedule.is_word("gradient_wire_dtype", "nominal");
+  const auto row = [&](Role role) {
+    return static_cast<double>(p.kv_heads * (p.head_size + p.value_size) * element_bytes(role, p.dtype));
+  };
+  const double kv = row(Role::nominal), gradient = row(wide ? Role::wide : Role::nominal);
+  double needed = 0, whole = 0;
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    if (phase == Phase::backward && !p.has_backward()) continue;
+    for (std::size_t i = 0; i < rings.size(); ++i) {
+      needed += rotation_bytes(shared[i], p.visible(), Travel::needed, phase, kv, gradient);
+      whole += rotation_bytes(rings[i], p.visible(), Travel::whole, phase, kv, gradient);
+    }
+  }
+  return needed < worth_it * whole;
+}
+
+}  // namespace
+
+void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& rings) {
+  Schedule& s = scenario.schedule;
+  if (!s.find("out_accumulator")) {
+    const OptionValue* accumulator = s.find("accumulator");
+    s.set("out_accumulator", accumulator ? *accumulator : option_word("fp32"));
+  }
+  if (!s.find("out_slots") && s.is_word("merge", "deferred")) s.set("out_slots", std::string("all"));
+  const OptionValue* overlap = s.find("overlap");
+  if (overlap && *overlap == OptionValue(false) && !s.find("compute_lanes"))
+    s.set("compute_lanes", std::int64_t{1});
+  if (s.find("rotation")) return;
+  s.set("rotation", std::string(needed_saves(scenario, rings) ? "needed" : "whole"));
+}
+
+void validate_ring_options(const Schedule& s) {
+  if (s.is_word("merge", "fused") && s.find("out_slots"))
+    throw ScenarioError("schedule.out_slots", "merge=\"fused\" has no out slots; leave out_slots out");
+  if (s.is_word("merge", "deferred") && !s.is_word("out_slots", "all"))
+    throw ScenarioError("schedule.out_slots",
+                        "merge=\"deferred\" keeps every partial result to the end; legal here: \"all\"");
+  if (s.is_word("tile_inputs", "copy") && s.is_word("gradient_sum", "fused"))
+    throw ScenarioError("schedule.gradient_sum",
+                        "tile_inputs=\"copy\" sums gradients apart; legal here: \"apart\"");
+  if (!sums_apart(s) && s.find("dkv_tile_heads"))
+    throw ScenarioError("schedule.dkv_tile_heads",
+                        "gradient_sum=\"fused\" has no tile of gradients; leave dkv_tile_heads out");
+  if (s.is_word("tile_inputs", "copy") && s.count("parts") != 1)
+    throw ScenarioError("schedule.parts", "tile_inputs=\"copy\" copies whole tiles; legal here: 1");
+  if (!s.is_on("overlap") && s.count("compute_lanes") != 1)
+    throw ScenarioError("schedule.compute_lanes",
+                        "overlap=false runs communication on the one compute lane; legal here: 1");
+}
+
+RingOptions ring_options(const Schedule& s) {
+  RingOptions o;
+  o.kv_slots = count_or_all(s, "kv_slots");
+  if (not_fused(s)) o.sum.slots = count_or_all(s, "out_slots");
+  o.compute_lanes = s.count("compute_lanes");
+  o.sum.merge = s.is_word("merge", "deferred") ? MergeKind::deferred
+                : s.is_word("merge", "fused")  ? MergeKind::fused
+                                               : MergeKind::incremental;
+  o.sum.wide = s.is_word("out_accumulator", "fp32");
+  o.gradient_wire = gradient_wire_of(s);
+  o.overlap = s.is_on("overlap");
+  o.copy_tiles = s.is_word("tile_inputs", "copy");
+  o.transport = transport_of(s);
+  o.travel = s.is_word("rotation", "needed") ? Travel::needed : Travel::whole;
+  o.sums_in_tiles = s.is_word("gradient_sum", "fused");
+  if (!o.sums_in_tiles) o.dkv_tile_heads = s.count("dkv_tile_heads");
+  o.parts = s.count("parts");
+  o.keeps_own_kv = s.is_word("own_kv", "keep");
+  return o;
+}
+
+std::vector<OptionInfo> ring_option_infos() {
+  OptionInfo out_slots =
+      count_option("out_slots", {2, 1},
+                   "partial results kept before they are merged; \"all\" for merge=deferred, none for fused");
+  out_slots.default_rule = "2; all with merge=deferred";
+  out_slots.legal = {option_count(1), option_count(2), option_word("all")};
+  out_slots.applies = not_fused;
+  OptionInfo kv_slots =
+      count_option("kv_slots", {2, 3},
+                   "receive buffers for K and V in the forward; with tile_inputs=copy one of "
+                   "them holds the own K, V");
+  kv_slots.legal.push_back(option_word("all"));
+  OptionInfo dkv_tile_heads =
+      least_option("dkv_tile_heads", 0, 0,
+                   "key heads whose dK and dV a tile of the backward computes before they are added to the "
+                   "sums; 0: all at "
+                   "once");
+  dkv_tile_heads.applies = sums_apart;
+  OptionInfo compute_lanes = count_option(
+      "compute_lanes", {2, 1}, "lanes that tiles alternate on in the forward; 1 where overlap=false");
+  compute_lanes.default_rule = "2; 1 with overlap=false";
+  OptionInfo out_accumulator =
+      word_option("out_accumulator", {"fp32", "nominal"}, "dtype of the running out alone");
+  out_accumulator.default_rule = "what accumulator is";
+  OptionInfo rotation =
+      word_option("rotation", {"whole", "needed"},
+                  "all of K and V go all the way round, or only rows that are needed as far as they are");
+  rotation.default_rule =
+      "needed where that saves more than a quarter of the bytes, else whole (also where it takes long to "
+      "find "
+      "out: hundreds of ranks, or thousands of sequences cut)";
+  return {
+      kv_slots,
+      out_slots,
+      compute_lanes,
+      word_option("merge", {"incremental", "deferred", "fused"},
+                  "after every tile, all at the end, or inside the attention kernel"),
+      accumulator_option(),
+      row_dot_option(),
+      out_accumulator,
+      gradient_wire_option(),
+      word_option("gradient_sum", {"apart", "fused"},
+                  "dK and dV of a tile are computed apart and added to what has come, or by the attention "
+                  "kernel inside"),
+      switch_option("overlap", true, "communication on a lane of its own"),
+      word_option(
+          "tile_inputs", {"view", "copy"},
+          "tiles read views, or contiguous copies as in TransformerEngine (slot 0 copies the own K, V)"),
+      rotation,
+      dkv_tile_heads,
+      least_option(
+          "parts", 1, 1,
+          "parts in which rows travel, so that work on one goes beside the transfer of the next: K and "
+          "V of whole sequences in the forward, of gradients what gradient_sum=fused adds to"),
+  };
+}
+
+OptionInfo own_kv_option() {
+  return word_option("own_kv", {"receive", "keep"},
+                     "for its own tile the backward of a whole rotation receives K and V once more, as in "
+                     "TransformerEngine, or reads those that the rank has");
+}
+
+std::vector<OptionInfo> whole_ring_option_infos() {
+  std::vector<OptionInfo> options = ring_option_infos();
+  options.push_back(own_kv_option());
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> rules{{
+      {"merge", "incremental; for 2 ranks fused, unless out_slots is given"},
+      {"out_accumulator",
+       "what accumulator is; for 2 ranks with a merge that is not given nominal: the first of two partial "
+       "results is rounded instead of the second"},
+      {"gradient_sum",
+       "apart; fused for 2 ranks whose backward follows at once, of 2560 rows each or more, with as many "
+       "kv_heads as heads"},
+      {"gradient_wire_dtype", "fp32; nominal where gradient_sum is fused by default"},
+      {"parts", "1; 2 where gradient_sum is fused by default"},
+      {"own_kv",
+       "receive; keep for 2 ranks whose backward follows at once, of 2560 rows each or more, where it saves "
+       "a "
+       "slot"},
+      {"dkv_tile_heads",
+       "0; half of kv_heads where own_kv is keep by default and gradients are summed apart"},
+  }};
+  for (OptionInfo& option : options)
+    for (const auto& [key, rule] : rules)
+      if (option.key == key) option.default_rule = rule;
+  return options;
+}
+
+}  // namespace cplab

@@ -1,0 +1,91 @@
+// The tensors of a softmax problem, declared once for all algorithms.
+#include "algorithms/softmax/softmax.hpp"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/core/list.hpp"
+#include "algorithms/core/options.hpp"
+
+namespace cplab {
+namespace {
+
+// "ring, all_gather and all_to_all"
+std::string with_dynamic_masks() {
+  std::vector<std::string_view> names;
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.dynamic_masks) names.push_back(algorithm.name);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text.append(i == 0 ? "" : i + 1 < names.size() ? ", " : " and ").append(names[i]);
+  return text;
+}
+
+}  // namespace
+
+void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
+  Builder& b = s.b;
+  const Problem& p = b.problem();
+  using enum Category;
+  const auto queries = [&](std::string_view name, Category category, std::int64_t width) {
+    return s.query_buffer(name, Role::nominal, category, 1, s.rows, width);
+  };
+  Forward f;
+  f.q = queries("q", input, p.head_size);
+  f.kv = s.kv_buffer("kv", Role::nominal, input, 1, s.rows);
+  f.out = queries("out", output, p.value_size);
+  f.lse = s.lse_buffer("lse", output, 1, s.rows);
+  if (p.bias == BiasForm::full) {
+    f.bias = queries("bias", input, p.pair_columns());
+    if (p.keep != Keep::none) f.keep = queries("keep", input, p.pair_columns());
+  }
+  MaxLogit max_logit(b);
+  f.max_logit = &max_logit;
+  algorithm.forward(f);
+  max_logit.finish(algorithm.comm(), transport_of(b.scenario().schedule), s.team);
+  if (!b.backward()) return;
+  b.phase(Phase::backward);
+  Backward g;
+  g.q = f.q;
+  g.kv = f.kv;
+  g.lse = f.lse;
+  g.dout = queries("dout", input, p.value_size);
+  g.delta = s.lse_buffer("delta", working, 1, s.rows);
+  g.dq = queries("dq", output, p.head_size);
+  g.bias = f.bias;
+  g.keep = f.keep;
+  if (f.bias.given()) g.dbias = queries("dbias", output, p.pair_columns());
+  g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows);
+  b.row_dot(compute_lane, g.dout, f.out, g.delta);
+  algorithm.backward(g);
+}
+
+void WithQuerySum::backward(const Backward& g) {
+  Builder& b = s_.b;
+  Backward inner = g;
+  const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide();
+  if (wide)
+    inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);
+  inner_.backward(inner);
+  if (!wide) return;
+  // Of short sequences kernels store dq once, and may as well store it rounded: the backward of a batch of
+  // 64 x 256 takes a fifth less time. Of long ones they sum it, and the cast behind them needs no room for dq
+  // beside all that the tiles read.
+  constexpr std::int64_t short_tokens = 1024;
+  const bool shorts = std::ranges::max(b.problem().lengths) <= short_tokens;
+  shorts ? b.round_dq(compute_lane, inner.dq, g.dq) : b.cast(compute_lane, inner.dq, g.dq);
+}
+
+void require_softmax(const Scenario& s) {
+  const bool dynamic_mask = s.problem.attention == Attention::dynamic_mask;
+  const bool has_masks = find_algorithm(s.algorithm)->dynamic_masks;
+  if (s.problem.attention == Attention::softmax || (dynamic_mask && has_masks)) return;
+  throw ScenarioError("problem.attention",
+                      s.algorithm + " computes softmax attention; legal here: " +
+                          (has_masks ? "\"softmax\", \"dynamic_mask\"" : "\"softmax\"") +
+                          (dynamic_mask ? "; " + with_dynamic_masks() + " have dynamic masks" : ""));
+}
+
+}  // namespace cplab

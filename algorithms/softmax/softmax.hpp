@@ -1,0 +1,69 @@
+// What softmax algorithms are: forward and backward over a scope. The whole group's inputs and outputs are
+// declared in one place; an outer algorithm hands its inner one buffers of its own.
+#pragma once
+
+#include "algorithms/core/builder.hpp"
+#include "algorithms/core/scope.hpp"
+#include "algorithms/softmax/max_logit.hpp"
+
+namespace cplab {
+
+// Buffers of the scope's rows and heads. kv: K in front, V behind (Scope::kv_buffer).
+struct Forward {
+  Box q, kv, out, lse;
+  MaxLogit* max_logit = nullptr;  // of all heads
+  Box bias = {}, keep = {};       // of dynamic mask attention where they are of pairs: [rows, heads, columns]
+};
+// delta = rowsum(dout * out), as lse.
+struct Backward {
+  Box q, kv, lse, dout, delta, dq, dkv;
+  Box bias = {}, keep = {}, dbias = {};
+};
+
+// The lane of everything that computes, unless an algorithm has more of them; and of communication.
+inline constexpr Lane compute_lane{LaneKind::compute, 0};
+inline constexpr Lane comm_lane{LaneKind::comm, 0};
+
+class SoftmaxAlgorithm {
+ public:
+  virtual ~SoftmaxAlgorithm() = default;
+  virtual void forward(const Forward&) = 0;
+  virtual void backward(const Backward&) = 0;
+  // The lane of its communication, for what is added at its end.
+  virtual Lane comm() const { return comm_lane; }
+  // The backward reads the K and V that the forward was given, not what the forward made of them.
+  virtual bool rereads_kv() const { return true; }
+};
+
+// Around an algorithm: its dq is fp32 where schedule.accumulator asks for that and it is another dtype, and
+// is rounded at the end. Sums of many tiles keep their digits, and the fast backward kernels of GPUs add to
+// an fp32 dq.
+class WithQuerySum final : public SoftmaxAlgorithm {
+ public:
+  WithQuerySum(const Scope& scope, SoftmaxAlgorithm& inner) : s_(scope), inner_(inner) {}
+  void forward(const Forward& f) override { inner_.forward(f); }
+  void backward(const Backward&) override;
+  Lane comm() const override { return inner_.comm(); }
+  bool rereads_kv() const override { return inner_.rereads_kv(); }
+
+ private:
+  const Scope& s_;
+  SoftmaxAlgorithm& inner_;
+};
+
+// Declares the tensors of the problem, of all heads and this rank's rows, and runs the algorithm over them.
+void run_whole(const Scope& whole, SoftmaxAlgorithm&);
+
+// Algorithm::build of one that is made from a scope alone.
+template <class Whole>
+void run_over_whole_group(Builder& b) {
+  const Scope whole(b);
+  Whole algorithm(whole);
+  WithQuerySum with_sum(whole, algorithm);
+  run_whole(whole, with_sum);
+}
+
+// Throws ScenarioError for kinds of attention that the scenario's algorithm does not compute.
+void require_softmax(const Scenario&);
+
+}  // namespace cplab

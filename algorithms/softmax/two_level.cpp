@@ -1,0 +1,107 @@
+// The two levels, made of a trade around a ring.
+#include "algorithms/softmax/two_level.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "algorithms/core/options.hpp"
+#include "algorithms/softmax/ring_attention.hpp"
+#include "algorithms/softmax/trade.hpp"
+
+namespace cplab {
+namespace {
+
+// By team of ranks that trade: their positions.
+std::vector<std::vector<int>> inner_teams(std::int64_t ranks, std::int64_t inner, InnerOrder order) {
+  const std::int64_t outer = ranks / inner;
+  std::vector<std::vector<int>> teams(static_cast<std::size_t>(outer));
+  for (std::int64_t team = 0; team < outer; ++team)
+    for (std::int64_t i = 0; i < inner; ++i)
+      teams[static_cast<std::size_t>(team)].push_back(
+          static_cast<int>(order == InnerOrder::consecutive ? team * inner + i : i * outer + team));
+  return teams;
+}
+
+Distribution of_members(const Distribution& tokens, const std::vector<int>& positions) {
+  Distribution some;
+  for (const int position : positions) some.members.push_back(tokens[position]);
+  return some;
+}
+
+// The tokens that meet in one place of a ring, by place; those of one rank in its own runs, as a plain ring
+// has them.
+Distribution joined(const Distribution& tokens, const std::vector<std::vector<int>>& teams) {
+  Distribution ring;
+  for (const std::vector<int>& team : teams)
+    ring.members.push_back(team.size() == 1 ? tokens[team[0]]
+                                            : in_sequence_order(gathered(of_members(tokens, team)))[0]);
+  return ring;
+}
+
+}  // namespace
+
+std::vector<TeamSpec> two_level_teams(const Scenario& s, InnerOrder order) {
+  const std::int64_t P = s.parallel.ranks, A = s.schedule.count("inner_ranks");
+  if (A == 1 || A == P) return {};
+  TeamSpec inner{"inner", inner_teams(P, A, order)}, outer{"outer", {}};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(A); ++i) {
+    std::vector<int>& ring = outer.members.emplace_back();
+    for (const std::vector<int>& team : inner.members) ring.push_back(team[i]);
+  }
+  return {inner, outer};
+}
+
+void build_two_level(Builder& b, InnerOrder order, bool one_by_one) {
+  const Schedule& schedule = b.scenario().schedule;
+  const std::int64_t A = schedule.count("inner_ranks");
+  const std::vector<std::vector<int>> teams = inner_teams(b.P(), A, order);
+  const Team self = alone(b.everyone());
+  const Team& inner = A == 1 ? self : A == b.P() ? b.everyone() : b.team("inner");
+  const Team& outer = A == 1 ? b.everyone() : A == b.P() ? self : b.team("outer");
+  const Scope whole(b);
+  const Distribution tokens = of_members(whole.tokens, inner.positions);
+  const HeadRange heads = split_heads(tokens)[inner.place].heads;
+  const Scope inside(b, outer, with_heads(joined(whole.tokens, teams), heads),
+                     A == 1 ? Layout::rows_first : Layout::heads_first);
+  RingAttention ring(inside, ring_options(schedule));
+  TradeOptions options = trade_options(schedule);
+  options.one_by_one = one_by_one;
+  WithQuerySum with_sum(inside, ring);
+  Trade trade(whole, inner, tokens, inside, with_sum, options);
+  run_whole(whole, trade);
+}
+
+std::vector<OptionInfo> two_level_options() {
+  std::vector<OptionInfo> options = ring_option_infos();
+  options.push_back(pack_above_option());
+  options.push_back(least_option("inner_ranks", 1, 1, "ranks that trade heads for tokens"));
+  options.back().default_rule = "the most, up to 8, that divide ranks and heads";
+  return options;
+}
+
+void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
+  const std::int64_t P = s.parallel.ranks;
+  if (!s.schedule.find("inner_ranks")) {
+    std::int64_t most = 1;
+    for (std::int64_t inner = 1; inner <= std::min<std::int64_t>(P, 8); ++inner)
+      if (P % inner == 0 && s.problem.heads % inner == 0) most = inner;
+    s.schedule.set("inner_ranks", most);
+  }
+  const std::int64_t A = s.schedule.count("inner_ranks");
+  std::vector<Distribution> rings;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas) && P % A == 0; ++replica)
+    rings.push_back(joined(placed(s, replica), inner_teams(P, A, order)));
+  resolve_ring_defaults(s, rings);
+}
+
+void validate_two_level(const Scenario& s) {
+  require_softmax(s);
+  validate_ring_options(s.schedule);
+  const std::int64_t P = s.parallel.ranks, A = s.schedule.count("inner_ranks");
+  if (P % A != 0)
+    throw ScenarioError("schedule.inner_ranks",
+                        std::to_string(A) + " does not divide parallel.ranks (" + std::to_string(P) + ")");
+  require_divided_heads(s, A, "schedule.inner_ranks");
+}
+
+}  // namespace cplab

@@ -1,0 +1,28 @@
+// Two levels: ranks trade heads for tokens in teams of A, and a ring runs across the teams, with the tokens
+// of a team joined and an A-th of the heads in every place. hierarchical and usp are of this form.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/core/algorithm.hpp"
+#include "algorithms/core/distribution.hpp"
+
+namespace cplab {
+
+// consecutive: ranks 0 .. A-1 trade, and 0, A, 2A, ... form a ring. strided: ranks 0, P/A, 2P/A, ... trade,
+// and consecutive ones form a ring.
+enum class InnerOrder : std::uint8_t { consecutive, strided };
+
+// Teams "inner" and "outer"; none where one of the levels has a single rank.
+std::vector<TeamSpec> two_level_teams(const Scenario&, InnerOrder);
+
+// `one_by_one`: q, K and V are traded one after the other, and nothing runs beside that.
+void build_two_level(Builder&, InnerOrder, bool one_by_one);
+
+// The options of both: the ring's, pack_above and inner_ranks.
+std::vector<OptionInfo> two_level_options();
+void resolve_two_level_defaults(Scenario&, InnerOrder);
+void validate_two_level(const Scenario&);
+
+}  // namespace cplab
