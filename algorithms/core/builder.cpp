@@ -144,7 +144,6 @@ std::int64_t Builder::pieces(const Box& box) const {
 }
 
 void Builder::phase(Phase phase) {
-  emit_row_dot();
   if (phase != phase_) ordinal_ = 0;
   if (phase != phase_) beside_.clear();
   phase_ = phase;
@@ -153,7 +152,6 @@ void Builder::phase(Phase phase) {
 
 Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> reads,
                          std::initializer_list<std::pair<Box, WriteMode>> writes) {
-  emit_row_dot();
   const DType dtype = problem().dtype;
   std::int64_t bytes = 0;
   std::vector<Access>& list = pools_->access_list;
@@ -174,7 +172,6 @@ Operation& Builder::emit(Lane lane, OpKind kind, std::initializer_list<Box> read
 
 Operation& Builder::emit_named(Lane lane, OpKind kind, const std::vector<Named>& reads,
                                const std::vector<Named>& writes) {
-  emit_row_dot();
   std::int64_t bytes = 0;
   const auto collect = [&](const std::vector<Named>& operands, std::vector<Access>& list) {
     list.clear();
@@ -268,8 +265,7 @@ void Builder::attend(Lane lane, const Attend& a) {
 }
 
 void Builder::attend_backward(Lane lane, const AttendBackward& a) {
-  const Box out_of_all = out_for_delta(lane, a);
-  const bool computes_delta = out_of_all.given();
+  const bool computes_delta = a.out.given(), rounds_dq = a.rounded_dq.given();
   for (const HeadRange h : groups_of_heads(a.q)) {
     const HeadRange g = key_heads(problem(), h);
     const auto query = [&](const Box& box) { return box.of_problem(h); };
@@ -287,7 +283,7 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
                     {dout, query(a.dout)},
                     {lse, query(a.lse)},
                     {delta, computes_delta ? Box() : query(a.delta)},
-                    {out, out_of_all},
+                    {out, computes_delta ? query(a.out) : Box()},
                     {bias, m.bias},
                     {keep, m.keep}},
                    {{dq, query(a.dq), a.dq_mode},
@@ -296,10 +292,15 @@ void Builder::attend_backward(Lane lane, const AttendBackward& a) {
                     {rounded_dk, rounds ? key(a.dk) : Box()},
                     {rounded_dv, rounds ? key(a.dv) : Box()},
                     {delta, computes_delta ? query(a.delta) : Box()},
-                    {dbias, m.dbias, m.dbias_mode}});
+                    {dbias, m.dbias, m.dbias_mode},
+                    {rounded_dq, rounds_dq ? query(a.rounded_dq) : Box()}});
     op.columns = intern_ranges(m.columns);
     attach_segments(op, a.segments, query(a.q));
   }
+}
+
+void Builder::row_dot(Lane lane, const Box& dout, const Box& out, const Box& delta) {
+  emit(lane, OpKind::row_dot, {dout, out}, {{delta, WriteMode::store}});
 }
 
 void Builder::merge(Lane lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse) {
@@ -364,7 +365,6 @@ void Builder::drop_unused_buffers() {
 }
 
 RankPlan Builder::finish() {
-  emit_row_dot();
   drop_unused_buffers();
   lay_out(plan_, reuse_of(scenario_.schedule));
   return std::move(plan_);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -135,21 +134,19 @@ class Builder {
     WriteMode dq_mode = WriteMode::store;
     WriteMode dk_mode = WriteMode::store;
     PairMask mask = {};
+    // Where it is given, this call computes delta from it, rather than reads it.
+    Box out = {};
+    // Where it is given, this call writes there, in the problem's dtype, what it stores in dq.
+    Box rounded_dq = {};
   };
   void attend_backward(Lane, const AttendBackward&);
-  // delta: computed by the next operation, unless row_dot_option() says otherwise, if that is a tile of
-  // softmax attention on that lane which takes all of its rows and stores dq (what sets dq to 0 for the
-  // kernel then computes delta, too); else by an operation of its own.
+  // delta = rowsum(dout * out), as an operation of its own.
   void row_dot(Lane, const Box& dout, const Box& out, const Box& delta);
   void merge(Lane, const Box& part_out, const Box& part_lse, const Box& out, const Box& lse);
   void merge_lse(Lane, const Box& part_lse, const Box& lse);
   void rescale_add(Lane, const Box& part_out, const Box& part_lse, const Box& lse, const Box& out);
   void copy(Lane, const Box& from, const Box& into);
   void cast(Lane, const Box& from, const Box& into);
-  // dq, summed in the wide `sum`, into the problem's dtype. Where tiles on that lane have stored it, each a
-  // part of its own (only sizes are compared), and nobody has read it, they round it themselves
-  // (Operand::rounded_dq); else a cast.
-  void round_dq(Lane, const Box& sum, const Box& into);
   // A copy where both have the same role, else a cast.
   void convert(Lane, const Box& from, const Box& into);
   void add(Lane, const Box& from, const Box& into);
@@ -189,15 +186,9 @@ class Builder {
   void host_sync(Lane);  // the host waits until the lane has reached this point
 
   // The operation that was emitted last, for wait_for_start.
-  std::uint32_t last() {
-    emit_row_dot();
-    return static_cast<std::uint32_t>(plan_.operations.size()) - 1;
-  }
+  std::uint32_t last() const { return static_cast<std::uint32_t>(plan_.operations.size()) - 1; }
   // The next operation waits until that one, on another lane, has started: Operation::after_started.
-  void wait_for_start(std::uint32_t operation) {
-    emit_row_dot();
-    starts_.push_back(operation);
-  }
+  void wait_for_start(std::uint32_t operation) { starts_.push_back(operation); }
 
   // Computes lifetimes, arena and event edges; the builder cannot be used afterwards.
   RankPlan finish();
@@ -216,8 +207,6 @@ class Builder {
   // (Operand::rounded_dk): in a working buffer as long as dk's, of the tile's key heads; absent where it may
   // not.
   Box dkv_sums(Lane, const Box& dk, std::int64_t query_heads, WriteMode);
-  void emit_row_dot();                                  // if row_dot() asked for one that is not there yet
-  Box out_for_delta(Lane, const AttendBackward& tile);  // what that tile computes delta from, if it is to
   void drop_unused_buffers();
   void attach_segments(Operation&, const std::vector<Segment>&, const Box& q);
   // Operands by their names; those that are not given are left out.
@@ -236,12 +225,6 @@ class Builder {
   std::uint32_t ordinal_ = 0;
   std::vector<Team> teams_;
   std::vector<std::uint32_t> starts_;  // of the next operation
-  struct RowDot {
-    Lane lane;
-    std::uint32_t step = 0;
-    Box dout, out, delta;
-  };
-  std::optional<RowDot> row_dot_;
   std::vector<std::uint32_t> beside_;  // over nccl, since the last attention kernel was emitted
 };
 

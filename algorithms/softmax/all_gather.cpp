@@ -26,7 +26,8 @@ class AllGather final : public SoftmaxAlgorithm {
     });
   }
 
-  void backward(const Backward& g) override {
+  void backward(const Backward& of_rank) override {
+    Backward g = all.begin_backward(of_rank, tiles, s.P() > 1 && !keeps);
     const Role wire = gradient_wire_of(o);
     const Box sums =
         s.P() == 1 ? g.dkv
@@ -40,12 +41,11 @@ class AllGather final : public SoftmaxAlgorithm {
       if (s.P() > 1) all.send_home(part, sum, g.dkv, wire);
     };
     if (!keeps) kv = all.buffer("kv_again", Role::nominal, Category::working, slots, width);
-    if (keeps)
-      all.run_kept(g.kv, held, attend);
-    else
-      all.run(g.kv, held, attend);
+    keeps ? all.run_kept(g.kv, held, attend) : all.run(g.kv, held, attend);
     all.drain();
   }
+
+  bool stores_dq_once() const override { return all.store_dq_once(tiles, o.count("compute_lanes")); }
 
  private:
   Lane lane(std::size_t tile) const {

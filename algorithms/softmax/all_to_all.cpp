@@ -22,10 +22,14 @@ class Local final : public SoftmaxAlgorithm {
   }
 
   void backward(const Backward& g) override {
-    s.b.attend_backward(compute_lane, {g.q, keys(s.b, g.kv), values(s.b, g.kv), g.dout, g.lse, g.delta, g.dq,
-                                       keys(s.b, g.dkv), values(s.b, g.dkv), tile.segments, WriteMode::store,
-                                       WriteMode::store, mask(g.kv, g.dkv, {g.bias, g.keep, g.dbias})});
+    const Box out = delta_by_first_tile(s.b, g, true);
+    s.b.attend_backward(compute_lane,
+                        {g.q, keys(s.b, g.kv), values(s.b, g.kv), g.dout, g.lse, g.delta, g.dq,
+                         keys(s.b, g.dkv), values(s.b, g.dkv), tile.segments, WriteMode::store,
+                         WriteMode::store, mask(g.kv, g.dkv, {g.bias, g.keep, g.dbias}), out, g.rounded_dq});
   }
+
+  bool stores_dq_once() const override { return true; }
 
  private:
   Builder::PairMask mask(const Box& kv, const Box& dkv, const PairBoxes& pairs) const {

@@ -89,15 +89,32 @@ void HeadGather::attend(Lane lane, int part, const Forward& f, const Box& held, 
        pair_mask(s_.b, rows, {}, WriteMode::store, pairs(part, {f.bias, f.keep, {}}, t), runs(), t.k_rows)});
 }
 
-void HeadGather::attend_backward(Lane lane, int part, const Backward& g, const Box& held, const Box& sums,
+void HeadGather::attend_backward(Lane lane, int part, Backward& g, const Box& held, const Box& sums,
                                  const Tile& t, FirstTouch& touched) const {
   const WriteMode mode = touched.touch(s_.b, lane, sums, t.k_rows);
   const Box rows = held.rows(t.k_rows), into = sums.rows(t.k_rows);
+  const auto if_given = [&](const Box& box) { return box.given() ? queries(part, box, t) : Box(); };
   s_.b.attend_backward(
       lane, {queries(part, g.q, t), cplab::keys(s_.b, rows), values(s_.b, rows), queries(part, g.dout, t),
              queries(part, g.lse, t), queries(part, g.delta, t), queries(part, g.dq, t),
              cplab::keys(s_.b, into), values(s_.b, into), t.segments, WriteMode::store, mode,
-             pair_mask(s_.b, rows, into, mode, pairs(part, {g.bias, g.keep, g.dbias}, t), runs(), t.k_rows)});
+             pair_mask(s_.b, rows, into, mode, pairs(part, {g.bias, g.keep, g.dbias}, t), runs(), t.k_rows),
+             if_given(g.out), if_given(g.rounded_dq)});
+  g.out = Box();
+}
+
+Backward HeadGather::begin_backward(const Backward& of_member, std::span<const Tile> tiles,
+                                    bool gathers) const {
+  Backward g = of_member;
+  const bool has_all = parts() == 1 && !tiles.empty() && tiles[0].q_rows.count() == s_.rows;
+  g.out = delta_by_first_tile(s_.b, of_member, has_all && !gathers);
+  return g;
+}
+
+bool HeadGather::store_dq_once(std::span<const Tile> tiles, std::int64_t lanes) const {
+  std::int64_t rows = 0;
+  for (const Tile& t : tiles) rows += t.q_rows.count();
+  return rows == s_.rows && (lanes == 1 || tiles.size() == 1);
 }
 
 void HeadGather::send_home(int part, const Box& gradients, const Box& dkv, Role wire, const Box& packed,

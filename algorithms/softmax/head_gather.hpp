@@ -3,8 +3,10 @@
 // attended; gradients are packed and moved behind the heads that they belong to, and drained later.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "algorithms/core/redistribution.hpp"
@@ -41,10 +43,16 @@ class HeadGather {
   void run_kept(const Box& kv, const At& at, const Attend&) const;
 
   // The tile with the part's heads, of gathered K and V; backward it adds to `sums`, of which `touched` knows
-  // what has been written.
+  // what has been written, and computes delta where Backward::out is given, which is taken away then.
   void attend(Lane, int part, const Forward&, const Box& held, const Tile&) const;
-  void attend_backward(Lane, int part, const Backward&, const Box& held, const Box& sums, const Tile&,
+  void attend_backward(Lane, int part, Backward&, const Box& held, const Box& sums, const Tile&,
                        FirstTouch& touched) const;
+
+  // What the tiles of the backward are given: delta is there, or left to the first of them where it may
+  // compute it. `gathers`: something is gathered before that tile.
+  Backward begin_backward(const Backward&, std::span<const Tile> tiles, bool gathers) const;
+  // As SoftmaxAlgorithm::stores_dq_once, of tiles that alternate on so many lanes.
+  bool store_dq_once(std::span<const Tile> tiles, std::int64_t lanes) const;
 
   // Sends the part's gradients [rows, heads] home, to be summed into dkv. Those sent before are drained
   // first, or with `stage_first` between packing and moving these. `packed`: as TransferTensor.

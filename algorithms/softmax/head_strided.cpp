@@ -26,11 +26,11 @@ class HeadStrided final : public SoftmaxAlgorithm {
     all.run(f.kv, kv_of(all), attend, [=](int part) { return part > 0 || !packs; });
   }
 
-  void backward(const Backward& g) override {
+  void backward(const Backward& of_rank) override {
     const std::int64_t first = o.count("backward_first_stride"), last = o.count("backward_last_stride");
     HeadGather all(s, tokens, stride_pattern(G, h, first, last));
     const bool stage_first = o.is_word("staging", "stage_first"), alone = s.P() == 1;
-    const int slots = stage_first ? 2 : 1;
+    Backward g = all.begin_backward(of_rank, {&tile, 1}, !alone);
     const auto attend = [&](int part, const Box& kv) {
       const Box own = g.dkv.of_problem(all.keys(part));
       const Box sum = alone ? own : of_width(all, part, "dkv", Role::nominal, 0, 1);
@@ -38,12 +38,15 @@ class HeadStrided final : public SoftmaxAlgorithm {
       all.attend_backward(compute_lane, part, g, kv, sum, tile, touched);
       touched.finish(b, compute_lane, sum, all.rows());  // keys of later ranks
       if (alone) return;
+      const int slots = stage_first ? 2 : 1;
       const Box staged = of_width(all, part, "staging", wire, part % slots, slots);
       all.send_home(part, sum, g.dkv, wire, staged, stage_first);
     };
     all.run(g.kv, kv_of(all), attend, [](int) { return true; });
     all.drain();
   }
+
+  bool stores_dq_once() const override { return tile.q_rows.count() == s.rows; }
 
  private:
   // Whole strides alternate between two slots, parts of a stride have buffers of their own; as slabs, every
@@ -89,10 +92,7 @@ Algorithm head_strided_algorithm() {
       "K and V gathered a few heads at a time, reduce-scatter one step behind (ring-flash-attention llama)";
   a.placements = {"zigzag", "contiguous", "striped"};
   a.options = stride_options();
-  a.validate = [](const Scenario& scenario) {
-    require_softmax(scenario);
-    require_strides(scenario);
-  };
+  a.validate = require_strides;
   a.build = run_over_whole_group<HeadStrided>;
   return a;
 }

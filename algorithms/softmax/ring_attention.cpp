@@ -95,14 +95,36 @@ Tile RingAttention::tile_of_rows(int owner, const Rows& rows, Take take) const {
 
 void RingAttention::backward(const Backward& g) {
   const int visits = back.visits();
+  out_of_delta = delta_by_first_tile(b, g, begins_with_all_queries(g));
   if (o.travel == Travel::needed || visits == 1) held = g.kv;
   const int received = visits - 1 - is_kept(visits - 1);
   if (received > 0 && !slots.given())
     slots = s.kv_buffer("kv_slots_backward", Role::nominal, Category::working, std::min(2, received), s.rows);
-  if (visits > 1 && o.sums_in_tiles && s.rows > 0)
+  if (passes_sums_on())
     pass_sums_on(g);
   else
     add_apart(g);
+}
+
+bool RingAttention::begins_with_all_queries(const Backward& g) const {
+  const bool hops = back.visits() > 1 && !is_kept(1);
+  if (hops && !(back.leaving(0).empty() && back.arrived(1).empty())) return false;
+  const int owner = back.owner(0);
+  if (!passes_sums_on()) {
+    const Tile& first = tile(owner);
+    const bool copied = o.copy_tiles && first.k_rows.count() < s.rows;
+    return works(owner) && !copied && first.q_rows.count() == s.rows;
+  }
+  if (b.declared(g.dq).role == Role::wide) return false;  // it is set to 0 first
+  const Rows rows = tile(owner).k_rows.common(part_of_sum(owner, back.summed(0), 0));
+  return !rows.empty() && tile_of_rows(owner, rows, Take::keys).q_rows.count() == s.rows;
+}
+
+// The own tile has all rows: it alone works, and stores.
+bool RingAttention::stores_dq_once() const {
+  for (int owner = 0; owner < s.P(); ++owner)
+    if (owner != s.place() && works(owner)) return false;
+  return !passes_sums_on();
 }
 
 // Where K and V of the visit after this one are or, if they have to come, will be.
@@ -174,6 +196,8 @@ void RingAttention::differentiate(const Backward& g, int v, const Box& dkv_sum) 
                                   values(b, first),
                                   t.segments,
                                   dq_touch.touch(b, lane, g.dq, t.q_rows)};
+  of_tile.out = out_for_delta(t);
+  if (g.rounded_dq.given()) of_tile.rounded_dq = g.rounded_dq.rows(t.q_rows);
   of_tile.mask = mask_of(lane, back.owner(v), t, part, {g.bias, g.keep, g.dbias});
   if (b.problem().bias == BiasForm::keys) of_tile.mask.dbias = bias_gradients(b, first);
   if (v == 0)
@@ -202,6 +226,7 @@ void RingAttention::differentiate_in_parts(const Tile& t, Builder::AttendBackwar
     of_tile.q = whole.q.of_problem(readers), of_tile.dout = whole.dout.of_problem(readers);
     of_tile.lse = whole.lse.of_problem(readers), of_tile.delta = whole.delta.of_problem(readers);
     of_tile.dq = whole.dq.of_problem(readers);
+    if (whole.rounded_dq.given()) of_tile.rounded_dq = whole.rounded_dq.of_problem(readers);
     of_tile.dk = keys(b, tile.rows(t.k_rows)), of_tile.dv = values(b, tile.rows(t.k_rows));
     of_tile.mask = whole.mask.of_heads(readers, part);
     if (b.problem().bias == BiasForm::keys) of_tile.mask.dbias = bias_gradients(b, tile.rows(t.k_rows));

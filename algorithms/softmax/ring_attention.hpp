@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "algorithms/core/rotation.hpp"
@@ -22,6 +23,7 @@ class RingAttention final : public SoftmaxAlgorithm {
   void backward(const Backward&) override;
   Lane comm() const override { return o.overlap ? comm_lane : compute(0); }
   bool rereads_kv() const override { return o.travel == Travel::needed || s.P() == 1 || o.keeps_own_kv; }
+  bool stores_dq_once() const override;
 
  private:
   void exchange(const std::vector<Message>&);
@@ -34,6 +36,12 @@ class RingAttention final : public SoftmaxAlgorithm {
   // This member's queries with those keys of the owner.
   Tile tile_of_rows(int owner, const Rows&, Take) const;
 
+  // The backward begins with a tile of all queries, before anything is sent, copied or set to 0.
+  bool begins_with_all_queries(const Backward&) const;
+  // What the next tile of the backward computes delta from, if it is the one that does.
+  Box out_for_delta(const Tile& t) {
+    return out_of_delta.given() ? std::exchange(out_of_delta, Box()).rows(t.q_rows) : Box();
+  }
   // The backward with a tile's gradients apart, or (ring_sums.cpp) added to what has come by its kernel.
   void add_apart(const Backward&);
   void pass_sums_on(const Backward&);
@@ -55,6 +63,8 @@ class RingAttention final : public SoftmaxAlgorithm {
   bool works(int owner) const {
     return owner == s.place() || !tiles[static_cast<std::size_t>(owner)].empty();
   }
+  // Attention kernels add to the sums of dK and dV that have come (ring_sums.cpp).
+  bool passes_sums_on() const { return back.visits() > 1 && o.sums_in_tiles && s.rows > 0; }
   const Tile& tile(int owner) const { return tiles[static_cast<std::size_t>(owner)]; }
   // Of the tile with that owner's keys, of which `part` holds what there is for each key.
   Builder::PairMask mask_of(Lane, int owner, const Tile&, const Box& part, const PairBoxes& of_rank);
@@ -73,6 +83,7 @@ class RingAttention final : public SoftmaxAlgorithm {
   std::optional<TileInputs> inputs;
   Box held, slots;  // K and V: what the forward received last, and the backward's slots
   std::int64_t next_slot = 0;
+  Box out_of_delta;
   Box dkv_tile;  // of as many key heads as a tile takes at a time
   FirstTouch dq_touch, dbias_touch;
 };

@@ -88,9 +88,10 @@ void RingAttention::differentiate_rows(const Backward& g, int visit, const Rows&
   }
   Builder::PairMask mask = mask_of(lane, back.owner(visit), t, kv, {g.bias, g.keep, g.dbias});
   if (b.problem().bias == BiasForm::keys) mask.dbias = bias_gradients(b, dkv), mask.dbias_mode = mode;
-  b.attend_backward(lane, {g.q.rows(t.q_rows), keys(b, kv), values(b, kv), g.dout.rows(t.q_rows),
-                           g.lse.rows(t.q_rows), g.delta.rows(t.q_rows), g.dq.rows(t.q_rows), keys(b, dkv),
-                           values(b, dkv), t.segments, dq_touch.touch(b, lane, g.dq, t.q_rows), mode, mask});
+  b.attend_backward(
+      lane, {g.q.rows(t.q_rows), keys(b, kv), values(b, kv), g.dout.rows(t.q_rows), g.lse.rows(t.q_rows),
+             g.delta.rows(t.q_rows), g.dq.rows(t.q_rows), keys(b, dkv), values(b, dkv), t.segments,
+             dq_touch.touch(b, lane, g.dq, t.q_rows), mode, mask, out_for_delta(t)});
 }
 
 }  // namespace cplab

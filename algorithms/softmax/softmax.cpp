@@ -58,24 +58,34 @@ void run_whole(const Scope& s, SoftmaxAlgorithm& algorithm) {
   g.keep = f.keep;
   if (f.bias.given()) g.dbias = queries("dbias", output, p.pair_columns());
   g.dkv = s.dkv_buffer("dkv", Role::nominal, output, 1, s.rows);
-  b.row_dot(compute_lane, g.dout, f.out, g.delta);
+  g.out = f.out;
   algorithm.backward(g);
+}
+
+Box delta_by_first_tile(Builder& b, const Backward& g, bool first_has_all) {
+  if (!g.out.given()) return {};
+  const bool with_tile =
+      !b.scenario().schedule.is_word("row_dot", "apart") && b.problem().attention == Attention::softmax;
+  if (first_has_all && with_tile) return g.out;
+  b.row_dot(compute_lane, g.dout, g.out, g.delta);
+  return {};
 }
 
 void WithQuerySum::backward(const Backward& g) {
   Builder& b = s_.b;
-  Backward inner = g;
   const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide();
-  if (wide)
-    inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);
-  inner_.backward(inner);
-  if (!wide) return;
+  if (!wide) return inner_.backward(g);
   // Of short sequences kernels store dq once, and may as well store it rounded: the backward of a batch of
   // 64 x 256 takes a fifth less time. Of long ones they sum it, and the cast behind them needs no room for dq
   // beside all that the tiles read.
   constexpr std::int64_t short_tokens = 1024;
   const bool shorts = std::ranges::max(b.problem().lengths) <= short_tokens;
-  shorts ? b.round_dq(compute_lane, inner.dq, g.dq) : b.cast(compute_lane, inner.dq, g.dq);
+  const bool by_tiles = shorts && inner_.stores_dq_once() && b.problem().attention == Attention::softmax;
+  Backward inner = g;
+  inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);
+  if (by_tiles) inner.rounded_dq = g.dq;
+  inner_.backward(inner);
+  if (!by_tiles) b.cast(compute_lane, inner.dq, g.dq);
 }
 
 void require_softmax(const Scenario& s) {

@@ -14,10 +14,13 @@ struct Forward {
   MaxLogit* max_logit = nullptr;  // of all heads
   Box bias = {}, keep = {};       // of dynamic mask attention where they are of pairs: [rows, heads, columns]
 };
-// delta = rowsum(dout * out), as lse.
+// delta = rowsum(dout * out), as lse. Where `out` is given it has yet to be computed from it: an algorithm's
+// backward begins with delta_by_first_tile(). Where `rounded_dq` is given, each tile stores its rows of dq
+// there too, rounded.
 struct Backward {
   Box q, kv, lse, dout, delta, dq, dkv;
   Box bias = {}, keep = {}, dbias = {};
+  Box out = {}, rounded_dq = {};
 };
 
 // The lane of everything that computes, unless an algorithm has more of them; and of communication.
@@ -33,7 +36,15 @@ class SoftmaxAlgorithm {
   virtual Lane comm() const { return comm_lane; }
   // The backward reads the K and V that the forward was given, not what the forward made of them.
   virtual bool rereads_kv() const { return true; }
+  // Every row of dq, with all heads, is stored by one tile of the backward, on compute_lane: none adds to it.
+  virtual bool stores_dq_once() const { return false; }
 };
+
+// Computes delta before the first operation of a backward, unless somebody has. Where that operation will be
+// a tile on compute_lane with all queries and all their heads, which stores dq (`first_has_all`), and
+// schedule.row_dot leaves it to tiles, nothing is emitted: the box that is returned is what this tile
+// computes delta from (Builder::AttendBackward::out). A kernel that sets dq to 0 computes delta beside that.
+Box delta_by_first_tile(Builder&, const Backward&, bool first_has_all);
 
 // Around an algorithm: its dq is fp32 where schedule.accumulator asks for that and it is another dtype, and
 // is rounded at the end. Sums of many tiles keep their digits, and the fast backward kernels of GPUs add to
@@ -45,6 +56,7 @@ class WithQuerySum final : public SoftmaxAlgorithm {
   void backward(const Backward&) override;
   Lane comm() const override { return inner_.comm(); }
   bool rereads_kv() const override { return inner_.rereads_kv(); }
+  bool stores_dq_once() const override { return inner_.stores_dq_once(); }
 
  private:
   const Scope& s_;

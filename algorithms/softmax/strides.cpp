@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "algorithms/core/options.hpp"
+#include "algorithms/softmax/softmax.hpp"
 
 namespace cplab {
 
@@ -48,6 +49,7 @@ std::vector<OptionInfo> stride_options() {
 }
 
 void require_strides(const Scenario& s) {
+  require_softmax(s);
   const std::int64_t G = s.problem.kv_heads, h = s.schedule.count("head_stride");
   if (G % h != 0)
     throw ScenarioError("schedule.head_stride", std::to_string(h) + " does not divide kv_heads (" +

@@ -18,8 +18,9 @@ std::vector<HeadRange> stride_pattern(std::int64_t kv_heads, std::int64_t stride
 // head_stride and the three parts; how gathers and gradients of strides are buffered and sent.
 std::vector<OptionInfo> stride_options();
 
-// Throws ScenarioError for strides that such a pattern cannot have: head_stride must divide kv_heads, a first
-// or last part must be smaller than it, and both need a stride each to cut.
+// Throws ScenarioError for other attention than softmax, and for strides that such a pattern cannot have:
+// head_stride must divide kv_heads, a first or last part must be smaller than it, and both need a stride each
+// to cut.
 void require_strides(const Scenario&);
 
 }  // namespace cplab

@@ -52,6 +52,7 @@ void Trade::forward(const Forward& f) {
 
 void Trade::backward(const Backward& g) {
   if (team_.size() == 1) return inner_.backward(g);
+  delta_by_first_tile(b_, g, false);  // it is traded before any tile
   const Problem& p = b_.problem();
   const auto queries = [&](std::string_view name, std::int64_t width) {
     return s_.query_buffer(name, Role::nominal, Category::working, 1, s_.rows, width);
