@@ -9,6 +9,7 @@
 #include <optional>
 #include <ostream>
 
+#include "algorithms/core/defaults.hpp"
 #include "algorithms/core/homes.hpp"
 #include "algorithms/core/list.hpp"
 #include "cli/command.hpp"
@@ -68,6 +69,15 @@ void write_names(std::ostream& out, const Plan& plan, std::size_t width) {
   }
   if (turns) text += "slots: copies of a buffer that steps take in turn; ";
   if (!text.empty()) write_folded(out, text.substr(0, text.size() - 2), width, "  ");
+}
+
+void write_defaults(std::ostream& out, const std::vector<TakenDefault>& defaults, const TextStyle& style) {
+  if (defaults.empty()) return;
+  out << "\nDefaults that depend on the machine (--set schedule.OPTION=VALUE chooses an option's value):\n\n";
+  TextTable table({{"choice", "", Align::left}, {"value", "", Align::left}, {"rule", "", Align::left}});
+  for (const TakenDefault& each : defaults) table.add_row({each.choice, to_string(each.value), each.rule});
+  table.write(out, style);
+  out << '\n';
 }
 
 // Units of a table of operations: of the largest in the rank for people, plain ones for files.
@@ -332,13 +342,18 @@ int command_show(const Arguments& arguments, Console& console) {
     write_steps(out, rank, file.scenario, times, traits, console.style());
   }
   write_names(out, plan, console.style().width);
+  const std::vector<TakenDefault> defaults =
+      file.asked ? defaults::taken(*file.asked, plan) : std::vector<TakenDefault>();
+  write_defaults(out, defaults, console.style());
   if (prediction)
     out << "Times are predicted: " << describe(prediction->figures.origins) << " of busy time.\n";
   else
     out << "Bytes and FLOPs only, not what binds: " << no_times << ".\n";
   console.write_json_to_option([&](std::ostream& stream) {
     const ResultHeader header = header_of(file);
-    write_plan_json(stream, plan, header.versions, header.sections, &*header.given);
+    std::vector<PlanDefault> taken;
+    for (const TakenDefault& each : defaults) taken.push_back({each.choice, each.value, each.rule});
+    write_plan_json(stream, plan, header.versions, header.sections, &*header.given, taken);
   });
   console.write_csv_to_option([&](std::ostream& stream) { all_operations.write_csv(stream); });
   return exit_fine;

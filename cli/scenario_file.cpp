@@ -226,6 +226,7 @@ ScenarioFile read(Table table, const std::string& path, const std::vector<std::s
     file.hardware_given = hardware.text("file");
     file.hardware = find_hardware(hardware, is_file ? path : std::string());
   }
+  file.asked = file.scenario.schedule;
   try {
     file.scenario = resolve(std::move(file.scenario));
   } catch (const ScenarioError& error) {

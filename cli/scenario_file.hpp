@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,9 @@ struct ScenarioFile {
   std::vector<GivenFile> files = {};
   std::vector<std::string> read_notes = {};  // of `notes`, those that reading it left
   std::string text = {};                     // of standard input, which can be read once
+  // The options of [schedule] that somebody set, before resolve() added the others; of a plan or a result,
+  // which has all of them, none.
+  std::optional<Schedule> asked = {};
   // Of a plan file, until plan_of takes it.
   std::shared_ptr<Plan> plan = {};
 

@@ -192,12 +192,19 @@ class RankWriter {
 }  // namespace
 
 void write_plan_json(std::ostream& out, const Plan& plan, const Versions& versions,
-                     std::span<const ScenarioSection> sections, const Given* given) {
+                     std::span<const ScenarioSection> sections, const Given* given,
+                     std::span<const PlanDefault> defaults) {
   JsonWriter json(out);
   begin_result(json, "plan", "show", versions);
   json.key("scenario");
   write_scenario(json, plan.scenario, sections);
   if (given) write_given(json, *given);
+  if (!defaults.empty())
+    json.objects("defaults", defaults, [&](const PlanDefault& each) {
+      json.field("choice", each.choice);
+      std::visit([&](const auto& value) { json.field("value", value); }, each.value);
+      json.field("rule", each.rule);
+    });
   json.field("placement_padding_tokens", plan.placement_padding_tokens);
   json.objects("groups", plan.groups, [&](const Group& group) {
     json.field("name", group.name);

@@ -2,7 +2,8 @@
 // with equal views, accesses and segments stored once.
 //
 //   {schema: "cplab.plan.1", command: "show", versions, scenario: {problem, parallel, schedule, ...},
-//    given (may be left out), placement_padding_tokens, groups: [{name, ranks}],
+//    given (may be left out), defaults: [{choice, value, rule}] (may be left out), placement_padding_tokens,
+//    groups: [{name, ranks}],
 //    ranks: [{rank, replica, position, arena_bytes,
 //             buffers: [{name, role, category, layout, axes: [{name, size}], planes, bytes, offset}],
 //             operations: [{id, phase, step, lane: {kind, index}, kind, transport, channels (0: left out),
@@ -31,9 +32,18 @@ namespace cplab {
 // "FILE: PATH: message" with the JSON path (/ranks/0/operations/3/after/0) and what would be legal.
 using PlanFileError = JsonFileError;
 
-// Streams: no tree is built. `sections` are written into the scenario after `schedule`, `given` after it.
+// What was taken because nobody chose otherwise: an option or another choice, its value, the rule in words.
+struct PlanDefault {
+  std::string choice;
+  OptionValue value;
+  std::string rule;
+};
+
+// Streams: no tree is built. `sections` are written into the scenario after `schedule`, `given` after it, and
+// then the defaults, of which readers make nothing.
 void write_plan_json(std::ostream&, const Plan&, const Versions&,
-                     std::span<const ScenarioSection> sections = {}, const Given* given = nullptr);
+                     std::span<const ScenarioSection> sections = {}, const Given* given = nullptr,
+                     std::span<const PlanDefault> defaults = {});
 
 // `text` is the whole file; `file_name` is for messages only. Throws PlanFileError for anything that is not a
 // plan: syntax, missing or unknown keys, wrong types, unknown words, references to nothing (buffer,

@@ -369,8 +369,8 @@ Plan read_plan_json(const std::string& text, const std::string& file_name,
     schema.fail("\"" + schema.text() + "\" is no plan; legal: cplab.plan.1, which show --json writes" +
                 (result ? "; simulate --rerun repeats a result of simulate" : ""));
   }
-  root.only({"schema", "command", "versions", "scenario", "given", "placement_padding_tokens", "groups",
-             "ranks", "derive"});
+  root.only({"schema", "command", "versions", "scenario", "given", "defaults", "placement_padding_tokens",
+             "groups", "ranks", "derive"});
   (void)root.at("schema");
   Plan plan;
   plan.scenario = read_scenario(root.at("scenario"));

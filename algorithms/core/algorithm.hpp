@@ -21,6 +21,9 @@ struct OptionInfo {
   // What resolve_defaults puts, in words, where it may be another than default_value; else empty. Lists print
   // it in the place of a default that would not be taken.
   std::string_view default_rule = {};
+  // Where the default rests on what machines were measured to do, the rule for it in words
+  // (algorithms/core/defaults.hpp).
+  std::string_view machine_rule = {};
 };
 
 // Sub-groups of every context-parallel group, registered before any rank is built: each lists the positions

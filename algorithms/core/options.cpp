@@ -1,10 +1,12 @@
 // The options that every algorithm has.
 #include "algorithms/core/options.hpp"
 
+#include "algorithms/core/defaults.hpp"
+
 namespace cplab {
 
 std::vector<OptionInfo> common_options() {
-  return {
+  std::vector<OptionInfo> options{
       {.key = "transport",
        .legal = {option_word("auto"), option_word("nccl"), option_word("copy")},
        .default_value = option_word("auto"),
@@ -19,7 +21,7 @@ std::vector<OptionInfo> common_options() {
       {.key = "head_start_us",
        .legal = {option_count(0)},
        .any_count = true,
-       .default_value = option_count(10),
+       .default_value = option_count(defaults::head_start()),
        .help = "microseconds by which an attention kernel starts after what goes over nccl beside it; 0: it "
                "does not wait"},
       {.key = "reserved_sms",
@@ -37,6 +39,8 @@ std::vector<OptionInfo> common_options() {
        .default_value = option_word("nothing"),
        .help = "what lies between forward and backward: with layers only saved buffers and inputs cross"},
   };
+  for (OptionInfo& option : options) option = defaults::by_machine(option);
+  return options;
 }
 
 OptionInfo word_option(std::string_view key, std::initializer_list<const char*> words,
@@ -70,8 +74,9 @@ OptionInfo switch_option(std::string_view key, bool by_default, std::string_view
 }
 
 OptionInfo pack_above_option() {
-  return least_option("pack_above", 0, 16,
-                      "messages of more contiguous pieces are packed into one by a copy");
+  return defaults::by_machine(
+      least_option("pack_above", 0, defaults::unpacked_pieces(),
+                   "messages of more contiguous pieces are packed into one by a copy"));
 }
 
 OptionInfo accumulator_option() {

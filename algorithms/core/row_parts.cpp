@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "algorithms/core/defaults.hpp"
+
 namespace cplab {
 namespace {
 
@@ -23,10 +25,10 @@ std::vector<Stretch> stretches_of(std::span<const TokenRun> runs, CutAt at) {
 }
 
 std::int64_t cut_near(std::int64_t wanted, const Stretch& in, std::int64_t near) {
-  constexpr std::int64_t tile_rows = 128;
+  const std::int64_t multiple = defaults::cut_rows();
   if (wanted - in.begin <= near) return in.begin;
   if (in.end - wanted <= near) return in.end;
-  return std::min(in.begin + (wanted - in.begin + tile_rows / 2) / tile_rows * tile_rows, in.end);
+  return std::min(in.begin + (wanted - in.begin + multiple / 2) / multiple * multiple, in.end);
 }
 
 // Appends the rows [begin, end), counted over all runs.

@@ -11,7 +11,7 @@
 namespace cplab {
 
 // sequences: no sequence is in two parts. rows: anywhere, at borders of runs if one is near, else a multiple
-// of 128 rows from the run's begin, so that tiles of kernels stay whole.
+// of defaults::cut_rows() from the run's begin, so that tiles of kernels stay whole.
 enum class CutAt : std::uint8_t { sequences, rows };
 
 // The rows of the runs, which ascend, in `count` parts, some of which may be empty.

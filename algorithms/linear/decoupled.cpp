@@ -6,19 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/core/defaults.hpp"
+
 namespace cplab {
 namespace {
 
 using Named = Builder::Named;
-
-// A chunk and a head are a thread block of the kernels for Hopper. All of them should run at once: one on
-// each of 132 multiprocessors with E above 64, else two.
-// scenarios/measured/h200-2026-11-22-linear-attention.json was measured with such chunks at 4K tokens, and at
-// 64K with E = 64 (at 1M with 16384 tokens a chunk); no record compares other chunks.
-constexpr std::int64_t thread_blocks(std::int64_t value_size) {
-  return value_size > 64 ? 132 : 264;
-}
-constexpr std::int64_t least_chunk = 64;
 
 class Decoupled final : public LinearAlgorithm {
  public:
@@ -165,6 +158,7 @@ std::vector<OptionInfo> decoupled_options() {
       word_option("backward_states", {"keep", "again"},
                   "chunk states of the forward: kept, or computed again"),
       state_wire_option()};
+  options[0] = defaults::by_machine(options[0]);
   options[0].default_rule = "so many that the chunks fill a GPU once";
   options[2].applies = is_apart;
   return options;
@@ -179,10 +173,7 @@ void resolve_decoupled_defaults(Scenario& s) {
     longest = std::max(longest, pieces.longest());
     most = std::max(most, pieces.most());
   }
-  const std::int64_t cuts =
-      std::max<std::int64_t>(1, thread_blocks(s.problem.value_size) / (most * s.problem.heads));
-  const std::int64_t rows = (longest + cuts - 1) / cuts;
-  s.schedule.set("chunk", (rows + least_chunk - 1) / least_chunk * least_chunk);
+  s.schedule.set("chunk", defaults::chunk_rows(longest, most, s.problem.heads, s.problem.value_size));
 }
 
 void validate_decoupled(const Scenario& s) {

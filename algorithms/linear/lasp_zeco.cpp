@@ -2,8 +2,7 @@
 // their D rows: while a rank combines one slice the next arrives, and every rank sends its state once,
 // whatever P is. (P - 2 + slices) (latency + bytes / slices / bandwidth), beside the chunks' own pairs on a
 // lane of its own.
-#include <algorithm>
-
+#include "algorithms/core/defaults.hpp"
 #include "algorithms/linear/decoupled.hpp"
 
 namespace cplab {
@@ -47,12 +46,13 @@ Algorithm lasp_zeco_algorithm() {
   a.options = decoupled_options();
   for (OptionInfo& option : a.options)
     if (option.key == "inter") option.default_value = option_word("apart");
-  a.options.push_back(
-      least_option("slices", 1, 4, "parts of a state's D rows that follow each other through the chain"));
-  a.options.back().default_rule = "4, or head_size where that is less";
+  a.options.push_back(least_option("slices", 1, defaults::state_slices(INT32_MAX),
+                                   "parts of a state's D rows that follow each other through the chain"));
+  a.options.back() = defaults::by_machine(a.options.back());
+  a.options.back().default_rule = a.options.back().machine_rule;
   a.resolve_defaults = [](Scenario& s) {
     resolve_decoupled_defaults(s);
-    if (!s.schedule.find("slices")) s.schedule.set("slices", std::min<std::int64_t>(4, s.problem.head_size));
+    if (!s.schedule.find("slices")) s.schedule.set("slices", defaults::state_slices(s.problem.head_size));
   };
   a.validate = [](const Scenario& s) {
     validate_decoupled(s);

@@ -1,6 +1,7 @@
 // Ring attention: Liu, Zaharia, Abbeel 2023 (arXiv 2310.01889), in the form of TransformerEngine's
 // AttnFuncWithCPAndKVP2P with the O(1) memory of its PR 2916. The passes, which hierarchical and usp run too:
 // ring_attention.cpp.
+#include "algorithms/core/defaults.hpp"
 #include "algorithms/core/options.hpp"
 #include "algorithms/softmax/ring_attention.hpp"
 
@@ -21,7 +22,7 @@ void sum_two(Schedule& s) {
   if (s.find("dkv_tile_heads")) return;
   s.set("gradient_sum", std::string("fused"));
   if (!s.find("gradient_wire_dtype")) s.set("gradient_wire_dtype", std::string("nominal"));
-  if (!s.find("parts")) s.set("parts", std::int64_t{2});
+  if (!s.find("parts")) s.set("parts", defaults::ring_parts());
 }
 
 void resolve_defaults(Scenario& s) {
@@ -29,14 +30,9 @@ void resolve_defaults(Scenario& s) {
   for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
     rings.push_back(placed(s, replica));
   Schedule& o = s.schedule;
-  const bool two = s.parallel.ranks == 2;
-  if (two) merge_two(o);
-  // Two ranks with long rows: once the tile of the other's keys is done, the memory of K and V that were
-  // received is free, if none is needed for the own ones. In longer rings a slow link would be waited for in
-  // every step, and the own K and V save no slot. On 2 H200, in two parts, this takes 1 to 6 % less time at
-  // 5793 and 8192 tokens, 1 to 2 % more at 12K, and 8 to 9 % more at 4096 and 2048.
-  constexpr std::int64_t long_rows = 2560;
-  if (two && rings[0][0].rows() >= long_rows && s.problem.has_backward() && !o.is_word("between", "layers")) {
+  if (defaults::ring_merges_in_kernel(s.parallel.ranks)) merge_two(o);
+  const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
+  if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0][0].rows())) {
     if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
     // Of grouped heads the kernel adds up query heads in that dtype too: with 17 to a key head the
     // backward took four times as long. Their K and V are small anyway.

@@ -107,6 +107,8 @@ void RingAttention::backward(const Backward& g) {
 }
 
 bool RingAttention::begins_with_all_queries(const Backward& g) const {
+  // Of no rows nothing travels: the own tile, which has none either, is all there is.
+  if (s.rows == 0) return o.dkv_tile_heads == 0 || o.dkv_tile_heads >= s.key_heads().count();
   const bool hops = back.visits() > 1 && !is_kept(1);
   if (hops && !(back.leaving(0).empty() && back.arrived(1).empty())) return false;
   const int owner = back.owner(0);

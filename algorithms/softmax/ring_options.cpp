@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "algorithms/core/defaults.hpp"
 #include "algorithms/core/options.hpp"
 
 namespace cplab {
@@ -42,10 +43,8 @@ Distribution shared_tokens(const Distribution& ring) {
   return shared;
 }
 
-// Does it save enough to send only rows that are needed? Small savings are not worth messages of several
-// pieces and a further hop, in which gradients come home.
+// Does it save enough to send only rows that are needed?
 bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
-  constexpr double worth_it = 0.75;
   std::vector<Distribution> shared;
   double all_rows = 0, shared_rows = 0, pairs = 0;
   for (const Distribution& ring : rings) {
@@ -58,10 +57,9 @@ bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
     }
   }
   // Even if all of them go all the way round, and home.
-  if (shared_rows < worth_it * all_rows) return true;
+  if (defaults::needed_rows_pay(shared_rows, all_rows)) return true;
   // Weighing looks at every pair of members. So many that it would take longer than all else are not weighed.
-  constexpr double most_pairs = 3e5;
-  if (pairs > most_pairs) return false;
+  if (!defaults::weighs_pairs(pairs)) return false;
 
   const Problem& p = s.problem;
   const bool wide = !s.schedule.is_word("gradient_wire_dtype", "nominal");
@@ -77,7 +75,7 @@ bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
       whole += rotation_bytes(rings[i], p.visible(), Travel::whole, phase, kv, gradient);
     }
   }
-  return needed < worth_it * whole;
+  return defaults::needed_rows_pay(needed, whole);
 }
 
 }  // namespace
@@ -163,10 +161,8 @@ std::vector<OptionInfo> ring_option_infos() {
   OptionInfo rotation =
       word_option("rotation", {"whole", "needed"},
                   "all of K and V go all the way round, or only rows that are needed as far as they are");
-  rotation.default_rule =
-      "needed where that saves more than a quarter of the bytes, else whole (also where it takes long to "
-      "find "
-      "out: hundreds of ranks, or thousands of sequences cut)";
+  rotation = defaults::by_machine(rotation);
+  rotation.default_rule = rotation.machine_rule;
   return {
       kv_slots,
       out_slots,
@@ -202,26 +198,13 @@ OptionInfo own_kv_option() {
 std::vector<OptionInfo> whole_ring_option_infos() {
   std::vector<OptionInfo> options = ring_option_infos();
   options.push_back(own_kv_option());
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> rules{{
-      {"merge", "incremental; for 2 ranks fused, unless out_slots is given"},
-      {"out_accumulator",
-       "what accumulator is; for 2 ranks with a merge that is not given nominal: the first of two partial "
-       "results is rounded instead of the second"},
-      {"gradient_sum",
-       "apart; fused for 2 ranks whose backward follows at once, of 2560 rows each or more, with as many "
-       "kv_heads as heads"},
-      {"gradient_wire_dtype", "fp32; nominal where gradient_sum is fused by default"},
-      {"parts", "1; 2 where gradient_sum is fused by default"},
-      {"own_kv",
-       "receive; keep for 2 ranks whose backward follows at once, of 2560 rows each or more, where it saves "
-       "a "
-       "slot"},
-      {"dkv_tile_heads",
-       "0; half of kv_heads where own_kv is keep by default and gradients are summed apart"},
-  }};
-  for (OptionInfo& option : options)
-    for (const auto& [key, rule] : rules)
-      if (option.key == key) option.default_rule = rule;
+  constexpr std::array<std::string_view, 7> of_two_ranks{
+      "merge", "out_accumulator", "gradient_sum", "gradient_wire_dtype", "parts", "own_kv", "dkv_tile_heads"};
+  for (OptionInfo& option : options) {
+    if (std::ranges::count(of_two_ranks, option.key) == 0) continue;
+    option = defaults::by_machine(option);
+    option.default_rule = option.machine_rule;
+  }
   return options;
 }
 

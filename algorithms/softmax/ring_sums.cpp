@@ -2,6 +2,7 @@
 // gradients apart, no operation that adds it, and a part of the rows goes on while the next is computed.
 #include <algorithm>
 
+#include "algorithms/core/defaults.hpp"
 #include "algorithms/softmax/ring_attention.hpp"
 
 namespace cplab {
@@ -55,11 +56,9 @@ void RingAttention::pass_sums_on(const Backward& g) {
 
 // A part of the sum that this member has held goes on, the like part of the next one comes.
 void RingAttention::send_sum(int visit, std::int64_t part, const Box& sum, const Box& next) {
-  // Of very many short sequences the rows between go too: a message in that many pieces would take longer.
-  constexpr std::size_t most_ranges = 64;
   const auto sent = [&](int owner, const Rows& summed) {
     const Rows rows = part_of_sum(owner, summed, part);
-    if (rows.ranges().size() <= most_ranges) return rows;
+    if (defaults::travel_apart(rows.ranges().size())) return rows;
     const std::int64_t begin = rows.ranges().front().begin;
     return Rows::range(begin, rows.ranges().back().begin + rows.ranges().back().count - begin);
   };

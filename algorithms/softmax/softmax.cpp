@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "algorithms/core/defaults.hpp"
 #include "algorithms/core/list.hpp"
 #include "algorithms/core/options.hpp"
 
@@ -75,12 +76,8 @@ void WithQuerySum::backward(const Backward& g) {
   Builder& b = s_.b;
   const bool wide = wide_accumulator(b.scenario().schedule) && b.has_wide();
   if (!wide) return inner_.backward(g);
-  // Of short sequences kernels store dq once, and may as well store it rounded: the backward of a batch of
-  // 64 x 256 takes a fifth less time. Of long ones they sum it, and the cast behind them needs no room for dq
-  // beside all that the tiles read.
-  constexpr std::int64_t short_tokens = 1024;
-  const bool shorts = std::ranges::max(b.problem().lengths) <= short_tokens;
-  const bool by_tiles = shorts && inner_.stores_dq_once() && b.problem().attention == Attention::softmax;
+  const bool by_tiles = b.problem().attention == Attention::softmax && inner_.stores_dq_once() &&
+                        defaults::tiles_round_dq(std::ranges::max(b.problem().lengths));
   Backward inner = g;
   inner.dq = s_.query_buffer("dq_sum", Role::wide, Category::working, 1, s_.rows, b.problem().head_size);
   if (by_tiles) inner.rounded_dq = g.dq;

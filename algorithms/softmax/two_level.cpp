@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "algorithms/core/defaults.hpp"
 #include "algorithms/core/options.hpp"
 #include "algorithms/softmax/ring_attention.hpp"
 #include "algorithms/softmax/trade.hpp"
@@ -75,7 +76,8 @@ std::vector<OptionInfo> two_level_options() {
   std::vector<OptionInfo> options = ring_option_infos();
   options.push_back(pack_above_option());
   options.push_back(least_option("inner_ranks", 1, 1, "ranks that trade heads for tokens"));
-  options.back().default_rule = "the most, up to 8, that divide ranks and heads";
+  options.back() = defaults::by_machine(options.back());
+  options.back().default_rule = options.back().machine_rule;
   return options;
 }
 
@@ -83,7 +85,7 @@ void resolve_two_level_defaults(Scenario& s, InnerOrder order) {
   const std::int64_t P = s.parallel.ranks;
   if (!s.schedule.find("inner_ranks")) {
     std::int64_t most = 1;
-    for (std::int64_t inner = 1; inner <= std::min<std::int64_t>(P, 8); ++inner)
+    for (std::int64_t inner = 1; inner <= std::min(P, defaults::most_inner_ranks()); ++inner)
       if (P % inner == 0 && s.problem.heads % inner == 0) most = inner;
     s.schedule.set("inner_ranks", most);
   }

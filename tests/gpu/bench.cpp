@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "algorithms/core/defaults.hpp"
 #include "kernels/compiled.hpp"
 #include "kernels/families/variants.hpp"
 #include "tests/gpu/attention_problem.hpp"
@@ -147,7 +148,7 @@ class Served {
     const kernels::Attend forward = problem_.forward();
     kernels::AttendBackward backward = problem_.backward();
     const View rounded_dq = backward.dq;
-    const bool rounds = std::ranges::max(packed.lengths) <= short_tokens;
+    const bool rounds = defaults::tiles_round_dq(std::ranges::max(packed.lengths));
     if (rounds) backward.rounded_dq = rounded_dq;
     backward.dq = wide_dq_.view();
     if (packed.heads > packed.kv_heads) {
@@ -183,9 +184,6 @@ class Served {
   }
 
  private:
-  static constexpr std::int64_t short_tokens =
-      1024;  // WithQuerySum::backward() in algorithms/softmax/softmax.cpp
-
   static std::int64_t grouped_rows(const Packed& packed) {
     return packed.heads > packed.kv_heads ? packed.rows() : 0;
   }
