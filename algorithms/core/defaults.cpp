@@ -194,6 +194,18 @@ bool ring_saves_slots(std::int64_t ranks, std::int64_t rows) {
   return ranks == short_ring && rows >= long_rows;
 }
 
+// Of grouped heads the kernel adds up query heads in the problem's dtype too: with 17 to a key head the
+// backward took four times as long (docs/07-gpus.md, "Two is the default"). Their K and V are small anyway.
+// No record.
+bool ring_adds_in_kernel(std::int64_t heads, std::int64_t kv_heads) {
+  return heads == kv_heads;
+}
+
+// Half of the gradients fit where K and V were that are no longer needed.
+std::int64_t ring_tile_heads(std::int64_t kv_heads) {
+  return (kv_heads + 1) / 2;
+}
+
 std::int64_t ring_parts() {
   return parts;
 }

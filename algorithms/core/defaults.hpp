@@ -42,6 +42,10 @@ bool ring_merges_in_kernel(std::int64_t ranks);
 // The rows of a rank are so many that the backward of two ranks reads its own K and V where they are, and
 // that the kernel adds dK and dV to what has come, or computes them for half of the key heads at a time.
 bool ring_saves_slots(std::int64_t ranks, std::int64_t rows);
+// It adds them rather than that.
+bool ring_adds_in_kernel(std::int64_t heads, std::int64_t kv_heads);
+// Of how many key heads a tile computes dK and dV at a time where it does not.
+std::int64_t ring_tile_heads(std::int64_t kv_heads);
 // In how many parts rows travel if kernels add gradients to what has come.
 std::int64_t ring_parts();
 // Where cuts between such parts may lie within a run of tokens: at multiples of so many rows.

@@ -1,62 +1,57 @@
 // Ring attention: Liu, Zaharia, Abbeel 2023 (arXiv 2310.01889), in the form of TransformerEngine's
-// AttnFuncWithCPAndKVP2P with the O(1) memory of its PR 2916. The passes, which hierarchical and usp run too:
-// ring_attention.cpp.
-#include "algorithms/core/defaults.hpp"
-#include "algorithms/core/options.hpp"
+// AttnFuncWithCPAndKVP2P with the O(1) memory of its PR 2916.
+//
+// Every member keeps its queries, and K and V travel around the ring. Forward, a member attends the K and V
+// that it holds while the next ones come, and merges the results. Backward, they travel again, and their
+// gradients follow one visit behind, until all members have added to them and they are home. The loops are
+// here; what hops and tiles are made of is in ring_attention.cpp, the options are in ring_options.cpp.
+#include "algorithms/core/algorithm.hpp"
 #include "algorithms/softmax/ring_attention.hpp"
 
 namespace cplab {
-namespace {
 
-// Two ranks have two partial results. The first is the running out, and where the kernel merges the second
-// into it, it may be rounded in the second's place: as many roundings, and no pass over out but the kernels'.
-void merge_two(Schedule& s) {
-  if (s.find("merge") || s.find("out_slots")) return;
-  s.set("merge", std::string("fused"));
-  if (!s.find("out_accumulator") && !s.find("accumulator")) s.set("out_accumulator", std::string("nominal"));
-}
-
-// The other rank's part of dK and dV is complete when it is sent, and may be rounded then: the own tile adds
-// to it in fp32, and rounds the sum. In parts, because the own tile needs what comes.
-void sum_two(Schedule& s) {
-  if (s.find("dkv_tile_heads")) return;
-  s.set("gradient_sum", std::string("fused"));
-  if (!s.find("gradient_wire_dtype")) s.set("gradient_wire_dtype", std::string("nominal"));
-  if (!s.find("parts")) s.set("parts", defaults::ring_parts());
-}
-
-void resolve_defaults(Scenario& s) {
-  std::vector<Distribution> rings;
-  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
-    rings.push_back(placed(s, replica));
-  Schedule& o = s.schedule;
-  if (defaults::ring_merges_in_kernel(s.parallel.ranks)) merge_two(o);
-  const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
-  if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0][0].rows())) {
-    if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
-    // Of grouped heads the kernel adds up query heads in that dtype too: with 17 to a key head the
-    // backward took four times as long. Their K and V are small anyway.
-    const bool grouped = s.problem.heads != s.problem.kv_heads;
-    if (!o.find("gradient_sum") && !o.is_word("tile_inputs", "copy") && !grouped) sum_two(o);
-    if (!o.is_word("gradient_sum", "fused") && !o.find("dkv_tile_heads"))
-      o.set("dkv_tile_heads", (s.problem.kv_heads + 1) / 2);
+void RingAttention::forward(const Forward& f) {
+  const std::vector<TileOfVisit> work = forward_tiles();
+  SoftmaxSum sum(s, o.sum, f.out, f.lse, query_rows(work));
+  const std::vector<Box> kv = forward_slots(f.kv);  // by visit
+  // What a tile needs travels beside the tile before it, and is posted ahead of that.
+  std::size_t posted = 1;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    for (; posted < work.size() && posted <= i + 1; ++posted) receive_keys(work[posted], kv);
+    b.step(work[i].visit);
+    if (i == 0 || !work[i].tile->empty()) attend(f, work[i], kv, sum);
   }
-  resolve_ring_defaults(s, rings);
+  held = kv.back();
+  sum.finish(compute(0));
 }
 
-void validate_ring(const Scenario& s) {
-  require_softmax(s);
-  validate_ring_options(s.schedule);
+void RingAttention::backward(const Backward& g) {
+  begin_backward(g);
+  if (adds_in_kernels()) return add_in_kernels(g);
+  const int visits = back.visits();
+  Box sums;
+  if (visits > 1) sums = s.dkv_buffer("dkv_slots", o.gradient_wire, Category::working, 2, s.rows);
+  const Box home = home_of(g);
+  Rows back_home;
+  for (int v = 0; v <= visits; ++v) {
+    b.step(v);
+    const Box next = next_keys(g, v), before = visits > 1 ? sums.slot(v % 2) : Box();
+    const Box sum = visits > 1 ? sums.slot((v + 1) % 2) : g.dkv;
+    std::vector<Message> messages;
+    append_hop(messages, next, v);
+    if (v > 0 && v < visits) {
+      messages.push_back(send(before.rows(back.leaving(v - 1)), back.next(v - 1)));
+      messages.push_back(receive(sum.rows(back.arrived(v)), back.previous(v)));
+    }
+    if (v > 0) append_homecoming(messages, before, home, v - 1, back_home);
+    exchange(messages);
+    if (v == visits) break;
+    if (works(back.owner(v))) differentiate(g, v, sum);
+    if (visits > 1 && back.owner(v) == s.place()) take_own(g, sum, v);
+    held = next;
+  }
+  take_home(g, home, back_home);
 }
-
-void build_ring(Builder& b) {
-  const Scope whole(b);
-  RingAttention ring(whole, ring_options(b.scenario().schedule));
-  WithQuerySum with_sum(whole, ring);
-  run_whole(whole, with_sum);
-}
-
-}  // namespace
 
 Algorithm ring_algorithm() {
   Algorithm a;
@@ -66,9 +61,17 @@ Algorithm ring_algorithm() {
   a.placements = {"zigzag", "contiguous", "striped", "hybrid"};
   a.dynamic_masks = true;
   a.options = whole_ring_option_infos();
-  a.resolve_defaults = resolve_defaults;
-  a.validate = validate_ring;
-  a.build = build_ring;
+  a.resolve_defaults = resolve_whole_ring_defaults;
+  a.validate = [](const Scenario& scenario) {
+    require_softmax(scenario);
+    validate_ring_options(scenario.schedule);
+  };
+  a.build = [](Builder& b) {
+    const Scope whole(b);
+    RingAttention ring(whole, ring_options(b.scenario().schedule));
+    WithQuerySum with_sum(whole, ring);
+    run_whole(whole, with_sum);
+  };
   return a;
 }
 

@@ -1,7 +1,6 @@
-// Ring attention over a scope: every member keeps its queries. Forward, keys and values travel around the
-// ring, to the right; each member attends what it holds and merges the partial results. Backward, they travel
-// again, and the gradients of K and V follow one step behind, until their rows have been seen by all and are
-// home.
+// Ring attention over a scope: every member keeps its queries, K and V travel around the ring, to the right.
+// The loops over visits are in ring.cpp (which hierarchical and usp run too), what they are made of in
+// ring_attention.cpp.
 #pragma once
 
 #include <optional>
@@ -26,35 +25,53 @@ class RingAttention final : public SoftmaxAlgorithm {
   bool stores_dq_once() const override;
 
  private:
-  void exchange(const std::vector<Message>&);
-  std::vector<Tile> cut_tiles() const;
-  void receive_keys(std::size_t of_tile, const std::vector<Box>& kv_by_visit);
-  int visit_of(std::size_t tile_of_forward) const {
-    return tile_of_forward == 0 ? 0 : 1 + static_cast<int>((tile_of_forward - 1) / o.parts);
-  }
+  // A tile of the forward: what it attends is there from that visit on. Where rows travel in parts, each
+  // visit but the first has a tile for every part of them.
+  struct TileOfVisit {
+    int visit = 0;
+    std::int64_t part = 0;
+    const Tile* tile = nullptr;
+  };
+  std::vector<TileOfVisit> forward_tiles();  // in order
+  static std::vector<std::int64_t> query_rows(
+      const std::vector<TileOfVisit>&);           // of those that have any work
+  std::vector<Box> forward_slots(const Box& kv);  // where K and V are, by visit
+  void receive_keys(const TileOfVisit&, const std::vector<Box>& kv_by_visit);
+  void attend(const Forward&, const TileOfVisit&, const std::vector<Box>& kv_by_visit, SoftmaxSum&);
   Rows part_of(int owner, std::int64_t part) const;  // of the rows that travel in the forward
   // This member's queries with those keys of the owner.
   Tile tile_of_rows(int owner, const Rows&, Take) const;
 
-  // The backward begins with a tile of all queries, before anything is sent, copied or set to 0.
+  // Delta, where K and V are that the forward left, and slots for those that come.
+  void begin_backward(const Backward&);
+  // The first operation of the backward is a tile of all queries: nothing is sent, copied or set to 0 before.
   bool begins_with_all_queries(const Backward&) const;
-  // What the next tile of the backward computes delta from, if it is the one that does.
+  // What a tile of the backward computes delta from: given for the first one, if it is to compute delta.
   Box out_for_delta(const Tile& t) {
     return out_of_delta.given() ? std::exchange(out_of_delta, Box()).rows(t.q_rows) : Box();
   }
-  // The backward with a tile's gradients apart, or (ring_sums.cpp) added to what has come by its kernel.
-  void add_apart(const Backward&);
-  void pass_sums_on(const Backward&);
+  // Where K and V of the visit after this one are or, if they have to come, will be.
   Box next_keys(const Backward&, int visit) const;
   void append_hop(std::vector<Message>&, const Box& next, int visit) const;
+  // Where gradients of this member's rows come that do not end their rotation here.
   Box home_of(const Backward&) const;
+  // Rows of a sum to which all have added go home; those of this member come.
   void append_homecoming(std::vector<Message>&, const Box& sum, const Box& home, int visit,
                          Rows& back_home) const;
+  void take_own(const Backward&, const Box& sum, int visit);  // of its own rows, what ends at that visit
+  void take_home(const Backward&, const Box& home, const Rows& back_home);
+  // The gradients of a visit: in a tile apart, some key heads at a time, which is then added to the sum.
   void differentiate(const Backward&, int visit, const Box& dkv_sum);
   void differentiate_in_parts(const Tile&, Builder::AttendBackward, int visit, const Box& dkv_sum);
+
+  // The backward in which attention kernels add to the sums of dK and dV that have come.
+  bool adds_in_kernels() const { return back.visits() > 1 && o.sums_in_tiles && s.rows > 0; }
+  void add_in_kernels(const Backward&);
   void differentiate_rows(const Backward&, int visit, const Rows&, const Box& sum, WriteMode);
   void send_sum(int visit, std::int64_t part, const Box& sum, const Box& next);
   Rows part_of_sum(int owner, const Rows& summed, std::int64_t part) const;
+
+  void exchange(const std::vector<Message>&);  // of those that have rows
   // The rank has its own K and V: those that come around last need not come.
   bool is_kept(int visit) const {
     return o.keeps_own_kv && o.travel == Travel::whole && back.owner(visit) == s.place();
@@ -63,13 +80,10 @@ class RingAttention final : public SoftmaxAlgorithm {
   bool works(int owner) const {
     return owner == s.place() || !tiles[static_cast<std::size_t>(owner)].empty();
   }
-  // Attention kernels add to the sums of dK and dV that have come (ring_sums.cpp).
-  bool passes_sums_on() const { return back.visits() > 1 && o.sums_in_tiles && s.rows > 0; }
   const Tile& tile(int owner) const { return tiles[static_cast<std::size_t>(owner)]; }
   // Of the tile with that owner's keys, of which `part` holds what there is for each key.
   Builder::PairMask mask_of(Lane, int owner, const Tile&, const Box& part, const PairBoxes& of_rank);
   Lane compute(int i) const { return {LaneKind::compute, static_cast<std::uint8_t>(i % o.compute_lanes)}; }
-
   // A lane that no tile is on, if tiles have several.
   Lane aside() const {
     return {LaneKind::compute, static_cast<std::uint8_t>(o.compute_lanes > 1 ? o.compute_lanes : 0)};
@@ -80,6 +94,7 @@ class RingAttention final : public SoftmaxAlgorithm {
   const RingOptions o;
   const Rotation there, back;
   std::vector<Tile> tiles;  // of this member's queries with the keys of every member
+  std::vector<Tile> cut;    // the same with parts of them, of the forward
   std::optional<TileInputs> inputs;
   Box held, slots;  // K and V: what the forward received last, and the backward's slots
   std::int64_t next_slot = 0;

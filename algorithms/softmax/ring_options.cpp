@@ -78,6 +78,23 @@ bool needed_saves(const Scenario& s, const std::vector<Distribution>& rings) {
   return defaults::needed_rows_pay(needed, whole);
 }
 
+// Two ranks have two partial results. The first is the running out, and where the kernel merges the second
+// into it, it may be rounded in the second's place: as many roundings, and no pass over out but the kernels'.
+void merge_two(Schedule& s) {
+  if (s.find("merge") || s.find("out_slots")) return;
+  s.set("merge", std::string("fused"));
+  if (!s.find("out_accumulator") && !s.find("accumulator")) s.set("out_accumulator", std::string("nominal"));
+}
+
+// The other rank's part of dK and dV is complete when it is sent, and may be rounded then: the own tile adds
+// to it in fp32, and rounds the sum. In parts, because the own tile needs what comes.
+void sum_two(Schedule& s) {
+  if (s.find("dkv_tile_heads")) return;
+  s.set("gradient_sum", std::string("fused"));
+  if (!s.find("gradient_wire_dtype")) s.set("gradient_wire_dtype", std::string("nominal"));
+  if (!s.find("parts")) s.set("parts", defaults::ring_parts());
+}
+
 }  // namespace
 
 void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& rings) {
@@ -92,6 +109,23 @@ void resolve_ring_defaults(Scenario& scenario, const std::vector<Distribution>& 
     s.set("compute_lanes", std::int64_t{1});
   if (s.find("rotation")) return;
   s.set("rotation", std::string(needed_saves(scenario, rings) ? "needed" : "whole"));
+}
+
+void resolve_whole_ring_defaults(Scenario& s) {
+  std::vector<Distribution> rings;
+  for (int replica = 0; replica < static_cast<int>(s.parallel.replicas); ++replica)
+    rings.push_back(placed(s, replica));
+  Schedule& o = s.schedule;
+  if (defaults::ring_merges_in_kernel(s.parallel.ranks)) merge_two(o);
+  const bool follows_at_once = s.problem.has_backward() && !o.is_word("between", "layers");
+  if (follows_at_once && defaults::ring_saves_slots(s.parallel.ranks, rings[0][0].rows())) {
+    if (!o.find("own_kv")) o.set("own_kv", std::string("keep"));
+    const bool may_add = !o.find("gradient_sum") && !o.is_word("tile_inputs", "copy");
+    if (may_add && defaults::ring_adds_in_kernel(s.problem.heads, s.problem.kv_heads)) sum_two(o);
+    if (!o.is_word("gradient_sum", "fused") && !o.find("dkv_tile_heads"))
+      o.set("dkv_tile_heads", defaults::ring_tile_heads(s.problem.kv_heads));
+  }
+  resolve_ring_defaults(s, rings);
 }
 
 void validate_ring_options(const Schedule& s) {

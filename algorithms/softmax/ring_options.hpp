@@ -30,8 +30,10 @@ RingOptions ring_options(const Schedule& resolved);
 // What an algorithm registers that runs rings, and which combinations of them it refuses.
 std::vector<OptionInfo> ring_option_infos();
 OptionInfo own_kv_option();  // of a ring whose K and V are inputs, which are there in the backward anyway
-// Of a ring over all ranks, with what ring.cpp puts where an option is not given, in words for lists.
+// Of a ring over all ranks, with what resolve_whole_ring_defaults() puts where an option is not given, in
+// words for lists.
 std::vector<OptionInfo> whole_ring_option_infos();
+void resolve_whole_ring_defaults(Scenario&);
 // `members`: for every ring of one replica, the tokens of its members.
 void resolve_ring_defaults(Scenario&, const std::vector<Distribution>& rings);
 void validate_ring_options(const Schedule&);
